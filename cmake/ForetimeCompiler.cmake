@@ -1,0 +1,21 @@
+# Warnings, sanitizers and the compiler cache.
+add_library(foretime_warnings INTERFACE)
+target_compile_options(foretime_warnings INTERFACE -Wall -Wextra $<$<BOOL:${FORETIME_WERROR}>:-Werror>)
+
+# Release keeps line numbers out of the way of the compile time: -O3, no -g.
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+set(FORETIME_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
+if(FORETIME_SANITIZE)
+  add_compile_options(-fsanitize=${FORETIME_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${FORETIME_SANITIZE})
+endif()
+
+find_program(FORETIME_CCACHE ccache)
+if(FORETIME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Precompiled headers are only cacheable with these two relaxations (ccache manual, "Precompiled headers").
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${FORETIME_CCACHE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+endif()

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace foretime::comm {
+
+/// A communication or device failure; the message names the rank and the call.
+class CommError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Another rank died, or did not come to a collective in time; the message names it where it is known.
+class PeerLostError : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+enum class ReduceOp : uint8_t { sum, max, min };
+
+/// A collective under way. Its tensor must stay alive until `wait` returns.
+class Work {
+ public:
+  virtual ~Work() = default;
+  /// Blocks until the result is there (on a GPU: until the current stream is ordered after it). Throws CommError, PeerLostError.
+  virtual void wait() = 0;
+};
+
+/// One member of a fixed group of processes. Every rank makes the same calls in the same order, from one thread at a time.
+/// Tensors are contiguous, of the same type and size on every rank. Failures throw CommError, which names the rank and the call.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Rank and number of ranks on this host, for choosing devices and threads.
+  virtual int local_rank() const = 0;
+  virtual int local_size() const = 0;
+  /// single, mpi, nccl or threads.
+  virtual std::string name() const = 0;
+  /// Where the tensors of its collectives live: torch::kCPU, or this rank's GPU (nccl).
+  virtual torch::Device device() const = 0;
+
+  /// Reduces `tensor` over all ranks, in place. Returns at once; `Work::wait` blocks until the result is there.
+  virtual std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op = ReduceOp::sum) = 0;
+  /// Copies `tensor` from `root` to all, in place.
+  virtual void broadcast(torch::Tensor tensor, int root) = 0;
+  virtual void barrier() = 0;
+
+  /// Host bytes, of any length, which may differ between ranks; every rank gets all of them, by rank.
+  virtual std::vector<std::string> all_gather_bytes(const std::string& bytes) = 0;
+  /// Host bytes from `root` to all; the argument is ignored elsewhere.
+  virtual std::string broadcast_bytes(const std::string& bytes, int root) = 0;
+
+  /// Tells peers that this rank cannot go on, so that they end at once; called on the way out of a failed run. Never throws.
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+struct CommOptions {
+  std::string backend = "auto";                 // auto | single | mpi | nccl
+  std::chrono::duration<double> timeout{600.0}; // of one collective
+};
+
+/// The communicator that the environment asks for: `auto` is nccl under mpirun with a GPU for each local rank, mpi under
+/// mpirun without, single elsewhere. Initialises MPI where needed; the result finalises it. Call once in a process.
+/// Throws CommError (for nccl without a GPU or without NCCL: what is missing and what to do).
+std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
+
+/// True where the process was started by mpirun or srun as one of several, so MPI should be initialised.
+bool launched_by_mpi();
+
+/// For `doctor`: versions and what was found of each backend, one line each.
+std::vector<std::string> describe_backends();
+
+}  // namespace foretime::comm

@@ -1,0 +1,1 @@
+#include "comm/gradient_reducer.h"

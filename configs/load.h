@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "configs/settings.h"
+
+namespace foretime::configs {
+
+/// A setting that is unknown, malformed or out of bounds. The message names the file and line (or the override), the
+/// key's full name, what was found and what was expected; an unknown key comes with the nearest known one.
+class SettingsError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound.
+/// Throws SettingsError.
+Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+
+/// The same from YAML text; `origin` stands for the file's name in messages.
+Settings parse_settings(const std::string& yaml, const std::string& origin, const std::vector<std::string>& overrides = {});
+
+/// The resolved settings as YAML that load_settings reads back to an equal struct: every key, doubles in shortest
+/// round-trip form, keys in declaration order, so equal settings give equal bytes.
+std::string to_yaml(const Settings& settings);
+
+/// The Markdown reference page of all keys: name, type, default, bounds, meaning.
+std::string reference_page();
+
+/// Full names of all keys, in declaration order.
+std::vector<std::string> all_keys();
+
+}  // namespace foretime::configs

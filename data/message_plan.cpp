@@ -1,0 +1,1 @@
+#include "data/message_plan.h"

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/error.h"
+#include "data/group.h"
+
+/// The one thing that models see. A plan says which *states* (node embeddings) exist after each layer, whose states feed
+/// which, and how often each final state counts in each candidate's readout. Who builds the plan decides the speed: the plain
+/// plan has a state for each node and candidate; block-diagonal plans hold many small graphs; shared plans hold each
+/// distinct (node, state) pair once. Models are the same for all.
+namespace foretime::data {
+
+/// Whose messages a relation carries to a node.
+enum class Direction : uint8_t { in, out, both };  // producers, consumers, both (an edge in each direction)
+
+/// Weight of an entry (target v, source u); degrees are those of the whole graph, counted in the relation.
+enum class EdgeNorm : uint8_t {
+  sum,        // 1
+  mean,       // 1 / degree(v)
+  symmetric,  // 1 / sqrt(degree(v) degree(u))
+};
+
+/// One adjacency that a model wants propagated. Parallel edges count as often as they occur.
+struct RelationSpec {
+  Direction direction = Direction::both;
+  EdgeNorm norm = EdgeNorm::sum;
+  bool self_loop = false;
+  bool operator==(const RelationSpec&) const = default;
+};
+
+/// Where tile features (one row a candidate) enter: given to every node's state (early), or to the readout (late).
+enum class TileJoin : uint8_t { early, late };
+
+/// What a model needs of a plan.
+struct PlanRequest {
+  int64_t layers = 0;
+  std::vector<RelationSpec> relations;  // the same for each layer
+  TileJoin tile_join = TileJoin::early;
+};
+
+/// A sparse matrix by rows.
+struct CsrMatrix {
+  int64_t rows = 0, cols = 0;
+  std::vector<int64_t> row_ptr;  // [rows + 1]
+  std::vector<int32_t> columns;  // [entries]
+  std::vector<float> values;     // [entries]
+};
+
+CsrMatrix transpose(const CsrMatrix& matrix);
+
+/// The states after some layer. Level 0 comes before the first layer.
+struct PlanLevel {
+  std::vector<int32_t> node;        // [states] row of node_features and node_types
+  std::vector<int32_t> layout_row;  // [states] row of layout_rows; 0 where the node is not configurable; empty: all 0
+  std::vector<int32_t> candidate;   // [states] row of candidate_features (tile, early join); else empty
+
+  int64_t states() const { return static_cast<int64_t>(node.size()); }
+};
+
+/// From the states of one level to those of the next.
+struct PlanLayer {
+  std::vector<CsrMatrix> relations;  // [states above, states below], in the order of PlanRequest::relations
+  std::vector<int32_t> self;         // [states above] each state's own state one level down
+};
+
+/// How often each final state counts in each candidate. Both matrices are [candidates, final states].
+struct PlanReadout {
+  CsrMatrix nodes;         // over all nodes of the candidate's graph
+  CsrMatrix configurable;  // over its configurable nodes; empty rows where it has none
+};
+
+struct MessagePlan {
+  int64_t feature_count = 0;
+  std::vector<float> node_features;        // [nodes, feature_count]
+  std::vector<uint8_t> node_types;         // [nodes]
+  std::vector<int8_t> layout_rows;         // [rows, 18]; row 0 is all zeros; empty where no group has layouts
+  std::vector<float> candidate_features;   // [candidates, 24] (tile), else empty
+  std::vector<std::shared_ptr<const PlanLevel>> levels;  // [layers + 1]; may be one object several times
+  std::vector<std::shared_ptr<const PlanLayer>> layers;  // [layers]; likewise
+  PlanReadout readout;
+  std::vector<int64_t> group_ptr;          // [groups + 1] candidates of batch entry g are group_ptr[g] … group_ptr[g + 1] - 1
+
+  int64_t candidates() const { return group_ptr.empty() ? 0 : group_ptr.back(); }
+  int64_t nodes() const { return static_cast<int64_t>(node_types.size()); }
+};
+
+/// The plan of a batch: entry g holds the given candidates of a group, in the given order. Layout groups become
+/// node × candidate states; tile groups node × candidate (early) or node (late); programs one state a node.
+class PlanBuilder {
+ public:
+  explicit PlanBuilder(PlanRequest request);
+  ~PlanBuilder();
+  /// Throws DataError where a candidate id is out of range or the batch would have more than 2^31 - 1 states or nodes.
+  void add(const Group& group, std::span<const int64_t> candidates);
+  MessagePlan build() &&;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// States of the last level that `candidates` candidates of the group will have, to bound the size of a batch.
+int64_t plan_states(const Group& group, int64_t candidates, const PlanRequest& request);
+
+}  // namespace foretime::data

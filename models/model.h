@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "configs/settings.h"
+#include "data/group.h"
+#include "data/message_plan.h"
+#include "models/plan_tensors.h"
+
+namespace foretime::models {
+
+class ModelError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What a model is fed: fixed by the kind of data, stored with every checkpoint.
+struct InputSchema {
+  data::CandidateKind kind = data::CandidateKind::layout;
+  int64_t feature_count = 0;     // columns of node_features
+  int64_t node_type_count = 0;   // node types are below this
+  bool operator==(const InputSchema&) const = default;
+};
+
+/// Column statistics of the raw node features over the training graphs, and of the candidate features (tile).
+struct InputStatistics {
+  torch::Tensor minimum, maximum, mean, deviation;   // [features] float64
+  torch::Tensor candidate_minimum, candidate_maximum, candidate_mean, candidate_deviation;  // [24] float64; undefined unless tile
+};
+
+/// Scores the candidates of a plan; a lower score means a faster candidate. Feature transforms are buffers of the model, so a
+/// checkpoint holds all that is needed to score raw files.
+class CostModel : public torch::nn::Module {
+ public:
+  /// What its plans must hold.
+  virtual data::PlanRequest plan_request() const = 0;
+  /// [candidates], in the model's floating-point type.
+  virtual torch::Tensor score(const PlanTensors& plan) = 0;
+  /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0.
+  virtual void fit_transform(const InputStatistics& statistics) = 0;
+};
+
+/// Builds a model by its registered name (`model.type`). Weights are drawn from torch's generator: seed it first.
+/// Throws ModelError for settings that do not fit together (a readout over configurable nodes without layouts, say).
+std::shared_ptr<CostModel> make_model(const configs::ModelSettings& settings, const InputSchema& schema);
+
+/// Names that `model.type` may have.
+std::vector<std::string> model_types();
+
+}  // namespace foretime::models

@@ -1,0 +1,1 @@
+#include "models/plan_tensors.h"
