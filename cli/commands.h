@@ -1,0 +1,17 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+/// One function a subcommand, each in a file of its own. A subcommand adds itself to `app` and sets a callback that does the work;
+/// failures leave as exceptions, which main turns into messages and exit codes. `exit_code` is for the outcomes that are not failures
+/// (75: pre-empted).
+namespace foretime::cli {
+
+void add_train_command(CLI::App& app, int& exit_code);
+void add_evaluate_command(CLI::App& app);
+void add_rank_command(CLI::App& app);
+void add_data_command(CLI::App& app);
+void add_config_command(CLI::App& app);
+void add_doctor_command(CLI::App& app);
+
+}  // namespace foretime::cli
