@@ -8,10 +8,10 @@
 #include "data/error.h"
 #include "data/group.h"
 
-/// The one thing that models see. A plan says which *states* (node embeddings) exist after each layer, whose states feed
-/// which, and how often each final state counts in each candidate's readout. Who builds the plan decides the speed: the plain
-/// plan has a state for each node and candidate; block-diagonal plans hold many small graphs; shared plans hold each
-/// distinct (node, state) pair once. Models are the same for all.
+/// The one thing that models see. A plan says which *states* (node embeddings) exist after each layer, whose states
+/// feed which, and how often each final state counts in each candidate's readout. Who builds the plan decides the
+/// speed: the plain plan has a state for each node and candidate; block-diagonal plans hold many small graphs; shared
+/// plans hold each distinct (node, state) pair once. Models are the same for all.
 namespace foretime::data {
 
 /// Whose messages a relation carries to a node.
@@ -24,7 +24,8 @@ enum class EdgeNorm : uint8_t {
   symmetric,  // 1 / sqrt(degree(v) degree(u))
 };
 
-/// One adjacency that a model wants propagated. Parallel edges count as often as they occur.
+/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (data/topology.h has the
+/// details).
 struct RelationSpec {
   Direction direction = Direction::both;
   EdgeNorm norm = EdgeNorm::sum;
@@ -75,18 +76,20 @@ struct PlanReadout {
 
 struct MessagePlan {
   int64_t feature_count = 0;
-  std::vector<float> node_features;        // [nodes, feature_count]
-  std::vector<uint8_t> node_types;         // [nodes]
-  std::vector<int8_t> layout_rows;         // [rows, 18]; row 0 is all zeros; empty where no group has layouts
-  std::vector<float> candidate_features;   // [candidates, 24] (tile), else empty
+  std::vector<float> node_features;       // [nodes, feature_count]
+  std::vector<uint8_t> node_types;        // [nodes]
+  std::vector<int8_t> layout_rows;        // [rows, 18]; row 0 is all zeros; empty where no group has layouts
+  std::vector<float> candidate_features;  // [candidates, 24] (tile), else empty
   std::vector<std::shared_ptr<const PlanLevel>> levels;  // [layers + 1]; may be one object several times
   std::vector<std::shared_ptr<const PlanLayer>> layers;  // [layers]; likewise
   PlanReadout readout;
-  std::vector<int64_t> group_ptr;          // [groups + 1] candidates of batch entry g are group_ptr[g] … group_ptr[g + 1] - 1
+  std::vector<int64_t> group_ptr;  // [groups + 1] candidates of batch entry g are group_ptr[g] … group_ptr[g + 1] - 1
 
   int64_t candidates() const { return group_ptr.empty() ? 0 : group_ptr.back(); }
   int64_t nodes() const { return static_cast<int64_t>(node_types.size()); }
 };
+
+struct GroupTopology;
 
 /// The plan of a batch: entry g holds the given candidates of a group, in the given order. Layout groups become
 /// node × candidate states; tile groups node × candidate (early) or node (late); programs one state a node.
@@ -94,8 +97,12 @@ class PlanBuilder {
  public:
   explicit PlanBuilder(PlanRequest request);
   ~PlanBuilder();
-  /// Throws DataError where a candidate id is out of range or the batch would have more than 2^31 - 1 states or nodes.
-  void add(const Group& group, std::span<const int64_t> candidates);
+  /// Shares the group's arrays, so the group itself may go before build(). `topology` is the group's adjacency under
+  /// this builder's request (make_topology), where the caller keeps one; without it the builder makes its own. Throws
+  /// DataError where a candidate id is out of range, groups of another kind or feature count are in the batch already,
+  /// or the batch would have more than 2^31 - 1 states or nodes.
+  void add(const Group& group, std::span<const int64_t> candidates,
+           std::shared_ptr<const GroupTopology> topology = nullptr);
   MessagePlan build() &&;
 
  private:
@@ -103,7 +110,8 @@ class PlanBuilder {
   std::unique_ptr<State> state_;
 };
 
-/// States of the last level that `candidates` candidates of the group will have, to bound the size of a batch.
+/// States of the last level that `candidates` candidates of the group will have at most, to bound the size of a batch
+/// (exact for layout and tile groups; programs count as the group's largest).
 int64_t plan_states(const Group& group, int64_t candidates, const PlanRequest& request);
 
 }  // namespace foretime::data
