@@ -16,12 +16,19 @@ class SettingsError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound.
-/// Throws SettingsError.
+/// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound and that
+/// settings do not contradict each other. An override's value that starts with [ { " or ' is YAML, everything else is
+/// taken as it stands; in a file and in overrides a single string stands for a list of one. Throws SettingsError.
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
 /// The same from YAML text; `origin` stands for the file's name in messages.
-Settings parse_settings(const std::string& yaml, const std::string& origin, const std::vector<std::string>& overrides = {});
+Settings parse_settings(const std::string& yaml, const std::string& origin,
+                        const std::vector<std::string>& overrides = {});
+
+/// Sets one key, given by its full name, as the override `key=value` would; for sweeps. Throws SettingsError where the
+/// key is unknown or the value malformed or out of bounds, and then leaves `settings` as they were. Contradictions
+/// between keys are left to the loading of the result.
+void apply_override(Settings& settings, const std::string& key, const std::string& value);
 
 /// The resolved settings as YAML that load_settings reads back to an equal struct: every key, doubles in shortest
 /// round-trip form, keys in declaration order, so equal settings give equal bytes.

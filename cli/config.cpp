@@ -1,0 +1,44 @@
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "configs/load.h"
+
+namespace foretime::cli {
+namespace {
+
+struct Arguments {
+  bool reference = false;
+  std::string file;
+  std::vector<std::string> overrides;
+};
+
+void run(const Arguments& arguments) {
+  if (arguments.reference) {
+    std::cout << configs::reference_page();
+  } else if (arguments.file.empty()) {
+    throw CLI::RequiredError("FILE, or --reference");
+  } else {
+    std::cout << configs::to_yaml(configs::load_settings(arguments.file, arguments.overrides));
+  }
+  std::cout.flush();
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app) {
+  auto* command =
+      app.add_subcommand("config", "Check a settings file and print all settings that a run with it would have");
+  // Shared, because the callback outlives this function.
+  const auto arguments = std::make_shared<Arguments>();
+  auto* reference = command->add_flag("--reference", arguments->reference, "Print the reference page of all settings");
+  auto* file = command->add_option("file", arguments->file, "Settings file (YAML)")->type_name("FILE");
+  file->excludes(reference);
+  command->add_option("overrides", arguments->overrides, "Settings that replace the file's, such as trainer.steps=100")
+      ->type_name("KEY=VALUE");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "configs/settings.h"
+
+namespace foretime::configs {
+
+/// Settings that are each within bounds but cannot be meant together. Names both keys, their values and what to do;
+/// empty where all is well.
+std::string find_conflict(const Settings& settings);
+
+}  // namespace foretime::configs

@@ -1,0 +1,162 @@
+#pragma once
+
+#include "configs/bounds.h"
+#include "configs/settings.h"
+
+/// Every setting is named here and nowhere else: its key, meaning, unit and bounds. Loading, overrides, printing and
+/// the reference page follow from it. A visitor is called as
+///   visit(name, member, meaning[, bound])        for a setting, and
+///   visit.section(name, struct, meaning)         for a nested struct,
+/// in the order of declaration.
+namespace foretime::configs {
+
+template <class Visit>
+void visit_fields(DataSettings& s, Visit&& visit) {
+  visit("format", s.format, "how the program graphs are stored", one_of({"layout", "tile", "programs"}));
+  visit("root", s.root, "folder where relative patterns start; relative itself to the working folder", not_empty());
+  visit("train", s.train, "groups to train on: files, folders, globs or packed collections");
+  visit("valid", s.valid, "groups that choose the best checkpoint, named as in train");
+  visit("test", s.test, "groups that are reported once, at the end, named as in train");
+  visit("eval_indices", s.eval_indices,
+        "JSON file with TpuGraphs' official validation candidates; empty: all candidates");
+  visit("holdout", s.holdout, "fraction of each training group's distinct configurations that is kept for evaluation",
+        from_to_below(0, 1));
+  visit("max_eval_candidates", s.max_eval_candidates, "largest number of candidates evaluated in a group; 0: all",
+        at_least(0));
+  visit("train_fraction", s.train_fraction, "fraction of the remaining training candidates that is used",
+        above_up_to(0, 1));
+}
+
+template <class Visit>
+void visit_fields(FeatureSettings& s, Visit&& visit) {
+  visit("transform", s.transform, "scaling of each column, fitted on the training graphs",
+        one_of({"none", "minmax", "zscore"}));
+  visit("log", s.log, "take sign(x) log(1 + |x|) before the scaling");
+  visit("layout_scale", s.layout_scale, "factor on layout features, as in the published baseline", above(0));
+}
+
+template <class Visit>
+void visit_fields(ModelSettings& s, Visit&& visit) {
+  visit("type", s.type, "model that scores the candidates", one_of({"mlp", "gcn", "sage", "residual_gcn"}));
+  visit("hidden", s.hidden, "width of the hidden states", at_least(1));
+  visit("layers", s.layers, "message-passing layers", at_least(0));
+  visit("node_type_embedding", s.node_type_embedding, "width of the learned opcode or node-type embedding",
+        at_least(1));
+  visit("encoder_layers", s.encoder_layers, "dense layers before propagation (prenet)", at_least(0));
+  visit("head_layers", s.head_layers, "dense layers after the readout (postnet), the last one to a scalar",
+        at_least(1));
+  visit("readout", s.readout, "how final states become one vector; several are concatenated",
+        some_of({"mean", "sum", "max", "normalized_sum", "configurable_mean", "configurable_sum", "configurable_max",
+                 "configurable_normalized_sum"}));
+  visit("activation", s.activation, "activation between dense layers and after convolutions",
+        one_of({"relu", "leaky_relu"}));
+  visit("leaky_slope", s.leaky_slope, "leaky_relu: slope for negative inputs", at_least(0));
+  visit("dropout", s.dropout, "probability that an activation is dropped in training", from_to_below(0, 1));
+  visit("residual", s.residual, "gcn and sage: each layer gives x + conv(x)");
+  visit("l2_normalize", s.l2_normalize, "sage: scale each state to unit length after each layer");
+  visit("tile_join", s.tile_join, "tile: where the candidate's features join the nodes' (before or after propagation)",
+        one_of({"early", "late"}));
+  visit("head_bias", s.head_bias, "whether the head's dense layers have a bias", one_of({"none", "all"}));
+  visit.section("features", s.features, "How raw inputs become the numbers that a model sees.");
+}
+
+template <class Visit>
+void visit_fields(LossSettings& s, Visit&& visit) {
+  visit("type", s.type, "loss of one group, averaged over the groups of a batch",
+        one_of({"listmle", "pairwise_hinge", "pairwise_logistic", "mse", "huber", "l1"}));
+  visit("temperature", s.temperature, "listmle: scores are divided by it", above(0));
+  visit("margin", s.margin, "pairwise_hinge: difference of scores that costs nothing", at_least(0));
+  visit("delta", s.delta, "huber: error where the loss turns from quadratic to linear", above(0));
+  visit("mse_weight", s.mse_weight, "w of (loss + w mse) / (1 + w)", at_least(0));
+  visit("target", s.target, "what regression losses compare scores with",
+        one_of({"runtime", "log_runtime", "log_runtime_per_flop"}));
+  visit("target_scale", s.target_scale, "factor on runtime targets", above(0));
+  visit("standardize_target", s.standardize_target, "subtract the training mean and divide by the training deviation");
+}
+
+template <class Visit>
+void visit_fields(OptimizerSettings& s, Visit&& visit) {
+  visit("type", s.type, "adamw decouples the weight decay from the gradient", one_of({"adam", "adamw"}));
+  visit("learning_rate", s.learning_rate, "step size after the warm-up", above(0));
+  visit("weight_decay", s.weight_decay, "weight decay", at_least(0));
+  visit("beta1", s.beta1, "decay of the gradient's running mean", from_to_below(0, 1));
+  visit("beta2", s.beta2, "decay of the squared gradient's running mean", from_to_below(0, 1));
+  visit("epsilon", s.epsilon, "added to the denominator of a step", above(0));
+  visit("clip_norm", s.clip_norm, "largest global gradient norm; 0 turns clipping off", at_least(0));
+  visit("schedule", s.schedule, "learning rate after the warm-up", one_of({"constant", "cosine"}));
+  visit("warmup_steps", s.warmup_steps, "steps over which the learning rate rises linearly from 0", at_least(0));
+  visit("final_ratio", s.final_ratio, "cosine: learning rate at the end, relative to learning_rate", between(0, 1));
+  visit("accumulation", s.accumulation, "batches summed before one optimiser step", at_least(1));
+}
+
+template <class Visit>
+void visit_fields(SamplerSettings& s, Visit&& visit) {
+  visit("groups_per_batch", s.groups_per_batch, "groups in a batch, over all ranks together", at_least(1));
+  visit("candidates_per_group", s.candidates_per_group, "candidates drawn from each group of a batch", at_least(1));
+  visit("fast_bias", s.fast_bias, "0: candidates are drawn uniformly; above: with a bias to fast ones", at_least(0));
+  visit("draws_per_group", s.draws_per_group,
+        "draws of one group in an epoch; 0: enough to see each candidate about once", at_least(0));
+}
+
+template <class Visit>
+void visit_fields(EarlyStopSettings& s, Visit&& visit) {
+  visit("patience", s.patience, "evaluations without improvement that end the run; 0: never", at_least(0));
+  visit("min_delta", s.min_delta, "smallest change of the metric that counts as improvement", at_least(0));
+}
+
+template <class Visit>
+void visit_fields(TrainerSettings& s, Visit&& visit) {
+  visit("steps", s.steps, "largest number of optimiser steps", at_least(1));
+  visit("epochs", s.epochs, "largest number of epochs; 0: no limit", at_least(0));
+  visit("eval_every", s.eval_every, "optimiser steps between evaluations; 0: at the end only", at_least(0));
+  visit("log_every", s.log_every, "optimiser steps between log lines", at_least(1));
+  visit("threads", s.threads, "threads of each rank; 0: cores / ranks on this host", at_least(0));
+  visit("device", s.device, "auto: a GPU where there is one", one_of({"auto", "cpu", "cuda"}));
+  visit("seed", s.seed, "seed of the weights and of every draw");
+  visit("baselines", s.baselines, "trained and evaluated beside the model: the mean, or a model type",
+        one_of({"mean", "mlp", "gcn", "sage", "residual_gcn"}));
+  visit("metric", s.metric, "metric that chooses the best checkpoint and drives early stopping", not_empty());
+  visit("metric_goal", s.metric_goal, "direction in which the metric is better", one_of({"maximize", "minimize"}));
+  visit.section("early_stop", s.early_stop, "When a run that no longer improves is ended.");
+  visit("eval_states", s.eval_states, "node states evaluated at once; bounds the memory of evaluation", at_least(1));
+}
+
+template <class Visit>
+void visit_fields(CheckpointSettings& s, Visit&& visit) {
+  visit("every_steps", s.every_steps, "optimiser steps between checkpoints; 0: at the end and on SIGTERM only",
+        at_least(0));
+  visit("keep_last", s.keep_last, "number of most recent checkpoints that are kept", at_least(1));
+  visit("keep_best", s.keep_best, "also keep the checkpoint with the best metric");
+  visit("resume", s.resume, "auto: from the run's last whole checkpoint; never; or the path of a checkpoint",
+        not_empty());
+}
+
+template <class Visit>
+void visit_fields(CommSettings& s, Visit&& visit) {
+  visit("backend", s.backend, "auto: single for one rank, nccl where every rank has a GPU, else mpi",
+        one_of({"auto", "single", "mpi", "nccl"}));
+  visit("bucket_bytes", s.bucket_bytes, "bytes of gradients reduced in one call", at_least(1));
+  visit("timeout_seconds", s.timeout_seconds,
+        "seconds after which a stuck collective ends the run and names the late ranks", above(0));
+}
+
+template <class Visit>
+void visit_fields(RunSettings& s, Visit&& visit) {
+  visit("directory", s.directory, "run directory: checkpoints, metrics, rankings and log", not_empty());
+  visit("overwrite", s.overwrite, "allow a run directory that holds another configuration");
+}
+
+template <class Visit>
+void visit_fields(Settings& s, Visit&& visit) {
+  visit.section("data", s.data, "Which groups of program graphs are read, and how they are split.");
+  visit.section("model", s.model, "The graph neural network, or a baseline in its place.");
+  visit.section("loss", s.loss, "What training minimises.");
+  visit.section("optimizer", s.optimizer, "How weights follow the gradient.");
+  visit.section("sampler", s.sampler, "What a batch holds.");
+  visit.section("trainer", s.trainer, "How long a run takes, on what, and how it is judged.");
+  visit.section("checkpoint", s.checkpoint, "When a run is saved, and how it continues.");
+  visit.section("comm", s.comm, "How ranks talk to each other.");
+  visit.section("run", s.run, "Where a run leaves its files.");
+}
+
+}  // namespace foretime::configs

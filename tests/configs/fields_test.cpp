@@ -1,0 +1,116 @@
+#include "configs/fields.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "configs/field_list.h"
+#include "configs/load.h"
+#include "configs/values.h"
+
+namespace foretime::configs {
+namespace {
+
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+
+/// Number of members of an aggregate: the most initialisers that it takes.
+template <class Struct, class... Given>
+constexpr int member_count() {
+  if constexpr (requires { Struct{Given{}..., Anything{}}; }) {
+    return member_count<Struct, Given..., Anything>();
+  } else {
+    return sizeof...(Given);
+  }
+}
+
+struct VisitCounter {
+  int visits = 0;
+  void operator()(const char*, auto&, const char*, const Bound& = {}) { ++visits; }
+  void section(const char*, auto&, const char*) { ++visits; }
+};
+
+template <class Struct>
+int visit_count() {
+  Struct value;
+  VisitCounter counter;
+  visit_fields(value, counter);
+  return counter.visits;
+}
+
+template <class Struct>
+class Visitors : public ::testing::Test {};
+using Structs = ::testing::Types<Settings, DataSettings, FeatureSettings, ModelSettings, LossSettings,
+                                 OptimizerSettings, SamplerSettings, EarlyStopSettings, TrainerSettings,
+                                 CheckpointSettings, CommSettings, RunSettings>;
+TYPED_TEST_SUITE(Visitors, Structs);
+
+TYPED_TEST(Visitors, NameEveryMember) { EXPECT_EQ(visit_count<TypeParam>(), member_count<TypeParam>()); }
+
+TEST(FieldList, PointsToEachMemberOnce) {
+  Settings settings;
+  const FieldList list = list_fields(settings);
+  std::set<const void*> members;
+  std::set<std::string> keys;
+  for (const Field& field : list.fields) {
+    std::visit([&](auto* value) { members.insert(value); }, field.value);
+    keys.insert(field.key);
+    EXPECT_FALSE(field.meaning.empty()) << field.key;
+  }
+  EXPECT_EQ(members.size(), list.fields.size());
+  EXPECT_EQ(keys.size(), list.fields.size());
+  EXPECT_EQ(*std::get<int64_t*>(list.field("trainer.steps")->value), settings.trainer.steps);
+  EXPECT_EQ(list.field("trainer"), nullptr);
+  EXPECT_NE(list.section("trainer.early_stop"), nullptr);
+}
+
+TEST(FieldList, KeysComeInDeclarationOrder) {
+  const std::vector<std::string> keys = all_keys();
+  ASSERT_GE(keys.size(), 60u);
+  EXPECT_EQ(keys.front(), "data.format");
+  EXPECT_EQ(keys.back(), "run.overwrite");
+}
+
+TEST(Bounds, DefaultsAreWithinTheirBounds) {
+  Settings settings;
+  for (const Field& field : list_fields(settings).fields) {
+    EXPECT_EQ(bound_violation(field.value, field.bound), "") << field.key;
+  }
+}
+
+TEST(Bounds, EndsAreOpenOrClosed) {
+  EXPECT_FALSE(above(0).allows(0.0));
+  EXPECT_TRUE(above(0).allows(1e-300));
+  EXPECT_TRUE(at_least(1).allows(1.0));
+  EXPECT_FALSE(at_least(1).allows(0.0));
+  EXPECT_TRUE(between(0, 1).allows(0.0) && between(0, 1).allows(1.0));
+  EXPECT_FALSE(between(0, 1).allows(1.0000001));
+  EXPECT_FALSE(above_up_to(0, 1).allows(0.0));
+  EXPECT_TRUE(above_up_to(0, 1).allows(1.0));
+  EXPECT_TRUE(from_to_below(0, 1).allows(0.0));
+  EXPECT_FALSE(from_to_below(0, 1).allows(1.0));
+}
+
+TEST(Bounds, ListsAreCheckedByElement) {
+  using Names = std::vector<std::string>;
+  EXPECT_TRUE(one_of({"a", "b"}).allows(Names{}));
+  EXPECT_FALSE(some_of({"a", "b"}).allows(Names{}));
+  EXPECT_TRUE(some_of({"a", "b"}).allows(Names{"b", "a"}));
+  EXPECT_FALSE(one_of({"a", "b"}).allows(Names{"a", "c"}));
+}
+
+TEST(Bounds, TextSaysWhatIsAllowed) {
+  EXPECT_EQ(above(0).text(), "> 0");
+  EXPECT_EQ(at_least(1).text(), ">= 1");
+  EXPECT_EQ(from_to_below(0, 1).text(), "in [0, 1)");
+  EXPECT_EQ(above_up_to(0, 1).text(), "in (0, 1]");
+  EXPECT_EQ(one_of({"a", "b"}).text(), "one of a, b");
+  EXPECT_EQ(some_of({"a", "b"}).text(), "one or more of a, b");
+  EXPECT_EQ(not_empty().text(), "not empty");
+  EXPECT_EQ(Bound().text(), "");
+}
+
+}  // namespace
+}  // namespace foretime::configs

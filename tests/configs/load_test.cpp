@@ -1,0 +1,203 @@
+#include "configs/load.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/configs/equal_settings.h"
+
+namespace foretime::configs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// The message of the SettingsError that the text must cause.
+std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_settings(yaml, "run.yaml", overrides);
+  } catch (const SettingsError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted: " << yaml;
+  return "";
+}
+
+TEST(ParseSettings, ReadsEveryTypeAndKeepsOtherDefaults) {
+  const Settings settings = parse_settings(R"(
+data:
+  train: [samples/a.npz, "samples/b*.npz"]
+  valid:
+    - samples/c.npz
+  holdout: 0.2
+model: {hidden: 64, residual: false, features: {log: true, layout_scale: 1}}
+optimizer:
+  learning_rate: 3e-4
+trainer:
+  seed: 18446744073709551615
+  early_stop: {patience: 3}
+  eval_every: +10
+run:
+  directory: runs/2024
+)",
+                                           "run.yaml");
+  Settings expected;
+  expected.data.train = {"samples/a.npz", "samples/b*.npz"};
+  expected.data.valid = {"samples/c.npz"};
+  expected.data.holdout = 0.2;
+  expected.model.hidden = 64;
+  expected.model.residual = false;
+  expected.model.features.log = true;
+  expected.model.features.layout_scale = 1.0;
+  expected.optimizer.learning_rate = 3e-4;
+  expected.trainer.seed = 18446744073709551615u;
+  expected.trainer.early_stop.patience = 3;
+  expected.trainer.eval_every = 10;
+  expected.run.directory = "runs/2024";
+  expect_equal(settings, expected);
+}
+
+TEST(ParseSettings, AMapWithoutKeysGivesTheDefaults) {
+  expect_equal(parse_settings("{}", "run.yaml"), Settings());
+  expect_equal(parse_settings("model:\n  # hidden: 3\n", "run.yaml"), Settings());
+}
+
+TEST(ParseSettings, AStringStandsForAListOfOne) {
+  EXPECT_EQ(parse_settings("data: {train: a.npz}", "run.yaml").data.train, std::vector<std::string>{"a.npz"});
+}
+
+TEST(ParseSettings, UnknownKeysComeWithTheNearestName) {
+  EXPECT_EQ(error_of("model:\n  hidden: 3\n  hiden: 4\n"),
+            "run.yaml:3: model.hiden: unknown setting, did you mean model.hidden?");
+  EXPECT_EQ(error_of("modle: {}"), "run.yaml:1: modle: unknown setting, did you mean model?");
+  EXPECT_EQ(error_of("learning_rate: 1"),
+            "run.yaml:1: learning_rate: unknown setting, did you mean optimizer.learning_rate?");
+  EXPECT_EQ(error_of("trainer: {early_stop: {patient: 1}}"),
+            "run.yaml:1: trainer.early_stop.patient: unknown setting, did you mean trainer.early_stop.patience?");
+}
+
+TEST(ParseSettings, UnknownKeysThatResembleNothingListTheSection) {
+  EXPECT_EQ(error_of("run: {zebra: 1}"), "run.yaml:1: run.zebra: unknown setting; run has directory, overwrite");
+  EXPECT_THAT(error_of("zebra: 1"), HasSubstr("the top level has data, model, loss"));
+}
+
+TEST(ParseSettings, DuplicateKeysAreRefused) {
+  EXPECT_EQ(error_of("model:\n  hidden: 3\n  hidden: 4\n"),
+            "run.yaml:3: model.hidden: found a second time, first at run.yaml:2");
+  EXPECT_EQ(error_of("model: {}\nmodel: {}\n"), "run.yaml:2: model: found a second time, first at run.yaml:1");
+}
+
+TEST(ParseSettings, WrongTypesNameKeyLineAndBothTypes) {
+  EXPECT_EQ(error_of("\nmodel:\n  hidden: abc\n"), "run.yaml:3: model.hidden: found 'abc', expected an integer");
+  EXPECT_EQ(error_of("model: {hidden: 1.5}"), "run.yaml:1: model.hidden: found '1.5', expected an integer");
+  EXPECT_EQ(error_of("model: {hidden: [1, 2]}"), "run.yaml:1: model.hidden: found a list of 2, expected an integer");
+  EXPECT_EQ(error_of("model: {hidden: {a: 1}}"), "run.yaml:1: model.hidden: found a map, expected an integer");
+  EXPECT_EQ(error_of("model: {hidden: }"), "run.yaml:1: model.hidden: found nothing, expected an integer");
+  EXPECT_EQ(error_of("model: {hidden: '3'}"),
+            "run.yaml:1: model.hidden: found the quoted string '3', expected an integer");
+  EXPECT_EQ(error_of("model: {type: [mlp]}"), "run.yaml:1: model.type: found a list of 1, expected a string");
+  EXPECT_EQ(error_of("model: {dropout: 0.1x}"), "run.yaml:1: model.dropout: found '0.1x', expected a number");
+  EXPECT_EQ(error_of("model: {residual: yes}"), "run.yaml:1: model.residual: found 'yes', expected true or false");
+  EXPECT_EQ(error_of("model: {residual: 1}"), "run.yaml:1: model.residual: found '1', expected true or false");
+  EXPECT_EQ(error_of("data: {train: {a: b}}"), "run.yaml:1: data.train: found a map, expected a list of strings");
+  EXPECT_EQ(error_of("data: {train: [a, [b]]}"),
+            "run.yaml:1: data.train: found a list of 1, expected a string in each place of the list");
+  EXPECT_EQ(error_of("data:\n  eval_indices:\n"),
+            "run.yaml:2: data.eval_indices: found nothing, expected a string (\"\" for an empty one)");
+  EXPECT_EQ(error_of("trainer: {seed: -1}"),
+            "run.yaml:1: trainer.seed: found '-1', expected an integer that is not negative");
+  EXPECT_EQ(error_of("model: 3"), "run.yaml:1: model: found '3', expected a map: model is a section");
+  EXPECT_EQ(error_of("model: [a]"), "run.yaml:1: model: found a list, expected a map: model is a section");
+}
+
+TEST(ParseSettings, NumbersThatDoNotFitAreRefused) {
+  EXPECT_EQ(error_of("model: {hidden: 9223372036854775808}"),
+            "run.yaml:1: model.hidden: found '9223372036854775808', expected an integer from -9223372036854775808 to "
+            "9223372036854775807");
+  EXPECT_THAT(error_of("trainer: {seed: 18446744073709551616}"), HasSubstr("to 18446744073709551615"));
+  EXPECT_THAT(error_of("optimizer: {learning_rate: 1e999}"),
+              HasSubstr("found '1e999', expected a number that a double"));
+  for (const char* text : {"inf", "nan", ".inf", ".nan", "-inf", "0x10", "1e", "+-1", "+", "1 2", "1_000"}) {
+    EXPECT_THAT(error_of(std::string("optimizer: {learning_rate: ") + text + "}"),
+                HasSubstr("optimizer.learning_rate: found"))
+        << text;
+  }
+}
+
+TEST(ParseSettings, BoundsNameKeyAndLine) {
+  EXPECT_EQ(error_of("optimizer:\n  type: adam\n  learning_rate: 0\n"),
+            "run.yaml:3: optimizer.learning_rate: found 0, expected > 0");
+  EXPECT_EQ(error_of("data: {holdout: 1}"), "run.yaml:1: data.holdout: found 1, expected in [0, 1)");
+  EXPECT_EQ(error_of("model: {hidden: 0}"), "run.yaml:1: model.hidden: found 0, expected >= 1");
+  EXPECT_EQ(error_of("optimizer: {type: sgd}"), "run.yaml:1: optimizer.type: found sgd, expected one of adam, adamw");
+  EXPECT_THAT(error_of("model: {readout: []}"), HasSubstr("model.readout: found [], expected one or more of mean"));
+  EXPECT_THAT(error_of("model: {readout: [mean, median]}"), HasSubstr("found [mean, median], expected one or more of"));
+  EXPECT_EQ(error_of("run: {directory: ''}"), "run.yaml:1: run.directory: found \"\", expected not empty");
+}
+
+TEST(ParseSettings, ContradictionsAreRefused) {
+  EXPECT_THAT(error_of("sampler: {candidates_per_group: 1}"),
+              StartsWith("run.yaml: sampler.candidates_per_group: found 1"));
+  parse_settings("sampler: {candidates_per_group: 1}\nloss: {type: huber}", "run.yaml");
+  EXPECT_THAT(error_of("trainer: {early_stop: {patience: 2}}"), HasSubstr("set trainer.eval_every"));
+  parse_settings("trainer: {early_stop: {patience: 2}, eval_every: 5}", "run.yaml");
+  EXPECT_THAT(error_of("comm: {backend: nccl}\ntrainer: {device: cpu}"), HasSubstr("comm.backend: found nccl"));
+}
+
+TEST(ParseSettings, TextThatIsNoMapIsRefused) {
+  EXPECT_THAT(error_of(""), StartsWith("run.yaml: found no settings, expected a map"));
+  EXPECT_THAT(error_of("# only a comment\n"), StartsWith("run.yaml: found no settings"));
+  EXPECT_THAT(error_of("- a\n"), StartsWith("run.yaml:1: found a list, expected a map of settings"));
+  EXPECT_THAT(error_of("hello"), StartsWith("run.yaml:1: found a single value, expected a map of settings"));
+  EXPECT_THAT(error_of("? [a]\n: 1\n"), HasSubstr("found a key that is not a name"));
+  EXPECT_THAT(error_of("model: {}\n---\nmodel: {}\n"), HasSubstr("found 2 YAML documents, expected one"));
+}
+
+TEST(ParseSettings, SyntaxErrorsNameTheLine) {
+  EXPECT_THAT(error_of("model:\n  hidden: 3\n type: mlp\n"), StartsWith("run.yaml:3: found text that is no YAML"));
+  EXPECT_THAT(error_of("model: {hidden: 3\n"), HasSubstr("found text that is no YAML"));
+  EXPECT_THAT(error_of("model: *nowhere\n"), HasSubstr("found text that is no YAML"));
+}
+
+class LoadSettings : public ::testing::Test {
+ protected:
+  LoadSettings() : folder_(std::filesystem::temp_directory_path() / ("foretime_load_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~LoadSettings() override { std::filesystem::remove_all(folder_); }
+
+  std::string error_of_file(const std::filesystem::path& file) {
+    try {
+      load_settings(file);
+    } catch (const SettingsError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(LoadSettings, ReadsAFileThenOverrides) {
+  std::ofstream(folder_ / "a.yaml") << "model: {hidden: 8, layers: 3}\n";
+  const Settings settings = load_settings(folder_ / "a.yaml", {"model.hidden=16"});
+  EXPECT_EQ(settings.model.hidden, 16);
+  EXPECT_EQ(settings.model.layers, 3);
+}
+
+TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
+  EXPECT_EQ(error_of_file(folder_ / "none.yaml"), (folder_ / "none.yaml").string() +
+                                                      ": cannot be read (No such file or directory), expected a YAML "
+                                                      "file of settings");
+  EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file of settings");
+  std::ofstream(folder_ / "empty.yaml").close();
+  EXPECT_THAT(error_of_file(folder_ / "empty.yaml"),
+              AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));
+}
+
+}  // namespace
+}  // namespace foretime::configs

@@ -1,0 +1,101 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "configs/load.h"
+#include "tests/configs/equal_settings.h"
+
+namespace foretime::configs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+Settings with(const std::vector<std::string>& overrides) { return parse_settings("{}", "run.yaml", overrides); }
+
+std::string error_of(const std::vector<std::string>& overrides, const std::string& yaml = "{}") {
+  try {
+    parse_settings(yaml, "run.yaml", overrides);
+  } catch (const SettingsError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted";
+  return "";
+}
+
+TEST(Overrides, SetAnyType) {
+  const Settings settings = with({"optimizer.learning_rate=3e-4", "trainer.steps=7", "model.residual=false",
+                                  "trainer.seed=12", " run.directory = runs/a ", "trainer.early_stop.min_delta=0.5"});
+  EXPECT_EQ(settings.optimizer.learning_rate, 3e-4);
+  EXPECT_EQ(settings.trainer.steps, 7);
+  EXPECT_FALSE(settings.model.residual);
+  EXPECT_EQ(settings.trainer.seed, 12u);
+  EXPECT_EQ(settings.run.directory, "runs/a");
+  EXPECT_EQ(settings.trainer.early_stop.min_delta, 0.5);
+}
+
+TEST(Overrides, ReadLists) {
+  EXPECT_THAT(with({"data.train=[a,b]"}).data.train, ElementsAre("a", "b"));
+  EXPECT_THAT(with({"data.train=[\"a, b\", 'c']"}).data.train, ElementsAre("a, b", "c"));
+  EXPECT_THAT(with({"data.train=[]"}).data.train, IsEmpty());
+  EXPECT_THAT(with({"data.train=samples/a.npz"}).data.train, ElementsAre("samples/a.npz"));
+}
+
+TEST(Overrides, TakeUnquotedTextAsItStands) {
+  EXPECT_THAT(with({"data.train=*.npz"}).data.train, ElementsAre("*.npz"));
+  EXPECT_EQ(with({"run.directory=runs/a: b # c=d"}).run.directory, "runs/a: b # c=d");
+  EXPECT_EQ(with({"data.eval_indices="}).data.eval_indices, "");
+  EXPECT_EQ(with({"data.eval_indices=\"x\\ty\""}).data.eval_indices, "x\ty");
+}
+
+TEST(Overrides, TheLastOneWinsAndBoundsAreCheckedAtTheEnd) {
+  EXPECT_EQ(with({"trainer.steps=0", "trainer.steps=9"}).trainer.steps, 9);
+  EXPECT_EQ(parse_settings("trainer: {steps: -1}", "run.yaml", {"trainer.steps=4"}).trainer.steps, 4);
+}
+
+TEST(Overrides, ReplaceWholeSections) {
+  const Settings settings = with({"optimizer={type: adamw, beta1: 0.5}"});
+  EXPECT_EQ(settings.optimizer.type, "adamw");
+  EXPECT_EQ(settings.optimizer.beta1, 0.5);
+}
+
+TEST(Overrides, ErrorsNameTheOverride) {
+  EXPECT_EQ(error_of({"optimizer.learning_rate=-1"}),
+            "override optimizer.learning_rate=-1: optimizer.learning_rate: found -1, expected > 0");
+  EXPECT_EQ(error_of({"trainer.steps=1.5"}),
+            "override trainer.steps=1.5: trainer.steps: found '1.5', expected an integer");
+  EXPECT_EQ(error_of({"trainer.steps=[1]"}),
+            "override trainer.steps=[1]: trainer.steps: found a list of 1, expected an integer");
+  EXPECT_EQ(error_of({"trainer.steps="}), "override trainer.steps=: trainer.steps: found '', expected an integer");
+  EXPECT_EQ(error_of({"trainer.stpes=3"}),
+            "override trainer.stpes=3: trainer.stpes: unknown setting, did you mean trainer.steps?");
+  EXPECT_THAT(error_of({"trainer.steps"}), StartsWith("override trainer.steps: found no key=value"));
+  EXPECT_THAT(error_of({"=3"}), HasSubstr("found no key=value"));
+  EXPECT_THAT(error_of({"trainer=3"}), HasSubstr("trainer is a section"));
+  EXPECT_THAT(error_of({"data.train=[a"}), HasSubstr("found text that is no YAML"));
+  EXPECT_THAT(error_of({"optimizer={typ: adam}"}), HasSubstr("did you mean optimizer.type?"));
+}
+
+TEST(Overrides, AFixInTheWrongPlaceStillNamesTheFile) {
+  EXPECT_EQ(error_of({"trainer.steps=4"}, "\nmodel: {hidden: 0}"), "run.yaml:2: model.hidden: found 0, expected >= 1");
+}
+
+TEST(ApplyOverride, SetsOneKey) {
+  Settings settings;
+  apply_override(settings, "data.train", "[a, b]");
+  apply_override(settings, "sampler.candidates_per_group", "1");
+  EXPECT_THAT(settings.data.train, ElementsAre("a", "b"));
+  EXPECT_EQ(settings.sampler.candidates_per_group, 1);
+}
+
+TEST(ApplyOverride, LeavesTheSettingsAloneOnFailure) {
+  Settings settings;
+  EXPECT_THROW(apply_override(settings, "optimizer.learning_rate", "-1"), SettingsError);
+  EXPECT_THROW(apply_override(settings, "optimizer.learning_rates", "1"), SettingsError);
+  EXPECT_THROW(apply_override(settings, "optimizer={type: adamw, beta1: 2}", "1"), SettingsError);
+  expect_equal(settings, Settings());
+}
+
+}  // namespace
+}  // namespace foretime::configs

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that Foretime needs: what it is built from and runs on, and with --tests also what only
+# its tests, benchmarks and checks use. Does nothing, and asks for no rights, when all of them are there already.
+#
+#   tools/install-deps.sh [--tests] [--list]     --list prints the packages and installs nothing
+set -euo pipefail
+
+# libtorch-dev brings its own needs (glog, gflags, protobuf); without an optimised BLAS it would fall back on the
+# reference one, which is ten times slower. openmpi-bin starts even local ranks through its own daemon, no ssh needed.
+build_packages=(
+  g++ cmake ninja-build pkg-config ccache git ca-certificates
+  libtorch-dev libopenblas0-pthread
+  libopenmpi-dev openmpi-bin
+  libyaml-cpp-dev libzip-dev zlib1g-dev
+  libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
+  libhiredis-dev
+)
+# Python is a test tool only: a second opinion on numbers (NumPy, SciPy, PyTorch) and the repository's own checks.
+test_packages=(
+  libgtest-dev libgmock-dev libbenchmark-dev
+  redis-server
+  python3 python3-numpy python3-scipy python3-torch
+  clang-format procps
+)
+
+packages=("${build_packages[@]}")
+list_only=0
+for argument in "$@"; do
+  case "$argument" in
+    --tests) packages+=("${test_packages[@]}") ;;
+    --list) list_only=1 ;;
+    *) echo "install-deps.sh: unknown argument '$argument' (known: --tests, --list)" >&2; exit 2 ;;
+  esac
+done
+if [[ $list_only == 1 ]]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
+if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
+  echo "install-deps.sh: this is no Debian system; install the counterparts of these packages yourself:" >&2
+  printf '  %s\n' "${packages[@]}" >&2
+  exit 2
+fi
+
+# A package that is there for two architectures has two lines.
+is_installed() {
+  local status
+  status=$(dpkg-query -W -f='${db:Status-Status}\n' "$1" 2> /dev/null || true)
+  [[ $'\n'"$status"$'\n' == *$'\ninstalled\n'* ]]
+}
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+if [[ ${#missing[@]} == 0 ]]; then
+  echo "install-deps.sh: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [[ $(id -u) != 0 ]]; then
+  command -v sudo > /dev/null || { echo "install-deps.sh: needs root or sudo to install: ${missing[*]}" >&2; exit 2; }
+  as_root=(sudo)
+fi
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@"
+}
+# Mirrors drop connections now and then; what has been downloaded stays, so another try is cheap.
+with_retries() {
+  local try
+  for try in 1 2 3; do
+    "$@" && return 0
+    [[ $try == 3 ]] || { echo "install-deps.sh: '$*' failed, trying again" >&2; sleep $((try * 5)); }
+  done
+  return 1
+}
+echo "install-deps.sh: installing ${missing[*]}"
+with_retries apt update
+with_retries apt install --no-install-recommends "${missing[@]}"
