@@ -65,8 +65,10 @@ YAML::Node Loader::parse(const std::string& yaml, const Source& source) const {
     return documents.empty() ? YAML::Node() : documents[0];
   } catch (const YAML::Exception& error) {
     const bool at_line = source.has_lines && error.mark.line >= 0;
+    const bool glob = error.msg.find("anchor") != std::string::npos || error.msg.find("alias") != std::string::npos;
+    const char* hint = glob ? " (text that starts with * or & needs quotes)" : "";
     fail(at_line ? fmt::format("{}:{}", source.name, error.mark.line + 1) : source.name,
-         fmt::format("found text that is no YAML: {}", error.msg));
+         fmt::format("found text that is no YAML: {}{}", error.msg, hint));
   }
 }
 

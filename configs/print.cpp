@@ -40,10 +40,18 @@ std::string names_of(const Bound& bound) {
   return (bound.filled ? "one or more of " : "one of ") + names;
 }
 
+std::string type_of(const Field& field) {
+  const std::string type = type_name(field.value);
+  for (const char* article : {"a ", "an "}) {
+    if (type.starts_with(article)) return type.substr(type.find(' ') + 1);
+  }
+  return type;
+}
+
 std::string row_of(const Field& field) {
   const std::string bound = field.bound.names.empty() ? cell(field.bound.text()) : names_of(field.bound);
-  return fmt::format("| `{}` | {} | `{}` | {} | {} |\n", field.name(), type_name(field.value),
-                     cell(write_value(field.value)), bound, cell(field.meaning));
+  return fmt::format("| `{}` | {} | `{}` | {} | {} |\n", field.name(), type_of(field), cell(write_value(field.value)),
+                     bound, cell(field.meaning));
 }
 
 constexpr const char* kReferenceHead =

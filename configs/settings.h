@@ -91,6 +91,7 @@ struct TrainerSettings {
   int64_t threads = 0;                   // of each rank; 0: cores / ranks on this host
   std::string device = "auto";           // auto | cpu | cuda
   uint64_t seed = 1;
+  std::vector<std::string> baselines;    // trained and evaluated beside the model: mean, or a model type
   std::string metric = "valid/kendall_tau";  // chooses the best checkpoint, drives early stopping
   std::string metric_goal = "maximize";  // maximize | minimize
   EarlyStopSettings early_stop;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/configs/equal_settings.h"
+#include "tests/support/paths.h"
 
 namespace foretime::configs {
 namespace {
@@ -161,6 +162,8 @@ TEST(ParseSettings, SyntaxErrorsNameTheLine) {
   EXPECT_THAT(error_of("model:\n  hidden: 3\n type: mlp\n"), StartsWith("run.yaml:3: found text that is no YAML"));
   EXPECT_THAT(error_of("model: {hidden: 3\n"), HasSubstr("found text that is no YAML"));
   EXPECT_THAT(error_of("model: *nowhere\n"), HasSubstr("found text that is no YAML"));
+  EXPECT_THAT(error_of("data:\n  train: [*.npz]\n"), HasSubstr("run.yaml:2: found text that is no YAML"));
+  EXPECT_THAT(error_of("data:\n  train: [*.npz]\n"), HasSubstr("text that starts with * or & needs quotes"));
 }
 
 class LoadSettings : public ::testing::Test {
@@ -197,6 +200,16 @@ TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
   std::ofstream(folder_ / "empty.yaml").close();
   EXPECT_THAT(error_of_file(folder_ / "empty.yaml"),
               AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));
+}
+
+TEST(ShippedSettings, Load) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(foretime::testing::source_dir() / "configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    EXPECT_NO_THROW(load_settings(entry.path())) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 0);
 }
 
 }  // namespace
