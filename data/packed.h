@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "data/catalogue.h"
+#include "data/group.h"
+
+/// The packed format (.foretime): one collection of groups in a file that is mapped into memory, not parsed.
+/// Little-endian:
+///
+///   64 bytes     magic, endian mark, version, directory's place and checksum, file size, own checksum
+///   sections     arrays of one group after the other, each starting at a multiple of 64 bytes
+///   directory    one 512-byte record a group (sizes, fingerprint, each section's offset, bytes and XXH64), then the
+///   names
+///
+/// data/packed_layout.h has the structs. The first 64 bytes and the directory tell everything but the contents, and one
+/// group is opened by reading its own record, whatever the size of the collection.
+namespace foretime::data {
+
+/// Whether the file starts as packed files do (of any version). False for files that cannot be read.
+bool is_packed(const std::filesystem::path& file);
+
+/// The directory: one header a group, in the order of the file. Throws DataError if it is damaged, cut off or of
+/// another version.
+std::vector<GroupHeader> packed_headers(const std::filesystem::path& file);
+
+/// Opens group `header.member` of `header.file`. Its arrays borrow from the mapped file, which stays mapped as long as
+/// one of them lives; a file must not be shortened in that time. Throws DataError where a checksum or any value is
+/// wrong (validate_group), or where the file is not the one that the header came from.
+Group load_packed(const GroupHeader& header);
+
+/// Reads and checks everything; returns the number of groups. Throws DataError at the first thing that is wrong.
+int64_t verify_packed(const std::filesystem::path& file);
+
+/// Writes a collection, holding no group longer than `add` runs. The file appears under its name, complete and on the
+/// disk, when `finish` returns; before, and if it never does, what was there stays.
+class PackedWriter {
+ public:
+  explicit PackedWriter(std::filesystem::path file);
+  ~PackedWriter();
+  PackedWriter(const PackedWriter&) = delete;
+  PackedWriter& operator=(const PackedWriter&) = delete;
+
+  /// `fingerprint`: that of the source file, so that a packed group is known as the same data; 0 takes one of the
+  /// contents. Throws DataError for groups that validate_group refuses, of another kind than the first, or named as an
+  /// earlier one.
+  void add(const Group& group, uint64_t fingerprint = 0);
+  /// Throws DataError if there is no group, or if writing fails.
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace foretime::data

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "data/group.h"
+
+/// Small valid groups of each kind, and comparison of all that a group holds.
+namespace foretime::data::testing {
+
+inline GraphBlock make_graphs(int64_t graphs, std::mt19937& random) {
+  GraphBlock block;
+  std::vector<int64_t> graph_ptr = {0}, edge_ptr = {0};
+  std::vector<int32_t> source, target;
+  for (int64_t g = 0; g < graphs; ++g) {
+    const auto nodes = static_cast<int32_t>(2 + random() % 9), first = static_cast<int32_t>(graph_ptr.back());
+    for (int32_t v = 1; v < nodes; ++v) {
+      source.push_back(first + static_cast<int32_t>(random() % v));
+      target.push_back(first + v);
+    }
+    graph_ptr.push_back(graph_ptr.back() + nodes);
+    edge_ptr.push_back(static_cast<int64_t>(source.size()));
+  }
+  std::vector<float> features(static_cast<size_t>(graph_ptr.back() * 3));
+  for (float& x : features) x = static_cast<float>(random() % 1000) - 500.0F;
+  std::vector<uint8_t> types(static_cast<size_t>(graph_ptr.back()));
+  for (uint8_t& type : types) type = static_cast<uint8_t>(random() % 7);
+  block.feature_count = 3;
+  block.node_type_count = 7;
+  block.graph_ptr = graph_ptr;
+  block.edge_ptr = edge_ptr;
+  block.node_features = features;
+  block.node_types = types;
+  block.edge_source = source;
+  block.edge_target = target;
+  return block;
+}
+
+inline Group make_group(CandidateKind kind, const std::string& name, uint32_t seed) {
+  std::mt19937 random(seed);
+  Group group;
+  group.name = name;
+  group.kind = kind;
+  group.candidates = 5;
+  group.graphs = make_graphs(kind == CandidateKind::program ? 5 : 1, random);
+  std::vector<double> runtimes(5);
+  for (double& t : runtimes) t = 1.0 + static_cast<double>(random() % 9999);
+  group.runtimes = runtimes;
+  if (kind == CandidateKind::layout) {
+    group.layout.nodes = std::vector<int32_t>{0, 1};
+    group.layout.row_ptr = std::vector<int64_t>{0, 3, 5};
+    std::vector<int8_t> rows(5 * kLayoutFeatures);
+    for (int8_t& x : rows) x = static_cast<int8_t>(random() % 7 - 1);
+    group.layout.rows = rows;
+    group.layout.codes = std::vector<uint8_t>{0, 0, 2, 1, 1, 0, 2, 1, 0, 1};
+    group.node_splits = std::vector<int64_t>{0, 1, group.graphs.nodes()};
+  } else if (kind == CandidateKind::tile) {
+    group.unit = RuntimeUnit::normalized;
+    std::vector<float> features(5 * kTileFeatures);
+    for (float& x : features) x = static_cast<float>(random() % 64);
+    group.tile_features = features;
+  } else {
+    group.unit = RuntimeUnit::seconds;
+    group.flops = std::vector<double>(5, 1e9);
+    group.candidate_ids = {"a", "", "third one", "d\nd", "e"};
+  }
+  return group;
+}
+
+template <class T>
+void expect_same(const char* what, const Array<T>& a, const Array<T>& b) {
+  EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << what;
+}
+
+inline void expect_same(const Group& a, const Group& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.unit, b.unit);
+  EXPECT_EQ(a.candidates, b.candidates);
+  EXPECT_EQ(a.graphs.feature_count, b.graphs.feature_count);
+  EXPECT_EQ(a.graphs.node_type_count, b.graphs.node_type_count);
+  expect_same("graph_ptr", a.graphs.graph_ptr, b.graphs.graph_ptr);
+  expect_same("edge_ptr", a.graphs.edge_ptr, b.graphs.edge_ptr);
+  expect_same("node_features", a.graphs.node_features, b.graphs.node_features);
+  expect_same("node_types", a.graphs.node_types, b.graphs.node_types);
+  expect_same("edge_source", a.graphs.edge_source, b.graphs.edge_source);
+  expect_same("edge_target", a.graphs.edge_target, b.graphs.edge_target);
+  expect_same("layout nodes", a.layout.nodes, b.layout.nodes);
+  expect_same("layout row_ptr", a.layout.row_ptr, b.layout.row_ptr);
+  expect_same("layout rows", a.layout.rows, b.layout.rows);
+  expect_same("layout codes", a.layout.codes, b.layout.codes);
+  expect_same("tile_features", a.tile_features, b.tile_features);
+  expect_same("runtimes", a.runtimes, b.runtimes);
+  expect_same("flops", a.flops, b.flops);
+  expect_same("node_splits", a.node_splits, b.node_splits);
+  EXPECT_EQ(a.candidate_ids, b.candidate_ids);
+}
+
+/// A folder of its own for each test, removed afterwards.
+class ScratchTest : public ::testing::Test {
+ protected:
+  ScratchTest() {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::temp_directory_path() / (std::string("foretime_") + info->test_suite_name() + "_" +
+                                                        info->name() + "_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~ScratchTest() override { std::filesystem::remove_all(folder_); }
+
+  static std::vector<char> read_file(const std::filesystem::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void write_file(const std::filesystem::path& file, const std::vector<char>& bytes) {
+    std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace foretime::data::testing
