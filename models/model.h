@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -10,31 +9,28 @@
 #include "configs/settings.h"
 #include "data/group.h"
 #include "data/message_plan.h"
+#include "models/error.h"
 #include "models/plan_tensors.h"
 
 namespace foretime::models {
 
-class ModelError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// What a model is fed: fixed by the kind of data, stored with every checkpoint.
 struct InputSchema {
   data::CandidateKind kind = data::CandidateKind::layout;
-  int64_t feature_count = 0;     // columns of node_features
-  int64_t node_type_count = 0;   // node types are below this
+  int64_t feature_count = 0;    // columns of node_features
+  int64_t node_type_count = 0;  // node types are below this
   bool operator==(const InputSchema&) const = default;
 };
 
 /// Column statistics of the raw node features over the training graphs, and of the candidate features (tile).
 struct InputStatistics {
-  torch::Tensor minimum, maximum, mean, deviation;   // [features] float64
-  torch::Tensor candidate_minimum, candidate_maximum, candidate_mean, candidate_deviation;  // [24] float64; undefined unless tile
+  torch::Tensor minimum, maximum, mean, deviation;  // [features] float64
+  torch::Tensor candidate_minimum, candidate_maximum, candidate_mean,
+      candidate_deviation;  // [24] float64; undefined unless tile
 };
 
-/// Scores the candidates of a plan; a lower score means a faster candidate. Feature transforms are buffers of the model, so a
-/// checkpoint holds all that is needed to score raw files.
+/// Scores the candidates of a plan; a lower score means a faster candidate. Feature transforms are buffers of the
+/// model, so a checkpoint holds all that is needed to score raw files.
 class CostModel : public torch::nn::Module {
  public:
   /// What its plans must hold.

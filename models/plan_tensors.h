@@ -12,7 +12,7 @@ namespace foretime::models {
 /// A sparse matrix and its transpose on the device of the model, for the product and for its gradient.
 struct CsrTensor {
   int64_t rows = 0, cols = 0;
-  torch::Tensor row_ptr, columns, values;                          // [rows + 1] int64, [entries] int32, [entries] float
+  torch::Tensor row_ptr, columns, values;  // [rows + 1] int64, [entries] int32, [entries] float
   torch::Tensor transposed_row_ptr, transposed_columns, transposed_values;
 };
 
@@ -25,7 +25,7 @@ struct LevelTensors {
 
 struct LayerTensors {
   std::vector<CsrTensor> relations;
-  torch::Tensor self;        // [states above] int64; undefined where it is the identity
+  torch::Tensor self;  // [states above] int64; undefined where it is the identity
 };
 
 /// A message plan as tensors. Layers and levels that the plan shares stay shared.
@@ -41,6 +41,7 @@ struct PlanTensors {
 };
 
 /// Copies a plan to a device, with floating-point members of type `dtype` (float64 serves gradient checks).
-PlanTensors to_tensors(const data::MessagePlan& plan, torch::Device device = torch::kCPU, torch::Dtype dtype = torch::kFloat);
+PlanTensors to_tensors(const data::MessagePlan& plan, torch::Device device = torch::kCPU,
+                       torch::Dtype dtype = torch::kFloat);
 
 }  // namespace foretime::models

@@ -1,0 +1,49 @@
+#include "models/dense.h"
+
+#include <fmt/format.h>
+
+#include "models/error.h"
+
+namespace foretime::models {
+
+Activation::Activation(const configs::ModelSettings& settings)
+    : leaky_(settings.activation == "leaky_relu"), slope_(settings.leaky_slope) {
+  if (!leaky_ && settings.activation != "relu") {
+    throw ModelError(fmt::format("model.activation: '{}', expected relu or leaky_relu", settings.activation));
+  }
+}
+
+torch::Tensor Activation::operator()(const torch::Tensor& x) const {
+  return leaky_ ? torch::leaky_relu(x, slope_) : torch::relu(x);
+}
+
+DenseStack::DenseStack(const std::vector<int64_t>& widths, const Activation& activation, const DenseOptions& options)
+    : activation_(activation), options_(options) {
+  if (widths.size() < 2) throw ModelError("dense layers: none, expected at least one");
+  for (size_t i = 0; i + 1 < widths.size(); ++i) {
+    const auto layer = torch::nn::LinearOptions(widths[i], widths[i + 1]).bias(options.bias);
+    layers_.push_back(register_module(std::to_string(i), torch::nn::Linear(layer)));
+  }
+}
+
+torch::Tensor DenseStack::after_first(const torch::Tensor& first_output) {
+  torch::Tensor x = first_output;
+  for (size_t i = 1; i < layers_.size(); ++i) x = layers_[i]->forward(activate(x));
+  return options_.activate_last ? activate(x) : x;
+}
+
+torch::Tensor DenseStack::first_weight(int64_t start, int64_t count) const {
+  return layers_.front()->weight.narrow(1, start, count);
+}
+
+torch::Tensor DenseStack::activate(const torch::Tensor& x) {
+  const auto activated = activation_(x);
+  return options_.dropout > 0 ? torch::dropout(activated, options_.dropout, is_training()) : activated;
+}
+
+torch::Tensor l2_normalized(const torch::Tensor& x) {
+  constexpr double kSmallest = 1e-12;  // as torch.nn.functional.normalize
+  return x / x.norm(2, -1, /*keepdim=*/true).clamp_min(kSmallest);
+}
+
+}  // namespace foretime::models

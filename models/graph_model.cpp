@@ -1,0 +1,106 @@
+#include "models/graph_model.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace foretime::models {
+namespace {
+
+void at_least(int64_t least, int64_t found, const char* setting) {
+  if (found < least) throw ModelError(fmt::format("{}: {}, expected at least {}", setting, found, least));
+}
+
+const configs::ModelSettings& checked(const configs::ModelSettings& settings, const InputSchema& schema) {
+  at_least(1, settings.hidden, "model.hidden");
+  at_least(0, settings.layers, "model.layers");
+  at_least(0, settings.node_type_embedding, "model.node_type_embedding");
+  at_least(1, settings.encoder_layers, "model.encoder_layers");
+  at_least(1, settings.head_layers, "model.head_layers");
+  at_least(0, schema.feature_count, "columns of node features");
+  at_least(1, schema.node_type_count, "node types");
+  if (settings.dropout < 0 || settings.dropout >= 1) {
+    throw ModelError(fmt::format("model.dropout: {}, expected at least 0 and below 1", settings.dropout));
+  }
+  if (settings.tile_join != "early" && settings.tile_join != "late") {
+    throw ModelError(fmt::format("model.tile_join: '{}', expected early or late", settings.tile_join));
+  }
+  if (settings.head_bias != "none" && settings.head_bias != "all") {
+    throw ModelError(fmt::format("model.head_bias: '{}', expected none or all", settings.head_bias));
+  }
+  return settings;
+}
+
+bool joins_late(const configs::ModelSettings& settings, const InputSchema& schema) {
+  return schema.kind == data::CandidateKind::tile && settings.tile_join == "late";
+}
+
+}  // namespace
+
+GraphModel::GraphModel(const configs::ModelSettings& settings, const InputSchema& schema, Propagation propagation)
+    : settings_(checked(settings, schema)),
+      schema_(schema),
+      propagation_(std::move(propagation)),
+      activation_(settings),
+      readout_(settings.readout, schema.kind) {
+  encoder_ = register_module("encoder", std::make_shared<Encoder>(settings, schema, activation_));
+  auto layers = register_module("layers", torch::nn::ModuleList());
+  for (int64_t i = 0; i < propagation_.layers; ++i) {
+    convolutions_.push_back(propagation_.make_convolution());
+    layers->push_back(convolutions_.back());
+  }
+  std::vector<int64_t> widths(static_cast<size_t>(settings.head_layers) + 1, settings.hidden);
+  widths.front() = readout_.width(settings.hidden) + (joins_late(settings, schema) ? data::kTileFeatures : 0);
+  widths.back() = 1;
+  const DenseOptions options{.bias = settings.head_bias == "all", .activate_last = false, .dropout = settings.dropout};
+  head_ = register_module("head", std::make_shared<DenseStack>(widths, activation_, options));
+}
+
+data::PlanRequest GraphModel::plan_request() const {
+  return {propagation_.layers, propagation_.relations,
+          joins_late(settings_, schema_) ? data::TileJoin::late : data::TileJoin::early};
+}
+
+torch::Tensor GraphModel::score(const PlanTensors& plan) {
+  check(plan);
+  auto pooled = readout_(propagate(encoder_->forward(plan), plan), plan);
+  if (joins_late(settings_, schema_)) pooled = torch::cat({pooled, encoder_->tile_features(plan)}, 1);
+  return head_->forward(pooled).squeeze(-1);
+}
+
+torch::Tensor GraphModel::propagate(const torch::Tensor& states, const PlanTensors& plan) {
+  torch::Tensor x = states;
+  for (size_t i = 0; i < convolutions_.size(); ++i) {
+    auto y = activation_(convolutions_[i]->forward(x, *plan.layers[i], encoder_->layout(plan, i)));
+    if (settings_.dropout > 0) y = torch::dropout(y, settings_.dropout, is_training());
+    x = propagation_.residual ? own_states(x, *plan.layers[i]) + y : y;
+    if (propagation_.l2_normalize) x = l2_normalized(x);
+  }
+  return x;
+}
+
+void GraphModel::check(const PlanTensors& plan) const {
+  const auto expect = [](bool condition, const char* what, auto found, auto expected) {
+    if (!condition) throw ModelError(fmt::format("message plan: {}: {}, expected {}", what, found, expected));
+  };
+  expect(plan.node_features.size(1) == schema_.feature_count, "columns of node features", plan.node_features.size(1),
+         schema_.feature_count);
+  expect(plan.layers.size() == convolutions_.size(), "layers", plan.layers.size(), convolutions_.size());
+  for (const auto& layer : plan.layers) {
+    expect(layer->relations.size() == propagation_.relations.size(), "relations of a layer", layer->relations.size(),
+           propagation_.relations.size());
+  }
+  // Elsewhere the look would stall the device.
+  if (plan.node_types.is_cpu() && plan.node_types.numel() > 0) {
+    const auto largest = plan.node_types.max().item<int64_t>();
+    expect(largest < schema_.node_type_count, "node type", largest, fmt::format("below {}", schema_.node_type_count));
+  }
+  const bool tiles = schema_.kind == data::CandidateKind::tile;
+  expect(plan.candidate_features.defined() == tiles, "tile features",
+         plan.candidate_features.defined() ? "some" : "none", tiles ? "some" : "none");
+  const bool by_state = tiles && !joins_late(settings_, schema_);
+  expect(!by_state || plan.levels.front()->candidate.defined(), "candidates of states", "none", "one for each state");
+  expect(schema_.kind == data::CandidateKind::layout || !plan.layout_rows.defined(), "layout rows", "some", "none");
+}
+
+}  // namespace foretime::models

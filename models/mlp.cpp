@@ -1,0 +1,7 @@
+#include "models/registry.h"
+
+namespace foretime::models {
+
+Propagation mlp_propagation(const configs::ModelSettings&, const InputSchema&) { return {}; }
+
+}  // namespace foretime::models
