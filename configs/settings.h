@@ -10,110 +10,110 @@ namespace foretime::configs {
 
 /// Which groups of program graphs are read, and how they are split.
 struct DataSettings {
-  std::string format = "layout";         // layout | tile | programs
-  std::string root = ".";                // relative patterns below start here; relative itself to the working folder
-  std::vector<std::string> train;        // files, folders, globs or packed collections
-  std::vector<std::string> valid;        // as train; chooses the best checkpoint
-  std::vector<std::string> test;         // as train; reported once, at the end
-  std::string eval_indices;              // TpuGraphs' official validation candidates (JSON), empty: all candidates
-  double holdout = 0.0;                  // fraction of each training group's distinct configurations kept for evaluation
-  int64_t max_eval_candidates = 1000;    // per group; 0: all
-  double train_fraction = 1.0;           // fraction of the remaining training candidates that is used
+  std::string format = "layout";       // layout | tile | programs
+  std::string root = ".";              // relative patterns below start here; relative itself to the working folder
+  std::vector<std::string> train;      // files, folders, globs or packed collections
+  std::vector<std::string> valid;      // as train; chooses the best checkpoint
+  std::vector<std::string> test;       // as train; reported once, at the end
+  std::string eval_indices;            // TpuGraphs' official validation candidates (JSON), empty: all candidates
+  double holdout = 0.0;                // fraction of each training group's distinct configurations kept for evaluation
+  int64_t max_eval_candidates = 1000;  // per group; 0: all
+  double train_fraction = 1.0;         // fraction of the remaining training candidates that is used
 };
 
 /// How raw inputs become the numbers that a model sees.
 struct FeatureSettings {
-  std::string transform = "minmax";      // none | minmax | zscore, per column, over the training graphs
-  bool log = false;                      // sign(x) log(1 + |x|) first
-  double layout_scale = 100.0;           // factor on layout features, as in the published baseline
+  std::string transform = "minmax";  // none | minmax | zscore, per column, over the training graphs
+  bool log = false;                  // sign(x) log(1 + |x|) first
+  double layout_scale = 100.0;       // factor on layout features, as in the published baseline
 };
 
 struct ModelSettings {
-  std::string type = "residual_gcn";     // mlp | gcn | sage | residual_gcn
+  std::string type = "residual_gcn";  // mlp | gcn | sage | residual_gcn
   int64_t hidden = 32;
-  int64_t layers = 2;                    // message-passing layers
-  int64_t node_type_embedding = 32;      // width of the learned opcode or node-type embedding
-  int64_t encoder_layers = 2;            // dense layers before propagation (prenet)
-  int64_t head_layers = 2;               // dense layers after the readout (postnet), the last one to a scalar
+  int64_t layers = 2;                // message-passing layers
+  int64_t node_type_embedding = 32;  // width of the learned opcode or node-type embedding
+  int64_t encoder_layers = 2;        // dense layers before propagation (prenet)
+  int64_t head_layers = 2;           // dense layers after the readout (postnet), the last one to a scalar
   std::vector<std::string> readout = {"mean", "normalized_sum", "configurable_normalized_sum"};
-  std::string activation = "leaky_relu"; // relu | leaky_relu
+  std::string activation = "leaky_relu";  // relu | leaky_relu
   double leaky_slope = 0.2;
   double dropout = 0.0;
-  bool residual = true;                  // gcn and sage: x + conv(x)
-  bool l2_normalize = false;             // sage: normalise each state after each layer (EarlyJoinSAGE)
-  std::string tile_join = "early";       // early | late
-  std::string head_bias = "none";        // none | all: bias in the head
+  bool residual = true;             // gcn and sage: x + conv(x)
+  bool l2_normalize = false;        // sage: normalise each state after each layer (EarlyJoinSAGE)
+  std::string tile_join = "early";  // early | late
+  std::string head_bias = "none";   // none | all: bias in the head
   FeatureSettings features;
 };
 
 struct LossSettings {
-  std::string type = "listmle";          // listmle | pairwise_hinge | pairwise_logistic | mse | huber | l1
-  double temperature = 1.0;              // listmle: scores are divided by it
-  double margin = 0.1;                   // pairwise_hinge
-  double delta = 1.0;                    // huber
-  double mse_weight = 0.0;               // (loss + w * mse) / (1 + w)
-  std::string target = "runtime";        // runtime | log_runtime | log_runtime_per_flop
-  double target_scale = 1.0;             // runtime targets are multiplied by it
-  bool standardize_target = false;       // subtract the training mean, divide by the training deviation
+  std::string type = "listmle";     // listmle | pairwise_hinge | pairwise_logistic | mse | huber | l1
+  double temperature = 1.0;         // listmle: scores are divided by it
+  double margin = 0.1;              // pairwise_hinge
+  double delta = 1.0;               // huber
+  double mse_weight = 0.0;          // (loss + w * mse) / (1 + w)
+  std::string target = "runtime";   // runtime | log_runtime | log_runtime_per_flop
+  double target_scale = 1.0;        // runtime targets are multiplied by it
+  bool standardize_target = false;  // subtract the training mean, divide by the training deviation
 };
 
 struct OptimizerSettings {
-  std::string type = "adam";             // adam | adamw
+  std::string type = "adam";  // adam | adamw
   double learning_rate = 1e-3;
   double weight_decay = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double clip_norm = 1.0;                // largest global gradient norm; 0 turns clipping off
-  std::string schedule = "constant";     // constant | cosine
+  double clip_norm = 1.0;             // largest global gradient norm; 0 turns clipping off
+  std::string schedule = "constant";  // constant | cosine
   int64_t warmup_steps = 0;
-  double final_ratio = 0.0;              // cosine: learning rate at the end, relative
-  int64_t accumulation = 1;              // batches summed before one optimiser step
+  double final_ratio = 0.0;  // cosine: learning rate at the end, relative
+  int64_t accumulation = 1;  // batches summed before one optimiser step
 };
 
 struct SamplerSettings {
-  int64_t groups_per_batch = 4;          // global, over all ranks; also the number of lanes (see coordinator/shard_plan.h)
+  int64_t groups_per_batch = 4;  // global, over all ranks; also the number of lanes (see coordinator/shard_plan.h)
   int64_t candidates_per_group = 16;
-  double fast_bias = 0.0;                // 0: uniform; > 0: candidates are drawn with a bias to fast ones
-  int64_t draws_per_group = 1;           // draws of one group in an epoch; 0: enough to see each candidate about once
+  double fast_bias = 0.0;       // 0: uniform; > 0: candidates are drawn with a bias to fast ones
+  int64_t draws_per_group = 1;  // draws of one group in an epoch; 0: enough to see each candidate about once
 };
 
 struct EarlyStopSettings {
-  int64_t patience = 0;                  // evaluations without improvement; 0: never
+  int64_t patience = 0;  // evaluations without improvement; 0: never
   double min_delta = 0.0;
 };
 
 struct TrainerSettings {
-  int64_t steps = 200;                   // optimiser steps; the run ends at steps or epochs, whichever comes first
-  int64_t epochs = 0;                    // 0: no limit
-  int64_t eval_every = 0;                // steps; 0: at the end only
+  int64_t steps = 200;     // optimiser steps; the run ends at steps or epochs, whichever comes first
+  int64_t epochs = 0;      // 0: no limit
+  int64_t eval_every = 0;  // steps; 0: at the end only
   int64_t log_every = 10;
-  int64_t threads = 0;                   // of each rank; 0: cores / ranks on this host
-  std::string device = "auto";           // auto | cpu | cuda
+  int64_t threads = 0;          // of each rank; 0: cores / ranks on this host
+  std::string device = "auto";  // auto | cpu | cuda
   uint64_t seed = 1;
-  std::vector<std::string> baselines;    // trained and evaluated beside the model: mean, or a model type
+  std::vector<std::string> baselines;        // trained and evaluated beside the model: mean, or a model type
   std::string metric = "valid/kendall_tau";  // chooses the best checkpoint, drives early stopping
-  std::string metric_goal = "maximize";  // maximize | minimize
+  std::string metric_goal = "maximize";      // maximize | minimize
   EarlyStopSettings early_stop;
-  int64_t eval_states = 2000000;         // node states evaluated at once; bounds the memory of evaluation
+  int64_t eval_states = 2000000;  // node states evaluated at once; bounds the memory of evaluation
 };
 
 struct CheckpointSettings {
-  int64_t every_steps = 0;               // 0: at the end and on SIGTERM only
+  int64_t every_steps = 0;  // 0: at the end and on SIGTERM only
   int64_t keep_last = 2;
   bool keep_best = true;
-  std::string resume = "auto";           // auto | never | path of a checkpoint
+  std::string resume = "auto";  // auto | never | path of a checkpoint
 };
 
 struct CommSettings {
-  std::string backend = "auto";          // auto | single | mpi | nccl
-  int64_t bucket_bytes = 1 << 20;        // gradients reduced in one call
-  double timeout_seconds = 600.0;        // a collective that takes longer ends the run and names the late ranks
+  std::string backend = "auto";    // auto | single | mpi | nccl
+  int64_t bucket_bytes = 1 << 20;  // gradients reduced in one call
+  double timeout_seconds = 600.0;  // a collective that takes longer ends the run and names the late ranks
 };
 
 struct RunSettings {
   std::string directory = "runs/default";
-  bool overwrite = false;                // allow a run directory that holds another configuration
+  bool overwrite = false;  // allow a run directory that holds another configuration
 };
 
 struct Settings {

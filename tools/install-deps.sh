@@ -61,6 +61,7 @@ as_root=()
 if [[ $(id -u) != 0 ]]; then
   command -v sudo > /dev/null || { echo "install-deps.sh: needs root or sudo to install: ${missing[*]}" >&2; exit 2; }
   as_root=(sudo)
+  [[ ${CI:-} != true ]] || as_root=(sudo -n)  # nobody is there to type a password
 fi
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@"

@@ -5,7 +5,8 @@
 
 #include <gtest/gtest.h>
 
-/// Where tests find data: samples/ always; the larger public data sets where FORETIME_DATA or ../shared/data names them.
+/// Where tests find data: samples/ always; the larger public data sets where FORETIME_DATA or ../shared/data names
+/// them.
 namespace foretime::testing {
 
 inline std::filesystem::path source_dir() { return FORETIME_SOURCE_DIR; }
@@ -21,6 +22,6 @@ inline std::filesystem::path data_dir() {
 }  // namespace foretime::testing
 
 /// Ends the test as skipped, saying why, where the public data sets are not there.
-#define FORETIME_NEEDS_DATA()                                                                              \
-  if (::foretime::testing::data_dir().empty())                                                             \
+#define FORETIME_NEEDS_DATA()                  \
+  if (::foretime::testing::data_dir().empty()) \
   GTEST_SKIP() << "needs the public data sets: set FORETIME_DATA to the folder that holds tpugraphs/ and tir/"

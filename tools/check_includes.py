@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Checks that the folders depend on each other in one direction only, by reading the sources and the CMake files.
+
+  tools/check_includes.py              checks this repository; exit code 1 and one line a violation
+  tools/check_includes.py --self-test  plants each kind of violation in a scratch tree and must find it
+
+Three rules:
+1. A file includes only headers of its own folder and of the folders below it (ORDER).
+2. configs, data and jobs are free of LibTorch and MPI.
+3. Each library's link line in FOLDER/CMakeLists.txt names only libraries that the folder may include.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+# Each folder with what it may include beside itself. Tests, benchmarks and the binary may include all.
+ORDER = {
+    "configs": set(),
+    "data": {"configs"},
+    "models": {"configs", "data"},
+    "comm": {"configs"},
+    "coordinator": {"configs", "data", "models", "comm"},
+    "worker": {"configs", "data", "models", "comm", "coordinator"},
+    "jobs": {"configs"},
+    "tuner": {"configs", "data", "models"},
+    "cli": {"configs", "data", "models", "comm", "coordinator", "worker", "jobs", "tuner"},
+}
+UNRESTRICTED = ("bench", "tests")
+LIGHT = ("configs", "data", "jobs")  # must link neither LibTorch nor MPI
+HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
+HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
+SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cc", ".hpp", ".c"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def source_files(folder):
+    return sorted(path for path in folder.rglob("*") if path.suffix in SOURCE_SUFFIXES and path.is_file())
+
+
+def check_sources(root, folder):
+    """Rules 1 and 2."""
+    for path in source_files(root / folder):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            where, header = f"{path.relative_to(root)}:{number}", match.group(2)
+            top = header.split("/")[0]
+            if folder in LIGHT and HEAVY_HEADER.match(header):
+                yield f"{where}: includes {header}, but {folder} must do without LibTorch, MPI and NCCL"
+            elif ".." in pathlib.PurePosixPath(header).parts:
+                yield f"{where}: includes {header}, expected a path from the project's root"
+            elif "/" in header and top in UNRESTRICTED and folder not in UNRESTRICTED:
+                yield f"{where}: includes {header}, but {top} is not part of the product"
+            elif "/" in header and top in ORDER and top != folder and top not in ORDER[folder]:
+                allowed = ", ".join(name for name in ORDER if name in ORDER[folder]) or "no other folder"
+                yield f"{where}: includes {header}, but {folder} may include {allowed}"
+            elif match.group(1) == '"' and "/" not in header:
+                yield f"{where}: includes {header}, expected a path from the project's root"
+
+
+def cmake_words(text):
+    return re.sub(r"#[^\n]*", "", text).replace("(", " ( ").replace(")", " ) ").split()
+
+
+def linked_names(words):
+    """Everything named after LINK, PUBLIC, PRIVATE or INTERFACE in the calls that make or link libraries."""
+    call, listing = None, False
+    for position, word in enumerate(words):
+        if word == "(":
+            call, listing = words[position - 1].lower(), False
+        elif word == ")":
+            call = None
+        elif call in ("foretime_library", "target_link_libraries"):
+            if word in ("LINK", "PUBLIC", "PRIVATE", "INTERFACE"):
+                listing = True
+            elif word in ("SOURCES", "TORCH"):
+                listing = False
+                if word == "TORCH":
+                    yield "foretime_torch"
+            elif listing:
+                yield word
+
+
+def check_cmake(root, folder):
+    """Rule 3."""
+    path = root / folder / "CMakeLists.txt"
+    if not path.is_file():
+        return
+    for name in linked_names(cmake_words(path.read_text(encoding="utf-8"))):
+        top = name.removeprefix("foretime_")
+        if folder in LIGHT and HEAVY_LINK.match(name):
+            yield f"{path.relative_to(root)}: links {name}, but {folder} must do without LibTorch, MPI and NCCL"
+        elif name != top and top in ORDER and top != folder and top not in ORDER[folder]:
+            yield f"{path.relative_to(root)}: links {name}, but {folder} may not depend on {top}"
+
+
+def violations(root):
+    for folder in ORDER:
+        if (root / folder).is_dir():
+            yield from check_sources(root, folder)
+            yield from check_cmake(root, folder)
+
+
+def check_is_acyclic():
+    """ORDER must be an order: whatever a folder may include, it may include all that this one may include."""
+    for folder, allowed in ORDER.items():
+        for lower in allowed:
+            assert folder not in ORDER[lower] and ORDER[lower] <= allowed, (folder, lower)
+
+
+CLEAN = {
+    "configs/a.h": "#include <string>\n",
+    "data/a.h": '#include "configs/a.h"\n#include "data/b.h"\n#include <sys/mman.h>\n',
+    "comm/a.h": '#include <mpi.h>\n#include <torch/torch.h>\n#include "configs/a.h"\n',
+    "worker/a.cpp": '#include "coordinator/a.h"\n// #include "cli/a.h"\n',
+    "tests/worker/a_test.cpp": '#include "cli/a.h"\n',
+    "worker/CMakeLists.txt": "foretime_library(foretime_worker TORCH SOURCES a.cpp LINK foretime_coordinator)\n",
+}
+PLANTED = {
+    "data/up.h": ('#include "models/model.h"\n', "data/up.h:1: includes models/model.h"),
+    "data/angle.h": ("\n# include <worker/a.h>\n", "data/angle.h:2: includes worker/a.h"),
+    "comm/side.cpp": ('#include "data/a.h"\n', "comm/side.cpp:1: includes data/a.h"),
+    "models/comm.cpp": ('#include "comm/a.h"\n', "models/comm.cpp:1: includes comm/a.h"),
+    "configs/torch.h": ("#include <torch/torch.h>\n", "configs/torch.h:1: includes torch/torch.h"),
+    "jobs/mpi.cpp": ("#include <mpi.h>\n", "jobs/mpi.cpp:1: includes mpi.h"),
+    "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
+    "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
+    "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),
+    "models/CMakeLists.txt": (
+        "foretime_library(foretime_models TORCH SOURCES a.cpp\n  LINK foretime_data  # foretime_cli\n  foretime_comm)\n",
+        "models/CMakeLists.txt: links foretime_comm"),
+    "data/CMakeLists.txt": ("foretime_library(foretime_data TORCH SOURCES a.cpp LINK foretime_configs)\n",
+                            "data/CMakeLists.txt: links foretime_torch"),
+    "jobs/CMakeLists.txt": ("target_link_libraries(foretime_jobs PUBLIC MPI::MPI_C)\n",
+                            "jobs/CMakeLists.txt: links MPI::MPI_C"),
+}
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as scratch:
+        root = pathlib.Path(scratch)
+
+        def write(name, text):
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+        for name, text in CLEAN.items():
+            write(name, text)
+        found = list(violations(root))
+        assert not found, f"a clean tree was refused: {found}"
+        for name, (text, expected) in PLANTED.items():
+            write(name, text)
+            found = list(violations(root))
+            assert len(found) == 1 and found[0].startswith(expected), f"{name}: expected '{expected}', found {found}"
+            (root / name).unlink()
+    print(f"check_includes.py: self test passed, {len(PLANTED)} planted violations found")
+
+
+def main(arguments):
+    check_is_acyclic()
+    if arguments == ["--self-test"]:
+        self_test()
+        return 0
+    if arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    root = pathlib.Path(__file__).resolve().parent.parent
+    found = list(violations(root))
+    for line in found:
+        print(line)
+    count = sum(len(source_files(root / folder)) for folder in ORDER if (root / folder).is_dir())
+    print(f"check_includes.py: {count} files, {len(found)} violations")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

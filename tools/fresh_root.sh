@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Proves that a bare Debian 12 is enough: makes one in DIR with debootstrap, clones the committed tree into it, runs
+# tools/quickstart.sh and tools/test.sh there, and prints how long each took.
+#
+#   sudo tools/fresh_root.sh DIR [--mirror URI] [--only quickstart|test|deps]
+#
+# The mirror is the one that this machine's apt uses for Debian 12, else debootstrap's own default. A DIR that holds a system
+# already is used as it is; remove it for a proof from nothing. Needs root, debootstrap and about 8 GB.
+set -euo pipefail
+source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+suite=bookworm
+
+usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[[ $# -ge 1 && $1 != -* ]] || usage
+root=$(realpath -m "$1")
+shift
+mirror=""
+only=""
+while [[ $# -gt 0 ]]; do
+  case "$1" in
+    --mirror) mirror=${2:?--mirror needs a URI}; shift 2 ;;
+    --only) only=${2:?--only needs a name}; shift 2 ;;
+    *) usage ;;
+  esac
+done
+[[ -z $only || $only == quickstart || $only == test || $only == deps ]] || usage
+[[ $root != / ]] || { echo "fresh_root.sh: DIR must not be the running system" >&2; exit 2; }
+[[ $(id -u) == 0 ]] || { echo "fresh_root.sh: needs root" >&2; exit 2; }
+command -v debootstrap > /dev/null || { echo "fresh_root.sh: needs debootstrap (apt-get install debootstrap)" >&2; exit 2; }
+
+make_root() {
+  if [[ -z $mirror ]]; then
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $suite" 'Label: Debian' \
+      2> /dev/null | head -n 1 || true)
+  fi
+  mkdir -p "$root"
+  debootstrap --variant=minbase "$suite" "$root" ${mirror:+"$mirror"}
+}
+
+# Where the host reaches its mirror through a proxy, so must the new system; services must not start in it.
+prepare_root() {
+  cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+  apt-config dump | grep -iE '^Acquire::(http|https)::Proxy ' > "$root/etc/apt/apt.conf.d/90host-proxy" || true
+  printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+  chmod +x "$root/usr/sbin/policy-rc.d"
+}
+
+mounted=()
+unmount_all() {
+  local i
+  for ((i = ${#mounted[@]} - 1; i >= 0; --i)); do umount -l "${mounted[i]}" || true; done
+}
+trap unmount_all EXIT
+mount_at() {
+  local target=$root$1
+  shift
+  mkdir -p "$target"
+  if ! mountpoint -q "$target"; then
+    mount "$@" "$target"
+    mounted+=("$target")
+  fi
+}
+# A /dev of its own: with the host's, mounting and unmounting below it would reach the host.
+mount_all() {
+  mount_at /proc -t proc proc
+  mount_at /sys -o bind,ro /sys
+  mount_at /dev/shm -t tmpfs tmpfs
+}
+
+in_root() {
+  chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+    LANG=C.UTF-8 CI=true bash -c "cd /root/foretime && $1"
+}
+
+report=()
+timed() {
+  local name=$1 began=$SECONDS status=0
+  shift
+  echo "== $name"
+  "$@" || status=$?
+  report+=("$name: $((SECONDS - began)) s$([[ $status == 0 ]] || echo ", FAILED with exit code $status")")
+  return "$status"
+}
+
+status=0
+[[ -e $root/etc/debian_version ]] || timed "debootstrap" make_root
+prepare_root
+mount_all
+rm -rf "${root:?}/root/foretime"
+git clone -q --no-hardlinks "$source_root" "$root/root/foretime"
+# The clone belongs to whoever ran git out here; inside, everything is root's.
+chown -R 0:0 "$root/root/foretime"
+[[ $only != deps ]] || timed "tools/install-deps.sh --tests" in_root "tools/install-deps.sh --tests" || status=1
+[[ -n $only && $only != quickstart ]] || timed "tools/quickstart.sh" in_root tools/quickstart.sh || status=1
+[[ -n $only && $only != test ]] || timed "tools/test.sh" in_root tools/test.sh || status=1
+
+echo "== fresh Debian 12 in $root, commit $(git -C "$source_root" rev-parse --short HEAD), $(nproc) cores"
+printf '%s\n' "${report[@]}"
+exit "$status"

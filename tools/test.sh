@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change lands: packages, the repository's own checks, a build without warnings, and all
+# tests. Arguments go to ctest:
+#
+#   tools/test.sh [-R configs …]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tools/install-deps.sh --tests
+tools/check_includes.py --self-test
+tools/check_includes.py
+tools/check_words.sh
+tools/check_format.sh
+
+cmake --preset release -DFORETIME_BUILD_TESTS=ON -DFORETIME_BUILD_BENCH=ON
+cmake --build --preset release -j "$(tools/build_jobs.sh)"
+
+# shellcheck source=tools/mpi_env.sh
+source tools/mpi_env.sh
+# One test at a time: tests with several ranks use all cores, and some have time limits. ctest's summary is the last line.
+exec ctest --preset release --no-tests=error "$@"
