@@ -11,11 +11,28 @@ namespace foretime::models {
 
 /// The loss of one group: `scores` [candidates] (lower means faster, differentiable), `targets` [candidates] float64
 /// (run times after the target's transform; ranking losses use their order only). A scalar in the type of the scores.
-/// A group with a single candidate has ranking loss 0.
-torch::Tensor group_loss(const configs::LossSettings& settings, const torch::Tensor& scores, const torch::Tensor& targets);
+/// A group with a single candidate has ranking loss 0, an empty group loss 0; both still take part in backward.
+///
+/// With s = -score, and candidates counted in ascending order of their targets:
+///   listmle            sum over i of log(sum over j >= i of exp(s_j / T)) - s_i / T: the negative log-likelihood of
+///   the measured
+///                      order under Plackett and Luce's model, summed over the list as published (Xia et al., ICML
+///                      2008), with T = temperature. Equal targets keep their order of position.
+///   pairwise_hinge     mean over pairs (i faster than j) of max(0, margin - (score_j - score_i))
+///   pairwise_logistic  mean over the same pairs of log(1 + exp(score_i - score_j)) (RankNet)
+///   mse, huber, l1     mean over candidates of the residual score - target under that loss; huber is quadratic up to
+///   `delta`
+/// Candidates with equal targets make no pair; a group without pairs has loss 0. The pairwise losses take
+/// O(candidates^2) memory. With mse_weight w > 0 the result is (loss + w * mse) / (1 + w).
+///
+/// Throws ModelError for an unknown loss and for tensors that are not vectors of one length.
+torch::Tensor group_loss(const configs::LossSettings& settings, const torch::Tensor& scores,
+                         const torch::Tensor& targets);
 
-/// Sum over groups of weights[g] * group_loss of the candidates group_ptr[g] … group_ptr[g + 1] - 1.
-torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& scores, const torch::Tensor& targets,
-                         const std::vector<int64_t>& group_ptr, const std::vector<double>& weights);
+/// Sum over groups of weights[g] * group_loss of the candidates group_ptr[g] … group_ptr[g + 1] - 1. A group of weight
+/// 0 is padding: it adds nothing, whatever its scores are (NaN too).
+torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& scores,
+                         const torch::Tensor& targets, const std::vector<int64_t>& group_ptr,
+                         const std::vector<double>& weights);
 
 }  // namespace foretime::models

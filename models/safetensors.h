@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+/// The safetensors format (https://github.com/huggingface/safetensors): an unsigned 64-bit little-endian header length,
+/// a JSON header `{"name": {"dtype": …, "shape": […], "data_offsets": [begin, end]}, …, "__metadata__": {string:
+/// string}}`, then the tensors' bytes, row-major and little-endian. Types: F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL.
+namespace foretime::models {
+
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+/// What a file holds. The tensors lie on the CPU and own their memory.
+struct Safetensors {
+  std::map<std::string, torch::Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// The bytes of a file. They depend on names, values and metadata alone, not on the order of `tensors`: tensors stand
+/// in byte order of their names, with no gap, and the header is padded with spaces so that the data start at a multiple
+/// of 8. Throws ModelError for a name that occurs twice, is reserved (`__metadata__`) or is not UTF-8, and for a tensor
+/// that is undefined, not strided, or of a type without a code.
+std::string serialize_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {});
+
+/// Reads what any writer of the format made. `origin` stands for the file in messages. Throws ModelError for bytes that
+/// are truncated or too many, a header that is not such JSON, a name that occurs twice, an unknown type, a shape that
+/// does not fit its range of bytes, ranges that overlap, leave a gap or go past the end, and booleans other than 0
+/// and 1.
+Safetensors parse_safetensors(std::string_view bytes, const std::string& origin);
+
+/// Writes `file` in place: whoever needs an atomic change writes aside and renames. Throws ModelError.
+void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+/// Throws ModelError, naming the file.
+Safetensors read_safetensors(const std::filesystem::path& file);
+
+}  // namespace foretime::models
