@@ -10,7 +10,10 @@ set -euo pipefail
 source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 suite=bookworm
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() {
+  sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+}
 [[ $# -ge 1 && $1 != -* ]] || usage
 root=$(realpath -m "$1")
 shift
@@ -30,6 +33,7 @@ command -v debootstrap > /dev/null || { echo "fresh_root.sh: needs debootstrap (
 
 make_root() {
   if [[ -z $mirror ]]; then
+    # shellcheck disable=SC2016  # $(REPO_URI) is apt's own
     mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $suite" 'Label: Debian' \
       2> /dev/null | head -n 1 || true)
   fi
@@ -65,6 +69,7 @@ mount_all() {
   mount_at /proc -t proc proc
   mount_at /sys -o bind,ro /sys
   mount_at /dev/shm -t tmpfs tmpfs
+  mount_at /dev/pts -t devpts devpts
 }
 
 in_root() {

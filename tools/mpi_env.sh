@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the scripts that start ranks on one machine: Open MPI's defaults are for clusters.
 export OMPI_MCA_rmaps_base_oversubscribe=1                  # more ranks than cores
 export OMPI_MCA_hwloc_base_binding_policy=none              # threads of a rank must not share one core
