@@ -1,1 +1,50 @@
-int main() { return 0; }
+#include <malloc.h>
+
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "coordinator/agree.h"
+
+namespace {
+
+/// glibc gives large blocks back to the kernel at each free and faults them in again at each allocation; tensors are such blocks.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device or communication,\n"
+    "5 a peer rank was lost, 75 pre-empted (a checkpoint was written; run the same command again).";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace foretime;
+  keep_freed_memory();
+  CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
+  app.set_version_flag("--version", FORETIME_VERSION);
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  int exit_code = coordinator::kSuccess;
+  cli::add_train_command(app, exit_code);
+  cli::add_evaluate_command(app);
+  cli::add_rank_command(app);
+  cli::add_data_command(app);
+  cli::add_config_command(app);
+  cli::add_doctor_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? coordinator::kSuccess : coordinator::kUsage;
+  } catch (const coordinator::RemoteError& error) {
+    return error.code();  // that rank prints its own message
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "foretime: {}\n", error.what());
+    return coordinator::exit_code_of(error);
+  }
+  return exit_code;
+}

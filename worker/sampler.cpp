@@ -1,1 +1,66 @@
+#include "worker/sampler.h"
 
+#include <algorithm>
+
+#include "coordinator/counter_random.h"
+
+namespace foretime::worker {
+namespace {
+
+using coordinator::KeyedPermutation;
+using coordinator::random_bits;
+
+enum Purpose : uint64_t { kOrder = 21, kCandidates = 22, kBias = 23 };
+
+/// Which group, and which of its draws, stands at `position` of the lane's epoch after shuffling.
+std::pair<int64_t, int64_t> draw_at(const coordinator::Lane& lane, int64_t position, uint64_t key) {
+  auto index = static_cast<int64_t>(KeyedPermutation(static_cast<uint64_t>(lane.draws), key)(static_cast<uint64_t>(position)));
+  for (const auto& share : lane.shares) {
+    if (index < share.count) return {share.entry, share.first + index};
+    index -= share.count;
+  }
+  return {-1, -1};
+}
+
+}  // namespace
+
+std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t draw) const {
+  const auto total = static_cast<int64_t>(loaded.train.size());
+  const int64_t wanted = std::min(settings_.candidates_per_group, total);
+  const auto e = static_cast<uint64_t>(entry), t = static_cast<uint64_t>(epoch);
+  std::vector<int64_t> chosen;
+  chosen.reserve(static_cast<size_t>(wanted));
+  if (settings_.fast_bias == 0) {
+    // Consecutive pieces of one permutation a group and epoch: no candidate twice before all were drawn.
+    const KeyedPermutation permutation(static_cast<uint64_t>(total), random_bits({seed_, kCandidates, e, t}));
+    for (int64_t i = 0; i < wanted; ++i) {
+      chosen.push_back(loaded.train[permutation(static_cast<uint64_t>((draw * wanted + i) % total))]);
+    }
+    return chosen;
+  }
+  // The top of log-weight + Gumbel is a draw without replacement with weights exp(-bias * rank).
+  std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
+  for (int64_t i = 0; i < total; ++i) {
+    const double gumbel = coordinator::random_gumbel({seed_, kBias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
+    keyed[static_cast<size_t>(i)] = {settings_.fast_bias * loaded.speed_rank[static_cast<size_t>(i)] - gumbel, i};
+  }
+  std::partial_sort(keyed.begin(), keyed.begin() + wanted, keyed.end());
+  for (int64_t i = 0; i < wanted; ++i) chosen.push_back(loaded.train[static_cast<size_t>(keyed[static_cast<size_t>(i)].second)]);
+  return chosen;
+}
+
+std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {
+  const int64_t epoch = batch / plan_.batches_per_epoch, position = batch % plan_.batches_per_epoch;
+  const double weight = 1.0 / static_cast<double>(plan_.live_lanes(position));
+  std::vector<BatchEntry> entries;
+  for (const int64_t index : plan_.lanes_of(rank)) {
+    const auto& lane = plan_.lanes[static_cast<size_t>(index)];
+    if (position >= lane.draws) continue;
+    const auto key = random_bits({seed_, kOrder, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index)});
+    const auto [entry, draw] = draw_at(lane, position, key);
+    entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw)});
+  }
+  return entries;
+}
+
+}  // namespace foretime::worker

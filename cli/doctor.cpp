@@ -1,0 +1,87 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "cli/commands.h"
+#include "comm/communicator.h"
+
+namespace foretime::cli {
+namespace {
+
+void line(const std::string& topic, const std::string& found) { fmt::print("{:<10} {}\n", topic, found); }
+void advice(const std::string& text) { fmt::print("{:<10}   -> {}\n", "", text); }
+
+/// The file that the loader took for the library whose name contains `part`, from this process's own mappings.
+std::string loaded_library(const std::string& part) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string text; std::getline(maps, text);) {
+    const auto slash = text.find('/');
+    if (slash != std::string::npos && text.find(part, slash) != std::string::npos) return text.substr(slash);
+  }
+  return "";
+}
+
+/// GFLOP/s of a product of two square float matrices, the best of three.
+double measure_product(int64_t size) {
+  const auto a = torch::rand({size, size}), b = torch::rand({size, size});
+  double best = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto c = torch::mm(a, b);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 2.0 * static_cast<double>(size * size * size) / seconds * 1e-9);
+  }
+  return best;
+}
+
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::string rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const auto colon = rest.find(':');
+    const auto candidate = rest.substr(0, colon) + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
+  }
+  return "";
+}
+
+void run() {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  line("LibTorch", fmt::format("{}, {} threads by default", TORCH_VERSION, torch::get_num_threads()));
+  torch::set_num_threads(cores);
+  const double speed = measure_product(1024);
+  std::string blas = loaded_library("blas");
+  if (blas.empty()) blas = loaded_library("mkl");
+  line("BLAS", fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
+  if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty()) {
+    advice("this is the reference BLAS, many times slower: install libopenblas0-pthread");
+  }
+  line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
+  const char* openmp = std::getenv("OMP_NUM_THREADS");
+  if (openmp != nullptr) line("", fmt::format("OMP_NUM_THREADS={}", openmp));
+  line("GPU", torch::cuda::is_available() ? fmt::format("{} by LibTorch", torch::cuda::device_count()) : "none that LibTorch can use");
+  if (!torch::cuda::is_available()) advice("training runs on the CPU; for GPUs build against a CUDA LibTorch 2.x (README, Clusters)");
+  for (const auto& backend : comm::describe_backends()) line("comm", backend);
+  const auto mpirun = find_program("mpirun");
+  line("mpirun", mpirun.empty() ? "not found" : mpirun);
+  if (mpirun.empty()) advice("install openmpi-bin to train on several ranks");
+  const auto redis = find_program("redis-server");
+  line("Redis", redis.empty() ? "redis-server not found" : redis);
+  if (redis.empty()) advice("install redis-server for the job queue; training does not need it");
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app) {
+  auto* command = app.add_subcommand("doctor", "What was found on this machine, with advice");
+  command->callback([] { run(); });
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,46 @@
+#include "cli/progress.h"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace foretime::cli {
+namespace {
+
+constexpr int kBarWidth = 24;
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+}  // namespace
+
+ProgressDisplay::ProgressDisplay(std::string label)
+    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()) {}
+
+void ProgressDisplay::show(const worker::Progress& now) {
+  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  if (first_step_ < 0) first_step_ = 0;
+  const double per_step = elapsed / static_cast<double>(std::max<int64_t>(1, now.step - first_step_));
+  const double eta = per_step * static_cast<double>(now.total_steps - now.step);
+  const auto facts = fmt::format("step {}/{}  loss {:.4g}  {:.0f} candidates/s  lr {:.2g}  eta {}", now.step, now.total_steps, now.loss,
+                                 now.candidates_per_second, now.learning_rate, duration_text(eta));
+  if (!terminal_) {
+    fmt::print(stderr, "{}: {}\n", label_, facts);
+    return;
+  }
+  const auto filled = static_cast<int>(kBarWidth * now.step / std::max<int64_t>(1, now.total_steps));
+  fmt::print(stderr, "\r\033[K{} [{}{}] {}", label_, std::string(static_cast<size_t>(filled), '#'),
+             std::string(static_cast<size_t>(kBarWidth - filled), '.'), facts);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void ProgressDisplay::finish() {
+  if (drawn_) fmt::print(stderr, "\n");
+  drawn_ = false;
+}
+
+}  // namespace foretime::cli

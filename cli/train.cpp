@@ -1,0 +1,89 @@
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/launch.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "configs/load.h"
+#include "coordinator/agree.h"
+#include "coordinator/checkpoint_store.h"
+#include "worker/trainer.h"
+
+namespace foretime::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  std::vector<std::string> overrides;
+  bool quiet = false;
+};
+
+/// The settings of a baseline: the same training with another model, in a folder of its own.
+configs::Settings baseline_settings(configs::Settings settings, const std::string& type) {
+  settings.model.type = type;
+  settings.run.directory = (std::filesystem::path(settings.run.directory) / "baselines" / type).string();
+  settings.trainer.baselines.clear();
+  if (settings.checkpoint.resume != "never") settings.checkpoint.resume = "auto";
+  return settings;
+}
+
+/// Trains one model; adds its row, and the constant baseline's where `mean` is set. True where it was pre-empted.
+bool train_model(const configs::Settings& settings, comm::Communicator& comm, bool mean, std::vector<NamedEvaluation>& rows) {
+  const bool root = comm.rank() == 0;
+  if (root) std::filesystem::create_directories(settings.run.directory);
+  const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
+  ProgressDisplay display(settings.model.type);
+  worker::Trainer trainer(settings, comm, *log, [&](const worker::Progress& now) { display.show(now); });
+  trainer.set_up();
+  auto outcome = trainer.run();
+  display.finish();
+  if (outcome.preempted) {
+    log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
+    return true;
+  }
+  rows.emplace_back(settings.model.type, std::move(outcome.final_evaluation));
+  if (mean) rows.emplace_back("mean", trainer.evaluate_constant());
+  return false;
+}
+
+void run(const Options& options, int& exit_code) {
+  const auto settings = configs::load_settings(options.file, options.overrides);
+  with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
+    const bool root = comm.rank() == 0;
+    if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
+    std::vector<std::string> types = {settings.model.type};
+    bool mean = false;
+    for (const auto& name : settings.trainer.baselines) {
+      if (name == "mean") mean = true;
+      else types.push_back(name);
+    }
+    std::vector<NamedEvaluation> rows;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
+      if (train_model(own, comm, mean && i + 1 == types.size(), rows)) {
+        exit_code = coordinator::kPreempted;
+        return;
+      }
+    }
+    if (!root) return;
+    const auto table = comparison_table(rows) + "\n" + group_table(rows.front().second);
+    coordinator::write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
+    fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);
+  });
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("train", "Train a model, alone or under mpirun; the same command continues a run");
+  command->add_option("settings", options->file, "YAML settings (see foretime config --reference)")->required();
+  command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");
+  command->add_flag("--quiet", options->quiet, "do not print the resolved settings");
+  command->callback([options, &exit_code] { run(*options, exit_code); });
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,139 @@
+#include "coordinator/catalogue.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/counter_random.h"
+
+namespace foretime::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+
+/// States of one training draw. Layout candidates each have all nodes; programs are graphs of their own.
+double estimate_draw_cost(const data::GroupHeader& header, int64_t candidates) {
+  const auto taken = static_cast<double>(std::min(candidates, header.candidates));
+  const auto size = static_cast<double>(header.nodes + header.edges);
+  if (header.kind == data::CandidateKind::program) return size * taken / std::max<double>(1.0, static_cast<double>(header.graphs));
+  return size * taken;
+}
+
+uint64_t hash_text(const std::string& text) {
+  uint64_t state = 0;
+  for (const char c : text) state = mix(state ^ static_cast<uint8_t>(c));
+  return state;
+}
+
+int64_t draws_per_epoch(const data::GroupHeader& header, const configs::SamplerSettings& sampler) {
+  if (sampler.draws_per_group > 0) return sampler.draws_per_group;
+  return std::max<int64_t>(1, (header.candidates + sampler.candidates_per_group - 1) / sampler.candidates_per_group);
+}
+
+}  // namespace
+
+std::string to_string(Role role) {
+  return role == Role::train ? "train" : role == Role::valid ? "valid" : "test";
+}
+
+std::vector<int64_t> Catalogue::with_role(Role role) const {
+  std::vector<int64_t> found;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].role == role) found.push_back(static_cast<int64_t>(i));
+  }
+  return found;
+}
+
+uint64_t Catalogue::fingerprint() const {
+  uint64_t state = 0;
+  for (const auto& entry : entries) {
+    state = random_bits({state, entry.header.fingerprint, hash_text(entry.header.name), static_cast<uint64_t>(entry.role)});
+  }
+  return state;
+}
+
+data::CandidateKind candidate_kind(const std::string& format) {
+  if (format == "layout") return data::CandidateKind::layout;
+  if (format == "tile") return data::CandidateKind::tile;
+  return data::CandidateKind::program;
+}
+
+Catalogue make_catalogue(const configs::Settings& settings) {
+  Catalogue catalogue;
+  const auto kind = candidate_kind(settings.data.format);
+  const auto add = [&](const std::vector<std::string>& patterns, Role role) {
+    if (patterns.empty()) return;
+    for (auto& header : data::list_groups(patterns, settings.data.root, kind)) {
+      CatalogueEntry entry{.header = std::move(header), .role = role};
+      entry.draw_cost = estimate_draw_cost(entry.header, settings.sampler.candidates_per_group);
+      entry.draws = role == Role::train ? draws_per_epoch(entry.header, settings.sampler) : 0;
+      catalogue.entries.push_back(std::move(entry));
+    }
+  };
+  add(settings.data.train, Role::train);
+  add(settings.data.valid, Role::valid);
+  add(settings.data.test, Role::test);
+  if (catalogue.with_role(Role::train).empty()) throw data::DataError("data.train: names no groups, expected at least one");
+  for (const auto& entry : catalogue.entries) {
+    const auto expected = catalogue.entries.front().header.feature_count;
+    if (entry.header.feature_count != expected) {
+      throw data::DataError(fmt::format("{}: {} node features, expected {} as in {}", entry.header.file.string(),
+                                        entry.header.feature_count, expected, catalogue.entries.front().header.file.string()));
+    }
+  }
+  return catalogue;
+}
+
+std::string serialize(const Catalogue& catalogue) {
+  Json list = Json::array();
+  for (const auto& [header, role, cost, draws] : catalogue.entries) {
+    list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs, header.nodes,
+                    header.edges, header.candidates, header.configurable, header.feature_count, header.fingerprint,
+                    static_cast<int>(role), cost, draws});
+  }
+  return list.dump();
+}
+
+Catalogue parse_catalogue(const std::string& bytes) {
+  Catalogue catalogue;
+  for (const auto& item : Json::parse(bytes)) {
+    CatalogueEntry entry;
+    auto& header = entry.header;
+    header.file = item[0].get<std::string>();
+    header.member = item[1];
+    header.name = item[2];
+    header.kind = static_cast<data::CandidateKind>(item[3].get<int>());
+    header.graphs = item[4];
+    header.nodes = item[5];
+    header.edges = item[6];
+    header.candidates = item[7];
+    header.configurable = item[8];
+    header.feature_count = item[9];
+    header.fingerprint = item[10];
+    entry.role = static_cast<Role>(item[11].get<int>());
+    entry.draw_cost = item[12];
+    entry.draws = item[13];
+    catalogue.entries.push_back(std::move(entry));
+  }
+  return catalogue;
+}
+
+void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries) {
+  for (const int64_t i : entries) {
+    const auto& expected = catalogue.entries[static_cast<size_t>(i)].header;
+    const auto seen = data::list_groups({expected.file.string()}, {}, expected.kind);
+    const auto found = std::find_if(seen.begin(), seen.end(), [&](const auto& header) {
+      return header.member == expected.member && header.name == expected.name;
+    });
+    if (found == seen.end()) {
+      throw data::DataError(fmt::format("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name));
+    }
+    if (found->fingerprint != expected.fingerprint) {
+      throw data::DataError(fmt::format("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
+                                        expected.file.string(), expected.name, found->fingerprint, expected.fingerprint));
+    }
+  }
+}
+
+}  // namespace foretime::coordinator

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "configs/settings.h"
+#include "data/catalogue.h"
+
+/// The coordinator's list of all groups of a run, made from headers alone and broadcast to every rank.
+namespace foretime::coordinator {
+
+enum class Role : uint8_t { train, valid, test };
+std::string to_string(Role role);
+
+struct CatalogueEntry {
+  data::GroupHeader header;
+  Role role = Role::train;
+  double draw_cost = 0;   // estimated work of one training draw: states of the batch entry
+  int64_t draws = 0;      // draws in an epoch (train)
+};
+
+struct Catalogue {
+  std::vector<CatalogueEntry> entries;
+
+  std::vector<int64_t> with_role(Role role) const;
+  /// Changes when any group's contents, name or role changes; independent of paths.
+  uint64_t fingerprint() const;
+};
+
+data::CandidateKind candidate_kind(const std::string& format);
+
+/// Reads headers only. Throws data::DataError; also where no training group is named.
+Catalogue make_catalogue(const configs::Settings& settings);
+
+std::string serialize(const Catalogue& catalogue);
+Catalogue parse_catalogue(const std::string& bytes);
+
+/// Checks that this rank sees the files that the coordinator listed, by fingerprint, for the entries it will read.
+/// Throws data::DataError naming the file and what differs.
+void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries);
+
+}  // namespace foretime::coordinator

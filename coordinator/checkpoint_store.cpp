@@ -1,0 +1,190 @@
+#include "coordinator/checkpoint_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace foretime::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kPrefix = "step-";
+
+class Descriptor {
+ public:
+  Descriptor(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+    if (fd_ < 0) fail("open");
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void write_all(const std::string& bytes) {
+    for (size_t done = 0; done < bytes.size();) {
+      const ssize_t wrote = ::write(fd_, bytes.data() + done, bytes.size() - done);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) fail("write");
+      done += static_cast<size_t>(wrote);
+    }
+  }
+  void sync() {
+    if (::fsync(fd_) != 0) fail("fsync");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* call) const {
+    throw RunError(fmt::format("{}: {}: {}", path_.string(), call, std::strerror(errno)));
+  }
+  fs::path path_;
+  int fd_;
+};
+
+void write_and_sync(const fs::path& path, const std::string& bytes) {
+  Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
+  file.write_all(bytes);
+  file.sync();
+}
+
+void sync_folder(const fs::path& path) { Descriptor(path, O_RDONLY | O_DIRECTORY).sync(); }
+
+uint32_t checksum(const std::string& bytes) {
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::optional<int64_t> step_of(const fs::path& folder) {
+  const auto name = folder.filename().string();
+  const auto digits = name.substr(std::min(name.size(), std::strlen(kPrefix)));
+  if (!name.starts_with(kPrefix) || digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos || digits.size() > 18) {
+    return std::nullopt;
+  }
+  return std::stoll(digits);
+}
+
+StoredCheckpoint read_folder(const fs::path& folder) {
+  const auto manifest_path = folder / kManifest;
+  if (!fs::exists(manifest_path)) {
+    throw RunError(fmt::format("{}: no {}: not a complete checkpoint", folder.string(), kManifest));
+  }
+  StoredCheckpoint checkpoint{.folder = folder};
+  Json manifest;
+  try {
+    manifest = Json::parse(read_file(manifest_path));
+    checkpoint.step = manifest.at("step");
+    for (const auto& [name, entry] : manifest.at("files").items()) {
+      if (name.empty() || name.find('/') != std::string::npos) throw RunError(fmt::format("{}: file name '{}'", manifest_path.string(), name));
+      auto bytes = read_file(folder / name);
+      const uint64_t size = entry.at("bytes");
+      const uint32_t crc = entry.at("crc32");
+      if (bytes.size() != size) {
+        throw RunError(fmt::format("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size));
+      }
+      if (checksum(bytes) != crc) {
+        throw RunError(fmt::format("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged; remove this checkpoint to "
+                                   "continue from the one before it",
+                                   (folder / name).string(), checksum(bytes), crc));
+      }
+      checkpoint.files.emplace(name, std::move(bytes));
+    }
+  } catch (const Json::exception& error) {
+    throw RunError(fmt::format("{}: {}", manifest_path.string(), error.what()));
+  }
+  return checkpoint;
+}
+
+}  // namespace
+
+void write_file_atomically(const fs::path& path, const std::string& bytes) {
+  auto aside = path;
+  aside += ".foretime-tmp";
+  write_and_sync(aside, bytes);
+  fs::rename(aside, path);
+  sync_folder(path.parent_path().empty() ? fs::path(".") : path.parent_path());
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  if (!file || (bytes << file.rdbuf(), file.bad())) throw RunError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  return std::move(bytes).str();
+}
+
+fs::path CheckpointStore::folder(int64_t step) const { return root_ / fmt::format("{}{:08}", kPrefix, step); }
+
+void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& files) {
+  const auto final_folder = folder(step);
+  auto aside = final_folder;
+  aside += ".foretime-tmp";
+  fs::remove_all(aside);
+  fs::create_directories(aside);
+  Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
+  for (const auto& [name, bytes] : files) {
+    write_and_sync(aside / name, bytes);
+    manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
+  }
+  write_and_sync(aside / kManifest, manifest.dump(2) + "\n");
+  sync_folder(aside);
+  if (fs::exists(final_folder)) fs::remove_all(final_folder);
+  fs::rename(aside, final_folder);
+  sync_folder(root_);
+}
+
+std::vector<int64_t> CheckpointStore::steps() const {
+  std::vector<int64_t> found;
+  if (!fs::is_directory(root_)) return found;
+  for (const auto& item : fs::directory_iterator(root_)) {
+    const auto step = step_of(item.path());
+    if (step && fs::exists(item.path() / kManifest)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+StoredCheckpoint CheckpointStore::read(int64_t step) const { return read_folder(folder(step)); }
+
+void CheckpointStore::mark_best(int64_t step, const std::string& metric, double value) {
+  write_file_atomically(root_ / "best.json", Json{{"step", step}, {"metric", metric}, {"value", value}}.dump() + "\n");
+}
+
+std::optional<int64_t> CheckpointStore::best_step() const {
+  const auto path = root_ / "best.json";
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    return Json::parse(read_file(path)).at("step").get<int64_t>();
+  } catch (const Json::exception& error) {
+    throw RunError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
+void CheckpointStore::prune(int64_t last, bool keep_best) {
+  const auto all = steps();
+  const auto best = keep_best ? best_step() : std::nullopt;
+  for (size_t i = 0; i + static_cast<size_t>(last) < all.size(); ++i) {
+    if (best != all[i]) fs::remove_all(folder(all[i]));
+  }
+}
+
+StoredCheckpoint read_checkpoint(const fs::path& path) {
+  if (!fs::is_directory(path)) throw RunError(fmt::format("{}: not a folder, expected a checkpoint or a run directory", path.string()));
+  if (fs::exists(path / kManifest) || step_of(path)) return read_folder(path);
+  const auto root = fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
+  const CheckpointStore store(root);
+  const auto steps = store.steps();
+  if (steps.empty()) throw RunError(fmt::format("{}: holds no complete checkpoint", path.string()));
+  const auto best = store.best_step();
+  return store.read(best && std::binary_search(steps.begin(), steps.end(), *best) ? *best : steps.back());
+}
+
+}  // namespace foretime::coordinator

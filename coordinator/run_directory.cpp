@@ -1,0 +1,133 @@
+#include "coordinator/run_directory.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <torch/version.h>
+
+#include "configs/load.h"
+
+namespace foretime::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// The settings with all that does not change a step's result put back to its default.
+configs::Settings result_shaping(configs::Settings settings) {
+  const configs::Settings defaults;
+  settings.trainer.steps = defaults.trainer.steps;
+  settings.trainer.epochs = defaults.trainer.epochs;
+  settings.trainer.eval_every = defaults.trainer.eval_every;
+  settings.trainer.log_every = defaults.trainer.log_every;
+  settings.trainer.threads = defaults.trainer.threads;
+  settings.trainer.device = defaults.trainer.device;
+  settings.trainer.eval_states = defaults.trainer.eval_states;
+  settings.trainer.baselines = defaults.trainer.baselines;
+  settings.checkpoint = defaults.checkpoint;
+  settings.comm = defaults.comm;
+  settings.run = defaults.run;
+  return settings;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
+  // Both print every key in the same order, but lists may span lines: compare as text, line by line.
+  const auto a = lines_of(configs::to_yaml(result_shaping(before))), b = lines_of(configs::to_yaml(result_shaping(now)));
+  std::string differences;
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::string left = i < a.size() ? a[i] : "", right = i < b.size() ? b[i] : "";
+    if (left != right) differences += fmt::format("\n  {} -> {}", left, right);
+  }
+  return differences;
+}
+
+RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fingerprint)
+    : path_(settings.run.directory), checkpoints_(path_ / "checkpoints") {
+  const auto config = path_ / "config.yaml";
+  const auto fingerprint = fmt::format("{:016x}", data_fingerprint);
+  if (fs::exists(config) && settings.run.overwrite) {
+    // Only what a run writes is removed: the folder may hold notes of its owner.
+    for (const char* name : {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv", "checkpoints", "baselines"}) {
+      fs::remove_all(path_ / name);
+    }
+  } else if (fs::exists(config)) {
+    const auto differences = config_differences(configs::load_settings(config), settings);
+    if (!differences.empty()) {
+      throw configs::SettingsError(fmt::format("{}: holds a run with another configuration:{}\nname another run.directory, or set "
+                                               "run.overwrite=true to begin anew there",
+                                               path_.string(), differences));
+    }
+    if (fs::exists(path_ / "data.json")) {
+      const auto before = Json::parse(read_file(path_ / "data.json"), nullptr, false).value("fingerprint", "");
+      if (before != fingerprint) {
+        throw RunError(fmt::format("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(), before,
+                                   fingerprint));
+      }
+    }
+  }
+  std::error_code failure;
+  fs::create_directories(path_ / "checkpoints", failure);
+  if (failure) throw RunError(fmt::format("{}: cannot be created: {}", path_.string(), failure.message()));
+  write("config.yaml", configs::to_yaml(settings));
+  write("data.json", Json{{"fingerprint", fingerprint}}.dump() + "\n");
+}
+
+void RunDirectory::append_metrics(const Json& line) {
+  std::ofstream file(path_ / "metrics.jsonl", std::ios::app);
+  file << line.dump() << '\n';
+  if (!file) throw RunError(fmt::format("{}: cannot be written", (path_ / "metrics.jsonl").string()));
+}
+
+void RunDirectory::rewind_metrics(int64_t step) {
+  const auto path = path_ / "metrics.jsonl";
+  if (!fs::exists(path)) return;
+  std::string kept;
+  for (const auto& line : lines_of(read_file(path))) {
+    const auto parsed = Json::parse(line, nullptr, false);
+    if (parsed.is_object() && parsed.value("step", int64_t{0}) <= step) kept += line + '\n';
+  }
+  write_file_atomically(path, kept);
+}
+
+void RunDirectory::write(const std::string& name, const std::string& text) { write_file_atomically(path_ / name, text); }
+
+Json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device) {
+  utsname system{};
+  uname(&system);
+  return {{"ranks", ranks},           {"threads_per_rank", threads},       {"cores", std::thread::hardware_concurrency()},
+          {"communicator", communicator}, {"device", device},              {"host", system.nodename},
+          {"kernel", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
+          {"libtorch", TORCH_VERSION}, {"compiler", __VERSION__}};
+}
+
+std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level::level_enum level) {
+  std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+  sinks.front()->set_pattern("%^%v%$");
+  if (!file.empty()) {
+    sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
+    sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");
+  }
+  auto logger = std::make_shared<spdlog::logger>("foretime", sinks.begin(), sinks.end());
+  logger->set_level(level);
+  logger->flush_on(spdlog::level::info);
+  return logger;
+}
+
+}  // namespace foretime::coordinator

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+#include <spdlog/logger.h>
+
+#include "configs/settings.h"
+#include "coordinator/checkpoint_store.h"
+
+namespace foretime::coordinator {
+
+/// Rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt, checkpoints/.
+class RunDirectory {
+ public:
+  /// Opens or creates the folder. Where it holds a run already, its configuration must agree with `settings` in all that shapes the
+  /// result (see config_differences), unless run.overwrite is set, which empties the folder. Throws configs::SettingsError, RunError.
+  RunDirectory(const configs::Settings& settings, uint64_t data_fingerprint);
+
+  const std::filesystem::path& path() const { return path_; }
+  CheckpointStore& checkpoints() { return checkpoints_; }
+  /// Appends one line to metrics.jsonl.
+  void append_metrics(const nlohmann::json& line);
+  /// Drops lines of metrics.jsonl that are newer than `step`, which a killed run may have left behind.
+  void rewind_metrics(int64_t step);
+  void write(const std::string& name, const std::string& text);
+
+ private:
+  std::filesystem::path path_;
+  CheckpointStore checkpoints_;
+};
+
+/// Keys in which two configurations differ, "key: a -> b" one a line, but for those that do not change what a step computes:
+/// trainer.steps, epochs, eval_every, log_every, threads, device and eval_states; all of checkpoint, comm and run.
+std::string config_differences(const configs::Settings& before, const configs::Settings& now);
+
+/// Versions, host, ranks and threads: what one needs to know to repeat a run.
+nlohmann::json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device);
+
+/// Prints to the terminal (stderr) and, where `file` is not empty, to that file. `level` names the least severe message that is shown.
+std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& file, spdlog::level::level_enum level);
+
+}  // namespace foretime::coordinator

@@ -1,0 +1,32 @@
+#include "worker/batch_loader.h"
+
+namespace foretime::worker {
+
+Batch BatchLoader::prepare(int64_t number) const {
+  const auto entries = sampler_.draw(number, rank_, store_);
+  Batch batch;
+  if (entries.empty()) return batch;
+  data::PlanBuilder builder(request_);
+  std::vector<torch::Tensor> targets;
+  for (const auto& entry : entries) {
+    const auto& loaded = store_.get(entry.entry);
+    builder.add(loaded.group, entry.candidates, loaded.topology);
+    batch.weights.push_back(entry.weight);
+    targets.push_back(targets_.targets(loaded.group, entry.candidates));
+  }
+  batch.plan = models::to_tensors(std::move(builder).build(), device_);
+  batch.targets = torch::cat(targets).to(device_);
+  batch.candidates = batch.targets.numel();
+  return batch;
+}
+
+Batch BatchLoader::get(int64_t number, bool more) {
+  auto batch = next_number_ == number && next_.valid() ? next_.get() : prepare(number);
+  if (more) {
+    next_number_ = number + 1;
+    next_ = std::async(std::launch::async, [this, number] { return prepare(number + 1); });
+  }
+  return batch;
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <vector>
+
+#include "models/plan_tensors.h"
+#include "models/targets.h"
+#include "worker/sampler.h"
+
+namespace foretime::worker {
+
+/// One rank's part of a batch, ready for the model.
+struct Batch {
+  models::PlanTensors plan;
+  torch::Tensor targets;        // [candidates] float64, after the target transform
+  std::vector<double> weights;  // [groups]
+  int64_t candidates = 0;       // 0: this rank pads
+};
+
+/// Prepares the next batch in a thread of its own while the current one is computed.
+class BatchLoader {
+ public:
+  /// Keeps references to all of its arguments.
+  BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets, const data::PlanRequest& request,
+              int rank, torch::Device device)
+      : sampler_(sampler), store_(store), targets_(targets), request_(request), rank_(rank), device_(device) {}
+
+  /// Batch `number`; begins with `number + 1` before returning where `more` is set.
+  Batch get(int64_t number, bool more);
+
+ private:
+  Batch prepare(int64_t number) const;
+
+  const Sampler& sampler_;
+  const GroupStore& store_;
+  const models::TargetTransform& targets_;
+  data::PlanRequest request_;
+  int rank_;
+  torch::Device device_;
+  int64_t next_number_ = -1;
+  std::future<Batch> next_;
+};
+
+}  // namespace foretime::worker

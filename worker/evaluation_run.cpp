@@ -1,0 +1,50 @@
+#include "worker/evaluation_run.h"
+
+#include <fmt/format.h>
+
+#include "coordinator/agree.h"
+
+namespace foretime::worker {
+
+TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communicator& comm, torch::Device device) {
+  std::string bytes;
+  coordinator::run_together(comm, [&] {
+    if (comm.rank() == 0) bytes = serialize(coordinator::read_checkpoint(checkpoint));
+  });
+  bytes = comm.broadcast_bytes(bytes, 0);
+  TrainedModel trained;
+  coordinator::run_together(comm, [&] {
+    trained = load_trained_model(parse_stored_checkpoint(bytes));
+    trained.model->to(device);
+  });
+  return trained;
+}
+
+Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings, const std::vector<std::string>& sets,
+                            comm::Communicator& comm, torch::Device device) {
+  std::string listed;
+  coordinator::run_together(comm, [&] {
+    if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
+  });
+  const auto catalogue = coordinator::parse_catalogue(comm.broadcast_bytes(listed, 0));
+  const auto plan = coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, comm.size());
+  std::unique_ptr<GroupStore> store;
+  coordinator::run_together(comm, [&] {
+    std::vector<int64_t> entries;
+    for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
+      if (plan.eval_rank[entry] != comm.rank()) continue;
+      const auto& header = catalogue.entries[entry].header;
+      if (header.feature_count != trained.state.schema.feature_count) {
+        throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
+                                                header.feature_count, trained.state.schema.feature_count));
+      }
+      entries.push_back(static_cast<int64_t>(entry));
+    }
+    coordinator::verify_files(catalogue, entries);
+    store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
+  });
+  return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device, settings.trainer.eval_states), sets, catalogue, plan, *store,
+                  comm);
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,173 @@
+#include "worker/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "models/metrics.h"
+
+namespace foretime::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+struct MetricName {
+  const char* name;
+  bool by_candidate;  // an error, averaged over candidates; else a ranking metric, averaged over groups
+};
+// The order is that of the reduced tensor: every rank has the same.
+constexpr MetricName kMetrics[] = {
+    {"kendall_tau", false},     {"noise_ceiling_tau", false}, {"opa", false},        {"pairwise_accuracy", false},
+    {"top1_slowdown", false},   {"top5_slowdown", false},     {"top10_slowdown", false}, {"top100_slowdown", false},
+    {"top1_score", false},      {"top5_score", false},        {"mae", true},         {"mse", true},
+    {"mape", true},
+};
+constexpr size_t kMetricCount = std::size(kMetrics);
+constexpr const char* kSets[] = {"holdout", "valid", "test"};
+
+std::string set_of(coordinator::Role role) { return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role); }
+
+/// JSON of one group's evaluation on its way to rank 0.
+Json to_json(const GroupEvaluation& g) {
+  return {g.set, g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted, g.metrics};
+}
+
+GroupEvaluation from_json(const Json& j) {
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6]}, j[7]};
+}
+
+}  // namespace
+
+Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets, const configs::LossSettings& loss,
+                    torch::Device device, int64_t max_states) {
+  const bool predicts = loss.type == "mse" || loss.type == "huber" || loss.type == "l1";
+  return [model = std::move(model), targets, predicts, device, max_states](const data::Group& group, const std::vector<int64_t>& candidates) {
+    const torch::NoGradGuard no_grad;
+    const bool was_training = model->is_training();
+    model->eval();
+    const auto request = model->plan_request();
+    const auto topology = data::make_topology(group, request);
+    const auto piece = static_cast<size_t>(std::max<int64_t>(1, max_states / std::max<int64_t>(1, data::plan_states(group, 1, request))));
+    Scores result;
+    for (size_t first = 0; first < candidates.size(); first += piece) {
+      const std::span<const int64_t> some(candidates.data() + first, std::min(piece, candidates.size() - first));
+      data::PlanBuilder builder(request);
+      builder.add(group, some, topology);
+      const auto scores = model->score(models::to_tensors(std::move(builder).build(), device)).to(torch::kCPU, torch::kDouble).contiguous();
+      result.scores.insert(result.scores.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+    }
+    for (size_t i = 0; predicts && i < candidates.size(); ++i) {
+      const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];
+      result.predicted.push_back(targets.to_runtime(result.scores[i], flop));
+    }
+    if (was_training) model->train();
+    return result;
+  };
+}
+
+Scorer constant_scorer(double runtime) {
+  return [runtime](const data::Group&, const std::vector<int64_t>& candidates) {
+    return Scores{std::vector<double>(candidates.size(), runtime), std::vector<double>(candidates.size(), runtime)};
+  };
+}
+
+GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group, std::vector<int64_t> candidates) {
+  GroupEvaluation result{.set = set, .group = group.name, .unit = group.unit};
+  result.scores = scorer(group, candidates);
+  result.candidates = std::move(candidates);
+  if (!group.labelled()) return result;
+  const auto all_hashes = data::configuration_hashes(group);
+  std::vector<uint64_t> hashes;
+  for (const int64_t c : result.candidates) {
+    result.runtimes.push_back(group.runtimes[c]);
+    hashes.push_back(all_hashes[static_cast<size_t>(c)]);
+  }
+  const auto& scores = result.scores.scores;
+  const auto& runtimes = result.runtimes;
+  std::map<std::string, double> metrics = {{"kendall_tau", models::kendall_tau(scores, runtimes)},
+                                           {"noise_ceiling_tau", models::noise_ceiling_tau(hashes, runtimes)},
+                                           {"opa", models::ordered_pair_accuracy(scores, runtimes)},
+                                           {"pairwise_accuracy", models::pairwise_accuracy(scores, runtimes)},
+                                           {"top1_score", models::top_k_score(scores, runtimes, 1)},
+                                           {"top5_score", models::top_k_score(scores, runtimes, 5)}};
+  for (const int64_t k : {1, 5, 10, 100}) metrics[fmt::format("top{}_slowdown", k)] = models::top_k_slowdown(scores, runtimes, k);
+  if (!result.scores.predicted.empty()) {
+    const auto& predicted = result.scores.predicted;
+    metrics["mae"] = models::mean_absolute_error(predicted, runtimes);
+    metrics["mse"] = std::pow(models::root_mean_squared_error(predicted, runtimes), 2);
+    metrics["mape"] = models::mean_absolute_percentage_error(predicted, runtimes);
+  }
+  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
+  result.metrics = std::move(metrics);
+  return result;
+}
+
+Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
+                    const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
+  std::vector<GroupEvaluation> own;
+  for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
+    if (plan.eval_rank[entry] != comm.rank()) continue;
+    const auto set = set_of(catalogue.entries[entry].role);
+    if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
+    const auto& loaded = store.get(static_cast<int64_t>(entry));
+    if (!loaded.evaluated.empty()) own.push_back(evaluate_group(scorer, set, loaded.group, loaded.evaluated));
+  }
+
+  auto sums = torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
+  auto access = sums.accessor<double, 3>();
+  Json rows = Json::array();
+  for (const auto& group : own) {
+    const auto set = std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets);
+    for (size_t m = 0; m < kMetricCount; ++m) {
+      const auto found = group.metrics.find(kMetrics[m].name);
+      if (found == group.metrics.end()) continue;
+      const double count = kMetrics[m].by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
+      access[set][static_cast<int64_t>(m)][0] += found->second * count;
+      access[set][static_cast<int64_t>(m)][1] += count;
+    }
+    rows.push_back(to_json(group));
+  }
+  auto reduced = sums.to(comm.device());
+  comm.all_reduce(reduced)->wait();
+  sums = reduced.to(torch::kCPU);
+
+  Evaluation result;
+  const auto total = sums.accessor<double, 3>();
+  for (size_t s = 0; s < std::size(kSets); ++s) {
+    for (size_t m = 0; m < kMetricCount; ++m) {
+      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0], count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
+      if (count == 0) continue;
+      const bool squared = std::string(kMetrics[m].name) == "mse";
+      result.metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] = squared ? std::sqrt(sum / count) : sum / count;
+    }
+  }
+  const auto gathered = comm.all_gather_bytes(rows.dump());
+  if (comm.rank() != 0) return result;
+  for (const auto& bytes : gathered) {
+    for (const auto& row : Json::parse(bytes)) result.groups.push_back(from_json(row));
+  }
+  std::sort(result.groups.begin(), result.groups.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.set, a.group) < std::tie(b.set, b.group); });
+  return result;
+}
+
+std::string rankings_csv(const Evaluation& evaluation) {
+  std::string csv = "set,group,rank,candidate,score,predicted_runtime,runtime\n";
+  for (const auto& group : evaluation.groups) {
+    std::vector<size_t> order(group.candidates.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
+    for (size_t place = 0; place < order.size(); ++place) {
+      const size_t i = order[place];
+      csv += fmt::format("{},{},{},{},{},{},{}\n", group.set, group.group, place, group.candidates[i], group.scores.scores[i],
+                         group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
+                         group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]));
+    }
+  }
+  return csv;
+}
+
+}  // namespace foretime::worker

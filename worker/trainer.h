@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "comm/communicator.h"
+#include "comm/gradient_reducer.h"
+#include "configs/settings.h"
+#include "coordinator/run_directory.h"
+#include "coordinator/shard_plan.h"
+#include "worker/evaluator.h"
+#include "worker/training_state.h"
+
+namespace foretime::worker {
+
+/// What a progress display shows after a step. Values are those of all ranks together.
+struct Progress {
+  int64_t step = 0, total_steps = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double candidates_per_second = 0;  // trained on, since the last report
+  double gradient_norm = 0;
+  double exposed_seconds = 0;        // spent waiting for gradients, in the last step
+};
+using ProgressSink = std::function<void(const Progress&)>;
+
+struct TrainingOutcome {
+  int64_t steps = 0;           // done in all, with those before a resume
+  bool preempted = false;
+  Evaluation final_evaluation; // of the best model where one was kept, else of the last
+  double train_mean_runtime = 0;
+};
+
+/// Trains one model on this rank's part of the data; every rank of `comm` runs the same call. The phases of it are the class's methods,
+/// in this order.
+class Trainer {
+ public:
+  Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, ProgressSink progress);
+
+  /// Reads headers, plans, loads this rank's groups, builds the model, resumes where there is something to resume.
+  void set_up();
+  /// Steps until the end, an early stop or a pre-emption, with evaluations and checkpoints on the way.
+  TrainingOutcome run();
+  /// The constant baseline on the same evaluation sets.
+  Evaluation evaluate_constant();
+
+ private:
+  void load_data();
+  void build_model();
+  void fit_transforms();
+  void resume();
+  double train_step(int64_t step, class BatchLoader& loader);
+  Evaluation run_evaluation(const std::vector<std::string>& sets);
+  void save(int64_t step);
+  void restore_best(int64_t step);
+  bool finish_evaluation(int64_t step, const Evaluation& evaluation);
+  int64_t total_steps() const;
+
+  configs::Settings settings_;
+  comm::Communicator& comm_;
+  spdlog::logger& log_;
+  ProgressSink progress_;
+  torch::Device device_;
+
+  coordinator::Catalogue catalogue_;
+  coordinator::ShardPlan plan_;
+  std::unique_ptr<GroupStore> store_;
+  std::unique_ptr<coordinator::RunDirectory> directory_;  // rank 0
+  std::shared_ptr<models::CostModel> model_;
+  TrainingState state_;
+  std::unique_ptr<Adam> optimizer_;
+  std::unique_ptr<comm::GradientReducer> reducer_;
+  coordinator::EarlyStop early_stop_;
+  int64_t saved_step_ = -1;
+  double gradient_norm_ = 0;
+  int64_t trained_candidates_ = 0;   // by all ranks since the last report
+  bool preempted_ = false;
+};
+
+}  // namespace foretime::worker
