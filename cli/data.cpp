@@ -1,0 +1,154 @@
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "data/catalogue.h"
+#include "data/inspect.h"
+#include "data/npz_reader.h"
+#include "data/packed.h"
+#include "data/synth.h"
+
+namespace foretime::cli {
+namespace {
+
+using data::CandidateKind;
+
+struct PackArguments {
+  std::string out, format = "layout";
+  std::vector<std::string> in;
+};
+
+struct InspectArguments {
+  std::vector<std::string> files;
+  std::string format;
+  bool json = false;
+};
+
+struct SynthArguments {
+  std::string out;
+  data::SynthSettings settings;
+};
+
+CandidateKind kind_of_format(const std::string& format) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
+    if (format == data::kind_name(kind)) return kind;
+  }
+  throw data::DataError(fmt::format("format '{}', expected layout, tile or programs", format));
+}
+
+/// What kind of groups a single file holds, from its directory or the names of its members.
+CandidateKind kind_of_file(const std::filesystem::path& file) {
+  if (data::is_packed(file)) return data::packed_headers(file).at(0).kind;
+  const data::NpzReader reader(file);
+  if (reader.has("node_config_feat")) return CandidateKind::layout;
+  if (reader.has("config_feat")) return CandidateKind::tile;
+  if (reader.has("graph_ptr")) return CandidateKind::program;
+  throw data::DataError(fmt::format(
+      "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
+}
+
+void pack(const PackArguments& arguments) {
+  const auto headers = data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
+  data::PackedWriter writer(arguments.out);
+  for (const auto& header : headers) writer.add(data::load_group(header), header.fingerprint);
+  writer.finish();
+  std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
+                           std::filesystem::file_size(arguments.out));
+  for (const auto& header : headers) {
+    if (data::is_synthetic(header.name)) std::cout << fmt::format("  {} is SYNTHETIC\n", header.name);
+  }
+}
+
+void inspect(const InspectArguments& arguments) {
+  std::vector<data::GroupReport> reports;
+  for (const std::string& file : arguments.files) {
+    const bool one_file = std::filesystem::is_regular_file(file);
+    if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file)) {
+      throw data::DataError(fmt::format("{}: a folder: expected --format layout, tile or programs with it", file));
+    }
+    const CandidateKind kind = arguments.format.empty() ? kind_of_file(file) : kind_of_format(arguments.format);
+    for (const auto& header : data::list_groups({file}, ".", kind)) {
+      reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));
+      if (arguments.json) continue;
+      std::cout << data::to_text(reports.back()) << std::flush;
+      reports.clear();  // a collection may have thousands
+    }
+  }
+  if (arguments.json) std::cout << data::to_json(reports);
+}
+
+void synth(const SynthArguments& arguments) {
+  data::write_synthetic(arguments.out, arguments.settings);
+  const auto& settings = arguments.settings;
+  std::cout << fmt::format("{}: SYNTHETIC layout graph with {} nodes, {} configurable, {} configurations, seed {}\n",
+                           arguments.out, settings.nodes, settings.configurable, settings.candidates, settings.seed);
+}
+
+void verify(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    std::cout << fmt::format("{}: {} groups, all checksums and values right\n", file, data::verify_packed(file));
+  }
+}
+
+void add_pack(CLI::App& data_command) {
+  auto* command = data_command.add_subcommand("pack", "Pack groups into one memory-mapped collection");
+  const auto arguments = std::make_shared<PackArguments>();
+  command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
+  command->add_option("in", arguments->in, "Files, folders, globs or collections")->required()->type_name("IN");
+  command->add_option("--format", arguments->format, "layout, tile or programs")
+      ->check(CLI::IsMember({"layout", "tile", "programs"}))
+      ->capture_default_str();
+  command->callback([arguments] { pack(*arguments); });
+}
+
+void add_inspect(CLI::App& data_command) {
+  auto* command = data_command.add_subcommand(
+      "inspect", "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group");
+  const auto arguments = std::make_shared<InspectArguments>();
+  command->add_option("files", arguments->files, "Files or collections; folders and globs with --format")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--format", arguments->format, "layout, tile or programs; known from a file's members if left out")
+      ->check(CLI::IsMember({"layout", "tile", "programs"}));
+  command->add_flag("--json", arguments->json, "Print a JSON array");
+  command->callback([arguments] { inspect(*arguments); });
+}
+
+void add_synth(CLI::App& data_command) {
+  auto* command = data_command.add_subcommand("synth", "Write a made-up (SYNTHETIC) layout graph for tests of scale");
+  const auto arguments = std::make_shared<SynthArguments>();
+  auto& settings = arguments->settings;
+  command->add_option("out", arguments->out, "File to write: synthetic_*.npz or synthetic_*.foretime")
+      ->required()
+      ->type_name("OUT");
+  command->add_option("--nodes", settings.nodes, "Nodes of the graph")->capture_default_str();
+  command->add_option("--configurable", settings.configurable, "Nodes whose layout differs")->capture_default_str();
+  command->add_option("--configs", settings.candidates, "Configurations")->capture_default_str();
+  command->add_option("--seed", settings.seed, "Seed of everything in it")->capture_default_str();
+  command->callback([arguments] { synth(*arguments); });
+}
+
+void add_verify(CLI::App& data_command) {
+  auto* command = data_command.add_subcommand("verify", "Check every checksum and value of packed collections");
+  const auto files = std::make_shared<std::vector<std::string>>();
+  command->add_option("files", *files, "Packed collections")->required()->type_name("FILE");
+  command->callback([files] { verify(*files); });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  auto* command = app.add_subcommand("data", "Pack, inspect, verify and synthesise data sets");
+  command->require_subcommand(1);
+  add_pack(*command);
+  add_inspect(*command);
+  add_synth(*command);
+  add_verify(*command);
+}
+
+}  // namespace foretime::cli
