@@ -30,12 +30,17 @@ enum class ReduceOp : uint8_t { sum, max, min };
 class Work {
  public:
   virtual ~Work() = default;
-  /// Blocks until the result is there (on a GPU: until the current stream is ordered after it). Throws CommError, PeerLostError.
+  /// Blocks until the result is there (on a GPU: until the current stream is ordered after it). Throws CommError,
+  /// PeerLostError.
   virtual void wait() = 0;
+  /// Lets the transport move data while the caller computes (MPI does so only inside its calls); true once the result
+  /// is on its way out of `wait` without blocking. Need not be called.
+  virtual bool poll() { return false; }
 };
 
-/// One member of a fixed group of processes. Every rank makes the same calls in the same order, from one thread at a time.
-/// Tensors are contiguous, of the same type and size on every rank. Failures throw CommError, which names the rank and the call.
+/// One member of a fixed group of processes. Every rank makes the same calls in the same order, from one thread at a
+/// time. Tensors are contiguous, of the same type and size on every rank. Failures throw CommError, which names the
+/// rank and the call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -60,18 +65,22 @@ class Communicator {
   /// Host bytes from `root` to all; the argument is ignored elsewhere.
   virtual std::string broadcast_bytes(const std::string& bytes, int root) = 0;
 
-  /// Tells peers that this rank cannot go on, so that they end at once; called on the way out of a failed run. Never throws.
+  /// Tells peers that this rank cannot go on, so that they end at once (PeerLostError with this reason, in the call
+  /// that they wait in); called on the way out of a failed run, before the communicator is destroyed: an intact one
+  /// meets its peers there. Never throws.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
 struct CommOptions {
-  std::string backend = "auto";                 // auto | single | mpi | nccl
-  std::chrono::duration<double> timeout{600.0}; // of one collective
+  std::string backend = "auto";                  // auto | single | mpi | nccl
+  std::chrono::duration<double> timeout{600.0};  // of one collective
 };
 
-/// The communicator that the environment asks for: `auto` is nccl under mpirun with a GPU for each local rank, mpi under
-/// mpirun without, single elsewhere. Initialises MPI where needed; the result finalises it. Call once in a process.
-/// Throws CommError (for nccl without a GPU or without NCCL: what is missing and what to do).
+/// The communicator that the environment asks for: `auto` is nccl under mpirun with a GPU for each local rank, mpi
+/// under mpirun without, single elsewhere. Initialises MPI where needed; the result finalises it. Call once in a
+/// process. After a failure or `abort` MPI is not finalised; main returns its exit code as ever, and mpirun ends the
+/// other ranks and returns the exit code of the first rank that failed. Throws CommError (for nccl without a GPU or
+/// without NCCL: what is missing and what to do).
 std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
 
 /// True where the process was started by mpirun or srun as one of several, so MPI should be initialised.

@@ -1,1 +1,259 @@
 #include "comm/gradient_reducer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace foretime::comm {
+
+namespace {
+
+namespace autograd = torch::autograd;
+
+/// Calls a function after a node of the autograd graph has run.
+class AfterNode final : public autograd::FunctionPostHook {
+ public:
+  explicit AfterNode(std::function<void()> call) : call_(std::move(call)) {}
+  autograd::variable_list operator()(const autograd::variable_list& outputs, const autograd::variable_list&) override {
+    call_();
+    return outputs;
+  }
+
+ private:
+  std::function<void()> call_;
+};
+
+struct Bucket {
+  std::vector<size_t> members;         // parameters
+  std::vector<torch::Tensor> windows;  // one view of `flat` for each member, in its shape
+  torch::Tensor flat;
+  size_t waiting = 0;  // members without a final gradient in this step
+  std::unique_ptr<Work> work;
+};
+
+struct Place {
+  size_t bucket = 0, member = 0;
+};
+
+}  // namespace
+
+struct GradientReducer::State {
+  State(Communicator& c, std::vector<Parameter> all) : communicator(c) {
+    for (auto& parameter : all) {
+      if (parameter.tensor.requires_grad()) parameters.push_back(std::move(parameter));
+    }
+    touched.assign(parameters.size(), false);
+    filled.assign(parameters.size(), false);
+  }
+
+  void make_buckets(int64_t bucket_bytes);
+  void gradient_arrived(size_t parameter);
+  void fill(size_t parameter);
+  void start_full_buckets();
+  void finish();
+  void note_unused();
+  void rethrow_failure() {
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  Communicator& communicator;
+  std::vector<Parameter> parameters;
+  std::vector<Place> places;                                  // by parameter
+  std::vector<std::shared_ptr<autograd::Node>> accumulators;  // kept alive: parameters hold them weakly
+  std::vector<uintptr_t> hooks;                               // by parameter
+  std::vector<Bucket> buckets;
+  size_t next = 0;  // the first bucket that has not started
+
+  std::mutex mutex;  // hooks of GPU parameters run on threads of the autograd engine
+  bool armed = false;
+  std::vector<bool> touched;  // by any backward since the last finish
+  std::vector<bool> filled;   // by the armed backward
+  std::exception_ptr failure;
+  std::vector<std::string> unused;
+  std::set<size_t> named_unused;
+  Timing timing;
+};
+
+void GradientReducer::State::make_buckets(int64_t bucket_bytes) {
+  places.resize(parameters.size());
+  int64_t bytes = 0;
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const auto& tensor = parameters[i].tensor;
+    const auto more = static_cast<int64_t>(tensor.nbytes());
+    const bool fits = !buckets.empty() && bytes + more <= bucket_bytes &&
+                      tensor.options().type_equal(parameters[buckets.back().members.front()].tensor.options()) &&
+                      tensor.device() == parameters[buckets.back().members.front()].tensor.device();
+    if (!fits) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    places[i] = {buckets.size() - 1, buckets.back().members.size()};
+    buckets.back().members.push_back(i);
+    bytes += more;
+  }
+  for (auto& bucket : buckets) {
+    int64_t length = 0;
+    for (const size_t i : bucket.members) length += parameters[i].tensor.numel();
+    bucket.flat = torch::zeros({length}, parameters[bucket.members.front()].tensor.options().requires_grad(false));
+    int64_t at = 0;
+    for (const size_t i : bucket.members) {
+      const auto& tensor = parameters[i].tensor;
+      bucket.windows.push_back(bucket.flat.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+      at += tensor.numel();
+    }
+  }
+}
+
+void GradientReducer::State::gradient_arrived(size_t parameter) {
+  const std::lock_guard lock(mutex);
+  touched[parameter] = true;
+  if (!armed || failure) return;
+  try {
+    if (filled[parameter]) {
+      throw CommError(
+          fmt::format("rank {}: parameter {} got a second gradient after prepare(), when its bucket may have left; "
+                      "call prepare() before the last backward only",
+                      communicator.rank(), parameters[parameter].name));
+    }
+    fill(parameter);
+    start_full_buckets();
+    if (next > 0) buckets[next - 1].work->poll();
+  } catch (...) {
+    // The engine hands this to the caller of backward; finish() throws it again for callers that went on.
+    failure = std::current_exception();
+    throw;
+  }
+}
+
+void GradientReducer::State::fill(size_t parameter) {
+  const torch::NoGradGuard no_grad;
+  auto& bucket = buckets[places[parameter].bucket];
+  auto& window = bucket.windows[places[parameter].member];
+  const auto& gradient = parameters[parameter].tensor.grad();
+  if (gradient.defined()) {
+    window.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+  } else {
+    window.zero_();
+  }
+  filled[parameter] = true;
+  --bucket.waiting;
+}
+
+void GradientReducer::State::start_full_buckets() {
+  for (; next < buckets.size() && buckets[next].waiting == 0; ++next) {
+    buckets[next].work = communicator.all_reduce(buckets[next].flat, ReduceOp::sum);
+  }
+}
+
+void GradientReducer::State::finish() {
+  const torch::NoGradGuard no_grad;
+  timing = {0.0, static_cast<int64_t>(next)};
+  for (size_t i = parameters.size(); i-- > 0;) {
+    if (!filled[i]) fill(i);
+  }
+  start_full_buckets();
+  const auto start = std::chrono::steady_clock::now();
+  for (auto& bucket : buckets) {
+    bucket.work->wait();
+    bucket.work.reset();
+  }
+  timing.exposed_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto& window = buckets[places[i].bucket].windows[places[i].member];
+    auto& gradient = parameters[i].tensor.mutable_grad();
+    // In place where possible: optimisers and callers may hold on to the gradient.
+    if (gradient.defined() && !gradient.is_sparse()) {
+      gradient.copy_(window);
+    } else {
+      gradient = window.clone();
+    }
+  }
+}
+
+void GradientReducer::State::note_unused() {
+  const bool worked = std::find(touched.begin(), touched.end(), true) != touched.end();
+  for (size_t i = 0; worked && i < parameters.size(); ++i) {
+    if (!touched[i] && named_unused.insert(i).second) unused.push_back(parameters[i].name);
+  }
+  touched.assign(parameters.size(), false);
+}
+
+GradientReducer::GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes)
+    : state_(std::make_shared<State>(communicator, std::move(parameters))) {
+  auto& state = *state_;
+  for (const auto& parameter : state.parameters) {
+    if (!parameter.tensor.is_leaf()) {
+      throw CommError(
+          fmt::format("rank {}: parameter {} is the result of an operation; expected a leaf of the autograd graph",
+                      communicator.rank(), parameter.name));
+    }
+  }
+  // Alone, there is nothing to sum, and the buckets would only cost their copies.
+  if (communicator.size() > 1) state.make_buckets(bucket_bytes);
+  for (size_t i = 0; i < state.parameters.size(); ++i) {
+    auto accumulator = autograd::impl::grad_accumulator(state.parameters[i].tensor);
+    const std::weak_ptr<State> weak = state_;
+    state.hooks.push_back(accumulator->add_post_hook(std::make_unique<AfterNode>([weak, i] {
+      if (const auto alive = weak.lock()) alive->gradient_arrived(i);
+    })));
+    state.accumulators.push_back(std::move(accumulator));
+  }
+}
+
+GradientReducer::~GradientReducer() {
+  for (size_t i = 0; i < state_->accumulators.size(); ++i) state_->accumulators[i]->del_post_hook(state_->hooks[i]);
+}
+
+void GradientReducer::prepare() {
+  const std::lock_guard lock(state_->mutex);
+  state_->rethrow_failure();
+  if (state_->armed) {
+    throw CommError(fmt::format("rank {}: prepare() twice without finish()", state_->communicator.rank()));
+  }
+  state_->armed = state_->communicator.size() > 1;
+  state_->next = 0;
+  state_->filled.assign(state_->parameters.size(), false);
+  for (auto& bucket : state_->buckets) bucket.waiting = bucket.members.size();
+}
+
+void GradientReducer::finish() {
+  const std::lock_guard lock(state_->mutex);
+  state_->rethrow_failure();
+  if (state_->communicator.size() > 1) {
+    if (!state_->armed)
+      throw CommError(fmt::format("rank {}: finish() without prepare()", state_->communicator.rank()));
+    try {
+      state_->finish();
+    } catch (...) {
+      state_->failure = std::current_exception();
+      throw;
+    }
+    state_->armed = false;
+  } else {
+    for (auto& parameter : state_->parameters) {
+      auto& gradient = parameter.tensor.mutable_grad();
+      if (!gradient.defined()) gradient = torch::zeros_like(parameter.tensor);
+    }
+  }
+  state_->note_unused();
+}
+
+std::vector<std::string> GradientReducer::take_unused() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->unused, {});
+}
+
+GradientReducer::Timing GradientReducer::timing() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->timing;
+}
+
+}  // namespace foretime::comm

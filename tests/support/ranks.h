@@ -1,0 +1,97 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "comm/communicator.h"
+#include "comm/threads.h"
+
+/// One test body on every rank of a group: threads of this process, or this process as one rank of an mpirun.
+namespace foretime::testing {
+
+struct RankGroup {
+  std::string backend;  // single, threads or mpi
+  int size = 1;         // of a group of threads
+  std::chrono::duration<double> timeout{60.0};
+};
+
+inline std::ostream& operator<<(std::ostream& out, const RankGroup& group) {
+  out << group.backend;
+  return group.backend == "threads" ? out << group.size : out;
+}
+
+/// The groups that this process can be: mpi under mpirun, else one rank and several sizes of threads.
+inline std::vector<RankGroup> rank_groups() {
+  if (comm::launched_by_mpi()) return {{"mpi"}};
+  return {{"single"}, {"threads", 1}, {"threads", 2}, {"threads", 4}};
+}
+
+/// Keeps the MPI communicator of this process from the first use until the tests are over.
+class MpiEnvironment : public ::testing::Environment {
+ public:
+  /// MPI can be started only once in a process.
+  static comm::Communicator& communicator(std::chrono::duration<double> timeout) {
+    static auto* environment = [] {
+      auto* made = new MpiEnvironment;  // GoogleTest deletes it
+      ::testing::AddGlobalTestEnvironment(made);
+      return made;
+    }();
+    if (!environment->communicator_) environment->communicator_ = comm::make_communicator({"mpi", timeout});
+    return *environment->communicator_;
+  }
+  void TearDown() override { communicator_.reset(); }
+
+ private:
+  std::unique_ptr<comm::Communicator> communicator_;
+};
+
+/// Runs `body` on every rank of `group` and returns when all are through. A rank that throws ends the group at once:
+/// its own exception leaves this function (under MPI: on its rank; the others throw PeerLostError, and so does every
+/// later test).
+inline void run_ranks(const RankGroup& group, const std::function<void(comm::Communicator&)>& body) {
+  if (group.backend == "mpi") {
+    auto& communicator = MpiEnvironment::communicator(group.timeout);
+    try {
+      body(communicator);
+    } catch (const std::exception& error) {
+      communicator.abort(error.what());
+      throw;
+    }
+    return;
+  }
+  if (group.backend == "single") {
+    body(*comm::make_communicator({"single", group.timeout}));
+    return;
+  }
+  auto ranks = comm::make_thread_group(group.size, group.timeout);
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (auto& rank : ranks) {
+    threads.emplace_back([&, communicator = rank.get()] {
+      try {
+        body(*communicator);
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+        communicator->abort(error.what());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace foretime::testing
