@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "models/model.h"
+#include "models/plan_tensors.h"
+#include "models/statistics.h"
+#include "tests/data/groups.h"
+#include "tests/models/slow_model.h"
+#include "tests/support/gradcheck.h"
+
+namespace foretime::models {
+namespace {
+
+using configs::ModelSettings;
+using data::CandidateKind;
+using data::Group;
+
+// Plans hold their weights in single precision, so the twin's, made in double, differ by rounding whatever the model's
+// type.
+constexpr double kRelative = 1e-6, kAbsolute = 1e-8;
+
+using Batch = std::vector<std::pair<const Group*, std::vector<int64_t>>>;
+
+PlanTensors plan_of(const CostModel& model, const Batch& batch, torch::Dtype dtype = torch::kDouble) {
+  data::PlanBuilder builder(model.plan_request());
+  for (const auto& [group, ids] : batch) builder.add(*group, ids);
+  return to_tensors(std::move(builder).build(), torch::kCPU, dtype);
+}
+
+ModelSettings small_settings(const std::string& type, CandidateKind kind) {
+  ModelSettings settings;
+  settings.type = type;
+  settings.hidden = 6;
+  settings.node_type_embedding = 4;
+  settings.features.layout_scale = 0.5;
+  settings.readout = {"mean", "max", "normalized_sum"};
+  if (kind == CandidateKind::layout) {
+    settings.readout = {"mean", "normalized_sum", "configurable_normalized_sum", "configurable_max"};
+  }
+  return settings;
+}
+
+/// Seeded, in double precision, with its feature transform fitted to `groups`.
+std::shared_ptr<CostModel> fitted_model(const ModelSettings& settings, const std::vector<const Group*>& groups) {
+  torch::manual_seed(7);
+  const InputSchema schema{groups[0]->kind, groups[0]->graphs.feature_count, groups[0]->graphs.node_type_count};
+  auto model = make_model(settings, schema);
+  model->to(torch::kDouble);
+  StatisticsAccumulator statistics(schema, settings.features.log);
+  for (const Group* group : groups) statistics.add(*group);
+  model->fit_transform(statistics.finish());
+  return model;
+}
+
+/// The scores are summed with unequal weights, so that no gradient can hide behind another.
+void expect_model_gradients(const std::shared_ptr<CostModel>& model, const PlanTensors& plan) {
+  const auto weights = torch::arange(1, plan.readout_nodes.rows + 1, torch::kDouble);
+  std::vector<std::pair<std::string, torch::Tensor>> leaves;
+  for (const auto& item : model->named_parameters()) leaves.emplace_back(item.key(), item.value());
+  testing::expect_gradients([&] { return (model->score(plan) * weights).sum(); }, leaves, 1e-5);
+}
+
+class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, CandidateKind, std::string>> {
+ protected:
+  ModelSettings settings() const {
+    auto settings = small_settings(std::get<0>(GetParam()), std::get<1>(GetParam()));
+    settings.tile_join = std::get<2>(GetParam());
+    return settings;
+  }
+  Group a_ = data::testing::make_group(std::get<1>(GetParam()), "a", 11);
+  Group b_ = data::testing::make_group(std::get<1>(GetParam()), "b", 12);
+};
+
+TEST_P(EveryModel, EqualsSlowTwinOneCandidateAtATime) {
+  auto options = settings();
+  for (const bool log : {false, true}) {
+    options.features.log = log;
+    options.features.transform = log ? "zscore" : "minmax";
+    const auto model = fitted_model(options, {&a_, &b_});
+    const testing::SlowModel slow(options, *model);
+    const std::vector<int64_t> of_a = {3, 0, 3}, of_b = {1, 2, 4, 0};
+    const auto scores = model->score(plan_of(*model, {{&a_, of_a}, {&b_, of_b}}));
+    const auto expected = torch::cat({slow.score(a_, of_a), slow.score(b_, of_b)});
+    EXPECT_TRUE(torch::allclose(scores, expected, kRelative, kAbsolute)) << scores << expected;
+    const auto in_float = [&] {
+      model->to(torch::kFloat);
+      return model->score(plan_of(*model, {{&a_, of_a}, {&b_, of_b}}, torch::kFloat));
+    }();
+    EXPECT_TRUE(torch::allclose(in_float.to(torch::kDouble), expected, 1e-3, 1e-4));
+  }
+}
+
+TEST_P(EveryModel, GradientsEqualFiniteDifferences) {
+  const auto model = fitted_model(settings(), {&a_, &b_});
+  expect_model_gradients(model, plan_of(*model, {{&a_, {0, 2}}, {&b_, {4, 1, 3}}}));
+}
+
+TEST_P(EveryModel, BatchEqualsOneByOne) {
+  const auto model = fitted_model(settings(), {&a_, &b_});
+  const auto batched = model->score(plan_of(*model, {{&b_, {4, 2}}, {&a_, {0, 1}}}));
+  std::vector<torch::Tensor> single;
+  for (const auto& [group, id] :
+       std::vector<std::pair<const Group*, int64_t>>{{&b_, 4}, {&b_, 2}, {&a_, 0}, {&a_, 1}}) {
+    single.push_back(model->score(plan_of(*model, {{group, {id}}})));
+  }
+  EXPECT_TRUE(torch::allclose(batched, torch::cat(single), 1e-10, 1e-12));
+}
+
+std::string name_of(const ::testing::TestParamInfo<EveryModel::ParamType>& info) {
+  const auto& [type, kind, join] = info.param;
+  const std::string kinds[] = {"_layout", "_tile_" + join, "_program"};
+  return type + kinds[static_cast<size_t>(kind)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Layout, EveryModel,
+                         ::testing::Combine(::testing::ValuesIn(model_types()),
+                                            ::testing::Values(CandidateKind::layout), ::testing::Values("early")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Tile, EveryModel,
+                         ::testing::Combine(::testing::ValuesIn(model_types()), ::testing::Values(CandidateKind::tile),
+                                            ::testing::Values("early", "late")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Program, EveryModel,
+                         ::testing::Combine(::testing::ValuesIn(model_types()),
+                                            ::testing::Values(CandidateKind::program), ::testing::Values("early")),
+                         name_of);
+
+class EveryReadout : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryReadout, EqualsSlowTwinAndFiniteDifferences) {
+  const auto group = data::testing::make_group(CandidateKind::layout, "a", 21);
+  auto settings = small_settings("gcn", CandidateKind::layout);
+  settings.readout = {GetParam()};
+  const auto model = fitted_model(settings, {&group});
+  const auto plan = plan_of(*model, {{&group, {0, 1, 2, 3, 4}}});
+  EXPECT_TRUE(torch::allclose(model->score(plan), testing::SlowModel(settings, *model).score(group, {0, 1, 2, 3, 4}),
+                              kRelative, kAbsolute));
+  expect_model_gradients(model, plan);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryReadout,
+                         ::testing::Values("mean", "sum", "max", "normalized_sum", "configurable_mean",
+                                           "configurable_sum", "configurable_max", "configurable_normalized_sum"));
+
+/// The same graph with its nodes in another order.
+Group relabelled(const Group& group, const std::vector<int32_t>& new_id) {
+  Group result = group;
+  const int64_t width = group.graphs.feature_count, nodes = group.graphs.nodes();
+  std::vector<float> features(static_cast<size_t>(nodes * width));
+  std::vector<uint8_t> types(static_cast<size_t>(nodes));
+  for (int64_t v = 0; v < nodes; ++v) {
+    const auto to = static_cast<size_t>(new_id[static_cast<size_t>(v)]);
+    types[to] = group.graphs.node_types[v];
+    for (int64_t f = 0; f < width; ++f) {
+      features[to * static_cast<size_t>(width) + static_cast<size_t>(f)] = group.graphs.node_features[v * width + f];
+    }
+  }
+  const auto renamed = [&](const data::Array<int32_t>& ids) {
+    std::vector<int32_t> out;
+    for (const int32_t id : ids) out.push_back(new_id[static_cast<size_t>(id)]);
+    return out;
+  };
+  result.graphs.node_features = features;
+  result.graphs.node_types = types;
+  result.graphs.edge_source = renamed(group.graphs.edge_source);
+  result.graphs.edge_target = renamed(group.graphs.edge_target);
+  result.layout.nodes = renamed(group.layout.nodes);
+  return result;
+}
+
+TEST(Models, ScoresDoNotDependOnTheOrderOfNodes) {
+  const auto group = data::testing::make_group(CandidateKind::layout, "a", 31);
+  std::vector<int32_t> new_id(static_cast<size_t>(group.graphs.nodes()));
+  std::iota(new_id.begin(), new_id.end(), 0);
+  std::reverse(new_id.begin() + 2, new_id.end());
+  const auto other = relabelled(group, new_id);
+  for (const auto& type : model_types()) {
+    const auto model = fitted_model(small_settings(type, CandidateKind::layout), {&group});
+    const auto scores = model->score(plan_of(*model, {{&group, {0, 1, 2}}}));
+    EXPECT_TRUE(torch::allclose(scores, model->score(plan_of(*model, {{&other, {0, 1, 2}}})), 1e-10, 1e-12)) << type;
+    EXPECT_FALSE(torch::equal(scores[0], scores[1])) << type << " does not see layouts";
+  }
+}
+
+TEST(Models, SageNormalisesAndOptionsReachTheModel) {
+  const auto group = data::testing::make_group(CandidateKind::tile, "a", 41);
+  auto settings = small_settings("sage", CandidateKind::tile);
+  settings.l2_normalize = true;
+  settings.residual = false;
+  settings.activation = "relu";
+  settings.head_bias = "all";
+  settings.encoder_layers = 1;
+  settings.head_layers = 3;
+  const auto model = fitted_model(settings, {&group});
+  const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
+  EXPECT_TRUE(torch::allclose(model->score(plan), testing::SlowModel(settings, *model).score(group, {0, 1, 2}),
+                              kRelative, kAbsolute));
+}
+
+/// States that merge and multiply between levels, as in a shared plan: nothing may assume node × candidate.
+TEST(Models, HoldForPlansWhoseLevelsDiffer) {
+  const auto group = data::testing::make_group(CandidateKind::layout, "a", 51);
+  for (const auto& type : {"gcn", "sage", "residual_gcn"}) {
+    const auto model = fitted_model(small_settings(type, CandidateKind::layout), {&group});
+    data::PlanBuilder builder(model->plan_request());
+    const std::vector<int64_t> twice = {2, 2};
+    builder.add(group, twice);
+    auto plan = std::move(builder).build();
+    const auto expected = model->score(to_tensors(plan, torch::kCPU, torch::kDouble));
+
+    // Both candidates are one configuration: keep the first copy's states at level 0 and let both copies of level 1
+    // read them.
+    const auto nodes = static_cast<int32_t>(group.graphs.nodes());
+    auto below = std::make_shared<data::PlanLevel>(*plan.levels[0]);
+    below->node.resize(static_cast<size_t>(nodes));
+    if (!below->layout_row.empty()) below->layout_row.resize(static_cast<size_t>(nodes));
+    auto layer = std::make_shared<data::PlanLayer>(*plan.layers[0]);
+    for (auto& id : layer->self) id %= nodes;
+    for (auto& relation : layer->relations) {
+      relation.cols = nodes;
+      for (auto& column : relation.columns) column %= nodes;
+    }
+    plan.levels[0] = below;
+    plan.layers[0] = layer;
+    EXPECT_TRUE(torch::allclose(model->score(to_tensors(plan, torch::kCPU, torch::kDouble)), expected, 1e-12, 1e-12))
+        << type;
+  }
+}
+
+TEST(Models, DropoutIsDrawnInTrainingOnlyAndFromTorchsGenerator) {
+  const auto group = data::testing::make_group(CandidateKind::program, "a", 61);
+  auto settings = small_settings("residual_gcn", CandidateKind::program);
+  settings.dropout = 0.5;
+  const auto model = fitted_model(settings, {&group});
+  const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
+  torch::manual_seed(1);
+  const auto first = model->score(plan);
+  EXPECT_FALSE(torch::equal(first, model->score(plan)));
+  torch::manual_seed(1);
+  EXPECT_TRUE(torch::equal(first, model->score(plan)));
+  model->eval();
+  EXPECT_TRUE(torch::equal(model->score(plan), model->score(plan)));
+}
+
+TEST(Models, NamesAndInitialWeightsAreStable) {
+  const InputSchema schema{CandidateKind::layout, 140, 120};
+  ModelSettings settings;
+  torch::manual_seed(3);
+  const auto first = make_model(settings, schema);
+  torch::manual_seed(3);
+  const auto second = make_model(settings, schema);
+  std::vector<std::string> names;
+  for (const auto& item : first->named_parameters()) {
+    names.push_back(item.key());
+    EXPECT_TRUE(torch::equal(item.value(), second->named_parameters()[item.key()]));
+  }
+  const std::vector<std::string> expected = {
+      "encoder.node_types.weight", "encoder.dense.0.weight", "encoder.dense.0.bias", "encoder.dense.1.weight",
+      "encoder.dense.1.bias",      "layers.0.mlp.0.weight",  "layers.0.mlp.0.bias",  "layers.0.mlp.1.weight",
+      "layers.0.mlp.1.bias",       "layers.1.mlp.0.weight",  "layers.1.mlp.0.bias",  "layers.1.mlp.1.weight",
+      "layers.1.mlp.1.bias",       "head.0.weight",          "head.1.weight"};
+  EXPECT_EQ(names, expected);
+  EXPECT_EQ(first->named_parameters()["encoder.dense.0.weight"].sizes(), (std::vector<int64_t>{32, 18 + 140 + 32}));
+}
+
+TEST(Models, RefuseSettingsThatDoNotFit) {
+  const InputSchema tile{CandidateKind::tile, 140, 120};
+  ModelSettings settings;
+  EXPECT_THROW(make_model(settings, tile), ModelError) << "configurable_ readout without layouts";
+  settings.readout = {"mean"};
+  EXPECT_NO_THROW(make_model(settings, tile));
+  settings.type = "residual_gnc";
+  EXPECT_THROW(make_model(settings, tile), ModelError);
+  settings.type = "gcn";
+  settings.readout = {"average"};
+  EXPECT_THROW(make_model(settings, tile), ModelError);
+  settings.readout = {};
+  EXPECT_THROW(make_model(settings, tile), ModelError);
+}
+
+TEST(Models, RefusePlansOfAnotherModel) {
+  const auto group = data::testing::make_group(CandidateKind::layout, "a", 71);
+  const auto gcn = fitted_model(small_settings("gcn", CandidateKind::layout), {&group});
+  const auto sage = fitted_model(small_settings("sage", CandidateKind::layout), {&group});
+  EXPECT_THROW(gcn->score(plan_of(*sage, {{&group, {0}}})), ModelError);
+  auto narrow = make_model(small_settings("gcn", CandidateKind::layout), {CandidateKind::layout, 3, 2});
+  narrow->to(torch::kDouble);
+  EXPECT_THROW(narrow->score(plan_of(*gcn, {{&group, {0}}})), ModelError) << "node types past the embedding";
+}
+
+}  // namespace
+}  // namespace foretime::models
