@@ -19,7 +19,7 @@ std::string indent_of(const std::string& key) {
 /// A list too wide for one line goes one element a line.
 std::string lines_of(const Field& field) {
   const std::string indent = indent_of(field.key);
-  const std::string line = fmt::format("{}{}: {}\n", indent, field.name(), write_value(field.value));
+  std::string line = fmt::format("{}{}: {}\n", indent, field.name(), write_value(field.value));
   const auto* list = std::get_if<std::vector<std::string>*>(&field.value);
   if (list == nullptr || line.size() <= kLineWidth) return line;
   std::string lines = fmt::format("{}{}:\n", indent, field.name());
@@ -41,7 +41,7 @@ std::string names_of(const Bound& bound) {
 }
 
 std::string type_of(const Field& field) {
-  const std::string type = type_name(field.value);
+  std::string type = type_name(field.value);
   for (const char* article : {"a ", "an "}) {
     if (type.starts_with(article)) return type.substr(type.find(' ') + 1);
   }

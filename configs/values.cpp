@@ -103,6 +103,7 @@ std::string write(double value) {
 
 std::string write(const std::vector<std::string>& value) {
   std::vector<std::string> items;
+  items.reserve(value.size());
   for (const std::string& item : value) items.push_back(write_string(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
