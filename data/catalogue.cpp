@@ -1,0 +1,133 @@
+#include "data/catalogue.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "data/glob.h"
+#include "data/npz_groups.h"
+#include "data/packed.h"
+
+namespace foretime::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* kind_name(CandidateKind kind) {
+  return kind == CandidateKind::layout ? "layout" : kind == CandidateKind::tile ? "tile" : "programs";
+}
+
+/// Each format has a member that the others lack.
+CandidateKind kind_of(const NpzReader& file) {
+  if (file.has("node_config_feat") || file.has("node_config_ids")) return CandidateKind::layout;
+  if (file.has("config_feat") || file.has("config_runtime_normalizers")) return CandidateKind::tile;
+  if (file.has("graph_ptr") || file.has("type_names")) return CandidateKind::program;
+  throw DataError(fmt::format("{}: no node_config_feat (layout), config_feat (tile) or graph_ptr (programs)",
+                              file.archive().path().string()));
+}
+
+GroupHeader npz_header(const fs::path& path) {
+  const NpzReader file(path);
+  GroupHeader header;
+  header.file = path;
+  header.name = path.stem().string();
+  header.kind = kind_of(file);
+  header.fingerprint = file.fingerprint();
+  switch (header.kind) {
+    case CandidateKind::layout:
+      describe_layout(file, header);
+      break;
+    case CandidateKind::tile:
+      describe_tile(file, header);
+      break;
+    case CandidateKind::program:
+      describe_program(file, header);
+      break;
+  }
+  return header;
+}
+
+bool is_data_file(const fs::path& path) { return path.extension() == ".npz" || path.extension() == ".foretime"; }
+
+/// The data files below a folder, in the order of their names.
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  try {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file() && is_data_file(entry.path())) files.push_back(entry.path());
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(fmt::format("{}: cannot be listed ({})", folder.string(), error.code().message()));
+  }
+  if (files.empty())
+    throw DataError(
+        fmt::format("{}: no data in this folder, expected .npz or .foretime files below it", folder.string()));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root) {
+  std::vector<fs::path> found;
+  const fs::path literal = fs::path(pattern).is_absolute() ? fs::path(pattern) : root / pattern;
+  std::error_code code;
+  // A name that exists is taken as it stands, even if it has braces or stars in it.
+  if (fs::exists(literal, code))
+    found.push_back(literal);
+  else
+    found = glob(pattern, root);
+  if (found.empty())
+    throw DataError(fmt::format("{}: nothing of this name, expected data files or a folder", literal.string()));
+  std::vector<fs::path> files;
+  for (const auto& path : found) {
+    if (!fs::is_directory(path, code))
+      files.push_back(path);
+    else
+      for (auto& file : files_below(path)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root,
+                                     CandidateKind kind) {
+  std::vector<GroupHeader> groups;
+  std::set<fs::path> seen;
+  for (const auto& pattern : patterns) {
+    for (const auto& file : files_of(pattern, root)) {
+      if (!seen.insert(file.lexically_normal()).second) continue;
+      auto headers = is_packed(file) ? packed_headers(file) : std::vector<GroupHeader>{npz_header(file)};
+      for (auto& header : headers) {
+        if (header.kind != kind)
+          throw DataError(
+              fmt::format("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind)));
+        groups.push_back(std::move(header));
+      }
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (size_t i = 1; i < groups.size(); ++i) {
+    if (groups[i].name == groups[i - 1].name && groups[i].fingerprint != groups[i - 1].fingerprint)
+      throw DataError(fmt::format("{}: group {} has other contents in {}, expected one group of a name",
+                                  groups[i].file.string(), groups[i].name, groups[i - 1].file.string()));
+  }
+  const auto same = [](const auto& a, const auto& b) { return a.name == b.name; };
+  groups.erase(std::unique(groups.begin(), groups.end(), same), groups.end());
+  return groups;
+}
+
+Group load_group(const GroupHeader& header) {
+  if (header.member >= 0) return load_packed(header);
+  const NpzReader file(header.file);
+  if (file.fingerprint() != header.fingerprint)
+    throw DataError(fmt::format("{}: has changed since it was listed", header.file.string()));
+  Group group = header.kind == CandidateKind::layout ? read_layout(file)
+                : header.kind == CandidateKind::tile ? read_tile(file)
+                                                     : read_program(file);
+  group.name = header.name;
+  return group;
+}
+
+}  // namespace foretime::data

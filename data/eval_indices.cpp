@@ -1,0 +1,41 @@
+#include "data/eval_indices.h"
+
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace foretime::data {
+
+EvalIndices read_eval_indices(const std::filesystem::path& file) {
+  const std::string origin = file.string();
+  std::ifstream stream(file);
+  if (!stream) throw DataError(fmt::format("{}: cannot be read, expected evaluation indices (JSON)", origin));
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(stream);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(fmt::format("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what()));
+  }
+  if (!json.is_object() || json.empty())
+    throw DataError(fmt::format("{}: {}, expected an object with graphs' names", origin, json.type_name()));
+  EvalIndices indices;
+  for (const auto& [name, ids] : json.items()) {
+    if (!ids.is_array() || ids.empty())
+      throw DataError(fmt::format("{}: graph {}: {}, expected a list of candidate ids", origin, name,
+                                  ids.is_array() ? "an empty list" : ids.type_name()));
+    std::set<int64_t> seen;
+    for (const auto& id : ids) {
+      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
+          id.get<int64_t>() < 0)
+        throw DataError(fmt::format("{}: graph {}: {}, expected a candidate id", origin, name, id.dump()));
+      if (!seen.insert(id.get<int64_t>()).second)
+        throw DataError(fmt::format("{}: graph {}: id {} occurs twice", origin, name, id.dump()));
+      indices[name].push_back(id.get<int64_t>());
+    }
+  }
+  return indices;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,59 @@
+#include "data/group.h"
+
+#include <algorithm>
+
+#include "data/checksum.h"
+
+namespace foretime::data {
+namespace {
+
+/// So that 0.0 and -0.0, which are equal, hash alike.
+std::vector<float> without_negative_zeros(std::span<const float> values) {
+  std::vector<float> out(values.begin(), values.end());
+  for (float& value : out) value += 0.0f;
+  return out;
+}
+
+uint64_t graph_hash(const GraphBlock& graphs, int64_t g) {
+  const int64_t first = graphs.graph_ptr[g], count = graphs.graph_ptr[g + 1] - first;
+  const int64_t first_edge = graphs.edge_ptr[g], edges = graphs.edge_ptr[g + 1] - first_edge;
+  std::vector<int32_t> ends;
+  for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
+    for (const int32_t node : side->subspan(first_edge, edges)) ends.push_back(node - static_cast<int32_t>(first));
+  }
+  const auto features = graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count);
+  uint64_t hash = checksum_of(graphs.node_types.subspan(first, count));
+  hash = checksum_of(std::span<const float>(without_negative_zeros(features)), hash);
+  return checksum_of(std::span<const int32_t>(ends), hash);
+}
+
+}  // namespace
+
+bool Group::labelled() const {
+  return std::any_of(runtimes.begin(), runtimes.end(), [](double runtime) { return runtime != 0.0; });
+}
+
+std::vector<uint64_t> configuration_hashes(const Group& group) {
+  std::vector<uint64_t> hashes(static_cast<size_t>(group.candidates));
+  for (int64_t c = 0; c < group.candidates; ++c) {
+    uint64_t& hash = hashes[static_cast<size_t>(c)];
+    switch (group.kind) {
+      case CandidateKind::layout: {
+        const int64_t configurable = group.layout.configurable();
+        hash = checksum_of(group.layout.codes.subspan(c * configurable, configurable));
+        break;
+      }
+      case CandidateKind::tile: {
+        const auto row = without_negative_zeros(group.tile_features.subspan(c * kTileFeatures, kTileFeatures));
+        hash = checksum_of(std::span<const float>(row));
+        break;
+      }
+      case CandidateKind::program:
+        hash = graph_hash(group.graphs, c);
+        break;
+    }
+  }
+  return hashes;
+}
+
+}  // namespace foretime::data

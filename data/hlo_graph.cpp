@@ -1,0 +1,81 @@
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "data/npz_groups.h"
+#include "data/schema.h"
+
+namespace foretime::data {
+namespace {
+
+const ShapeRule kFeatureRule{{kAnySize, kHloFeatures}, "(nodes, 140)"};
+const ShapeRule kEdgeRule{{kAnySize, 2}, "(edges, 2)"};
+
+int64_t checked_nodes(const NpzReader& file, int64_t nodes) {
+  if (nodes < 1 || nodes > std::numeric_limits<int32_t>::max())
+    throw DataError(fmt::format("{}: {} nodes, expected 1 … 2^31 - 1", file.origin("node_feat"), nodes));
+  return nodes;
+}
+
+}  // namespace
+
+void describe_hlo_graph(const NpzReader& file, GroupHeader& header) {
+  header.graphs = 1;
+  header.nodes = checked_nodes(file, file.size("node_feat", kFeatureRule, 0));
+  header.edges = file.size("edge_index", kEdgeRule, 0);
+  header.feature_count = kHloFeatures;
+}
+
+GraphBlock read_hlo_graph(const NpzReader& file) {
+  GraphBlock graph;
+  graph.feature_count = kHloFeatures;
+  graph.node_type_count = kHloOpcodes;
+  auto features = file.read<float>("node_feat", kFeatureRule);
+  const int64_t nodes = checked_nodes(file, static_cast<int64_t>(features.size()) / kHloFeatures);
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (!std::isfinite(features[i]))
+      throw DataError(fmt::format("{}: {} at node {}, column {}, expected finite numbers", file.origin("node_feat"),
+                                  features[i], i / kHloFeatures, i % kHloFeatures));
+  }
+  auto opcodes = file.read<uint8_t>("node_opcode", {{nodes}, "(nodes,)"});
+  for (size_t i = 0; i < opcodes.size(); ++i) {
+    if (opcodes[i] >= kHloOpcodes)
+      throw DataError(fmt::format("{}: opcode {} at node {}, expected 0 … {}", file.origin("node_opcode"), opcodes[i],
+                                  i, kHloOpcodes - 1));
+  }
+  const auto ends = file.read<int64_t>("edge_index", kEdgeRule);
+  const auto edges = static_cast<int64_t>(ends.size()) / 2;
+  std::vector<int32_t> source(static_cast<size_t>(edges)), target(source.size());
+  for (size_t e = 0; e < source.size(); ++e) {
+    for (const int64_t end : {ends[2 * e], ends[2 * e + 1]}) {
+      if (end < 0 || end >= nodes)
+        throw DataError(
+            fmt::format("{}: edge {} ends at node {}, expected 0 … {}", file.origin("edge_index"), e, end, nodes - 1));
+    }
+    target[e] = static_cast<int32_t>(ends[2 * e]);
+    source[e] = static_cast<int32_t>(ends[2 * e + 1]);
+  }
+  graph.graph_ptr = std::vector<int64_t>{0, nodes};
+  graph.edge_ptr = std::vector<int64_t>{0, edges};
+  graph.node_features = std::move(features);
+  graph.node_types = std::move(opcodes);
+  graph.edge_source = std::move(source);
+  graph.edge_target = std::move(target);
+  return graph;
+}
+
+void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin) {
+  size_t zeros = 0;
+  for (size_t c = 0; c < runtimes.size(); ++c) {
+    if (!std::isfinite(runtimes[c]) || runtimes[c] < 0.0)
+      throw DataError(
+          fmt::format("{}: run time {} of candidate {}, expected a positive number", origin, runtimes[c], c));
+    zeros += runtimes[c] == 0.0;
+  }
+  if (zeros != 0 && !(may_be_unlabelled && zeros == runtimes.size()))
+    throw DataError(fmt::format("{}: {} of {} run times are 0, expected none{}", origin, zeros, runtimes.size(),
+                                may_be_unlabelled ? " (or all, in a file without labels)" : ""));
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "data/catalogue.h"
+#include "data/group.h"
+#include "data/npz_reader.h"
+
+/// One reader for each kind of .npz. `describe_*` fills a header's sizes from the members' NPY headers; `read_*` reads
+/// and checks everything but the name. All throw DataError `file: member: found, expected`.
+namespace foretime::data {
+
+/// TpuGraphs layout collections. The float32 `node_config_feat` streams by: rows become codes as they pass.
+void describe_layout(const NpzReader& file, GroupHeader& header);
+Group read_layout(const NpzReader& file);
+
+/// TpuGraphs tile collections. The label is config_runtime / config_runtime_normalizers.
+void describe_tile(const NpzReader& file, GroupHeader& header);
+Group read_tile(const NpzReader& file);
+
+/// Measured tensor programs: TIR syntax trees, one a candidate; data/schema.h says what the features are.
+void describe_program(const NpzReader& file, GroupHeader& header);
+Group read_program(const NpzReader& file);
+
+/// What layout and tile files share: node_feat, node_opcode and edge_index (consumer, producer), as one graph.
+void describe_hlo_graph(const NpzReader& file, GroupHeader& header);
+GraphBlock read_hlo_graph(const NpzReader& file);
+
+/// Throws DataError unless all run times are positive, or all are 0 and `may_be_unlabelled`. `origin` starts messages.
+void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin);
+
+}  // namespace foretime::data
