@@ -1,0 +1,135 @@
+// All-reduce bandwidth of the Communicator beside MPI_Allreduce in the same run, and how much of the reduction of
+// gradients stays exposed beyond backward. Run under mpirun; rank 0 prints a table. bench/README.md says what is
+// claimed.
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <torch/torch.h>
+
+#include "comm/communicator.h"
+#include "comm/gradient_reducer.h"
+
+namespace foretime {
+namespace {
+
+using comm::Communicator;
+constexpr int kRounds = 5;  // the best one counts: other processes only ever add time
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Seconds of one call, of the slowest rank, in the best round.
+double time_call(Communicator& comm, int calls, const std::function<void()>& call) {
+  call();
+  double best = 1e30;
+  for (int round = 0; round < kRounds; ++round) {
+    comm.barrier();
+    auto seconds = torch::full({1}, seconds_of([&] {
+                                      for (int i = 0; i < calls; ++i) call();
+                                    }) / calls,
+                               torch::kFloat64);
+    seconds = seconds.to(comm.device());
+    comm.all_reduce(seconds, comm::ReduceOp::max)->wait();
+    best = std::min(best, seconds.item<double>());
+  }
+  return best;
+}
+
+void print_bandwidth(Communicator& comm) {
+  const bool root = comm.rank() == 0;
+  int mpi_ready = 0;
+  MPI_Initialized(&mpi_ready);
+  if (root) {
+    fmt::print(
+        "all-reduce (sum, float32), {} ranks, backend {}; GB/s of bus bandwidth, 2 (n - 1) / n x bytes / seconds\n",
+        comm.size(), comm.name());
+    fmt::print("{:>10} {:>12} {:>10} {:>12} {:>10} {:>8}\n", "bytes", "foretime us", "GB/s", "MPI us", "GB/s", "ratio");
+  }
+  const double share = 2.0 * (comm.size() - 1) / comm.size();
+  for (int64_t bytes = 1 << 10; bytes <= 64 << 20; bytes *= 4) {
+    const int calls = static_cast<int>(std::clamp<int64_t>((8 << 20) / bytes, 1, 200));
+    auto ours = torch::zeros({bytes / 4}, torch::device(comm.device()));
+    const double own = time_call(comm, calls, [&] { comm.all_reduce(ours)->wait(); });
+    if (root) fmt::print("{:>10} {:>12.1f} {:>10.3f}", bytes, own * 1e6, share * bytes / own / 1e9);
+    if (mpi_ready) {
+      auto raw = torch::zeros({bytes / 4});
+      const double mpi = time_call(comm, calls, [&] {
+        MPI_Allreduce(MPI_IN_PLACE, raw.data_ptr<float>(), static_cast<int>(raw.numel()), MPI_FLOAT, MPI_SUM,
+                      MPI_COMM_WORLD);
+      });
+      if (root) fmt::print(" {:>12.1f} {:>10.3f} {:>8.2f}", mpi * 1e6, share * bytes / mpi / 1e9, mpi / own);
+    }
+    if (root) fmt::print("\n");
+  }
+}
+
+/// A stack of dense layers, whose gradients appear one after the other during backward.
+void print_exposure(Communicator& comm, int64_t bucket_bytes) {
+  constexpr int64_t kWidth = 512, kRows = 512;
+  constexpr int kLayers = 8, kSteps = 12;
+  torch::manual_seed(1);
+  torch::nn::Sequential model;
+  for (int i = 0; i < kLayers; ++i) {
+    model->push_back(torch::nn::Linear(kWidth, kWidth));
+    model->push_back(torch::nn::ReLU());
+  }
+  model->to(comm.device());
+  std::vector<comm::GradientReducer::Parameter> parameters;
+  for (const auto& item : model->named_parameters()) parameters.push_back({item.key(), item.value()});
+  comm::GradientReducer reducer(comm, parameters, bucket_bytes);
+  const auto input = torch::randn({kRows, kWidth}, torch::device(comm.device()));
+  std::vector<double> exposed, steps;
+  int64_t early = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    model->zero_grad();
+    comm.barrier();
+    steps.push_back(seconds_of([&] {
+      const auto loss = model->forward(input).square().mean();
+      reducer.prepare();
+      loss.backward();
+      reducer.finish();
+    }));
+    exposed.push_back(reducer.timing().exposed_seconds);
+    early = reducer.timing().started_early;
+  }
+  const auto median = [](std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+  };
+  if (comm.rank() != 0) return;
+  fmt::print("{:>10} {:>12.2f} {:>12.2f} {:>9.1f}% {:>10}\n", bucket_bytes, median(steps) * 1e3, median(exposed) * 1e3,
+             100 * median(exposed) / median(steps), early);
+}
+
+int run() {
+  const auto comm = comm::make_communicator({});
+  torch::set_num_threads(1);
+  print_bandwidth(*comm);
+  if (comm->rank() == 0) {
+    fmt::print("\ngradient reduction, 8 dense layers of 512 x 512, 512 rows; medians of rank 0\n");
+    fmt::print("{:>10} {:>12} {:>12} {:>10} {:>10}\n", "bucket", "step ms", "exposed ms", "exposed", "early");
+  }
+  for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 26}) print_exposure(*comm, bucket);
+  return 0;
+}
+
+}  // namespace
+}  // namespace foretime
+
+int main() {
+  try {
+    return foretime::run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "all_reduce_bench: {}\n", error.what());
+    return 1;
+  }
+}
