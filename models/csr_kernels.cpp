@@ -76,7 +76,9 @@ void sum_rows(int64_t rows, const int64_t* row_ptr, const int32_t* columns, cons
               T* out) {
   const auto entries_from = [values](int64_t first) { return values ? values + first : nullptr; };
   const bool small = (row_ptr[rows] + rows) * width < kSmallWork;
-#pragma omp parallel for schedule(dynamic, 256) if (!small)
+  // Few rows, as in a readout, are long ones: each is worth a turn of its own.
+  const int64_t turn = std::clamp<int64_t>(rows / 64, 1, 256);
+#pragma omp parallel for schedule(dynamic, turn) if (!small)
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t first = row_ptr[r], count = row_ptr[r + 1] - first;
     if (count <= kLongRow) sum_entries(columns + first, entries_from(first), count, x, width, out + r * width);

@@ -1,0 +1,66 @@
+// usage: residual_gcn_scores GRAPH.npz CANDIDATES OUT.safetensors
+// Scores the first candidates of a layout graph by an untrained residual GCN with default settings, and writes its
+// weights and buffers beside the scores (`scores`), for residual_gcn.py to compute the same in PyTorch.
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "data/catalogue.h"
+#include "data/message_plan.h"
+#include "models/model.h"
+#include "models/plan_tensors.h"
+#include "models/safetensors.h"
+#include "models/statistics.h"
+
+namespace {
+
+using namespace foretime;
+
+void write_scores(const std::filesystem::path& graph, int64_t most, const std::filesystem::path& out) {
+  const auto headers = data::list_groups({graph.string()}, ".", data::CandidateKind::layout);
+  const data::Group group = data::load_group(headers.at(0));
+  const models::InputSchema schema{group.kind, group.graphs.feature_count, group.graphs.node_type_count};
+
+  torch::manual_seed(1);
+  const configs::ModelSettings settings;
+  const auto model = models::make_model(settings, schema);
+  models::StatisticsAccumulator statistics(schema, settings.features.log);
+  statistics.add(group);
+  model->fit_transform(statistics.finish());
+  model->eval();
+
+  std::vector<int64_t> ids(static_cast<size_t>(std::min(most, group.candidates)));
+  std::iota(ids.begin(), ids.end(), 0);
+  data::PlanBuilder builder(model->plan_request());
+  builder.add(group, ids);
+  torch::NoGradGuard no_gradient;
+  const auto scores = model->score(models::to_tensors(std::move(builder).build()));
+
+  models::NamedTensors tensors = {{"scores", scores}};
+  for (const auto& item : model->named_parameters()) tensors.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : model->named_buffers()) tensors.emplace_back(item.key(), item.value());
+  models::write_safetensors(out, tensors);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::cerr << "usage: residual_gcn_scores GRAPH.npz CANDIDATES OUT.safetensors\n";
+    return 2;
+  }
+  try {
+    write_scores(argv[1], std::stoll(argv[2]), argv[3]);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}
