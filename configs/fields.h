@@ -143,7 +143,7 @@ void visit_fields(CommSettings& s, Visit&& visit) {
 template <class Visit>
 void visit_fields(RunSettings& s, Visit&& visit) {
   visit("directory", s.directory, "run directory: checkpoints, metrics, rankings and log", not_empty());
-  visit("overwrite", s.overwrite, "allow a run directory that holds another configuration");
+  visit("overwrite", s.overwrite, "begin anew: delete the run that the directory holds");
 }
 
 template <class Visit>

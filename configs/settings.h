@@ -113,7 +113,7 @@ struct CommSettings {
 
 struct RunSettings {
   std::string directory = "runs/default";
-  bool overwrite = false;  // allow a run directory that holds another configuration
+  bool overwrite = false;  // begin anew: delete the run that the directory holds
 };
 
 struct Settings {
