@@ -1,0 +1,60 @@
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "data/catalogue.h"
+#include "models/model.h"
+#include "models/plan_tensors.h"
+#include "models/statistics.h"
+#include "tests/support/paths.h"
+
+namespace foretime::models {
+namespace {
+
+/// Fitted to the first group alone, so that the others leave its range, an untrained model scores all groups finitely.
+void expect_finite_scores(const std::string& pattern, data::CandidateKind kind, const std::string& transform) {
+  constexpr int64_t kMostCodes = 4'000'000;  // larger groups take long to read
+  const auto headers = data::list_groups({pattern}, testing::data_dir(), kind);
+  std::shared_ptr<CostModel> model;
+  for (const auto& header : headers) {
+    if (header.candidates * header.configurable > kMostCodes) continue;
+    const auto group = data::load_group(header);
+    const InputSchema schema{kind, group.graphs.feature_count, group.graphs.node_type_count};
+    if (!model) {
+      configs::ModelSettings settings;
+      settings.features.transform = transform;
+      if (kind == data::CandidateKind::tile) settings.readout = {"sum", "max"};
+      torch::manual_seed(1);
+      model = make_model(settings, schema);
+      StatisticsAccumulator statistics(schema, settings.features.log);
+      statistics.add(group);
+      model->fit_transform(statistics.finish());
+      model->eval();
+    }
+    torch::NoGradGuard no_gradient;
+    data::PlanBuilder builder(model->plan_request());
+    const std::vector<int64_t> ids = {0, group.candidates - 1};
+    builder.add(group, ids);
+    const auto scores = model->score(to_tensors(std::move(builder).build()));
+    EXPECT_TRUE(torch::isfinite(scores).all().item<bool>()) << header.file << ' ' << transform << ": " << scores;
+  }
+  EXPECT_TRUE(model) << "no group was small enough";
+}
+
+TEST(RealData, UntrainedModelsScoreLayoutsFinitely) {
+  FORETIME_NEEDS_DATA();
+  for (const auto* transform : {"minmax", "zscore"}) {
+    expect_finite_scores("tpugraphs/npz/layout/xla/default", data::CandidateKind::layout, transform);
+  }
+}
+
+TEST(RealData, UntrainedModelsScoreTilesFinitely) {
+  FORETIME_NEEDS_DATA();
+  for (const auto* transform : {"minmax", "zscore"}) {
+    expect_finite_scores("tpugraphs/npz/tile", data::CandidateKind::tile, transform);
+  }
+}
+
+}  // namespace
+}  // namespace foretime::models
