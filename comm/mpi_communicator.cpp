@@ -164,16 +164,7 @@ void MpiCommunicator::broadcast(torch::Tensor tensor, int root) {
   broadcast_pieces(channel_, group().enter("broadcast"), tensor, root);
 }
 
-void MpiCommunicator::barrier() {
-  const Call call = group().enter("barrier");
-  MPI_Request request = MPI_REQUEST_NULL;
-  group().check(MPI_Ibarrier(channel_->comm, &request), "MPI_Ibarrier");
-  group().wait(call, [&] {
-    int done = 0;
-    group().check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "barrier");
-    return done != 0;
-  });
-}
+void MpiCommunicator::barrier() { group().meet("barrier"); }
 
 std::vector<std::string> MpiCommunicator::all_gather_bytes(const std::string& bytes) {
   const Call call = group().enter("all_gather_bytes");

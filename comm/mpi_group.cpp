@@ -107,18 +107,13 @@ MpiGroup::~MpiGroup() {
 void MpiGroup::finalize() {
   // MPI_Finalize waits for all ranks and cannot be interrupted, so they meet first where they can.
   try {
-    MPI_Request request = MPI_REQUEST_NULL;
-    const Call call = enter("end of run");
-    check(MPI_Ibarrier(meeting_, &request), "MPI_Ibarrier");
-    wait(call, [&] {
-      int done = 0;
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-      return done != 0;
-    });
+    meet("end of run");
     check(MPI_Comm_free(&meeting_), "MPI_Comm_free");
   } catch (const CommError& error) {
     fmt::print(stderr, "{}\n", error.what());
     watch_->leak();
+    // This rank's code may say that all is well; a peer that knows better goes first.
+    std::this_thread::sleep_for(kLinger);
     return;
   }
   watch_.reset();
@@ -172,6 +167,17 @@ void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
     }
     backoff.pause();
   }
+}
+
+void MpiGroup::meet(const char* what) {
+  const Call call = enter(what);
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(meeting_, &request), "MPI_Ibarrier");
+  wait(call, [&] {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+    return done != 0;
+  });
 }
 
 void MpiGroup::abort(const std::string& reason) noexcept {

@@ -42,6 +42,8 @@ class MpiGroup {
   /// Returns when `finished` does. Until then it answers peers; throws PeerLostError naming the late ranks when the
   /// time limit is over, or naming the rank that called `abort` and its reason.
   void wait(const Call& call, const std::function<bool()>& finished);
+  /// Meets all ranks. Travels beside the data, so a rank in another collective is told apart and not confused.
+  void meet(const char* what);
   /// Tells all peers that this rank ends. Never throws.
   void abort(const std::string& reason) noexcept;
   /// For failures seen outside `wait`: no rank may expect anything of this group any more.
@@ -61,7 +63,7 @@ class MpiGroup {
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   int64_t entered_ = 0;
   std::string failure_;
-  MPI_Comm meeting_ = MPI_COMM_NULL;  // of the end of the run
+  MPI_Comm meeting_ = MPI_COMM_NULL;
   std::unique_ptr<PeerWatch> watch_;
 };
 

@@ -1,0 +1,129 @@
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+/// Failures of whole processes: rank_fault.cpp under mpirun, its output, its exit code, and that it ends at once.
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Outcome {
+  std::string output;
+  int code = -1;
+  double seconds = 0;
+};
+
+Outcome run(const std::string& launcher, const std::string& how) {
+  // Ranks may be more than cores, and root may start them.
+  for (const char* name :
+       {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
+    setenv(name, "1", 1);
+  }
+  setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+  setenv("OMP_NUM_THREADS", "1", 1);
+  Outcome outcome;
+  const auto start = std::chrono::steady_clock::now();
+  const std::string command = launcher + " " FORETIME_RANK_FAULT " " + how + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> part;
+  while (const size_t got = fread(part.data(), 1, part.size(), pipe)) outcome.output.append(part.data(), got);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+Outcome run_ranks(int ranks, const std::string& how) {
+  return run(std::string(FORETIME_MPIEXEC) + " -n " + std::to_string(ranks), how);
+}
+
+// Far below the 60 s that the late rank sleeps and the 30 s time limit of the runs that must not wait for it.
+constexpr double kAtOnce = 25;
+
+TEST(Process, AllWell) {
+  for (const int ranks : {1, 2, 3}) {
+    const auto outcome = run_ranks(ranks, "fine");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_EQ(outcome.output, "");
+  }
+}
+
+TEST(Process, LongDataTravelInPieces) {
+  const auto outcome = run_ranks(3, "pieces");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+}
+
+TEST(Process, TheLateRankIsNamedAndTheCodeIs5) {
+  const auto outcome = run_ranks(3, "late");
+  EXPECT_EQ(outcome.code, 5) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              AllOf(ContainsRegex("all_reduce #[0-9]+ did not finish within 1.0 s; late: rank 1 .no answer."),
+                    Not(HasSubstr("rank 0 (no answer)")), Not(HasSubstr("rank 2 (no answer)"))));
+  EXPECT_LT(outcome.seconds, kAtOnce);
+}
+
+TEST(Process, ASlowRankWithinTheGraceIsNotLost) {
+  const auto outcome = run_ranks(2, "slow");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+}
+
+TEST(Process, RanksInDifferentCallsAreToldApart) {
+  const auto outcome = run_ranks(2, "astray");
+  EXPECT_EQ(outcome.code, 5) << outcome.output;
+  EXPECT_THAT(outcome.output, ContainsRegex("no rank is late: rank (1 waits in barrier|0 waits in all_reduce) #"));
+}
+
+TEST(Process, ARankThatThrowsEndsAllWithItsMessageAndCode) {
+  const auto outcome = run_ranks(3, "throws");
+  EXPECT_EQ(outcome.code, 3) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1 ended: graph 17 is broken"));
+  EXPECT_LT(outcome.seconds, kAtOnce);
+}
+
+TEST(Process, RanksThatFailTogetherKeepTheirCode) {
+  const auto outcome = run_ranks(2, "agree");
+  EXPECT_EQ(outcome.code, 3) << outcome.output;
+  EXPECT_LT(outcome.seconds, kAtOnce);
+}
+
+TEST(Process, ARankThatLeavesEarlyIsFound) {
+  const auto outcome = run_ranks(2, "leaves");
+  EXPECT_EQ(outcome.code, 5) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("end of run #"));
+  EXPECT_LT(outcome.seconds, kAtOnce);
+}
+
+TEST(Process, AKilledRankEndsTheRun) {
+  const auto outcome = run_ranks(3, "killed");
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("rank 1"), HasSubstr("signal 9")));
+  EXPECT_LT(outcome.seconds, kAtOnce);
+}
+
+TEST(Process, PreemptedRanksKeepTheirCode) {
+  const auto outcome = run_ranks(2, "preempted");
+  EXPECT_EQ(outcome.code, 75) << outcome.output;
+}
+
+TEST(Process, NcclWithoutWhatItNeedsSaysSo) {
+  for (const auto* launcher : {"CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES= " FORETIME_MPIEXEC " -n 2"}) {
+    const auto outcome = run(launcher, "nccl");
+    EXPECT_EQ(outcome.code, 4) << outcome.output;
+    EXPECT_THAT(outcome.output,
+                AllOf(HasSubstr("backend nccl: "), AnyOf(HasSubstr("no GPU"), HasSubstr("this build has no NCCL")),
+                      HasSubstr("backend mpi")));
+    EXPECT_LT(outcome.seconds, kAtOnce);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,103 @@
+/// One rank of a small run that goes wrong as its first argument says; process_test.cpp starts it under mpirun. The
+/// main function has the shape that every program on a Communicator should have: abort, release, return the code.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include <torch/torch.h>
+
+#include "comm/communicator.h"
+#include "comm/mpi_communicator.h"
+
+namespace {
+
+using foretime::comm::Communicator;
+
+void wait_for_all(Communicator& comm) {
+  auto ones = torch::ones({1000});
+  comm.all_reduce(ones)->wait();
+  if (ones[0].item<float>() != static_cast<float>(comm.size())) throw std::runtime_error("wrong sum");
+}
+
+int misbehave(const std::string& how, Communicator& comm) {
+  comm.barrier();
+  const bool culprit = comm.rank() == 1;
+  if (how == "late") {
+    if (culprit) std::this_thread::sleep_for(std::chrono::seconds(60));
+    wait_for_all(comm);
+  } else if (how == "astray") {
+    if (culprit) comm.barrier();
+    wait_for_all(comm);
+  } else if (how == "slow") {
+    // Later than the time limit, but within the grace that follows it.
+    if (culprit) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    wait_for_all(comm);
+  } else if (how == "throws") {
+    if (culprit) throw std::runtime_error("graph 17 is broken");
+    wait_for_all(comm);
+  } else if (how == "agree") {
+    throw std::runtime_error("settings are wrong");
+  } else if (how == "leaves") {
+    if (culprit) return 0;
+    wait_for_all(comm);
+  } else if (how == "killed") {
+    if (culprit) std::raise(SIGKILL);
+    wait_for_all(comm);
+  } else if (how == "preempted") {
+    wait_for_all(comm);
+    return 75;
+  } else {
+    wait_for_all(comm);
+  }
+  return 0;
+}
+
+/// Calls that must travel in several pieces.
+int in_pieces() {
+  using foretime::comm::MpiCommunicator;
+  const auto group = std::make_shared<foretime::comm::MpiGroup>(std::chrono::duration<double>(20));
+  MpiCommunicator comm(group, 7);
+  const auto expect = [](bool right, const char* what) {
+    if (!right) throw std::runtime_error(what);
+  };
+  auto sum = torch::arange(100) + comm.rank();
+  comm.all_reduce(sum, foretime::comm::ReduceOp::sum)->wait();
+  const int n = comm.size();
+  expect(torch::equal(sum, torch::arange(100) * n + n * (n - 1) / 2), "all_reduce in pieces");
+  auto value = torch::arange(50, torch::kFloat) * (comm.rank() + 1);
+  comm.broadcast(value, n - 1);
+  expect(torch::equal(value, torch::arange(50, torch::kFloat) * n), "broadcast in pieces");
+  const auto all = comm.all_gather_bytes(std::string(comm.rank() * 15, 'x'));
+  for (int rank = 0; rank < n; ++rank) expect(all[rank] == std::string(rank * 15, 'x'), "gather in pieces");
+  expect(comm.broadcast_bytes(std::string(30, 'y'), 0) == std::string(30, 'y'), "bytes in pieces");
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string how = count > 1 ? arguments[1] : "fine";
+  std::unique_ptr<Communicator> comm;
+  int code = 0;
+  try {
+    if (how == "pieces") return in_pieces();
+    comm = foretime::comm::make_communicator(
+        {how == "nccl" ? "nccl" : "auto",
+         std::chrono::duration<double>(how == "throws" || how == "fine" ? 30.0 : 1.0)});
+    code = misbehave(how, *comm);
+  } catch (const foretime::comm::PeerLostError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    code = 5;
+  } catch (const foretime::comm::CommError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    code = 4;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    if (comm) comm->abort(error.what());
+    code = 3;
+  }
+  if (comm && code >= 4 && code <= 5) comm->abort("a collective failed");
+  comm.reset();
+  return code;
+}

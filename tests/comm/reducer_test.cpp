@@ -1,0 +1,240 @@
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "comm/gradient_reducer.h"
+#include "tests/support/ranks.h"
+
+/// The reducer against its obvious twin: every rank's gradients, computed here one rank after the other and added.
+namespace foretime::comm {
+namespace {
+
+using foretime::testing::rank_groups;
+using foretime::testing::RankGroup;
+using foretime::testing::run_ranks;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class Reducer : public ::testing::TestWithParam<RankGroup> {};
+
+std::string group_name(const ::testing::TestParamInfo<RankGroup>& info) { return ::testing::PrintToString(info.param); }
+
+INSTANTIATE_TEST_SUITE_P(Groups, Reducer, ::testing::ValuesIn(rank_groups()), group_name);
+
+/// Three layers, two types, one parameter that the loss uses only where asked, one that it never uses.
+struct Net {
+  std::vector<GradientReducer::Parameter> parameters;
+  Net() {
+    // Whole numbers keep sums exact in any order.
+    const auto weights = [](int64_t rows, int64_t columns) {
+      return ((torch::arange(rows * columns) % 7) - 3).view({rows, columns});
+    };
+    add("first", weights(4, 8).to(torch::kFloat));
+    add("second", weights(8, 6).to(torch::kFloat));
+    add("sometimes", weights(6, 1).to(torch::kDouble));
+    add("third", weights(6, 5).to(torch::kFloat));
+    add("never", torch::ones({3}));
+  }
+  void add(const std::string& name, const torch::Tensor& value) {
+    parameters.push_back({name, value.clone().requires_grad_()});
+  }
+  const torch::Tensor& at(size_t i) const { return parameters[i].tensor; }
+
+  torch::Tensor loss(int rank, int draw, bool sometimes) const {
+    const auto input = ((torch::arange(8) * (rank + 2) + draw) % 5 - 2).to(torch::kFloat).view({2, 4});
+    const auto hidden = input.mm(at(0)).mm(at(1));
+    auto total = hidden.mm(at(3)).sum();
+    if (sometimes) total = total + hidden.to(torch::kDouble).mm(at(2)).sum();
+    return total;
+  }
+  void zero_grad() {
+    for (auto& each : parameters) each.tensor.mutable_grad().reset();
+  }
+  std::vector<torch::Tensor> gradients() const {
+    std::vector<torch::Tensor> all;
+    for (const auto& each : parameters) {
+      all.push_back(each.tensor.grad().defined() ? each.tensor.grad().clone()
+                                                 : torch::zeros_like(each.tensor).detach());
+    }
+    return all;
+  }
+};
+
+using Losses = std::function<std::vector<torch::Tensor>(const Net&, int rank)>;
+
+/// Adds the gradients of all ranks' losses, on one rank.
+std::vector<torch::Tensor> sum_by_hand(int size, const Losses& losses) {
+  Net net;
+  for (int rank = 0; rank < size; ++rank) {
+    for (auto& loss : losses(net, rank)) loss.backward();
+  }
+  return net.gradients();
+}
+
+/// The same through a reducer, with the losses before the last accumulated; compares.
+void check(Communicator& comm, Net& net, GradientReducer& reducer, const Losses& losses) {
+  net.zero_grad();
+  auto mine = losses(net, comm.rank());
+  for (size_t i = 0; i + 1 < mine.size(); ++i) mine[i].backward();
+  reducer.prepare();
+  if (!mine.empty()) mine.back().backward();
+  reducer.finish();
+  const auto expected = sum_by_hand(comm.size(), losses);
+  for (size_t i = 0; i < net.parameters.size(); ++i) {
+    const auto& name = net.parameters[i].name;
+    ASSERT_TRUE(net.at(i).grad().defined()) << name;
+    EXPECT_TRUE(torch::equal(net.at(i).grad(), expected[i])) << name << " on rank " << comm.rank();
+  }
+}
+
+const std::vector<int64_t> kBucketBytes{1, 200, 1 << 20};
+
+TEST_P(Reducer, SumsGradients) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    for (const auto bytes : kBucketBytes) {
+      Net net;
+      GradientReducer reducer(comm, net.parameters, bytes);
+      for (int step = 0; step < 3; ++step) {
+        check(comm, net, reducer, [step](const Net& n, int rank) { return std::vector{n.loss(rank, step, true)}; });
+      }
+    }
+  });
+}
+
+TEST_P(Reducer, ParametersThatOnlySomeRanksUse) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    for (const auto bytes : kBucketBytes) {
+      Net net;
+      GradientReducer reducer(comm, net.parameters, bytes);
+      const Losses losses = [](const Net& n, int rank) { return std::vector{n.loss(rank, 1, rank % 2 == 0)}; };
+      check(comm, net, reducer, losses);
+      if (comm.rank() % 2 == 0) {
+        EXPECT_THAT(reducer.take_unused(), ElementsAre("never"));
+      } else {
+        EXPECT_THAT(reducer.take_unused(), ElementsAre("sometimes", "never"));
+      }
+      check(comm, net, reducer, losses);
+      EXPECT_THAT(reducer.take_unused(), IsEmpty()) << "named once";
+    }
+  });
+}
+
+TEST_P(Reducer, ARankWithoutWork) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    Net net;
+    GradientReducer reducer(comm, net.parameters, 200);
+    check(comm, net, reducer, [&comm](const Net& n, int rank) {
+      return rank == comm.size() - 1 ? std::vector<torch::Tensor>() : std::vector{n.loss(rank, 2, true)};
+    });
+    if (comm.rank() == comm.size() - 1) {
+      EXPECT_THAT(reducer.take_unused(), IsEmpty()) << "no work is not unused";
+    }
+  });
+}
+
+TEST_P(Reducer, Accumulates) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    Net net;
+    GradientReducer reducer(comm, net.parameters, 200);
+    for (int step = 0; step < 2; ++step) {
+      // `sometimes` has gradients of the first backward only, which is not the armed one.
+      check(comm, net, reducer, [step](const Net& n, int rank) {
+        return std::vector{n.loss(rank, step, true), n.loss(rank, step + 5, false), n.loss(rank, step + 9, false)};
+      });
+    }
+  });
+}
+
+TEST_P(Reducer, StartsBucketsDuringBackward) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    Net net;
+    net.parameters
+        .pop_back();  // with a parameter that is never used, the last bucket in forward order waits for finish
+    GradientReducer reducer(comm, net.parameters, 1);
+    check(comm, net, reducer, [](const Net& n, int rank) { return std::vector{n.loss(rank, 0, true)}; });
+    EXPECT_EQ(reducer.timing().started_early, comm.size() > 1 ? 4 : 0);
+    EXPECT_GE(reducer.timing().exposed_seconds, 0.0);
+  });
+}
+
+TEST_P(Reducer, SameBitsInEveryRun) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    // Not torch's generator: threads of one process would draw from the same.
+    const auto waves = [](int64_t rows, int64_t columns, double step) {
+      return torch::sin(torch::arange(rows * columns) * step).to(torch::kFloat).view({rows, columns});
+    };
+    const auto input = waves(64, 40, 0.37 + comm.rank());
+    std::vector<torch::Tensor> first;
+    for (int run = 0; run < 4; ++run) {
+      auto a = waves(40, 50, 1.1).requires_grad_(), b = waves(50, 30, 2.3).requires_grad_();
+      auto bias = waves(1, 30, 0.7).requires_grad_();
+      GradientReducer reducer(comm, {{"a", a}, {"b", b}, {"bias", bias}}, 4096);
+      reducer.prepare();
+      (torch::relu(input.mm(a)).mm(b) + bias).square().sum().backward();
+      reducer.finish();
+      const std::vector<torch::Tensor> now{a.grad(), b.grad(), bias.grad()};
+      if (first.empty()) first = now;
+      for (size_t i = 0; i < now.size(); ++i) EXPECT_TRUE(torch::equal(now[i], first[i])) << run << " " << i;
+    }
+  });
+}
+
+TEST_P(Reducer, FrozenParametersAreLeftAlone) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    auto frozen = torch::ones({2});
+    auto free = torch::ones({2}).requires_grad_();
+    GradientReducer reducer(comm, {{"frozen", frozen}, {"free", free}}, 100);
+    reducer.prepare();
+    (frozen * free).sum().backward();
+    reducer.finish();
+    EXPECT_FALSE(frozen.grad().defined());
+    EXPECT_TRUE(torch::equal(free.grad(), torch::full({2}, static_cast<float>(comm.size()))));
+    EXPECT_THAT(reducer.take_unused(), IsEmpty());
+  });
+}
+
+TEST_P(Reducer, HooksEndWithTheReducer) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    auto weight = torch::ones({2}).requires_grad_();
+    { GradientReducer reducer(comm, {{"weight", weight}}, 100); }
+    weight.sum().backward();
+    EXPECT_TRUE(torch::equal(weight.grad(), torch::ones({2})));
+  });
+}
+
+TEST(ReducerMisuse, ASecondBackwardAfterPrepareIsRefusedAndNotLost) {
+  run_ranks({"threads", 2}, [](Communicator& comm) {
+    auto weight = torch::ones({2}).requires_grad_();
+    GradientReducer reducer(comm, {{"weight", weight}}, 100);
+    reducer.prepare();
+    weight.sum().backward();
+    EXPECT_THROW(weight.sum().backward(), CommError);
+    EXPECT_THROW(reducer.finish(), CommError) << "also for callers that went on";
+  });
+}
+
+TEST(ReducerMisuse, FailuresOfTheGroupReachTheCaller) {
+  EXPECT_THROW(run_ranks({"threads", 2},
+                         [](Communicator& comm) {
+                           auto weight = torch::ones({2}).requires_grad_();
+                           GradientReducer reducer(comm, {{"weight", weight}}, 100);
+                           if (comm.rank() == 1) throw PeerLostError("gone");
+                           reducer.prepare();
+                           weight.sum().backward();
+                           reducer.finish();
+                         }),
+               PeerLostError);
+}
+
+TEST(ReducerMisuse, OrderOfCalls) {
+  run_ranks({"threads", 2}, [](Communicator& comm) {
+    auto weight = torch::ones({2}).requires_grad_();
+    GradientReducer reducer(comm, {{"weight", weight}}, 100);
+    EXPECT_THROW(reducer.finish(), CommError);
+    reducer.prepare();
+    EXPECT_THROW(reducer.prepare(), CommError);
+    reducer.finish();
+  });
+}
+
+}  // namespace
+}  // namespace foretime::comm

@@ -1,0 +1,79 @@
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "tests/support/ranks.h"
+
+/// What only the in-memory group can show in one process: failures.
+namespace foretime::comm {
+namespace {
+
+using foretime::testing::run_ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Seconds = std::chrono::duration<double>;
+
+std::string failure_of(const foretime::testing::RankGroup& group, const std::function<void(Communicator&)>& body) {
+  try {
+    run_ranks(group, body);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+TEST(Threads, NamesTheLateRank) {
+  const auto message = failure_of({"threads", 3, Seconds(0.2)}, [](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) return;
+    comm.all_reduce(torch::zeros({2}))->wait();
+  });
+  EXPECT_THAT(message, AllOf(HasSubstr("all_reduce #2 did not finish within 0.2 s"), HasSubstr("late: rank 1")));
+}
+
+TEST(Threads, ARankThatThrowsEndsTheGroupWithItsOwnMessage) {
+  std::atomic<int> told = 0;
+  const auto start = std::chrono::steady_clock::now();
+  const auto message = failure_of({"threads", 4}, [&](Communicator& comm) {
+    comm.barrier();
+    if (comm.rank() == 2) throw std::runtime_error("graph 17 is broken");
+    try {
+      comm.barrier();
+    } catch (const PeerLostError& error) {
+      if (std::string(error.what()).find("rank 2 ended: graph 17 is broken") != std::string::npos) ++told;
+    }
+  });
+  EXPECT_EQ(message, "graph 17 is broken");
+  EXPECT_EQ(told, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Threads, DifferentCallsAreNamed) {
+  const auto message =
+      failure_of({"threads", 2}, [](Communicator& comm) { comm.all_reduce(torch::zeros({2 + comm.rank()}))->wait(); });
+  EXPECT_THAT(message, AllOf(HasSubstr("call #1 differs"), HasSubstr("Float[2]"), HasSubstr("Float[3]")));
+}
+
+TEST(Threads, AddsInTheOrderOfTheRanks) {
+  run_ranks({"threads", 4}, [](Communicator& comm) {
+    // In floats, only this order gives 1: (1e8 - 1e8) + 1 + 0.
+    auto value = torch::tensor({std::vector<float>{1e8f, -1e8f, 1.0f, 0.0f}[comm.rank()]});
+    comm.all_reduce(value)->wait();
+    EXPECT_EQ(value.item<float>(), 1.0f);
+  });
+}
+
+TEST(Factory, RefusesUnknownBackendsAndTimeouts) {
+  EXPECT_THROW(make_communicator({"gloo", Seconds(1)}), CommError);
+  EXPECT_THROW(make_communicator({"single", Seconds(0)}), CommError);
+  EXPECT_EQ(make_communicator({"auto", Seconds(1)})->name(), "single");
+}
+
+TEST(Factory, DescribesEveryBackend) {
+  const auto lines = describe_backends();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[1], HasSubstr("MPI"));
+  EXPECT_THAT(lines[2], HasSubstr("nccl: "));
+}
+
+}  // namespace
+}  // namespace foretime::comm
