@@ -113,6 +113,10 @@ std::vector<T> to_c_order(const std::vector<T>& values, const std::vector<int64_
   return out;
 }
 
+std::string without_suffix(const std::string& name) {
+  return name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
+}
+
 void append_utf8(std::string& out, uint32_t c) {
   if (c < 0x80) {
     out.push_back(static_cast<char>(c));
@@ -127,7 +131,7 @@ void append_utf8(std::string& out, uint32_t c) {
 }  // namespace
 
 NpyStream::NpyStream(const ZipArchive& archive, const ZipMember& member)
-    : origin_(fmt::format("{}: member {}", archive.path().string(), member.name)),
+    : origin_(fmt::format("{}: member {}", archive.path().string(), without_suffix(member.name))),
       reader_(archive.open(member)),
       header_(read_header(reader_, origin_)),
       remaining_(header_.elements()) {}
