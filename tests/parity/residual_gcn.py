@@ -2,9 +2,9 @@
 
 usage: residual_gcn.py PATH_OF_residual_gcn_scores
 
-Two PyTorch models are asked: the one below, written from the published formulas, and the class ResGCN of the PyTorch baseline,
-where its file is found (FORETIME_PEERS/torch_layout.py, or ../shared/peers beside the project). Both normalise the features
-themselves, from the .npz alone. Exit code 77: skipped; 1: they differ.
+Two PyTorch models are asked: the one below, written from the published formulas, and the class ResGCN of the PyTorch
+baseline, where its file is found (FORETIME_PEERS/torch_layout.py, or ../shared/peers beside the project). Both get
+features scaled here, from the .npz alone. Exit code 77: skipped; 1: they differ.
 """
 import ast
 import json
@@ -112,7 +112,8 @@ def own_scores(graph, weights):
 def baseline_scores(file, graph, weights):
     """By the baseline's own class; its file runs when imported, so only its definitions are taken."""
     tree = ast.parse(file.read_text())
-    tree.body = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef))]
+    definitions = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    tree.body = [node for node in tree.body if isinstance(node, definitions)]
     names = {}
     exec(compile(tree, str(file), "exec"), names)
     model = names["ResGCN"](int(graph.kept.sum()), len(weights["encoder.node_types.weight"]), 32, 2)
