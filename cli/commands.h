@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
-/// One function a subcommand, each in a file of its own. A subcommand adds itself to `app` and sets a callback that does the work;
-/// failures leave as exceptions, which main turns into messages and exit codes. `exit_code` is for the outcomes that are not failures
-/// (75: pre-empted).
+/// One function a subcommand, each in a file of its own. A subcommand adds itself to `app` and sets a callback that
+/// does the work; failures leave as exceptions, which main turns into messages and exit codes. `exit_code` is for the
+/// outcomes that are not failures (75: pre-empted).
 namespace foretime::cli {
 
 void add_train_command(CLI::App& app, int& exit_code);

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -7,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "comm/communicator.h"
@@ -59,15 +58,18 @@ void run() {
   const double speed = measure_product(1024);
   std::string blas = loaded_library("blas");
   if (blas.empty()) blas = loaded_library("mkl");
-  line("BLAS", fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
+  line("BLAS",
+       fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
   if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty()) {
     advice("this is the reference BLAS, many times slower: install libopenblas0-pthread");
   }
   line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
   const char* openmp = std::getenv("OMP_NUM_THREADS");
   if (openmp != nullptr) line("", fmt::format("OMP_NUM_THREADS={}", openmp));
-  line("GPU", torch::cuda::is_available() ? fmt::format("{} by LibTorch", torch::cuda::device_count()) : "none that LibTorch can use");
-  if (!torch::cuda::is_available()) advice("training runs on the CPU; for GPUs build against a CUDA LibTorch 2.x (README, Clusters)");
+  line("GPU", torch::cuda::is_available() ? fmt::format("{} by LibTorch", torch::cuda::device_count())
+                                          : "none that LibTorch can use");
+  if (!torch::cuda::is_available())
+    advice("training runs on the CPU; for GPUs build against a CUDA LibTorch 2.x (README, Clusters)");
   for (const auto& backend : comm::describe_backends()) line("comm", backend);
   const auto mpirun = find_program("mpirun");
   line("mpirun", mpirun.empty() ? "not found" : mpirun);

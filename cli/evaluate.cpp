@@ -30,7 +30,10 @@ void apply(configs::Settings& settings, const std::string& item) {
 std::string to_json(const worker::Evaluation& evaluation) {
   nlohmann::json json = {{"metrics", evaluation.metrics}, {"groups", nlohmann::json::array()}};
   for (const auto& group : evaluation.groups) {
-    json["groups"].push_back({{"set", group.set}, {"group", group.group}, {"candidates", group.candidates.size()}, {"metrics", group.metrics}});
+    json["groups"].push_back({{"set", group.set},
+                              {"group", group.group},
+                              {"candidates", group.candidates.size()},
+                              {"metrics", group.metrics}});
   }
   return json.dump(2);
 }
@@ -55,7 +58,8 @@ void run(const Options& options) {
     }
     const auto evaluation = worker::evaluate_trained(trained, settings, sets, comm, device);
     if (comm.rank() != 0) return;
-    if (!options.rankings.empty()) coordinator::write_file_atomically(options.rankings, worker::rankings_csv(evaluation));
+    if (!options.rankings.empty())
+      coordinator::write_file_atomically(options.rankings, worker::rankings_csv(evaluation));
     if (options.json) {
       fmt::print("{}\n", to_json(evaluation));
     } else {
@@ -70,7 +74,9 @@ void run(const Options& options) {
 void add_evaluate_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("evaluate", "Measure a checkpoint on its own evaluation sets, or on named files");
-  command->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")->required();
+  command
+      ->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")
+      ->required();
   command->add_option("files", options->files, "files, folders or globs; without any, the sets of the run's settings");
   command->add_option("--set", options->overrides, "key=value, e.g. data.max_eval_candidates=0")->take_all();
   command->add_option("--rankings", options->rankings, "write all rankings to this CSV file");

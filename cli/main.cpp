@@ -1,16 +1,16 @@
-#include <malloc.h>
-
 #include <exception>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include "cli/commands.h"
 #include "coordinator/agree.h"
 
 namespace {
 
-/// glibc gives large blocks back to the kernel at each free and faults them in again at each allocation; tensors are such blocks.
+/// glibc gives large blocks back to the kernel at each free and faults them in again at each allocation; tensors are
+/// such blocks.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? coordinator::kSuccess : coordinator::kUsage;
   } catch (const coordinator::RemoteError& error) {
-    return error.code();  // that rank prints its own message
+    return error.code();  // said already, by with_communicator
   } catch (const std::exception& error) {
     fmt::print(stderr, "foretime: {}\n", error.what());
     return coordinator::exit_code_of(error);

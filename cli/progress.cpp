@@ -1,8 +1,7 @@
 #include "cli/progress.h"
 
-#include <unistd.h>
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace foretime::cli {
 namespace {
@@ -25,8 +24,9 @@ void ProgressDisplay::show(const worker::Progress& now) {
   if (first_step_ < 0) first_step_ = 0;
   const double per_step = elapsed / static_cast<double>(std::max<int64_t>(1, now.step - first_step_));
   const double eta = per_step * static_cast<double>(now.total_steps - now.step);
-  const auto facts = fmt::format("step {}/{}  loss {:.4g}  {:.0f} candidates/s  lr {:.2g}  eta {}", now.step, now.total_steps, now.loss,
-                                 now.candidates_per_second, now.learning_rate, duration_text(eta));
+  const auto facts =
+      fmt::format("step {}/{}  loss {:.4g}  {:.0f} candidates/s  lr {:.2g}  eta {}", now.step, now.total_steps,
+                  now.loss, now.candidates_per_second, now.learning_rate, duration_text(eta));
   if (!terminal_) {
     fmt::print(stderr, "{}: {}\n", label_, facts);
     return;

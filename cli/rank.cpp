@@ -26,7 +26,8 @@ struct Options {
 std::vector<size_t> fastest_first(const worker::GroupEvaluation& group, int64_t top) {
   std::vector<size_t> order(group.candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
   if (top > 0) order.resize(std::min(order.size(), static_cast<size_t>(top)));
   return order;
 }
@@ -37,7 +38,8 @@ std::string to_csv(const worker::GroupEvaluation& group, const data::Group& sour
   for (const size_t i : fastest_first(group, top)) {
     const auto c = group.candidates[i];
     text += fmt::format("{},{},{},{},{},{}\n", group.group, place++, c,
-                        source.candidate_ids.empty() ? "" : source.candidate_ids[static_cast<size_t>(c)], group.scores.scores[i],
+                        source.candidate_ids.empty() ? "" : source.candidate_ids[static_cast<size_t>(c)],
+                        group.scores.scores[i],
                         group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]));
   }
   return text;
@@ -57,15 +59,16 @@ nlohmann::json to_json(const worker::GroupEvaluation& group, const data::Group& 
 void run(const Options& options) {
   const auto trained = worker::load_trained_model(coordinator::read_checkpoint(options.checkpoint));
   const auto& settings = trained.state.settings;
-  const auto scorer = worker::model_scorer(trained.model, trained.state.targets, settings.loss, torch::kCPU, settings.trainer.eval_states);
+  const auto scorer = worker::model_scorer(trained.model, trained.state.targets, settings.loss, torch::kCPU,
+                                           settings.trainer.eval_states);
   std::string text;
   if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime\n";
   if (options.format == "submission") text = "ID,TopConfigs\n";
   auto json = nlohmann::json::array();
   for (const auto& header : data::list_groups(options.files, ".", trained.state.schema.kind)) {
     if (header.feature_count != trained.state.schema.feature_count) {
-      throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
-                                        trained.state.schema.feature_count));
+      throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
+                                        header.feature_count, trained.state.schema.feature_count));
     }
     const auto group = data::load_group(header);
     std::vector<int64_t> all(static_cast<size_t>(group.candidates));
@@ -76,8 +79,9 @@ void run(const Options& options) {
     if (options.format == "submission") {
       const auto collection = options.collection.empty() ? collection_of(header.file.string()) : options.collection;
       if (collection.empty()) {
-        throw data::DataError(fmt::format("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random",
-                                          header.file.string()));
+        throw data::DataError(
+            fmt::format("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random",
+                        header.file.string()));
       }
       text += submission_line(collection, ranked);
     }
@@ -95,14 +99,18 @@ void run(const Options& options) {
 void add_rank_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("rank", "Score the candidates of graph files, fastest first");
-  command->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")->required();
+  command
+      ->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")
+      ->required();
   command->add_option("files", options->files, "graph files, folders, globs or packed collections")->required();
   command->add_option("--format", options->format, "csv, json, or the contest's submission")
       ->check(CLI::IsMember({"csv", "json", "submission"}))
       ->capture_default_str();
   command->add_option("--output,-o", options->output, "file to write; without it, standard output");
-  command->add_option("--collection", options->collection, "submission: layout:xla:random, tile:xla, …; default: from the path");
-  command->add_option("--top", options->top, "csv, json: the fastest so many of each group; 0: all")->check(CLI::NonNegativeNumber);
+  command->add_option("--collection", options->collection,
+                      "submission: layout:xla:random, tile:xla, …; default: from the path");
+  command->add_option("--top", options->top, "csv, json: the fastest so many of each group; 0: all")
+      ->check(CLI::NonNegativeNumber);
   command->callback([options] { run(*options); });
 }
 

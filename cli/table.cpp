@@ -18,9 +18,12 @@ std::string cell(const Metrics& metrics, const std::string& name, double factor 
 /// Seconds are shown in milliseconds, as the literature does; other units as they are.
 std::pair<double, const char*> display_unit(data::RuntimeUnit unit) {
   switch (unit) {
-    case data::RuntimeUnit::seconds: return {1e3, "l1 (ms)"};
-    case data::RuntimeUnit::nanoseconds: return {1e-6, "l1 (ms)"};
-    case data::RuntimeUnit::normalized: break;
+    case data::RuntimeUnit::seconds:
+      return {1e3, "l1 (ms)"};
+    case data::RuntimeUnit::nanoseconds:
+      return {1e-6, "l1 (ms)"};
+    case data::RuntimeUnit::normalized:
+      break;
   }
   return {1.0, "l1"};
 }
@@ -32,7 +35,8 @@ bool has_set(const NamedEvaluation& row, const std::string& set) {
 
 /// Display width: every character of UTF-8 but its continuation bytes.
 size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -70,28 +74,34 @@ std::string comparison_table(const std::vector<NamedEvaluation>& evaluations) {
       ++groups;
     }
     const auto [factor, l1] = display_unit(unit);
-    std::vector<std::vector<std::string>> rows = {{"model", l1, "Kendall τ", "OPA", "top-1 slowdown", "top-10 slowdown"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"model", l1, "Kendall τ", "OPA", "top-1 slowdown", "top-10 slowdown"}};
     for (const auto& [name, evaluation] : evaluations) {
       const auto& m = evaluation.metrics;
-      rows.push_back({name, cell(m, set + "/mae", factor, "{:.4g}"), cell(m, set + "/kendall_tau"), cell(m, set + "/opa"),
-                      cell(m, set + "/top1_slowdown", 100, "{:.1f} %"), cell(m, set + "/top10_slowdown", 100, "{:.1f} %")});
+      rows.push_back({name, cell(m, set + "/mae", factor, "{:.4g}"), cell(m, set + "/kendall_tau"),
+                      cell(m, set + "/opa"), cell(m, set + "/top1_slowdown", 100, "{:.1f} %"),
+                      cell(m, set + "/top10_slowdown", 100, "{:.1f} %")});
     }
     const auto ceiling = cell(evaluations.front().second.metrics, set + "/noise_ceiling_tau");
     rows.push_back({"noise ceiling", "", ceiling, "", "", ""});
-    const char* meaning = set == "holdout" ? "held-out candidates of the training groups" : set == "valid" ? "validation groups" : "test groups";
+    const char* meaning = set == "holdout" ? "held-out candidates of the training groups"
+                          : set == "valid" ? "validation groups"
+                                           : "test groups";
     text += fmt::format("\n{}: {} ({} groups)\n{}", set, meaning, groups, format_table(rows));
   }
   return text;
 }
 
 std::string group_table(const worker::Evaluation& evaluation) {
-  std::vector<std::vector<std::string>> rows = {{"group", "set", "candidates", "Kendall τ", "noise ceiling", "top-1 slowdown", "l1 / mean"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"group", "set", "candidates", "Kendall τ", "noise ceiling", "top-1 slowdown", "l1 / mean"}};
   for (const auto& group : evaluation.groups) {
     const auto& m = group.metrics;
     double mean = 0;
     for (const double runtime : group.runtimes) mean += runtime / static_cast<double>(group.runtimes.size());
-    rows.push_back({group.group, group.set, fmt::format("{}", group.candidates.size()), cell(m, "kendall_tau"), cell(m, "noise_ceiling_tau"),
-                    cell(m, "top1_slowdown", 100, "{:.1f} %"), mean > 0 ? cell(m, "mae", 1 / mean) : "-"});
+    rows.push_back({group.group, group.set, fmt::format("{}", group.candidates.size()), cell(m, "kendall_tau"),
+                    cell(m, "noise_ceiling_tau"), cell(m, "top1_slowdown", 100, "{:.1f} %"),
+                    mean > 0 ? cell(m, "mae", 1 / mean) : "-"});
   }
   return format_table(rows);
 }

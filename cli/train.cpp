@@ -31,7 +31,8 @@ configs::Settings baseline_settings(configs::Settings settings, const std::strin
 }
 
 /// Trains one model; adds its row, and the constant baseline's where `mean` is set. True where it was pre-empted.
-bool train_model(const configs::Settings& settings, comm::Communicator& comm, bool mean, std::vector<NamedEvaluation>& rows) {
+bool train_model(const configs::Settings& settings, comm::Communicator& comm, bool mean,
+                 std::vector<NamedEvaluation>& rows) {
   const bool root = comm.rank() == 0;
   if (root) std::filesystem::create_directories(settings.run.directory);
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
@@ -57,8 +58,10 @@ void run(const Options& options, int& exit_code) {
     std::vector<std::string> types = {settings.model.type};
     bool mean = false;
     for (const auto& name : settings.trainer.baselines) {
-      if (name == "mean") mean = true;
-      else types.push_back(name);
+      if (name == "mean")
+        mean = true;
+      else
+        types.push_back(name);
     }
     std::vector<NamedEvaluation> rows;
     for (size_t i = 0; i < types.size(); ++i) {

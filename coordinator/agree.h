@@ -11,11 +11,11 @@ namespace foretime::coordinator {
 /// Exit codes of the program, as the README documents them. 1 is left to crashes.
 enum ExitCode : int { kSuccess = 0, kInternal = 1, kUsage = 2, kData = 3, kComm = 4, kPeerLost = 5, kPreempted = 75 };
 
-/// The exit code that stands for an exception: settings 2, data, models and checkpoints 3, devices and communication 4, a lost
-/// peer 5, anything else 1.
+/// The exit code that stands for an exception: settings 2, data, models and checkpoints 3, devices and communication 4,
+/// a lost peer 5, anything else 1.
 int exit_code_of(const std::exception& error);
 
-/// Another rank failed in a step that all ranks take together; it has printed its own message.
+/// A failure whose exit code is known already: another rank's, in a step that all ranks take together.
 class RemoteError : public std::runtime_error {
  public:
   RemoteError(const std::string& message, int code) : std::runtime_error(message), code_(code) {}
@@ -25,8 +25,9 @@ class RemoteError : public std::runtime_error {
   int code_;
 };
 
-/// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them, the rank's own
-/// exception there and RemoteError (with that rank's message and exit code) elsewhere. Nobody is left waiting in a collective.
+/// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them,
+/// the rank's own exception there and RemoteError (with that rank's message and exit code) elsewhere. Nobody is left
+/// waiting in a collective.
 void run_together(comm::Communicator& comm, const std::function<void()>& step);
 
 }  // namespace foretime::coordinator

@@ -16,7 +16,8 @@ using Json = nlohmann::json;
 double estimate_draw_cost(const data::GroupHeader& header, int64_t candidates) {
   const auto taken = static_cast<double>(std::min(candidates, header.candidates));
   const auto size = static_cast<double>(header.nodes + header.edges);
-  if (header.kind == data::CandidateKind::program) return size * taken / std::max<double>(1.0, static_cast<double>(header.graphs));
+  if (header.kind == data::CandidateKind::program)
+    return size * taken / std::max<double>(1.0, static_cast<double>(header.graphs));
   return size * taken;
 }
 
@@ -33,9 +34,7 @@ int64_t draws_per_epoch(const data::GroupHeader& header, const configs::SamplerS
 
 }  // namespace
 
-std::string to_string(Role role) {
-  return role == Role::train ? "train" : role == Role::valid ? "valid" : "test";
-}
+std::string to_string(Role role) { return role == Role::train ? "train" : role == Role::valid ? "valid" : "test"; }
 
 std::vector<int64_t> Catalogue::with_role(Role role) const {
   std::vector<int64_t> found;
@@ -48,7 +47,8 @@ std::vector<int64_t> Catalogue::with_role(Role role) const {
 uint64_t Catalogue::fingerprint() const {
   uint64_t state = 0;
   for (const auto& entry : entries) {
-    state = random_bits({state, entry.header.fingerprint, hash_text(entry.header.name), static_cast<uint64_t>(entry.role)});
+    state =
+        random_bits({state, entry.header.fingerprint, hash_text(entry.header.name), static_cast<uint64_t>(entry.role)});
   }
   return state;
 }
@@ -74,12 +74,14 @@ Catalogue make_catalogue(const configs::Settings& settings) {
   add(settings.data.train, Role::train);
   add(settings.data.valid, Role::valid);
   add(settings.data.test, Role::test);
-  if (catalogue.with_role(Role::train).empty()) throw data::DataError("data.train: names no groups, expected at least one");
+  if (catalogue.with_role(Role::train).empty())
+    throw data::DataError("data.train: names no groups, expected at least one");
   for (const auto& entry : catalogue.entries) {
     const auto expected = catalogue.entries.front().header.feature_count;
     if (entry.header.feature_count != expected) {
       throw data::DataError(fmt::format("{}: {} node features, expected {} as in {}", entry.header.file.string(),
-                                        entry.header.feature_count, expected, catalogue.entries.front().header.file.string()));
+                                        entry.header.feature_count, expected,
+                                        catalogue.entries.front().header.file.string()));
     }
   }
   return catalogue;
@@ -88,9 +90,9 @@ Catalogue make_catalogue(const configs::Settings& settings) {
 std::string serialize(const Catalogue& catalogue) {
   Json list = Json::array();
   for (const auto& [header, role, cost, draws] : catalogue.entries) {
-    list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs, header.nodes,
-                    header.edges, header.candidates, header.configurable, header.feature_count, header.fingerprint,
-                    static_cast<int>(role), cost, draws});
+    list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs,
+                    header.nodes, header.edges, header.candidates, header.configurable, header.feature_count,
+                    header.fingerprint, static_cast<int>(role), cost, draws});
   }
   return list.dump();
 }
@@ -127,11 +129,13 @@ void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entrie
       return header.member == expected.member && header.name == expected.name;
     });
     if (found == seen.end()) {
-      throw data::DataError(fmt::format("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name));
+      throw data::DataError(
+          fmt::format("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name));
     }
     if (found->fingerprint != expected.fingerprint) {
-      throw data::DataError(fmt::format("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
-                                        expected.file.string(), expected.name, found->fingerprint, expected.fingerprint));
+      throw data::DataError(
+          fmt::format("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
+                      expected.file.string(), expected.name, found->fingerprint, expected.fingerprint));
     }
   }
 }

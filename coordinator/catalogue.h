@@ -16,8 +16,8 @@ std::string to_string(Role role);
 struct CatalogueEntry {
   data::GroupHeader header;
   Role role = Role::train;
-  double draw_cost = 0;   // estimated work of one training draw: states of the batch entry
-  int64_t draws = 0;      // draws in an epoch (train)
+  double draw_cost = 0;  // estimated work of one training draw: states of the batch entry
+  int64_t draws = 0;     // draws in an epoch (train)
 };
 
 struct Catalogue {

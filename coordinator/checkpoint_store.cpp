@@ -1,17 +1,16 @@
 #include "coordinator/checkpoint_store.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
+#include <zlib.h>
 
 namespace foretime::coordinator {
 namespace {
@@ -67,7 +66,8 @@ uint32_t checksum(const std::string& bytes) {
 std::optional<int64_t> step_of(const fs::path& folder) {
   const auto name = folder.filename().string();
   const auto digits = name.substr(std::min(name.size(), std::strlen(kPrefix)));
-  if (!name.starts_with(kPrefix) || digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos || digits.size() > 18) {
+  if (!name.starts_with(kPrefix) || digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos ||
+      digits.size() > 18) {
     return std::nullopt;
   }
   return std::stoll(digits);
@@ -84,7 +84,8 @@ StoredCheckpoint read_folder(const fs::path& folder) {
     manifest = Json::parse(read_file(manifest_path));
     checkpoint.step = manifest.at("step");
     for (const auto& [name, entry] : manifest.at("files").items()) {
-      if (name.empty() || name.find('/') != std::string::npos) throw RunError(fmt::format("{}: file name '{}'", manifest_path.string(), name));
+      if (name.empty() || name.find('/') != std::string::npos)
+        throw RunError(fmt::format("{}: file name '{}'", manifest_path.string(), name));
       auto bytes = read_file(folder / name);
       const uint64_t size = entry.at("bytes");
       const uint32_t crc = entry.at("crc32");
@@ -92,9 +93,10 @@ StoredCheckpoint read_folder(const fs::path& folder) {
         throw RunError(fmt::format("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size));
       }
       if (checksum(bytes) != crc) {
-        throw RunError(fmt::format("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged; remove this checkpoint to "
-                                   "continue from the one before it",
-                                   (folder / name).string(), checksum(bytes), crc));
+        throw RunError(
+            fmt::format("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged; remove this checkpoint to "
+                        "continue from the one before it",
+                        (folder / name).string(), checksum(bytes), crc));
       }
       checkpoint.files.emplace(name, std::move(bytes));
     }
@@ -117,7 +119,8 @@ void write_file_atomically(const fs::path& path, const std::string& bytes) {
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
-  if (!file || (bytes << file.rdbuf(), file.bad())) throw RunError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  if (!file || (bytes << file.rdbuf(), file.bad()))
+    throw RunError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
   return std::move(bytes).str();
 }
 
@@ -162,7 +165,8 @@ std::optional<int64_t> CheckpointStore::best_step() const {
   const auto path = root_ / "best.json";
   if (!fs::exists(path)) return std::nullopt;
   try {
-    return Json::parse(read_file(path)).at("step").get<int64_t>();
+    const auto step = Json::parse(read_file(path)).at("step").get<int64_t>();
+    return fs::exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: {}", path.string(), error.what()));
   }
@@ -177,14 +181,14 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
 }
 
 StoredCheckpoint read_checkpoint(const fs::path& path) {
-  if (!fs::is_directory(path)) throw RunError(fmt::format("{}: not a folder, expected a checkpoint or a run directory", path.string()));
+  if (!fs::is_directory(path))
+    throw RunError(fmt::format("{}: not a folder, expected a checkpoint or a run directory", path.string()));
   if (fs::exists(path / kManifest) || step_of(path)) return read_folder(path);
   const auto root = fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
   const CheckpointStore store(root);
   const auto steps = store.steps();
   if (steps.empty()) throw RunError(fmt::format("{}: holds no complete checkpoint", path.string()));
-  const auto best = store.best_step();
-  return store.read(best && std::binary_search(steps.begin(), steps.end(), *best) ? *best : steps.back());
+  return store.read(store.best_step().value_or(steps.back()));
 }
 
 }  // namespace foretime::coordinator

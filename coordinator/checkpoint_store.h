@@ -11,7 +11,8 @@
 
 namespace foretime::coordinator {
 
-/// Writes `bytes` beside `path`, fsyncs and renames, so that a reader sees the old file or the new one. Throws RunError.
+/// Writes `bytes` beside `path`, fsyncs and renames, so that a reader sees the old file or the new one. Throws
+/// RunError.
 void write_file_atomically(const std::filesystem::path& path, const std::string& bytes);
 
 /// Throws RunError where the file cannot be read.
@@ -24,8 +25,9 @@ struct StoredCheckpoint {
   std::map<std::string, std::string> files = {};
 };
 
-/// The checkpoints of one run: folders step-00000010/, each with its files and a manifest.json of their sizes and CRC-32s. A folder is
-/// filled under another name, fsynced and renamed, so a folder of that name is complete; what has no manifest is never read.
+/// The checkpoints of one run: folders step-00000010/, each with its files and a manifest.json of their sizes and
+/// CRC-32s. A folder is filled under another name, fsynced and renamed, so a folder of that name is complete; what has
+/// no manifest is never read.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::filesystem::path root) : root_(std::move(root)) {}
@@ -34,10 +36,12 @@ class CheckpointStore {
   void commit(int64_t step, const std::map<std::string, std::string>& files);
   /// Steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
-  /// Reads and checks one. Throws RunError naming the file where a size or checksum is wrong, or the manifest is missing.
+  /// Reads and checks one. Throws RunError naming the file where a size or checksum is wrong, or the manifest is
+  /// missing.
   StoredCheckpoint read(int64_t step) const;
   /// Notes the best checkpoint, for keep() and for `best_step`.
   void mark_best(int64_t step, const std::string& metric, double value);
+  /// Empty where none was noted, or its checkpoint is not there.
   std::optional<int64_t> best_step() const;
   /// Removes all but the newest `last` checkpoints and the best one.
   void prune(int64_t last, bool keep_best);
@@ -47,8 +51,8 @@ class CheckpointStore {
   std::filesystem::path root_;
 };
 
-/// Reads a checkpoint folder wherever it lies: a step folder, a run directory or its checkpoints folder (the best checkpoint there, else
-/// the newest). Throws RunError.
+/// Reads a checkpoint folder wherever it lies: a step folder, a run directory or its checkpoints folder (the best
+/// checkpoint there, else the newest). Throws RunError.
 StoredCheckpoint read_checkpoint(const std::filesystem::path& path);
 
 }  // namespace foretime::coordinator

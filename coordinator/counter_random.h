@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <initializer_list>
 
-/// Random numbers as pure functions of what they are for (seed, epoch, group, draw, …), so that any rank can make any draw, and a
-/// resumed run makes the draws that it would have made. The mixing function is SplitMix64's finaliser (Steele, Lea and Flood 2014).
+/// Random numbers as pure functions of what they are for (seed, epoch, group, draw, …), so that any rank can make any
+/// draw, and a resumed run makes the draws that it would have made. The mixing function is SplitMix64's finaliser
+/// (Steele, Lea and Flood 2014).
 namespace foretime::coordinator {
 
 constexpr uint64_t mix(uint64_t x) {
@@ -23,15 +24,17 @@ constexpr uint64_t random_bits(std::initializer_list<uint64_t> key) {
 }
 
 /// Uniform in [0, 1), 53 bits.
-constexpr double random_unit(std::initializer_list<uint64_t> key) { return static_cast<double>(random_bits(key) >> 11) * 0x1p-53; }
+constexpr double random_unit(std::initializer_list<uint64_t> key) {
+  return static_cast<double>(random_bits(key) >> 11) * 0x1p-53;
+}
 
 /// Standard Gumbel variate: the largest of log-weight + Gumbel draws without replacement in proportion to the weights.
 inline double random_gumbel(std::initializer_list<uint64_t> key) {
   return -std::log(-std::log(random_unit(key) * (1 - 0x1p-52) + 0x1p-54));
 }
 
-/// A pseudo-random permutation of 0 … n - 1 that is evaluated one element at a time, in O(1) memory: four Feistel rounds on the
-/// smallest even number of bits that holds n, walked until the result is below n.
+/// A pseudo-random permutation of 0 … n - 1 that is evaluated one element at a time, in O(1) memory: four Feistel
+/// rounds on the smallest even number of bits that holds n, walked until the result is below n.
 class KeyedPermutation {
  public:
   KeyedPermutation(uint64_t n, uint64_t key) : n_(n), key_(key) {

@@ -10,7 +10,8 @@ namespace foretime::coordinator {
 /// Follows one metric over evaluations: which step was best, and whether to stop. Its state is saved with checkpoints.
 class EarlyStop {
  public:
-  EarlyStop(bool maximize, int64_t patience, double min_delta) : maximize_(maximize), patience_(patience), min_delta_(min_delta) {}
+  EarlyStop(bool maximize, int64_t patience, double min_delta)
+      : maximize_(maximize), patience_(patience), min_delta_(min_delta) {}
 
   /// True where this is the best value so far. NaN is never an improvement.
   bool observe(int64_t step, double value) {

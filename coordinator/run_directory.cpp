@@ -1,8 +1,5 @@
 #include "coordinator/run_directory.h"
 
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -11,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <sys/utsname.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include "configs/load.h"
 
@@ -49,7 +48,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
   // Both print every key in the same order, but lists may span lines: compare as text, line by line.
-  const auto a = lines_of(configs::to_yaml(result_shaping(before))), b = lines_of(configs::to_yaml(result_shaping(now)));
+  const auto a = lines_of(configs::to_yaml(result_shaping(before))),
+             b = lines_of(configs::to_yaml(result_shaping(now)));
   std::string differences;
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const std::string left = i < a.size() ? a[i] : "", right = i < b.size() ? b[i] : "";
@@ -64,21 +64,23 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
   const auto fingerprint = fmt::format("{:016x}", data_fingerprint);
   if (fs::exists(config) && settings.run.overwrite) {
     // Only what a run writes is removed: the folder may hold notes of its owner.
-    for (const char* name : {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv", "checkpoints", "baselines"}) {
+    for (const char* name : {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv",
+                             "checkpoints", "baselines"}) {
       fs::remove_all(path_ / name);
     }
   } else if (fs::exists(config)) {
     const auto differences = config_differences(configs::load_settings(config), settings);
     if (!differences.empty()) {
-      throw configs::SettingsError(fmt::format("{}: holds a run with another configuration:{}\nname another run.directory, or set "
-                                               "run.overwrite=true to begin anew there",
-                                               path_.string(), differences));
+      throw configs::SettingsError(
+          fmt::format("{}: holds a run with another configuration:{}\nname another run.directory, or set "
+                      "run.overwrite=true to begin anew there",
+                      path_.string(), differences));
     }
     if (fs::exists(path_ / "data.json")) {
       const auto before = Json::parse(read_file(path_ / "data.json"), nullptr, false).value("fingerprint", "");
       if (before != fingerprint) {
-        throw RunError(fmt::format("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(), before,
-                                   fingerprint));
+        throw RunError(fmt::format("{}: trained on data with fingerprint {}, the files have {} now",
+                                   (path_ / "data.json").string(), before, fingerprint));
       }
     }
   }
@@ -106,15 +108,22 @@ void RunDirectory::rewind_metrics(int64_t step) {
   write_file_atomically(path, kept);
 }
 
-void RunDirectory::write(const std::string& name, const std::string& text) { write_file_atomically(path_ / name, text); }
+void RunDirectory::write(const std::string& name, const std::string& text) {
+  write_file_atomically(path_ / name, text);
+}
 
 Json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device) {
   utsname system{};
   uname(&system);
-  return {{"ranks", ranks},           {"threads_per_rank", threads},       {"cores", std::thread::hardware_concurrency()},
-          {"communicator", communicator}, {"device", device},              {"host", system.nodename},
+  return {{"ranks", ranks},
+          {"threads_per_rank", threads},
+          {"cores", std::thread::hardware_concurrency()},
+          {"communicator", communicator},
+          {"device", device},
+          {"host", system.nodename},
           {"kernel", fmt::format("{} {} {}", system.sysname, system.release, system.machine)},
-          {"libtorch", TORCH_VERSION}, {"compiler", __VERSION__}};
+          {"libtorch", TORCH_VERSION},
+          {"compiler", __VERSION__}};
 }
 
 std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level::level_enum level) {

@@ -13,11 +13,13 @@
 
 namespace foretime::coordinator {
 
-/// Rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt, checkpoints/.
+/// Rank 0's folder for a run: config.yaml, environment.json, data.json, metrics.jsonl, rankings.csv, log.txt,
+/// checkpoints/.
 class RunDirectory {
  public:
-  /// Opens or creates the folder. Where it holds a run already, its configuration must agree with `settings` in all that shapes the
-  /// result (see config_differences), unless run.overwrite is set, which empties the folder. Throws configs::SettingsError, RunError.
+  /// Opens or creates the folder. Where it holds a run already, its configuration must agree with `settings` in all
+  /// that shapes the result (see config_differences), unless run.overwrite is set, which empties the folder. Throws
+  /// configs::SettingsError, RunError.
   RunDirectory(const configs::Settings& settings, uint64_t data_fingerprint);
 
   const std::filesystem::path& path() const { return path_; }
@@ -33,14 +35,16 @@ class RunDirectory {
   CheckpointStore checkpoints_;
 };
 
-/// Keys in which two configurations differ, "key: a -> b" one a line, but for those that do not change what a step computes:
-/// trainer.steps, epochs, eval_every, log_every, threads, device and eval_states; all of checkpoint, comm and run.
+/// Keys in which two configurations differ, "key: a -> b" one a line, but for those that do not change what a step
+/// computes: trainer.steps, epochs, eval_every, log_every, threads, device and eval_states; all of checkpoint, comm and
+/// run.
 std::string config_differences(const configs::Settings& before, const configs::Settings& now);
 
 /// Versions, host, ranks and threads: what one needs to know to repeat a run.
 nlohmann::json describe_environment(int ranks, int threads, const std::string& communicator, const std::string& device);
 
-/// Prints to the terminal (stderr) and, where `file` is not empty, to that file. `level` names the least severe message that is shown.
+/// Prints to the terminal (stderr) and, where `file` is not empty, to that file. `level` names the least severe message
+/// that is shown.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& file, spdlog::level::level_enum level);
 
 }  // namespace foretime::coordinator

@@ -66,8 +66,9 @@ std::vector<int> deal_lanes(const std::vector<Lane>& lanes, int ranks) {
 std::vector<int> deal_evaluation(const Catalogue& catalogue, int ranks) {
   std::vector<int> owner(catalogue.entries.size());
   std::vector<double> cost(static_cast<size_t>(ranks));
-  for (const int64_t i : heaviest_first(static_cast<int64_t>(catalogue.entries.size()),
-                                        [&](int64_t e) { return catalogue.entries[static_cast<size_t>(e)].draw_cost; })) {
+  for (const int64_t i : heaviest_first(static_cast<int64_t>(catalogue.entries.size()), [&](int64_t e) {
+         return catalogue.entries[static_cast<size_t>(e)].draw_cost;
+       })) {
     const auto best = std::min_element(cost.begin(), cost.end());
     *best += catalogue.entries[static_cast<size_t>(i)].draw_cost;
     owner[static_cast<size_t>(i)] = static_cast<int>(best - cost.begin());

@@ -12,24 +12,25 @@ namespace foretime::data {
 
 /// What is known of a group without reading its arrays: sizes, and a fingerprint that changes with its contents.
 struct GroupHeader {
-  std::filesystem::path file;   // an .npz, or a packed collection
-  int64_t member = -1;          // index inside a packed collection, -1 for an .npz
+  std::filesystem::path file;  // an .npz, or a packed collection
+  int64_t member = -1;         // index inside a packed collection, -1 for an .npz
   std::string name;
   CandidateKind kind = CandidateKind::layout;
   int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
-  uint64_t fingerprint = 0;     // of names, shapes and checksums (CRC-32 of the members), not of the path
+  uint64_t fingerprint = 0;  // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
 /// The groups that `patterns` name, sorted by name, headers only. A pattern is an .npz file, a packed collection
 /// (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start at `root`.
-/// Throws DataError where a pattern matches nothing, a folder is empty, a file is not of `kind`, or two groups have one name
-/// and different fingerprints.
+/// Throws DataError where a pattern matches nothing, a folder is empty, a file is not of `kind`, or two groups have one
+/// name and different fingerprints.
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
                                      CandidateKind kind);
 
-/// Reads one group. Throws DataError for anything that its format does not allow: damaged or truncated files, missing members,
-/// wrong types or shapes, ids or edges out of range, NaN features, sizes that overflow, headers that claim more data than there
-/// is. Run times that are negative are refused; zeros are allowed only if all are zero (unlabelled files).
+/// Reads one group. Throws DataError for anything that its format does not allow: damaged or truncated files, missing
+/// members, wrong types or shapes, ids or edges out of range, NaN features, sizes that overflow, headers that claim
+/// more data than there is. Run times that are negative are refused; zeros are allowed only if all are zero (unlabelled
+/// files).
 Group load_group(const GroupHeader& header);
 
 }  // namespace foretime::data

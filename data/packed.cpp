@@ -307,8 +307,7 @@ Group load_packed(const GroupHeader& header) {
       sections.array<int64_t>(packed::kLayoutRowPtr, "layout row_ptr", layout ? configurable + 1 : 0);
   group.layout.rows = sections.array<int8_t>(packed::kLayoutRows, "layout rows", -1);
   group.layout.codes = sections.array<uint8_t>(packed::kLayoutCodes, "layout codes", configurable, candidates);
-  group.tile_features =
-      sections.array<float>(packed::kTileRows, "tile_features", tile ? candidates : 0, kTileFeatures);
+  group.tile_features = sections.array<float>(packed::kTileRows, "tile_features", tile ? candidates : 0, kTileFeatures);
   group.runtimes = sections.array<double>(packed::kRuntimes, "runtimes", candidates);
   group.flops = sections.array<double>(packed::kFlops, "flops", -1);
   group.node_splits = sections.array<int64_t>(packed::kNodeSplits, "node_splits", -1);

@@ -22,8 +22,8 @@ struct Batch {
 class BatchLoader {
  public:
   /// Keeps references to all of its arguments.
-  BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets, const data::PlanRequest& request,
-              int rank, torch::Device device)
+  BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
+              const data::PlanRequest& request, int rank, torch::Device device)
       : sampler_(sampler), store_(store), targets_(targets), request_(request), rank_(rank), device_(device) {}
 
   /// Batch `number`; begins with `number + 1` before returning where `more` is set.

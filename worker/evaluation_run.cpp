@@ -20,8 +20,8 @@ TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communi
   return trained;
 }
 
-Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings, const std::vector<std::string>& sets,
-                            comm::Communicator& comm, torch::Device device) {
+Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings,
+                            const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device) {
   std::string listed;
   coordinator::run_together(comm, [&] {
     if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
@@ -35,16 +35,18 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       if (plan.eval_rank[entry] != comm.rank()) continue;
       const auto& header = catalogue.entries[entry].header;
       if (header.feature_count != trained.state.schema.feature_count) {
-        throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
-                                                header.feature_count, trained.state.schema.feature_count));
+        throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}",
+                                                header.file.string(), header.feature_count,
+                                                trained.state.schema.feature_count));
       }
       entries.push_back(static_cast<int64_t>(entry));
     }
     coordinator::verify_files(catalogue, entries);
     store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
   });
-  return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device, settings.trainer.eval_states), sets, catalogue, plan, *store,
-                  comm);
+  return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device,
+                               settings.trainer.eval_states),
+                  sets, catalogue, plan, *store, comm);
 }
 
 }  // namespace foretime::worker

@@ -12,7 +12,7 @@ TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communi
 
 /// Evaluates a trained model on the groups of `settings.data`, sharded over the ranks. `sets` as in evaluate().
 /// Throws data::DataError; coordinator::RunError where the data do not have the inputs that the model was trained on.
-Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings, const std::vector<std::string>& sets,
-                            comm::Communicator& comm, torch::Device device);
+Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings,
+                            const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device);
 
 }  // namespace foretime::worker

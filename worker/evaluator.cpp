@@ -20,19 +20,31 @@ struct MetricName {
 };
 // The order is that of the reduced tensor: every rank has the same.
 constexpr MetricName kMetrics[] = {
-    {"kendall_tau", false},     {"noise_ceiling_tau", false}, {"opa", false},        {"pairwise_accuracy", false},
-    {"top1_slowdown", false},   {"top5_slowdown", false},     {"top10_slowdown", false}, {"top100_slowdown", false},
-    {"top1_score", false},      {"top5_score", false},        {"mae", true},         {"mse", true},
+    {"kendall_tau", false},
+    {"noise_ceiling_tau", false},
+    {"opa", false},
+    {"pairwise_accuracy", false},
+    {"top1_slowdown", false},
+    {"top5_slowdown", false},
+    {"top10_slowdown", false},
+    {"top100_slowdown", false},
+    {"top1_score", false},
+    {"top5_score", false},
+    {"mae", true},
+    {"mse", true},
     {"mape", true},
 };
 constexpr size_t kMetricCount = std::size(kMetrics);
 constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
-std::string set_of(coordinator::Role role) { return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role); }
+std::string set_of(coordinator::Role role) {
+  return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role);
+}
 
 /// JSON of one group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
-  return {g.set, g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted, g.metrics};
+  return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
+          g.runtimes, g.scores.scores, g.scores.predicted,       g.metrics};
 }
 
 GroupEvaluation from_json(const Json& j) {
@@ -41,22 +53,26 @@ GroupEvaluation from_json(const Json& j) {
 
 }  // namespace
 
-Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets, const configs::LossSettings& loss,
-                    torch::Device device, int64_t max_states) {
+Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
+                    const configs::LossSettings& loss, torch::Device device, int64_t max_states) {
   const bool predicts = loss.type == "mse" || loss.type == "huber" || loss.type == "l1";
-  return [model = std::move(model), targets, predicts, device, max_states](const data::Group& group, const std::vector<int64_t>& candidates) {
+  return [model = std::move(model), targets, predicts, device, max_states](const data::Group& group,
+                                                                           const std::vector<int64_t>& candidates) {
     const torch::NoGradGuard no_grad;
     const bool was_training = model->is_training();
     model->eval();
     const auto request = model->plan_request();
     const auto topology = data::make_topology(group, request);
-    const auto piece = static_cast<size_t>(std::max<int64_t>(1, max_states / std::max<int64_t>(1, data::plan_states(group, 1, request))));
+    const auto piece = static_cast<size_t>(
+        std::max<int64_t>(1, max_states / std::max<int64_t>(1, data::plan_states(group, 1, request))));
     Scores result;
     for (size_t first = 0; first < candidates.size(); first += piece) {
       const std::span<const int64_t> some(candidates.data() + first, std::min(piece, candidates.size() - first));
       data::PlanBuilder builder(request);
       builder.add(group, some, topology);
-      const auto scores = model->score(models::to_tensors(std::move(builder).build(), device)).to(torch::kCPU, torch::kDouble).contiguous();
+      const auto scores = model->score(models::to_tensors(std::move(builder).build(), device))
+                              .to(torch::kCPU, torch::kDouble)
+                              .contiguous();
       result.scores.insert(result.scores.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
     }
     for (size_t i = 0; predicts && i < candidates.size(); ++i) {
@@ -74,7 +90,8 @@ Scorer constant_scorer(double runtime) {
   };
 }
 
-GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group, std::vector<int64_t> candidates) {
+GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group,
+                               std::vector<int64_t> candidates) {
   GroupEvaluation result{.set = set, .group = group.name, .unit = group.unit};
   result.scores = scorer(group, candidates);
   result.candidates = std::move(candidates);
@@ -93,7 +110,8 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
                                            {"pairwise_accuracy", models::pairwise_accuracy(scores, runtimes)},
                                            {"top1_score", models::top_k_score(scores, runtimes, 1)},
                                            {"top5_score", models::top_k_score(scores, runtimes, 5)}};
-  for (const int64_t k : {1, 5, 10, 100}) metrics[fmt::format("top{}_slowdown", k)] = models::top_k_slowdown(scores, runtimes, k);
+  for (const int64_t k : {1, 5, 10, 100})
+    metrics[fmt::format("top{}_slowdown", k)] = models::top_k_slowdown(scores, runtimes, k);
   if (!result.scores.predicted.empty()) {
     const auto& predicted = result.scores.predicted;
     metrics["mae"] = models::mean_absolute_error(predicted, runtimes);
@@ -116,7 +134,8 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
     if (!loaded.evaluated.empty()) own.push_back(evaluate_group(scorer, set, loaded.group, loaded.evaluated));
   }
 
-  auto sums = torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
+  auto sums =
+      torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
   auto access = sums.accessor<double, 3>();
   Json rows = Json::array();
   for (const auto& group : own) {
@@ -138,10 +157,12 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
   const auto total = sums.accessor<double, 3>();
   for (size_t s = 0; s < std::size(kSets); ++s) {
     for (size_t m = 0; m < kMetricCount; ++m) {
-      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0], count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
+      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0],
+                   count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
       if (count == 0) continue;
       const bool squared = std::string(kMetrics[m].name) == "mse";
-      result.metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] = squared ? std::sqrt(sum / count) : sum / count;
+      result.metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] =
+          squared ? std::sqrt(sum / count) : sum / count;
     }
   }
   const auto gathered = comm.all_gather_bytes(rows.dump());
@@ -159,10 +180,12 @@ std::string rankings_csv(const Evaluation& evaluation) {
   for (const auto& group : evaluation.groups) {
     std::vector<size_t> order(group.candidates.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
     for (size_t place = 0; place < order.size(); ++place) {
       const size_t i = order[place];
-      csv += fmt::format("{},{},{},{},{},{},{}\n", group.set, group.group, place, group.candidates[i], group.scores.scores[i],
+      csv += fmt::format("{},{},{},{},{},{},{}\n", group.set, group.group, place, group.candidates[i],
+                         group.scores.scores[i],
                          group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
                          group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]));
     }

@@ -22,17 +22,17 @@ struct Scores {
 };
 using Scorer = std::function<Scores(const data::Group& group, const std::vector<int64_t>& candidates)>;
 
-/// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients. A model trained by a
-/// regression loss (mse, huber, l1) also predicts run times, by the inverse of `targets`.
-Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets, const configs::LossSettings& loss,
-                    torch::Device device, int64_t max_states);
+/// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients. A model
+/// trained by a regression loss (mse, huber, l1) also predicts run times, by the inverse of `targets`.
+Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
+                    const configs::LossSettings& loss, torch::Device device, int64_t max_states);
 
 /// The baseline that predicts one run time for everything.
 Scorer constant_scorer(double runtime);
 
 /// One group's ranking. Metrics that are undefined are absent.
 struct GroupEvaluation {
-  std::string set;    // holdout (held-out candidates of training groups), valid or test
+  std::string set;  // holdout (held-out candidates of training groups), valid or test
   std::string group;
   data::RuntimeUnit unit = data::RuntimeUnit::nanoseconds;
   std::vector<int64_t> candidates = {};
@@ -43,15 +43,16 @@ struct GroupEvaluation {
 
 /// Metrics by "set/metric". Ranking metrics are means over groups, errors are means over candidates.
 struct Evaluation {
-  std::map<std::string, double> metrics;     // the same on every rank
-  std::vector<GroupEvaluation> groups;       // on rank 0: all of them, by set and name; elsewhere empty
+  std::map<std::string, double> metrics;  // the same on every rank
+  std::vector<GroupEvaluation> groups;    // on rank 0: all of them, by set and name; elsewhere empty
 };
 
 /// Scores and measures one group.
-GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group, std::vector<int64_t> candidates);
+GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group,
+                               std::vector<int64_t> candidates);
 
-/// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All ranks call it.
-/// `sets`: which of holdout, valid and test.
+/// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All
+/// ranks call it. `sets`: which of holdout, valid and test.
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
                     const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
 

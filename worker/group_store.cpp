@@ -32,7 +32,8 @@ std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t
 std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uint64_t seed) {
   const auto count = static_cast<int64_t>(candidates.size());
   if (limit <= 0 || count <= limit) return candidates;
-  const coordinator::KeyedPermutation permutation(static_cast<uint64_t>(count), coordinator::random_bits({seed, kEvaluation}));
+  const coordinator::KeyedPermutation permutation(static_cast<uint64_t>(count),
+                                                  coordinator::random_bits({seed, kEvaluation}));
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(static_cast<uint64_t>(i))]);
   std::sort(chosen.begin(), chosen.end());
@@ -41,7 +42,13 @@ std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uin
 
 }  // namespace
 
-void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings, const EvalIndices& official) {
+EvalIndices load_official_indices(const configs::DataSettings& settings) {
+  if (settings.eval_indices.empty()) return {};
+  return data::read_eval_indices(std::filesystem::path(settings.root) / settings.eval_indices);
+}
+
+void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings,
+                       const EvalIndices& official) {
   const auto& group = loaded.group;
   const uint64_t seed = settings.trainer.seed;
   std::vector<int64_t> held_out;
@@ -49,8 +56,8 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
     if (const auto named = official.find(group.name); named != official.end()) {
       for (const int64_t id : named->second) {
         if (id < 0 || id >= group.candidates) {
-          throw data::DataError(fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, group.name, id,
-                                            group.candidates - 1));
+          throw data::DataError(fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices,
+                                            group.name, id, group.candidates - 1));
         }
       }
       loaded.evaluated = named->second;
@@ -59,7 +66,8 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
     held_out.resize(static_cast<size_t>(group.candidates));
     std::iota(held_out.begin(), held_out.end(), 0);
   } else {
-    if (!group.labelled()) throw data::DataError(fmt::format("{}: all run times are 0, expected labels in training data", group.name));
+    if (!group.labelled())
+      throw data::DataError(fmt::format("{}: all run times are 0, expected labels in training data", group.name));
     const auto hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[static_cast<size_t>(c)];
@@ -70,16 +78,17 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
       }
     }
     if (loaded.train.empty()) {
-      throw data::DataError(fmt::format("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
-                                        group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
+      throw data::DataError(
+          fmt::format("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
+                      group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
     }
     loaded.speed_rank = ranks_of(group, loaded.train);
   }
   loaded.evaluated = limited(std::move(held_out), settings.data.max_eval_candidates, seed);
 }
 
-GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue, const std::vector<int64_t>& entries,
-                       const EvalIndices& official) {
+GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
+                       const std::vector<int64_t>& entries, const EvalIndices& official) {
   for (const int64_t entry : entries) {
     const auto& item = catalogue.entries[static_cast<size_t>(entry)];
     LoadedGroup loaded;

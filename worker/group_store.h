@@ -8,6 +8,7 @@
 
 #include "configs/settings.h"
 #include "coordinator/catalogue.h"
+#include "data/eval_indices.h"
 #include "data/group.h"
 #include "data/topology.h"
 
@@ -22,22 +23,23 @@ struct LoadedGroup {
   std::vector<int64_t> evaluated;  // candidates to evaluate: held out (train), or official or all (valid, test)
 };
 
-/// Official candidates by group name (TpuGraphs' eval_indices); groups that are not named are evaluated on all.
-using EvalIndices = std::map<std::string, std::vector<int64_t>>;
+/// Official candidates by group name; groups that are not named are evaluated on all.
+using data::EvalIndices;
 
 /// The indices of data.eval_indices, relative to data.root; empty where none is named. Throws data::DataError.
 EvalIndices load_official_indices(const configs::DataSettings& settings);
 
-/// Divides a group's candidates as the settings say; a pure function of them and the group's contents. Throws data::DataError
-/// where official indices are out of range, or a training group has no labels or no candidates left.
-void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings, const EvalIndices& official);
+/// Divides a group's candidates as the settings say; a pure function of them and the group's contents. Throws
+/// data::DataError where official indices are out of range, or a training group has no labels or no candidates left.
+void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings,
+                       const EvalIndices& official);
 
 /// The groups of one rank, loaded once.
 class GroupStore {
  public:
   /// Reads the given entries of the catalogue. Throws data::DataError.
-  GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue, const std::vector<int64_t>& entries,
-             const EvalIndices& official);
+  GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
+             const std::vector<int64_t>& entries, const EvalIndices& official);
   const LoadedGroup& get(int64_t entry) const { return groups_.at(entry); }
   /// Builds each group's adjacency, once the model is known.
   void prepare_topology(const data::PlanRequest& request);

@@ -9,7 +9,8 @@ namespace foretime::worker {
 
 double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step, int64_t total_steps) {
   const double full = settings.learning_rate;
-  if (step < settings.warmup_steps) return full * static_cast<double>(step + 1) / static_cast<double>(settings.warmup_steps);
+  if (step < settings.warmup_steps)
+    return full * static_cast<double>(step + 1) / static_cast<double>(settings.warmup_steps);
   if (settings.schedule != "cosine") return full;
   const auto span = static_cast<double>(std::max<int64_t>(1, total_steps - settings.warmup_steps));
   const double progress = std::min(1.0, static_cast<double>(step - settings.warmup_steps) / span);
@@ -31,7 +32,8 @@ double clip_global_norm(const NamedTensors& parameters, double limit) {
   return norm;
 }
 
-Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings) : parameters_(std::move(parameters)), settings_(settings) {
+Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings)
+    : parameters_(std::move(parameters)), settings_(settings) {
   for (const auto& [name, parameter] : parameters_) {
     first_.push_back(torch::zeros_like(parameter));
     second_.push_back(torch::zeros_like(parameter));
@@ -64,7 +66,8 @@ void Adam::step(double learning_rate) {
     }
     first_[i].mul_(settings_.beta1).add_(gradient, 1 - settings_.beta1);
     second_[i].mul_(settings_.beta2).addcmul_(gradient, gradient, 1 - settings_.beta2);
-    parameter.addcdiv_(first_[i], second_[i].sqrt().div_(second_root).add_(settings_.epsilon), -learning_rate / first_correction);
+    parameter.addcdiv_(first_[i], second_[i].sqrt().div_(second_root).add_(settings_.epsilon),
+                       -learning_rate / first_correction);
   }
 }
 

@@ -16,14 +16,16 @@ namespace foretime::worker {
 /// A model's parameters by name, in the order of registration.
 using models::NamedTensors;
 
-/// The learning rate of a step (0, 1, …): linear warm-up, then constant, or a cosine from the full rate to final_ratio of it.
+/// The learning rate of a step (0, 1, …): linear warm-up, then constant, or a cosine from the full rate to final_ratio
+/// of it.
 double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step, int64_t total_steps);
 
 /// Scales all gradients so that their global ℓ2 norm is at most `limit` (0: leaves them). Returns the norm before.
 double clip_global_norm(const NamedTensors& parameters, double limit);
 
-/// Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019), with weight decay as each defines it. Ours rather than LibTorch's
-/// because its state must go into checkpoints by parameter name, and LibTorch 1.13 and 2.x keep theirs under different keys.
+/// Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019), with weight decay as each defines it. Ours rather
+/// than LibTorch's because its state must go into checkpoints by parameter name, and LibTorch 1.13 and 2.x keep theirs
+/// under different keys.
 class Adam {
  public:
   Adam(NamedTensors parameters, const configs::OptimizerSettings& settings);

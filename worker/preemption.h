@@ -2,8 +2,8 @@
 
 namespace foretime::worker {
 
-/// Turns SIGTERM and SIGINT into a request that the training loop sees at its next step boundary, while it lives. A second SIGINT ends
-/// the process as usual.
+/// Turns SIGTERM and SIGINT into a request that the training loop sees at its next step boundary, while it lives. A
+/// second SIGINT ends the process as usual.
 class PreemptionGuard {
  public:
   PreemptionGuard();

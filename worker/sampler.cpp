@@ -14,7 +14,8 @@ enum Purpose : uint64_t { kOrder = 21, kCandidates = 22, kBias = 23 };
 
 /// Which group, and which of its draws, stands at `position` of the lane's epoch after shuffling.
 std::pair<int64_t, int64_t> draw_at(const coordinator::Lane& lane, int64_t position, uint64_t key) {
-  auto index = static_cast<int64_t>(KeyedPermutation(static_cast<uint64_t>(lane.draws), key)(static_cast<uint64_t>(position)));
+  auto index =
+      static_cast<int64_t>(KeyedPermutation(static_cast<uint64_t>(lane.draws), key)(static_cast<uint64_t>(position)));
   for (const auto& share : lane.shares) {
     if (index < share.count) return {share.entry, share.first + index};
     index -= share.count;
@@ -41,11 +42,13 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   // The top of log-weight + Gumbel is a draw without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
   for (int64_t i = 0; i < total; ++i) {
-    const double gumbel = coordinator::random_gumbel({seed_, kBias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
+    const double gumbel =
+        coordinator::random_gumbel({seed_, kBias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
     keyed[static_cast<size_t>(i)] = {settings_.fast_bias * loaded.speed_rank[static_cast<size_t>(i)] - gumbel, i};
   }
   std::partial_sort(keyed.begin(), keyed.begin() + wanted, keyed.end());
-  for (int64_t i = 0; i < wanted; ++i) chosen.push_back(loaded.train[static_cast<size_t>(keyed[static_cast<size_t>(i)].second)]);
+  for (int64_t i = 0; i < wanted; ++i)
+    chosen.push_back(loaded.train[static_cast<size_t>(keyed[static_cast<size_t>(i)].second)]);
   return chosen;
 }
 

@@ -16,8 +16,8 @@ struct BatchEntry {
   std::vector<int64_t> candidates;  // ids in the group, distinct
 };
 
-/// Draws batches. Every draw is a pure function of (seed, batch number, lane), so there is no state to save, and a rank draws for its own
-/// lanes what one rank would have drawn for all.
+/// Draws batches. Every draw is a pure function of (seed, batch number, lane), so there is no state to save, and a rank
+/// draws for its own lanes what one rank would have drawn for all.
 class Sampler {
  public:
   Sampler(const coordinator::ShardPlan& plan, const configs::SamplerSettings& settings, uint64_t seed)

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -26,10 +27,12 @@ torch::Device choose_device(const std::string& wanted, const comm::Communicator&
   if (wanted == "cpu") return torch::kCPU;
   if (comm.device().is_cuda()) return comm.device();
   if (torch::cuda::is_available()) {
-    return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(comm.local_rank() % static_cast<int>(torch::cuda::device_count())));
+    return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(comm.local_rank() %
+                                                                       static_cast<int>(torch::cuda::device_count())));
   }
   if (wanted == "cuda") {
-    throw comm::CommError("trainer.device: cuda, but LibTorch finds no GPU; set trainer.device=cpu, or see `foretime doctor`");
+    throw comm::CommError(
+        "trainer.device: cuda, but LibTorch finds no GPU; set trainer.device=cpu, or see `foretime doctor`");
   }
   return torch::kCPU;
 }
@@ -48,7 +51,8 @@ NamedTensors trainable(const models::CostModel& model) {
 
 }  // namespace
 
-Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, ProgressSink progress)
+Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log,
+                 ProgressSink progress)
     : settings_(settings),
       comm_(comm),
       log_(log),
@@ -71,10 +75,10 @@ void Trainer::load_data() {
     if (!root) return;
     catalogue_ = coordinator::make_catalogue(settings_);
     directory_ = std::make_unique<coordinator::RunDirectory>(settings_, catalogue_.fingerprint());
-    directory_->write("environment.json", coordinator::describe_environment(comm_.size(), torch::get_num_threads(), comm_.name(),
-                                                                            device_.str())
-                                                  .dump(2) +
-                                              "\n");
+    directory_->write(
+        "environment.json",
+        coordinator::describe_environment(comm_.size(), torch::get_num_threads(), comm_.name(), device_.str()).dump(2) +
+            "\n");
     listed = coordinator::serialize(catalogue_);
   });
   catalogue_ = coordinator::parse_catalogue(comm_.broadcast_bytes(listed, 0));
@@ -85,13 +89,14 @@ void Trainer::load_data() {
     store_ = std::make_unique<GroupStore>(settings_, catalogue_, entries, load_official_indices(settings_.data));
   });
   log_.info("{} training groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
-            catalogue_.with_role(coordinator::Role::train).size(), plan_.lanes.size(), comm_.size(), plan_.batches_per_epoch,
-            100 * plan_.imbalance);
+            catalogue_.with_role(coordinator::Role::train).size(), plan_.lanes.size(), comm_.size(),
+            plan_.batches_per_epoch, 100 * plan_.imbalance);
 }
 
 void Trainer::build_model() {
   auto types = torch::zeros({1}, torch::kLong);
-  for (const auto& [entry, loaded] : store_->all()) types[0] = std::max(types[0].item<int64_t>(), loaded.group.graphs.node_type_count);
+  for (const auto& [entry, loaded] : store_->all())
+    types[0] = std::max(types[0].item<int64_t>(), loaded.group.graphs.node_type_count);
   types = types.to(comm_.device());
   comm_.all_reduce(types, comm::ReduceOp::max)->wait();
   coordinator::run_together(comm_, [&] {
@@ -99,8 +104,13 @@ void Trainer::build_model() {
     schema.kind = coordinator::candidate_kind(settings_.data.format);
     schema.feature_count = catalogue_.entries.front().header.feature_count;
     schema.node_type_count = types.item<int64_t>();
-    torch::manual_seed(settings_.trainer.seed);  // every rank draws the same weights
-    model_ = models::make_model(settings_.model, schema);
+    {
+      // Every rank draws the same weights. Ranks that are threads share LibTorch's generator, so they draw in turn.
+      static std::mutex drawing;
+      const std::lock_guard lock(drawing);
+      torch::manual_seed(settings_.trainer.seed);
+      model_ = models::make_model(settings_.model, schema);
+    }
     model_->to(device_);
     store_->prepare_topology(model_->plan_request());
   });
@@ -108,10 +118,12 @@ void Trainer::build_model() {
   state_.data_fingerprint = catalogue_.fingerprint();
   const auto parameters = trainable(*model_);
   optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
-  reducer_ = std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
+  reducer_ =
+      std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
-  log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(), device_.str());
+  log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
+            device_.str());
 }
 
 void Trainer::fit_transforms() {
@@ -152,9 +164,10 @@ void Trainer::resume() {
     const auto& wanted = settings_.checkpoint.resume;
     const auto steps = directory_->checkpoints().steps();
     if (wanted == "never" && !steps.empty()) {
-      throw configs::SettingsError(fmt::format("{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
-                                               "run.overwrite=true",
-                                               directory_->path().string()));
+      throw configs::SettingsError(
+          fmt::format("{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
+                      "run.overwrite=true",
+                      directory_->path().string()));
     }
     if (wanted == "auto" && !steps.empty()) {
       found = serialize(directory_->checkpoints().read(steps.back()));
@@ -169,9 +182,10 @@ void Trainer::resume() {
     const auto checkpoint = parse_stored_checkpoint(found);
     const auto stored = read_state(checkpoint);
     if (!(stored.schema == state_.schema)) {
-      throw coordinator::RunError(fmt::format("{}: made for other data: {} node features and {} node types, expected {} and {}",
-                                              checkpoint.folder.string(), stored.schema.feature_count, stored.schema.node_type_count,
-                                              state_.schema.feature_count, state_.schema.node_type_count));
+      throw coordinator::RunError(
+          fmt::format("{}: made for other data: {} node features and {} node types, expected {} and {}",
+                      checkpoint.folder.string(), stored.schema.feature_count, stored.schema.node_type_count,
+                      state_.schema.feature_count, state_.schema.node_type_count));
     }
     restore_model(checkpoint, *model_);
     restore_progress(checkpoint, *optimizer_, early_stop_);
@@ -179,7 +193,12 @@ void Trainer::resume() {
     state_.targets = stored.targets;
     state_.train_mean_runtime = stored.train_mean_runtime;
     saved_step_ = stored.step;
-    if (root) directory_->rewind_metrics(stored.step);
+    if (root) {
+      directory_->rewind_metrics(stored.step);
+      // A run that was killed may have noted a best step whose checkpoint it did not write.
+      directory_->checkpoints().mark_best(early_stop_.best_step(), settings_.trainer.metric,
+                                          early_stop_.best().value_or(0));
+    }
     log_.info("continues at step {} from {}", stored.step, checkpoint.folder.string());
   });
 }
@@ -196,7 +215,8 @@ int64_t Trainer::total_steps() const {
 double Trainer::train_step(int64_t step, BatchLoader& loader) {
   const int64_t accumulation = settings_.optimizer.accumulation;
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
-  torch::manual_seed(coordinator::random_bits({settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
+  torch::manual_seed(coordinator::random_bits(
+      {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
   auto totals = torch::zeros({2}, torch::kDouble);  // loss, candidates
   optimizer_->zero_grad();
   for (int64_t part = 0; part < accumulation; ++part) {
@@ -205,7 +225,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader) {
     if (part + 1 == accumulation) reducer_->prepare();
     if (batch.candidates == 0) continue;
     const auto scores = model_->score(batch.plan);
-    const auto loss = models::batch_loss(settings_.loss, scores, batch.targets, batch.plan.group_ptr, batch.weights) / accumulation;
+    const auto loss =
+        models::batch_loss(settings_.loss, scores, batch.targets, batch.plan.group_ptr, batch.weights) / accumulation;
     loss.backward();  // buckets are reduced as they fill
     totals[0] += loss.item<double>();
     totals[1] += batch.candidates;
@@ -221,19 +242,22 @@ double Trainer::train_step(int64_t step, BatchLoader& loader) {
   trained_candidates_ += totals[1].item<int64_t>();
   const double loss = totals[0].item<double>();
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm_)) {
-    throw coordinator::RunError(fmt::format("step {}: loss {} and gradient norm {}: training has diverged; try a lower "
-                                            "optimizer.learning_rate, or a smaller optimizer.clip_norm",
-                                            step + 1, loss, gradient_norm_));
+    throw coordinator::RunError(
+        fmt::format("step {}: loss {} and gradient norm {}: training has diverged; try a lower "
+                    "optimizer.learning_rate, or a smaller optimizer.clip_norm",
+                    step + 1, loss, gradient_norm_));
   }
   return loss;
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
-  return evaluate(model_scorer(model_, state_.targets, settings_.loss, device_, settings_.trainer.eval_states), sets, catalogue_, plan_, *store_, comm_);
+  return evaluate(model_scorer(model_, state_.targets, settings_.loss, device_, settings_.trainer.eval_states), sets,
+                  catalogue_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::evaluate_constant() {
-  return evaluate(constant_scorer(state_.train_mean_runtime), {"holdout", "valid", "test"}, catalogue_, plan_, *store_, comm_);
+  return evaluate(constant_scorer(state_.train_mean_runtime), {"holdout", "valid", "test"}, catalogue_, plan_, *store_,
+                  comm_);
 }
 
 void Trainer::save(int64_t step) {
@@ -294,11 +318,21 @@ TrainingOutcome Trainer::run() {
     ++step;
     if (comm_.rank() == 0 && (step % settings_.trainer.log_every == 0 || step == total)) {
       const double seconds = seconds_since(reported);
-      const Progress now{step, total, loss, learning_rate_at(settings_.optimizer, step - 1, total),
-                         static_cast<double>(trained_candidates_) / seconds, gradient_norm_, reducer_->timing().exposed_seconds};
-      directory_->append_metrics({{"kind", "train"}, {"step", step}, {"loss", loss}, {"learning_rate", now.learning_rate},
-                                  {"gradient_norm", now.gradient_norm}, {"candidates_per_second", now.candidates_per_second},
-                                  {"exposed_seconds", now.exposed_seconds}, {"seconds", seconds_since(started)}});
+      const Progress now{step,
+                         total,
+                         loss,
+                         learning_rate_at(settings_.optimizer, step - 1, total),
+                         static_cast<double>(trained_candidates_) / seconds,
+                         gradient_norm_,
+                         reducer_->timing().exposed_seconds};
+      directory_->append_metrics({{"kind", "train"},
+                                  {"step", step},
+                                  {"loss", loss},
+                                  {"learning_rate", now.learning_rate},
+                                  {"gradient_norm", now.gradient_norm},
+                                  {"candidates_per_second", now.candidates_per_second},
+                                  {"exposed_seconds", now.exposed_seconds},
+                                  {"seconds", seconds_since(started)}});
       progress_(now);
       trained_candidates_ = 0;
       reported = Clock::now();
@@ -323,7 +357,8 @@ TrainingOutcome Trainer::run() {
   outcome.preempted = preempted_;
   if (preempted_) return outcome;
 
-  if (settings_.trainer.eval_every == 0 || step % settings_.trainer.eval_every != 0) finish_evaluation(step, run_evaluation({"holdout", "valid"}));
+  if (settings_.trainer.eval_every == 0 || step % settings_.trainer.eval_every != 0)
+    finish_evaluation(step, run_evaluation({"holdout", "valid"}));
   restore_best(step);
   outcome.final_evaluation = run_evaluation({"holdout", "valid", "test"});
   if (comm_.rank() == 0) {

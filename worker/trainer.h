@@ -24,19 +24,19 @@ struct Progress {
   double learning_rate = 0;
   double candidates_per_second = 0;  // trained on, since the last report
   double gradient_norm = 0;
-  double exposed_seconds = 0;        // spent waiting for gradients, in the last step
+  double exposed_seconds = 0;  // spent waiting for gradients, in the last step
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
 struct TrainingOutcome {
-  int64_t steps = 0;           // done in all, with those before a resume
+  int64_t steps = 0;  // done in all, with those before a resume
   bool preempted = false;
-  Evaluation final_evaluation; // of the best model where one was kept, else of the last
+  Evaluation final_evaluation;  // of the best model where one was kept, else of the last
   double train_mean_runtime = 0;
 };
 
-/// Trains one model on this rank's part of the data; every rank of `comm` runs the same call. The phases of it are the class's methods,
-/// in this order.
+/// Trains one model on this rank's part of the data; every rank of `comm` runs the same call. The phases of it are the
+/// class's methods, in this order.
 class Trainer {
  public:
   Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, ProgressSink progress);
@@ -77,7 +77,7 @@ class Trainer {
   coordinator::EarlyStop early_stop_;
   int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
-  int64_t trained_candidates_ = 0;   // by all ranks since the last report
+  int64_t trained_candidates_ = 0;  // by all ranks since the last report
   bool preempted_ = false;
 };
 

@@ -34,7 +34,8 @@ models::Safetensors tensors_of(const StoredCheckpoint& checkpoint, const char* n
 
 Json state_json(const StoredCheckpoint& checkpoint) {
   const auto state = Json::parse(file_of(checkpoint, kStateFile), nullptr, false);
-  if (!state.is_object()) throw RunError(fmt::format("{}: not a JSON object", (checkpoint.folder / kStateFile).string()));
+  if (!state.is_object())
+    throw RunError(fmt::format("{}: not a JSON object", (checkpoint.folder / kStateFile).string()));
   return state;
 }
 
@@ -51,9 +52,10 @@ NamedTensors model_tensors(const models::CostModel& model) {
   return all;
 }
 
-std::map<std::string, std::string> checkpoint_files(const TrainingState& state, const models::CostModel& model, const Adam& optimizer,
-                                                    const coordinator::EarlyStop& early_stop) {
-  // Where a run writes its files and how it is launched are not part of what it has learned: the same training gives the same bytes.
+std::map<std::string, std::string> checkpoint_files(const TrainingState& state, const models::CostModel& model,
+                                                    const Adam& optimizer, const coordinator::EarlyStop& early_stop) {
+  // Where a run writes its files and how it is launched are not part of what it has learned: the same training gives
+  // the same bytes.
   auto settings = state.settings;
   settings.run = {};
   settings.comm = {};
@@ -75,7 +77,8 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
                {"best", early_stop.best() ? Json(*early_stop.best()) : Json(nullptr)},
                {"best_step", early_stop.best_step()},
                {"waited", early_stop.waited()}};
-  return {{kModelFile, models::serialize_safetensors(model_tensors(model), {{"format", "foretime"}, {"model", state.settings.model.type}})},
+  return {{kModelFile, models::serialize_safetensors(model_tensors(model),
+                                                     {{"format", "foretime"}, {"model", state.settings.model.type}})},
           {kOptimizerFile, models::serialize_safetensors(optimizer.moments())},
           {kStateFile, json.dump(2) + "\n"}};
 }
@@ -89,8 +92,8 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     state.schema.feature_count = json.at("schema").at("feature_count");
     state.schema.node_type_count = json.at("schema").at("node_type_count");
     const auto& targets = json.at("targets");
-    state.targets = {static_cast<models::TargetTransform::Kind>(targets.at("kind").get<int>()), targets.at("scale"), targets.at("mean"),
-                     targets.at("deviation")};
+    state.targets = {static_cast<models::TargetTransform::Kind>(targets.at("kind").get<int>()), targets.at("scale"),
+                     targets.at("mean"), targets.at("deviation")};
     state.settings = configs::parse_settings(json.at("settings"), (checkpoint.folder / kStateFile).string());
     state.data_fingerprint = std::stoull(json.at("data_fingerprint").get<std::string>(), nullptr, 16);
     state.train_mean_runtime = json.at("train_mean_runtime");
@@ -109,15 +112,17 @@ void restore_model(const StoredCheckpoint& checkpoint, models::CostModel& model)
   const auto origin = (checkpoint.folder / kModelFile).string();
   for (const auto& [name, tensor] : own) {
     const auto found = stored.tensors.find(name);
-    if (found == stored.tensors.end()) throw RunError(fmt::format("{}: no tensor {}: a checkpoint of another model", origin, name));
+    if (found == stored.tensors.end())
+      throw RunError(fmt::format("{}: no tensor {}: a checkpoint of another model", origin, name));
     if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
       throw RunError(fmt::format("{}: tensor {}: {} {}, expected {} {}: a checkpoint of another model", origin, name,
-                                 c10::toString(found->second.scalar_type()), shape_text(found->second), c10::toString(tensor.scalar_type()),
-                                 shape_text(tensor)));
+                                 c10::toString(found->second.scalar_type()), shape_text(found->second),
+                                 c10::toString(tensor.scalar_type()), shape_text(tensor)));
     }
   }
   if (stored.tensors.size() != own.size()) {
-    throw RunError(fmt::format("{}: {} tensors, expected {}: a checkpoint of another model", origin, stored.tensors.size(), own.size()));
+    throw RunError(fmt::format("{}: {} tensors, expected {}: a checkpoint of another model", origin,
+                               stored.tensors.size(), own.size()));
   }
   for (auto [name, tensor] : own) tensor.copy_(stored.tensors.at(name));
 }
@@ -128,7 +133,8 @@ void restore_progress(const StoredCheckpoint& checkpoint, Adam& optimizer, coord
   try {
     optimizer.restore(moments.tensors, json.at("optimizer_steps"));
     const auto& best = json.at("best");
-    early_stop.restore(best.is_null() ? std::nullopt : std::optional<double>(best.get<double>()), json.at("best_step"), json.at("waited"));
+    early_stop.restore(best.is_null() ? std::nullopt : std::optional<double>(best.get<double>()), json.at("best_step"),
+                       json.at("waited"));
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));
   } catch (const std::out_of_range&) {

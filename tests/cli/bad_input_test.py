@@ -1,0 +1,190 @@
+"""Whatever is wrong with the input, the program says what and where, and exits with the code that the README promises."""
+import io
+import subprocess
+import unittest
+import zipfile
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+from program import FORETIME, ProgramTest, environment
+
+
+def layout_graph():
+    """A small valid layout file."""
+    nodes, configs, configurable = 6, 8, 2
+    rng = np.random.default_rng(1)
+    return {"edge_index": np.array([[1, 0], [2, 1], [3, 2], [4, 2], [5, 4]], np.int64),
+            "node_feat": rng.random((nodes, 140), np.float32), "node_opcode": np.array([1, 2, 3, 4, 5, 6], np.uint8),
+            "node_config_feat": rng.integers(-1, 5, (configs, configurable, 18)).astype(np.float32),
+            "node_config_ids": np.array([2, 4], np.int64), "node_splits": np.array([[0, 3, 6]], np.int64),
+            "config_runtime": np.arange(100, 100 + configs, dtype=np.int64)}
+
+
+@unittest.skipIf(np is None, "needs python3-numpy")
+class BadDataTest(ProgramTest):
+    def attempt(self, expected, change=None, code=3, raw=None, named="graph.npz"):
+        """Trains on one damaged file and looks for `expected` and the file's name in the message."""
+        path = self.folder / "graph.npz"
+        members = layout_graph()
+        if change:
+            change(members)
+        np.savez_compressed(path, **members)
+        if raw:
+            path.write_bytes(raw(path.read_bytes()))
+        done = self.train(code=code, data__format="layout", data__root=self.folder, data__train="graph.npz", data__test="[]",
+                          model__type="residual_gcn", model__readout="[mean]", loss__type="listmle", loss__standardize_target="false",
+                          loss__target="runtime", model__features__transform="minmax", data__holdout=0)
+        if code:
+            self.assertIn(expected, done.stderr)
+            self.assertIn(named, done.stderr)
+            self.assertNotIn("terminate", done.stderr)
+        return done
+
+    def test_the_valid_file_trains(self):
+        self.attempt("", code=0)
+
+    def test_truncated_zip(self):
+        self.attempt("graph.npz", raw=lambda data: data[:len(data) // 2])
+
+    def test_not_a_zip(self):
+        self.attempt("graph.npz", raw=lambda data: b"hello")
+
+    def test_missing_member(self):
+        self.attempt("node_opcode", lambda m: m.pop("node_opcode"))
+
+    def test_wrong_dtype(self):
+        self.attempt("node_feat", lambda m: m.update(node_feat=m["node_feat"].astype("<U3")))
+
+    def test_wrong_shape(self):
+        self.attempt("node_config_feat", lambda m: m.update(node_config_feat=m["node_config_feat"][:, :, :17]))
+
+    def test_edge_out_of_range(self):
+        self.attempt("edge_index", lambda m: m["edge_index"].__setitem__((0, 0), 6))
+
+    def test_configurable_id_out_of_range(self):
+        self.attempt("node_config_ids", lambda m: m["node_config_ids"].__setitem__(1, 6))
+
+    def test_nan_features(self):
+        self.attempt("node_feat", lambda m: m["node_feat"].__setitem__((3, 7), np.nan))
+
+    def test_zero_run_times_in_training_data(self):
+        self.attempt("config_runtime", lambda m: m["config_runtime"].__setitem__(3, 0))
+
+    def test_no_labels_in_training_data(self):
+        self.attempt("labels", lambda m: m["config_runtime"].fill(0), named="graph")
+
+    def rewrite_header(self, data, member, shape):
+        """The same file with the member's NPY header claiming another shape."""
+        source, out = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
+            for name in source.namelist():
+                content = source.read(name)
+                if name == member + ".npy":
+                    length = int.from_bytes(content[8:10], "little")
+                    header = eval(content[10:10 + length])  # numpy wrote it
+                    header["shape"] = shape
+                    text = repr(header).encode()
+                    text += b" " * ((-(len(text) + 11)) % 64) + b"\n"
+                    content = content[:8] + len(text).to_bytes(2, "little") + text + content[10 + length:]
+                target.writestr(name, content)
+        return out.getvalue()
+
+    def test_header_claims_more_than_there_is(self):
+        self.attempt("node_config_feat", raw=lambda data: self.rewrite_header(data, "node_config_feat", (8_000_000, 2, 18)))
+
+    def test_sizes_that_overflow(self):
+        self.attempt("node_config_feat", raw=lambda data: self.rewrite_header(data, "node_config_feat", (2**62, 2**62, 18)))
+
+    def test_ranks_that_see_different_data(self):
+        # Rank 1 finds another file under the same path: its working folder differs.
+        for name in ("one", "two"):
+            (self.folder / name).mkdir()
+            members = layout_graph()
+            members["config_runtime"] = members["config_runtime"] + (name == "two")
+            np.savez_compressed(self.folder / name / "graph.npz", **members)
+        script = self.folder / "rank.sh"
+        (self.folder / "settings.yaml").write_text("run: {directory: x}\n")
+        settings = self.settings(data__format="layout", data__root=".", data__train="graph.npz", data__test="[]", model__type="residual_gcn",
+                                 loss__type="listmle", loss__standardize_target="false", loss__target="runtime", data__holdout=0)
+        quoted = " ".join(f"'{s}'" for s in settings)
+        script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cd {self.folder}/one || cd {self.folder}/two\n'
+                          f"exec {FORETIME} train --quiet {self.folder}/settings.yaml {quoted}\n")
+        script.chmod(0o755)
+        done = subprocess.run(["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("ranks see different data", done.stderr)
+
+
+class BadSettingsTest(ProgramTest):
+    def test_unknown_key_names_the_nearest(self):
+        path = self.folder / "settings.yaml"
+        path.write_text("optimizer:\n  learning_rat: 0.1\n")
+        done = self.run_foretime("train", path, code=2)
+        self.assertIn("learning_rate", done.stderr)
+        self.assertIn("settings.yaml:2", done.stderr)
+
+    def test_out_of_bounds(self):
+        done = self.train(code=2, optimizer__learning_rate=-1)
+        self.assertIn("optimizer.learning_rate", done.stderr)
+
+    def test_empty_folder(self):
+        (self.folder / "empty").mkdir()
+        done = self.train(code=3, data__root=self.folder, data__train="empty")
+        self.assertIn("empty", done.stderr)
+
+    def test_missing_file(self):
+        self.assertIn("nothing.npz", self.train(code=3, data__train="nothing.npz").stderr)
+
+    def test_no_settings_file(self):
+        self.assertIn("nowhere.yaml", self.run_foretime("train", "nowhere.yaml", code=2).stderr)
+
+    def test_no_subcommand(self):
+        self.run_foretime(code=2)
+
+    def test_a_readout_that_the_data_lack(self):
+        self.assertIn("configurable", self.train(code=2, model__readout="[configurable_mean]").stderr)
+
+    def test_bad_settings_on_two_ranks_end_both(self):
+        self.train(ranks=2, code=2, model__readout="[configurable_mean]")
+
+    def test_cuda_where_there_is_none(self):
+        done = self.run_foretime("doctor")
+        if "none that LibTorch can use" not in done.stdout:
+            self.skipTest("this machine has a GPU")
+        self.train(code=4, trainer__device="cuda")
+        self.train(code=4, comm__backend="nccl")
+
+
+class BadCheckpointTest(ProgramTest):
+    def test_flipped_byte(self):
+        self.train()
+        path = self.folder / "run/checkpoints/step-00000006/model.safetensors"
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        for done in (self.run_foretime("evaluate", "run", code=3), self.train(code=3, trainer__steps=8)):
+            self.assertIn("model.safetensors", done.stderr)
+            self.assertIn("CRC", done.stderr)
+
+    def test_checkpoint_of_another_model(self):
+        self.train()
+        done = self.train(code=3, run__directory=self.folder / "other", model__hidden=24, checkpoint__resume=self.folder / "run")
+        self.assertIn("another model", done.stderr)
+
+    def test_run_directory_of_another_configuration(self):
+        self.train()
+        done = self.train(code=2, model__hidden=24)
+        self.assertIn("hidden", done.stderr)
+        self.train(model__hidden=24, run__overwrite="true")
+
+    def test_files_of_another_kind(self):
+        self.train()
+        done = self.run_foretime("rank", "run", self.folder / "settings.yaml", code=3)
+        self.assertIn("settings.yaml", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,82 @@
+"""Each command does what the README says."""
+import csv
+import io
+import json
+import unittest
+
+from program import SAMPLES, ProgramTest, data_dir
+
+
+class CommandsTest(ProgramTest):
+    def test_a_run_leaves_what_one_needs(self):
+        done = self.train(ranks=2, trainer__baselines="[mlp, mean]")
+        run = self.folder / "run"
+        for name in ("config.yaml", "metrics.jsonl", "rankings.csv", "log.txt", "environment.json", "data.json", "comparison.txt"):
+            self.assertTrue((run / name).stat().st_size > 0, name)
+        self.assertEqual(json.loads((run / "environment.json").read_text())["ranks"], 2)
+        for row in ("gcn", "mlp", "mean", "noise ceiling"):
+            self.assertIn(row, done.stdout)
+        rankings = list(csv.DictReader((run / "rankings.csv").open()))
+        self.assertEqual({row["set"] for row in rankings}, {"holdout", "test"})
+        scores = [float(row["score"]) for row in rankings if row["group"] == "C10"]
+        self.assertEqual(scores, sorted(scores))
+        self.assertEqual(len(scores), 20)
+
+    def test_evaluate_repeats_the_final_evaluation_on_any_number_of_ranks(self):
+        self.train()
+        final = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()][-1]
+        for ranks in (1, 2):
+            metrics = json.loads(self.run_foretime("evaluate", "run", "--json", ranks=ranks).stdout)["metrics"]
+            for name, value in metrics.items():
+                self.assertAlmostEqual(value, final[name], places=6, msg=name)
+
+    def test_evaluate_named_files(self):
+        self.train()
+        report = json.loads(self.run_foretime("evaluate", "run", SAMPLES / "C11.npz", "--json", "--rankings", "out.csv").stdout)
+        self.assertEqual([group["group"] for group in report["groups"]], ["C11"])
+        self.assertEqual(sum(1 for _ in (self.folder / "out.csv").open()), 21)
+
+    def test_rank_formats_agree(self):
+        self.train()
+        rows = list(csv.DictReader(io.StringIO(self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)))
+        ranked = json.loads(self.run_foretime("rank", "run", SAMPLES / "C1.npz", "--format", "json").stdout)[0]["ranking"]
+        self.assertEqual([int(row["candidate"]) for row in rows], [item["candidate"] for item in ranked])
+        self.assertEqual(sorted(int(row["candidate"]) for row in rows), list(range(len(rows))))
+        self.assertTrue(rows[0]["id"].startswith("C1_"))
+        self.assertGreater(float(rows[0]["predicted_runtime"]), 0)
+        text = self.run_foretime("rank", "run", SAMPLES / "C1.npz", "--format", "submission", "--collection", "x:y").stdout
+        self.assertEqual(text.splitlines()[0], "ID,TopConfigs")
+        self.assertTrue(text.splitlines()[1].startswith("x:y:C1," + rows[0]["candidate"] + ";"))
+        self.run_foretime("rank", "run", SAMPLES / "C1.npz", "--format", "submission", code=3)
+
+    def test_packed_data_train_to_the_same_bytes(self):
+        self.run_foretime("data", "pack", "samples.foretime", *[SAMPLES / f"C{i}.npz" for i in (1, 12)], "--format", "programs")
+        self.train(data__test="[]", run__directory=self.folder / "npz")
+        self.train(data__test="[]", run__directory=self.folder / "packed", data__root=self.folder, data__train="samples.foretime")
+        self.assertEqual(self.checkpoint(6, "npz")["model.safetensors"], self.checkpoint(6, "packed")["model.safetensors"])
+
+    def test_early_stopping_ends_a_run(self):
+        self.train(trainer__steps=400, trainer__eval_every=1, trainer__early_stop__patience=2, trainer__early_stop__min_delta=5)
+        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(lines[-1]["kind"], "final")
+        self.assertEqual(lines[-1]["step"], 3)
+
+    def test_doctor_and_config(self):
+        self.assertIn("LibTorch", self.run_foretime("doctor").stdout)
+        self.assertIn("learning_rate", self.run_foretime("config", "--reference").stdout)
+
+    def test_layouts_of_tpugraphs_are_ranked_by_the_official_indices(self):
+        if data_dir() is None:
+            self.skipTest("needs the public data sets: set FORETIME_DATA")
+        root = data_dir() / "tpugraphs"
+        self.train(data__format="layout", data__root=root, data__train="npz/layout/xla/default/train/alexnet_train_batch_32.npz", data__test="[]",
+                   data__valid="npz/layout/xla/default/valid", data__eval_indices="eval_indices/xla_default.json", data__holdout=0,
+                   model__type="residual_gcn", model__features__transform="minmax", loss__type="listmle", loss__target="runtime",
+                   loss__standardize_target="false", trainer__steps=2, trainer__metric="valid/kendall_tau", data__max_eval_candidates=0)
+        official = json.loads((root / "eval_indices/xla_default.json").read_text())["unet_3d.4x4.bf16"]
+        rows = list(csv.DictReader((self.folder / "run/rankings.csv").open()))
+        self.assertEqual(sorted(int(row["candidate"]) for row in rows), sorted(official))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,62 @@
+"""Runs the foretime program for the tests of this folder."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
+SAMPLES = SOURCE / "samples" / "resnet18_conv2d"
+
+
+def data_dir():
+    """The folder with the public data sets, or None."""
+    named = os.environ.get("FORETIME_DATA")
+    beside = SOURCE.parent / "shared" / "data"
+    return pathlib.Path(named) if named else beside if beside.is_dir() else None
+
+
+def environment():
+    """One rank to a core is not ours to choose in a test, and CI runs as root."""
+    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMP_NUM_THREADS": "1"}
+
+
+def launch(ranks):
+    return ["mpirun", "-n", str(ranks)] if ranks > 1 else []
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def run_foretime(self, *arguments, ranks=1, code=0, timeout=240):
+        done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env=environment(), cwd=self.folder,
+                              capture_output=True, text=True, timeout=timeout)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+        return done
+
+    def settings(self, **changes):
+        """A quick run on two measured workloads; changes are data.x style keys with __ for the dot."""
+        values = {"data.format": "programs", "data.root": str(SAMPLES), "data.train": "[C1.npz, C12.npz]", "data.test": "[C10.npz]",
+                  "data.holdout": 0.2, "data.max_eval_candidates": 20, "model.type": "gcn", "model.hidden": 16, "model.readout": "[mean]",
+                  "model.features.transform": "zscore", "loss.type": "huber", "loss.target": "log_runtime",
+                  "loss.standardize_target": "true", "sampler.groups_per_batch": 2, "sampler.candidates_per_group": 6,
+                  "sampler.draws_per_group": 4, "trainer.steps": 6, "trainer.metric": "holdout/kendall_tau", "trainer.device": "cpu",
+                  "trainer.threads": 1, "run.directory": str(self.folder / "run")}
+        values.update({key.replace("__", "."): value for key, value in changes.items()})
+        return [f"{key}={value}" for key, value in values.items()]
+
+    def train(self, ranks=1, code=0, **changes):
+        empty = self.folder / "settings.yaml"
+        empty.write_text("run: {directory: runs/x}\n")
+        return self.run_foretime("train", "--quiet", empty, *self.settings(**changes), ranks=ranks, code=code)
+
+    def checkpoint(self, step, run="run"):
+        """The bytes of every file of a checkpoint."""
+        folder = self.folder / run / "checkpoints" / f"step-{step:08}"
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

@@ -1,0 +1,119 @@
+"""Runs end as they should and go on from where they were: bytes compared, ranks killed and signalled."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+from program import FORETIME, ProgramTest, environment, launch
+
+
+def children_of(pid):
+    """Process ids below `pid`, by /proc."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found += [int(path.parent.name)] + children_of(int(path.parent.name))
+    return found
+
+
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+class ResumeTest(ProgramTest):
+    def start(self, ranks, **changes):
+        (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
+        return subprocess.Popen(launch(ranks) + [FORETIME, "train", "--quiet", "settings.yaml", *self.settings(**changes)],
+                                env=environment(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_for_step(self, process, step, run="run"):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            self.assertIsNone(process.poll(), process.communicate() if process.poll() is not None else "")
+            metrics = self.folder / run / "metrics.jsonl"
+            lines = metrics.read_text().splitlines() if metrics.exists() else []
+            if lines and json.loads(lines[-1])["step"] >= step:
+                return
+            time.sleep(0.02)
+        self.fail(f"no step {step} in 120 s")
+
+    def ranks_of(self, process):
+        return [pid for pid in [process.pid] + children_of(process.pid) if name_of(pid) == "foretime"]
+
+    def test_same_seed_same_bytes(self):
+        for ranks in (1, 2):
+            self.train(ranks=ranks, run__directory=self.folder / f"a{ranks}")
+            self.train(ranks=ranks, run__directory=self.folder / f"b{ranks}")
+            self.assertEqual(self.checkpoint(6, f"a{ranks}"), self.checkpoint(6, f"b{ranks}"))
+
+    def test_ten_steps_equal_five_a_kill_and_five(self):
+        common = dict(trainer__log_every=1, checkpoint__every_steps=5, model__dropout=0.2, optimizer__schedule="cosine",
+                      trainer__eval_every=3, checkpoint__keep_last=9)
+        self.train(ranks=2, trainer__steps=10, run__directory=self.folder / "straight", **common)
+        # The killed run would need long to reach its end, so it is killed in the middle, wherever that is.
+        process = self.start(2, trainer__steps=10, run__directory=self.folder / "killed", **common)
+        self.wait_for_step(process, 5, "killed")
+        for pid in self.ranks_of(process):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        checkpoints = sorted((self.folder / "killed" / "checkpoints").glob("step-00000010"))
+        for done in checkpoints:  # it was quicker than the kill: go back to step 5
+            subprocess.run(["rm", "-r", done], check=True)
+        self.train(ranks=2, trainer__steps=10, run__directory=self.folder / "killed", **common)
+        self.assertEqual(self.checkpoint(10, "straight"), self.checkpoint(10, "killed"))
+        steps = [json.loads(line) for line in (self.folder / "killed" / "metrics.jsonl").read_text().splitlines()]
+        trained = [line["step"] for line in steps if line["kind"] == "train"]
+        self.assertEqual(trained, list(range(1, 11)), "metrics of the killed run were repeated or lost")
+
+    def test_sigterm_on_one_rank_stops_all_with_75(self):
+        common = dict(trainer__steps=100000, trainer__log_every=1)
+        process = self.start(2, **common)
+        self.wait_for_step(process, 3)
+        os.kill(self.ranks_of(process)[-1], signal.SIGTERM)
+        output = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, output)
+        last = max((self.folder / "run" / "checkpoints").glob("step-*"))
+        self.assertTrue((last / "manifest.json").exists())
+        # The next run goes on there.
+        step = int(last.name.removeprefix("step-"))
+        done = self.train(ranks=2, trainer__steps=step + 1)
+        self.assertIn(f"continues at step {step}", done.stderr)
+
+    def test_a_killed_rank_ends_the_run(self):
+        process = self.start(2, trainer__steps=100000, trainer__log_every=1)
+        self.wait_for_step(process, 3)
+        os.kill(self.ranks_of(process)[-1], signal.SIGKILL)
+        started = time.monotonic()
+        process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertLess(time.monotonic() - started, 30)
+
+    def test_a_stopped_rank_is_named(self):
+        process = self.start(2, trainer__steps=100000, trainer__log_every=1, comm__timeout_seconds=3)
+        self.wait_for_step(process, 3)
+        ranks = self.ranks_of(process)
+        os.kill(ranks[-1], signal.SIGSTOP)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            for pid in ranks:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        self.assertEqual(process.returncode, 5, errors)
+        self.assertRegex(errors, r"late: rank [01]")
+
+
+if __name__ == "__main__":
+    unittest.main()

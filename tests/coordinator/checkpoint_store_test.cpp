@@ -1,0 +1,105 @@
+#include "coordinator/checkpoint_store.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch.h"
+
+namespace foretime::coordinator {
+namespace {
+
+const std::map<std::string, std::string> kFiles = {{"a.bin", std::string("ab\0cd", 5)}, {"state.json", "{}\n"}};
+
+void flip_byte(const std::filesystem::path& file, int64_t at) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(at);
+  const auto byte = static_cast<char>(stream.get() ^ 1);
+  stream.seekp(at);
+  stream.put(byte);
+}
+
+TEST(CheckpointStore, ReadsBackWhatItWrote) {
+  const testing::Scratch scratch;
+  CheckpointStore store(scratch.path());
+  EXPECT_TRUE(store.steps().empty());
+  store.commit(10, kFiles);
+  store.commit(5, kFiles);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{5, 10}));
+  EXPECT_EQ(store.read(10).files, kFiles);
+  EXPECT_EQ(store.read(10).step, 10);
+}
+
+TEST(CheckpointStore, EqualFilesGiveEqualBytes) {
+  const testing::Scratch scratch;
+  CheckpointStore a(scratch.path() / "a"), b(scratch.path() / "b");
+  a.commit(1, kFiles);
+  b.commit(1, kFiles);
+  EXPECT_EQ(read_file(a.folder(1) / "manifest.json"), read_file(b.folder(1) / "manifest.json"));
+}
+
+TEST(CheckpointStore, EveryFlippedByteIsFound) {
+  const testing::Scratch scratch;
+  CheckpointStore store(scratch.path());
+  store.commit(1, kFiles);
+  for (int64_t at = 0; at < 5; ++at) {
+    flip_byte(store.folder(1) / "a.bin", at);
+    try {
+      store.read(1);
+      ADD_FAILURE() << "byte " << at << " was flipped and not found";
+    } catch (const RunError& error) {
+      EXPECT_NE(std::string(error.what()).find("a.bin"), std::string::npos) << error.what();
+    }
+    flip_byte(store.folder(1) / "a.bin", at);
+  }
+  EXPECT_EQ(store.read(1).files, kFiles);
+}
+
+TEST(CheckpointStore, WhatIsIncompleteIsNotSeen) {
+  const testing::Scratch scratch;
+  CheckpointStore store(scratch.path());
+  store.commit(1, kFiles);
+  store.commit(2, kFiles);
+  std::filesystem::remove(store.folder(2) / "manifest.json");
+  std::filesystem::create_directories(scratch.path() / "step-00000003.foretime-tmp");
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{1});
+  EXPECT_THROW(store.read(2), RunError);
+  std::filesystem::remove(store.folder(1) / "state.json");
+  EXPECT_THROW(store.read(1), RunError);
+}
+
+TEST(CheckpointStore, AManifestCannotNameFilesElsewhere) {
+  const testing::Scratch scratch;
+  CheckpointStore store(scratch.path());
+  store.commit(1, kFiles);
+  write_file_atomically(store.folder(1) / "manifest.json",
+                        R"({"step": 1, "files": {"../x": {"bytes": 0, "crc32": 0}}})");
+  EXPECT_THROW(store.read(1), RunError);
+}
+
+TEST(CheckpointStore, PruningKeepsTheNewestAndTheBest) {
+  const testing::Scratch scratch;
+  CheckpointStore store(scratch.path());
+  for (const int64_t step : {1, 2, 3, 4, 5}) store.commit(step, kFiles);
+  store.mark_best(2, "valid/kendall_tau", 0.5);
+  store.prune(2, true);
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{2, 4, 5}));
+  EXPECT_EQ(store.best_step(), 2);
+  store.prune(1, false);
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
+}
+
+TEST(CheckpointStore, ARunDirectoryStandsForItsBestCheckpoint) {
+  const testing::Scratch scratch;
+  CheckpointStore store(scratch.path() / "checkpoints");
+  store.commit(1, kFiles);
+  store.commit(2, kFiles);
+  EXPECT_EQ(read_checkpoint(scratch.path()).step, 2);
+  store.mark_best(1, "valid/kendall_tau", 0.5);
+  EXPECT_EQ(read_checkpoint(scratch.path()).step, 1);
+  EXPECT_EQ(read_checkpoint(store.folder(2)).step, 2);
+  EXPECT_THROW(read_checkpoint(scratch.path() / "nothing"), RunError);
+}
+
+}  // namespace
+}  // namespace foretime::coordinator

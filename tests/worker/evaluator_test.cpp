@@ -1,0 +1,85 @@
+#include "worker/evaluator.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "comm/threads.h"
+#include "models/metrics.h"
+#include "tests/worker/groups.h"
+#include "tests/worker/samples.h"
+
+namespace foretime::worker {
+namespace {
+
+/// Scores by the first character of the candidate's id and a made-up prediction: enough to check sums.
+Scorer by_position() {
+  return [](const data::Group&, const std::vector<int64_t>& candidates) {
+    Scores scores;
+    for (const int64_t c : candidates) {
+      scores.scores.push_back(static_cast<double>((c * 7919) % 101));
+      scores.predicted.push_back(1e-3 * static_cast<double>(c % 5));
+    }
+    return scores;
+  };
+}
+
+std::vector<Evaluation> evaluate_on(int ranks) {
+  testing::SampleRun run(ranks);
+  auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
+  std::vector<Evaluation> results(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      results[static_cast<size_t>(rank)] = evaluate(by_position(), {"holdout", "test"}, run.catalogue, run.plan,
+                                                    run.store, *group[static_cast<size_t>(rank)]);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return results;
+}
+
+TEST(Evaluate, ManyRanksReportWhatOneReports) {
+  const auto one = evaluate_on(1), three = evaluate_on(3);
+  ASSERT_FALSE(one[0].metrics.empty());
+  for (const auto& result : three) {
+    ASSERT_EQ(result.metrics.size(), one[0].metrics.size());
+    for (const auto& [name, value] : one[0].metrics) EXPECT_NEAR(result.metrics.at(name), value, 1e-12) << name;
+  }
+  EXPECT_EQ(three[0].groups.size(), 3U);
+  EXPECT_TRUE(three[1].groups.empty());
+  EXPECT_EQ(rankings_csv(three[0]), rankings_csv(one[0]));
+}
+
+TEST(Evaluate, ErrorsAreMeansOverCandidatesAndRankingsOverGroups) {
+  const auto result = evaluate_on(1)[0];
+  double tau = 0, groups = 0, error = 0, candidates = 0;
+  for (const auto& group : result.groups) {
+    if (group.set != "holdout") continue;
+    tau += models::kendall_tau(group.scores.scores, group.runtimes);
+    groups += 1;
+    for (size_t i = 0; i < group.runtimes.size(); ++i) error += std::abs(group.scores.predicted[i] - group.runtimes[i]);
+    candidates += static_cast<double>(group.runtimes.size());
+  }
+  EXPECT_EQ(groups, 2);
+  EXPECT_NEAR(result.metrics.at("holdout/kendall_tau"), tau / groups, 1e-12);
+  EXPECT_NEAR(result.metrics.at("holdout/mae"), error / candidates, 1e-15);
+}
+
+TEST(EvaluateGroup, WithoutLabelsThereIsARankingAndNoMetric) {
+  auto group = testing::tile_group("g", {1, 2, 3});
+  group.runtimes = std::vector<double>{0, 0, 0};
+  const auto result = evaluate_group(by_position(), "test", group, {0, 1, 2});
+  EXPECT_TRUE(result.metrics.empty());
+  EXPECT_EQ(result.scores.scores.size(), 3U);
+}
+
+TEST(EvaluateGroup, TheConstantBaselineHasNoRanking) {
+  const auto group = testing::tile_group("g", {1, 2, 3});
+  const auto result = evaluate_group(constant_scorer(3.0), "test", group, {0, 1, 2});
+  EXPECT_DOUBLE_EQ(result.metrics.at("kendall_tau"), 0.0);
+  EXPECT_NEAR(result.metrics.at("mae"), (1.0 + 0.0 + 1.0) / 3, 1e-12);
+}
+
+}  // namespace
+}  // namespace foretime::worker

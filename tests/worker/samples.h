@@ -1,0 +1,55 @@
+#pragma once
+
+#include "coordinator/shard_plan.h"
+#include "tests/support/paths.h"
+#include "worker/group_store.h"
+
+namespace foretime::worker::testing {
+
+/// Settings for a quick run on three measured workloads.
+inline configs::Settings sample_settings() {
+  configs::Settings settings;
+  settings.data.format = "programs";
+  settings.data.root = (foretime::testing::samples_dir() / "resnet18_conv2d").string();
+  settings.data.train = {"C1.npz", "C12.npz"};
+  settings.data.test = {"C10.npz"};
+  settings.data.holdout = 0.2;
+  settings.data.max_eval_candidates = 40;
+  settings.model.type = "gcn";
+  settings.model.hidden = 16;
+  settings.model.readout = {"mean"};
+  settings.model.features.transform = "zscore";
+  settings.loss.type = "huber";
+  settings.loss.target = "log_runtime";
+  settings.loss.standardize_target = true;
+  settings.sampler = {.groups_per_batch = 3, .candidates_per_group = 8, .fast_bias = 0, .draws_per_group = 5};
+  settings.trainer.steps = 6;
+  settings.trainer.metric = "holdout/kendall_tau";
+  settings.trainer.device = "cpu";
+  settings.trainer.log_every = 1;
+  return settings;
+}
+
+/// The catalogue, plan and all groups of such a run on so many ranks.
+struct SampleRun {
+  explicit SampleRun(int rank_count)
+      : settings(sample_settings()),
+        ranks(rank_count),
+        catalogue(coordinator::make_catalogue(settings)),
+        plan(coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, rank_count)),
+        store(settings, catalogue, plan_entries(), {}) {}
+
+  std::vector<int64_t> plan_entries() const {
+    std::vector<int64_t> all;
+    for (size_t i = 0; i < catalogue.entries.size(); ++i) all.push_back(static_cast<int64_t>(i));
+    return all;
+  }
+
+  configs::Settings settings;
+  int ranks;
+  coordinator::Catalogue catalogue;
+  coordinator::ShardPlan plan;
+  GroupStore store;
+};
+
+}  // namespace foretime::worker::testing

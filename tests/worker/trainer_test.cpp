@@ -1,0 +1,122 @@
+#include "worker/trainer.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "comm/threads.h"
+#include "coordinator/agree.h"
+#include "models/safetensors.h"
+#include "tests/support/scratch.h"
+#include "tests/worker/samples.h"
+
+namespace foretime::worker {
+namespace {
+
+/// Trains on so many ranks, as threads, and returns the files of the last checkpoint.
+std::map<std::string, std::string> train(configs::Settings settings, int ranks, const std::filesystem::path& folder) {
+  settings.run.directory = folder.string();
+  auto group = comm::make_thread_group(ranks, std::chrono::seconds(120));
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto& comm = *group[static_cast<size_t>(rank)];
+      try {
+        torch::set_num_threads(1);
+        const auto log = coordinator::make_logger("", spdlog::level::err);
+        Trainer trainer(settings, comm, *log, [](const Progress&) {});
+        trainer.set_up();
+        trainer.run();
+      } catch (const std::exception& error) {
+        failures[static_cast<size_t>(rank)] = error.what();
+        comm.abort(error.what());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& failure : failures) EXPECT_EQ(failure, "");
+  coordinator::CheckpointStore store(folder / "checkpoints");
+  return store.read(store.steps().back()).files;
+}
+
+double largest_difference(const std::string& a, const std::string& b) {
+  const auto left = models::parse_safetensors(a, "a"), right = models::parse_safetensors(b, "b");
+  double most = 0;
+  for (const auto& [name, tensor] : left.tensors) {
+    most = std::max(most,
+                    (tensor.to(torch::kDouble) - right.tensors.at(name).to(torch::kDouble)).abs().max().item<double>());
+  }
+  return most;
+}
+
+TEST(Trainer, SameSeedGivesTheSameBytes) {
+  const foretime::testing::Scratch scratch;
+  const auto settings = testing::sample_settings();
+  EXPECT_EQ(train(settings, 1, scratch.path() / "a"), train(settings, 1, scratch.path() / "b"));
+}
+
+TEST(Trainer, TwoRanksAgreeWithOneAfterTenSteps) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.trainer.steps = 10;
+  const auto one = train(settings, 1, scratch.path() / "one"), two = train(settings, 2, scratch.path() / "two");
+  EXPECT_LE(largest_difference(one.at("model.safetensors"), two.at("model.safetensors")), 1e-5);
+}
+
+TEST(Trainer, MoreRanksThanLanesPad) {
+  const foretime::testing::Scratch scratch;
+  const auto settings = testing::sample_settings();
+  const auto one = train(settings, 1, scratch.path() / "one"), four = train(settings, 4, scratch.path() / "four");
+  EXPECT_LE(largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
+}
+
+TEST(Trainer, AccumulationEqualsTheSumOfItsBatches) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.optimizer.accumulation = 3;
+  settings.trainer.steps = 4;
+  // Ranks pad in different batches, the last of a step among them: gradients of the earlier ones must survive.
+  const auto one = train(settings, 1, scratch.path() / "one"), four = train(settings, 4, scratch.path() / "four");
+  EXPECT_LE(largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
+}
+
+TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.model.dropout = 0.3;
+  settings.trainer.eval_every = 2;
+  settings.checkpoint.every_steps = 5;
+  settings.checkpoint.keep_last = 10;
+  settings.trainer.steps = 10;
+  settings.optimizer.schedule = "cosine";
+  const auto straight = train(settings, 1, scratch.path() / "straight");
+  // The straight run's state at step 5, alone in another folder, is what a run killed after step 5 leaves behind.
+  std::filesystem::create_directories(scratch.path() / "resumed");
+  std::filesystem::copy(scratch.path() / "straight", scratch.path() / "resumed",
+                        std::filesystem::copy_options::recursive);
+  for (const int64_t step : coordinator::CheckpointStore(scratch.path() / "resumed" / "checkpoints").steps()) {
+    if (step > 5)
+      std::filesystem::remove_all(
+          coordinator::CheckpointStore(scratch.path() / "resumed" / "checkpoints").folder(step));
+  }
+  EXPECT_EQ(train(settings, 1, scratch.path() / "resumed"), straight);
+}
+
+TEST(Trainer, LearnsTheSamples) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.trainer.steps = 120;
+  settings.optimizer.learning_rate = 5e-3;
+  settings.run.directory = scratch.path().string();
+  auto group = comm::make_thread_group(1, std::chrono::seconds(60));
+  const auto log = coordinator::make_logger("", spdlog::level::err);
+  Trainer trainer(settings, *group[0], *log, [](const Progress&) {});
+  trainer.set_up();
+  const auto outcome = trainer.run();
+  EXPECT_GT(outcome.final_evaluation.metrics.at("holdout/kendall_tau"), 0.4);
+  EXPECT_LT(outcome.final_evaluation.metrics.at("holdout/mae"), trainer.evaluate_constant().metrics.at("holdout/mae"));
+}
+
+}  // namespace
+}  // namespace foretime::worker
