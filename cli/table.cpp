@@ -83,7 +83,7 @@ std::string comparison_table(const std::vector<NamedEvaluation>& evaluations) {
                       cell(m, set + "/top10_slowdown", 100, "{:.1f} %")});
     }
     const auto ceiling = cell(evaluations.front().second.metrics, set + "/noise_ceiling_tau");
-    rows.push_back({"noise ceiling", "", ceiling, "", "", ""});
+    if (ceiling != "-") rows.push_back({"noise ceiling", "", ceiling, "", "", ""});
     const char* meaning = set == "holdout" ? "held-out candidates of the training groups"
                           : set == "valid" ? "validation groups"
                                            : "test groups";

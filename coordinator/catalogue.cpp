@@ -74,8 +74,6 @@ Catalogue make_catalogue(const configs::Settings& settings) {
   add(settings.data.train, Role::train);
   add(settings.data.valid, Role::valid);
   add(settings.data.test, Role::test);
-  if (catalogue.with_role(Role::train).empty())
-    throw data::DataError("data.train: names no groups, expected at least one");
   for (const auto& entry : catalogue.entries) {
     const auto expected = catalogue.entries.front().header.feature_count;
     if (entry.header.feature_count != expected) {

@@ -30,7 +30,7 @@ struct Catalogue {
 
 data::CandidateKind candidate_kind(const std::string& format);
 
-/// Reads headers only. Throws data::DataError; also where no training group is named.
+/// Reads headers only. Throws data::DataError.
 Catalogue make_catalogue(const configs::Settings& settings);
 
 std::string serialize(const Catalogue& catalogue);

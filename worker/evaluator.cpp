@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "models/group_metrics.h"
 #include "models/metrics.h"
 
 namespace foretime::worker {
@@ -30,6 +32,7 @@ constexpr MetricName kMetrics[] = {
     {"top100_slowdown", false},
     {"top1_score", false},
     {"top5_score", false},
+    {"contest_score", false},
     {"mae", true},
     {"mse", true},
     {"mape", true},
@@ -104,19 +107,13 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   }
   const auto& scores = result.scores.scores;
   const auto& runtimes = result.runtimes;
-  std::map<std::string, double> metrics = {{"kendall_tau", models::kendall_tau(scores, runtimes)},
-                                           {"noise_ceiling_tau", models::noise_ceiling_tau(hashes, runtimes)},
-                                           {"opa", models::ordered_pair_accuracy(scores, runtimes)},
-                                           {"pairwise_accuracy", models::pairwise_accuracy(scores, runtimes)},
-                                           {"top1_score", models::top_k_score(scores, runtimes, 1)},
-                                           {"top5_score", models::top_k_score(scores, runtimes, 5)}};
-  for (const int64_t k : {1, 5, 10, 100})
-    metrics[fmt::format("top{}_slowdown", k)] = models::top_k_slowdown(scores, runtimes, k);
+  auto metrics = models::ranking_metrics(scores, runtimes, group.kind);
+  const std::set<uint64_t> distinct(hashes.begin(), hashes.end());
+  if (distinct.size() < hashes.size()) metrics["noise_ceiling_tau"] = models::noise_ceiling_tau(hashes, runtimes);
   if (!result.scores.predicted.empty()) {
-    const auto& predicted = result.scores.predicted;
-    metrics["mae"] = models::mean_absolute_error(predicted, runtimes);
-    metrics["mse"] = std::pow(models::root_mean_squared_error(predicted, runtimes), 2);
-    metrics["mape"] = models::mean_absolute_percentage_error(predicted, runtimes);
+    auto errors = models::regression_metrics(result.scores.predicted, runtimes);
+    errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates
+    metrics.merge(errors);
   }
   std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
   result.metrics = std::move(metrics);

@@ -74,6 +74,7 @@ void Trainer::load_data() {
   coordinator::run_together(comm_, [&] {
     if (!root) return;
     catalogue_ = coordinator::make_catalogue(settings_);
+    if (catalogue_.with_role(coordinator::Role::train).empty()) throw data::DataError("data.train: names no groups");
     directory_ = std::make_unique<coordinator::RunDirectory>(settings_, catalogue_.fingerprint());
     directory_->write(
         "environment.json",

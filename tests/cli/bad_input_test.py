@@ -135,6 +135,9 @@ class BadSettingsTest(ProgramTest):
         done = self.train(code=3, data__root=self.folder, data__train="empty")
         self.assertIn("empty", done.stderr)
 
+    def test_no_training_data(self):
+        self.assertIn("data.train", self.train(code=3, data__train="[]").stderr)
+
     def test_missing_file(self):
         self.assertIn("nothing.npz", self.train(code=3, data__train="nothing.npz").stderr)
 
@@ -155,7 +158,7 @@ class BadSettingsTest(ProgramTest):
         if "none that LibTorch can use" not in done.stdout:
             self.skipTest("this machine has a GPU")
         self.train(code=4, trainer__device="cuda")
-        self.train(code=4, comm__backend="nccl")
+        self.assertIn("GPU", self.train(code=4, trainer__device="auto", comm__backend="nccl").stderr)
 
 
 class BadCheckpointTest(ProgramTest):

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "coordinator/counter_random.h"
@@ -15,14 +16,14 @@ Catalogue catalogue_of(const std::vector<std::pair<double, int64_t>>& cost_and_d
   Catalogue catalogue;
   for (const auto& [cost, draws] : cost_and_draws) {
     CatalogueEntry entry;
-    entry.header.name = "g" + std::to_string(catalogue.entries.size());
+    entry.header.name = fmt::format("g{}", catalogue.entries.size());
     entry.draw_cost = cost;
     entry.draws = draws;
     catalogue.entries.push_back(entry);
   }
   for (int64_t i = 0; i < valid; ++i) {
     CatalogueEntry entry;
-    entry.header.name = "v" + std::to_string(i);
+    entry.header.name = fmt::format("v{}", i);
     entry.role = Role::valid;
     entry.draw_cost = 10;
     catalogue.entries.push_back(entry);
