@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
+#include <unordered_map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -42,6 +42,25 @@ constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
 std::string set_of(coordinator::Role role) {
   return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role);
+}
+
+/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group,
+/// the candidates that are not evaluated among them; empty where no configuration was measured twice.
+std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
+  const auto hashes = data::configuration_hashes(group);
+  std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum, count
+  for (int64_t c = 0; c < group.candidates; ++c) {
+    auto& [sum, count] = measured[hashes[static_cast<size_t>(c)]];
+    sum += group.runtimes[c];
+    ++count;
+  }
+  if (static_cast<int64_t>(measured.size()) == group.candidates) return {};
+  std::vector<double> means;
+  for (const int64_t c : candidates) {
+    const auto& [sum, count] = measured.at(hashes[static_cast<size_t>(c)]);
+    means.push_back(sum / static_cast<double>(count));
+  }
+  return means;
 }
 
 /// JSON of one group's evaluation on its way to rank 0.
@@ -99,17 +118,13 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   result.scores = scorer(group, candidates);
   result.candidates = std::move(candidates);
   if (!group.labelled()) return result;
-  const auto all_hashes = data::configuration_hashes(group);
-  std::vector<uint64_t> hashes;
-  for (const int64_t c : result.candidates) {
-    result.runtimes.push_back(group.runtimes[c]);
-    hashes.push_back(all_hashes[static_cast<size_t>(c)]);
-  }
+  for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
   const auto& scores = result.scores.scores;
   const auto& runtimes = result.runtimes;
   auto metrics = models::ranking_metrics(scores, runtimes, group.kind);
-  const std::set<uint64_t> distinct(hashes.begin(), hashes.end());
-  if (distinct.size() < hashes.size()) metrics["noise_ceiling_tau"] = models::noise_ceiling_tau(hashes, runtimes);
+  if (const auto oracle = oracle_runtimes(group, result.candidates); !oracle.empty()) {
+    metrics["noise_ceiling_tau"] = models::kendall_tau(oracle, runtimes);
+  }
   if (!result.scores.predicted.empty()) {
     auto errors = models::regression_metrics(result.scores.predicted, runtimes);
     errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates

@@ -74,6 +74,20 @@ TEST(EvaluateGroup, WithoutLabelsThereIsARankingAndNoMetric) {
   EXPECT_EQ(result.scores.scores.size(), 3U);
 }
 
+TEST(EvaluateGroup, TheCeilingKnowsEveryMeasurement) {
+  // Candidates 0 and 1 are one configuration, measured as 2 and 8; the oracle says 5 for both, and 3 for candidate 2.
+  auto group = testing::tile_group("g", {1, 1, 2});
+  group.runtimes = std::vector<double>{2, 8, 3};
+  const auto all = evaluate_group(by_position(), "test", group, {0, 1, 2});
+  const std::vector<double> oracle = {5, 5, 3}, measured = {2, 8, 3};
+  EXPECT_DOUBLE_EQ(all.metrics.at("noise_ceiling_tau"), models::kendall_tau(oracle, measured));
+  // Evaluating one of the two does not hide that the other exists: 5 against 3 is the wrong order for 2 against 3.
+  EXPECT_DOUBLE_EQ(evaluate_group(by_position(), "test", group, {0, 2}).metrics.at("noise_ceiling_tau"), -1.0);
+  // Without repeats there is nothing to say.
+  EXPECT_FALSE(evaluate_group(by_position(), "test", testing::tile_group("h", {1, 2, 3}), {0, 1})
+                   .metrics.contains("noise_ceiling_tau"));
+}
+
 TEST(EvaluateGroup, TheConstantBaselineHasNoRanking) {
   const auto group = testing::tile_group("g", {1, 2, 3});
   const auto result = evaluate_group(constant_scorer(3.0), "test", group, {0, 1, 2});
