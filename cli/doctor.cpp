@@ -61,7 +61,11 @@ void run() {
   line("BLAS",
        fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
   if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty()) {
-    advice("this is the reference BLAS, many times slower: install libopenblas0-pthread");
+    advice("this is the reference BLAS, many times slower: install libopenblas0-openmp");
+  }
+  if (blas.find("openblas-pthread") != std::string::npos) {
+    advice(
+        "its threads and LibTorch's compete for the cores: install libopenblas0-openmp, remove libopenblas0-pthread");
   }
   line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
   const char* openmp = std::getenv("OMP_NUM_THREADS");

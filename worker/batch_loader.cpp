@@ -1,5 +1,8 @@
 #include "worker/batch_loader.h"
 
+#include <ATen/Parallel.h>
+#include <omp.h>
+
 namespace foretime::worker {
 
 Batch BatchLoader::prepare(int64_t number) const {
@@ -24,7 +27,12 @@ Batch BatchLoader::get(int64_t number, bool more) {
   auto batch = next_number_ == number && next_.valid() ? next_.get() : prepare(number);
   if (more) {
     next_number_ = number + 1;
-    next_ = std::async(std::launch::async, [this, number] { return prepare(number + 1); });
+    next_ = std::async(std::launch::async, [this, number] {
+      // Alone: a team of threads of its own would be made anew for each batch, and would take cores from the model's.
+      at::internal::lazy_init_num_threads();
+      omp_set_num_threads(1);
+      return prepare(number + 1);
+    });
   }
   return batch;
 }
