@@ -213,12 +213,12 @@ int64_t Trainer::total_steps() const {
   return steps;
 }
 
-double Trainer::train_step(int64_t step, BatchLoader& loader) {
+double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGuard& preemption) {
   const int64_t accumulation = settings_.optimizer.accumulation;
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
   torch::manual_seed(coordinator::random_bits(
       {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
-  auto totals = torch::zeros({2}, torch::kDouble);  // loss, candidates
+  auto totals = torch::zeros({3}, torch::kDouble);  // loss, candidates, ranks that were asked to stop
   optimizer_->zero_grad();
   for (int64_t part = 0; part < accumulation; ++part) {
     const int64_t number = step * accumulation + part;
@@ -237,10 +237,12 @@ double Trainer::train_step(int64_t step, BatchLoader& loader) {
   gradient_norm_ = clip_global_norm(optimizer_->parameters(), settings_.optimizer.clip_norm);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
 
+  totals[2] = preemption.requested() ? 1.0 : 0.0;
   totals = totals.to(comm_.device());
   comm_.all_reduce(totals)->wait();
   totals = totals.to(torch::kCPU);
   trained_candidates_ += totals[1].item<int64_t>();
+  preempted_ = totals[2].item<double>() > 0;
   const double loss = totals[0].item<double>();
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm_)) {
     throw coordinator::RunError(
@@ -308,14 +310,13 @@ TrainingOutcome Trainer::run() {
   BatchLoader loader(sampler, *store_, state_.targets, model_->plan_request(), comm_.rank(), device_);
   TrainingOutcome outcome;
   outcome.train_mean_runtime = state_.train_mean_runtime;
-  auto stop = torch::zeros({1}, torch::kDouble);
   model_->train();
   auto reported = Clock::now();
   const auto started = reported;
 
   int64_t step = state_.step;
-  for (bool stopped = false; step < total && !stopped;) {
-    const double loss = train_step(step, loader);
+  for (bool stopped = false; step < total && !stopped && !preempted_;) {
+    const double loss = train_step(step, loader, preemption);
     ++step;
     if (comm_.rank() == 0 && (step % settings_.trainer.log_every == 0 || step == total)) {
       const double seconds = seconds_since(reported);
@@ -344,14 +345,6 @@ TrainingOutcome Trainer::run() {
       reported += Clock::now() - evaluating;
     }
     if (settings_.checkpoint.every_steps > 0 && step % settings_.checkpoint.every_steps == 0) save(step);
-
-    stop[0] = preemption.requested() ? 1.0 : 0.0;
-    auto asked = stop.to(comm_.device());
-    comm_.all_reduce(asked, comm::ReduceOp::max)->wait();
-    if (asked.item<double>() > 0) {
-      preempted_ = true;
-      break;
-    }
   }
   save(step);
   outcome.steps = step;

@@ -53,7 +53,7 @@ class Trainer {
   void build_model();
   void fit_transforms();
   void resume();
-  double train_step(int64_t step, class BatchLoader& loader);
+  double train_step(int64_t step, class BatchLoader& loader, const class PreemptionGuard& preemption);
   Evaluation run_evaluation(const std::vector<std::string>& sets);
   void save(int64_t step);
   void restore_best(int64_t step);
