@@ -1,4 +1,5 @@
 #include <exception>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -21,8 +22,11 @@ void keep_freed_memory() {
 /// itself again, once.
 void let_idle_threads_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  std::error_code failure;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failure);  // by its name, which ps shows
+  if (failure) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv("/proc/self/exe", argv);  // where this fails, training is slower and no worse
+  execv(program.c_str(), argv);  // where this fails, training is slower and no worse
 }
 
 constexpr const char* kFooter =
