@@ -20,13 +20,13 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kLinger{2.0};
 constexpr Seconds kAnnounceLimit{1.0};
 
-/// MPI moves data only inside its calls, so a wait polls: at first without pause, for latency, then ever more rarely,
+/// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed, then ever more rarely,
 /// to leave the cores to ranks that still compute.
 class Backoff {
  public:
   void pause() {
     const auto waited = Clock::now() - start_;
-    if (waited < std::chrono::milliseconds(2)) {
+    if (waited < std::chrono::milliseconds(100)) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(waited < std::chrono::seconds(1) ? std::chrono::microseconds(50)
