@@ -179,6 +179,9 @@ std::string to_text(const GroupReport& report) {
     text += fmt::format("  {:.0f} % {:.6g}", 100 * RuntimeSummary::kLevels[q], times.quantiles[q]);
   }
   text += fmt::format("  max {:.6g}\n", times.maximum);
+  if (report.distinct_configurations == report.candidates) {
+    return text + "  ceiling     unknown: no configuration was measured twice\n";
+  }
   if (std::isnan(report.noise_ceiling)) return text + "  ceiling     τ is undefined: all run times are equal\n";
   return text +
          fmt::format("  ceiling     τ {:.4f}: what knowing each distinct configuration's mean run time would reach\n",

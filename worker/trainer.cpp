@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <mutex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +10,6 @@
 #include "coordinator/agree.h"
 #include "coordinator/counter_random.h"
 #include "models/losses.h"
-#include "models/statistics.h"
 #include "worker/batch_loader.h"
 #include "worker/preemption.h"
 
@@ -37,18 +35,6 @@ torch::Device choose_device(const std::string& wanted, const comm::Communicator&
   return torch::kCPU;
 }
 
-std::vector<comm::GradientReducer::Parameter> reducer_parameters(const NamedTensors& parameters) {
-  std::vector<comm::GradientReducer::Parameter> list;
-  for (const auto& [name, tensor] : parameters) list.push_back({name, tensor});
-  return list;
-}
-
-NamedTensors trainable(const models::CostModel& model) {
-  NamedTensors parameters;
-  for (const auto& item : model.named_parameters()) parameters.emplace_back(item.key(), item.value());
-  return parameters;
-}
-
 }  // namespace
 
 Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log,
@@ -60,149 +46,6 @@ Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, sp
       device_(choose_device(settings.trainer.device, comm)),
       early_stop_(settings.trainer.metric_goal == "maximize", settings.trainer.early_stop.patience,
                   settings.trainer.early_stop.min_delta) {}
-
-void Trainer::set_up() {
-  load_data();
-  build_model();
-  fit_transforms();
-  resume();
-}
-
-void Trainer::load_data() {
-  const bool root = comm_.rank() == 0;
-  std::string listed;
-  coordinator::run_together(comm_, [&] {
-    if (!root) return;
-    catalogue_ = coordinator::make_catalogue(settings_);
-    if (catalogue_.with_role(coordinator::Role::train).empty()) throw data::DataError("data.train: names no groups");
-    directory_ = std::make_unique<coordinator::RunDirectory>(settings_, catalogue_.fingerprint());
-    directory_->write(
-        "environment.json",
-        coordinator::describe_environment(comm_.size(), torch::get_num_threads(), comm_.name(), device_.str()).dump(2) +
-            "\n");
-    listed = coordinator::serialize(catalogue_);
-  });
-  catalogue_ = coordinator::parse_catalogue(comm_.broadcast_bytes(listed, 0));
-  plan_ = coordinator::make_shard_plan(catalogue_, settings_.sampler.groups_per_batch, comm_.size());
-  coordinator::run_together(comm_, [&] {
-    const auto entries = plan_.entries_of(comm_.rank());
-    coordinator::verify_files(catalogue_, entries);
-    store_ = std::make_unique<GroupStore>(settings_, catalogue_, entries, load_official_indices(settings_.data));
-  });
-  log_.info("{} training groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
-            catalogue_.with_role(coordinator::Role::train).size(), plan_.lanes.size(), comm_.size(),
-            plan_.batches_per_epoch, 100 * plan_.imbalance);
-}
-
-void Trainer::build_model() {
-  auto types = torch::zeros({1}, torch::kLong);
-  for (const auto& [entry, loaded] : store_->all())
-    types[0] = std::max(types[0].item<int64_t>(), loaded.group.graphs.node_type_count);
-  types = types.to(comm_.device());
-  comm_.all_reduce(types, comm::ReduceOp::max)->wait();
-  coordinator::run_together(comm_, [&] {
-    auto& schema = state_.schema;
-    schema.kind = coordinator::candidate_kind(settings_.data.format);
-    schema.feature_count = catalogue_.entries.front().header.feature_count;
-    schema.node_type_count = types.item<int64_t>();
-    {
-      // Every rank draws the same weights. Ranks that are threads share LibTorch's generator, so they draw in turn.
-      static std::mutex drawing;
-      const std::lock_guard lock(drawing);
-      torch::manual_seed(settings_.trainer.seed);
-      model_ = models::make_model(settings_.model, schema);
-    }
-    model_->to(device_);
-    store_->prepare_topology(model_->plan_request());
-  });
-  state_.settings = settings_;
-  state_.data_fingerprint = catalogue_.fingerprint();
-  const auto parameters = trainable(*model_);
-  optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
-  reducer_ =
-      std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
-  int64_t count = 0;
-  for (const auto& [name, tensor] : parameters) count += tensor.numel();
-  log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
-            device_.str());
-}
-
-void Trainer::fit_transforms() {
-  // Each training group counts once, on the rank that evaluates it, wherever else its draws are made.
-  models::StatisticsAccumulator inputs(state_.schema, settings_.model.features.log);
-  models::TargetStatistics targets(models::TargetTransform::from(settings_.loss));
-  auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
-  double runtime_sum = 0;
-  for (const int64_t entry : catalogue_.with_role(coordinator::Role::train)) {
-    if (plan_.eval_rank[static_cast<size_t>(entry)] != comm_.rank()) continue;
-    const auto& loaded = store_->get(entry);
-    inputs.add(loaded.group);
-    targets.add(loaded.group, loaded.train);
-    for (const int64_t c : loaded.train) runtime_sum += loaded.group.runtimes[c];
-    runtime[1] += static_cast<double>(loaded.train.size());
-  }
-  runtime[0] = runtime_sum;
-  const auto reduce = [&](torch::Tensor tensor, comm::ReduceOp op) {
-    auto on_device = tensor.to(comm_.device());
-    comm_.all_reduce(on_device, op)->wait();
-    tensor.copy_(on_device);
-  };
-  reduce(inputs.sums(), comm::ReduceOp::sum);
-  reduce(inputs.minima(), comm::ReduceOp::min);
-  reduce(inputs.maxima(), comm::ReduceOp::max);
-  reduce(targets.sums(), comm::ReduceOp::sum);
-  reduce(runtime, comm::ReduceOp::sum);
-  model_->fit_transform(inputs.finish());
-  state_.targets = settings_.loss.standardize_target ? targets.fit() : models::TargetTransform::from(settings_.loss);
-  state_.train_mean_runtime = (runtime[0] / runtime[1]).item<double>();
-}
-
-void Trainer::resume() {
-  const bool root = comm_.rank() == 0;
-  std::string found;
-  coordinator::run_together(comm_, [&] {
-    if (!root) return;
-    const auto& wanted = settings_.checkpoint.resume;
-    const auto steps = directory_->checkpoints().steps();
-    if (wanted == "never" && !steps.empty()) {
-      throw configs::SettingsError(
-          fmt::format("{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
-                      "run.overwrite=true",
-                      directory_->path().string()));
-    }
-    if (wanted == "auto" && !steps.empty()) {
-      found = serialize(directory_->checkpoints().read(steps.back()));
-    } else if (wanted != "auto" && wanted != "never") {
-      found = serialize(coordinator::read_checkpoint(wanted));
-    }
-    if (found.empty()) directory_->rewind_metrics(-1);
-  });
-  found = comm_.broadcast_bytes(found, 0);
-  if (found.empty()) return;
-  coordinator::run_together(comm_, [&] {
-    const auto checkpoint = parse_stored_checkpoint(found);
-    const auto stored = read_state(checkpoint);
-    if (!(stored.schema == state_.schema)) {
-      throw coordinator::RunError(
-          fmt::format("{}: made for other data: {} node features and {} node types, expected {} and {}",
-                      checkpoint.folder.string(), stored.schema.feature_count, stored.schema.node_type_count,
-                      state_.schema.feature_count, state_.schema.node_type_count));
-    }
-    restore_model(checkpoint, *model_);
-    restore_progress(checkpoint, *optimizer_, early_stop_);
-    state_.step = stored.step;
-    state_.targets = stored.targets;
-    state_.train_mean_runtime = stored.train_mean_runtime;
-    saved_step_ = stored.step;
-    if (root) {
-      directory_->rewind_metrics(stored.step);
-      // A run that was killed may have noted a best step whose checkpoint it did not write.
-      directory_->checkpoints().mark_best(early_stop_.best_step(), settings_.trainer.metric,
-                                          early_stop_.best().value_or(0));
-    }
-    log_.info("continues at step {} from {}", stored.step, checkpoint.folder.string());
-  });
-}
 
 int64_t Trainer::total_steps() const {
   int64_t steps = settings_.trainer.steps;
