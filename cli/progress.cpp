@@ -16,17 +16,22 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
-ProgressDisplay::ProgressDisplay(std::string label)
-    : label_(std::move(label)), terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()) {}
+ProgressDisplay::ProgressDisplay(std::string label, std::string metric)
+    : label_(std::move(label)), metric_(std::move(metric)), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressDisplay::show(const worker::Progress& now) {
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  if (first_step_ < 0) first_step_ = 0;
-  const double per_step = elapsed / static_cast<double>(std::max<int64_t>(1, now.step - first_step_));
-  const double eta = per_step * static_cast<double>(now.total_steps - now.step);
-  const auto facts =
-      fmt::format("step {}/{}  loss {:.4g}  {:.0f} candidates/s  lr {:.2g}  eta {}", now.step, now.total_steps,
-                  now.loss, now.candidates_per_second, now.learning_rate, duration_text(eta));
+  std::string eta = "-";
+  if (first_step_ < 0) {
+    first_step_ = now.step;
+    start_ = std::chrono::steady_clock::now();
+  } else if (now.step > first_step_) {
+    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    eta = duration_text(elapsed / static_cast<double>(now.step - first_step_) *
+                        static_cast<double>(now.total_steps - now.step));
+  }
+  const auto metric = now.metric ? fmt::format("{} {:.4g}  ", metric_, *now.metric) : "";
+  const auto facts = fmt::format("step {}/{}  loss {:.4g}  {}{:.0f} candidates/s  lr {:.2g}  eta {}", now.step,
+                                 now.total_steps, now.loss, metric, now.candidates_per_second, now.learning_rate, eta);
   if (!terminal_) {
     fmt::print(stderr, "{}: {}\n", label_, facts);
     return;

@@ -36,7 +36,7 @@ bool train_model(const configs::Settings& settings, comm::Communicator& comm, bo
   const bool root = comm.rank() == 0;
   if (root) std::filesystem::create_directories(settings.run.directory);
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
-  ProgressDisplay display(settings.model.type);
+  ProgressDisplay display(settings.model.type, settings.trainer.metric);
   worker::Trainer trainer(settings, comm, *log, [&](const worker::Progress& now) { display.show(now); });
   trainer.set_up();
   auto outcome = trainer.run();

@@ -128,7 +128,8 @@ Json describe_environment(int ranks, int threads, const std::string& communicato
 
 std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level::level_enum level) {
   std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
-  sinks.front()->set_pattern("%^%v%$");
+  // On a terminal a message takes the line of the progress bar, which is drawn again below it.
+  sinks.front()->set_pattern(isatty(STDERR_FILENO) != 0 ? "\r\033[K%^%v%$" : "%^%v%$");
   if (!file.empty()) {
     sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
     sinks.back()->set_pattern("%Y-%m-%d %H:%M:%S.%e %l %v");

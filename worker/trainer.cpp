@@ -138,6 +138,7 @@ bool Trainer::finish_evaluation(int64_t step, const Evaluation& evaluation) {
     }
     return false;
   }
+  metric_ = found->second;
   if (early_stop_.observe(step, found->second) && settings_.checkpoint.keep_best) {
     // Marked first: pruning, which save does, must know the best.
     if (comm_.rank() == 0) directory_->checkpoints().mark_best(step, name, found->second);
@@ -169,7 +170,8 @@ TrainingOutcome Trainer::run() {
                          learning_rate_at(settings_.optimizer, step - 1, total),
                          static_cast<double>(trained_candidates_) / seconds,
                          gradient_norm_,
-                         reducer_->timing().exposed_seconds};
+                         reducer_->timing().exposed_seconds,
+                         metric_};
       directory_->append_metrics({{"kind", "train"},
                                   {"step", step},
                                   {"loss", loss},

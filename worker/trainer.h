@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <spdlog/logger.h>
@@ -24,7 +25,8 @@ struct Progress {
   double learning_rate = 0;
   double candidates_per_second = 0;  // trained on, since the last report
   double gradient_norm = 0;
-  double exposed_seconds = 0;  // spent waiting for gradients, in the last step
+  double exposed_seconds = 0;    // spent waiting for gradients, in the last step
+  std::optional<double> metric;  // trainer.metric at the last evaluation
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
@@ -78,6 +80,7 @@ class Trainer {
   int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
   int64_t trained_candidates_ = 0;  // by all ranks since the last report
+  std::optional<double> metric_;    // trainer.metric at the last evaluation
   bool preempted_ = false;
 };
 
