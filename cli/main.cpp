@@ -18,7 +18,7 @@ void keep_freed_memory() {
 }
 
 /// OpenMP's idle threads spin by default, and take the cores from the loader's thread, from MPI's and from other ranks:
-/// short steps ran three to six times slower. OpenMP reads its environment before main begins, so the program starts
+/// short steps ran up to six times slower. OpenMP reads its environment before main begins, so the program starts
 /// itself again, once.
 void let_idle_threads_sleep(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
