@@ -11,6 +11,8 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 # libzip's CMake package names tools that Debian ships separately; its pkg-config file does not.
 pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
+pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 # LibTorch as a system library: its headers are not ours to fix.

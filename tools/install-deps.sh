@@ -13,12 +13,12 @@ build_packages=(
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libzip-dev zlib1g-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  libhiredis-dev
+  libhiredis-dev libssl-dev redis-server
 )
 # Python is a test tool only: a second opinion on numbers (NumPy, SciPy, PyTorch) and the repository's own checks.
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  redis-server
+  librapidcheck-dev socat faketime
   python3 python3-numpy python3-scipy python3-torch
   clang-format procps
 )

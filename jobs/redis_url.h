@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace foretime::jobs {
+
+/// Where a Redis is and who we are there.
+struct RedisUrl {
+  std::string host;  // empty for a socket
+  int64_t port = 6379;
+  std::string socket;  // path of a Unix socket
+  std::string user, password;
+  int64_t database = 0;
+
+  /// redis://[user[:password]@]host[:port][/database] or unix:///path/redis.sock[?db=n], percent-encoding decoded.
+  /// rediss:// is refused: this build has no TLS. Throws JobsError, never repeating the password.
+  static RedisUrl parse(const std::string& text);
+  /// FORETIME_REDIS with FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD laid over it. `option` (the command line's)
+  /// wins over FORETIME_REDIS, and must not hold a password, which every user of the machine could read: JobsError.
+  /// False in `found` where neither names one.
+  static RedisUrl from_environment(const std::string& option, bool& found);
+  /// As it may be shown: the password is ***.
+  std::string redacted() const;
+};
+
+/// `text` with every occurrence of the password in it replaced, and the user-info part of any redis:// URL.
+std::string redact(const std::string& text, const std::string& password);
+
+}  // namespace foretime::jobs

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace foretime::jobs {
+
+/// How a supervised command ended.
+struct ExitStatus {
+  int code = 0;    // as _exit got it; 128 + signal where a signal ended it
+  int signal = 0;  // 0: it exited
+};
+
+/// One command with everything that it starts, none of which survives the agent.
+///
+/// A supervisor process, forked and not executed, stands between: it is the subreaper of all descendants
+/// (PR_SET_CHILD_SUBREAPER), so that mpirun's ranks stay findable when mpirun dies; it starts the command in a process
+/// group of its own; when the command ends, when it is told to, or when the agent is gone (the pipe from it closes,
+/// also after SIGKILL) it kills what is left until nothing is, then ends. The command itself has PR_SET_PDEATHSIG,
+/// should the supervisor be killed. No shell: `arguments` is what execvp gets.
+class SupervisedProcess {
+ public:
+  struct Options {
+    std::vector<std::string> arguments;
+    std::map<std::string, std::string> environment;  // laid over the agent's own; an empty value removes the variable
+    std::filesystem::path working_folder;
+    double kill_grace_seconds = 10;  // between terminate's SIGTERM and SIGKILL
+  };
+  /// Throws JobsError where the command cannot be started (not found, no rights): nothing is left behind.
+  explicit SupervisedProcess(const Options& options);
+  ~SupervisedProcess();  // kills what is left, and waits for it
+  SupervisedProcess(const SupervisedProcess&) = delete;
+  SupervisedProcess& operator=(const SupervisedProcess&) = delete;
+
+  /// Read end, non-blocking, of what the command writes to stdout and stderr; closed at the end.
+  int output() const { return output_; }
+  pid_t supervisor() const { return supervisor_; }
+  /// Becomes readable when the supervisor has ended; for poll.
+  int status_descriptor() const { return status_; }
+  /// Empty while anything of it lives.
+  std::optional<ExitStatus> poll_exit();
+  /// SIGTERM to the process group, and SIGKILL to every descendant after the grace time. Returns at once.
+  void terminate();
+  /// SIGKILL to every descendant. Returns at once.
+  void kill();
+
+ private:
+  pid_t supervisor_ = -1;
+  int control_ = -1, output_ = -1, status_ = -1;
+  std::optional<ExitStatus> exit_;
+};
+
+}  // namespace foretime::jobs

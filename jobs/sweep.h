@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "configs/settings.h"
+#include "jobs/queue.h"
+#include "jobs/search_space.h"
+
+namespace foretime::jobs {
+
+/// A sweep file: W&B's grammar (method, metric, parameters, run_cap, early_terminate, name, description) with a few
+/// keys of our own: `settings` (the YAML file of `foretime train` that is swept, relative to the sweep file),
+/// `overrides` (a map of settings), `seed` (of the search), `seeds` (a number or list: every trial once for each
+/// trainer.seed), `then` (list of evaluate and export: jobs that follow each trial, or a map with their options),
+/// `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`.
+struct Sweep {
+  SweepSpec spec;
+  SearchSpace space;
+  std::vector<JobSpec> jobs;  // trials in order, each followed by what depends on it; ids are set
+  std::vector<std::string>
+      warnings;  // keys that were accepted and have no meaning here: program, command, project, entity…
+};
+
+/// Reads and expands a sweep. Every trial is loaded through configs (bounds, contradictions, unknown keys with the
+/// nearest known one); deferred (bayes) trials are checked at each bound and each value of each parameter. Throws
+/// SweepError or configs::SettingsError with file, line, key and value.
+Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                  const std::vector<std::string>& overrides = {});
+/// Whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime train`.
+bool is_sweep_file(const std::filesystem::path& file);
+/// One training job from a settings file.
+JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   const std::string& name);
+
+/// The rungs of W&B's `hyperband`: min_iter eta^k for min_iter, max_iter / eta^k (k = s … 1) for max_iter and s.
+HalvingRule halving_from_min(int64_t min_iter, double eta);
+HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
+
+/// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
+configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
+
+}  // namespace foretime::jobs
