@@ -1,0 +1,1 @@
+list(APPEND job_sources lines.cpp progress_channel.cpp progress_sender.cpp)

@@ -1,0 +1,1 @@
+foretime_test(jobs_progress_channel_test SOURCES progress_channel_test.cpp LINK foretime_jobs)
