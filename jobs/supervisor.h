@@ -20,16 +20,17 @@ struct ExitStatus {
 ///
 /// A supervisor process, forked and not executed, stands between: it is the subreaper of all descendants
 /// (PR_SET_CHILD_SUBREAPER), so that mpirun's ranks stay findable when mpirun dies; it starts the command in a process
-/// group of its own; when the command ends, when it is told to, or when the agent is gone (the pipe from it closes,
+/// group of its own; when the command ends, when it is told to, or when the agent is gone (the socket from it closes,
 /// also after SIGKILL) it kills what is left until nothing is, then ends. The command itself has PR_SET_PDEATHSIG,
-/// should the supervisor be killed. No shell: `arguments` is what execvp gets.
+/// should the supervisor be killed. No shell: `arguments` is what execve gets.
 class SupervisedProcess {
  public:
   struct Options {
-    std::vector<std::string> arguments;
+    std::vector<std::string> arguments;              // the first is looked for in PATH where it has no slash
     std::map<std::string, std::string> environment;  // laid over the agent's own; an empty value removes the variable
-    std::filesystem::path working_folder;
-    double kill_grace_seconds = 10;  // between terminate's SIGTERM and SIGKILL
+    std::filesystem::path working_folder;            // empty: the agent's
+    double kill_grace_seconds = 10;                  // between terminate's SIGTERM and SIGKILL
+    bool separate_stdout = false;                    // a pipe of its own for stdout; output() then has stderr alone
   };
   /// Throws JobsError where the command cannot be started (not found, no rights): nothing is left behind.
   explicit SupervisedProcess(const Options& options);
@@ -37,12 +38,14 @@ class SupervisedProcess {
   SupervisedProcess(const SupervisedProcess&) = delete;
   SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
-  /// Read end, non-blocking, of what the command writes to stdout and stderr; closed at the end.
+  /// Read end, non-blocking, of what the command writes to stdout and stderr; at its end once nothing lives.
   int output() const { return output_; }
+  /// The same of stdout alone; -1 unless separate_stdout.
+  int standard_output() const { return standard_output_; }
   pid_t supervisor() const { return supervisor_; }
-  /// Becomes readable when the supervisor has ended; for poll.
+  /// Becomes readable when everything has ended; for poll.
   int status_descriptor() const { return status_; }
-  /// Empty while anything of it lives.
+  /// Empty while anything of it lives. A supervisor that was killed itself gives its signal.
   std::optional<ExitStatus> poll_exit();
   /// SIGTERM to the process group, and SIGKILL to every descendant after the grace time. Returns at once.
   void terminate();
@@ -50,8 +53,11 @@ class SupervisedProcess {
   void kill();
 
  private:
+  void order(char what);
+  void close_all();
+
   pid_t supervisor_ = -1;
-  int control_ = -1, output_ = -1, status_ = -1;
+  int control_ = -1, output_ = -1, standard_output_ = -1, status_ = -1;
   std::optional<ExitStatus> exit_;
 };
 

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+
+#include <sys/types.h>
+
+namespace foretime::jobs {
+
+/// Everything that the forked supervisor needs, made before the fork: between fork and its end it may call
+/// async-signal-safe functions only, since other threads of the agent may have held any lock. All descriptors are above
+/// 2 and close on exec.
+struct SupervisorPlan {
+  const char* program = nullptr;  // path for execve
+  char* const* arguments = nullptr;
+  char* const* environment = nullptr;
+  pid_t agent = 0;
+  int64_t grace_ms = 0;
+  int control = -1;  // socket; its end means that the agent is gone
+  int status = -1;   // takes a SupervisorStatus when nothing is left
+  int failure = -1;  // takes a StartFailure; closes without one when the command was executed
+  int output = -1;   // the command's stderr, and its stdout where that has no descriptor of its own
+  int standard_output = -1;
+  int working_folder = -1;
+  int proc = -1;  // /proc
+  int null = -1;  // /dev/null
+};
+
+struct SupervisorStatus {
+  int32_t code = 0, signal = 0;
+};
+
+struct StartFailure {
+  enum Step : int32_t { kFork, kFolder, kExecute };
+  int32_t step = 0, error = 0;  // errno
+};
+
+constexpr char kTerminate = 'T', kKill = 'K';  // orders on the control socket
+
+/// fork without the handlers of pthread_atfork (OpenBLAS and OpenMP have some), which are not async-signal-safe.
+pid_t safe_fork();
+
+/// The supervisor's life. Called in the child of a fork, with all signals blocked.
+[[noreturn]] void run_supervisor(const SupervisorPlan& plan);
+
+}  // namespace foretime::jobs

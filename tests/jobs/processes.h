@@ -1,0 +1,66 @@
+#pragma once
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/types.h>
+#include <unistd.h>
+
+/// What tests of processes look at.
+namespace foretime::testing {
+
+/// Waits for `condition`, generously: a loaded machine is slow, not wrong.
+inline bool eventually(const std::function<bool()>& condition, double seconds = 30) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+inline std::string read_text(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Processes that live (no zombies) and whose command line holds `mark`, other than this one.
+inline std::vector<pid_t> processes_with(const std::string& mark) {
+  std::vector<pid_t> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+    const auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto pid = static_cast<pid_t>(std::stol(name));
+    if (pid != getpid() && read_text(entry.path() / "cmdline").find(mark) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
+/// Those of them that lead a session of their own.
+inline std::vector<pid_t> session_leaders_with(const std::string& mark) {
+  auto found = processes_with(mark);
+  std::erase_if(found, [](pid_t pid) { return getsid(pid) != pid; });
+  return found;
+}
+
+inline bool nothing_left(const std::string& mark) {
+  return eventually([&] { return processes_with(mark).empty(); });
+}
+
+inline size_t open_descriptors() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+}  // namespace foretime::testing
