@@ -45,6 +45,13 @@ struct ReapCounts {
   bool more = false;  // a batch was full: call again
 };
 
+/// What an agent tells about itself, for whoever watches.
+struct AgentInfo {
+  std::string name, host, version;
+  int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
+  bool leaving = false;  // forget this agent
+};
+
 enum class CancelOutcome { cancelled, requested, already_final };
 
 /// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
@@ -92,6 +99,8 @@ class JobQueue {
   /// again (or are dead), due retries wait again, jobs of resumed sweeps wait again, finished jobs past their time to
   /// live are forgotten. Anybody may call it at any time.
   virtual ReapCounts reap() = 0;
+  /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
+  virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
 };

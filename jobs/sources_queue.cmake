@@ -1,0 +1,1 @@
+list(APPEND job_sources limits.cpp)
