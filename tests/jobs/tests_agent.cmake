@@ -1,2 +1,3 @@
 foretime_test(jobs_progress_channel_test SOURCES progress_channel_test.cpp LINK foretime_jobs)
 foretime_test(jobs_supervisor_test SOURCES supervisor_test.cpp LINK foretime_jobs)
+foretime_test(jobs_launcher_test SOURCES launcher_test.cpp confine_test.cpp LINK foretime_jobs)
