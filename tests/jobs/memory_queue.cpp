@@ -354,10 +354,14 @@ ReapCounts MemoryQueue::reap() {
   Lock lock(mutex_);
   touch();
   ReapCounts counts;
-  for (auto& [id, job] : jobs_) {
-    if (job.record.state != JobState::active || job.deadline_ms >= now()) continue;
+  std::vector<std::pair<int64_t, std::string>> expired;
+  for (const auto& [id, job] : jobs_)
+    if (job.record.state == JobState::active && job.deadline_ms < now()) expired.emplace_back(job.deadline_ms, id);
+  std::sort(expired.begin(), expired.end());
+  for (const auto& [deadline, id] : expired) {
+    Job& job = jobs_.at(id);
     // Nobody could renew while Redis was away: once, the lease gets another term from the end of the silence.
-    const bool silent = std::any_of(silences_.begin(), silences_.end(), [&job = job](const Silence& silence) {
+    const bool silent = std::any_of(silences_.begin(), silences_.end(), [&](const Silence& silence) {
       return silence.from <= job.deadline_ms && job.deadline_ms <= silence.to &&
              2 * (silence.to - silence.from) > job.term_ms;
     });

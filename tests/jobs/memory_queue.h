@@ -89,7 +89,9 @@ class MemoryQueue final : public JobQueue {
   bool sweep_is(const Job& job, const std::string& state);
   Lease lease_of(const Job& job) const;
   static Directive directive(const Job& job);
-  void cancel_now(Job& job, const std::string& name, const std::string& reason, const std::string& by = "");
+  void cancel_one(Job& job, const std::string& name, const std::string& reason, const std::string& by);
+  void cancel_now(Job& job, const std::string& name, const std::string& reason);
+  std::string failed_need(const Job& job, const std::string& except);
   int64_t cancel_or_ask(Job& job, const std::string& reason);
   void settle(Job& job);
   void decide_rungs(Job& job, const JobReport& report);

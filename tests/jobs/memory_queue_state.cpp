@@ -118,11 +118,15 @@ Directive MemoryQueue::directive(const Job& job) {
   return job.stop ? Directive::stop : Directive::proceed;
 }
 
-void MemoryQueue::cancel_now(Job& job, const std::string& name, const std::string& reason, const std::string& by) {
+void MemoryQueue::cancel_one(Job& job, const std::string& name, const std::string& reason, const std::string& by) {
   job.record.reason = reason;
   job.cancelled_by = by;
   ++totals_["cancelled"];
   enter(job, JobState::cancelled, name);
+}
+
+void MemoryQueue::cancel_now(Job& job, const std::string& name, const std::string& reason) {
+  cancel_one(job, name, reason, "");
   settle(job);
 }
 
@@ -140,44 +144,51 @@ int64_t MemoryQueue::cancel_or_ask(Job& job, const std::string& reason) {
   return 1;
 }
 
-/// Brings the jobs that wait for `job` in line with its state: success unblocks them, another end cancels them, and a
-/// retry blocks those again that were cancelled because of it.
-void MemoryQueue::settle(Job& job) {
-  const auto& id = job.record.spec.id;
-  const auto children = job.children;
-  for (const auto& name : children) {
-    const auto found = jobs_.find(name);
-    if (found == jobs_.end()) continue;
-    Job& child = found->second;
-    if (job.record.state == JobState::succeeded) {
-      job.children.erase(name);
-      --child.pending;
-      if (child.record.state == JobState::blocked && child.pending == 0) enter(child, JobState::waiting, "unblock");
-    } else if (is_final(job.record.state)) {
-      if (child.record.state == JobState::blocked)
-        cancel_now(child, "cancel", fmt::format("job {}, which it needs, ended as {}", id, to_string(job.record.state)),
-                   id);
-    } else if (child.record.state == JobState::cancelled && child.cancelled_by == id) {
-      std::string other;  // another one that it needs has not succeeded either
-      for (const auto& need : child.record.spec.after) {
-        const auto it = jobs_.find(need);
-        if (it != jobs_.end() && it->second.children.count(name) != 0 && is_final(it->second.record.state) &&
-            it->second.record.state != JobState::succeeded) {
-          other = need;
-          break;
+/// Brings the jobs that wait for `first` in line with its state, then those that wait for them, level by level:
+/// success unblocks, another end cancels, and a retry blocks those again that were cancelled because of it.
+void MemoryQueue::settle(Job& first) {
+  std::deque<Job*> line = {&first};
+  for (; !line.empty(); line.pop_front()) {
+    Job& parent = *line.front();
+    const auto& id = parent.record.spec.id;
+    const auto state = parent.record.state;
+    const auto children = parent.children;
+    for (const auto& name : children) {
+      Job& child = jobs_.at(name);
+      if (state == JobState::succeeded) {
+        parent.children.erase(name);
+        --child.pending;
+        if (child.record.state == JobState::blocked && child.pending == 0) enter(child, JobState::waiting, "unblock");
+      } else if (is_final(state)) {
+        if (child.record.state != JobState::blocked) continue;
+        const auto reason = fmt::format("job {}, which it needs, ended as {}", id, to_string(state));
+        cancel_one(child, "cancel", reason, id);
+        line.push_back(&child);
+      } else if (child.record.state == JobState::cancelled && child.cancelled_by == id) {
+        const auto other = failed_need(child, id);
+        if (!other.empty()) {
+          child.cancelled_by = other;
+          continue;
         }
+        child.cancelled_by.clear();
+        child.record.reason.clear();
+        child.record.finished_ms = 0;
+        enter(child, JobState::blocked, "retry");
+        line.push_back(&child);
       }
-      if (!other.empty()) {
-        child.cancelled_by = other;
-        continue;
-      }
-      child.cancelled_by.clear();
-      child.record.reason.clear();
-      child.record.finished_ms = 0;
-      enter(child, JobState::blocked, "retry");
-      settle(child);
     }
   }
+}
+
+/// Another job that `job` needs and that ended without success.
+std::string MemoryQueue::failed_need(const Job& job, const std::string& except) {
+  for (const auto& need : job.record.spec.after) {
+    const auto found = jobs_.find(need);
+    if (need == except || found == jobs_.end() || found->second.children.count(job.record.spec.id) == 0) continue;
+    const auto state = found->second.record.state;
+    if (is_final(state) && state != JobState::succeeded) return need;
+  }
+  return "";
 }
 
 void MemoryQueue::lose(Job& job) {
