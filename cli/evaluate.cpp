@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/job_channel.h"
 #include "cli/launch.h"
 #include "cli/table.h"
 #include "configs/load.h"
@@ -45,6 +46,7 @@ void run(const Options& options) {
     if (item.starts_with("comm.") || item.starts_with("trainer.")) apply(launch, item);
   }
   with_communicator(launch.comm, launch.trainer.threads, [&](comm::Communicator& comm) {
+    JobChannel channel(comm);
     const auto device = comm.device();
     const auto trained = worker::load_for_all(options.checkpoint, comm, device);
     auto settings = trained.state.settings;
@@ -58,6 +60,7 @@ void run(const Options& options) {
     }
     const auto evaluation = worker::evaluate_trained(trained, settings, sets, comm, device);
     if (comm.rank() != 0) return;
+    channel.send_result(trained.state.step, evaluation.metrics);
     if (!options.rankings.empty())
       coordinator::write_file_atomically(options.rankings, worker::rankings_csv(evaluation));
     if (options.json) {

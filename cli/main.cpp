@@ -6,7 +6,9 @@
 #include <malloc.h>
 
 #include "cli/commands.h"
+#include "cli/exit_code.h"
 #include "coordinator/agree.h"
+#include "jobs/progress_channel.h"
 
 namespace {
 
@@ -30,13 +32,14 @@ void let_idle_threads_sleep(char** argv) {
 }
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device or communication,\n"
-    "5 a peer rank was lost, 75 pre-empted (a checkpoint was written; run the same command again).";
+    "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device, communication or\n"
+    "Redis, 5 a peer rank was lost, 75 pre-empted (a checkpoint was written; run the same command again).";
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace foretime;
+  jobs::die_with_parent_if_job();
   let_idle_threads_sleep(argv);
   keep_freed_memory();
   CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
@@ -58,7 +61,7 @@ int main(int argc, char** argv) {
     return error.code();  // said already, by with_communicator
   } catch (const std::exception& error) {
     fmt::print(stderr, "foretime: {}\n", error.what());
-    return coordinator::exit_code_of(error);
+    return cli::exit_code_of(error);
   }
   return exit_code;
 }

@@ -8,27 +8,30 @@ namespace {
 
 constexpr int kBarWidth = 24;
 
+}  // namespace
+
 std::string duration_text(double seconds) {
   const auto whole = static_cast<int64_t>(seconds + 0.5);
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-}  // namespace
+double TimeLeft::after(int64_t step, int64_t total_steps) {
+  if (first_step_ < 0) {
+    first_step_ = step;
+    start_ = std::chrono::steady_clock::now();
+  }
+  if (step <= first_step_) return -1;
+  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return elapsed / static_cast<double>(step - first_step_) * static_cast<double>(total_steps - step);
+}
 
 ProgressDisplay::ProgressDisplay(std::string label, std::string metric)
     : label_(std::move(label)), metric_(std::move(metric)), terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressDisplay::show(const worker::Progress& now) {
-  std::string eta = "-";
-  if (first_step_ < 0) {
-    first_step_ = now.step;
-    start_ = std::chrono::steady_clock::now();
-  } else if (now.step > first_step_) {
-    const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    eta = duration_text(elapsed / static_cast<double>(now.step - first_step_) *
-                        static_cast<double>(now.total_steps - now.step));
-  }
+  const double seconds = time_left_.after(now.step, now.total_steps);
+  const auto eta = seconds < 0 ? "-" : duration_text(seconds);
   const auto metric = now.metric ? fmt::format("{} {:.4g}  ", metric_, *now.metric) : "";
   const auto facts = fmt::format("step {}/{}  loss {:.4g}  {}{:.0f} candidates/s  lr {:.2g}  eta {}", now.step,
                                  now.total_steps, now.loss, metric, now.candidates_per_second, now.learning_rate, eta);

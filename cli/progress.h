@@ -8,6 +8,21 @@
 
 namespace foretime::cli {
 
+/// Estimates how long a run still takes from the steps of this process alone: a resumed run does not begin at step 0,
+/// and the first step, which is slower than the rest, does not count.
+class TimeLeft {
+ public:
+  /// Seconds, or -1 while nothing is known. Called with rising steps.
+  double after(int64_t step, int64_t total_steps);
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+  int64_t first_step_ = -1;
+};
+
+/// 1:05 or 2:03:09.
+std::string duration_text(double seconds);
+
 /// Shows training progress on stderr: one bar that is redrawn on a terminal, lines elsewhere.
 class ProgressDisplay {
  public:
@@ -21,9 +36,7 @@ class ProgressDisplay {
   std::string label_, metric_;
   bool terminal_;
   bool drawn_ = false;
-  // Of the first report: a resumed run does not begin at step 0, and the first steps are slower than the rest.
-  std::chrono::steady_clock::time_point start_;
-  int64_t first_step_ = -1;
+  TimeLeft time_left_;
 };
 
 }  // namespace foretime::cli

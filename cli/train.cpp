@@ -1,9 +1,11 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/job_channel.h"
 #include "cli/launch.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -30,24 +32,26 @@ configs::Settings baseline_settings(configs::Settings settings, const std::strin
   return settings;
 }
 
-/// Trains one model; adds its row, and the constant baseline's where `mean` is set. True where it was pre-empted.
-bool train_model(const configs::Settings& settings, comm::Communicator& comm, bool mean,
-                 std::vector<NamedEvaluation>& rows) {
+/// Trains one model; adds its row, and the constant baseline's where `mean` is set. Empty where it was pre-empted, else
+/// the number of steps.
+std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
+                                   worker::TrainerEvents events, bool mean, std::vector<NamedEvaluation>& rows) {
   const bool root = comm.rank() == 0;
   if (root) std::filesystem::create_directories(settings.run.directory);
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
   ProgressDisplay display(settings.model.type, settings.trainer.metric);
-  worker::Trainer trainer(settings, comm, *log, [&](const worker::Progress& now) { display.show(now); });
+  worker::Trainer trainer(
+      settings, comm, *log, [&](const worker::Progress& now) { display.show(now); }, std::move(events));
   trainer.set_up();
   auto outcome = trainer.run();
   display.finish();
   if (outcome.preempted) {
     log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
-    return true;
+    return std::nullopt;
   }
   rows.emplace_back(settings.model.type, std::move(outcome.final_evaluation));
   if (mean) rows.emplace_back("mean", trainer.evaluate_constant());
-  return false;
+  return outcome.steps;
 }
 
 void run(const Options& options, int& exit_code) {
@@ -64,14 +68,21 @@ void run(const Options& options, int& exit_code) {
         types.push_back(name);
     }
     std::vector<NamedEvaluation> rows;
+    JobChannel channel(comm);
+    int64_t steps = 0;
+    const auto models = static_cast<int64_t>(types.size());
     for (size_t i = 0; i < types.size(); ++i) {
       const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
-      if (train_model(own, comm, mean && i + 1 == types.size(), rows)) {
+      const auto done =
+          train_model(own, comm, channel.events(static_cast<int64_t>(i), models), mean && i + 1 == types.size(), rows);
+      if (!done) {
         exit_code = coordinator::kPreempted;
         return;
       }
+      if (i == 0) steps = *done;
     }
     if (!root) return;
+    channel.send_result(steps, rows.front().second.metrics);
     const auto table = comparison_table(rows) + "\n" + group_table(rows.front().second);
     coordinator::write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
     fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);

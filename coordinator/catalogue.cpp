@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "coordinator/confinement.h"
 #include "coordinator/counter_random.h"
 
 namespace foretime::coordinator {
@@ -64,7 +65,7 @@ Catalogue make_catalogue(const configs::Settings& settings) {
   const auto kind = candidate_kind(settings.data.format);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
-    for (auto& header : data::list_groups(patterns, settings.data.root, kind)) {
+    for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data))) {
       CatalogueEntry entry{.header = std::move(header), .role = role};
       entry.draw_cost = estimate_draw_cost(entry.header, settings.sampler.candidates_per_group);
       entry.draws = role == Role::train ? draws_per_epoch(entry.header, settings.sampler) : 0;
@@ -119,10 +120,10 @@ Catalogue parse_catalogue(const std::string& bytes) {
   return catalogue;
 }
 
-void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries) {
+void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries, const data::FileCheck& admit) {
   for (const int64_t i : entries) {
     const auto& expected = catalogue.entries[static_cast<size_t>(i)].header;
-    const auto seen = data::list_groups({expected.file.string()}, {}, expected.kind);
+    const auto seen = data::list_groups({expected.file.string()}, {}, expected.kind, admit);
     const auto found = std::find_if(seen.begin(), seen.end(), [&](const auto& header) {
       return header.member == expected.member && header.name == expected.name;
     });

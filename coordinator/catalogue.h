@@ -30,14 +30,15 @@ struct Catalogue {
 
 data::CandidateKind candidate_kind(const std::string& format);
 
-/// Reads headers only. Throws data::DataError.
+/// Reads headers only, of files that data.confine allows. Throws data::DataError.
 Catalogue make_catalogue(const configs::Settings& settings);
 
 std::string serialize(const Catalogue& catalogue);
 Catalogue parse_catalogue(const std::string& bytes);
 
 /// Checks that this rank sees the files that the coordinator listed, by fingerprint, for the entries it will read.
-/// Throws data::DataError naming the file and what differs.
-void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries);
+/// `admit` as in data::list_groups: a link may lead elsewhere on another host. Throws data::DataError naming the file
+/// and what differs.
+void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries, const data::FileCheck& admit = {});
 
 }  // namespace foretime::coordinator

@@ -33,6 +33,7 @@ configs::Settings result_shaping(configs::Settings settings) {
   settings.trainer.baselines = defaults.trainer.baselines;
   settings.checkpoint = defaults.checkpoint;
   settings.comm = defaults.comm;
+  settings.data.confine = defaults.data.confine;
   settings.run = defaults.run;
   return settings;
 }

@@ -91,13 +91,14 @@ std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root)
 
 }  // namespace
 
-std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root,
-                                     CandidateKind kind) {
+std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
+                                     const FileCheck& admit) {
   std::vector<GroupHeader> groups;
   std::set<fs::path> seen;
   for (const auto& pattern : patterns) {
     for (const auto& file : files_of(pattern, root)) {
       if (!seen.insert(file.lexically_normal()).second) continue;
+      if (admit) admit(file);
       auto headers = is_packed(file) ? packed_headers(file) : std::vector<GroupHeader>{npz_header(file)};
       for (auto& header : headers) {
         if (header.kind != kind)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,11 @@ struct GroupHeader {
 /// The groups that `patterns` name, sorted by name, headers only. A pattern is an .npz file, a packed collection
 /// (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start at `root`.
 /// Throws DataError where a pattern matches nothing, a folder is empty, a file is not of `kind`, or two groups have one
-/// name and different fingerprints.
+/// name and different fingerprints. `admit`, where there is one, is asked before each file is opened and refuses it by
+/// throwing.
+using FileCheck = std::function<void(const std::filesystem::path& file)>;
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
-                                     CandidateKind kind);
+                                     CandidateKind kind, const FileCheck& admit = {});
 
 /// Reads one group. Throws DataError for anything that its format does not allow: damaged or truncated files, missing
 /// members, wrong types or shapes, ids or edges out of range, NaN features, sizes that overflow, headers that claim

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "coordinator/agree.h"
+#include "coordinator/confinement.h"
 
 namespace foretime::worker {
 
@@ -41,7 +42,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       }
       entries.push_back(static_cast<int64_t>(entry));
     }
-    coordinator::verify_files(catalogue, entries);
+    coordinator::verify_files(catalogue, entries, coordinator::confinement(settings.data));
     store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
   });
   return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device,

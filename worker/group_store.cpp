@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "coordinator/confinement.h"
 #include "coordinator/counter_random.h"
 #include "data/error.h"
 
@@ -44,7 +45,9 @@ std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uin
 
 EvalIndices load_official_indices(const configs::DataSettings& settings) {
   if (settings.eval_indices.empty()) return {};
-  return data::read_eval_indices(std::filesystem::path(settings.root) / settings.eval_indices);
+  const auto file = std::filesystem::path(settings.root) / settings.eval_indices;
+  if (const auto admit = coordinator::confinement(settings)) admit(file);
+  return data::read_eval_indices(file);
 }
 
 void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings,

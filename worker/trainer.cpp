@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -38,11 +39,12 @@ torch::Device choose_device(const std::string& wanted, const comm::Communicator&
 }  // namespace
 
 Trainer::Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log,
-                 ProgressSink progress)
+                 ProgressSink progress, TrainerEvents events)
     : settings_(settings),
       comm_(comm),
       log_(log),
       progress_(std::move(progress)),
+      events_(std::move(events)),
       device_(choose_device(settings.trainer.device, comm)),
       early_stop_(settings.trainer.metric_goal == "maximize", settings.trainer.early_stop.patience,
                   settings.trainer.early_stop.min_delta) {}
@@ -80,7 +82,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   gradient_norm_ = clip_global_norm(optimizer_->parameters(), settings_.optimizer.clip_norm);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
 
-  totals[2] = preemption.requested() ? 1.0 : 0.0;
+  const bool asked = comm_.rank() == 0 && events_.stop_requested && events_.stop_requested();
+  totals[2] = asked || preemption.requested() ? 1.0 : 0.0;
   totals = totals.to(comm_.device());
   comm_.all_reduce(totals)->wait();
   totals = totals.to(torch::kCPU);
@@ -113,11 +116,24 @@ void Trainer::save(int64_t step) {
   coordinator::run_together(comm_, [&] {
     if (comm_.rank() != 0) return;
     directory_->checkpoints().commit(step, checkpoint_files(state_, *model_, *optimizer_, early_stop_));
+    if (events_.on_checkpoint) events_.on_checkpoint(step, directory_->checkpoints().folder(step));
     directory_->checkpoints().prune(settings_.checkpoint.keep_last, settings_.checkpoint.keep_best);
   });
 }
 
+void Trainer::require_metric(const Evaluation& evaluation) const {
+  const auto& name = settings_.trainer.metric;
+  if (evaluation.metrics.contains(name)) return;
+  std::string known;
+  for (const auto& [metric, value] : evaluation.metrics) known += " " + metric;
+  throw configs::SettingsError(
+      fmt::format("trainer.metric: {} is not among this run's metrics:{}", name,
+                  known.empty() ? " there is nothing to evaluate (data.holdout, data.valid)" : known));
+}
+
 bool Trainer::finish_evaluation(int64_t step, const Evaluation& evaluation) {
+  const bool first = !std::exchange(evaluated_, true);
+  if (settings_.trainer.early_stop.patience > 0 || (events_.metric_required && first)) require_metric(evaluation);
   if (comm_.rank() == 0) {
     nlohmann::json line = {{"kind", "eval"}, {"step", step}};
     std::string text;
@@ -127,17 +143,16 @@ bool Trainer::finish_evaluation(int64_t step, const Evaluation& evaluation) {
     }
     directory_->append_metrics(line);
     log_.info("step {}{}", step, text);
+    if (events_.on_evaluation) {
+      const int64_t every = settings_.trainer.eval_every;
+      // The one at the end of a run may come between two of the others.
+      const int64_t iteration = every == 0 ? 1 : (step + every - 1) / every;
+      events_.on_evaluation(step, iteration, evaluation.metrics);
+    }
   }
   const auto& name = settings_.trainer.metric;
   const auto found = evaluation.metrics.find(name);
-  if (found == evaluation.metrics.end()) {
-    if (settings_.trainer.early_stop.patience > 0) {
-      std::string known;
-      for (const auto& [metric, value] : evaluation.metrics) known += " " + metric;
-      throw configs::SettingsError(fmt::format("trainer.metric: {} is not among this run's metrics:{}", name, known));
-    }
-    return false;
-  }
+  if (found == evaluation.metrics.end()) return false;
   metric_ = found->second;
   if (early_stop_.observe(step, found->second) && settings_.checkpoint.keep_best) {
     // Marked first: pruning, which save does, must know the best.
@@ -162,6 +177,7 @@ TrainingOutcome Trainer::run() {
   for (bool stopped = false; step < total && !stopped && !preempted_;) {
     const double loss = train_step(step, loader, preemption);
     ++step;
+    if (comm_.rank() == 0 && events_.on_progress) events_.on_progress(step, total, loss);
     if (comm_.rank() == 0 && (step % settings_.trainer.log_every == 0 || step == total)) {
       const double seconds = seconds_since(reported);
       const Progress now{step,

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,22 @@ struct Progress {
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
+/// What an agent that supervises the run hears of it and may ask of it. All are called on rank 0 only, by the training
+/// thread; an empty one is not called.
+struct TrainerEvents {
+  /// After every step: cheap, the receiver chooses what to pass on.
+  std::function<void(int64_t step, int64_t total_steps, double loss)> on_progress;
+  /// `iteration`: evaluations up to this step, those before a resume included.
+  std::function<void(int64_t step, int64_t iteration, const std::map<std::string, double>& metrics)> on_evaluation;
+  /// A whole checkpoint is in `folder`. Called before older ones are removed.
+  std::function<void(int64_t step, const std::filesystem::path& folder)> on_checkpoint;
+  /// Asked at every step; true ends the run at the step's end as SIGTERM does, on all ranks.
+  std::function<bool()> stop_requested;
+  /// The same on all ranks: a first evaluation without trainer.metric is a configs::SettingsError, since somebody waits
+  /// for that metric.
+  bool metric_required = false;
+};
+
 struct TrainingOutcome {
   int64_t steps = 0;  // done in all, with those before a resume
   bool preempted = false;
@@ -41,7 +59,8 @@ struct TrainingOutcome {
 /// class's methods, in this order.
 class Trainer {
  public:
-  Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, ProgressSink progress);
+  Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, ProgressSink progress,
+          TrainerEvents events = {});
 
   /// Reads headers, plans, loads this rank's groups, builds the model, resumes where there is something to resume.
   void set_up();
@@ -55,17 +74,20 @@ class Trainer {
   void build_model();
   void fit_transforms();
   void resume();
+  void carry_over_best(const std::filesystem::path& checkpoint);
   double train_step(int64_t step, class BatchLoader& loader, const class PreemptionGuard& preemption);
   Evaluation run_evaluation(const std::vector<std::string>& sets);
   void save(int64_t step);
   void restore_best(int64_t step);
   bool finish_evaluation(int64_t step, const Evaluation& evaluation);
+  void require_metric(const Evaluation& evaluation) const;
   int64_t total_steps() const;
 
   configs::Settings settings_;
   comm::Communicator& comm_;
   spdlog::logger& log_;
   ProgressSink progress_;
+  TrainerEvents events_;
   torch::Device device_;
 
   coordinator::Catalogue catalogue_;
@@ -82,6 +104,7 @@ class Trainer {
   int64_t trained_candidates_ = 0;  // by all ranks since the last report
   std::optional<double> metric_;    // trainer.metric at the last evaluation
   bool preempted_ = false;
+  bool evaluated_ = false;  // at least once since this process began
 };
 
 }  // namespace foretime::worker

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -5,6 +6,7 @@
 
 #include "configs/load.h"
 #include "coordinator/agree.h"
+#include "coordinator/confinement.h"
 #include "models/statistics.h"
 #include "worker/trainer.h"
 
@@ -51,7 +53,7 @@ void Trainer::load_data() {
   plan_ = coordinator::make_shard_plan(catalogue_, settings_.sampler.groups_per_batch, comm_.size());
   coordinator::run_together(comm_, [&] {
     const auto entries = plan_.entries_of(comm_.rank());
-    coordinator::verify_files(catalogue_, entries);
+    coordinator::verify_files(catalogue_, entries, coordinator::confinement(settings_.data));
     store_ = std::make_unique<GroupStore>(settings_, catalogue_, entries, load_official_indices(settings_.data));
   });
   log_.info("{} training groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
@@ -122,6 +124,20 @@ void Trainer::fit_transforms() {
   state_.train_mean_runtime = (runtime[0] / runtime[1]).item<double>();
 }
 
+/// A run that continues another one's checkpoint may never beat the best step before it: that one comes along.
+void Trainer::carry_over_best(const std::filesystem::path& checkpoint) {
+  const coordinator::CheckpointStore before(checkpoint.parent_path());
+  const auto known = before.steps();
+  const int64_t best = early_stop_.best_step();
+  if (!settings_.checkpoint.keep_best || !early_stop_.best() ||
+      std::find(known.begin(), known.end(), best) == known.end()) {
+    return;
+  }
+  const auto own = directory_->checkpoints().steps();
+  if (std::find(own.begin(), own.end(), best) == own.end())
+    directory_->checkpoints().commit(best, before.read(best).files);
+}
+
 void Trainer::resume() {
   const bool root = comm_.rank() == 0;
   std::string found;
@@ -161,6 +177,7 @@ void Trainer::resume() {
     saved_step_ = stored.step;
     if (root) {
       directory_->rewind_metrics(stored.step);
+      if (settings_.checkpoint.resume != "auto") carry_over_best(checkpoint.folder);
       // A run that was killed may have noted a best step whose checkpoint it did not write.
       directory_->checkpoints().mark_best(early_stop_.best_step(), settings_.trainer.metric,
                                           early_stop_.best().value_or(0));

@@ -54,11 +54,12 @@ NamedTensors model_tensors(const models::CostModel& model) {
 
 std::map<std::string, std::string> checkpoint_files(const TrainingState& state, const models::CostModel& model,
                                                     const Adam& optimizer, const coordinator::EarlyStop& early_stop) {
-  // Where a run writes its files and how it is launched are not part of what it has learned: the same training gives
-  // the same bytes.
+  // Where a run writes its files, what it may read and how it is launched are not part of what it has learned: the same
+  // training gives the same bytes.
   auto settings = state.settings;
   settings.run = {};
   settings.comm = {};
+  settings.data.confine = {};
   Json json = {{"format", 1},
                {"step", state.step},
                {"schema",

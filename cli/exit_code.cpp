@@ -1,0 +1,17 @@
+#include "cli/exit_code.h"
+
+#include "coordinator/agree.h"
+#include "jobs/error.h"
+
+namespace foretime::cli {
+
+int exit_code_of(const std::exception& error) {
+  if (dynamic_cast<const jobs::RedisUnavailable*>(&error) != nullptr ||
+      dynamic_cast<const jobs::RedisRefused*>(&error) != nullptr) {
+    return coordinator::kComm;
+  }
+  if (dynamic_cast<const jobs::JobsError*>(&error) != nullptr) return coordinator::kUsage;
+  return coordinator::exit_code_of(error);
+}
+
+}  // namespace foretime::cli

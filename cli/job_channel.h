@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cli/progress.h"
+#include "comm/communicator.h"
+#include "jobs/progress_channel.h"
+#include "worker/trainer.h"
+
+namespace foretime::cli {
+
+/// This process as a job of an agent, where it is one (FORETIME_PROGRESS): rank 0 tells the agent how the run goes, and
+/// hears when it is to stop. Without an agent nothing is sent and nothing is asked.
+class JobChannel {
+ public:
+  /// All ranks call it: each learns whether there is an agent.
+  explicit JobChannel(comm::Communicator& comm);
+  /// The events of training model number `index` of `models` that are trained one after another: the agent sees one row
+  /// of rising steps. Evaluations and checkpoints are the job's own for the first model alone.
+  worker::TrainerEvents events(int64_t index, int64_t models);
+  void send_result(int64_t step, const std::map<std::string, double>& metrics);
+
+ private:
+  std::unique_ptr<jobs::ProgressSender> sender_;  // rank 0 of a job
+  bool is_job_ = false;
+  TimeLeft time_left_;
+};
+
+}  // namespace foretime::cli
