@@ -103,6 +103,8 @@ class JobQueue {
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
+  /// Whether every job has ended: none is blocked, waiting, delayed, held or active.
+  virtual bool drained() = 0;
 };
 
 struct QueueSettings {

@@ -187,6 +187,14 @@ void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
                           std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0"});
 }
 
+bool RedisQueue::drained() {
+  // One command, so the answer is about one moment: a job that moves between two of these sets is never overlooked.
+  Arguments exists = {"EXISTS"};
+  for (const auto state : {JobState::blocked, JobState::waiting, JobState::delayed, JobState::held, JobState::active})
+    exists.push_back(prefix_ + "state:" + to_string(state));
+  return integer_of(*client_.call(exists)) == 0;
+}
+
 std::optional<JobRecord> RedisQueue::find(const std::string& id) {
   const auto reply = client_.call({"HGETALL", prefix_ + "job:" + id});
   const auto fields = fields_of(*reply);

@@ -34,6 +34,7 @@ class RedisQueue final : public JobQueue {
   ReapCounts reap() override;
   void heartbeat_agent(const AgentInfo& agent) override;
   std::optional<JobRecord> find(const std::string& id) override;
+  bool drained() override;
 
  private:
   using Arguments = std::vector<std::string>;

@@ -39,6 +39,7 @@ class MemoryQueue final : public JobQueue {
   ReapCounts reap() override;
   void heartbeat_agent(const AgentInfo& agent) override;
   std::optional<JobRecord> find(const std::string& id) override;
+  bool drained() override;
 
   struct Event {
     std::string event, job, from, to;

@@ -266,6 +266,11 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
   std::erase_if(agents_, [this](const auto& entry) { return entry.second.seen_ms < now() - kDay; });
 }
 
+bool MemoryQueue::drained() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& entry) { return is_final(entry.second.record.state); });
+}
+
 std::optional<JobRecord> MemoryQueue::find(const std::string& id) {
   Lock lock(mutex_);
   const auto found = jobs_.find(id);
