@@ -17,7 +17,7 @@ namespace {
 double without_rounding_noise(double value) { return std::stod(fmt::format("{:.15g}", value)); }
 
 std::string multiple_text(const ParameterSpace& p, double count) {
-  return number_text(without_rounding_noise(count * p.q) + 0.0);  // + 0.0: never -0
+  return value_text(without_rounding_noise(count * p.q) + 0.0);  // + 0.0: never -0
 }
 
 /// Ties go to the even multiple, as numpy's round does.
@@ -55,7 +55,7 @@ double count_of(const ParameterSpace& p) {
 std::string grid_value(const ParameterSpace& p, int64_t index) {
   switch (p.distribution) {
     case Distribution::int_uniform:
-      return number_text(p.min + static_cast<double>(index));
+      return value_text(p.min + static_cast<double>(index));
     case Distribution::q_uniform:
       return multiple_text(p, nearest_multiple(p, p.min) + static_cast<double>(index));
     default:
@@ -73,13 +73,13 @@ std::string value_at(const ParameterSpace& p, double u) {
     case Distribution::categorical:
       return p.values.at(category_at(p, u));
     case Distribution::int_uniform:
-      return number_text(std::min(p.max, p.min + std::floor(u * (p.max - p.min + 1))));
+      return value_text(std::min(p.max, p.min + std::floor(u * (p.max - p.min + 1))));
     default:
       break;
   }
   const double value = quantile(p, u);
   if (is_quantized(p.distribution)) return multiple_text(p, nearest_multiple(p, value));
-  return number_text((p.integer ? std::nearbyint(value) : value) + 0.0);
+  return value_text((p.integer ? std::nearbyint(value) : value) + 0.0);
 }
 
 Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial) {

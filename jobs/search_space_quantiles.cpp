@@ -168,7 +168,7 @@ double cumulative(const ParameterSpace& p, double x) {
   throw SweepError(fmt::format("{}: has no continuous distribution", p.key));
 }
 
-std::string number_text(double value) {
+std::string value_text(double value) {
   if (value == std::floor(value) && std::abs(value) <= 0x1p53) return fmt::format("{}", static_cast<int64_t>(value));
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};

@@ -30,7 +30,7 @@ double cumulative(const ParameterSpace& parameter, double x);
 
 /// A number as apply_override takes it for integers and doubles alike: whole ones without exponent, others in shortest
 /// round-trip form.
-std::string number_text(double value);
+std::string value_text(double value);
 
 /// The u for which value_at gives `value`: a point where the distribution is continuous, else low < high.
 struct UnitInterval {

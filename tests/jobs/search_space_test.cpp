@@ -61,7 +61,7 @@ TEST(SearchSpace, EndsOfEachDistribution) {
   EXPECT_LE(number_at(between(Distribution::uniform, -1, 3), 1), 3);
   EXPECT_EQ(value_at(between(Distribution::log_uniform, 0, 2), 0.5), "2.718281828459045");
   EXPECT_NEAR(number_at(between(Distribution::log_uniform_values, 1e-4, 1e-2), 0.5), 1e-3, 1e-17);
-  EXPECT_EQ(value_at(between(Distribution::log_uniform_values, 1e-4, 1e-2), 0), "0.0001");
+  EXPECT_EQ(value_at(between(Distribution::log_uniform_values, 1e-4, 1e-2), 0), "1e-04");
   // W&B: x such that log(1/x) is uniform between min and max.
   EXPECT_NEAR(number_at(between(Distribution::inv_log_uniform, 1, 3), 0), std::exp(-3), 1e-15);
   EXPECT_NEAR(number_at(between(Distribution::inv_log_uniform, 1, 3), 0.5), std::exp(-2), 1e-15);
