@@ -52,7 +52,8 @@ std::map<std::string, double> metrics_of(const Json& json) {
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : at->items()) {
     if (name.empty() || name.size() > kNameBytes) refuse("a metric's name is empty or longer than 200 bytes");
-    if (!value.is_null()) metrics[name] = number(value, "metrics." + name.substr(0, 80));
+    metrics[name] =
+        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : number(value, "metrics." + name.substr(0, 80));
   }
   return metrics;
 }
@@ -115,9 +116,7 @@ std::string to_line(const ProgressMessage& message) {
       if (message.metrics.size() > kProgressMetrics)
         refuse(fmt::format("{} metrics, at most {}", message.metrics.size(), kProgressMetrics));
       auto& metrics = json["metrics"] = Json::object();
-      for (const auto& [name, value] : message.metrics) {
-        if (std::isfinite(value)) metrics[name] = value;
-      }
+      for (const auto& [name, value] : message.metrics) metrics[name] = std::isfinite(value) ? Json(value) : Json();
       break;
     }
     case Kind::checkpoint:

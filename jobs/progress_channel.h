@@ -12,13 +12,14 @@
 /// a line, both ways. The child needs no Redis. docs/progress.md has the messages, so that any program can speak them.
 namespace foretime::jobs {
 
-/// One message of the child; only what its kind needs is set.
+/// One message of the child; only what its kind needs is set. A loss or metric that is not finite travels as null and
+/// arrives as NaN.
 struct ProgressMessage {
   enum class Kind { hello, progress, evaluation, checkpoint, result } kind = Kind::progress;
   int64_t step = 0, total_steps = 0;      // progress, evaluation, checkpoint, result
-  double loss = 0, eta_seconds = -1;      // progress; a loss that is not finite travels as null and arrives as NaN
+  double loss = 0, eta_seconds = -1;      // progress
   int64_t iteration = 0;                  // evaluation: how many there were, with those before a resume
-  std::map<std::string, double> metrics;  // evaluation, result; those that are not finite are left out
+  std::map<std::string, double> metrics;  // evaluation, result
   std::string path;                       // checkpoint: folder of a whole checkpoint
   int64_t pid = 0;                        // hello
 };
