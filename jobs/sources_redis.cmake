@@ -1,0 +1,1 @@
+list(APPEND job_sources redis_client.cpp redis_url.cpp)
