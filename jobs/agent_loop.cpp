@@ -13,8 +13,8 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
-constexpr double kLongestPause = 20;                                           // without Redis
+constexpr double kClaimInterval = 1.0, kReapInterval = 3.0;  // seconds
+constexpr double kLongestPause = 20;                         // without Redis
 constexpr int kWatchMs = 100, kIdleMs = 1000;
 constexpr int kReapBatches = 20;
 
@@ -133,7 +133,9 @@ void AgentLoop::hand_on(Held& held) {
   if (!job.ended()) return;
   if (std::exchange(held.has_slots, false)) {
     slots_.give_back(job.lease().spec.resources, job.gpus());
-    next_claim_ = std::min(next_claim_, steady_seconds() + kClaimSoon);
+    // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
+    const bool came_back = job.result().outcome == Outcome::preempted;
+    next_claim_ = steady_seconds() + (came_back ? kClaimInterval : 0);
   }
   if (!job.abandoned() && !job.has_news()) finish(job);
   if (!job.abandoned()) return;

@@ -25,7 +25,7 @@
 namespace foretime::testing {
 
 /// Passes every call on, or throws RedisUnavailable while `away` is set.
-class ForwardingQueue final : public jobs::JobQueue {
+class ForwardingQueue : public jobs::JobQueue {
  public:
   ForwardingQueue(jobs::JobQueue& target, const std::atomic<bool>& away) : target_(target), away_(away) {}
   bool create_sweep(const jobs::SweepSpec& sweep) override { return reach().create_sweep(sweep); }
