@@ -1,306 +1,210 @@
 #include "jobs/redis_client.h"
 
-#include <algorithm>
+#include <array>
+#include <charconv>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
-#include <sys/time.h>
 
 #include "jobs/error.h"
 
 namespace foretime::jobs {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-constexpr int kRedirections = 3;
-constexpr int kSlowestAnswer = 12;  // timeouts in all, for a peer that sends now and then a byte
-constexpr const char* kAdvice =
-    "start Redis there, name another with --redis or FORETIME_REDIS, or name none to use the one that foretime runs "
-    "itself";
+constexpr int kMoves = 3;
+constexpr size_t kLongestError = 1000;  // bytes of an error answer that are quoted
 
-timeval to_timeval(std::chrono::milliseconds time) {
-  return {static_cast<time_t>(time.count() / 1000), static_cast<suseconds_t>(time.count() % 1000 * 1000)};
-}
+/// Error answers that tell of a passing state: the first word, and what to do.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kPassing = {{
+    {"LOADING", "it loads its data; try again in a moment"},
+    {"BUSY", "a script runs there for too long"},
+    {"MISCONF", "it cannot write its data; is its disk full?"},
+    {"OOM", "it is out of memory; raise maxmemory there"},
+    {"CLUSTERDOWN", "its cluster is down"},
+    {"MASTERDOWN", "it has lost its primary"},
+    {"NOREPLICAS", "it has too few replicas to accept writes"},
+    {"TRYAGAIN", "its cluster moves keys; try again in a moment"},
+    {"ASK", "its cluster moves keys; try again in a moment"},
+}};
 
-// hiredis allocates an array by its announced length before a single element has arrived.
-constexpr auto kMostElements = static_cast<int>(Limits::kReply / 16);
-redisReplyObjectFunctions default_functions;
-void* create_bounded_array(const redisReadTask* task, decltype(redisReadTask::elements) elements) {
-  return elements > kMostElements ? nullptr : default_functions.createArray(task, elements);
-}
-redisReplyObjectFunctions* bounded(redisReplyObjectFunctions* original) {
-  static redisReplyObjectFunctions functions = [original] {
-    default_functions = *original;
-    auto changed = *original;
-    changed.createArray = create_bounded_array;
-    return changed;
-  }();
-  return &functions;
-}
+/// Those that need somebody to change something.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAdvice = {{
+    {"NOAUTH", "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD"},
+    {"WRONGPASS", "check FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD"},
+    {"NOPERM", "the Redis user lacks this right; docs/jobs.md lists what Foretime needs"},
+    {"READONLY", "this Redis is a read-only replica; name its primary"},
+    {"DENIED", "Redis is in protected mode; give it a password, or reach it over its Unix socket"},
+}};
 
-std::string_view view(const redisReply& reply) { return {reply.str, static_cast<size_t>(reply.len)}; }
+std::string_view error_text(const redisReply& reply) { return {reply.str, reply.len}; }
 bool is_error(const redisReply& reply) { return reply.type == REDIS_REPLY_ERROR; }
-bool is_error(const redisReply& reply, std::string_view code) {
-  return is_error(reply) && view(reply).substr(0, code.size()) == code;
+bool starts_with(std::string_view text, std::string_view word) {
+  return text.substr(0, word.size()) == word && (text.size() == word.size() || text[word.size()] == ' ');
 }
 
-/// Errors that pass: trying again later helps.
-bool passes(const redisReply& error) {
-  return is_error(error, "LOADING") || is_error(error, "BUSY ") || is_error(error, "CLUSTERDOWN") ||
-         is_error(error, "MASTERDOWN") || is_error(error, "TRYAGAIN");
-}
-
-std::string advice_for(const redisReply& error) {
-  if (is_error(error, "NOAUTH") || is_error(error, "WRONGPASS") || view(error).find("AUTH") != std::string_view::npos) {
-    return "; set FORETIME_REDIS_PASSWORD (and FORETIME_REDIS_USER), or put both into the URL in FORETIME_REDIS";
-  }
-  if (is_error(error, "NOPERM")) return "; docs/jobs.md, Security, has the rights that a user needs";
-  if (is_error(error, "READONLY")) return "; this is a replica: name the primary";
-  if (is_error(error, "MISCONF") || is_error(error, "OOM")) return "; see the log and the memory of this Redis";
-  return "";
-}
-
-/// The value of `name:value` in what INFO answers.
-std::string info_field(const std::string& info, const std::string& name) {
-  const auto at = ("\n" + info).find("\n" + name + ":");
-  if (at == std::string::npos) return "";
-  const auto start = at + name.size() + 1;
-  return info.substr(start, info.find_first_of("\r\n", start) - start);
-}
-
-std::string second_of(const redisReply& reply) {
-  return reply.type == REDIS_REPLY_ARRAY && reply.elements >= 2 ? text_of(*reply.element[1]) : "";
+[[noreturn]] void wrong_type(const redisReply& reply, const char* expected) {
+  throw RedisUnavailable(
+      fmt::format("Redis: an answer of type {}, expected {}; is this really Redis 6 or later?", reply.type, expected));
 }
 
 }  // namespace
 
-RedisClient::RedisClient(RedisUrl url, std::chrono::milliseconds timeout, size_t max_reply)
-    : url_(std::move(url)), timeout_(timeout), max_reply_(max_reply) {}
+RedisClient::RedisClient(RedisUrl url, std::chrono::milliseconds timeout, size_t largest_reply)
+    : url_(std::move(url)), timeout_(timeout), largest_reply_(largest_reply) {}
 
 std::string RedisClient::name() const { return url_.redacted(); }
-void RedisClient::disconnect() { context_.reset(); }
+void RedisClient::disconnect() { connection_.reset(); }
 
-void RedisClient::lose(const std::string& what) {
-  context_.reset();
-  throw RedisUnavailable(
-      redact(fmt::format("Redis at {} cannot be used: {}; {}", name(), what, kAdvice), url_.password));
+void RedisClient::throw_error(const std::string& command, const redisReply& reply) const {
+  const auto text = error_text(reply);
+  const auto quoted = std::string(text.substr(0, kLongestError));
+  for (const auto& [word, meaning] : kPassing) {
+    if (starts_with(text, word))
+      throw RedisUnavailable(
+          redact(fmt::format("Redis at {}: {} ({}: {})", name(), meaning, command, quoted), url_.password));
+  }
+  if (text.find("max number of clients") != std::string_view::npos)
+    throw RedisUnavailable(fmt::format("Redis at {}: it has as many clients as it accepts; raise maxclients", name()));
+  for (const auto& [word, advice] : kAdvice) {
+    if (text.find(word) != std::string_view::npos && text.find(word) < 8)
+      throw RedisRefused(
+          redact(fmt::format("Redis at {} refused {}: {}; {}", name(), command, quoted, advice), url_.password));
+  }
+  throw RedisRefused(redact(fmt::format("Redis at {} refused {}: {}", name(), command, quoted), url_.password));
 }
 
-void RedisClient::refuse(const redisReply& error) const {
-  const auto text = std::string(view(error).substr(0, 1000));
-  const auto message = redact(fmt::format("Redis at {}: {}", name(), text), url_.password);
-  if (passes(error)) throw RedisUnavailable(message);
-  throw RedisRefused(message + advice_for(error));
+void RedisClient::refuse_eviction() {
+  connection_->send({{"CONFIG", "GET", "maxmemory-policy"}, {"INFO", "memory"}});
+  const auto setting = connection_->receive("CONFIG"), info = connection_->receive("INFO");
+  std::string policy;
+  if (setting->type == REDIS_REPLY_ARRAY && setting->elements == 2) policy = texts_of(*setting)[1];
+  if (policy.empty() && info->type == REDIS_REPLY_STRING) policy = info_field(text_of(*info), "maxmemory_policy");
+  // Where we may read neither, whoever set up the user is trusted with the rest.
+  if (!policy.empty() && policy != "noeviction")
+    throw RedisRefused(
+        fmt::format("Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set "
+                    "maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
+                    name(), policy.substr(0, 100)));
 }
 
 void RedisClient::connect() {
-  if (context_) return;
-  const auto limit = to_timeval(timeout_);
-  context_.reset(url_.socket.empty() ? redisConnectWithTimeout(url_.host.c_str(), static_cast<int>(url_.port), limit)
-                                     : redisConnectUnixWithTimeout(url_.socket.c_str(), limit));
-  if (!context_) throw RedisUnavailable("no memory for a connection to Redis");
-  if (context_->err != 0) lose(context_->errstr);
-  context_->reader->fn = bounded(context_->reader->fn);
-  redisSetTimeout(context_.get(), limit);
-  if (url_.socket.empty()) redisEnableKeepAlive(context_.get());
+  connection_ = std::make_unique<RedisConnection>(url_, timeout_, largest_reply_);
+  const auto ask = [&](const Arguments& arguments) {
+    connection_->send({arguments});
+    return connection_->receive(arguments.front());
+  };
+  if (!url_.user.empty() || !url_.password.empty()) {
+    Arguments arguments = {"AUTH"};
+    if (!url_.user.empty()) arguments.push_back(url_.user);
+    arguments.push_back(url_.password);
+    if (const auto reply = ask(arguments); is_error(*reply)) throw_error("AUTH", *reply);
+  }
+  if (url_.database != 0) {
+    if (const auto reply = ask({"SELECT", std::to_string(url_.database)}); is_error(*reply))
+      throw_error("SELECT", *reply);
+  }
+  ask({"CLIENT", "SETNAME", "foretime"});  // for CLIENT LIST; a user without the right does without
+  refuse_eviction();
+}
+
+void RedisClient::follow(const std::string& moved) {
+  // MOVED slot host:port; an empty host is the one that we talk to.
+  const auto space = moved.rfind(' '), colon = moved.rfind(':');
+  int64_t port = 0;
+  if (space != std::string::npos && colon != std::string::npos && space < colon)
+    std::from_chars(moved.data() + colon + 1, moved.data() + moved.size(), port);
+  const auto host = port > 0 ? moved.substr(space + 1, colon - space - 1) : "";
+  if (port < 1 || port > 65535 || (host.empty() && url_.host.empty()))
+    throw RedisUnavailable(
+        unavailable_message(url_, "its cluster names no node for the keys: " + moved.substr(0, 200)));
+  disconnect();
+  if (!host.empty()) url_.host = host;
+  url_.socket.clear();
+  url_.port = port;
+}
+
+std::vector<Reply> RedisClient::exchange(const std::vector<Arguments>& calls) {
+  std::vector<Reply> replies(calls.size());
+  std::vector<size_t> open(calls.size());  // calls without an answer yet
+  for (size_t i = 0; i < open.size(); ++i) open[i] = i;
   try {
-    authenticate();
-    check_eviction();
+    for (int moves = 0; !open.empty(); ++moves) {
+      if (!connection_) connect();
+      std::vector<Arguments> sent;
+      for (const size_t i : open) sent.push_back(calls[i]);
+      connection_->send(sent);
+      std::vector<size_t> moved;
+      for (const size_t i : open) {
+        replies[i] = connection_->receive(calls[i].front());
+        // A call that was answered so was not executed: repeating it is safe.
+        if (is_error(*replies[i]) && starts_with(error_text(*replies[i]), "MOVED")) moved.push_back(i);
+      }
+      open = std::move(moved);
+      if (open.empty()) break;
+      if (moves == kMoves) throw RedisUnavailable(unavailable_message(url_, "its cluster sends us from node to node"));
+      follow(std::string(error_text(*replies[open.front()])));
+    }
   } catch (...) {
-    context_.reset();
+    disconnect();
     throw;
   }
+  return replies;
 }
 
-void RedisClient::authenticate() {
-  const auto require = [&](const Arguments& arguments) {
-    const auto reply = exchange(arguments);
-    if (is_error(*reply)) refuse(*reply);
-  };
-  if (!url_.user.empty())
-    require({"AUTH", url_.user, url_.password});
-  else if (!url_.password.empty())
-    require({"AUTH", url_.password});
-  if (url_.database != 0) require({"SELECT", std::to_string(url_.database)});
-  exchange({"CLIENT", "SETNAME", "foretime"});  // a convenience for CLIENT LIST, which may be forbidden
-}
-
-void RedisClient::check_eviction() {
-  std::string policy;
-  if (const auto reply = exchange({"CONFIG", "GET", "maxmemory-policy"}); !is_error(*reply))
-    policy = second_of(*reply);
-  else if (is_error(*reply, "NOAUTH") || passes(*reply))
-    refuse(*reply);
-  else if (const auto info = exchange({"INFO", "memory"}); !is_error(*info))
-    policy = info_field(text_of(*info), "maxmemory_policy");
-  if (policy.empty() || policy == "noeviction") return;
-  throw RedisRefused(
-      fmt::format("Redis at {} may throw jobs away when its memory is full: maxmemory-policy is {}, expected "
-                  "noeviction; run: redis-cli config set maxmemory-policy noeviction",
-                  name(), policy));
-}
-
-void RedisClient::append(const Arguments& arguments) {
-  std::vector<const char*> texts;
-  std::vector<size_t> sizes;
-  for (const auto& argument : arguments) {
-    texts.push_back(argument.data());
-    sizes.push_back(argument.size());
-  }
-  if (redisAppendCommandArgv(context_.get(), static_cast<int>(arguments.size()), texts.data(), sizes.data()) !=
-      REDIS_OK)
-    lose(context_->errstr);
-}
-
-void RedisClient::flush() {
-  for (int done = 0; done == 0;) {
-    if (redisBufferWrite(context_.get(), &done) != REDIS_OK) lose(context_->errstr);
-  }
-}
-
-Reply RedisClient::read() {
-  const auto limit = Clock::now() + kSlowestAnswer * timeout_;
-  for (;;) {
-    void* found = nullptr;
-    if (redisGetReplyFromReader(context_.get(), &found) != REDIS_OK) {
-      // What hiredis calls "out of memory" is our refusal of an array.
-      if (context_->err == REDIS_ERR_OOM) lose(fmt::format("an answer announces more than {} elements", kMostElements));
-      lose(fmt::format("what answers there does not speak Redis' protocol ({})", context_->errstr));
-    }
-    if (found != nullptr) return Reply(static_cast<redisReply*>(found));
-    if (context_->reader->len > max_reply_) lose(fmt::format("an answer of more than {} bytes", max_reply_));
-    if (Clock::now() > limit) lose(fmt::format("no whole answer in {} s", kSlowestAnswer * timeout_.count() / 1000));
-    if (redisBufferRead(context_.get()) != REDIS_OK) {
-      const bool late = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
-      lose(late ? fmt::format("no answer in {} ms", timeout_.count()) : std::string(context_->errstr));
-    }
-  }
-}
-
-Reply RedisClient::exchange(const Arguments& arguments) {
-  append(arguments);
-  flush();
-  return read();
-}
-
-Reply RedisClient::exchange_following(const Arguments& arguments) {
-  connect();
-  auto reply = exchange(arguments);
-  for (int i = 0; i < kRedirections && is_error(*reply, "MOVED "); ++i) {
-    // MOVED slot host:port; an empty host means the one that answered.
-    const auto place = std::string(view(*reply).substr(view(*reply).rfind(' ') + 1));
-    const auto colon = place.rfind(':');
-    if (colon == std::string::npos) break;
-    auto target = RedisUrl::parse("redis://127.0.0.1" + place.substr(colon));
-    if (colon > 0)
-      url_.host = place.substr(0, colon);
-    else if (!url_.socket.empty())
-      url_.host = target.host;
-    url_.port = target.port;
-    url_.socket.clear();
-    context_.reset();
-    connect();
-    reply = exchange(arguments);
-  }
-  return reply;
-}
-
-Reply RedisClient::call(const Arguments& arguments) {
-  auto reply = exchange_following(arguments);
-  if (is_error(*reply)) refuse(*reply);
-  return reply;
-}
+Reply RedisClient::call(const Arguments& arguments) { return std::move(pipeline({arguments}).front()); }
 
 std::vector<Reply> RedisClient::pipeline(const std::vector<Arguments>& calls) {
-  if (calls.empty()) return {};
-  // The first one alone: it connects, and finds out where a cluster keeps the keys.
-  std::vector<Reply> replies;
-  replies.push_back(exchange_following(calls.front()));
-  for (size_t i = 1; i < calls.size(); ++i) append(calls[i]);
-  if (calls.size() > 1) flush();
-  while (replies.size() < calls.size()) replies.push_back(read());
-  for (const auto& reply : replies) {
-    if (is_error(*reply)) refuse(*reply);
+  auto replies = exchange(calls);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    if (is_error(*replies[i])) throw_error(calls[i].front(), *replies[i]);
   }
   return replies;
 }
 
 Reply RedisClient::script(const std::string& text, const std::string& sha1, const Arguments& keys,
                           const Arguments& arguments) {
-  Arguments words = {"EVALSHA", sha1, std::to_string(keys.size())};
-  words.insert(words.end(), keys.begin(), keys.end());
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  auto reply = exchange_following(words);
-  if (is_error(*reply, "NOSCRIPT")) {
-    words[0] = "EVAL";
-    words[1] = text;
-    reply = exchange_following(words);
+  Arguments call = {"EVALSHA", sha1, std::to_string(keys.size())};
+  call.insert(call.end(), keys.begin(), keys.end());
+  call.insert(call.end(), arguments.begin(), arguments.end());
+  auto replies = exchange({call});
+  if (is_error(*replies[0]) && starts_with(error_text(*replies[0]), "NOSCRIPT")) {
+    call[0] = "EVAL";
+    call[1] = text;
+    replies = exchange({call});
   }
-  if (is_error(*reply)) refuse(*reply);
-  return reply;
+  if (is_error(*replies[0])) throw_error(call.front(), *replies[0]);
+  return std::move(replies[0]);
 }
 
 std::string text_of(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_NIL) return "";
-  if (reply.type == REDIS_REPLY_INTEGER) return std::to_string(reply.integer);
-  if (reply.type != REDIS_REPLY_STRING && reply.type != REDIS_REPLY_STATUS)
-    throw RedisUnavailable(fmt::format("Redis answered type {}, expected text", reply.type));
-  return std::string(view(reply));
+  if (reply.type != REDIS_REPLY_STRING && reply.type != REDIS_REPLY_STATUS) wrong_type(reply, "text");
+  return {reply.str, reply.len};
 }
 
 int64_t integer_of(const redisReply& reply) {
-  if (reply.type != REDIS_REPLY_INTEGER)
-    throw RedisUnavailable(fmt::format("Redis answered type {}, expected an integer", reply.type));
+  if (reply.type != REDIS_REPLY_INTEGER) wrong_type(reply, "an integer");
   return reply.integer;
 }
 
 std::vector<std::string> texts_of(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_NIL) return {};
-  if (reply.type != REDIS_REPLY_ARRAY)
-    throw RedisUnavailable(fmt::format("Redis answered type {}, expected an array", reply.type));
+  if (reply.type != REDIS_REPLY_ARRAY) wrong_type(reply, "an array");
   std::vector<std::string> texts;
+  texts.reserve(reply.elements);
   for (size_t i = 0; i < reply.elements; ++i) texts.push_back(text_of(*reply.element[i]));
   return texts;
 }
 
-RedisHealth examine(RedisClient& client) {
-  RedisHealth health;
-  const auto ask = [&](const RedisClient::Arguments& question) -> Reply {
-    try {
-      return client.call(question);
-    } catch (const RedisRefused&) {
-      return nullptr;  // a right that this user lacks
-    }
-  };
-  const auto setting = [&](const std::string& name) {
-    const auto reply = ask({"CONFIG", "GET", name});
-    return reply ? second_of(*reply) : "";
-  };
-  std::string info;
-  if (const auto reply = ask({"INFO"})) info = text_of(*reply);
-  health.version = info_field(info, "redis_version");
-  health.role = info_field(info, "role");
-  health.appendonly = setting("appendonly");
-  if (const auto enabled = info_field(info, "aof_enabled"); health.appendonly.empty() && !enabled.empty())
-    health.appendonly = enabled == "1" ? "yes" : "no";
-  health.appendfsync = setting("appendfsync");
-  health.maxmemory_policy = setting("maxmemory-policy");
-  if (health.maxmemory_policy.empty()) health.maxmemory_policy = info_field(info, "maxmemory_policy");
-
-  auto& warnings = health.warnings;
-  if (health.appendonly == "no")
-    warnings.push_back("appendonly is no: a restart of Redis loses jobs; run: redis-cli config set appendonly yes");
-  if (health.appendonly == "yes" && health.appendfsync == "everysec") {
-    warnings.push_back(
-        "appendfsync is everysec: if the machine dies, up to one second of submissions and results is lost; run: "
-        "redis-cli config set appendfsync always");
+std::string info_field(const std::string& info, const std::string& name) {
+  const auto key = name + ":";
+  for (size_t at = info.find(key); at != std::string::npos; at = info.find(key, at + 1)) {
+    if (at != 0 && info[at - 1] != '\n') continue;
+    const auto start = at + key.size();
+    return info.substr(start, info.find_first_of("\r\n", start) - start);
   }
-  if (health.appendonly == "yes" && health.appendfsync == "no")
-    warnings.push_back("appendfsync is no: if the machine dies, up to half a minute is lost; always is safe");
-  if (health.role == "slave") warnings.push_back("this is a replica, which takes no jobs: name the primary");
-  if (info_field(info, "aof_last_write_status") == "err")
-    warnings.push_back("the last write to the append-only file failed: is the disk full?");
-  return health;
+  return "";
 }
 
 }  // namespace foretime::jobs
