@@ -1,6 +1,7 @@
 #include "jobs/sweep_parameters.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -179,7 +180,7 @@ class Reader {
     const configs::Field* field = list_.field(p.key);
     const bool integer =
         std::holds_alternative<int64_t*>(field->value) || std::holds_alternative<uint64_t*>(field->value);
-    const bool whole = is_quantized(p.distribution) && p.q == static_cast<double>(static_cast<int64_t>(p.q));
+    const bool whole = is_quantized(p.distribution) && p.q == std::floor(p.q);
     if (integer && !whole) {
       fail(parameter, fmt::format("found distribution {}, expected int_uniform or a q_ one with a whole q: the setting "
                                   "takes integers",
