@@ -8,6 +8,7 @@
 
 #include "configs/load.h"
 #include "jobs/error.h"
+#include "jobs/search_space_random.h"
 #include "jobs/sweep.h"
 #include "jobs/sweep_yaml.h"
 
@@ -225,6 +226,31 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
   EXPECT_THAT(error_of(std::string(kMaxBytes + 1, '#')), HasSubstr("expected a sweep file of at most"));
   EXPECT_THAT(error_of("method: grid\n---\nmethod: grid\n"), HasSubstr("found 2 YAML documents"));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+TEST(SweepErrors, DamagedFilesAreErrorsAndNeverMore) {
+  const std::string whole =
+      "method: random\nrun_cap: 2\nmetric: {name: a/b, goal: maximize}\nname: n\n"
+      "overrides: {data.train: [a], trainer: {eval_every: 5}}\nparameters:\n"
+      "  model: {parameters: {layers: {min: 1, max: 3}}}\n"
+      "  optimizer.learning_rate: {distribution: q_log_uniform_values, min: 0.1, max: 2, q: 0.1}\n"
+      "  model.type: {values: [gcn, mlp], probabilities: [0.5, 0.5]}\n"
+      "early_terminate: {type: hyperband, max_iter: 27, s: 2}\n"
+      "then: [{evaluate: {files: [x], set: {data.holdout: 0.1}}}, export]\nseeds: [1, 2]\n";
+  ASSERT_EQ(error_of(whole), "no error");
+  const std::string letters = "{}[]:,-&*!\"'#\n \t0e.~\xff<|>%@";
+  int damaged = 0;
+  for (int round = 0; round < 1500; ++round) {
+    const auto draw = [&](uint64_t what) { return random_unit({static_cast<uint64_t>(round), what}); };
+    std::string text = whole;
+    const auto at = static_cast<size_t>(draw(0) * static_cast<double>(text.size()));
+    const auto length = static_cast<size_t>(1 + draw(1) * 6);
+    if (round % 3 == 0) text.erase(at, length);
+    if (round % 3 == 1) text[at] = letters[static_cast<size_t>(draw(2) * static_cast<double>(letters.size()))];
+    if (round % 3 == 2) text.insert(at, text.substr(static_cast<size_t>(draw(3) * 100), length));
+    damaged += error_of(text) != "no error";
+  }
+  EXPECT_GT(damaged, 700);
 }
 
 }  // namespace
