@@ -1,13 +1,8 @@
 #include "jobs/job_hash.h"
 
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "jobs/error.h"
+#include "jobs/hash_reader.h"
 #include "jobs/limits.h"
 #include "jobs/redis_client.h"
 
@@ -16,59 +11,6 @@ namespace {
 
 std::string goal_text(bool maximize) { return maximize ? "maximize" : "minimize"; }
 std::string flag_text(bool flag) { return flag ? "1" : ""; }
-
-/// One job's fields, read with their limits.
-class Reader {
- public:
-  Reader(const std::string& id, const Fields& fields) : id_(id), fields_(fields) {}
-
-  std::string text(const std::string& field, size_t limit) const {
-    const auto found = fields_.find(field);
-    if (found == fields_.end()) return "";
-    if (found->second.size() > limit)
-      damaged(field, fmt::format("{} bytes", found->second.size()), fmt::format("at most {}", limit));
-    return found->second;
-  }
-  int64_t integer(const std::string& field, int64_t missing = 0) const {
-    const auto value = text(field, kNumber);
-    if (value.empty()) return missing;
-    int64_t number = 0;
-    const auto end = value.data() + value.size();
-    const auto [stopped, error] = std::from_chars(value.data(), end, number);
-    if (error != std::errc() || stopped != end) damaged(field, "'" + value + "'", "an integer");
-    return number;
-  }
-  std::optional<double> number(const std::string& field) const {
-    const auto value = text(field, kNumber);
-    if (value.empty()) return std::nullopt;
-    char* stopped = nullptr;
-    const double parsed = std::strtod(value.c_str(), &stopped);
-    if (stopped != value.c_str() + value.size()) damaged(field, "'" + value + "'", "a number");
-    return parsed;
-  }
-  bool flag(const std::string& field) const { return text(field, kNumber) == "1"; }
-  template <class Value>
-  Value json(const std::string& field, size_t limit) const {
-    const auto value = text(field, limit);
-    if (value.empty()) return Value();
-    try {
-      return nlohmann::json::parse(value).get<Value>();
-    } catch (const nlohmann::json::exception&) {
-      damaged(field, "'" + value.substr(0, 40) + "'", "JSON as in docs/jobs.md");
-    }
-  }
-
- private:
-  static constexpr size_t kNumber = 40;
-
-  [[noreturn]] void damaged(const std::string& field, const std::string& found, const std::string& expected) const {
-    throw JobsError(fmt::format("job {}: field {}: {}, expected {}; was it written by another program?", id_, field,
-                                found, expected));
-  }
-
-  const std::string& id_;
-  const Fields& fields_;
-};
 
 }  // namespace
 
@@ -109,12 +51,12 @@ Fields fields_of(const redisReply& reply) {
   return fields;
 }
 
-JobRecord record_of(const std::string& id, const Fields& fields) {
-  const Reader read(id, fields);
+JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key) {
+  const HashReader read(key.empty() ? "job " + id : key, fields);
   JobRecord record;
   auto& spec = record.spec;
   spec.id = id;
-  spec.kind = parse_job_kind(read.text("kind", Limits::kName));
+  spec.kind = read.word("kind", parse_job_kind);
   spec.name = read.text("name", Limits::kName);
   spec.sweep = read.text("sweep", Limits::kName);
   spec.trial = read.integer("trial", -1);
@@ -127,7 +69,7 @@ JobRecord record_of(const std::string& id, const Fields& fields) {
   spec.resources = {read.integer("ranks", 1), read.integer("cpus", 1), read.integer("gpus")};
   spec.priority = read.integer("priority");
   spec.max_attempts = read.integer("max_attempts", 3);
-  record.state = parse_job_state(read.text("state", Limits::kName));
+  record.state = read.word("state", parse_job_state);
   record.attempt = read.integer("attempt");
   record.failures = read.integer("failures");
   record.fence = read.integer("fence");

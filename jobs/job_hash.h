@@ -20,7 +20,7 @@ std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 /// The answer to HGETALL. Throws RedisUnavailable where it is something else.
 Fields fields_of(const redisReply& reply);
 /// Fields that are missing or empty keep the default of the struct. Throws JobsError naming job and field where a value
-/// is malformed or above its limit.
-JobRecord record_of(const std::string& id, const Fields& fields);
+/// is malformed or above its limit; `key`, where given, stands for the job there.
+JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "");
 
 }  // namespace foretime::jobs

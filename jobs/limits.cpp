@@ -16,12 +16,6 @@ constexpr size_t kId = 64;
 constexpr int64_t kMostRanks = 65536, kMostOfRank = 65536, kMostAttempts = 1000, kMostTrials = 100'000'000;
 constexpr size_t kPath = 4096;
 
-bool is_id(const std::string& text) {
-  return !text.empty() && text.size() <= kId && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_';
-  });
-}
-
 bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
 }
@@ -63,6 +57,12 @@ void bound_path(const std::string& path) {
 
 }  // namespace
 
+bool is_id(const std::string& text) {
+  return !text.empty() && text.size() <= kId && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+}
+
 void check(const JobSpec& job) {
   const std::string who = "job " + job.id.substr(0, kId);
   need<SweepError>(is_id(job.id), who, "id", fmt::format("{} bytes", job.id.size()),
@@ -76,7 +76,8 @@ void check(const JobSpec& job) {
   need<SweepError>(job.after.size() <= Limits::kDependencies, who, "after", fmt::format("{} jobs", job.after.size()),
                    fmt::format("at most {}", Limits::kDependencies));
   for (const auto& id : job.after)
-    need<SweepError>(is_id(id) && id != job.id, who, "after", "'" + id.substr(0, kId) + "'", "the id of another job");
+    need<SweepError>(is_id(id) && id != job.id, who, "after", fmt::format("'{}'", id.substr(0, kId)),
+                     "the id of another job");
   need<SweepError>(std::set<std::string>(job.after.begin(), job.after.end()).size() == job.after.size(), who, "after",
                    "a job twice", "each job once");
   need<SweepError>(!job.deferred || !job.sweep.empty(), who, "deferred", "true without a sweep",

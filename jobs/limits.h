@@ -18,6 +18,8 @@ void check(const AgentInfo& agent);
 JobReport bounded(JobReport report);
 JobResult bounded(JobResult result);
 
+/// Whether it can be the id of a job or a sweep: 1 to 64 letters, digits, - and _.
+bool is_id(const std::string& text);
 /// A number as it stands in Redis: the shortest text that reads back as the same double.
 std::string number_text(double value);
 /// min(cap, base 2^(failures-1)) (0.5 + jitter / 2), whole milliseconds.
