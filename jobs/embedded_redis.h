@@ -1,8 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
-#include <string>
 
+#include "jobs/embedded_folder.h"
 #include "jobs/redis_url.h"
 
 namespace foretime::jobs {
@@ -10,27 +11,47 @@ namespace foretime::jobs {
 /// Debian's redis-server for one run root, started by whoever comes first and stopped when the last user leaves.
 ///
 /// In `root`/.redis (mode 0700): redis.sock (no TCP port), appendonlydir (append-only file, fsync at every write),
-/// redis.log, redis.conf, and two lock files. `users.lock` is held shared by every living user of the server, so that
-/// the kernel counts them, also those killed with SIGKILL. A guardian process, which holds `server.lock`, runs the
-/// server as its child, starts it again when it dies while there are users, and ends it (SIGTERM, everything is in
-/// the append-only file) when no user was left for `linger`. Server and guardian leave the starter's session.
+/// redis.log, redis.conf, and lock files (flock, so that the kernel lets go for whoever is killed):
+///   users.lock     held shared by every living user
+///   guardian.lock  held by the guardian: a process of its own, which runs the server as its child, starts it again
+///   when
+///                  it dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when no
+///                  user was left for `linger`. Holds the name of its host
+///   server.lock    held by guardian and server: where the guardian is killed the server ends too, and the next
+///   guardian
+///                  waits until it has
+///   start.lock     held for moments, by whoever looks whether there is a guardian, and starts one
+/// Server and guardian leave the starter's session and hold none of its descriptors.
 class EmbeddedRedis {
  public:
   /// Starts the server if nobody did, and waits until it has loaded its data. Throws RedisUnavailable: redis-server is
-  /// not installed, the folder cannot be used (not ours, or others may read it), no answer within `patience`.
+  /// not installed or ends at once (the message ends with its log), the folder cannot be used (not ours, or others may
+  /// read it), the server runs on another host, no answer within `patience`.
   explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = 2.0,
                          double patience_seconds = 60.0);
-  ~EmbeddedRedis();  // lets go of users.lock, and does nothing else
-  EmbeddedRedis(const EmbeddedRedis&) = delete;
+  EmbeddedRedis(const EmbeddedRedis&) = delete;  // the end lets go of users.lock, and does nothing else
   EmbeddedRedis& operator=(const EmbeddedRedis&) = delete;
 
+  /// Starts the server anew where its guardian was killed, and returns when it answers: for long-lived users, after
+  /// their Redis was lost. Throws like the constructor.
+  void ensure();
+
+  /// Where the folder's path is long, the URL means something in this process only, and while this object lives.
   RedisUrl url() const;
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
 
  private:
-  std::filesystem::path folder_;
-  int users_lock_ = -1;
-  int folder_descriptor_ = -1;  // for paths above the 107 bytes of a socket address: /proc/self/fd/N/redis.sock
+  using Deadline = std::chrono::steady_clock::time_point;
+  Deadline deadline() const;
+  void lock(const Descriptor& file, const char* name, int operation, Deadline limit) const;
+  bool try_lock(const Descriptor& file, const char* name, int operation) const;
+  void start_guardian(const Descriptor& guardian) const;
+  [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;
+  std::string other_host(const Descriptor& guardian) const;
+
+  EmbeddedFolder folder_;
+  std::chrono::milliseconds linger_, patience_;
+  Descriptor users_;
 };
 
 }  // namespace foretime::jobs

@@ -48,12 +48,10 @@ void close_range_of(unsigned first, unsigned last) {
   for (unsigned i = first; i <= last && i < highest; ++i) close(static_cast<int>(i));
 }
 
-/// Pipes and sockets of other jobs that were open in the agent would never come to their end if this process held them.
-void close_others(const SupervisorPlan& plan) {
-  int kept[] = {plan.control,         plan.status,         plan.failure, plan.output,
-                plan.standard_output, plan.working_folder, plan.proc,    plan.null};
-  constexpr size_t kCount = sizeof(kept) / sizeof(kept[0]);
-  for (size_t i = 1; i < kCount; ++i) {
+}  // namespace
+
+void close_all_but(int* kept, size_t count) {
+  for (size_t i = 1; i < count; ++i) {
     for (size_t j = i; j > 0 && kept[j - 1] > kept[j]; --j) {
       const int swapped = kept[j];
       kept[j] = kept[j - 1];
@@ -61,13 +59,30 @@ void close_others(const SupervisorPlan& plan) {
     }
   }
   unsigned next = 3;
-  for (const int descriptor : kept) {
-    if (descriptor < 3) continue;
-    const auto keep = static_cast<unsigned>(descriptor);
+  for (size_t i = 0; i < count; ++i) {
+    if (kept[i] < 3) continue;
+    const auto keep = static_cast<unsigned>(kept[i]);
     if (keep > next) close_range_of(next, keep - 1);
     next = keep + 1;
   }
   close_range_of(next, ~0U);
+}
+
+void default_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+namespace {
+
+/// Pipes and sockets of other jobs that were open in the agent would never come to their end if this process held them.
+void close_others(const SupervisorPlan& plan) {
+  int kept[] = {plan.control,         plan.status,         plan.failure, plan.output,
+                plan.standard_output, plan.working_folder, plan.proc,    plan.null};
+  close_all_but(kept, sizeof(kept) / sizeof(kept[0]));
 }
 
 void write_all(int descriptor, const void* data, size_t size) {
@@ -85,14 +100,6 @@ void write_all(int descriptor, const void* data, size_t size) {
   const StartFailure failure{step, errno};
   write_all(plan.failure, &failure, sizeof(failure));
   _exit(127);
-}
-
-void default_signals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    sigaction(signal, &action, nullptr);
-  }
 }
 
 [[noreturn]] void run_command(const SupervisorPlan& plan, pid_t supervisor) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <sys/types.h>
@@ -38,6 +39,12 @@ constexpr char kTerminate = 'T', kKill = 'K';  // orders on the control socket
 
 /// fork without the handlers of pthread_atfork (OpenBLAS and OpenMP have some), which are not async-signal-safe.
 pid_t safe_fork();
+
+/// Closes every descriptor above 2 that is not among the `count` in `kept`, which it sorts. Async-signal-safe.
+void close_all_but(int* kept, size_t count);
+
+/// Every signal gets its default action. Async-signal-safe.
+void default_signals();
 
 /// The supervisor's life. Called in the child of a fork, with all signals blocked.
 [[noreturn]] void run_supervisor(const SupervisorPlan& plan);

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <unistd.h>
+
+namespace foretime::jobs {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  int get() const { return value_; }
+
+ private:
+  int value_ = -1;
+};
+
+/// Moved above 2, where no stray output can hit it if this process runs with its standard streams closed.
+Descriptor above_standard(int descriptor);
+
+/// The folder of an embedded Redis. Everything is opened relative to its descriptor, so that nobody can put another
+/// folder in its place. Every function throws RedisUnavailable; all descriptors are above 2 and close on exec.
+class EmbeddedFolder {
+ public:
+  /// Makes `root`/.redis (0700) where it does not exist. Refuses one that is a link, belongs to another user, or that
+  /// others may enter.
+  explicit EmbeddedFolder(const std::filesystem::path& root);
+
+  const std::filesystem::path& path() const { return path_; }  // absolute
+  int descriptor() const { return descriptor_.get(); }
+  /// Path of redis.sock, always below the 108 bytes of a socket's address; by /proc/self/fd where its name is longer,
+  /// which means something in this process only, and while this object lives.
+  std::string socket() const;
+
+  Descriptor open_file(const std::string& name, int flags) const;
+  /// redis.conf, made anew: redis.sock and no port, every write synced to the append-only file.
+  void write_configuration() const;
+  int64_t log_size() const;
+  /// The last lines of redis.log after byte `from`; "" where there are none.
+  std::string end_of_log(int64_t from) const;
+
+  /// RedisUnavailable: "embedded Redis in FOLDER: WHAT".
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+};
+
+}  // namespace foretime::jobs

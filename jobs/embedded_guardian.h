@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace foretime::jobs {
+
+/// Everything that the forked guardian of an embedded Redis needs, made before the fork: between fork and exec only
+/// async-signal-safe functions are called, since other threads of the starter may have held any lock. All descriptors
+/// are above 2 and close on exec.
+struct GuardianPlan {
+  const char* program = nullptr;  // path of redis-server for execve
+  char* const* arguments = nullptr;
+  char* const* environment = nullptr;
+  int64_t linger_ms = 0;
+  int folder = -1;        // of the server; its working folder, and the guardian's
+  int users = -1;         // users.lock, opened for the guardian alone, not locked
+  int guardian = -1;      // guardian.lock, locked by the starter, who closes its copy after the fork
+  int server = -1;        // server.lock, not locked; the server inherits it
+  int null = -1;          // /dev/null
+  char* title = nullptr;  // the starter's command line in memory, which the guardian replaces by title_text
+  size_t title_size = 0;
+  const char* title_text = "";
+};
+
+/// The life of the process between starter and guardian, which makes the guardian an orphan in a session of its own, so
+/// that the starter need not wait for it. Called in the child of a fork, with all signals blocked. Its exit status is 0
+/// when the guardian was forked.
+[[noreturn]] void leave_guardian(const GuardianPlan& plan);
+
+enum class Answer { none, loading, ready };
+/// Sends PING to the Redis at that socket (path below 108 bytes). Async-signal-safe.
+Answer ask_redis(const char* socket_path, int timeout_ms);
+
+}  // namespace foretime::jobs

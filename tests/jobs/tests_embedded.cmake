@@ -1,0 +1,1 @@
+foretime_test(jobs_embedded_redis_test SOURCES embedded_redis_test.cpp LINK foretime_jobs)
