@@ -11,6 +11,7 @@
 namespace foretime::jobs {
 
 using Lock = std::lock_guard<std::mutex>;
+constexpr size_t kChildren = 1000;  // jobs that may wait for one job
 
 bool MemoryQueue::create_sweep(const SweepSpec& sweep) {
   check(sweep);
@@ -41,7 +42,10 @@ bool MemoryQueue::submit(const JobSpec& spec) {
     if (is_final(state) && state != JobState::succeeded)
       throw JobRefused(
           fmt::format("job {}: it needs job {}, which ended as {}: retry that one", spec.id, id, to_string(state)));
-    if (state != JobState::succeeded) ++job.pending;
+    if (state == JobState::succeeded) continue;
+    if (found->second.children.size() >= kChildren)
+      throw JobRefused(fmt::format("job {}: it needs job {}, for which {} jobs wait already", spec.id, id, kChildren));
+    ++job.pending;
   }
   for (const auto& id : spec.after) {
     auto& dependency = jobs_.at(id);

@@ -79,20 +79,22 @@ TEST_P(QueueSweepContract, AnEndWithoutSuccessCancelsWhatNeedsItAndARetryBringsI
 }
 
 TEST_P(QueueSweepContract, ManyDependantsAreSettledInBatches) {
+  constexpr int kMost = 1000;
   const auto lease = leased("a");
-  for (int i = 0; i < 600; ++i) queue().submit(needing(fmt::format("c{}", i), {"a"}));
+  for (int i = 0; i < kMost; ++i) queue().submit(needing(fmt::format("c{}", i), {"a"}));
+  EXPECT_THAT(refusal([&] { queue().submit(needing("more", {"a"})); }), HasSubstr("for which 1000 jobs wait already"));
   EXPECT_TRUE(finish(lease, Outcome::failed));
   while (queue().reap().more) {
   }
-  EXPECT_EQ(backend_->dump().at("state:cancelled").size(), 600U);
+  EXPECT_EQ(backend_->dump().at("state:cancelled").size(), 1000U);
   queue().retry("a");
   while (queue().reap().more) {
   }
-  EXPECT_EQ(backend_->dump().at("state:blocked").size(), 600U);
+  EXPECT_EQ(backend_->dump().at("state:blocked").size(), 1000U);
   EXPECT_TRUE(finish(claim().value(), Outcome::succeeded));
   while (queue().reap().more) {
   }
-  EXPECT_EQ(backend_->dump().at("state:waiting").size(), 600U);
+  EXPECT_EQ(backend_->dump().at("state:waiting").size(), 1000U);
 }
 
 TEST_P(QueueSweepContract, JobsOfAPausedSweepAreSetAsideAndComeBackInOrder) {
