@@ -3,8 +3,6 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "jobs/lines.h"
-
 namespace foretime::jobs {
 namespace {
 
@@ -55,6 +53,8 @@ void HashReader::damaged(const std::string& field, const std::string& found, con
       fmt::format("{}: field {}: {}, expected {}; was it written by another program?", who_, field, found, expected));
 }
 
-std::string HashReader::quoted(const std::string& value) { return fmt::format("'{}'", printable_utf8(value.substr(0, 40))); }
+std::string HashReader::quoted(const std::string& value) {
+  return fmt::format("'{}'", printable_utf8(value.substr(0, 40)));
+}
 
 }  // namespace foretime::jobs

@@ -10,6 +10,7 @@
 
 #include "jobs/error.h"
 #include "jobs/job.h"
+#include "jobs/lines.h"
 
 namespace foretime::jobs {
 
@@ -34,7 +35,8 @@ class HashReader {
     try {
       return parse(value);
     } catch (const JobsError& error) {
-      throw JobsError(fmt::format("{}: field {}: {}; was it written by another program?", who_, field, error.what()));
+      throw JobsError(fmt::format("{}: field {}: {}; was it written by another program?", who_, field,
+                                  printable_utf8(error.what())));
     }
   }
   template <class Value>

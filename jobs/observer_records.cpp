@@ -7,6 +7,7 @@
 #include "jobs/hash_reader.h"
 #include "jobs/job_hash.h"
 #include "jobs/limits.h"
+#include "jobs/lines.h"
 #include "jobs/observer.h"
 
 namespace foretime::jobs {
@@ -22,18 +23,19 @@ void check_read(const std::string& key, const Spec& spec) {
   try {
     check(spec);
   } catch (const SweepError& error) {
-    throw JobsError(fmt::format("{}: {}; was it written by another program?", key, error.what()));
+    throw JobsError(fmt::format("{}: {}; was it written by another program?", key, printable_utf8(error.what())));
   }
 }
 
 bool maximizes(const std::string& goal) {
-  if (goal != "maximize" && goal != "minimize") throw JobsError("expected maximize or minimize");
+  if (goal != "maximize" && goal != "minimize")
+    throw JobsError(fmt::format("'{}': expected maximize or minimize", goal));
   return goal == "maximize";
 }
 
 std::string sweep_state(const std::string& state) {
   if (state != "running" && state != "paused" && state != "cancelled")
-    throw JobsError("expected running, paused or cancelled");
+    throw JobsError(fmt::format("'{}': expected running, paused or cancelled", state));
   return state;
 }
 

@@ -166,12 +166,11 @@ void Observer::read_rates(QueueStatistics& statistics) {
     seen += static_cast<int64_t>(page.elements);
     whole = static_cast<int64_t>(page.elements) < kEventsInAnswer;
   }
-  // A stream that is shorter than what it is trimmed to was never trimmed: then nothing happened before its first
-  // entry.
+  // A stream with fewer entries than it is trimmed to was never trimmed: nothing happened before its first one.
   int64_t span = kWindowMs;
   if (seen > 0) {
-    const auto length = ask({{"XLEN", stream}});
-    const bool cut = !whole || (seen >= integer_of(*length[0]) && seen >= settings_.events);
+    const auto earlier = ask({{"XREVRANGE", stream, oldest.before(), "-", "COUNT", "1"}});
+    const bool cut = !whole || (seen >= settings_.events && earlier[0]->elements == 0);
     if (cut) span = statistics.now_ms - static_cast<int64_t>(oldest.ms);
   }
   const double minutes = static_cast<double>(std::clamp<int64_t>(span, 1000, kWindowMs)) / 60000;
