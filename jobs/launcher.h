@@ -18,9 +18,11 @@ class Launcher {
   std::vector<std::string> arguments(const Resources& resources, const std::vector<std::string>& command) const;
   const std::string& text() const { return text_; }
 
+  /// Open MPI waits about twice the time-out whenever it has to end a rank, whether the rank still lives or not: a
+  /// crash is to be known soon, and checkpoints are asked for by the socket long before SIGTERM.
   static constexpr const char* kMpirun =
       "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x OMP_NUM_THREADS "
-      "--mca odls_base_sigkill_timeout 30 {command}";
+      "--mca odls_base_sigkill_timeout 5 {command}";
   static constexpr const char* kSrun = "srun --ntasks={ranks} --cpus-per-task={cpus} --kill-on-bad-exit=1 {command}";
 
  private:

@@ -24,17 +24,28 @@
 
 namespace foretime::testing {
 
-/// Passes every call on, or throws RedisUnavailable while `away` is set.
+/// What goes wrong between an agent and its queue.
+struct Faults {
+  std::atomic<bool> away{false};            // RedisUnavailable at every call
+  std::atomic<bool> refuses_claims{false};  // RedisRefused
+  std::atomic<bool> refuses_reports{false};
+};
+
+/// Passes every call on, but for the faults.
 class ForwardingQueue : public jobs::JobQueue {
  public:
-  ForwardingQueue(jobs::JobQueue& target, const std::atomic<bool>& away) : target_(target), away_(away) {}
+  ForwardingQueue(jobs::JobQueue& target, const Faults& faults) : target_(target), faults_(faults) {}
   bool create_sweep(const jobs::SweepSpec& sweep) override { return reach().create_sweep(sweep); }
   bool submit(const jobs::JobSpec& job) override { return reach().submit(job); }
-  std::optional<jobs::Lease> claim(const jobs::ClaimRequest& request) override { return reach().claim(request); }
+  std::optional<jobs::Lease> claim(const jobs::ClaimRequest& request) override {
+    if (faults_.refuses_claims) throw jobs::RedisRefused("redis at nowhere: NOPERM");
+    return reach().claim(request);
+  }
   jobs::Directive renew(const jobs::Lease& lease, jobs::Milliseconds term) override {
     return reach().renew(lease, term);
   }
   jobs::Directive report(const jobs::Lease& lease, const jobs::JobReport& report) override {
+    if (faults_.refuses_reports) throw jobs::RedisRefused("redis at nowhere: NOPERM");
     return reach().report(lease, report);
   }
   bool propose(const jobs::Lease& lease, const jobs::Parameters& parameters, int64_t known) override {
@@ -56,11 +67,11 @@ class ForwardingQueue : public jobs::JobQueue {
 
  private:
   jobs::JobQueue& reach() {
-    if (away_) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
+    if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
     return target_;
   }
   jobs::JobQueue& target_;
-  const std::atomic<bool>& away_;
+  const Faults& faults_;
 };
 
 /// An agent in a thread of its own, with fake_trial as its program.
@@ -146,7 +157,7 @@ class AgentTest : public ::testing::Test {
 
   std::unique_ptr<RunningAgent> start_agent(jobs::Proposer proposer = {}) {
     return std::make_unique<RunningAgent>(
-        options_, [this] { return std::make_unique<ForwardingQueue>(queue_, away_); }, std::move(proposer));
+        options_, [this] { return std::make_unique<ForwardingQueue>(queue_, faults_); }, std::move(proposer));
   }
   /// Runs an agent until every job has ended.
   int64_t run_all(jobs::Proposer proposer = {}) { return start_agent(std::move(proposer))->join(); }
@@ -163,7 +174,7 @@ class AgentTest : public ::testing::Test {
 
   Scratch scratch_;
   jobs::MemoryQueue queue_;
-  std::atomic<bool> away_{false};
+  Faults faults_;
   std::filesystem::path data_, runs_;
   jobs::AgentOptions options_;
 };

@@ -23,10 +23,10 @@ struct OwnQueue {
   RedisQueue queue;
 };
 
-const std::atomic<bool> kNever{false};
+const testing::Faults kNone;
 
 struct OwnForwardingQueue : OwnQueue, testing::ForwardingQueue {
-  explicit OwnForwardingQueue(const RedisUrl& url) : OwnQueue(url), ForwardingQueue(OwnQueue::queue, kNever) {}
+  explicit OwnForwardingQueue(const RedisUrl& url) : OwnQueue(url), ForwardingQueue(OwnQueue::queue, kNone) {}
 };
 
 class AgentKillTest : public testing::AgentTest {

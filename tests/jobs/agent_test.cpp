@@ -196,12 +196,12 @@ TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
       "outage", "connect\nprogress 1 3\nsleep 700\nprint meanwhile\nevaluate 2 1 0.5\ncheckpoint 2\nresult 0.5\n");
   const auto agent = start_agent();
   ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step == 1; }));
-  away_ = true;
+  faults_.away = true;
   ASSERT_TRUE(eventually(
       [&] { return read_text(runs_ / id / "attempt-1" / "output.log").find("meanwhile") != std::string::npos; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(job(id).state, JobState::active);
-  away_ = false;
+  faults_.away = false;
   EXPECT_EQ(agent->join(), 1);
   EXPECT_EQ(job(id).state, JobState::succeeded);
   EXPECT_EQ(job(id).fence, 1);
@@ -211,6 +211,52 @@ TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
   EXPECT_THAT(log, AllOf(HasSubstr("connection refused"), HasSubstr("Redis is back")));
   const auto first = log.find("agent: redis at nowhere");
   EXPECT_EQ(log.find("agent: redis at nowhere", first + 1), std::string::npos) << "said once";
+}
+
+TEST_F(AgentTest, ARedisThatRefusesClaimsEndsTheAgentAndItsJobs) {
+  const auto mark = fmt::format("ft-refused-{}", getpid());
+  const auto id = submit("running", "connect\ndaemon " + mark + "\nsteps 100000 1000 5\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(eventually([&] { return job(id).step > 2 && !testing::session_leaders_with(mark).empty(); }));
+  faults_.refuses_claims = true;
+  EXPECT_THAT(agent->error(), HasSubstr("NOPERM"));
+  EXPECT_TRUE(processes_with(mark).empty());
+}
+
+TEST_F(AgentTest, AJobWhoseReportIsRefusedEndsAloneAndTheAgentGoesOn) {
+  options_.until_empty = false;
+  const auto id = submit("refused", "connect\nsteps 100000 1000 5\n");
+  auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step > 2; }));
+  faults_.refuses_reports = true;
+  EXPECT_TRUE(testing::nothing_left(id));
+  faults_.refuses_reports = false;
+  const auto next = submit("next", "exit 0\n");
+  EXPECT_TRUE(reaches(next, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
+  EXPECT_EQ(job(id).state, JobState::active) << "until its lease runs out";
+  agent->stop();
+  agent->join();
+  EXPECT_THAT(agent->log(), HasSubstr("NOPERM"));
+}
+
+TEST_F(AgentTest, RanksUnderMpirunReportStopAndLeaveNothing) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "needs mpirun (openmpi-bin)";
+  options_.lease_term = Milliseconds(600);
+  // Whichever rank ends first makes mpirun end the other, and wait twice the time-out.
+  options_.launcher = Launcher(
+      "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS --mca odls_base_sigkill_timeout 1 "
+      "{command}");
+  auto spec = trial("ranks", "connect\nsteps 100000 5 5\n");
+  spec.resources.ranks = 2;
+  submit(spec);
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(spec.id, [](const JobRecord& record) { return record.step > 5; }));
+  EXPECT_EQ(processes_with(spec.id).size(), 3U) << "mpirun and two ranks";
+  queue_.cancel(spec.id);
+  EXPECT_EQ(agent->join(), 1);
+  EXPECT_EQ(job(spec.id).state, JobState::cancelled);
+  EXPECT_FALSE(job(spec.id).checkpoint.empty());
+  EXPECT_TRUE(processes_with(spec.id).empty());
 }
 
 TEST_F(AgentTest, TheLogInTheQueueIsARingAndTheFileIsWhole) {

@@ -45,7 +45,7 @@ class Trial {
   int obey(const std::string& verb, std::istringstream& words) {
     std::string text;
     int64_t a = 0, b = 0, c = 0;
-    if (verb == "connect") sender_ = foretime::jobs::ProgressSender::from_environment();
+    if (verb == "connect" && first_rank()) sender_ = foretime::jobs::ProgressSender::from_environment();
     if (verb == "print") std::cout << words.rdbuf() << std::endl;
     if (verb == "bytes")
       std::cout << "a\xFF"
@@ -75,6 +75,10 @@ class Trial {
     return -1;
   }
 
+  static bool first_rank() {
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    return rank == nullptr || std::strcmp(rank, "0") == 0;
+  }
   void tell(Kind kind, int64_t step, int64_t total) {
     ProgressMessage message;
     message.kind = kind;
@@ -89,13 +93,13 @@ class Trial {
     message.step = step;
     message.iteration = iteration;
     message.metrics[settings_.trainer.metric] = value;
-    sender_->send(message);
+    if (sender_) sender_->send(message);
   }
   void result(double value) {
     ProgressMessage message;
     message.kind = Kind::result;
     message.metrics[settings_.trainer.metric] = value;
-    sender_->send(message);
+    if (sender_) sender_->send(message);
   }
   void publish(int64_t step, const std::string& path) {
     ProgressMessage message;
@@ -132,10 +136,12 @@ class Trial {
         checkpoint(step);
         evaluate(step, step / every, static_cast<double>(step));
       }
-      if (sender_->stop_requested()) {
+      if (sender_ && sender_->stop_requested()) {
         checkpoint(step);
+        std::ofstream(fs::path(settings_.run.directory) / "stopped") << "x";  // tells the other ranks
         return 75;
       }
+      if (!sender_ && fs::exists(fs::path(settings_.run.directory) / "stopped")) return 75;
     }
     return -1;
   }
