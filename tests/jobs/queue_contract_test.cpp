@@ -72,11 +72,11 @@ TEST_P(QueueContract, PrioritiesOfEverySizeKeepTheirOrder) {
     auto spec = job_named(fmt::format("p{}", priority + 4000));
     spec.priority = priority;
     queue().submit(spec);
-    spec.id += "later";
+    spec.id.insert(0, "later");  // before the other one by name
     queue().submit(spec);
   }
   for (const auto* id :
-       {"p8000", "p8000later", "p4001", "p4001later", "p4000", "p4000later", "p3999", "p3999later", "p0", "p0later"})
+       {"p8000", "laterp8000", "p4001", "laterp4001", "p4000", "laterp4000", "p3999", "laterp3999", "p0", "laterp0"})
     EXPECT_EQ(claim()->job, id);
 }
 
