@@ -60,9 +60,12 @@ class RedisBackend final : public Backend {
 
 /// A prefix that no other test of this process uses.
 QueueSettings fresh_settings(QueueSettings settings = {});
-/// The servers that the tests of one program share; a cluster of one node that holds all slots.
+/// The servers that the tests of one program share; a cluster of one node, which holds the slots that it was given: a
+/// script that touches a key elsewhere fails there.
 testing::RedisServer& shared_server();
 testing::RedisServer& shared_cluster();
+/// Gives the cluster's node the slot of one prefix.
+void own_slot(RedisClient& client, const std::string& prefix);
 
 /// What must hold of the keys at any time; one line for each thing that does not.
 std::vector<std::string> broken_invariants(const MemoryQueue::Dump& dump,
