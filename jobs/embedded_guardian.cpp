@@ -79,7 +79,10 @@ class Guardian {
     for (;;) {
       if (server_ < 0 && now_ms() >= next_start_) start();
       if (!rest(pause_until_next_look())) break;
-      if (!reap()) return;
+      if (!reap()) {
+        [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0);  // the sign that this one gave up
+        return;
+      }
       if (!served_ && server_ > 0) served_ = ask_redis("redis.sock", kAskMs) == Answer::ready;
       if (deserted()) break;
     }

@@ -13,11 +13,12 @@ struct GuardianPlan {
   char* const* arguments = nullptr;
   char* const* environment = nullptr;
   int64_t linger_ms = 0;
-  int folder = -1;        // of the server; its working folder, and the guardian's
-  int users = -1;         // users.lock, opened for the guardian alone, not locked
-  int guardian = -1;      // guardian.lock, locked by the starter, who closes its copy after the fork
-  int server = -1;        // server.lock, not locked; the server inherits it
-  int null = -1;          // /dev/null
+  int folder = -1;    // of the server; its working folder, and the guardian's
+  int users = -1;     // users.lock, opened for the guardian alone, not locked
+  int guardian = -1;  // guardian.lock, locked by the starter, who closes its copy after the fork; it holds the host's
+                      // name, and is emptied when the guardian gives up
+  int server = -1;    // server.lock, not locked; the server inherits it
+  int null = -1;      // /dev/null
   char* title = nullptr;  // the starter's command line in memory, which the guardian replaces by title_text
   size_t title_size = 0;
   const char* title_text = "";

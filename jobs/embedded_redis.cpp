@@ -25,12 +25,11 @@ namespace foretime::jobs {
 namespace {
 
 constexpr int kAskMs = 1000;
-constexpr int kStarts = 2;  // guardians that one call starts: the first may have been killed
-constexpr auto kOtherHostPatience = std::chrono::seconds(5);
+constexpr auto kOtherHostPatience = std::chrono::seconds(2);
 
 std::chrono::milliseconds milliseconds(double seconds) {
   constexpr double kLongest = 1e9;
-  return std::chrono::milliseconds(static_cast<int64_t>(1e3 * std::clamp(seconds, 0.0, kLongest)));
+  return std::chrono::milliseconds(seconds > 0 ? static_cast<int64_t>(1e3 * std::min(seconds, kLongest)) : 0);
 }
 
 /// "" where it is in none of the folders of PATH.
@@ -51,7 +50,15 @@ std::string find_server() {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unnamed";
+}
+
+/// The host whose guardian holds or held this guardian.lock; "" where that guardian has given up.
+std::string host_in(const Descriptor& guardian) {
+  std::array<char, 256> text{};
+  const auto got = pread(guardian.get(), text.data(), text.size() - 1, 0);
+  const std::string content(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  return content.substr(0, content.find('\n'));
 }
 
 /// Where the kernel finds this process's command line (proc(5): fields 48 and 49 of stat). The guardian puts its own
@@ -114,7 +121,7 @@ void EmbeddedRedis::ensure() {
   const auto starting = folder_.open_file("start.lock", O_RDWR | O_CREAT);
   const auto in_seconds = std::chrono::duration<double>(patience_).count();
   auto pause = std::chrono::milliseconds(5);
-  for (int started = 0;;) {
+  for (bool started = false;;) {
     // Under start.lock, since a server that answers is worth nothing if its guardian has gone: it is about to end.
     lock(starting, "start.lock", LOCK_EX, limit);
     auto answer = Answer::none;
@@ -123,11 +130,13 @@ void EmbeddedRedis::ensure() {
       const auto guardian = folder_.open_file("guardian.lock", O_RDWR | O_CREAT);
       if (!try_lock(guardian, "guardian.lock", LOCK_EX)) {
         answer = ask_redis(socket.c_str(), kAskMs);
-        elsewhere = other_host(guardian);
-      } else if (started++ < kStarts) {
-        start_guardian(guardian);
-      } else {
+        elsewhere = host_in(guardian);
+        if (elsewhere == host_name()) elsewhere.clear();
+      } else if (started && host_in(guardian).empty()) {
         give_up("redis-server ended at once", log_from);
+      } else {  // also where the guardian that we started was killed
+        start_guardian(guardian);
+        started = true;
       }
     }
     flock(starting.get(), LOCK_UN);
@@ -179,7 +188,7 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian) const {
   folder_.write_configuration();
   // From here on nobody reaches a server that a killed guardian has left behind.
   unlinkat(folder_.descriptor(), "redis.sock", 0);
-  const auto host = host_name();
+  const auto host = host_name() + "\n";
   if (ftruncate(guardian.get(), 0) != 0 || pwrite(guardian.get(), host.data(), host.size(), 0) < 0)
     folder_.fail(fmt::format("guardian.lock cannot be written: {}", std::strerror(errno)));
 
@@ -217,13 +226,6 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian) const {
   while ((waited = waitpid(between, &status, 0)) < 0 && errno == EINTR) continue;
   if (waited == between && status != 0)
     folder_.fail(fmt::format("fork: {}", std::strerror(WIFEXITED(status) ? WEXITSTATUS(status) : EINTR)));
-}
-
-std::string EmbeddedRedis::other_host(const Descriptor& guardian) const {
-  std::array<char, 256> name{};
-  const auto got = pread(guardian.get(), name.data(), name.size() - 1, 0);
-  const std::string host(name.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  return host == host_name() ? "" : host;
 }
 
 void EmbeddedRedis::give_up(const std::string& what, int64_t log_from) const {

@@ -16,7 +16,8 @@ namespace foretime::jobs {
 ///   guardian.lock  held by the guardian: a process of its own, which runs the server as its child, starts it again
 ///   when
 ///                  it dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when no
-///                  user was left for `linger`. Holds the name of its host
+///                  user was left for `linger`. Holds the name of its host,
+///                  or nothing once its server ended of itself without ever having answered
 ///   server.lock    held by guardian and server: where the guardian is killed the server ends too, and the next
 ///   guardian
 ///                  waits until it has
@@ -47,7 +48,6 @@ class EmbeddedRedis {
   bool try_lock(const Descriptor& file, const char* name, int operation) const;
   void start_guardian(const Descriptor& guardian) const;
   [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;
-  std::string other_host(const Descriptor& guardian) const;
 
   EmbeddedFolder folder_;
   std::chrono::milliseconds linger_, patience_;
