@@ -13,8 +13,8 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr double kClaimInterval = 1.0, kReapInterval = 3.0;  // seconds
-constexpr double kLongestPause = 20;                         // without Redis
+constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
+constexpr double kLongestPause = 20;                                           // without Redis
 constexpr int kWatchMs = 100, kIdleMs = 1000;
 constexpr int kReapBatches = 20;
 
@@ -136,6 +136,7 @@ void AgentLoop::hand_on(Held& held) {
     // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
     const bool came_back = job.result().outcome == Outcome::preempted;
     next_claim_ = steady_seconds() + (came_back ? kClaimInterval : 0);
+    claim_pause_ = kClaimSoon;  // its retry may be due in a moment
   }
   if (!job.abandoned() && !job.has_news()) finish(job);
   if (!job.abandoned()) return;
@@ -166,7 +167,7 @@ void AgentLoop::claim_jobs() {
   while (steady_seconds() >= next_claim_ && link_.open(steady_seconds()) && slots_.free_cpus() > 0 &&
          running() < most && stops_.count.load() == 0) {
     if (claim_one()) continue;
-    next_claim_ = steady_seconds() + kClaimInterval * (0.75 + random_unit() / 2);
+    next_claim_ = steady_seconds() + std::exchange(claim_pause_, kClaimInterval) * (0.75 + random_unit() / 2);
   }
 }
 

@@ -65,6 +65,7 @@ class AgentLoop {
   std::string claim_token_;  // of a claim without an answer; empty: none is open
   bool drained_ = false, reaping_ = true;
   int obeyed_stops_ = 0;
+  double claim_pause_ = 1;  // seconds, after a claim that found nothing
   double next_claim_ = 0, next_reap_ = 0, stopped_at_ = 0;
   int64_t finished_ = 0;
 };

@@ -70,7 +70,10 @@ class Trial {
     if (verb == "steps" && words >> a >> b >> c) return steps(a, b, c);
     if (verb == "deaf") std::signal(SIGTERM, SIG_IGN);
     if (verb == "hang") return hang();
-    if (verb == "crash") std::raise(SIGSEGV);
+    if (verb == "crash") {
+      std::signal(SIGSEGV, SIG_DFL);  // AddressSanitizer's handler would exit instead
+      std::raise(SIGSEGV);
+    }
     if (verb == "exit" && words >> a) return static_cast<int>(a);
     return -1;
   }
