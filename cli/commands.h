@@ -13,5 +13,14 @@ void add_rank_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_config_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_export_command(CLI::App& app);
+void add_submit_command(CLI::App& app);
+void add_agent_command(CLI::App& app);
+void add_status_command(CLI::App& app);
+void add_leaderboard_command(CLI::App& app);
+void add_log_command(CLI::App& app);
+void add_queue_command(CLI::App& app);
+/// cancel, pause, resume, retry, priority
+void add_control_commands(CLI::App& app);
 
 }  // namespace foretime::cli

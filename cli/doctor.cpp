@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/doctor_redis.h"
 #include "comm/communicator.h"
 
 namespace foretime::cli {
@@ -51,7 +53,7 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-void run() {
+void run(const QueueOptions& queue) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   line("LibTorch", fmt::format("{}, {} threads by default", TORCH_VERSION, torch::get_num_threads()));
   torch::set_num_threads(cores);
@@ -80,14 +82,19 @@ void run() {
   if (mpirun.empty()) advice("install openmpi-bin to train on several ranks");
   const auto redis = find_program("redis-server");
   line("Redis", redis.empty() ? "redis-server not found" : redis);
-  if (redis.empty()) advice("install redis-server for the job queue; training does not need it");
+  if (redis.empty()) advice("install redis-server for a job queue without a Redis of your own; training needs none");
+  const auto finding = look_at_redis(queue);
+  line("queue", finding.found);
+  for (const auto& text : finding.advice) advice(text);
 }
 
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
   auto* command = app.add_subcommand("doctor", "What was found on this machine, with advice");
-  command->callback([] { run(); });
+  const auto queue = std::make_shared<QueueOptions>();
+  add_queue_options(*command, *queue);
+  command->callback([queue] { run(*queue); });
 }
 
 }  // namespace foretime::cli

@@ -52,7 +52,15 @@ int main(int argc, char** argv) {
   cli::add_rank_command(app);
   cli::add_data_command(app);
   cli::add_config_command(app);
+  cli::add_export_command(app);
   cli::add_doctor_command(app);
+  cli::add_submit_command(app);
+  cli::add_agent_command(app);
+  cli::add_status_command(app);
+  cli::add_leaderboard_command(app);
+  cli::add_log_command(app);
+  cli::add_queue_command(app);
+  cli::add_control_commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -63,7 +63,7 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   return means;
 }
 
-/// JSON of one group's evaluation on its way to rank 0.
+/// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
   return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
           g.runtimes, g.scores.scores, g.scores.predicted,       g.metrics};
@@ -177,10 +177,12 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
           squared ? std::sqrt(sum / count) : sum / count;
     }
   }
-  const auto gathered = comm.all_gather_bytes(rows.dump());
+  // CBOR and not text: a model that has diverged predicts infinite run times, which JSON cannot say.
+  const auto packed = Json::to_cbor(rows);
+  const auto gathered = comm.all_gather_bytes(std::string(packed.begin(), packed.end()));
   if (comm.rank() != 0) return result;
   for (const auto& bytes : gathered) {
-    for (const auto& row : Json::parse(bytes)) result.groups.push_back(from_json(row));
+    for (const auto& row : Json::from_cbor(bytes)) result.groups.push_back(from_json(row));
   }
   std::sort(result.groups.begin(), result.groups.end(),
             [](const auto& a, const auto& b) { return std::tie(a.set, a.group) < std::tie(b.set, b.group); });

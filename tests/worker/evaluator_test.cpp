@@ -1,5 +1,6 @@
 #include "worker/evaluator.h"
 
+#include <limits>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -24,15 +25,15 @@ Scorer by_position() {
   };
 }
 
-std::vector<Evaluation> evaluate_on(int ranks) {
+std::vector<Evaluation> evaluate_on(int ranks, const Scorer& scorer = by_position()) {
   testing::SampleRun run(ranks);
   auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
   std::vector<Evaluation> results(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      results[static_cast<size_t>(rank)] = evaluate(by_position(), {"holdout", "test"}, run.catalogue, run.plan,
-                                                    run.store, *group[static_cast<size_t>(rank)]);
+      results[static_cast<size_t>(rank)] =
+          evaluate(scorer, {"holdout", "test"}, run.catalogue, run.plan, run.store, *group[static_cast<size_t>(rank)]);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -49,6 +50,18 @@ TEST(Evaluate, ManyRanksReportWhatOneReports) {
   EXPECT_EQ(three[0].groups.size(), 3U);
   EXPECT_TRUE(three[1].groups.empty());
   EXPECT_EQ(rankings_csv(three[0]), rankings_csv(one[0]));
+}
+
+TEST(Evaluate, InfinitePredictionsOfADivergedModelReachRankZero) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto result = evaluate_on(2, [](const data::Group&, const std::vector<int64_t>& candidates) {
+    Scores scores;
+    scores.scores.assign(candidates.size(), 1.0);
+    scores.predicted.assign(candidates.size(), std::numeric_limits<double>::infinity());
+    return scores;
+  })[0];
+  EXPECT_EQ(result.metrics.at("holdout/mae"), kInfinity);
+  EXPECT_EQ(result.groups.front().scores.predicted.front(), kInfinity);
 }
 
 TEST(Evaluate, ErrorsAreMeansOverCandidatesAndRankingsOverGroups) {

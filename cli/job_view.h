@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "jobs/observer.h"
+
+/// Jobs and sweeps as people and programs read them. Everything comes from other machines: what a terminal could take
+/// for a command is left out.
+namespace foretime::cli {
+
+/// `text` on one line, without control characters, at most `width` characters with … at the end.
+std::string shown(const std::string& text, size_t width);
+
+/// succeeded, or stopped where early stopping ended it.
+std::string state_text(const jobs::JobRecord& job);
+/// [####....]  50 %
+std::string progress_text(const jobs::JobRecord& job);
+/// 0.8123; - where there is none.
+std::string number_text(const std::optional<double>& value);
+/// 3 s, 4 min, 2.5 h, 3 days.
+std::string age_text(int64_t milliseconds);
+/// 2026-11-21 05:01:07 by this machine's time zone; - for 0.
+std::string time_text(int64_t milliseconds);
+/// key=value key=value, with the last part of each key.
+std::string parameters_text(const jobs::Parameters& parameters);
+
+/// The table of `foretime status`.
+std::string job_table(const std::vector<jobs::JobRecord>& jobs);
+/// Everything about one job.
+std::string describe(const jobs::JobRecord& job);
+std::string describe(const jobs::SweepRecord& sweep);
+
+nlohmann::json to_json(const jobs::JobRecord& job);
+nlohmann::json to_json(const jobs::SweepRecord& sweep);
+nlohmann::json to_json(const jobs::QueueStatistics& statistics);
+
+/// 3 active, 12 waiting, 40 succeeded
+std::string counts_text(const std::map<jobs::JobState, int64_t>& counts);
+
+}  // namespace foretime::cli

@@ -1,0 +1,290 @@
+"""Sweeps and jobs as their users run them: submit, agent, status, leaderboard and the rest, over the Redis that foretime starts."""
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from program import FORETIME, SAMPLES, ProgramTest, environment
+
+BASE = """
+data: {format: programs, root: SAMPLES, train: [C1.npz, C12.npz], holdout: 0.2, max_eval_candidates: 20}
+model: {type: gcn, hidden: 8, readout: [mean], features: {transform: zscore}}
+loss: {type: huber, target: log_runtime, standardize_target: true}
+sampler: {groups_per_batch: 2, candidates_per_group: 6, draws_per_group: 4}
+trainer: {steps: 6, eval_every: 3, metric: holdout/mae, metric_goal: minimize, device: cpu, threads: 1}
+"""
+SWEEP = """
+name: widths
+settings: base.yaml
+method: grid
+metric: {name: holdout/mae, goal: minimize}
+parameters:
+  model.hidden: {values: [8, 12]}
+"""
+
+
+class JobsTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.wait_for_redis_to_end)
+        self.agents = []
+        self.addCleanup(self.kill_agents)
+        (self.folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(SAMPLES)))
+        self.write_sweep()
+
+    def write_sweep(self, more="", text=SWEEP):
+        (self.folder / "sweep.yaml").write_text(text + more)
+
+    def environment(self):
+        return {name: value for name, value in environment().items() if not name.startswith("FORETIME_")}
+
+    def kill_agents(self):
+        for agent in self.agents:
+            if agent.poll() is None:
+                agent.kill()
+            agent.communicate()
+
+    def wait_for_redis_to_end(self):
+        """It stops by itself when nobody uses it; the folder is removed afterwards."""
+        limit = time.monotonic() + 30
+        while (self.folder / "runs/.redis/redis.sock").exists() and time.monotonic() < limit:
+            time.sleep(0.1)
+
+    def foretime(self, *arguments, code=0, **more):
+        done = subprocess.run([FORETIME, *map(str, arguments)], env={**self.environment(), **more}, cwd=self.folder, capture_output=True,
+                              text=True, timeout=120)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done.stderr if code else done.stdout
+
+    def json(self, *arguments):
+        return json.loads(self.foretime(*arguments, "--json"))
+
+    def agent(self, *arguments):
+        agent = subprocess.Popen([FORETIME, "agent", "--data-root", str(SAMPLES), *map(str, arguments)], env=self.environment(),
+                                 cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.agents.append(agent)
+        return agent
+
+    def finish(self, process, code=0):
+        output = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, code, output)
+        return output
+
+    def jobs(self, *arguments):
+        return self.json("status", *arguments)["jobs"]
+
+    def wait_for(self, what, condition, seconds=60):
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.1)
+        self.fail(f"{what}: not within {seconds} s\n{self.foretime('status')}")
+
+    def test_a_sweep_from_submit_to_leaderboard(self):
+        self.write_sweep("seeds: 2\nthen: [{evaluate: {files: [C11.npz]}}, export]\n")
+        dry = self.foretime("submit", "sweep.yaml", "--dry-run")
+        self.assertIn("model.hidden", dry)
+        self.assertFalse((self.folder / "runs").exists(), "a dry run starts no Redis")
+        added = self.json("submit", "sweep.yaml")
+        self.assertEqual((added["added"], added["existing"]), (12, 0))  # 2 widths, 2 seeds, each trained, evaluated, exported
+        sweep = added["sweep"]
+        again = self.foretime("submit", "sweep.yaml")
+        self.assertIn("0 jobs added, 12 were there already", again)
+        self.assertEqual({job["state"] for job in self.jobs("--state", "waiting")}, {"waiting"})
+        watch = subprocess.Popen([FORETIME, "status", sweep[:6], "--watch=0.3"], env=self.environment(), cwd=self.folder,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.agents.append(watch)
+        self.finish(self.agent("--cpus", 2, "--until-empty"))
+        self.assertIn("12 succeeded", self.finish(watch))
+
+        listed = self.json("status", sweep)
+        self.assertEqual(listed["sweep"]["jobs"]["succeeded"], 12)
+        trials = {job["id"]: job for job in listed["jobs"] if job["kind"] == "train"}
+        for job in listed["jobs"]:
+            self.assertEqual((job["state"], job["results"], job["attempt"]), ("succeeded", 1, 1), job)
+        best = min(trials.values(), key=lambda job: job["objective"])
+        table = self.foretime("leaderboard")
+        self.assertIn("±", table)
+        self.assertIn("of 2", table)
+        rows = list(csv.DictReader(io.StringIO(self.foretime("leaderboard", sweep[:5], "--trials", "--csv", "--with", "holdout/kendall_tau"))))
+        self.assertEqual([row["rank"] for row in rows], ["1", "2", "3", "4"])
+        self.assertEqual(rows[0]["job"], best["id"])
+        values = [float(row["holdout/mae"]) for row in rows]
+        self.assertEqual(values, sorted(values))
+        self.assertEqual({row["model.hidden"] for row in rows}, {"8", "12"})
+        for row in rows:
+            self.assertEqual(float(row["holdout/kendall_tau"]), trials[row["job"]]["metrics"]["holdout/kendall_tau"])
+        joined = self.json("leaderboard")["rows"]
+        self.assertEqual([(row["count"], len(row["trials"])) for row in joined], [(2, 2), (2, 2)])
+        for row in joined:
+            values = [trial["value"] for trial in row["trials"]]
+            self.assertAlmostEqual(row["value"], sum(values) / 2, places=12)
+            self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2 ** 0.5, places=12)
+        self.assertIn("known:", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
+
+        self.assertIn("step", self.foretime("log", best["id"][:8]))
+        self.assertLessEqual(len(self.foretime("log", best["id"], "--lines", 2).splitlines()), 2)
+        full = self.foretime("status", best["id"])
+        for text in ("model.hidden=", "holdout/mae", best["checkpoint"], "learning_rate"):
+            self.assertIn(text, full)
+
+        # What followed each trial: its evaluation on other files, and its export, which can be evaluated in turn.
+        exports = [job for job in listed["jobs"] if job["kind"] == "export" and job["trial"] == best["trial"]]
+        evaluations = [job for job in listed["jobs"] if job["kind"] == "evaluate" and job["trial"] == best["trial"]]
+        exported = self.folder / "runs" / exports[0]["checkpoint"]
+        metrics = json.loads(self.foretime("evaluate", exported, SAMPLES / "C11.npz", "--json"))["metrics"]
+        for name, value in metrics.items():
+            self.assertAlmostEqual(evaluations[0]["metrics"][name], value, places=9, msg=name)
+        self.foretime("export", best["id"][:10], "best")
+        self.assertEqual((self.folder / "best/model.safetensors").read_bytes(), (exported / "model.safetensors").read_bytes())
+
+        self.assertEqual(self.json("queue")["jobs"]["succeeded"], 12)
+        self.assertRegex(self.foretime("queue", "--prometheus"), re.compile(r"^foretime_\w+.* 12(\.0)?$", re.MULTILINE))
+        self.assertIn("succeeded", self.foretime("queue"))
+
+    def test_cancel_pause_resume_retry_and_priority(self):
+        added = self.json("submit", "sweep.yaml")
+        first, second = [job["id"] for job in added["jobs"]]
+        self.assertIn("the queue: paused", self.foretime("pause"))
+        agent = self.agent("--cpus", 2, "--name", "worker")
+        self.wait_for("the agent", lambda: [a for a in self.json("queue")["agents"] if a["name"] == "worker"])
+        self.assertIn("PAUSED", self.foretime("status"))
+        self.foretime("cancel", second[:9])
+        self.foretime("priority", first, 7)
+        self.foretime("priority", first, "--", -7)
+        states = {job["id"]: job for job in self.jobs()}
+        self.assertEqual((states[first]["state"], states[first]["priority"]), ("waiting", -7))
+        self.assertEqual(states[second]["state"], "cancelled")
+        self.foretime("resume")
+        self.wait_for("the first job", lambda: self.json("status", first)["state"] == "succeeded")
+        self.assertEqual(self.json("status", second)["state"], "cancelled")
+        self.foretime("retry", added["sweep"])
+        self.wait_for("the second job", lambda: self.json("status", second)["state"] == "succeeded")
+        self.assertIn(second, self.foretime("retry", second, code=2))
+
+        # A job that runs is cancelled after a step, with a checkpoint, and can go on from there.
+        long = self.json("submit", "base.yaml", "trainer.steps=1000000", "--name", "long")["jobs"][0]["id"]
+        self.assertIn("was there already", self.foretime("submit", "base.yaml", "trainer.steps=1000000", "--name", "other"))
+        self.wait_for("progress", lambda: self.json("status", long)["step"] > 3)
+        following = subprocess.Popen([FORETIME, "log", long, "--follow"], env=self.environment(), cwd=self.folder, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True)
+        self.agents.append(following)
+        self.assertIn("runs; it ends", self.foretime("cancel", long))
+        self.wait_for("the cancelled job", lambda: self.json("status", long)["state"] == "cancelled")
+        self.assertIn("step", self.finish(following))
+        checkpoint = self.folder / "runs" / self.json("status", long)["checkpoint"]
+        self.assertTrue((checkpoint / "manifest.json").exists())
+        reached = self.json("status", long)["step"]
+        self.foretime("retry", long)
+        self.wait_for("the job goes on", lambda: self.json("status", long)["step"] > reached)
+
+        # SIGTERM drains: the job waits for another agent.
+        agent.send_signal(signal.SIGTERM)
+        self.finish(agent)
+        self.assertEqual(self.json("status", long)["state"], "waiting")
+        self.assertIn("cancelled or asked", self.foretime("cancel", added["sweep"]))
+        self.assertIn("cancelled", self.foretime("submit", "sweep.yaml", code=2))
+
+    def test_without_redis_every_command_says_what_to_do(self):
+        for command in (["submit", "sweep.yaml"], ["status"], ["cancel", "a"], ["pause"], ["resume"], ["retry", "a"], ["priority", "a", "1"],
+                        ["log", "a"], ["leaderboard"], ["queue"], ["agent"], ["export", "a", "out"]):
+            for address in ("redis://127.0.0.1:1", f"unix://{self.folder}/nobody.sock"):
+                message = self.foretime(*command, "--redis", address, code=4)
+                self.assertIn("Redis", message)
+                self.assertRegex(message, "redis-server|FORETIME_REDIS|--redis")
+        for command in (["status"], ["queue"], ["leaderboard"]):
+            message = self.foretime(*command, code=4)
+            self.assertIn("--runs", message)
+        self.assertFalse((self.folder / "runs/.redis").exists(), "only submit and agent start a Redis")
+        self.assertIn("does not work", self.foretime("doctor", "--redis", "redis://127.0.0.1:1"))
+
+    def test_passwords_stay_out_of_command_lines_and_messages(self):
+        secret = "s3cret-horse"
+        message = self.foretime("status", "--redis", f"redis://me:{secret}@127.0.0.1:1", code=2)
+        self.assertNotIn(secret, message)
+        self.assertIn("FORETIME_REDIS", message)
+        for command in (["status"], ["agent"], ["submit", "sweep.yaml"]):
+            message = self.foretime(*command, code=4, FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1")
+            self.assertNotIn(secret, message)
+        self.assertNotIn(secret, self.foretime("doctor", FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1"))
+
+    def test_bad_files_are_refused_before_anything_is_submitted(self):
+        for more, expected in (("  model.hiden: {values: [1]}\n", ["model.hiden", "model.hidden"]),
+                               ("  optimizer.learning_rate: {values: [0.1, -3]}\n", ["optimizer.learning_rate", "-3"]),
+                               ("  model.layers: {distribution: triangular, min: 1, max: 2}\n", ["model.layers", "triangular"]),
+                               ("  run.directory: {values: [/tmp/x]}\n", ["run.directory"]),
+                               ("methods: random\n", ["methods"])):
+            self.write_sweep(more)
+            message = self.foretime("submit", "sweep.yaml", code=2)
+            for text in expected:
+                self.assertIn(text, message)
+        self.write_sweep()
+        self.assertIn("trainer.stepz", self.foretime("submit", "base.yaml", "trainer.stepz=5", code=2))
+        self.assertIn("nothing.yaml", self.foretime("submit", "nothing.yaml", code=2))
+        self.assertIn("prefix", self.foretime("status", "--prefix", "a{b", code=2))
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_unknown_and_wrong_ids(self):
+        self.foretime("submit", "sweep.yaml", "--priority", 3)
+        for command in ("status", "log", "cancel", "retry", "pause"):
+            self.assertIn("zzzz", self.foretime(command, "zzzz", code=2))
+        job = self.jobs()[0]
+        self.assertEqual(job["priority"], 3)
+        self.assertIn("cancel", self.foretime("pause", job["id"], code=2))
+        self.assertIn("resting", self.foretime("status", "--state", "resting", code=2))
+        self.assertIn(job["id"], self.foretime("export", job["id"], "out", code=2))
+        self.assertIn("no jobs", self.foretime("status", "--prefix", "elsewhere"))
+
+    def test_files_outside_of_the_data_roots_fail_the_job(self):
+        (self.folder / "inside").mkdir()
+        self.foretime("submit", "sweep.yaml")
+        agent = subprocess.run([FORETIME, "agent", "--data-root", "inside", "--until-empty"], env=self.environment(), cwd=self.folder,
+                               capture_output=True, text=True, timeout=120)
+        self.assertEqual(agent.returncode, 0, agent.stderr)
+        for job in self.jobs():
+            self.assertEqual(job["state"], "failed", job)
+            self.assertIn(str(SAMPLES), job["error"])
+
+
+class ExportTest(ProgramTest):
+    def test_export_of_a_run(self):
+        self.train(trainer__eval_every=2, trainer__steps=5)
+        best = json.loads((self.folder / "run/checkpoints/best.json").read_text())["step"]
+        self.run_foretime("export", "run", "out")
+        self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(best)["model.safetensors"])
+        for name in ("config.yaml", "data.json"):
+            self.assertEqual((self.folder / "out" / name).read_bytes(), (self.folder / "run" / name).read_bytes())
+        self.assertEqual(self.run_foretime("evaluate", "out", "--json").stdout, self.run_foretime("evaluate", "run", "--json").stdout)
+        self.assertEqual(self.run_foretime("rank", "out", SAMPLES / "C1.npz").stdout, self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)
+        self.assertIn("--force", self.run_foretime("export", "run", "out", code=2).stderr)
+        self.run_foretime("export", "run/checkpoints/step-00000005", "out", "--force")
+        self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(5)["model.safetensors"])
+        self.run_foretime("export", "out/", "again/")
+        self.assertTrue((self.folder / "again/config.yaml").exists())
+
+    def test_what_is_not_an_export_is_never_replaced(self):
+        self.train()
+        (self.folder / "mine").mkdir()
+        (self.folder / "mine/notes.txt").write_text("keep")
+        self.run_foretime("export", "run", "mine", "--force", code=2)
+        self.assertEqual((self.folder / "mine/notes.txt").read_text(), "keep")
+        self.run_foretime("export", "run", "settings.yaml", "--force", code=2)
+
+    def test_a_damaged_checkpoint_is_not_exported(self):
+        self.train()
+        path = self.folder / "run/checkpoints/step-00000006/model.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        self.assertIn("CRC", self.run_foretime("export", "run", "out", code=3).stderr)
+        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith("out")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
