@@ -14,6 +14,7 @@ namespace {
 struct Options {
   QueueOptions queue;
   std::vector<std::string> ids;
+  std::string id;  // of priority, which takes one
   int64_t priority = 0;
 };
 
@@ -86,7 +87,7 @@ void retry(const Options& options) {
 
 void set_priority(const Options& options) {
   QueueAccess access(options.queue, Start::never);
-  const auto& prefix = options.ids.front();
+  const auto& prefix = options.id;
   if (!access.observer().is_sweep(prefix)) {
     const auto id = access.observer().resolve_job(prefix);
     access.queue().set_priority(id, options.priority);
@@ -129,9 +130,8 @@ void add_control_commands(CLI::App& app) {
   add(app, "retry", "Let failed, dead and cancelled jobs wait again, or those of sweeps", options, true)
       ->callback([options] { retry(*options); });
   auto* priority = app.add_subcommand("priority", "Change the priority of a job, or of a sweep's jobs");
-  priority->add_option("id", options->ids, "id of a job or sweep; the first digits are enough")
+  priority->add_option("id", options->id, "id of a job or sweep; the first digits are enough")
       ->required()
-      ->expected(1)
       ->type_name("ID");
   priority->add_option("priority", options->priority, "larger first")
       ->required()
