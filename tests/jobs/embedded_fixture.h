@@ -139,6 +139,7 @@ class EmbeddedRedisTest : public ::testing::Test {
   ~EmbeddedRedisTest() override {
     EXPECT_TRUE(all_gone(root_)) << "a process was left behind";
     for (const pid_t pid : guardians(root_)) kill(pid, SIGKILL);
+    for (const pid_t pid : servers(root_)) kill(pid, SIGKILL);
   }
   fs::path folder() const { return root_ / ".redis"; }
 
