@@ -19,7 +19,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   librapidcheck-dev socat faketime
-  python3 python3-numpy python3-scipy python3-torch
+  python3-redis python3 python3-numpy python3-scipy python3-torch
   clang-format procps
 )
 

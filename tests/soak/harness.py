@@ -1,0 +1,188 @@
+"""What the tests of this folder share: a Redis server of their own, agents, and a look at what they left behind."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
+FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
+TRIAL = str(pathlib.Path(__file__).with_name("trial.py"))
+PREFIX = "{foretime}"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class RedisClient:
+    """As much of a client as a test needs, so that no answer passes through code under test."""
+
+    def __init__(self, path):
+        self.path, self.socket = str(path), None
+
+    def __call__(self, *words):
+        """Waits for a server that is being restarted."""
+        for _ in range(300):
+            try:
+                return self.once(*words)
+            except (OSError, EOFError):
+                self.socket = None
+                time.sleep(0.1)
+        raise TimeoutError(f"no Redis at {self.path}")
+
+    def once(self, *words):
+        if self.socket is None:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(20)
+            self.socket.connect(self.path)
+            self.stream = self.socket.makefile("rb")
+        parts = [str(word).encode() for word in words]
+        self.socket.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts))
+        return self.read()
+
+    def read(self):
+        line = self.stream.readline()
+        if not line.endswith(b"\r\n"):
+            raise EOFError
+        kind, rest = line[:1], line[1:-2].decode()
+        if kind == b"+":
+            return rest
+        if kind == b"-":
+            if rest.startswith("LOADING"):
+                raise EOFError
+            raise RuntimeError(rest)
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == "-1" else self.stream.read(int(rest) + 2)[:-2].decode(errors="replace")
+        return None if rest == "-1" else [self.read() for _ in range(int(rest))]
+
+    def hash(self, key):
+        flat = self("HGETALL", key)
+        return dict(zip(flat[::2], flat[1::2]))
+
+    def job(self, identity):
+        return self.hash(f"{PREFIX}:job:{identity}")
+
+
+class World:
+    """One scratch folder with a Redis server, run root and agents; every process carries a mark in its environment."""
+
+    def __init__(self, fsync="always"):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-soak-"))
+        self.mark = f"FORETIME_SOAK_MARK={self.folder.name}"
+        self.socket, self.fsync = self.folder / "redis.sock", fsync
+        self.port = free_port()
+        self.server, self.agents, self.started = None, [], 0
+        self.redis = RedisClient(self.socket)
+        self.seen_events, self.next_event = [], "-"
+        (self.folder / "witness").mkdir()
+        (self.folder / "data").mkdir()
+        self.start_redis()
+
+    def environment(self, **extra):
+        name, value = self.mark.split("=")
+        return {**os.environ, name: value, "FORETIME_REDIS": f"unix://{self.socket}", "OMP_WAIT_POLICY": "passive",
+                "TRIAL_WITNESS": str(self.folder / "witness"), "PYTHONDONTWRITEBYTECODE": "1", **extra}
+
+    def start_redis(self):
+        # Loopback as well as a socket: a partition is cut into the loopback connection.
+        self.server = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket), "--dir", str(self.folder),
+             "--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--loglevel", "warning"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.environment())
+        self.redis("PING")
+
+    def kill_redis(self):
+        self.server.kill()
+        self.server.wait()
+
+    def start_agent(self, *options, log=None, before=(), **environment):
+        self.started += 1
+        log = open(self.folder / (log or "agents.log"), "ab")
+        agent = subprocess.Popen([*before, FORETIME, "agent", "--runs", str(self.folder / "runs"), "--data-root", str(self.folder / "data"),
+                                  "--program", TRIAL, *options],
+                                 cwd=self.folder, env=self.environment(**environment), stdout=log, stderr=log)
+        log.close()
+        self.agents.append(agent)
+        return agent
+
+    def kill_agent(self, agent):
+        agent.kill()
+        agent.wait()
+        self.agents.remove(agent)
+
+    def foretime(self, *arguments, code=0):
+        done = subprocess.run([FORETIME, *map(str, arguments)], cwd=self.folder, env=self.environment(), capture_output=True, text=True,
+                              timeout=300)
+        if done.returncode != code:
+            raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        return done.stdout
+
+    def submit_sweep(self, name, trials, first_seed, **more):
+        """A grid over trainer.seed, by which the trial program chooses what it does."""
+        (self.folder / "base.yaml").write_text("data: {format: programs, train: [x.npz], holdout: 0.2}\n"
+                                               "trainer: {steps: 20, eval_every: 5, metric: holdout/mae, metric_goal: minimize}\n")
+        sweep = {"name": name, "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
+                 "parameters": {"trainer.seed": {"values": list(range(first_seed, first_seed + trials))}}, **more}
+        file = self.folder / f"{name}.yaml"
+        file.write_text(json.dumps(sweep))  # JSON is YAML
+        self.foretime("submit", file)
+
+    def ids(self):
+        return self.redis("ZRANGE", f"{PREFIX}:ids", 0, -1)
+
+    def states(self):
+        names = ("blocked", "waiting", "delayed", "held", "active", "succeeded", "failed", "cancelled", "dead")
+        return {name: self.redis("ZCARD", f"{PREFIX}:state:{name}") for name in names}
+
+    def collect_events(self):
+        """Appends what is new in the stream, which is trimmed, to `seen_events`: (event, job, fence)."""
+        for identity, flat in self.redis("XRANGE", f"{PREFIX}:events", self.next_event, "+"):
+            fields = dict(zip(flat[::2], flat[1::2]))
+            self.seen_events.append((fields["event"], fields["job"], int(fields.get("fence") or 0)))
+            self.next_event = f"({identity}"
+
+    def wait_for(self, what, condition, seconds=60):
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit:
+            value = condition()
+            if value:
+                return value
+            time.sleep(0.1)
+        tail = (self.folder / "agents.log").read_text(errors="replace")[-3000:] if (self.folder / "agents.log").exists() else ""
+        raise AssertionError(f"{what}: not within {seconds} s; states {self.states()}\n{tail}")
+
+    def marked_processes(self):
+        """Living processes of this world, but for the Redis server: pid -> command line."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == self.server.pid:
+                continue
+            try:
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z" and self.mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                pass
+        return found
+
+    def close(self):
+        for agent in self.agents:
+            agent.kill()
+            agent.wait()
+        for pid in self.marked_processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        if self.server.poll() is None:
+            self.kill_redis()
+        shutil.rmtree(self.folder, ignore_errors=True)

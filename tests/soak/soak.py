@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Kills agents and Redis at random while they work through hundreds of short jobs, and then counts.
+
+  tests/soak/soak.py --seconds 25            the short form, which the tests run
+  tests/soak/soak.py --seconds 600 --jobs 2000 --agents 4
+
+Chaos lasts for --seconds; then everything is left in peace until each job has ended. Fails unless
+  submitted = succeeded + failed + cancelled + dead, each as the job's own script says; one result a job, of the newest lease;
+  fences strictly rising; every checkpoint resumed from was published; no process is left behind.
+"""
+import argparse
+import collections
+import json
+import random
+import signal
+import sys
+import time
+
+from harness import PREFIX, World
+
+
+class Soak:
+    def __init__(self, options):
+        self.options, self.random = options, random.Random(options.seed)
+        self.world = World("always")
+        self.agent_kills = self.redis_kills = self.cancels = 0
+
+    def start_agent(self):
+        # Retries are quick, so that a run of minutes sees many of them.
+        self.world.start_agent("--cpus", "4", "--lease-seconds", "2", "--retry-seconds", "0.1", "--drain-seconds", "20")
+
+    def submit(self):
+        jobs = self.options.jobs
+        # Killed agents cost attempts, so jobs that shall succeed have many; those that always crash are few and soon dead.
+        self.world.submit_sweep("steady", jobs, 0, max_attempts=100)
+        self.world.submit_sweep("halving", max(8, jobs // 10), 200000, max_attempts=100,
+                                early_terminate={"type": "hyperband", "min_iter": 1, "eta": 2})
+        self.submitted = len(self.world.ids())
+        assert self.submitted == jobs + max(8, jobs // 10), self.submitted
+
+    def chaos(self):
+        world, end = self.world, time.monotonic() + self.options.seconds
+        redis_due = time.monotonic() + self.random.uniform(4, 8)
+        while time.monotonic() < end:
+            world.collect_events()
+            time.sleep(self.random.uniform(0.3, self.options.pause))
+            if time.monotonic() > redis_due:
+                world.kill_redis()
+                self.redis_kills += 1
+                time.sleep(self.random.uniform(0.0, 1.5))
+                world.start_redis()
+                redis_due = time.monotonic() + self.random.uniform(5, 15)
+            elif self.random.random() < 0.1:
+                identity = self.random.choice(self.waiting() or [None])
+                if identity:
+                    world.foretime("cancel", identity)
+                    self.cancels += 1
+            else:
+                world.kill_agent(self.random.choice(world.agents))
+                self.agent_kills += 1
+                self.start_agent()
+            if sum(world.states()[name] for name in ("waiting", "delayed", "active")) == 0:
+                self.top_up()
+
+    def top_up(self):
+        """More jobs when all are done before the time is over."""
+        self.batch = getattr(self, "batch", 0) + 1
+        self.world.submit_sweep(f"more-{self.batch}", self.options.jobs // 4, 10000 * self.batch, max_attempts=100)
+        self.submitted += self.options.jobs // 4
+
+    def waiting(self):
+        return self.world.redis("ZRANGE", f"{PREFIX}:state:waiting", 0, 200)
+
+    def settle(self):
+        """Jobs that always crash need up to 100 quick attempts."""
+        def idle():
+            self.world.collect_events()
+            states = self.world.states()
+            return sum(states[name] for name in ("blocked", "waiting", "delayed", "held", "active")) == 0
+        self.world.wait_for("all jobs end", idle, self.options.settle)
+        for agent in self.world.agents:
+            agent.send_signal(signal.SIGTERM)
+        for agent in list(self.world.agents):
+            code = agent.wait(timeout=60)
+            assert code == 0, f"a drained agent ended with {code}"
+            self.world.agents.remove(agent)
+
+    def check(self):
+        world, problems = self.world, []
+        left = world.marked_processes()
+        if left:
+            problems.append(f"processes left behind: {left}")
+        states, ids = world.states(), world.ids()
+        ended = sum(states[name] for name in ("succeeded", "failed", "cancelled", "dead"))
+        if not (len(ids) == self.submitted == ended):
+            problems.append(f"submitted {self.submitted}, known {len(ids)}, ended {ended}: {states}")
+        duplicated = lost = attempts = 0
+        for identity in ids:
+            job = world.job(identity)
+            kind = int(json.loads(job["parameters"])["trainer.seed"]) % 100
+            attempts += int(job.get("fence") or 0)
+            expected = "failed" if 80 <= kind <= 87 else "dead" if 88 <= kind <= 93 else "succeeded"
+            if job["state"] not in (expected, "cancelled"):
+                problems.append(f"{job['name']}: {job['state']}, expected {expected}: {job.get('error', '')[:300]}")
+            results = int(job.get("results") or 0)
+            duplicated += results > 1
+            lost += job["state"] == "succeeded" and results == 0
+        fences, finishes = collections.defaultdict(list), collections.Counter()
+        world.collect_events()
+        for event, job, fence in world.seen_events:
+            if event == "claim":
+                fences[job].append(fence)
+            if event == "finish":
+                finishes[job] += 1
+        if not fences:
+            problems.append("no claims in the event stream")
+        for job, rising in fences.items():
+            if any(b <= a for a, b in zip(rising, rising[1:])):
+                problems.append(f"{job}: fences {rising}")
+        duplicated += sum(count > 1 for count in finishes.values())
+        witnesses = [json.loads(line) for file in (world.folder / "witness").iterdir() for line in file.read_text().splitlines()]
+        if not all(witness["clean"] for witness in witnesses):
+            problems.append("a job saw the address of Redis")
+        totals = world.hash(f"{PREFIX}:totals")
+        print(json.dumps({"seconds": self.options.seconds, "jobs": len(ids), **{k: v for k, v in states.items() if v}, "attempts": attempts,
+                          "attempts resumed from a checkpoint": sum(witness["from"] > 0 for witness in witnesses),
+                          "kills of agents": self.agent_kills, "kills of Redis": self.redis_kills, "cancels": self.cancels,
+                          "leases lost": int(totals.get("lost_leases", 0)), "writes refused": int(totals.get("refused", 0)),
+                          "lost": lost, "duplicated": duplicated}, indent=1))
+        if lost or duplicated:
+            problems.append(f"{lost} results lost, {duplicated} duplicated")
+        if self.agent_kills == 0 or self.redis_kills == 0:
+            problems.append("nothing was killed")
+        return problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=20, help="of killing")
+    parser.add_argument("--settle", type=float, default=600, help="seconds afterwards in which all jobs must end")
+    parser.add_argument("--jobs", type=int, default=200)
+    parser.add_argument("--agents", type=int, default=3)
+    parser.add_argument("--pause", type=float, default=3, help="longest time between two kills, in seconds")
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    if options.seed is None:
+        options.seed = random.randrange(1 << 30)
+    print(f"seed {options.seed}", flush=True)
+    soak = Soak(options)
+    try:
+        soak.submit()
+        for _ in range(options.agents):
+            soak.start_agent()
+        soak.chaos()
+        soak.settle()
+        problems = soak.check()
+    finally:
+        soak.world.close()
+    print("\n".join(problems) or "all promises kept")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
