@@ -1,8 +1,11 @@
 #include "jobs/agent.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -14,6 +17,8 @@
 
 namespace foretime::cli {
 namespace {
+
+constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{20};
 
 struct Options {
   QueueOptions queue;
@@ -59,6 +64,20 @@ std::filesystem::path existing(const std::string& option, const std::filesystem:
   return real;
 }
 
+/// After a power cut, say, agents may be there before Redis is: they wait for it as they do later on. One that was
+/// asked to end when there is no work has no reason to.
+std::unique_ptr<QueueAccess> connect(const Options& options, spdlog::logger& log) {
+  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    try {
+      return std::make_unique<QueueAccess>(options.queue, Start::if_needed);
+    } catch (const jobs::RedisUnavailable& error) {
+      if (options.agent.until_empty) throw;
+      log.warn("{}; trying again in {} s", error.what(), pause.count());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+}
+
 void run(Options& options) {
   std::error_code failure;
   std::filesystem::create_directories(options.queue.runs, failure);
@@ -67,8 +86,9 @@ void run(Options& options) {
   options.agent.version = FORETIME_VERSION;
   options.agent.launcher = jobs::Launcher(options.launcher);
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
-  QueueAccess access(options.queue, Start::if_needed);
   const auto log = coordinator::make_logger("", spdlog::level::info);
+  const auto connection = connect(options, *log);
+  auto& access = *connection;
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   jobs::Agent agent(
       options.agent, [&access] { return access.make_queue(); }, jobs::redis_proposer(access.url(), access.settings()),

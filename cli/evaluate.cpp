@@ -58,7 +58,7 @@ void run(const Options& options) {
       settings.data.test = options.files;
       sets = {"test"};
     }
-    const auto evaluation = worker::evaluate_trained(trained, settings, sets, comm, device);
+    const auto evaluation = worker::evaluate_trained(trained, settings, sets, comm, device, channel.scored());
     if (comm.rank() != 0) return;
     channel.send_result(trained.state.step, evaluation.metrics);
     if (!options.rankings.empty())

@@ -15,14 +15,13 @@ worker::TrainerEvents JobChannel::events(int64_t index, int64_t models) {
   if (!sender_) return events;
   events.stop_requested = [this] { return sender_->stop_requested(); };
   events.on_progress = [this, index, models](int64_t step, int64_t total_steps, double loss) {
-    Message message;
-    message.kind = Message::Kind::progress;
-    message.step = index * total_steps + step;
-    message.total_steps = models * total_steps;
-    message.loss = loss;
-    message.eta_seconds = time_left_.after(message.step, message.total_steps);
-    sender_->send(message);
+    progress_.step = index * total_steps + step;
+    progress_.total_steps = models * total_steps;
+    progress_.loss = loss;
+    progress_.eta_seconds = time_left_.after(progress_.step, progress_.total_steps);
+    sender_->send(progress_);
   };
+  events.on_scored = scored();
   if (index > 0) return events;
   events.on_evaluation = [this](int64_t step, int64_t iteration, const std::map<std::string, double>& metrics) {
     Message message;
@@ -40,6 +39,14 @@ worker::TrainerEvents JobChannel::events(int64_t index, int64_t models) {
     sender_->send(message);
   };
   return events;
+}
+
+std::function<void(int64_t)> JobChannel::scored() {
+  if (!sender_) return {};
+  return [this](int64_t candidates) {
+    progress_.scored += candidates;
+    sender_->send(progress_);
+  };
 }
 
 void JobChannel::send_result(int64_t step, const std::map<std::string, double>& metrics) {

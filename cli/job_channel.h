@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,12 +21,15 @@ class JobChannel {
   /// The events of training model number `index` of `models` that are trained one after another: the agent sees one row
   /// of rising steps. Evaluations and checkpoints are the job's own for the first model alone.
   worker::TrainerEvents events(int64_t index, int64_t models);
+  /// For an evaluation that is a job of its own; empty without an agent.
+  std::function<void(int64_t)> scored();
   void send_result(int64_t step, const std::map<std::string, double>& metrics);
 
  private:
   std::unique_ptr<jobs::ProgressSender> sender_;  // rank 0 of a job
   bool is_job_ = false;
   TimeLeft time_left_;
+  jobs::ProgressMessage progress_;  // the last one
 };
 
 }  // namespace foretime::cli

@@ -64,9 +64,16 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
     embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs);
     url_ = embedded_->url();
   }
-  client_ = std::make_unique<jobs::RedisClient>(url_);
+  client_ = make_client();
   client_->call({"PING"});
   observer_ = std::make_unique<jobs::Observer>(*client_, settings_);
+}
+
+std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {
+  auto client = std::make_unique<jobs::RedisClient>(url_);
+  // Whoever lives long outlives the guardian of the embedded server, should that be killed.
+  if (embedded_) client->before_connecting([embedded = embedded_.get()] { embedded->ensure(); });
+  return client;
 }
 
 jobs::JobQueue& QueueAccess::queue() {
@@ -76,7 +83,7 @@ jobs::JobQueue& QueueAccess::queue() {
 
 std::unique_ptr<jobs::JobQueue> QueueAccess::make_queue() {
   const std::lock_guard lock(mutex_);
-  others_.push_back(std::make_unique<jobs::RedisClient>(url_));
+  others_.push_back(make_client());
   return std::make_unique<jobs::RedisQueue>(*others_.back(), settings_);
 }
 

@@ -45,6 +45,8 @@ class QueueAccess {
 
  private:
   jobs::QueueSettings settings_;
+  std::unique_ptr<jobs::RedisClient> make_client();
+
   std::unique_ptr<jobs::EmbeddedRedis> embedded_;
   jobs::RedisUrl url_;
   std::unique_ptr<jobs::RedisClient> client_;

@@ -31,6 +31,26 @@ fs::path stored_checkpoint(const std::string& what, const std::string& path, con
   return real;
 }
 
+/// Where to go on: the checkpoint that was published or, where that is gone (the trainer keeps few, and Redis may have
+/// been away), the newest whole one beside it. Empty where this machine has none: another agent's, on a disk that is
+/// not shared; the attempt then begins anew rather than never.
+fs::path newest_checkpoint(const std::string& published, const Roots& roots) {
+  try {
+    const auto real = confine("checkpoint", published, roots.runs, {roots.runs});
+    if (fs::exists(real / kManifest)) return real;
+    fs::path newest;
+    std::error_code failure;
+    for (const auto& entry : fs::directory_iterator(real.parent_path(), failure)) {
+      const auto& folder = entry.path();
+      if (folder.filename().string().starts_with("step-") && fs::exists(folder / kManifest) && newest < folder)
+        newest = folder;
+    }
+    return newest;
+  } catch (const JobsError&) {
+    return {};
+  }
+}
+
 template <class Function>
 auto or_unusable(const Function& function) {
   try {
@@ -66,11 +86,8 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   settings.run.overwrite = false;
   settings.checkpoint.resume = "auto";
   if (!lease.checkpoint.empty()) {
-    try {
-      settings.checkpoint.resume = stored_checkpoint("checkpoint", lease.checkpoint, options.roots).string();
-    } catch (const JobsError&) {
-      // Another agent's, on a disk that is not shared: the attempt begins anew rather than never.
-    }
+    const auto checkpoint = newest_checkpoint(lease.checkpoint, options.roots);
+    if (!checkpoint.empty()) settings.checkpoint.resume = checkpoint.string();
   }
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";

@@ -147,7 +147,9 @@ void AgentJob::read_output(double now, bool all) {
 void AgentJob::take(const ProgressMessage& message, double now) {
   using Kind = ProgressMessage::Kind;
   if (message.kind == Kind::hello) return;
-  if (message.kind != Kind::progress || message.step != state_.step || !progressed_) life_at_ = now;
+  if (message.kind != Kind::progress || message.step != state_.step || message.scored > scored_ || !progressed_)
+    life_at_ = now;
+  scored_ = std::max(scored_, message.scored);
   progressed_ = dirty_ = true;
   state_.step = std::max(message.step, message.kind == Kind::result ? state_.step : int64_t{0});
   if (message.total_steps > 0) state_.total_steps = message.total_steps;

@@ -84,6 +84,7 @@ class AgentJob {
   std::string printed_;                    // stdout of an evaluation
   bool output_open_ = true, printed_open_ = true;
   bool has_result_ = false, progressed_ = false;
+  int64_t scored_ = 0;  // candidates, as the last progress said
   int64_t bad_messages_ = 0;
 
   Asked asked_ = Asked::nothing;

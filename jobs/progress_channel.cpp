@@ -74,6 +74,7 @@ void read_progress(const Json& json, ProgressMessage& message) {
   if (const auto at = json.find("loss"); at != json.end() && !at->is_null()) message.loss = number(*at, "loss");
   if (const auto at = json.find("eta_seconds"); at != json.end() && !at->is_null())
     message.eta_seconds = number(*at, "eta_seconds");
+  message.scored = integer(json, "scored", false, 0);
 }
 
 std::string path_of(const Json& json) {
@@ -108,6 +109,7 @@ std::string to_line(const ProgressMessage& message) {
     case Kind::progress:
       json["loss"] = std::isfinite(message.loss) ? Json(message.loss) : Json();
       if (std::isfinite(message.eta_seconds) && message.eta_seconds >= 0) json["eta_seconds"] = message.eta_seconds;
+      if (message.scored > 0) json["scored"] = message.scored;
       break;
     case Kind::evaluation:
       json["iteration"] = message.iteration;

@@ -89,6 +89,7 @@ void RedisClient::refuse_eviction() {
 }
 
 void RedisClient::connect() {
+  if (prepare_) prepare_();
   connection_ = std::make_unique<RedisConnection>(url_, timeout_, largest_reply_);
   const auto ask = [&](const Arguments& arguments) {
     connection_->send({arguments});

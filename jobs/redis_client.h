@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jobs/job.h"
@@ -31,6 +33,9 @@ class RedisClient {
   /// Runs a Lua script by its SHA-1, loading it where this Redis does not know it (after a restart, say).
   Reply script(const std::string& text, const std::string& sha1, const Arguments& keys, const Arguments& arguments);
 
+  /// Called before each new connection, also the first: where Redis may have to be started first.
+  void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }
+
   /// For messages: without the password.
   std::string name() const;
   const RedisUrl& url() const { return url_; }
@@ -47,6 +52,7 @@ class RedisClient {
   RedisUrl url_;
   std::chrono::milliseconds timeout_;
   size_t largest_reply_;
+  std::function<void()> prepare_;
   std::unique_ptr<RedisConnection> connection_;
 };
 

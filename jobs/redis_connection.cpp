@@ -45,7 +45,8 @@ bool RedisConnection::Budget::spend(size_t bytes) {
 }
 
 /// hiredis allocates an array of the length that its header announces, before any element is there.
-void* RedisConnection::create_array(const redisReadTask* task, int elements) {
+template <class Count>
+void* RedisConnection::create_array(const redisReadTask* task, Count elements) {
   auto& budget = *static_cast<Budget*>(task->privdata);
   if (!budget.spend(static_cast<size_t>(elements) * kElementBytes)) return nullptr;
   return budget.create_array(task, elements);
@@ -66,7 +67,8 @@ RedisConnection::RedisConnection(const RedisUrl& url, milliseconds timeout, size
   // A peer that vanished without a word is noticed by the time limit of a call; this is for idle connections.
   if (url_.socket.empty()) redisEnableKeepAlive(context_.get());
   functions_ = *context_->reader->fn;
-  budget_.create_array = std::exchange(functions_.createArray, &RedisConnection::create_array);
+  budget_.create_array = functions_.createArray;
+  functions_.createArray = &RedisConnection::create_array;
   context_->reader->fn = &functions_;
   context_->reader->privdata = &budget_;
 }

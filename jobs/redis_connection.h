@@ -47,10 +47,11 @@ class RedisConnection {
   struct Budget {
     size_t left = 0;
     bool exceeded = false;
-    void* (*create_array)(const redisReadTask*, int) = nullptr;  // hiredis' own
+    decltype(redisReplyObjectFunctions::createArray) create_array = nullptr;  // hiredis' own
     bool spend(size_t bytes);
   };
-  static void* create_array(const redisReadTask* task, int elements);
+  template <class Count>  // int before hiredis 1.0, size_t since
+  static void* create_array(const redisReadTask* task, Count elements);
 
   RedisUrl url_;
   std::chrono::milliseconds timeout_;

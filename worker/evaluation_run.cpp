@@ -22,7 +22,8 @@ TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communi
 }
 
 Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings,
-                            const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device) {
+                            const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device,
+                            std::function<void(int64_t)> on_scored) {
   std::string listed;
   coordinator::run_together(comm, [&] {
     if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
@@ -46,7 +47,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
   });
   return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device,
-                               settings.trainer.eval_states),
+                               settings.trainer.eval_states, std::move(on_scored)),
                   sets, catalogue, plan, *store, comm);
 }
 

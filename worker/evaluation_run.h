@@ -10,9 +10,11 @@ namespace foretime::worker {
 /// A checkpoint read by rank 0 and handed to all, with its model on `device`. All ranks call it.
 TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communicator& comm, torch::Device device);
 
-/// Evaluates a trained model on the groups of `settings.data`, sharded over the ranks. `sets` as in evaluate().
-/// Throws data::DataError; coordinator::RunError where the data do not have the inputs that the model was trained on.
+/// Evaluates a trained model on the groups of `settings.data`, sharded over the ranks. `sets` as in evaluate(),
+/// `on_scored` as in model_scorer(). Throws data::DataError; coordinator::RunError where the data do not have the
+/// inputs that the model was trained on.
 Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings,
-                            const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device);
+                            const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device,
+                            std::function<void(int64_t)> on_scored = {});
 
 }  // namespace foretime::worker

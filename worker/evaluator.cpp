@@ -76,10 +76,11 @@ GroupEvaluation from_json(const Json& j) {
 }  // namespace
 
 Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
-                    const configs::LossSettings& loss, torch::Device device, int64_t max_states) {
+                    const configs::LossSettings& loss, torch::Device device, int64_t max_states,
+                    std::function<void(int64_t)> on_scored) {
   const bool predicts = loss.type == "mse" || loss.type == "huber" || loss.type == "l1";
-  return [model = std::move(model), targets, predicts, device, max_states](const data::Group& group,
-                                                                           const std::vector<int64_t>& candidates) {
+  return [model = std::move(model), targets, predicts, device, max_states, on_scored = std::move(on_scored)](
+             const data::Group& group, const std::vector<int64_t>& candidates) {
     const torch::NoGradGuard no_grad;
     const bool was_training = model->is_training();
     model->eval();
@@ -96,6 +97,7 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
                               .to(torch::kCPU, torch::kDouble)
                               .contiguous();
       result.scores.insert(result.scores.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+      if (on_scored) on_scored(static_cast<int64_t>(some.size()));
     }
     for (size_t i = 0; predicts && i < candidates.size(); ++i) {
       const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];

@@ -23,9 +23,11 @@ struct Scores {
 using Scorer = std::function<Scores(const data::Group& group, const std::vector<int64_t>& candidates)>;
 
 /// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients. A model
-/// trained by a regression loss (mse, huber, l1) also predicts run times, by the inverse of `targets`.
+/// trained by a regression loss (mse, huber, l1) also predicts run times, by the inverse of `targets`. `on_scored`
+/// hears after each piece how many candidates it had.
 Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
-                    const configs::LossSettings& loss, torch::Device device, int64_t max_states);
+                    const configs::LossSettings& loss, torch::Device device, int64_t max_states,
+                    std::function<void(int64_t)> on_scored = {});
 
 /// The baseline that predicts one run time for everything.
 Scorer constant_scorer(double runtime);

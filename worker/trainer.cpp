@@ -100,8 +100,9 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
-  return evaluate(model_scorer(model_, state_.targets, settings_.loss, device_, settings_.trainer.eval_states), sets,
-                  catalogue_, plan_, *store_, comm_);
+  return evaluate(model_scorer(model_, state_.targets, settings_.loss, device_, settings_.trainer.eval_states,
+                               comm_.rank() == 0 ? events_.on_scored : nullptr),
+                  sets, catalogue_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::evaluate_constant() {

@@ -39,6 +39,8 @@ struct TrainerEvents {
   std::function<void(int64_t step, int64_t total_steps, double loss)> on_progress;
   /// `iteration`: evaluations up to this step, those before a resume included.
   std::function<void(int64_t step, int64_t iteration, const std::map<std::string, double>& metrics)> on_evaluation;
+  /// Rank 0 has scored more candidates of an evaluation, which may take long.
+  std::function<void(int64_t candidates)> on_scored;
   /// A whole checkpoint is in `folder`. Called before older ones are removed.
   std::function<void(int64_t step, const std::filesystem::path& folder)> on_checkpoint;
   /// Asked at every step; true ends the run at the step's end as SIGTERM does, on all ranks.

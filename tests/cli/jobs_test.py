@@ -193,7 +193,7 @@ class JobsTest(ProgramTest):
 
     def test_without_redis_every_command_says_what_to_do(self):
         commands = (["submit", "sweep.yaml"], ["status"], ["cancel", "a"], ["pause"], ["resume"], ["retry", "a"], ["priority", "a", "1"],
-                    ["log", "a"], ["leaderboard"], ["queue"], ["agent"], ["export", "a", "out"])
+                    ["log", "a"], ["leaderboard"], ["queue"], ["agent", "--until-empty"], ["export", "a", "out"])
         for number, command in enumerate(commands):
             address = f"unix://{self.folder}/nobody.sock" if number % 2 else "redis://127.0.0.1:1"
             message = self.foretime(*command, "--redis", address, code=4)
@@ -210,7 +210,7 @@ class JobsTest(ProgramTest):
         message = self.foretime("status", "--redis", f"redis://me:{secret}@127.0.0.1:1", code=2)
         self.assertNotIn(secret, message)
         self.assertIn("FORETIME_REDIS", message)
-        for command in (["status"], ["agent"], ["submit", "sweep.yaml"]):
+        for command in (["status"], ["agent", "--until-empty"], ["submit", "sweep.yaml"]):
             message = self.foretime(*command, code=4, FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1")
             self.assertNotIn(secret, message)
         self.assertNotIn(secret, self.foretime("doctor", FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1"))

@@ -33,9 +33,14 @@ class RedisClient:
             try:
                 return self.once(*words)
             except (OSError, EOFError):
-                self.socket = None
+                self.close()
                 time.sleep(0.1)
         raise TimeoutError(f"no Redis at {self.path}")
+
+    def close(self):
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
 
     def once(self, *words):
         if self.socket is None:
@@ -64,12 +69,6 @@ class RedisClient:
             return None if rest == "-1" else self.stream.read(int(rest) + 2)[:-2].decode(errors="replace")
         return None if rest == "-1" else [self.read() for _ in range(int(rest))]
 
-    def hash(self, key):
-        flat = self("HGETALL", key)
-        return dict(zip(flat[::2], flat[1::2]))
-
-    def job(self, identity):
-        return self.hash(f"{PREFIX}:job:{identity}")
 
 
 class World:
@@ -126,15 +125,22 @@ class World:
             raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
         return done.stdout
 
-    def submit_sweep(self, name, trials, first_seed, **more):
+    def submit_sweep(self, name, seeds, **more):
         """A grid over trainer.seed, by which the trial program chooses what it does."""
         (self.folder / "base.yaml").write_text("data: {format: programs, train: [x.npz], holdout: 0.2}\n"
                                                "trainer: {steps: 20, eval_every: 5, metric: holdout/mae, metric_goal: minimize}\n")
         sweep = {"name": name, "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
-                 "parameters": {"trainer.seed": {"values": list(range(first_seed, first_seed + trials))}}, **more}
+                 "parameters": {"trainer.seed": {"values": list(seeds)}}, **more}
         file = self.folder / f"{name}.yaml"
         file.write_text(json.dumps(sweep))  # JSON is YAML
         self.foretime("submit", file)
+
+    def hash(self, name):
+        flat = self.redis("HGETALL", f"{PREFIX}:{name}")
+        return dict(zip(flat[::2], flat[1::2]))
+
+    def job(self, identity):
+        return self.hash(f"job:{identity}")
 
     def ids(self):
         return self.redis("ZRANGE", f"{PREFIX}:ids", 0, -1)
@@ -183,6 +189,7 @@ class World:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
+        self.redis.close()
         if self.server.poll() is None:
             self.kill_redis()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PREFIX, World, free_port
+from harness import World, free_port
 
 
 class Faults(unittest.TestCase):
@@ -29,7 +29,7 @@ class Faults(unittest.TestCase):
 
         wire = relay()
         self.addCleanup(lambda: wire.poll() is None and cut(wire))
-        world.submit_sweep("slow", 1, 1000000)
+        world.submit_sweep("slow", [1000000])
         options = ("--cpus", "1", "--lease-seconds", "2")
         first = world.start_agent(*options, "--name", "first", log="first.log", FORETIME_REDIS=f"redis://127.0.0.1:{port}", TRIAL_SLOW="12")
         world.wait_for("the first agent's job makes progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
@@ -42,17 +42,17 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(witness.read_text().splitlines()), 2)
         # The first one has finished its copy behind the cut, or is still at it; now it can tell.
         wire = relay()
-        world.wait_for("the first agent's write is refused", lambda: int(world.hash(f"{PREFIX}:totals").get("refused", 0)) > 0)
-        world.wait_for("the first agent's job is gone", lambda: not [c for c in world.marked_processes().values() if "trial.py" in c])
+        world.wait_for("the first agent's write is refused", lambda: int(world.hash("totals").get("refused", 0)) > 0)
+        world.wait_for("the first agent's job is gone", lambda: not [c for c in world.marked_processes().values() if "config.yaml" in c])
         for field in ("state", "agent", "fence", "results", "objective", "checkpoint", "metrics", "finished_ms"):
             self.assertEqual(self.only_job().get(field), stands.get(field), field)
         self.assertIsNone(first.poll(), (world.folder / "first.log").read_text())
-        world.submit_sweep("next", 1, 500)  # the agent that was cut off is of use again
+        world.submit_sweep("next", [500])  # the agent that was cut off is of use again
         world.wait_for("the next job", lambda: world.states()["succeeded"] == 2)
 
     def test_a_cut_in_which_nobody_else_takes_the_job_costs_nothing(self):
         world = self.world
-        world.submit_sweep("slow", 1, 1000000)
+        world.submit_sweep("slow", [1000000])
         world.start_agent("--cpus", "1", "--lease-seconds", "2", TRIAL_SLOW="9")
         world.wait_for("progress", lambda: self.only_job().get("step", "0") not in ("", "0"))
         world.kill_redis()
@@ -66,7 +66,7 @@ class Faults(unittest.TestCase):
         world = self.world
         clock = world.folder / "clock"
         clock.write_text("+0\n")
-        world.submit_sweep("slow", 1, 1000000)
+        world.submit_sweep("slow", [1000000])
         library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
         if not os.path.exists(library):
             self.skipTest(f"{library} is not installed (package faketime)")
@@ -78,7 +78,7 @@ class Faults(unittest.TestCase):
         world.wait_for("the job succeeds", lambda: self.only_job()["state"] == "succeeded")
         job = self.only_job()
         self.assertEqual((job["fence"], job["attempt"], job["results"]), ("1", "1", "1"))
-        self.assertEqual(int(world.hash(f"{PREFIX}:totals").get("lost_leases", 0)), 0)
+        self.assertEqual(int(world.hash("totals").get("lost_leases", 0)), 0)
         now = int(world.redis("TIME")[0]) * 1000
         for field in ("submitted_ms", "claimed_ms", "finished_ms"):
             self.assertLess(abs(int(job[field]) - now), 120000, field)

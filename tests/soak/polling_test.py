@@ -29,7 +29,7 @@ class Polling(unittest.TestCase):
 
     def test_shell_and_python(self):
         world = self.world
-        world.submit_sweep("mixed", 5, 78)  # two that succeed, three that are refused
+        world.submit_sweep("mixed", range(78, 83))  # two that succeed, three that are refused
         world.start_agent("--cpus", "1", TRIAL_SLOW="2")
         by_seed = {int(world.job(i)["trial"]): i for i in world.ids()}
         good, bad = self.run_shell(by_seed[0]), self.run_shell(by_seed[4])
@@ -52,7 +52,7 @@ class Polling(unittest.TestCase):
 
     def test_redis_cli(self):
         world = self.world
-        world.submit_sweep("one", 1, 5)
+        world.submit_sweep("one", [5])
         sweep, identity = world.redis("ZRANGE", "{foretime}:sweeps", 0, 0)[0], world.ids()[0]
         commands = re.findall(r"^redis-cli ADDRESS .*", GUIDE, re.M)
         self.assertGreater(len(commands), 5)

@@ -23,20 +23,25 @@ class Soak:
     def __init__(self, options):
         self.options, self.random = options, random.Random(options.seed)
         self.world = World("always")
-        self.agent_kills = self.redis_kills = self.cancels = 0
+        self.agent_kills = self.redis_kills = self.cancels = self.submitted = self.batches = 0
 
     def start_agent(self):
         # Retries are quick, so that a run of minutes sees many of them.
         self.world.start_agent("--cpus", "4", "--lease-seconds", "2", "--retry-seconds", "0.1", "--drain-seconds", "20")
 
-    def submit(self):
-        jobs = self.options.jobs
-        # Killed agents cost attempts, so jobs that shall succeed have many; those that always crash are few and soon dead.
-        self.world.submit_sweep("steady", jobs, 0, max_attempts=100)
-        self.world.submit_sweep("halving", max(8, jobs // 10), 200000, max_attempts=100,
+    def submit(self, jobs, first_seed):
+        """Killed agents cost attempts, so jobs that shall succeed have many; those that always crash have few."""
+        seeds = range(first_seed, first_seed + jobs)
+        poison = [seed for seed in seeds if 88 <= seed % 100 <= 93]
+        steady = [seed for seed in seeds if seed not in poison]
+        self.world.submit_sweep(f"steady-{first_seed}", steady, max_attempts=100)
+        if poison:
+            self.world.submit_sweep(f"poison-{first_seed}", poison, max_attempts=4)
+        halving = [200000 + first_seed + 100 * i for i in range(max(8, jobs // 10))]
+        self.world.submit_sweep(f"halving-{first_seed}", halving, max_attempts=100,
                                 early_terminate={"type": "hyperband", "min_iter": 1, "eta": 2})
-        self.submitted = len(self.world.ids())
-        assert self.submitted == jobs + max(8, jobs // 10), self.submitted
+        self.submitted += jobs + len(halving)
+        assert self.submitted == len(self.world.ids()), (self.submitted, len(self.world.ids()))
 
     def chaos(self):
         world, end = self.world, time.monotonic() + self.options.seconds
@@ -60,19 +65,14 @@ class Soak:
                 self.agent_kills += 1
                 self.start_agent()
             if sum(world.states()[name] for name in ("waiting", "delayed", "active")) == 0:
-                self.top_up()
-
-    def top_up(self):
-        """More jobs when all are done before the time is over."""
-        self.batch = getattr(self, "batch", 0) + 1
-        self.world.submit_sweep(f"more-{self.batch}", self.options.jobs // 4, 10000 * self.batch, max_attempts=100)
-        self.submitted += self.options.jobs // 4
+                # All are done before the time is over.
+                self.batches += 1
+                self.submit(self.options.jobs, 1000 * self.batches)
 
     def waiting(self):
         return self.world.redis("ZRANGE", f"{PREFIX}:state:waiting", 0, 200)
 
     def settle(self):
-        """Jobs that always crash need up to 100 quick attempts."""
         def idle():
             self.world.collect_events()
             states = self.world.states()
@@ -121,7 +121,7 @@ class Soak:
         witnesses = [json.loads(line) for file in (world.folder / "witness").iterdir() for line in file.read_text().splitlines()]
         if not all(witness["clean"] for witness in witnesses):
             problems.append("a job saw the address of Redis")
-        totals = world.hash(f"{PREFIX}:totals")
+        totals = world.hash("totals")
         print(json.dumps({"seconds": self.options.seconds, "jobs": len(ids), **{k: v for k, v in states.items() if v}, "attempts": attempts,
                           "attempts resumed from a checkpoint": sum(witness["from"] > 0 for witness in witnesses),
                           "kills of agents": self.agent_kills, "kills of Redis": self.redis_kills, "cancels": self.cancels,
@@ -148,7 +148,7 @@ def main():
     print(f"seed {options.seed}", flush=True)
     soak = Soak(options)
     try:
-        soak.submit()
+        soak.submit(options.jobs, 0)
         for _ in range(options.agents):
             soak.start_agent()
         soak.chaos()
