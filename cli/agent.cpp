@@ -144,6 +144,14 @@ void add_options(CLI::App& command, Options& options) {
   seconds("--drain-seconds", agent.drain_seconds, "time for all jobs' checkpoints, after SIGTERM");
   seconds("--retry-seconds", options.queue.retry_seconds,
           "pause before a failed job's second attempt; it doubles with each");
+  command
+      .add_option("--keep-days", options.queue.keep_days,
+                  "jobs that ended so long ago are forgotten (their run folders stay); 0: never")
+      ->check(CLI::Range(0.0, 36500.0))
+      ->type_name("D")
+      ->capture_default_str()
+      ->envname("FORETIME_KEEP_DAYS")
+      ->group("Times");
   command.add_flag("--until-empty", agent.until_empty, "end when no job is left that could ever be run");
   command.add_option("--name", agent.name, "name of this agent; default: host, process and a random number")
       ->type_name("TEXT");

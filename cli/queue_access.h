@@ -20,6 +20,7 @@ struct QueueOptions {
   std::string runs = "runs";
   std::string prefix = "foretime";
   double retry_seconds = 5;  // agents: back-off before the second attempt
+  double keep_days = 30;     // agents: then jobs that ended are forgotten; 0: never
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 

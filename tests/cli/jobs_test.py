@@ -2,6 +2,8 @@
 import csv
 import io
 import json
+import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -230,6 +232,34 @@ class JobsTest(ProgramTest):
         self.assertIn("nothing.yaml", self.foretime("submit", "nothing.yaml", code=2))
         self.assertIn("prefix", self.foretime("status", "--prefix", "a{b", code=2))
         self.assertFalse((self.folder / "runs").exists())
+
+    def test_an_agent_whose_embedded_redis_is_killed_starts_it_again(self):
+        self.write_sweep()
+        agent = self.agent("--lease-seconds", 3)
+        folder = str((self.folder / "runs/.redis").resolve())
+
+        def processes(text):
+            found = {}
+            for entry in pathlib.Path("/proc").iterdir():
+                try:
+                    line = (entry / "cmdline").read_text().replace("\0", " ") if entry.name.isdigit() else ""
+                except OSError:
+                    continue
+                if folder in line and line.startswith(text):
+                    found[int(entry.name)] = line
+            return found
+
+        guardians = self.wait_for("a guardian", lambda: processes("ft-redis"))
+        servers = self.wait_for("a server", lambda: processes("redis-server"))
+        for pid in [*guardians, *servers]:
+            os.kill(pid, signal.SIGKILL)
+        self.wait_for("a new server", lambda: set(processes("redis-server")) - set(servers))
+        self.assertIsNone(agent.poll())
+        self.foretime("submit", "sweep.yaml")
+        self.wait_for("the jobs", lambda: {job["state"] for job in self.jobs()} == {"succeeded"}, 120)
+        agent.send_signal(signal.SIGTERM)
+        self.finish(agent)
+        self.wait_for("nothing is left", lambda: not processes(""))
 
     def test_unknown_and_wrong_ids(self):
         self.foretime("submit", "sweep.yaml", "--priority", 3)

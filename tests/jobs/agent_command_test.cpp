@@ -139,6 +139,22 @@ TEST_F(AgentCommandTest, ACheckpointThatIsNotHereBeginsAnewAndOneOutsideIsNotRea
   EXPECT_THAT(log_of(id), HasSubstr("resume auto"));
 }
 
+TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIsContinued) {
+  const auto id = submit("pruned", "resume\nexit 0\n");
+  auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
+  const auto folder = runs_ / id / "attempt-1" / "checkpoints";
+  for (const auto* step : {"step-00000005", "step-00000007", "step-00000009"}) fs::create_directories(folder / step);
+  for (const auto* whole : {"step-00000005", "step-00000007"}) std::ofstream(folder / whole / "manifest.json") << "{}";
+  JobReport report;
+  report.checkpoint = id + "/attempt-1/checkpoints/step-00000003";
+  queue_.report(lease, report);
+  JobResult back;
+  back.outcome = Outcome::preempted;
+  queue_.finish(lease, back, 0);
+  run_all();
+  EXPECT_THAT(log_of(id), HasSubstr("resume " + (fs::canonical(folder) / "step-00000007").string()));
+}
+
 TEST_F(AgentCommandTest, RanksGoThroughTheLauncherAndAMissingOneIsAnError) {
   options_.launcher = Launcher("no-such-launcher -n {ranks} {command}");
   auto spec = trial("ranks", "exit 0\n");

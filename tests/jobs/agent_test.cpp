@@ -86,7 +86,11 @@ TEST_F(AgentTest, AHungJobIsKilledAndTriedAgain) {
   const auto id = submit("hung", "deaf\nconnect\nprogress 1 10\nonce mark hang\nresult 1\n");
   const auto silent = submit("silent", "deaf\nonce mark hang\n");
   const auto chatty = submit("chatty", "print a\nsleep 400\nprint b\nsleep 400\nprint c\nsleep 400\nprint d\n");
+  const auto evaluating =
+      submit("evaluating",
+             "connect\nscored 1\nsleep 600\nscored 2\nsleep 600\nscored 3\nsleep 600\nscored 4\nsleep 600\nresult 1\n");
   run_all();
+  EXPECT_EQ(job(evaluating).failures, 0) << "a long evaluation is no hang while it scores candidates";
   for (const auto& one : {id, silent}) {
     EXPECT_EQ(job(one).state, JobState::succeeded);
     EXPECT_EQ(job(one).failures, 1);

@@ -59,6 +59,12 @@ class Trial {
     if (verb == "threads") std::cout << "threads=" << settings_.trainer.threads << std::endl;
     if (verb == "sleep" && words >> a) std::this_thread::sleep_for(std::chrono::milliseconds(a));
     if (verb == "progress" && words >> a >> b) tell(Kind::progress, a, b);
+    if (verb == "scored" && words >> a && sender_) {
+      ProgressMessage message;
+      message.step = 1;
+      message.scored = a;
+      sender_->send(message);
+    }
     if (verb == "evaluate" && words >> a >> b >> text) evaluate(a, b, std::stod(text));
     if (verb == "checkpoint" && words >> a) checkpoint(a);
     if (verb == "publish" && words >> text) publish(1, text);

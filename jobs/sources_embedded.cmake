@@ -1,1 +1,0 @@
-list(APPEND job_sources embedded_redis.cpp embedded_folder.cpp embedded_guardian.cpp)

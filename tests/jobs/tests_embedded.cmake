@@ -1,1 +1,0 @@
-foretime_test(jobs_embedded_redis_test SOURCES embedded_redis_test.cpp embedded_kill_test.cpp LINK foretime_jobs)

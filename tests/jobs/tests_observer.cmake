@@ -1,1 +1,0 @@
-foretime_test(jobs_observer_test SOURCES observer_test.cpp LINK foretime_queue_backends)

@@ -1,1 +1,0 @@
-foretime_test(redis_client_test SOURCES redis_url_test.cpp redis_client_test.cpp LINK foretime_jobs)

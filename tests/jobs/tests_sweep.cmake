@@ -1,4 +1,0 @@
-foretime_test(jobs_search_space_test SOURCES search_space_test.cpp LINK foretime_jobs)
-foretime_test(jobs_tpe_test SOURCES tpe_test.cpp LINK foretime_jobs)
-foretime_test(jobs_sweep_test SOURCES sweep_test.cpp sweep_errors_test.cpp halving_test.cpp LINK foretime_jobs)
-foretime_test(jobs_proposer_test SOURCES proposer_test.cpp LINK foretime_memory_queue foretime_jobs)
