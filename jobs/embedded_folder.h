@@ -2,30 +2,10 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 
-#include <unistd.h>
+#include "jobs/descriptor.h"
 
 namespace foretime::jobs {
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  int get() const { return value_; }
-
- private:
-  int value_ = -1;
-};
 
 /// Moved above 2, where no stray output can hit it if this process runs with its standard streams closed.
 Descriptor above_standard(int descriptor);

@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
+#include "jobs/descriptor.h"
 #include "jobs/embedded_guardian.h"
 #include "jobs/error.h"
 #include "jobs/supervisor_process.h"
@@ -77,22 +78,6 @@ void find_title(GuardianPlan& plan) {
   plan.title = reinterpret_cast<char*>(begin);
   plan.title_size = end - begin;
 }
-
-/// Signals that arrive between the fork and the guardian's own mask would run the starter's handlers there.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

@@ -14,30 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "jobs/descriptor.h"
 #include "jobs/error.h"
 #include "jobs/supervisor_process.h"
 
 namespace foretime::jobs {
 namespace {
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  int get() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-
- private:
-  int value_ = -1;
-};
 
 [[noreturn]] void refuse(const std::string& command, const std::string& what, int error) {
   throw JobsError(fmt::format("cannot start {}: {}: {}", command, what, std::strerror(error)));
@@ -104,22 +86,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   result.push_back(nullptr);
   return result;
 }
-
-/// Signals that arrive between the fork and the supervisor's own mask would run the agent's handlers there.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 template <class Record>
 bool read_record(int descriptor, Record& record) {
