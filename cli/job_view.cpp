@@ -15,7 +15,7 @@ namespace foretime::cli {
 namespace {
 
 constexpr int kBarWidth = 12;
-constexpr size_t kNameWidth = 40, kReasonWidth = 60;
+constexpr size_t kNameWidth = 40, kReasonWidth = 90;
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
@@ -50,6 +50,17 @@ std::string metrics_text(const std::map<std::string, double>& metrics) {
   std::string text;
   for (const auto& [name, value] : metrics) text += fmt::format("{}{}  {:.6g}", text.empty() ? "" : "\n", name, value);
   return text.empty() ? "" : block(text);
+}
+
+/// The first line of an error, and of the log that follows it what foretime said last, or the last line:
+/// "exit code 3: foretime: C1.npz: …".
+std::string short_error(std::string error) {
+  while (error.ends_with('\n')) error.pop_back();
+  const auto first = error.find('\n');
+  if (first == std::string::npos) return error;
+  const auto said = error.rfind("\nforetime: ");
+  const auto last = error.substr((said == std::string::npos ? error.rfind('\n') : said) + 1);
+  return error.substr(0, first) + ": " + last.substr(0, last.find('\n'));
 }
 
 }  // namespace
@@ -115,7 +126,9 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
       {"id", "name", "state", "attempt", "agent", "progress", "metric", "eta", "reason"}};
   for (const auto& job : jobs) {
     const bool active = job.state == jobs::JobState::active;
-    const auto& why = job.reason.empty() ? job.error : job.reason;
+    // What went wrong says more than that something did.
+    const bool wrong = !job.error.empty() && (job.state == jobs::JobState::failed || job.state == jobs::JobState::dead);
+    const auto why = wrong || job.reason.empty() ? short_error(job.error) : job.reason;
     rows.push_back({job.spec.id, shown(job.spec.name, kNameWidth), state_text(job),
                     job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? shown(job.agent, kNameWidth) : "-",
                     progress_text(job), number_text(job.best_objective ? job.best_objective : job.objective),

@@ -207,7 +207,9 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   }
   command.insert(command.end(), arguments.begin(), arguments.end());
   SupervisedProcess::Options process;
-  process.arguments = options.launcher.arguments(spec.resources, command);
+  // An export copies files: more than one process of it would be in each other's way.
+  process.arguments =
+      spec.kind == JobKind::export_model ? command : options.launcher.arguments(spec.resources, command);
   process.environment = attempt_environment(spec, place);
   process.working_folder = place.folder;
   process.separate_stdout = spec.kind == JobKind::evaluate;

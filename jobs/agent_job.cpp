@@ -79,6 +79,7 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   result_.error = error;
   result_.exit_code = -1;
   if (log_ && !error.empty()) log_->note(error);
+  if (!error.empty()) logger_.warn("{}: {} before its start: {}", who(), to_string(outcome), error);
   socket_.reset();
   ended_ = true;
 }

@@ -118,10 +118,11 @@ fs::path confine(const std::string& what, const fs::path& path, const fs::path& 
     if (lies_in(real, resolve(what, fs::absolute(root)))) return real;
     names.append(names.empty() ? "" : ", ").append(root.string());
   }
-  refuse(what, text,
-         fmt::format("{}lies outside of what this agent may use, expected a path in {}",
-                     real == path ? "" : "is really " + real.string() + ", which ",
-                     names.empty() ? "a data root (it has none: --data-root)" : names));
+  refuse(
+      what, text,
+      fmt::format("{}lies outside of what this agent may use, expected a path in {}",
+                  real == path ? "" : "is really " + real.string() + ", which ",
+                  names.empty() ? "a data root (it has none: --data-root)" : names + " (see the agent's --data-root)"));
 }
 
 std::string confine_pattern(const std::string& what, const std::string& pattern, const fs::path& base,

@@ -190,6 +190,7 @@ class Expansion {
       next.parameters.clear();
       next.deferred = false;
       next.after = after;
+      if (follow.kind == JobKind::export_model) next.resources = {};  // it copies files
       add(next);
       after.push_back(sweep_.jobs.back().id);
     }

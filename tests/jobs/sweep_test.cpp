@@ -180,7 +180,11 @@ TEST(Sweep, ThenMakesJobsThatDependOnTheTrial) {
 
 TEST(Sweep, ResourcesAndAttempts) {
   const Sweep sweep =
-      parse(with(std::string(kRandom) + "resources: {ranks: 2, cpus: 4, gpus: 1}\npriority: -3\nmax_attempts: 7\n"));
+      parse(with(std::string(kRandom) + "resources: {ranks: 2, cpus: 4, gpus: 1}\npriority: -3\nmax_attempts: 7\n"
+                                        "then: [evaluate, export]\n"));
+  EXPECT_EQ(sweep.jobs[1].resources.total_cpus(), 8);
+  EXPECT_EQ(sweep.jobs[2].resources.total_cpus(), 1) << "an export copies files";
+  EXPECT_EQ(sweep.jobs[2].resources.total_gpus(), 0);
   EXPECT_EQ(sweep.jobs[0].resources.total_cpus(), 8);
   EXPECT_EQ(sweep.jobs[0].resources.total_gpus(), 2);
   EXPECT_EQ(sweep.jobs[0].priority, -3);
