@@ -152,7 +152,7 @@ void add_options(CLI::App& command, Options& options) {
       ->capture_default_str()
       ->envname("FORETIME_KEEP_DAYS")
       ->group("Times");
-  command.add_flag("--until-empty", agent.until_empty, "end when no job is left that could ever be run");
+  command.add_flag("--until-empty", agent.until_empty, "end when no job is left that this agent could ever run");
   command.add_option("--name", agent.name, "name of this agent; default: host, process and a random number")
       ->type_name("TEXT");
 }

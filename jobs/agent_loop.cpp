@@ -171,6 +171,30 @@ void AgentLoop::claim_jobs() {
   }
 }
 
+/// Nothing to claim and nothing to do: it is over, or what waits needs more than this agent ever has, which is said.
+void AgentLoop::look_for_an_end() {
+  // Before the look at what waits: a job that comes to wait in between is then seen there.
+  const bool quiet =
+      options_.until_empty && queue_->none_in({JobState::blocked, JobState::delayed, JobState::held, JobState::active});
+  const auto demands = queue_->waiting();
+  int64_t too_large = 0, all = 0;
+  Demand example;
+  for (const auto& [demand, jobs] : demands) {
+    all += jobs;
+    if (demand.cpus <= options_.cpus && demand.gpus <= static_cast<int64_t>(options_.gpus.size())) continue;
+    too_large += jobs;
+    example = demand;
+  }
+  if (too_large > 0 && !told_too_large_) {
+    log_.warn(
+        "agent {}: {} jobs that wait need more than this agent has, {} CPUs and {} GPUs for one of them: see "
+        "--cpus and --gpus",
+        options_.name, too_large, example.cpus, example.gpus);
+  }
+  told_too_large_ = too_large > 0;
+  drained_ = quiet && too_large == all;
+}
+
 bool AgentLoop::claim_one() {
   if (claim_token_.empty()) claim_token_ = random_hex(32);
   try {
@@ -179,7 +203,7 @@ bool AgentLoop::claim_one() {
     claim_token_.clear();
     link_.worked(steady_seconds());
     if (!lease) {
-      if (options_.until_empty && jobs_.empty()) drained_ = queue_->drained();
+      if (jobs_.empty()) look_for_an_end();
       return false;
     }
     auto gpus = slots_.take(lease->spec.resources);

@@ -44,6 +44,7 @@ class AgentLoop {
   void finish(AgentJob& job);
   void claim_jobs();
   bool claim_one();
+  void look_for_an_end();
   void give_back(const Lease& lease);
   void reap(double now);
   bool done(double now);
@@ -63,7 +64,7 @@ class AgentLoop {
   Heartbeat heartbeat_;
   std::vector<Held> jobs_;
   std::string claim_token_;  // of a claim without an answer; empty: none is open
-  bool drained_ = false, reaping_ = true;
+  bool drained_ = false, reaping_ = true, told_too_large_ = false;
   int obeyed_stops_ = 0;
   double claim_pause_ = 1;  // seconds, after a claim that found nothing
   double next_claim_ = 0, next_reap_ = 0, stopped_at_ = 0;

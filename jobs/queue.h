@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +56,12 @@ struct AgentInfo {
 
 enum class CancelOutcome { cancelled, requested, already_final };
 
+/// What a job needs in all, over its ranks.
+struct Demand {
+  int64_t cpus = 0, gpus = 0;
+  auto operator<=>(const Demand&) const = default;
+};
+
 /// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
 /// queue's own, never the caller's. Throws RedisUnavailable when it cannot be reached (the transition may then have
 /// happened or not; each call can be repeated safely), RedisRefused, and JobRefused as said.
@@ -103,8 +111,10 @@ class JobQueue {
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
-  /// Whether every job has ended: none is blocked, waiting, delayed, held or active.
-  virtual bool drained() = 0;
+  /// Whether no job is in any of `states`.
+  virtual bool none_in(const std::vector<JobState>& states) = 0;
+  /// How many jobs wait, by what they need in all.
+  virtual std::map<Demand, int64_t> waiting() = 0;
 };
 
 struct QueueSettings {

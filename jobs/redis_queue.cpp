@@ -1,7 +1,9 @@
 #include "jobs/redis_queue.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -187,12 +189,26 @@ void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
                           std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0"});
 }
 
-bool RedisQueue::drained() {
+bool RedisQueue::none_in(const std::vector<JobState>& states) {
   // One command, so the answer is about one moment: a job that moves between two of these sets is never overlooked.
   Arguments exists = {"EXISTS"};
-  for (const auto state : {JobState::blocked, JobState::waiting, JobState::delayed, JobState::held, JobState::active})
-    exists.push_back(prefix_ + "state:" + to_string(state));
+  for (const auto state : states) exists.push_back(prefix_ + "state:" + to_string(state));
   return integer_of(*client_.call(exists)) == 0;
+}
+
+std::map<Demand, int64_t> RedisQueue::waiting() {
+  const auto shapes = texts_of(*client_.call({"SMEMBERS", prefix_ + "shapes"}));
+  std::vector<Arguments> counts;
+  for (const auto& shape : shapes) counts.push_back({"ZCARD", prefix_ + "waiting:" + shape});
+  const auto replies = client_.pipeline(counts);
+  std::map<Demand, int64_t> found;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    Demand demand;
+    const auto jobs = integer_of(*replies[i]);
+    if (std::sscanf(shapes[i].c_str(), "c%" SCNd64 "g%" SCNd64, &demand.cpus, &demand.gpus) == 2 && jobs > 0)
+      found[demand] = jobs;
+  }
+  return found;
 }
 
 std::optional<JobRecord> RedisQueue::find(const std::string& id) {

@@ -34,7 +34,8 @@ class RedisQueue final : public JobQueue {
   ReapCounts reap() override;
   void heartbeat_agent(const AgentInfo& agent) override;
   std::optional<JobRecord> find(const std::string& id) override;
-  bool drained() override;
+  bool none_in(const std::vector<JobState>& states) override;
+  std::map<Demand, int64_t> waiting() override;
 
  private:
   using Arguments = std::vector<std::string>;

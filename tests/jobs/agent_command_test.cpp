@@ -159,6 +159,17 @@ TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIs
   EXPECT_THAT(log_of(id), HasSubstr("resume " + (fs::canonical(folder) / "step-00000007").string()));
 }
 
+TEST_F(AgentCommandTest, AJobThatIsTooLargeForTheAgentWaitsForAnotherAndDoesNotHoldThisOne) {
+  options_.cpus = 2;
+  auto large = trial("large", "exit 0\n");
+  large.resources.cpus = 3;
+  submit(large);
+  const auto small = submit("small", "exit 0\n");
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(small).state, JobState::succeeded);
+  EXPECT_EQ(job(large.id).state, JobState::waiting);
+}
+
 TEST_F(AgentCommandTest, RanksGoThroughTheLauncherAndAMissingOneIsAnError) {
   options_.launcher = Launcher("no-such-launcher -n {ranks} {command}");
   auto spec = trial("ranks", "exit 0\n");

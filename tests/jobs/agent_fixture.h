@@ -63,7 +63,8 @@ class ForwardingQueue : public jobs::JobQueue {
   jobs::ReapCounts reap() override { return reach().reap(); }
   void heartbeat_agent(const jobs::AgentInfo& agent) override { reach().heartbeat_agent(agent); }
   std::optional<jobs::JobRecord> find(const std::string& id) override { return reach().find(id); }
-  bool drained() override { return reach().drained(); }
+  bool none_in(const std::vector<jobs::JobState>& states) override { return reach().none_in(states); }
+  std::map<jobs::Demand, int64_t> waiting() override { return reach().waiting(); }
 
  private:
   jobs::JobQueue& reach() {

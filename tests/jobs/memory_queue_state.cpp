@@ -266,9 +266,22 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
   std::erase_if(agents_, [this](const auto& entry) { return entry.second.seen_ms < now() - kDay; });
 }
 
-bool MemoryQueue::drained() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& entry) { return is_final(entry.second.record.state); });
+bool MemoryQueue::none_in(const std::vector<JobState>& states) {
+  Lock lock(mutex_);
+  for (const auto& [id, job] : jobs_) {
+    if (std::find(states.begin(), states.end(), job.record.state) != states.end()) return false;
+  }
+  return true;
+}
+
+std::map<Demand, int64_t> MemoryQueue::waiting() {
+  Lock lock(mutex_);
+  std::map<Demand, int64_t> found;
+  for (const auto& [id, job] : jobs_) {
+    const auto& resources = job.record.spec.resources;
+    if (job.record.state == JobState::waiting) ++found[{resources.total_cpus(), resources.total_gpus()}];
+  }
+  return found;
 }
 
 std::optional<JobRecord> MemoryQueue::find(const std::string& id) {

@@ -20,6 +20,22 @@ std::string refusal(Call call) {
   return "";
 }
 
+TEST_P(QueueContract, WhatWaitsIsCountedByWhatItNeeds) {
+  EXPECT_TRUE(queue().waiting().empty());
+  EXPECT_TRUE(queue().none_in({JobState::waiting, JobState::active}));
+  for (const auto* name : {"a", "b", "c"}) {
+    auto spec = job_named(name);
+    spec.resources = {*name == 'c' ? 2 : 1, 3, 1};
+    queue().submit(spec);
+  }
+  using Demands = std::map<Demand, int64_t>;
+  EXPECT_EQ(queue().waiting(), (Demands{{{3, 1}, 2}, {{6, 2}, 1}}));
+  ASSERT_TRUE(claim("agent", 3, 1));
+  EXPECT_EQ(queue().waiting(), (Demands{{{3, 1}, 1}, {{6, 2}, 1}}));
+  EXPECT_FALSE(queue().none_in({JobState::blocked, JobState::active}));
+  EXPECT_TRUE(queue().none_in({JobState::blocked, JobState::dead}));
+}
+
 TEST_P(QueueContract, WhatIsSubmittedComesBackWithTheLease) {
   auto spec = job_named("j");
   spec.kind = JobKind::evaluate;
