@@ -22,7 +22,7 @@ struct Options {
   QueueOptions queue;
   std::string file, name;
   std::vector<std::string> overrides;
-  std::optional<int64_t> priority;
+  std::optional<int64_t> priority, ranks, cpus, gpus, max_attempts;
   bool dry_run = false, json = false;
 };
 
@@ -40,6 +40,11 @@ jobs::Sweep load(const Options& options) {
   }
   for (auto& job : sweep.jobs) {
     if (options.priority) job.priority = *options.priority;
+    if (options.max_attempts) job.max_attempts = *options.max_attempts;
+    if (job.kind == jobs::JobKind::export_model) continue;  // it copies files
+    if (options.ranks) job.resources.ranks = *options.ranks;
+    if (options.cpus) job.resources.cpus = *options.cpus;
+    if (options.gpus) job.resources.gpus = *options.gpus;
   }
   return sweep;
 }
@@ -150,6 +155,16 @@ void add_submit_command(CLI::App& app) {
   command->add_option("--priority", options->priority, "larger first; 0 where the file says nothing")
       ->check(CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority))
       ->type_name("N");
+  const auto number = [&](const char* name, std::optional<int64_t>& value, const char* meaning, int64_t least) {
+    command->add_option(name, value, meaning)
+        ->check(CLI::Range(least, int64_t{65536}))
+        ->type_name("N")
+        ->group("Each job (over the file's)");
+  };
+  number("--ranks", options->ranks, "processes of mpirun", 1);
+  number("--cpus", options->cpus, "CPUs of each rank", 1);
+  number("--gpus", options->gpus, "GPUs of each rank", 0);
+  number("--max-attempts", options->max_attempts, "failures after which a job is dead", 1);
   command->add_flag("--dry-run", options->dry_run, "check and print the trials; needs no Redis");
   command->add_flag("--json", options->json, "print JSON");
   add_queue_options(*command, options->queue);

@@ -262,11 +262,11 @@ class JobsTest(ProgramTest):
         self.wait_for("nothing is left", lambda: not processes(""))
 
     def test_unknown_and_wrong_ids(self):
-        self.foretime("submit", "sweep.yaml", "--priority", 3)
+        self.foretime("submit", "sweep.yaml", "--priority", 3, "--ranks", 2, "--gpus", 1, "--max-attempts", 5)
         for command in ("status", "log", "cancel", "retry", "pause"):
             self.assertIn("zzzz", self.foretime(command, "zzzz", code=2))
         job = self.jobs()[0]
-        self.assertEqual(job["priority"], 3)
+        self.assertEqual([job[key] for key in ("priority", "ranks", "cpus", "gpus", "max_attempts")], [3, 2, 1, 1, 5])
         self.assertIn("cancel", self.foretime("pause", job["id"], code=2))
         self.assertIn("resting", self.foretime("status", "--state", "resting", code=2))
         self.assertIn(job["id"], self.foretime("export", job["id"], "out", code=2))
