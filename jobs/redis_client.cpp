@@ -45,7 +45,7 @@ bool starts_with(std::string_view text, std::string_view word) {
 
 [[noreturn]] void wrong_type(const redisReply& reply, const char* expected) {
   throw RedisUnavailable(
-      fmt::format("Redis: an answer of type {}, expected {}; is this really Redis 6 or later?", reply.type, expected));
+      fmt::format("Redis: an answer of type {}, expected {}; is this really Redis?", reply.type, expected));
 }
 
 }  // namespace
