@@ -56,6 +56,14 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("leaky_slope", s.leaky_slope, "leaky_relu: slope for negative inputs", at_least(0));
   visit("dropout", s.dropout, "probability that an activation is dropped in training", from_to_below(0, 1));
   visit("residual", s.residual, "gcn and sage: each layer gives x + conv(x)");
+  visit("norm", s.norm,
+        "normalisation after each convolution: layer (each state alone) or graph (over a candidate's nodes, so that "
+        "candidates share no states)",
+        one_of({"none", "layer", "graph"}));
+  visit("sharing", s.sharing,
+        "layout: which node states are computed once: equal ones (states), those that no layout reaches (invariant), "
+        "or none; scores are the same",
+        one_of({"states", "invariant", "none"}));
   visit("l2_normalize", s.l2_normalize, "sage: scale each state to unit length after each layer");
   visit("tile_join", s.tile_join, "tile: where the candidate's features join the nodes' (before or after propagation)",
         one_of({"early", "late"}));

@@ -41,6 +41,8 @@ struct ModelSettings {
   double leaky_slope = 0.2;
   double dropout = 0.0;
   bool residual = true;             // gcn and sage: x + conv(x)
+  std::string norm = "none";        // none | layer | graph, after each convolution
+  std::string sharing = "states";   // states | invariant | none: which node states of a layout group are one
   bool l2_normalize = false;        // sage: normalise each state after each layer (EarlyJoinSAGE)
   std::string tile_join = "early";  // early | late
   std::string head_bias = "none";   // none | all: bias in the head

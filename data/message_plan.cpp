@@ -7,7 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "data/topology.h"
+#include "data/plan_source.h"
+#include "data/shared_plan.h"
 
 namespace foretime::data {
 namespace {
@@ -20,9 +21,9 @@ struct Entry {
   LayoutCandidates layout;
   Array<float> tile_features;
   std::vector<int64_t> candidates;
-  std::shared_ptr<const GroupTopology> topology;
-  int64_t nodes = 0;   // rows of node_features that it adds
-  int64_t copies = 1;  // states of each node: candidates, or 1 (programs, tile late)
+  std::shared_ptr<const GroupTopology> topology;  // none: each relation is made for this batch alone
+  int64_t nodes = 0;                              // rows of node_features that it adds
+  int64_t copies = 1;                             // states of each node: candidates, or 1 (programs, tile late)
   int64_t states() const { return nodes * copies; }
 };
 
@@ -49,13 +50,13 @@ CsrMatrix block_diagonal(const std::vector<DiagonalBlock>& blocks) {
 
   int64_t* row_end = result.row_ptr.data() + 1;
   int32_t* column = result.columns.data();
-  float* value = result.values.data();
+  double* value = result.values.data();
   int64_t row = 0, entry = 0;
   for (const DiagonalBlock& block : blocks) {
     const int64_t* starts = block.matrix->row_ptr.data();
     const int64_t start = starts[block.first], count = block.entries(), rows = block.last - block.first;
     const int32_t* columns = block.matrix->columns.data() + start;
-    const float* values = block.matrix->values.data() + start;
+    const double* values = block.matrix->values.data() + start;
     for (int64_t copy = 0; copy < block.copies; ++copy) {
       const auto shift = static_cast<int32_t>(row - block.first);
       for (int64_t r = 0; r < rows; ++r) row_end[row + r] = entry + starts[block.first + r + 1] - start;
@@ -111,7 +112,10 @@ struct PlanBuilder::State {
   CandidateKind kind = CandidateKind::layout;
   int64_t feature_count = 0, nodes = 0, states = 0, candidates = 0;
   std::vector<Entry> entries;
+  std::vector<SharedEntry> shared;  // layout groups whose states are shared; then `entries` is empty
 
+  bool empty() const { return entries.empty() && shared.empty(); }
+  void add_shared(const Group& group, std::span<const int64_t> list, std::shared_ptr<const PlanSkeleton> skeleton);
   void fill_inputs(MessagePlan& plan) const;
   std::shared_ptr<PlanLevel> make_level() const;
   PlanReadout make_readout() const;
@@ -182,10 +186,10 @@ std::shared_ptr<PlanLevel> PlanBuilder::State::make_level() const {
 
 PlanReadout PlanBuilder::State::make_readout() const {
   PlanReadout readout;
-  readout.nodes.rows = readout.configurable.rows = candidates;
-  readout.nodes.cols = readout.configurable.cols = states;
-  auto& all = readout.nodes;
-  auto& some = readout.configurable;
+  auto& all = readout.nodes.stages.emplace_back();
+  auto& some = readout.configurable.stages.emplace_back();
+  all.rows = some.rows = candidates;
+  all.cols = some.cols = states;
   const bool candidates_share_states = kind == CandidateKind::tile && request.tile_join == TileJoin::late;
   int64_t all_entries = 0, some_entries = 0;
   for (const Entry& entry : entries) {
@@ -214,7 +218,7 @@ PlanReadout PlanBuilder::State::make_readout() const {
     }
     first_state += entry.states();
   }
-  for (CsrMatrix* matrix : {&all, &some}) matrix->values.assign(matrix->columns.size(), 1.0F);
+  for (CsrMatrix* matrix : {&all, &some}) matrix->values.assign(matrix->columns.size(), 1.0);
   return readout;
 }
 
@@ -223,9 +227,21 @@ PlanBuilder::PlanBuilder(PlanRequest request) : state_(std::make_unique<State>()
 }
 PlanBuilder::~PlanBuilder() = default;
 
+void PlanBuilder::State::add_shared(const Group& group, std::span<const int64_t> list,
+                                    std::shared_ptr<const PlanSkeleton> skeleton) {
+  if (!shared.empty() && shared.front().skeleton->pools != skeleton->pools) {
+    throw DataError(fmt::format("{}: {} pools, expected {} as in the other groups of the batch", group.name,
+                                skeleton->pools, shared.front().skeleton->pools));
+  }
+  kind = group.kind;
+  feature_count = group.graphs.feature_count;
+  candidates += static_cast<int64_t>(list.size());
+  shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(skeleton)});
+}
+
 void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
-                      std::shared_ptr<const GroupTopology> topology) {
-  const bool first = state_->entries.empty();
+                      std::shared_ptr<const PlanSource> source) {
+  const bool first = state_->empty();
   if (!first && state_->kind != group.kind) {
     throw DataError(fmt::format("{}: kind {}, expected {} as in the other groups of the batch", group.name,
                                 static_cast<int>(group.kind), static_cast<int>(state_->kind)));
@@ -239,6 +255,21 @@ void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
       throw DataError(fmt::format("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1));
     }
   }
+  if (source && !(source->request == state_->request)) {
+    throw DataError(fmt::format("{}: a plan source of another request, expected {} layers and {} relations", group.name,
+                                state_->request.layers, state_->request.relations.size()));
+  }
+  if (group.kind == CandidateKind::layout && state_->request.sharing != Sharing::none) {
+    if (!source) source = make_plan_source(group, state_->request);
+    const auto& rows = source->skeleton->row_hash;
+    if (static_cast<int64_t>(rows.size()) != group.layout.rows.size() / kLayoutFeatures) {
+      throw DataError(fmt::format("{}: a plan source of another group, expected {} layout rows and found {}",
+                                  group.name, group.layout.rows.size() / kLayoutFeatures, rows.size()));
+    }
+    state_->add_shared(group, candidates, source->skeleton);
+    return;
+  }
+  const auto topology = source ? source->topology : nullptr;
   Entry entry;
   const auto count = static_cast<int64_t>(candidates.size());
   if (group.kind == CandidateKind::program) {
@@ -248,10 +279,9 @@ void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
     const bool late = group.kind == CandidateKind::tile && state_->request.tile_join == TileJoin::late;
     entry.copies = late ? 1 : count;
   }
-  if (topology && (topology->relations.size() != state_->request.relations.size() ||
-                   (!topology->relations.empty() && topology->relations[0].rows != group.graphs.nodes()))) {
-    throw DataError(fmt::format("{}: topology of another group or request, expected {} relations over {} nodes",
-                                group.name, state_->request.relations.size(), group.graphs.nodes()));
+  if (topology && !topology->relations.empty() && topology->relations[0].rows != group.graphs.nodes()) {
+    throw DataError(fmt::format("{}: a plan source of another group with {} nodes, expected {}", group.name,
+                                topology->relations[0].rows, group.graphs.nodes()));
   }
   // A graph has fewer than 2^31 nodes, so the comparison by division cannot overflow where the product would.
   const bool too_many = entry.copies > 0 && entry.nodes > (kMaximumStates - state_->states) / entry.copies;
@@ -270,13 +300,22 @@ void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
   if (group.kind == CandidateKind::layout) entry.layout = group.layout;
   if (group.kind == CandidateKind::tile) entry.tile_features = group.tile_features;
   entry.candidates.assign(candidates.begin(), candidates.end());
-  entry.topology = std::move(topology);
+  entry.topology = topology;
   state_->entries.push_back(std::move(entry));
 }
 
 MessagePlan PlanBuilder::build() && {
   MessagePlan plan;
   const auto& request = state_->request;
+  if (!state_->shared.empty()) {
+    plan.feature_count = state_->feature_count;
+    plan.group_ptr.push_back(0);
+    for (const auto& entry : state_->shared) {
+      plan.group_ptr.push_back(plan.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
+    }
+    fill_shared_plan(state_->shared, request, plan);
+    return plan;
+  }
   state_->fill_inputs(plan);
   plan.levels.assign(static_cast<size_t>(request.layers) + 1, state_->make_level());
   plan.readout = state_->make_readout();

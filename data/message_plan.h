@@ -36,11 +36,20 @@ struct RelationSpec {
 /// Where tile features (one row a candidate) enter: given to every node's state (early), or to the readout (late).
 enum class TileJoin : uint8_t { early, late };
 
+/// Which states of a layout group's plan are one (data/plan_skeleton.h).
+enum class Sharing : uint8_t {
+  none,       // a state for each node and candidate: for models that normalise over a candidate's nodes between layers
+  invariant,  // nodes that no configurable node reaches have one state for all candidates
+  states,     // states that are computed from the same inputs in the same way are one, whatever node and candidate
+};
+
 /// What a model needs of a plan.
 struct PlanRequest {
   int64_t layers = 0;
   std::vector<RelationSpec> relations;  // the same for each layer
   TileJoin tile_join = TileJoin::early;
+  Sharing sharing = Sharing::none;
+  bool operator==(const PlanRequest&) const = default;
 };
 
 /// A sparse matrix by rows.
@@ -48,7 +57,7 @@ struct CsrMatrix {
   int64_t rows = 0, cols = 0;
   std::vector<int64_t> row_ptr;  // [rows + 1]
   std::vector<int32_t> columns;  // [entries]
-  std::vector<float> values;     // [entries]
+  std::vector<double> values;    // [entries] double, so that merged entries lose nothing
 };
 
 CsrMatrix transpose(const CsrMatrix& matrix);
@@ -68,10 +77,19 @@ struct PlanLayer {
   std::vector<int32_t> self;         // [states above] each state's own state one level down
 };
 
-/// How often each final state counts in each candidate. Both matrices are [candidates, final states].
+/// How often each final state counts in each candidate: the product of `stages`, the last of which has the rows. Stages
+/// before it are sums that many rows share: the first is over final states, each later one over the rows of the one
+/// before. There is at least one.
+struct PlanPool {
+  std::vector<CsrMatrix> stages;
+};
+
+/// Row c * pools + p sums over the nodes of candidate c that lie in pool p. There is one pool, unless a NodeSubset
+/// (data/plan_source.h) asks for more.
 struct PlanReadout {
-  CsrMatrix nodes;         // over all nodes of the candidate's graph
-  CsrMatrix configurable;  // over its configurable nodes; empty rows where it has none
+  int64_t pools = 1;
+  PlanPool nodes;         // over all nodes of the candidate's graph
+  PlanPool configurable;  // over its configurable nodes; empty rows where it has none
 };
 
 struct MessagePlan {
@@ -89,20 +107,21 @@ struct MessagePlan {
   int64_t nodes() const { return static_cast<int64_t>(node_types.size()); }
 };
 
-struct GroupTopology;
+struct PlanSource;
 
 /// The plan of a batch: entry g holds the given candidates of a group, in the given order. Layout groups become
-/// node × candidate states; tile groups node × candidate (early) or node (late); programs one state a node.
+/// node × candidate states, or fewer where the request's sharing allows it; tile groups node × candidate (early) or
+/// node (late); programs one state a node.
 class PlanBuilder {
  public:
   explicit PlanBuilder(PlanRequest request);
   ~PlanBuilder();
-  /// Shares the group's arrays, so the group itself may go before build(). `topology` is the group's adjacency under
-  /// this builder's request (make_topology), where the caller keeps one; without it the builder makes its own. Throws
-  /// DataError where a candidate id is out of range, groups of another kind or feature count are in the batch already,
-  /// or the batch would have more than 2^31 - 1 states or nodes.
-  void add(const Group& group, std::span<const int64_t> candidates,
-           std::shared_ptr<const GroupTopology> topology = nullptr);
+  /// Shares the group's arrays, so the group itself may go before build(). `source` is what the group's plans have in
+  /// common under this builder's request (make_plan_source), where the caller keeps one; without it the builder makes
+  /// its own. Throws DataError where a candidate id is out of range, groups of another kind or feature count are in the
+  /// batch already, a source has other pools than those before, or the batch would have more than 2^31 - 1 states or
+  /// nodes.
+  void add(const Group& group, std::span<const int64_t> candidates, std::shared_ptr<const PlanSource> source = nullptr);
   MessagePlan build() &&;
 
  private:
@@ -111,7 +130,7 @@ class PlanBuilder {
 };
 
 /// States of the last level that `candidates` candidates of the group will have at most, to bound the size of a batch
-/// (exact for layout and tile groups; programs count as the group's largest).
+/// (exact for tile groups, and for layout groups without sharing; programs count as the group's largest).
 int64_t plan_states(const Group& group, int64_t candidates, const PlanRequest& request);
 
 }  // namespace foretime::data

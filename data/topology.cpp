@@ -28,16 +28,16 @@ void counts_to_starts(std::vector<int64_t>& counts) {
   for (size_t i = 1; i < counts.size(); ++i) counts[i] += counts[i - 1];
 }
 
-float entry_weight(EdgeNorm norm, int64_t received, int64_t sent) {
+double entry_weight(EdgeNorm norm, int64_t received, int64_t sent) {
   switch (norm) {
     case EdgeNorm::sum:
-      return 1.0F;
+      return 1.0;
     case EdgeNorm::mean:
-      return static_cast<float>(1.0 / static_cast<double>(received));
+      return 1.0 / static_cast<double>(received);
     case EdgeNorm::symmetric:
-      return static_cast<float>(1.0 / std::sqrt(static_cast<double>(received) * static_cast<double>(sent)));
+      return 1.0 / std::sqrt(static_cast<double>(received) * static_cast<double>(sent));
   }
-  return 0.0F;
+  return 0.0;
 }
 
 }  // namespace
@@ -68,13 +68,13 @@ CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int
 
   // Equal columns of a row arrive one after the other, so merging looks at the row's last entry only.
   std::vector<int32_t> columns(entries);
-  std::vector<float> values(entries);
+  std::vector<double> values(entries);
   next.assign(row_start.begin(), row_start.end() - 1);
   for (size_t u = 0; u < n; ++u) {
     const int64_t sent = by_column.begin[u + 1] - by_column.begin[u];
     for (int64_t i = by_column.begin[u]; i < by_column.begin[u + 1]; ++i) {
       const auto v = static_cast<size_t>(by_column.rows[static_cast<size_t>(i)]);
-      const float weight = entry_weight(relation.norm, row_start[v + 1] - row_start[v], sent);
+      const double weight = entry_weight(relation.norm, row_start[v + 1] - row_start[v], sent);
       const int64_t at = next[v];
       if (at > row_start[v] && columns[static_cast<size_t>(at - 1)] == static_cast<int32_t>(u)) {
         values[static_cast<size_t>(at - 1)] += weight;

@@ -5,6 +5,12 @@
 namespace foretime::models {
 namespace {
 
+/// Whether matrix * (x * weightᵀ) takes fewer multiplications than (matrix * x) * weightᵀ.
+bool multiplies_first(const CsrTensor& matrix, const torch::Tensor& weight) {
+  const int64_t output = weight.size(0), input = weight.size(1), entries = matrix.columns.size(0);
+  return matrix.cols * input * output + entries * output <= matrix.rows * input * output + entries * input;
+}
+
 torch::nn::Linear linear(int64_t input, int64_t output, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(input, output).bias(bias));
 }
@@ -12,11 +18,11 @@ torch::nn::Linear linear(int64_t input, int64_t output, bool bias) {
 }  // namespace
 
 torch::Tensor own_states(const torch::Tensor& states, const LayerTensors& layer) {
-  return layer.self.defined() ? gather_rows(states, layer.self) : states;
+  return layer.self.defined() ? csr_matmul(layer.self, states) : states;
 }
 
-// Each convolution multiplies by its weights before it propagates: the order does not matter to the result, plans never
-// have more states below than above, and what is propagated is never wider than the output.
+// A (X W) or (A X) W: the order does not matter to the result. Convolutions multiply by their weights first where that
+// costs less: plans seldom have more states below than above.
 
 GcnConvolution::GcnConvolution(int64_t input, int64_t output)
     : linear_(register_module("linear", linear(input, output, true))) {}
@@ -25,8 +31,14 @@ std::vector<data::RelationSpec> GcnConvolution::relations() {
   return {{data::Direction::both, data::EdgeNorm::symmetric, /*self_loop=*/true}};
 }
 
-torch::Tensor GcnConvolution::forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout&) {
-  return csr_matmul(layer.relations[0], torch::linear(states, linear_->weight)).add_(linear_->bias);
+torch::Tensor GcnConvolution::forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout&,
+                                      double slope) {
+  const CsrTensor& matrix = layer.relations[0];
+  if (multiplies_first(matrix, linear_->weight)) {
+    return csr_sum({{&matrix, torch::linear(states, linear_->weight)}}, {linear_->bias, slope});
+  }
+  const auto out = linear_->forward(csr_matmul(matrix, states));
+  return slope == 1.0 ? out : torch::leaky_relu(out, slope);
 }
 
 SageConvolution::SageConvolution(int64_t input, int64_t output)
@@ -38,10 +50,24 @@ std::vector<data::RelationSpec> SageConvolution::relations() {
   return {{data::Direction::in, data::EdgeNorm::mean, false}, {data::Direction::out, data::EdgeNorm::mean, false}};
 }
 
-torch::Tensor SageConvolution::forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout&) {
-  return csr_matmul(layer.relations[0], producers_->forward(states))
-      .add_(csr_matmul(layer.relations[1], consumers_->forward(states)))
-      .add_(own_states(own_->forward(states), layer));
+torch::Tensor SageConvolution::forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout&,
+                                       double slope) {
+  const CsrTensor &in = layer.relations[0], &out = layer.relations[1];
+  if (multiplies_first(in, producers_->weight) && multiplies_first(out, consumers_->weight)) {
+    const auto own = torch::linear(states, own_->weight);
+    std::vector<CsrTermTensor> terms = {{&in, torch::linear(states, producers_->weight)},
+                                        {&out, torch::linear(states, consumers_->weight)}};
+    if (layer.self.defined()) {
+      terms.emplace_back(&layer.self, own);
+      return csr_sum(terms, {own_->bias, slope});
+    }
+    const auto sum = csr_sum(terms, {own_->bias, 1.0}) + own;
+    return slope == 1.0 ? sum : torch::leaky_relu(sum, slope);
+  }
+  const auto joined = torch::cat({own_states(states, layer), csr_matmul(in, states), csr_matmul(out, states)}, 1);
+  const auto weight = torch::cat({own_->weight, producers_->weight, consumers_->weight}, 1);
+  const auto sum = torch::linear(joined, weight, own_->bias);
+  return slope == 1.0 ? sum : torch::leaky_relu(sum, slope);
 }
 
 ResidualGcnConvolution::ResidualGcnConvolution(int64_t layout_width, int64_t width, const Activation& activation,
@@ -53,13 +79,14 @@ ResidualGcnConvolution::ResidualGcnConvolution(int64_t layout_width, int64_t wid
 }
 
 torch::Tensor ResidualGcnConvolution::forward(const torch::Tensor& states, const LayerTensors& layer,
-                                              const StateLayout& layout) {
+                                              const StateLayout& layout, double slope) {
   auto joined = torch::linear(states, mlp_->first_weight(layout_width_, width_));
   if (layout.row_of_state.defined()) {
     const auto by_row = torch::linear(layout.rows, mlp_->first_weight(0, layout_width_));
-    joined = joined.add_(gather_rows(by_row, layout.row_of_state));
+    joined = joined + csr_matmul(layout.row_of_state, by_row);
   }
-  return mlp_->after_first(csr_matmul(layer.relations[0], joined).add_(mlp_->first_bias()));
+  const auto out = mlp_->after_first(csr_sum({{&layer.relations[0], joined}}, mlp_->first_epilogue()));
+  return slope == 1.0 ? out : torch::leaky_relu(out, slope);
 }
 
 }  // namespace foretime::models

@@ -14,17 +14,18 @@ namespace foretime::models {
 /// The layout features of a level's states: state s has rows[row_of_state[s]]. Both are undefined where the plan has no
 /// layouts; row_of_state alone is where no state of the level is configurable.
 struct StateLayout {
-  torch::Tensor rows;          // [distinct rows, 18], scaled
-  torch::Tensor row_of_state;  // [states] int64
+  torch::Tensor rows;      // [distinct rows, 18], scaled
+  CsrTensor row_of_state;  // gathers the row of each state
 };
 
 /// One step of message passing, from the states of a level to those of the next. It sees nothing but the plan's
-/// matrices, so it holds for every way of making states from nodes. The activation that follows, and the residual sum,
-/// belong to the model.
+/// matrices, so it holds for every way of making states from nodes. The residual sum belongs to the model.
 class Convolution : public torch::nn::Module {
  public:
-  /// states [states below, input width], `layout` of the same level → [states above, output width].
-  virtual torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout) = 0;
+  /// states [states below, input width], `layout` of the same level → [states above, output width], with negative
+  /// results multiplied by `slope` (1: no activation).
+  virtual torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout,
+                                double slope) = 0;
 };
 
 /// Each target's own state one level down (LayerTensors::self).
@@ -36,7 +37,8 @@ class GcnConvolution : public Convolution {
   GcnConvolution(int64_t input, int64_t output);
   /// Â = D^-½ (A + Aᵀ + I) D^-½.
   static std::vector<data::RelationSpec> relations();
-  torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout) override;
+  torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout,
+                        double slope) override;
 
  private:
   torch::nn::Linear linear_{nullptr};
@@ -48,7 +50,8 @@ class SageConvolution : public Convolution {
  public:
   SageConvolution(int64_t input, int64_t output);
   static std::vector<data::RelationSpec> relations();
-  torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout) override;
+  torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout,
+                        double slope) override;
 
  private:
   torch::nn::Linear own_{nullptr}, producers_{nullptr}, consumers_{nullptr};
@@ -60,7 +63,8 @@ class ResidualGcnConvolution : public Convolution {
  public:
   ResidualGcnConvolution(int64_t layout_width, int64_t width, const Activation& activation, double dropout);
   static std::vector<data::RelationSpec> relations() { return GcnConvolution::relations(); }
-  torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout) override;
+  torch::Tensor forward(const torch::Tensor& states, const LayerTensors& layer, const StateLayout& layout,
+                        double slope) override;
 
  private:
   int64_t layout_width_, width_;

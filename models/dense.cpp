@@ -7,14 +7,14 @@
 namespace foretime::models {
 
 Activation::Activation(const configs::ModelSettings& settings)
-    : leaky_(settings.activation == "leaky_relu"), slope_(settings.leaky_slope) {
-  if (!leaky_ && settings.activation != "relu") {
+    : slope_(settings.activation == "leaky_relu" ? settings.leaky_slope : 0.0) {
+  if (settings.activation != "leaky_relu" && settings.activation != "relu") {
     throw ModelError(fmt::format("model.activation: '{}', expected relu or leaky_relu", settings.activation));
   }
 }
 
 torch::Tensor Activation::operator()(const torch::Tensor& x) const {
-  return leaky_ ? torch::leaky_relu(x, slope_) : torch::relu(x);
+  return slope_ == 0.0 ? torch::relu(x) : torch::leaky_relu(x, slope_);
 }
 
 DenseStack::DenseStack(const std::vector<int64_t>& widths, const Activation& activation, const DenseOptions& options)
@@ -26,19 +26,30 @@ DenseStack::DenseStack(const std::vector<int64_t>& widths, const Activation& act
   }
 }
 
-torch::Tensor DenseStack::after_first(const torch::Tensor& first_output) {
-  torch::Tensor x = first_output;
-  for (size_t i = 1; i < layers_.size(); ++i) x = layers_[i]->forward(activate(x));
-  return options_.activate_last ? activate(x) : x;
+torch::Tensor DenseStack::forward(const torch::Tensor& x) {
+  const auto first = layers_.front()->forward(x);
+  return after_first(activates(0) ? activation_(first) : first);
 }
 
 torch::Tensor DenseStack::first_weight(int64_t start, int64_t count) const {
   return layers_.front()->weight.narrow(1, start, count);
 }
 
-torch::Tensor DenseStack::activate(const torch::Tensor& x) {
-  const auto activated = activation_(x);
-  return options_.dropout > 0 ? torch::dropout(activated, options_.dropout, is_training()) : activated;
+SumEpilogue DenseStack::first_epilogue() const {
+  return {layers_.front()->bias, activates(0) ? activation_.slope() : 1.0};
+}
+
+torch::Tensor DenseStack::after_first(const torch::Tensor& first_output) {
+  torch::Tensor x = activates(0) ? dropped(first_output) : first_output;
+  for (size_t i = 1; i < layers_.size(); ++i) {
+    x = layers_[i]->forward(x);
+    if (activates(i)) x = dropped(activation_(x));
+  }
+  return x;
+}
+
+torch::Tensor DenseStack::dropped(const torch::Tensor& x) const {
+  return options_.dropout > 0 ? torch::dropout(x, options_.dropout, is_training()) : x;
 }
 
 torch::Tensor l2_normalized(const torch::Tensor& x) {

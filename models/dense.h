@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include "configs/settings.h"
+#include "models/csr_ops.h"
 
 namespace foretime::models {
 
@@ -16,9 +17,10 @@ class Activation {
   /// Throws ModelError for an unknown name.
   explicit Activation(const configs::ModelSettings& settings);
   torch::Tensor operator()(const torch::Tensor& x) const;
+  /// f(x) = slope * x for negative x, else x.
+  double slope() const { return slope_; }
 
  private:
-  bool leaky_;
   double slope_;
 };
 
@@ -34,19 +36,18 @@ class DenseStack : public torch::nn::Module {
   /// widths: input, then output of each layer; at least one layer.
   DenseStack(const std::vector<int64_t>& widths, const Activation& activation, const DenseOptions& options);
 
-  torch::Tensor forward(const torch::Tensor& x) { return after_first(layers_.front()->forward(x)); }
+  torch::Tensor forward(const torch::Tensor& x);
 
-  /// The rest of `forward`, from the first layer's output before its activation: callers that can compute that output
-  /// in a cheaper way than from the joined input do so.
+  /// `forward` for callers that have a cheaper way to the first layer's output than from the joined input: they
+  /// multiply slices of its weight on their own, sum them with `first_epilogue` (which adds the bias and, except in a
+  /// stack of one linear layer, activates), and hand the result to `after_first`.
+  torch::Tensor first_weight(int64_t start, int64_t count) const;  // columns [start, start + count): [outputs, count]
+  SumEpilogue first_epilogue() const;
   torch::Tensor after_first(const torch::Tensor& first_output);
 
-  /// The columns [start, start + count) of the first layer's weight: [outputs, count].
-  torch::Tensor first_weight(int64_t start, int64_t count) const;
-  /// The first layer's bias, undefined where it has none.
-  torch::Tensor first_bias() const { return layers_.front()->bias; }
-
  private:
-  torch::Tensor activate(const torch::Tensor& x);
+  bool activates(size_t layer) const { return options_.activate_last || layer + 1 < layers_.size(); }
+  torch::Tensor dropped(const torch::Tensor& x) const;
 
   std::vector<torch::nn::Linear> layers_;
   Activation activation_;

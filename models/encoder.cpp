@@ -35,19 +35,19 @@ torch::Tensor Encoder::forward(const PlanTensors& plan) {
 
   auto node_inputs = node_transform_->forward(plan.node_features);
   if (embedding_width_ > 0) {
-    node_inputs = torch::cat({node_inputs, gather_rows(node_types_->weight, plan.node_types)}, 1);
+    const auto known = node_types_->weight.narrow(0, 0, plan.node_type_count);
+    node_inputs = torch::cat({node_inputs, csr_matmul(plan.node_types, known)}, 1);
   }
-  const auto by_node = torch::linear(node_inputs, dense_->first_weight(node_start, node_width), dense_->first_bias());
-  auto joined = gather_rows(by_node, level.node);
+  std::vector<CsrTermTensor> terms;
+  terms.emplace_back(&level.node, torch::linear(node_inputs, dense_->first_weight(node_start, node_width)));
   if (const auto states = layout(plan, 0); has_layouts_ && states.row_of_state.defined()) {
-    const auto by_row = torch::linear(states.rows, dense_->first_weight(0, data::kLayoutFeatures));
-    joined = joined.add_(gather_rows(by_row, states.row_of_state));
+    terms.emplace_back(&level.layout_row, torch::linear(states.rows, dense_->first_weight(0, data::kLayoutFeatures)));
   }
   if (joins_tiles_) {
     const auto weight = dense_->first_weight(node_start + node_width, data::kTileFeatures);
-    joined = joined.add_(gather_rows(torch::linear(tile_features(plan), weight), level.candidate));
+    terms.emplace_back(&level.candidate, torch::linear(tile_features(plan), weight));
   }
-  return dense_->after_first(joined);
+  return dense_->after_first(csr_sum(terms, dense_->first_epilogue()));
 }
 
 StateLayout Encoder::layout(const PlanTensors& plan, size_t level) const {

@@ -11,6 +11,7 @@
 #include "models/dense.h"
 #include "models/encoder.h"
 #include "models/model.h"
+#include "models/normalization.h"
 #include "models/readout.h"
 
 namespace foretime::models {
@@ -27,13 +28,17 @@ struct Propagation {
 };
 
 /// Encoder, message passing, readout, dense head: every registered model is one of these with its own Propagation.
-/// Parameters, in this order: encoder.node_types, encoder.dense.N, layers.N, head.N.
+/// Parameters, in this order: encoder.node_types, encoder.dense.N, layers.N, norms.N, head.N.
 class GraphModel : public CostModel {
  public:
   GraphModel(const configs::ModelSettings& settings, const InputSchema& schema, Propagation propagation);
 
   data::PlanRequest plan_request() const override;
   torch::Tensor score(const PlanTensors& plan) override;
+  torch::Tensor pool(const PlanTensors& plan) override;
+  torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights) const override;
+  torch::Tensor score_pools(const torch::Tensor& pools) override;
+  int64_t pool_columns() const override { return readout_.pool_columns(settings_.hidden); }
   void fit_transform(const InputStatistics& statistics) override { encoder_->fit_transform(statistics); }
 
  private:
@@ -47,6 +52,7 @@ class GraphModel : public CostModel {
   Readout readout_;
   std::shared_ptr<Encoder> encoder_;
   std::vector<std::shared_ptr<Convolution>> convolutions_;
+  std::vector<std::shared_ptr<Normalization>> norms_;  // one a layer, or none at all
   std::shared_ptr<DenseStack> head_;
 };
 

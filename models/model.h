@@ -37,6 +37,17 @@ class CostModel : public torch::nn::Module {
   virtual data::PlanRequest plan_request() const = 0;
   /// [candidates], in the model's floating-point type.
   virtual torch::Tensor score(const PlanTensors& plan) = 0;
+
+  /// A graph in pieces (segment training): each piece is pooled, pools are combined, and the head scores the result.
+  /// combine_pools(pool(plan)) through score_pools equals score(plan) for a plan of one piece. Layout data only.
+  ///   pool           [candidates, pools, columns]: sums, counts and maxima over nodes, before any normalisation
+  ///   combine_pools  [candidates, pieces, columns] → [candidates, columns]; `weights` [candidates, pieces] (undefined:
+  ///                  all 1) scales the sums and counts of a piece, and 0 leaves it out of the maxima
+  ///   score_pools    [candidates, columns] → [candidates]
+  virtual torch::Tensor pool(const PlanTensors& plan) = 0;
+  virtual torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const = 0;
+  virtual torch::Tensor score_pools(const torch::Tensor& pools) = 0;
+  virtual int64_t pool_columns() const = 0;
   /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0.
   virtual void fit_transform(const InputStatistics& statistics) = 0;
 };

@@ -1,5 +1,6 @@
 #include "models/plan_tensors.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -31,43 +32,92 @@ void expect(bool condition, const char* what, int64_t found, int64_t expected) {
 
 class Converter {
  public:
-  Converter(torch::Device device, torch::Dtype dtype) : device_(device), dtype_(dtype) {}
+  explicit Converter(const PlanTensorOptions& options)
+      : device_(options.device), dtype_(options.dtype), gradients_(options.gradients) {}
 
   CsrTensor matrix(const data::CsrMatrix& source) const {
     expect(static_cast<int64_t>(source.row_ptr.size()) == source.rows + 1, "row_ptr of a matrix",
            static_cast<int64_t>(source.row_ptr.size()), source.rows + 1);
     expect(source.columns.size() == source.values.size(), "values of a matrix",
            static_cast<int64_t>(source.values.size()), static_cast<int64_t>(source.columns.size()));
-    const data::CsrMatrix turned = data::transpose(source);
     CsrTensor result;
     result.rows = source.rows;
     result.cols = source.cols;
     result.row_ptr = copy(source.row_ptr, torch::kLong, device_);
     result.columns = copy(source.columns, torch::kInt, device_);
     result.values = copy(source.values, dtype_, device_);
+    if (!gradients_) return result;
+    const data::CsrMatrix turned = data::transpose(source);
     result.transposed_row_ptr = copy(turned.row_ptr, torch::kLong, device_);
     result.transposed_columns = copy(turned.columns, torch::kInt, device_);
     result.transposed_values = copy(turned.values, dtype_, device_);
     return result;
   }
 
-  std::shared_ptr<const LevelTensors> level(const data::PlanLevel& source) const {
+  /// One entry a row.
+  CsrTensor gather(const std::vector<int32_t>& index, int64_t cols, const char* what) const {
+    CsrTensor result;
+    result.rows = static_cast<int64_t>(index.size());
+    result.cols = cols;
+    result.columns = copy(index, torch::kInt, device_);
+    std::vector<int64_t> row_ptr(static_cast<size_t>(cols) + 1);
+    for (const int32_t i : index) {
+      if (i < 0 || i >= cols) throw ModelError(fmt::format("message plan: {}: {}, expected 0 … {}", what, i, cols - 1));
+      ++row_ptr[static_cast<size_t>(i) + 1];
+    }
+    if (!gradients_) return result;
+    for (size_t i = 1; i < row_ptr.size(); ++i) row_ptr[i] += row_ptr[i - 1];
+    std::vector<int32_t> positions(index.size());
+    std::vector<int64_t> next(row_ptr.begin(), row_ptr.end() - 1);
+    for (size_t i = 0; i < index.size(); ++i) {
+      positions[static_cast<size_t>(next[static_cast<size_t>(index[i])]++)] = static_cast<int32_t>(i);
+    }
+    result.transposed_row_ptr = copy(row_ptr, torch::kLong, device_);
+    result.transposed_columns = copy(positions, torch::kInt, device_);
+    return result;
+  }
+
+  std::shared_ptr<const LevelTensors> level(const data::PlanLevel& source, int64_t nodes, int64_t layout_rows,
+                                            int64_t candidates) const {
     auto result = std::make_shared<LevelTensors>();
     result->states = source.states();
-    result->node = copy(source.node, torch::kLong, device_);
-    if (!source.layout_row.empty()) result->layout_row = copy(source.layout_row, torch::kLong, device_);
-    if (!source.candidate.empty()) result->candidate = copy(source.candidate, torch::kLong, device_);
+    result->node = gather(source.node, nodes, "node of a state");
+    if (!source.layout_row.empty())
+      result->layout_row = gather(source.layout_row, layout_rows, "layout row of a state");
+    if (!source.candidate.empty()) result->candidate = gather(source.candidate, candidates, "candidate of a state");
     return result;
   }
 
   std::shared_ptr<const LayerTensors> layer(const data::PlanLayer& source, int64_t below) const {
     auto result = std::make_shared<LayerTensors>();
     for (const auto& relation : source.relations) result->relations.push_back(matrix(relation));
-    if (!is_identity(source.self, below)) result->self = copy(source.self, torch::kLong, device_);
+    if (!is_identity(source.self, below)) result->self = gather(source.self, below, "own state of a state");
+    return result;
+  }
+
+  PoolTensors pool(const data::PlanPool& source) const {
+    PoolTensors result;
+    std::vector<double> counts;
+    for (const auto& stage : source.stages) {
+      result.stages.push_back(matrix(stage));
+      counts = row_sums(stage, counts);
+    }
+    result.counts = copy(counts, dtype_, device_).unsqueeze(1);
     return result;
   }
 
  private:
+  /// Sums of values[e] * factor[columns[e]] by rows; no factors: ones.
+  static std::vector<double> row_sums(const data::CsrMatrix& matrix, const std::vector<double>& factor) {
+    std::vector<double> sums(static_cast<size_t>(matrix.rows));
+    for (size_t r = 0; r < sums.size(); ++r) {
+      for (auto e = static_cast<size_t>(matrix.row_ptr[r]); e < static_cast<size_t>(matrix.row_ptr[r + 1]); ++e) {
+        sums[r] += matrix.values[e] * (factor.empty() ? 1.0 : factor[static_cast<size_t>(matrix.columns[e])]);
+      }
+    }
+    return sums;
+  }
+
   static bool is_identity(const std::vector<int32_t>& self, int64_t below) {
     if (static_cast<int64_t>(self.size()) != below) return false;
     for (int64_t i = 0; i < below; ++i) {
@@ -78,6 +128,7 @@ class Converter {
 
   torch::Device device_;
   torch::Dtype dtype_;
+  bool gradients_;
 };
 
 void check_layer(const data::PlanLayer& layer, int64_t below, int64_t above) {
@@ -91,13 +142,28 @@ void check_layer(const data::PlanLayer& layer, int64_t below, int64_t above) {
 
 }  // namespace
 
-PlanTensors to_tensors(const data::MessagePlan& plan, torch::Device device, torch::Dtype dtype) {
+CsrTensor transposed(const CsrTensor& matrix) {
+  return {matrix.cols,
+          matrix.rows,
+          matrix.transposed_row_ptr,
+          matrix.transposed_columns,
+          matrix.transposed_values,
+          matrix.row_ptr,
+          matrix.columns,
+          matrix.values};
+}
+
+PlanTensors to_tensors(const data::MessagePlan& plan, const PlanTensorOptions& options) {
+  const auto device = options.device;
+  const auto dtype = options.dtype;
   expect(plan.levels.size() == plan.layers.size() + 1, "levels", static_cast<int64_t>(plan.levels.size()),
          static_cast<int64_t>(plan.layers.size()) + 1);
-  const Converter convert(device, dtype);
+  const Converter convert(options);
   PlanTensors result;
   result.node_features = copy(plan.node_features, dtype, device).view({plan.nodes(), plan.feature_count});
-  result.node_types = copy(plan.node_types, torch::kLong, device);
+  std::vector<int32_t> types(plan.node_types.begin(), plan.node_types.end());
+  result.node_type_count = types.empty() ? 0 : *std::max_element(types.begin(), types.end()) + 1;
+  result.node_types = convert.gather(types, result.node_type_count, "node type");
   if (!plan.layout_rows.empty()) {
     result.layout_rows = copy_rows(plan.layout_rows, data::kLayoutFeatures, dtype, device);
   }
@@ -108,7 +174,10 @@ PlanTensors to_tensors(const data::MessagePlan& plan, torch::Device device, torc
   std::unordered_map<const data::PlanLevel*, std::shared_ptr<const LevelTensors>> levels;
   for (const auto& level : plan.levels) {
     auto& converted = levels[level.get()];
-    if (!converted) converted = convert.level(*level);
+    if (!converted) {
+      const auto rows = static_cast<int64_t>(plan.layout_rows.size()) / data::kLayoutFeatures;
+      converted = convert.level(*level, plan.nodes(), rows, plan.candidates());
+    }
     result.levels.push_back(converted);
   }
   std::unordered_map<const data::PlanLayer*, std::shared_ptr<const LayerTensors>> layers;
@@ -121,12 +190,19 @@ PlanTensors to_tensors(const data::MessagePlan& plan, torch::Device device, torc
   }
 
   const int64_t final_states = plan.levels.back()->states();
-  for (const auto* readout : {&plan.readout.nodes, &plan.readout.configurable}) {
-    expect(readout->rows == plan.candidates(), "rows of a readout", readout->rows, plan.candidates());
-    expect(readout->cols == final_states, "columns of a readout", readout->cols, final_states);
+  for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable}) {
+    expect(!pool->stages.empty(), "stages of a readout", 0, 1);
+    const int64_t rows = plan.candidates() * plan.readout.pools;
+    expect(pool->stages.back().rows == rows, "rows of a readout", pool->stages.back().rows, rows);
+    int64_t below = final_states;
+    for (const auto& stage : pool->stages) {
+      expect(stage.cols == below, "columns of a readout", stage.cols, below);
+      below = stage.rows;
+    }
   }
-  result.readout_nodes = convert.matrix(plan.readout.nodes);
-  result.readout_configurable = convert.matrix(plan.readout.configurable);
+  result.pools = plan.readout.pools;
+  result.nodes = convert.pool(plan.readout.nodes);
+  result.configurable = convert.pool(plan.readout.configurable);
   result.group_ptr = plan.group_ptr;
   return result;
 }

@@ -9,39 +9,59 @@
 
 namespace foretime::models {
 
-/// A sparse matrix and its transpose on the device of the model, for the product and for its gradient.
+/// A sparse matrix on the device of the model, and its transpose for the gradient of the product (undefined in plans
+/// that are made without gradients).
 struct CsrTensor {
   int64_t rows = 0, cols = 0;
-  torch::Tensor row_ptr, columns, values;  // [rows + 1] int64, [entries] int32, [entries] float
+  torch::Tensor row_ptr;  // [rows + 1] int64; undefined where every row has one entry (a gather)
+  torch::Tensor columns;  // [entries] int32
+  torch::Tensor values;   // [entries] float; undefined: all 1
   torch::Tensor transposed_row_ptr, transposed_columns, transposed_values;
+  bool defined() const { return columns.defined(); }
 };
 
+/// The same entries the other way round. Of a plan made with gradients.
+CsrTensor transposed(const CsrTensor& matrix);
+
+/// Each matrix gathers the row of a state.
 struct LevelTensors {
-  torch::Tensor node;        // [states] int64
-  torch::Tensor layout_row;  // [states] int64, undefined where the plan has no layouts
-  torch::Tensor candidate;   // [states] int64, undefined unless tile features join early
+  CsrTensor node;        // [states, nodes]
+  CsrTensor layout_row;  // [states, layout rows], undefined where the plan has no layouts
+  CsrTensor candidate;   // [states, candidates], undefined unless tile features join early
   int64_t states = 0;
 };
 
 struct LayerTensors {
   std::vector<CsrTensor> relations;
-  torch::Tensor self;  // [states above] int64; undefined where it is the identity
+  CsrTensor self;  // gathers a state's own one level down; undefined where it is the identity
+};
+
+/// data::PlanPool.
+struct PoolTensors {
+  std::vector<CsrTensor> stages;
+  torch::Tensor counts;  // [rows, 1] float: nodes of each row of the last stage
 };
 
 /// A message plan as tensors. Layers and levels that the plan shares stay shared.
 struct PlanTensors {
   torch::Tensor node_features;       // [nodes, features] float
-  torch::Tensor node_types;          // [nodes] int64
+  CsrTensor node_types;              // [nodes, node types] a gather
+  int64_t node_type_count = 0;       // columns of node_types: the largest type + 1
   torch::Tensor layout_rows;         // [rows, 18] float, undefined without layouts
   torch::Tensor candidate_features;  // [candidates, 24] float, undefined without tiles
   std::vector<std::shared_ptr<const LevelTensors>> levels;
   std::vector<std::shared_ptr<const LayerTensors>> layers;
-  CsrTensor readout_nodes, readout_configurable;
+  int64_t pools = 1;
+  PoolTensors nodes, configurable;  // rows: candidates * pools
   std::vector<int64_t> group_ptr;
 };
 
-/// Copies a plan to a device, with floating-point members of type `dtype` (float64 serves gradient checks).
-PlanTensors to_tensors(const data::MessagePlan& plan, torch::Device device = torch::kCPU,
-                       torch::Dtype dtype = torch::kFloat);
+struct PlanTensorOptions {
+  torch::Device device = torch::kCPU;
+  torch::Dtype dtype = torch::kFloat;  // of floating-point members; float64 serves gradient checks
+  bool gradients = true;
+};
+
+PlanTensors to_tensors(const data::MessagePlan& plan, const PlanTensorOptions& options = {});
 
 }  // namespace foretime::models

@@ -1,6 +1,7 @@
 #include "models/readout.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -13,23 +14,6 @@ namespace foretime::models {
 namespace {
 
 constexpr std::string_view kConfigurable = "configurable_";
-
-/// Sums over one set of nodes, taken once for all parts that need them.
-class Pooled {
- public:
-  Pooled(const CsrTensor& matrix, const torch::Tensor& states) : matrix_(matrix), states_(states) {}
-  const torch::Tensor& sum() {
-    if (!sum_.defined()) sum_ = csr_matmul(matrix_, states_);
-    return sum_;
-  }
-  torch::Tensor mean() { return sum() / csr_row_sums(matrix_).clamp_min(1.0); }
-  torch::Tensor max() const { return csr_max(matrix_, states_); }
-
- private:
-  const CsrTensor& matrix_;
-  const torch::Tensor& states_;
-  torch::Tensor sum_;
-};
 
 }  // namespace
 
@@ -62,26 +46,78 @@ Readout::Readout(const std::vector<std::string>& parts, data::CandidateKind kind
           fmt::format("model.readout: '{}' needs configurable nodes, which only layout data have", parts[i]));
     }
     parts_.push_back(part);
+    Pool& pool = part.configurable ? configurable_ : nodes_;
+    pool.used = true;
+    (part.pooling == Pooling::max ? pool.max : pool.sum) = true;
   }
 }
 
-torch::Tensor Readout::operator()(const torch::Tensor& states, const PlanTensors& plan) const {
-  Pooled nodes(plan.readout_nodes, states), configurable(plan.readout_configurable, states);
+int64_t Readout::pool_columns(int64_t width) const { return nodes_.columns(width) + configurable_.columns(width); }
+
+torch::Tensor Readout::pool(const torch::Tensor& states, const PlanTensors& plan) const {
+  std::vector<torch::Tensor> columns;
+  const auto add = [&](const Pool& pool, const PoolTensors& over) {
+    if (!pool.used) return;
+    const auto through = [&](torch::Tensor (*product)(const CsrTensor&, const torch::Tensor&)) {
+      torch::Tensor x = states;
+      for (const CsrTensor& stage : over.stages) x = product(stage, x);
+      return x;
+    };
+    if (pool.sum) columns.push_back(through(csr_matmul));
+    columns.push_back(over.counts);
+    if (pool.max) columns.push_back(through(csr_max));
+  };
+  add(nodes_, plan.nodes);
+  add(configurable_, plan.configurable);
+  return torch::cat(columns, 1);
+}
+
+torch::Tensor Readout::combine(const torch::Tensor& pools, const torch::Tensor& weights, int64_t width) const {
+  std::vector<torch::Tensor> columns;
+  int64_t at = 0;
+  const auto add = [&](const Pool& pool) {
+    if (!pool.used) return;
+    const int64_t sums = pool.sum ? width : 0;
+    auto summed = pools.narrow(2, at, sums + 1);
+    const auto counts = pools.narrow(2, at + sums, 1);
+    auto present = counts > 0;
+    if (weights.defined()) {
+      summed = summed * weights.unsqueeze(2);
+      present = present & (weights.unsqueeze(2) != 0);
+    }
+    columns.push_back(summed.sum(1));
+    if (pool.max) {
+      const auto maxima = pools.narrow(2, at + sums + 1, width);
+      constexpr double kNone = -std::numeric_limits<double>::infinity();
+      const auto best = maxima.masked_fill(~present, kNone).amax(1);
+      columns.push_back(best.masked_fill(~present.any(1), 0.0));
+    }
+    at += pool.columns(width);
+  };
+  add(nodes_);
+  add(configurable_);
+  return torch::cat(columns, 1);
+}
+
+torch::Tensor Readout::finish(const torch::Tensor& pooled, int64_t width) const {
   std::vector<torch::Tensor> columns;
   for (const Part& part : parts_) {
-    Pooled& pooled = part.configurable ? configurable : nodes;
+    const Pool& pool = part.configurable ? configurable_ : nodes_;
+    const int64_t start = part.configurable ? nodes_.columns(width) : 0;
+    const int64_t sums = pool.sum ? width : 0;
+    const auto sum = [&] { return pooled.narrow(1, start, width); };
     switch (part.pooling) {
       case Pooling::mean:
-        columns.push_back(pooled.mean());
+        columns.push_back(sum() / pooled.narrow(1, start + sums, 1).clamp_min(1.0));
         break;
       case Pooling::sum:
-        columns.push_back(pooled.sum());
+        columns.push_back(sum());
         break;
       case Pooling::max:
-        columns.push_back(pooled.max());
+        columns.push_back(pooled.narrow(1, start + sums + 1, width));
         break;
       case Pooling::normalized_sum:
-        columns.push_back(l2_normalized(pooled.sum()));
+        columns.push_back(l2_normalized(sum()));
         break;
     }
   }

@@ -23,8 +23,18 @@ class Readout {
   /// Columns of the result for states of `width` columns.
   int64_t width(int64_t width) const { return static_cast<int64_t>(parts_.size()) * width; }
 
-  /// states [final states, width] → [candidates, parts * width].
-  torch::Tensor operator()(const torch::Tensor& states, const PlanTensors& plan) const;
+  /// states [final states, width] → [candidates * pools, parts * width].
+  torch::Tensor operator()(const torch::Tensor& states, const PlanTensors& plan) const {
+    return finish(pool(states, plan), states.size(1));
+  }
+
+  /// The same in two steps, so that a graph can come in pieces (CostModel::pool). `pool` gives sums, counts and maxima
+  /// over nodes, [candidates * pools, pool_columns]; `finish` makes the parts of them. `combine` as
+  /// CostModel::combine_pools.
+  torch::Tensor pool(const torch::Tensor& states, const PlanTensors& plan) const;
+  torch::Tensor combine(const torch::Tensor& pools, const torch::Tensor& weights, int64_t width) const;
+  torch::Tensor finish(const torch::Tensor& pooled, int64_t width) const;
+  int64_t pool_columns(int64_t width) const;
 
  private:
   enum class Pooling { mean, sum, max, normalized_sum };
@@ -32,7 +42,14 @@ class Readout {
     Pooling pooling;
     bool configurable;
   };
+  /// What is pooled over one set of nodes: a sum (width columns), the count (1), a maximum (width).
+  struct Pool {
+    bool used = false, sum = false, max = false;
+    int64_t columns(int64_t width) const { return used ? (sum ? width : 0) + 1 + (max ? width : 0) : 0; }
+  };
+
   std::vector<Part> parts_;
+  Pool nodes_, configurable_;
 };
 
 }  // namespace foretime::models

@@ -13,11 +13,11 @@ Batch BatchLoader::prepare(int64_t number) const {
   std::vector<torch::Tensor> targets;
   for (const auto& entry : entries) {
     const auto& loaded = store_.get(entry.entry);
-    builder.add(loaded.group, entry.candidates, loaded.topology);
+    builder.add(loaded.group, entry.candidates, loaded.plan_source);
     batch.weights.push_back(entry.weight);
     targets.push_back(targets_.targets(loaded.group, entry.candidates));
   }
-  batch.plan = models::to_tensors(std::move(builder).build(), device_);
+  batch.plan = models::to_tensors(std::move(builder).build(), {.device = device_});
   batch.targets = torch::cat(targets).to(device_);
   batch.candidates = batch.targets.numel();
   return batch;

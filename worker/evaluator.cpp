@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "data/plan_source.h"
 #include "models/group_metrics.h"
 #include "models/metrics.h"
 
@@ -63,6 +64,35 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   return means;
 }
 
+/// How many candidates are scored at once, so that a plan has about `max_states` states. What states are shared is
+/// known only when a plan is there: each piece tells the size of the next.
+class PieceSize {
+ public:
+  PieceSize(const data::Group& group, const data::PlanSource& source, int64_t max_states) : limit_(max_states) {
+    const int64_t alone = std::max<int64_t>(1, data::plan_states(group, 1, source.request));
+    shares_ = source.skeleton != nullptr;
+    candidates_ = limit_ / alone;
+    if (shares_) candidates_ = std::min(kFirst, kSharedPerState * limit_ / (alone + source.skeleton->classes.count()));
+    candidates_ = std::max<int64_t>(1, candidates_);
+  }
+  int64_t candidates() const { return candidates_; }
+  void observe(const data::MessagePlan& plan) {
+    if (!shares_) return;
+    int64_t load = static_cast<int64_t>(plan.readout.nodes.stages.back().columns.size()) / kSharedPerState;
+    for (const auto& level : plan.levels) load = std::max(load, level->states());
+    const double fit = static_cast<double>(limit_) / static_cast<double>(std::max<int64_t>(1, load));
+    const double next = static_cast<double>(plan.candidates()) * std::min(fit, kGrowth);
+    candidates_ = std::max<int64_t>(1, static_cast<int64_t>(next));
+  }
+
+ private:
+  static constexpr int64_t kFirst = 4096;
+  static constexpr int64_t kSharedPerState = 16;  // numbers per candidate that cost as much memory as a state
+  static constexpr double kGrowth = 16;
+  int64_t limit_, candidates_;
+  bool shares_;
+};
+
 /// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
   return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
@@ -85,19 +115,24 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
     const bool was_training = model->is_training();
     model->eval();
     const auto request = model->plan_request();
-    const auto topology = data::make_topology(group, request);
-    const auto piece = static_cast<size_t>(
-        std::max<int64_t>(1, max_states / std::max<int64_t>(1, data::plan_states(group, 1, request))));
+    const auto source = data::make_plan_source(group, request);
+    PieceSize piece(group, *source, max_states);
     Scores result;
-    for (size_t first = 0; first < candidates.size(); first += piece) {
-      const std::span<const int64_t> some(candidates.data() + first, std::min(piece, candidates.size() - first));
+    for (size_t first = 0; first < candidates.size();) {
+      const std::span<const int64_t> some(candidates.data() + first,
+                                          std::min(static_cast<size_t>(piece.candidates()), candidates.size() - first));
       data::PlanBuilder builder(request);
-      builder.add(group, some, topology);
-      const auto scores = model->score(models::to_tensors(std::move(builder).build(), device))
-                              .to(torch::kCPU, torch::kDouble)
-                              .contiguous();
+      builder.add(group, some, source);
+      const auto plan = std::move(builder).build();
+      piece.observe(plan);
+      const auto scores =
+          model
+              ->score(models::to_tensors(plan, {.device = device, .gradients = request.sharing == data::Sharing::none}))
+              .to(torch::kCPU, torch::kDouble)
+              .contiguous();
       result.scores.insert(result.scores.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
       if (on_scored) on_scored(static_cast<int64_t>(some.size()));
+      first += some.size();
     }
     for (size_t i = 0; predicts && i < candidates.size(); ++i) {
       const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];

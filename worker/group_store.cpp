@@ -101,8 +101,8 @@ GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Cat
   }
 }
 
-void GroupStore::prepare_topology(const data::PlanRequest& request) {
-  for (auto& [entry, loaded] : groups_) loaded.topology = data::make_topology(loaded.group, request);
+void GroupStore::prepare_plans(const data::PlanRequest& request) {
+  for (auto& [entry, loaded] : groups_) loaded.plan_source = data::make_plan_source(loaded.group, request);
 }
 
 }  // namespace foretime::worker

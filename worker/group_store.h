@@ -10,14 +10,14 @@
 #include "coordinator/catalogue.h"
 #include "data/eval_indices.h"
 #include "data/group.h"
-#include "data/topology.h"
+#include "data/plan_source.h"
 
 namespace foretime::worker {
 
 /// A group in memory, with its candidates divided. Duplicates of one configuration fall on the same side.
 struct LoadedGroup {
   data::Group group;
-  std::shared_ptr<const data::GroupTopology> topology;  // under the model's plan request
+  std::shared_ptr<const data::PlanSource> plan_source;  // under the model's plan request
   std::vector<int64_t> train;      // candidates to train on, ascending; empty unless the role is train
   std::vector<double> speed_rank;  // [train] 0 for the fastest … 1 for the slowest, for sampler.fast_bias
   std::vector<int64_t> evaluated;  // candidates to evaluate: held out (train), or official or all (valid, test)
@@ -41,8 +41,8 @@ class GroupStore {
   GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
              const std::vector<int64_t>& entries, const EvalIndices& official);
   const LoadedGroup& get(int64_t entry) const { return groups_.at(entry); }
-  /// Builds each group's adjacency, once the model is known.
-  void prepare_topology(const data::PlanRequest& request);
+  /// Makes what each group's plans have in common, once the model is known.
+  void prepare_plans(const data::PlanRequest& request);
   const std::map<int64_t, LoadedGroup>& all() const { return groups_; }
 
  private:

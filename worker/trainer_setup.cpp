@@ -80,7 +80,7 @@ void Trainer::build_model() {
       model_ = models::make_model(settings_.model, schema);
     }
     model_->to(device_);
-    store_->prepare_topology(model_->plan_request());
+    store_->prepare_plans(model_->plan_request());
   });
   state_.settings = settings_;
   state_.data_fingerprint = catalogue_.fingerprint();

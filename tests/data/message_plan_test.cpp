@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/topology.h"
+#include "data/plan_source.h"
 
 namespace foretime::data {
 namespace {
@@ -159,7 +159,7 @@ Group program_group(std::mt19937& random) {
 MessagePlan plan_of(const Group& group, const std::vector<int64_t>& candidates, const PlanRequest& request,
                     bool cached = false) {
   PlanBuilder builder(request);
-  builder.add(group, candidates, cached ? make_topology(group, request) : nullptr);
+  builder.add(group, candidates, cached ? make_plan_source(group, request) : nullptr);
   return std::move(builder).build();
 }
 
@@ -225,10 +225,10 @@ TEST(LayoutPlan, HasAStateForEachNodeAndCandidate) {
     EXPECT_EQ(plan.layout_rows[i], static_cast<int8_t>(i / kLayoutFeatures));
   EXPECT_THAT(plan.layers[0]->self, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(plan.layers[0]->relations[0].columns, ElementsAre(0, 1, 0, 4, 5, 4));
-  EXPECT_THAT(plan.readout.nodes.columns, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(plan.readout.configurable.row_ptr, ElementsAre(0, 2, 4));
-  EXPECT_THAT(plan.readout.configurable.columns, ElementsAre(1, 3, 5, 7));
-  EXPECT_THAT(plan.readout.configurable.values, ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(plan.readout.nodes.stages[0].columns, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(plan.readout.configurable.stages[0].row_ptr, ElementsAre(0, 2, 4));
+  EXPECT_THAT(plan.readout.configurable.stages[0].columns, ElementsAre(1, 3, 5, 7));
+  EXPECT_THAT(plan.readout.configurable.stages[0].values, ElementsAre(1, 1, 1, 1));
 }
 
 TEST(LayoutPlan, IsBlockDiagonalOverCandidates) {
@@ -268,9 +268,9 @@ TEST(TilePlan, JoinsEarlyOrLate) {
   const MessagePlan late = std::move(builder).build();
   EXPECT_THAT(late.levels[0]->node, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_THAT(late.levels[0]->candidate, IsEmpty());
-  EXPECT_THAT(late.readout.nodes.row_ptr, ElementsAre(0, 4, 8, 12, 16));
-  EXPECT_THAT(late.readout.nodes.columns, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7));
-  EXPECT_THAT(late.readout.configurable.row_ptr, ElementsAre(0, 0, 0, 0, 0));
+  EXPECT_THAT(late.readout.nodes.stages[0].row_ptr, ElementsAre(0, 4, 8, 12, 16));
+  EXPECT_THAT(late.readout.nodes.stages[0].columns, ElementsAre(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(late.readout.configurable.stages[0].row_ptr, ElementsAre(0, 0, 0, 0, 0));
   EXPECT_THAT(late.layers[0]->relations[0].columns, ElementsAre(0, 1, 0, 4, 5, 4));
   EXPECT_THAT(late.group_ptr, ElementsAre(0, 3, 4));
 }
@@ -286,8 +286,8 @@ TEST(ProgramPlan, HoldsTheChosenGraphsOnly) {
     EXPECT_THAT(plan.node_types, ElementsAre(10, 11, 12, 13, 14, 3, 0, 1, 2));
     EXPECT_EQ(plan.node_features[0], 20.0F);
     EXPECT_THAT(plan.levels[0]->node, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
-    EXPECT_THAT(plan.readout.nodes.row_ptr, ElementsAre(0, 5, 6, 9));
-    EXPECT_THAT(plan.readout.configurable.row_ptr, ElementsAre(0, 0, 0, 0));
+    EXPECT_THAT(plan.readout.nodes.stages[0].row_ptr, ElementsAre(0, 5, 6, 9));
+    EXPECT_THAT(plan.readout.configurable.stages[0].row_ptr, ElementsAre(0, 0, 0, 0));
     for (size_t r = 0; r < request.relations.size(); ++r) {
       Edges edges;  // of the chosen graphs, in the ids of the plan
       for (size_t e = 0; e < static_cast<size_t>(group.graphs.edges()); ++e) {
@@ -308,7 +308,7 @@ TEST(BatchPlan, StandsItsGroupsSideBySide) {
   const Group group = layout_group();
   const PlanRequest request{1, {{Direction::both, EdgeNorm::symmetric, true}}, TileJoin::early};
   PlanBuilder builder(request);
-  builder.add(group, std::vector<int64_t>{1}, make_topology(group, request));
+  builder.add(group, std::vector<int64_t>{1}, make_plan_source(group, request));
   builder.add(group, std::vector<int64_t>{});
   builder.add(group, std::vector<int64_t>{0, 2});
   const MessagePlan plan = std::move(builder).build();
@@ -317,7 +317,7 @@ TEST(BatchPlan, StandsItsGroupsSideBySide) {
   EXPECT_THAT(plan.levels[0]->node, ElementsAre(0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11));
   EXPECT_THAT(plan.levels[0]->layout_row, ElementsAre(0, 2, 0, 5, 0, 11, 0, 13, 0, 11, 0, 14));
   EXPECT_EQ(plan.layout_rows.size(), 16U * kLayoutFeatures);
-  EXPECT_THAT(plan.readout.configurable.columns, ElementsAre(1, 3, 5, 7, 9, 11));
+  EXPECT_THAT(plan.readout.configurable.stages[0].columns, ElementsAre(1, 3, 5, 7, 9, 11));
   const Dense one = relation_by_definition(4, {{0, 1}, {1, 2}, {0, 3}}, request.relations[0]);
   Dense expected = zeros(12, 12);
   for (size_t v = 0; v < 12; ++v) {
@@ -361,9 +361,9 @@ TEST(BatchPlan, RefusesWhatDoesNotFit) {
   wide.graphs = make_block({4}, {{}}, 3);
   EXPECT_THAT(message_of([&] { builder.add(wide, std::vector<int64_t>{0}); }),
               HasSubstr("3 features a node, expected 2"));
-  const auto other = make_topology(layout, {1, {{}, {}}, TileJoin::early});
+  const auto other = make_plan_source(layout, {1, {{}, {}}, TileJoin::early});
   EXPECT_THAT(message_of([&] { builder.add(layout, std::vector<int64_t>{0}, other); }),
-              HasSubstr("topology of another"));
+              HasSubstr("plan source of another"));
   Group big = layout_group();
   big.graphs.node_types = std::vector<uint8_t>(size_t{1} << 20);
   const std::vector<int64_t> all(size_t{1} << 11, 0);

@@ -37,9 +37,9 @@ CsrTensor tensor_of(const data::CsrMatrix& matrix, torch::Dtype dtype) {
   level->node.assign(static_cast<size_t>(matrix.cols), 0);
   plan.node_types = {0};
   plan.levels = {level};
-  plan.readout.nodes = plan.readout.configurable = matrix;
+  plan.readout.nodes.stages = plan.readout.configurable.stages = {matrix};
   plan.group_ptr = {0, matrix.rows};
-  return to_tensors(plan, torch::kCPU, dtype).readout_nodes;
+  return to_tensors(plan, {.dtype = dtype}).nodes.stages.front();
 }
 
 torch::Tensor dense_of(const data::CsrMatrix& matrix) {
@@ -114,7 +114,7 @@ TEST(CsrMatmul, AtenCompositionEqualsKernels) {
   auto a = torch::randn({10, 8}, torch::dtype(torch::kDouble).requires_grad(true));
   auto b = a.detach().clone().requires_grad_(true);
   const auto weight = torch::randn({21, 8}, torch::kDouble);
-  const auto by_kernel = csr_matmul(sparse, a), by_aten = csr_matmul_aten(sparse, b);
+  const auto by_kernel = csr_matmul(sparse, a), by_aten = csr_sum_aten({{&sparse, b}});
   EXPECT_TRUE(torch::allclose(by_kernel, by_aten, 1e-12, 1e-12));
   (by_kernel * weight).sum().backward();
   (by_aten * weight).sum().backward();
@@ -151,17 +151,60 @@ TEST(CsrMax, EqualsAtenAndKeepsNan) {
   EXPECT_TRUE(torch::allclose(y, csr_max_aten(pattern, x), 0, 0, /*equal_nan=*/true));
 }
 
-TEST(GatherRows, EqualsIndexSelectAndItsGradient) {
+/// Entry e of a gather names row index[e].
+CsrTensor gather_of(const std::vector<int32_t>& index, int64_t cols) {
+  data::MessagePlan plan;
+  auto level = std::make_shared<data::PlanLevel>();
+  level->node = index;
+  plan.feature_count = 1;
+  plan.node_features.assign(static_cast<size_t>(cols), 0);
+  plan.node_types.assign(static_cast<size_t>(cols), 0);
+  plan.levels = {level};
+  data::CsrMatrix none;
+  none.cols = static_cast<int64_t>(index.size());
+  none.row_ptr = {0};
+  plan.readout.nodes.stages = plan.readout.configurable.stages = {none};
+  return to_tensors(plan).levels[0]->node;
+}
+
+TEST(CsrSum, OfTermsWithEpilogueEqualsAtenAndItsGradients) {
   torch::manual_seed(6);
-  const auto index = torch::randint(5, {40000});
-  auto a = torch::randn({7, 3}, torch::dtype(torch::kDouble).requires_grad(true));
-  auto b = a.detach().clone().requires_grad_(true);
-  const auto weight = torch::randn({40000, 3}, torch::kDouble);
-  const auto gathered = gather_rows(a, index);
-  EXPECT_TRUE(torch::equal(gathered, b.index_select(0, index)));
-  (gathered * weight).sum().backward();
-  (b.index_select(0, index) * weight).sum().backward();
-  EXPECT_TRUE(torch::allclose(a.grad(), b.grad(), 1e-10, 1e-10));
+  const auto a = tensor_of(random_matrix(301, 40, 9), torch::kDouble);
+  const auto b = tensor_of(random_matrix(301, 25, 4), torch::kDouble);
+  std::vector<int32_t> index;
+  for (int i = 0; i < 301; ++i) index.push_back(i * i % 12);
+  const auto gather = gather_of(index, 12);
+  for (const int64_t width : {1, 5, 32, 67}) {
+    for (const double slope : {1.0, 0.2, 0.0}) {
+      std::vector<torch::Tensor> by_kernel, by_aten;
+      for (auto* list : {&by_kernel, &by_aten}) {
+        torch::manual_seed(width);
+        for (const int64_t rows : {40, 25, 12})
+          list->push_back(torch::randn({rows, width}, torch::kDouble).requires_grad_());
+        list->push_back(torch::randn({width}, torch::kDouble).requires_grad_());
+      }
+      const auto run = [&](const std::vector<torch::Tensor>& x, auto* sum) {
+        const auto out = sum({{&a, x[0]}, {&b, x[1]}, {&gather, x[2]}}, {x[3], slope});
+        (out * torch::cos(torch::arange(out.numel(), torch::kDouble).view(out.sizes()))).sum().backward();
+        return out.detach();
+      };
+      EXPECT_TRUE(torch::allclose(run(by_kernel, csr_sum), run(by_aten, csr_sum_aten), 1e-12, 1e-12));
+      for (size_t i = 0; i < by_kernel.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(by_kernel[i].grad(), by_aten[i].grad(), 1e-10, 1e-10)) << i << " width " << width;
+      }
+    }
+  }
+}
+
+TEST(CsrSum, OfReducedPrecisionIsTakenInTheMatrixType) {
+  torch::manual_seed(6);
+  const auto a = tensor_of(random_matrix(30, 20, 9), torch::kFloat);
+  const auto x = torch::randn({20, 8}).to(torch::kBFloat16).requires_grad_();
+  const auto out = csr_matmul(a, x);
+  EXPECT_EQ(out.scalar_type(), torch::kFloat);
+  EXPECT_TRUE(torch::equal(out, csr_matmul(a, x.to(torch::kFloat))));
+  out.sum().backward();
+  EXPECT_EQ(x.grad().scalar_type(), torch::kBFloat16);
 }
 
 TEST(ToTensors, KeepsSharedLayersSharedAndDropsIdentities) {
@@ -176,14 +219,14 @@ TEST(ToTensors, KeepsSharedLayersSharedAndDropsIdentities) {
   plan.node_types = {0, 1};
   plan.levels = {level, level, level, level};
   plan.layers = {identity, swap, identity};
-  plan.readout.nodes = plan.readout.configurable = random_matrix(1, 2, 2);
+  plan.readout.nodes.stages = plan.readout.configurable.stages = {random_matrix(1, 2, 2)};
   plan.group_ptr = {0, 1};
   const auto tensors = to_tensors(plan);
   EXPECT_EQ(tensors.levels[0], tensors.levels[3]);
   EXPECT_EQ(tensors.layers[0], tensors.layers[2]);
   EXPECT_FALSE(tensors.layers[0]->self.defined());
   ASSERT_TRUE(tensors.layers[1]->self.defined());
-  EXPECT_TRUE(torch::equal(tensors.layers[1]->self, torch::tensor({1, 0})));
+  EXPECT_TRUE(torch::equal(tensors.layers[1]->self.columns, torch::tensor({1, 0}, torch::kInt)));
 
   swap->self = {1};
   EXPECT_THROW(to_tensors(plan), ModelError);

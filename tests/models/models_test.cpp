@@ -30,7 +30,7 @@ using Batch = std::vector<std::pair<const Group*, std::vector<int64_t>>>;
 PlanTensors plan_of(const CostModel& model, const Batch& batch, torch::Dtype dtype = torch::kDouble) {
   data::PlanBuilder builder(model.plan_request());
   for (const auto& [group, ids] : batch) builder.add(*group, ids);
-  return to_tensors(std::move(builder).build(), torch::kCPU, dtype);
+  return to_tensors(std::move(builder).build(), {.dtype = dtype});
 }
 
 ModelSettings small_settings(const std::string& type, CandidateKind kind) {
@@ -60,7 +60,7 @@ std::shared_ptr<CostModel> fitted_model(const ModelSettings& settings, const std
 
 /// The scores are summed with unequal weights, so that no gradient can hide behind another.
 void expect_model_gradients(const std::shared_ptr<CostModel>& model, const PlanTensors& plan) {
-  const auto weights = torch::arange(1, plan.readout_nodes.rows + 1, torch::kDouble);
+  const auto weights = torch::arange(1, plan.group_ptr.back() + 1, torch::kDouble);
   std::vector<std::pair<std::string, torch::Tensor>> leaves;
   for (const auto& item : model->named_parameters()) leaves.emplace_back(item.key(), item.value());
   testing::expect_gradients([&] { return (model->score(plan) * weights).sum(); }, leaves, 1e-5);
@@ -207,12 +207,14 @@ TEST(Models, SageNormalisesAndOptionsReachTheModel) {
 TEST(Models, HoldForPlansWhoseLevelsDiffer) {
   const auto group = data::testing::make_group(CandidateKind::layout, "a", 51);
   for (const auto& type : {"gcn", "sage", "residual_gcn"}) {
-    const auto model = fitted_model(small_settings(type, CandidateKind::layout), {&group});
+    auto settings = small_settings(type, CandidateKind::layout);
+    settings.sharing = "none";
+    const auto model = fitted_model(settings, {&group});
     data::PlanBuilder builder(model->plan_request());
     const std::vector<int64_t> twice = {2, 2};
     builder.add(group, twice);
     auto plan = std::move(builder).build();
-    const auto expected = model->score(to_tensors(plan, torch::kCPU, torch::kDouble));
+    const auto expected = model->score(to_tensors(plan, {.dtype = torch::kDouble}));
 
     // Both candidates are one configuration: keep the first copy's states at level 0 and let both copies of level 1
     // read them.
@@ -228,7 +230,7 @@ TEST(Models, HoldForPlansWhoseLevelsDiffer) {
     }
     plan.levels[0] = below;
     plan.layers[0] = layer;
-    EXPECT_TRUE(torch::allclose(model->score(to_tensors(plan, torch::kCPU, torch::kDouble)), expected, 1e-12, 1e-12))
+    EXPECT_TRUE(torch::allclose(model->score(to_tensors(plan, {.dtype = torch::kDouble})), expected, 1e-12, 1e-12))
         << type;
   }
 }

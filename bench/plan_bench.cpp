@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "data/catalogue.h"
+#include "data/plan_source.h"
+
+/// Message plans that share states: how long they take, and how many states they leave of nodes × candidates.
+/// usage: plan_bench LAYERS CANDIDATES FILE... (CANDIDATES 0: all)
+namespace {
+
+using namespace foretime::data;
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+std::vector<int64_t> draw(int64_t of, int64_t count, uint64_t seed) {
+  std::vector<int64_t> all(static_cast<size_t>(of));
+  std::iota(all.begin(), all.end(), 0);
+  std::mt19937_64 random(seed);
+  std::shuffle(all.begin(), all.end(), random);
+  all.resize(static_cast<size_t>(count == 0 ? of : std::min(of, count)));
+  return all;
+}
+
+void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
+  const Group group = load_group(header);
+  PlanRequest request{layers, {{Direction::in, EdgeNorm::mean, false}, {Direction::out, EdgeNorm::mean, false}}};
+  request.sharing = Sharing::states;
+  auto start = Clock::now();
+  const auto source = make_plan_source(group, request);
+  const double skeleton = milliseconds_since(start);
+  std::printf("%s: %ld nodes, %ld configurable, %ld candidates; skeleton %.1f ms, %ld classes, %ld and %ld parts\n",
+              group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, skeleton,
+              source->skeleton->classes.count(), source->skeleton->node_parts.size(),
+              source->skeleton->configurable_parts.size());
+  double best = 1e300;
+  MessagePlan plan;
+  for (uint64_t round = 0; round < 5; ++round) {
+    const auto chosen = draw(group.candidates, candidates, round);
+    start = Clock::now();
+    PlanBuilder builder(request);
+    builder.add(group, chosen, source);
+    plan = std::move(builder).build();
+    best = std::min(best, milliseconds_since(start));
+  }
+  std::printf("  plan of %ld candidates: %.2f ms\n", plan.candidates(), best);
+  for (size_t l = 0; l < plan.levels.size(); ++l) {
+    const auto& level = source->skeleton->levels[l];
+    const auto states = plan.levels[l]->states();
+    size_t entries = 0;
+    if (l > 0) {
+      for (const auto& relation : plan.layers[l - 1]->relations) entries += relation.columns.size();
+    }
+    std::printf(
+        "  level %zu: %ld fixed states, %ld varying nodes, %ld states (%.5f of nodes x candidates), %zu messages\n", l,
+        level.fixed.states(), level.varying.nodes(), states,
+        static_cast<double>(states) / static_cast<double>(group.graphs.nodes() * plan.candidates()), entries);
+  }
+  for (const auto& stage : plan.readout.nodes.stages) {
+    std::printf("  readout: %ld rows of %zu entries\n", stage.rows, stage.columns.size());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: %s LAYERS CANDIDATES FILE...\n", argv[0]);
+    return 2;
+  }
+  try {
+    const std::vector<std::string> files(argv + 3, argv + argc);
+    for (const auto& header : list_groups(files, ".", CandidateKind::layout)) {
+      measure(header, std::atol(argv[1]), std::atol(argv[2]));
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "plan_bench: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

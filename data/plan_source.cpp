@@ -1,0 +1,117 @@
+#include "data/plan_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace foretime::data {
+namespace {
+
+void check_subset(const Group& group, const NodeSubset& subset) {
+  const auto fail = [&](const std::string& what) { throw DataError(fmt::format("{}: {}", group.name, what)); };
+  if (group.kind != CandidateKind::layout) fail("a part of its graph, expected a layout group");
+  const int64_t nodes = group.graphs.nodes();
+  const int64_t count = subset.nodes.empty() ? nodes : static_cast<int64_t>(subset.nodes.size());
+  for (size_t i = 0; i < subset.nodes.size(); ++i) {
+    const int32_t v = subset.nodes[i];
+    if (v < 0 || v >= nodes || (i > 0 && v <= subset.nodes[i - 1])) {
+      fail(fmt::format("node {} at position {} of a subset, expected ascending ids below {}", v, i, nodes));
+    }
+  }
+  if (!subset.pool.empty() && static_cast<int64_t>(subset.pool.size()) != count) {
+    fail(fmt::format("pools of {} nodes, expected {}", subset.pool.size(), count));
+  }
+  for (const int32_t pool : subset.pool) {
+    if (pool < 0 || pool >= subset.pools) fail(fmt::format("pool {}, expected 0 … {}", pool, subset.pools - 1));
+  }
+}
+
+template <class T>
+Array<T> taken(const Array<T>& values, std::span<const int32_t> ids, int64_t width) {
+  std::vector<T> result;
+  result.reserve(ids.size() * static_cast<size_t>(width));
+  for (const int32_t id : ids) {
+    const auto part = values.subspan(id * width, width);
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request) {
+  auto source = std::make_shared<PlanSource>();
+  source->request = request;
+  if (group.kind == CandidateKind::layout && request.sharing != Sharing::none) {
+    source->skeleton = make_skeleton(group, request, {});
+  } else {
+    source->topology = make_topology(group, request);
+  }
+  return source;
+}
+
+std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request,
+                                                   const NodeSubset& subset) {
+  check_subset(group, subset);
+  if (request.sharing == Sharing::none) {
+    throw DataError(fmt::format(
+        "{}: a part of its graph for a model that shares no states, expected a group of its own", group.name));
+  }
+  auto source = std::make_shared<PlanSource>();
+  source->request = request;
+  source->skeleton = make_skeleton(group, request, subset);
+  return source;
+}
+
+Group induced_group(const Group& group, std::span<const int32_t> nodes) {
+  check_subset(group, {nodes, {}, 1});
+  const auto count = static_cast<int64_t>(nodes.size());
+  std::vector<int32_t> local(static_cast<size_t>(group.graphs.nodes()), -1);
+  for (int64_t i = 0; i < count; ++i)
+    local[static_cast<size_t>(nodes[static_cast<size_t>(i)])] = static_cast<int32_t>(i);
+
+  Group result = group;
+  GraphBlock& graphs = result.graphs;
+  graphs.node_features = taken(group.graphs.node_features, nodes, graphs.feature_count);
+  graphs.node_types = taken(group.graphs.node_types, nodes, 1);
+  std::vector<int32_t> source, target;
+  for (int64_t e = 0; e < group.graphs.edges(); ++e) {
+    const int32_t u = local[static_cast<size_t>(group.graphs.edge_source[e])];
+    const int32_t v = local[static_cast<size_t>(group.graphs.edge_target[e])];
+    if (u < 0 || v < 0) continue;
+    source.push_back(u);
+    target.push_back(v);
+  }
+  graphs.graph_ptr = std::vector<int64_t>{0, count};
+  graphs.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source.size())};
+  graphs.edge_source = std::move(source);
+  graphs.edge_target = std::move(target);
+  result.node_splits = std::vector<int64_t>{0, count};
+
+  const LayoutCandidates& layout = group.layout;
+  std::vector<int32_t> configurable;
+  std::vector<int64_t> row_ptr = {0}, columns;
+  std::vector<int8_t> rows;
+  for (int64_t j = 0; j < layout.configurable(); ++j) {
+    const int32_t v = local[static_cast<size_t>(layout.nodes[j])];
+    if (v < 0) continue;
+    configurable.push_back(v);
+    columns.push_back(j);
+    const int64_t first = layout.row_ptr[j], more = layout.row_ptr[j + 1] - first;
+    const auto own = layout.rows.subspan(first * kLayoutFeatures, more * kLayoutFeatures);
+    rows.insert(rows.end(), own.begin(), own.end());
+    row_ptr.push_back(row_ptr.back() + more);
+  }
+  std::vector<uint8_t> codes;
+  codes.reserve(static_cast<size_t>(group.candidates) * columns.size());
+  for (int64_t c = 0; c < group.candidates; ++c) {
+    for (const int64_t j : columns) codes.push_back(layout.codes[c * layout.configurable() + j]);
+  }
+  result.layout.nodes = std::move(configurable);
+  result.layout.row_ptr = std::move(row_ptr);
+  result.layout.rows = std::move(rows);
+  result.layout.codes = std::move(codes);
+  return result;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "data/group.h"
+#include "data/message_plan.h"
+#include "data/plan_skeleton.h"
+#include "data/topology.h"
+
+namespace foretime::data {
+
+/// Some nodes of a layout group's graph, and where each is pooled.
+struct NodeSubset {
+  std::span<const int32_t> nodes;  // ascending; empty: all
+  std::span<const int32_t> pool;   // [nodes] 0 … pools - 1; empty: all 0
+  int64_t pools = 1;
+};
+
+/// All that the plans of one group have in common, whatever candidates they hold: made once for each group and request.
+struct PlanSource {
+  PlanRequest request;
+  std::shared_ptr<const GroupTopology> topology;  // tile and program groups, and layout groups without sharing
+  std::shared_ptr<const PlanSkeleton> skeleton;   // layout groups whose states are shared
+};
+
+std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request);
+
+/// Plans of a part of a layout group: the subgraph that the nodes induce, with degrees and weights of its own. Edges
+/// that leave the subset carry nothing. Throws DataError where the group is not a layout group, the request does not
+/// share, or the subset is not ascending, empty or in range.
+std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request,
+                                                   const NodeSubset& subset);
+
+/// The same part as a group of its own (arrays are copied): the slow twin of a subset. A part without configurable
+/// nodes keeps its candidates.
+Group induced_group(const Group& group, std::span<const int32_t> nodes);
+
+}  // namespace foretime::data
