@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "coordinator/counter_random.h"
+
 namespace foretime::coordinator {
 namespace {
 
@@ -15,28 +17,44 @@ std::vector<int64_t> heaviest_first(int64_t count, Weight&& weight) {
   return order;
 }
 
+/// A part of a training group.
+struct Piece {
+  int64_t entry;
+  int64_t part;
+};
+
+void sort_unique(std::vector<int64_t>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
 std::vector<Lane> deal_draws(const Catalogue& catalogue, int64_t lane_count) {
-  const auto groups = catalogue.with_role(Role::train);
-  const auto entry_of = [&](int64_t i) -> const CatalogueEntry& {
-    return catalogue.entries[static_cast<size_t>(groups[static_cast<size_t>(i)])];
-  };
+  std::vector<Piece> pieces;
   int64_t total = 0;
-  for (const int64_t g : groups) total += catalogue.entries[static_cast<size_t>(g)].draws;
+  for (const int64_t g : catalogue.with_role(Role::train)) {
+    const auto& entry = catalogue.entries[static_cast<size_t>(g)];
+    for (int64_t part = 0; part < entry.parts; ++part) pieces.push_back({g, part});
+    total += entry.parts * entry.draws;
+  }
   const int64_t room = (total + lane_count - 1) / lane_count;
+  const auto entry_of = [&](int64_t i) -> const CatalogueEntry& {
+    return catalogue.entries[static_cast<size_t>(pieces[static_cast<size_t>(i)].entry)];
+  };
 
   std::vector<Lane> lanes(static_cast<size_t>(lane_count));
-  const auto order = heaviest_first(static_cast<int64_t>(groups.size()), [&](int64_t i) {
+  const auto order = heaviest_first(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
     return entry_of(i).draw_cost * static_cast<double>(entry_of(i).draws);
   });
   for (const int64_t i : order) {
     const auto& entry = entry_of(i);
+    const auto& piece = pieces[static_cast<size_t>(i)];
     for (int64_t first = 0; first < entry.draws;) {
       Lane* best = nullptr;
       for (auto& lane : lanes) {
         if (lane.draws < room && (best == nullptr || lane.cost < best->cost)) best = &lane;
       }
       const int64_t count = std::min(entry.draws - first, room - best->draws);
-      best->shares.push_back({groups[static_cast<size_t>(i)], first, count});
+      best->shares.push_back({piece.entry, piece.part, first, count});
       best->draws += count;
       best->cost += entry.draw_cost * static_cast<double>(count);
       first += count;
@@ -63,15 +81,31 @@ std::vector<int> deal_lanes(const std::vector<Lane>& lanes, int ranks) {
   return owner;
 }
 
-std::vector<int> deal_evaluation(const Catalogue& catalogue, int ranks) {
-  std::vector<int> owner(catalogue.entries.size());
+std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const ShardPlan& plan, int ranks) {
+  const auto entry_of = [&](int64_t e) -> const CatalogueEntry& { return catalogue.entries[static_cast<size_t>(e)]; };
+  std::vector<std::vector<int>> owner(catalogue.entries.size());
   std::vector<double> cost(static_cast<size_t>(ranks));
-  for (const int64_t i : heaviest_first(static_cast<int64_t>(catalogue.entries.size()), [&](int64_t e) {
-         return catalogue.entries[static_cast<size_t>(e)].draw_cost;
-       })) {
-    const auto best = std::min_element(cost.begin(), cost.end());
-    *best += catalogue.entries[static_cast<size_t>(i)].draw_cost;
-    owner[static_cast<size_t>(i)] = static_cast<int>(best - cost.begin());
+  std::vector<std::pair<int64_t, int64_t>> trained;  // (entry, part) of several parts, with…
+  std::vector<int> trainer;                          // …a rank
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    for (const auto& share : plan.lanes[lane].shares) {
+      if (entry_of(share.entry).parts == 1) continue;
+      trained.emplace_back(share.entry, share.part);
+      trainer.push_back(plan.lane_rank[lane]);
+    }
+  }
+  for (const int64_t e : heaviest_first(static_cast<int64_t>(catalogue.entries.size()),
+                                        [&](int64_t i) { return entry_of(i).draw_cost; })) {
+    for (int64_t part = 0; part < entry_of(e).parts; ++part) {
+      int best = -1;
+      for (size_t i = 0; i < trained.size(); ++i) {
+        if (trained[i] != std::pair(e, part)) continue;
+        if (best < 0 || cost[static_cast<size_t>(trainer[i])] < cost[static_cast<size_t>(best)]) best = trainer[i];
+      }
+      if (best < 0) best = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
+      cost[static_cast<size_t>(best)] += entry_of(e).draw_cost;
+      owner[static_cast<size_t>(e)].push_back(best);
+    }
   }
   return owner;
 }
@@ -91,12 +125,36 @@ std::vector<int64_t> ShardPlan::entries_of(int rank) const {
   for (const int64_t lane : lanes_of(rank)) {
     for (const auto& share : lanes[static_cast<size_t>(lane)].shares) found.push_back(share.entry);
   }
-  for (size_t entry = 0; entry < eval_rank.size(); ++entry) {
-    if (eval_rank[entry] == rank) found.push_back(static_cast<int64_t>(entry));
+  for (size_t entry = 0; entry < eval_parts.size(); ++entry) {
+    if (std::find(eval_parts[entry].begin(), eval_parts[entry].end(), rank) != eval_parts[entry].end())
+      found.push_back(static_cast<int64_t>(entry));
   }
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  sort_unique(found);
   return found;
+}
+
+std::vector<int64_t> ShardPlan::parts_of(int rank, int64_t entry) const {
+  std::vector<int64_t> found;
+  for (const int64_t lane : lanes_of(rank)) {
+    for (const auto& share : lanes[static_cast<size_t>(lane)].shares) {
+      if (share.entry == entry) found.push_back(share.part);
+    }
+  }
+  const auto& evaluated = eval_parts[static_cast<size_t>(entry)];
+  for (size_t part = 0; part < evaluated.size(); ++part) {
+    if (evaluated[part] == rank) found.push_back(static_cast<int64_t>(part));
+  }
+  sort_unique(found);
+  return found;
+}
+
+PlannedDraw ShardPlan::draw_at(int64_t lane, int64_t position, uint64_t key) const {
+  const auto& own = lanes[static_cast<size_t>(lane)];
+  const KeyedPermutation order(static_cast<uint64_t>(own.draws), random_bits({key, static_cast<uint64_t>(lane)}));
+  auto index = static_cast<int64_t>(order(static_cast<uint64_t>(position)));
+  auto share = own.shares.begin();
+  for (; index >= share->count; ++share) index -= share->count;
+  return {share->entry, share->part, share->first + index};
 }
 
 int64_t ShardPlan::live_lanes(int64_t position) const {
@@ -107,7 +165,7 @@ ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lane_count, int ra
   ShardPlan plan;
   plan.lanes = deal_draws(catalogue, lane_count);
   plan.lane_rank = deal_lanes(plan.lanes, ranks);
-  plan.eval_rank = deal_evaluation(catalogue, ranks);
+  plan.eval_parts = deal_evaluation(catalogue, plan, ranks);
   std::vector<double> cost(static_cast<size_t>(ranks));
   double total = 0;
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {

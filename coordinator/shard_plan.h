@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "coordinator/catalogue.h"
@@ -8,11 +9,21 @@
 /// Who trains on what. Training draws are dealt to *lanes*, one draw a lane and batch; lanes are dealt to ranks. The
 /// lanes depend on the catalogue and the batch size alone, so the draws of N ranks are those of one rank, whatever N
 /// is.
+///
+/// A layout graph that one rank could not hold is cut into *parts* of consecutive segments (CatalogueEntry::parts).
+/// Each part has draws of its own, as many as a whole graph has: their live segment comes from that part's segments.
+/// The draws of a part are dealt like those of any group, so the parts of a graph may be trained by several ranks.
 namespace foretime::coordinator {
 
-/// Some of a group's draws of an epoch: draws first … first + count - 1.
+/// Segments of part `part`, [first, end), where the graph has `segments` of them.
+inline std::pair<int64_t, int64_t> part_segments(int64_t segments, int64_t parts, int64_t part) {
+  return {segments * part / parts, segments * (part + 1) / parts};
+}
+
+/// Some of a part's draws of an epoch: draws first … first + count - 1.
 struct LaneShare {
   int64_t entry = 0;  // of the catalogue
+  int64_t part = 0;   // of the entry; 0 where it has one
   int64_t first = 0;
   int64_t count = 0;
   bool operator==(const LaneShare&) const = default;
@@ -25,23 +36,41 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
-struct ShardPlan {
-  std::vector<Lane> lanes;
-  std::vector<int> lane_rank;     // [lanes]
-  std::vector<int> eval_rank;     // [catalogue entries] who evaluates candidates of the entry
-  int64_t batches_per_epoch = 0;  // the draws of the longest lane; shorter lanes pad with zero weight
-  double imbalance = 0;           // largest rank's training cost over the mean, minus 1
-
-  std::vector<int64_t> lanes_of(int rank) const;
-  /// Entries whose files a rank reads, ascending.
-  std::vector<int64_t> entries_of(int rank) const;
-  /// Lanes that have a draw in batch `position` of an epoch: 1 / their number is the weight of each.
-  int64_t live_lanes(int64_t position) const;
+/// What a lane trains on in one batch.
+struct PlannedDraw {
+  int64_t entry = 0;
+  int64_t part = 0;
+  int64_t draw = 0;  // of the part, in this epoch
+  bool operator==(const PlannedDraw&) const = default;
 };
 
-/// A pure function. Groups go to lanes in order of decreasing cost, each to the least loaded lane that has room (LPT
-/// with equal counts: no lane gets more than its part of the draws, so the lanes end an epoch together); a group with
+struct ShardPlan {
+  std::vector<Lane> lanes;
+  std::vector<int> lane_rank;                // [lanes]
+  std::vector<std::vector<int>> eval_parts;  // [catalogue entries][parts] who evaluates candidates of the entry
+  int64_t batches_per_epoch = 0;             // the draws of the longest lane; shorter lanes pad with zero weight
+  double imbalance = 0;                      // largest rank's training cost over the mean, minus 1
+
+  std::vector<int64_t> lanes_of(int rank) const;
+  /// Entries of whose files a rank reads something, ascending.
+  std::vector<int64_t> entries_of(int rank) const;
+  /// Parts of an entry that a rank trains on or evaluates, ascending.
+  std::vector<int64_t> parts_of(int rank, int64_t entry) const;
+  /// The rank that answers for an entry as a whole: it evaluates part 0, and merges where there are several.
+  int eval_rank(int64_t entry) const { return eval_parts[static_cast<size_t>(entry)].front(); }
+  /// Lanes that have a draw in batch `position` of an epoch: 1 / their number is the weight of each.
+  int64_t live_lanes(int64_t position) const;
+  /// The draw of a lane in batch `position` (< lane.draws) of an epoch whose order follows from `key`; each draw comes
+  /// once an epoch.
+  PlannedDraw draw_at(int64_t lane, int64_t position, uint64_t key) const;
+};
+
+/// A pure function. Parts go to lanes in order of decreasing cost, each to the least loaded lane that has room (LPT
+/// with equal counts: no lane gets more than its part of the draws, so the lanes end an epoch together); a part with
 /// more draws than a lane has room for continues on the next. Lanes go to ranks likewise.
+///
+/// Evaluation is dealt by cost (LPT). Where an entry has several parts, each is evaluated by a rank that trains on it,
+/// if one does, so that no rank holds a part for evaluation only.
 ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lanes, int ranks);
 
 }  // namespace foretime::coordinator

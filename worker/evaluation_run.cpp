@@ -34,7 +34,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
   coordinator::run_together(comm, [&] {
     std::vector<int64_t> entries;
     for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
-      if (plan.eval_rank[entry] != comm.rank()) continue;
+      if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
       const auto& header = catalogue.entries[entry].header;
       if (header.feature_count != trained.state.schema.feature_count) {
         throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}",

@@ -101,7 +101,7 @@ void Trainer::fit_transforms() {
   auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
   double runtime_sum = 0;
   for (const int64_t entry : catalogue_.with_role(coordinator::Role::train)) {
-    if (plan_.eval_rank[static_cast<size_t>(entry)] != comm_.rank()) continue;
+    if (plan_.eval_rank(entry) != comm_.rank()) continue;
     const auto& loaded = store_->get(entry);
     inputs.add(loaded.group);
     targets.add(loaded.group, loaded.train);
