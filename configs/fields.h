@@ -151,6 +151,10 @@ void visit_fields(ShardSettings& s, Visit&& visit) {
         "layout graphs that are estimated to need more memory are cut into parts, which several ranks may hold; 0: no "
         "limit",
         at_least(0));
+  visit("mix_slack", s.mix_slack,
+        "how much slower steps may become, at the most, so that batches mix graphs of unlike cost; 0: graphs of like "
+        "cost always come together",
+        at_least(0));
 }
 
 template <class Visit>

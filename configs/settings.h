@@ -116,6 +116,7 @@ struct CommSettings {
 /// How the groups are divided among the ranks (see coordinator/shard_plan.h).
 struct ShardSettings {
   int64_t max_rank_bytes = 0;  // layout graphs that need more are cut into parts on several ranks; 0: no limit
+  double mix_slack = 0.1;      // largest cost, relative, of mixing graphs of unlike cost in one batch
 };
 
 struct RunSettings {

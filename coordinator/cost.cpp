@@ -2,12 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "configs/load.h"
 
 namespace foretime::coordinator {
+namespace {
+
+/// The law of estimate_states for one level.
+struct SharingLaw {
+  double factor, nodes, drawn;
+};
+const SharingLaw kSharing[] = {{std::exp(4.086), 0.270, 0.034},
+                               {std::exp(4.649), 0.279, 0.136},
+                               {std::exp(5.030), 0.243, 0.305},
+                               {std::exp(4.631), 0.295, 0.520},
+                               {std::exp(4.345), 0.341, 0.695}};
+constexpr double kSharedMessages = 3.7;
+constexpr double kGatherWeight = 4;
+
+}  // namespace
 
 int64_t least_segments(int64_t nodes, const configs::SamplerSettings& sampler) {
   const int64_t most = sampler.max_segment_nodes;
@@ -22,15 +38,12 @@ ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const con
   ResidentBytes bytes;
   bytes.divided = static_cast<double>(header.configurable) * candidates +
                   nodes * (4 * static_cast<double>(header.feature_count) + 9) + 24 * edges;
-  double live_nodes = nodes;
   if (sampler.max_segment_nodes > 0) {
     const auto segments = static_cast<double>(least_segments(header.nodes, sampler));
     bytes.divided += 4 * segments * candidates * hidden * static_cast<double>(model.readout.size());
-    live_nodes = std::min(nodes, static_cast<double>(sampler.max_segment_nodes));
   }
-  const auto drawn = static_cast<double>(std::min(sampler.candidates_per_group, header.candidates));
-  bytes.whole =
-      24 * candidates + 8 * live_nodes * drawn * hidden * static_cast<double>(model.layers + model.encoder_layers + 1);
+  const auto states = estimate_states(header, settings);
+  bytes.whole = 24 * candidates + 16 * hidden * std::accumulate(states.begin(), states.end(), 0.0);
   return bytes;
 }
 
@@ -59,13 +72,41 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
   return static_cast<int64_t>(std::ceil(bytes.divided / room));
 }
 
-double estimate_draw_cost(const data::GroupHeader& header, const configs::Settings& settings) {
-  const auto taken = static_cast<double>(std::min(settings.sampler.candidates_per_group, header.candidates));
-  const auto size = static_cast<double>(header.nodes + header.edges);
-  // Programs are graphs of their own; layout candidates each have all nodes.
+std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings) {
+  const auto levels = static_cast<size_t>(settings.model.layers) + 1;
+  const auto nodes = static_cast<double>(std::max<int64_t>(header.nodes, 1)),
+             drawn = static_cast<double>(
+                 std::max<int64_t>(1, std::min(settings.sampler.candidates_per_group, header.candidates)));
   if (header.kind == data::CandidateKind::program)
-    return size * taken / std::max<double>(1.0, static_cast<double>(header.graphs));
-  return size * taken / static_cast<double>(least_segments(header.nodes, settings.sampler));
+    return std::vector<double>(levels, nodes * drawn / static_cast<double>(std::max<int64_t>(header.graphs, 1)));
+  if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);
+  std::vector<double> fitted;
+  for (const auto& law : kSharing)
+    fitted.push_back(law.factor * std::pow(nodes, law.nodes) * std::pow(drawn, law.drawn));
+  const double growth = fitted[4] / fitted[3];
+  while (fitted.size() < levels) fitted.push_back(fitted.back() * growth);
+  fitted.resize(levels);
+  const auto segments = static_cast<double>(least_segments(header.nodes, settings.sampler));
+  for (auto& states : fitted) states = std::min(states, nodes * drawn) / segments;
+  return fitted;
+}
+
+double estimate_draw_cost(const data::GroupHeader& header, const configs::Settings& settings) {
+  const auto& model = settings.model;
+  const auto width = static_cast<double>(model.hidden);
+  const double inputs = static_cast<double>(header.feature_count + model.node_type_embedding) +
+                        (header.kind == data::CandidateKind::layout ? data::kLayoutFeatures : 0);
+  const double first =
+      width * inputs + width * width * static_cast<double>(std::max<int64_t>(0, model.encoder_layers - 1));
+  const double messages =
+      header.kind == data::CandidateKind::layout
+          ? kSharedMessages
+          : 2 * static_cast<double>(header.edges) / std::max<double>(1, static_cast<double>(header.nodes));
+  const double above = 2 * width * width + kGatherWeight * messages * width;
+  const auto states = estimate_states(header, settings);
+  double cost = states.front() * first;
+  for (size_t level = 1; level < states.size(); ++level) cost += states[level] * above;
+  return cost;
 }
 
 }  // namespace foretime::coordinator

@@ -17,67 +17,160 @@ std::vector<int64_t> heaviest_first(int64_t count, Weight&& weight) {
   return order;
 }
 
-/// A part of a training group.
-struct Piece {
-  int64_t entry;
-  int64_t part;
-};
-
 void sort_unique(std::vector<int64_t>& values) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-std::vector<Lane> deal_draws(const Catalogue& catalogue, int64_t lane_count) {
+/// A part of a training group, and how many of its draws are dealt.
+struct Piece {
+  int64_t entry;
+  int64_t part;
+  double draw_cost;
+  int64_t draws;
+  int64_t dealt = 0;
+};
+
+/// By decreasing cost of a draw.
+std::vector<Piece> sorted_pieces(const Catalogue& catalogue) {
   std::vector<Piece> pieces;
-  int64_t total = 0;
   for (const int64_t g : catalogue.with_role(Role::train)) {
     const auto& entry = catalogue.entries[static_cast<size_t>(g)];
-    for (int64_t part = 0; part < entry.parts; ++part) pieces.push_back({g, part});
-    total += entry.parts * entry.draws;
+    for (int64_t part = 0; part < entry.parts && entry.draws > 0; ++part)
+      pieces.push_back({g, part, entry.draw_cost, entry.draws});
   }
-  const int64_t room = (total + lane_count - 1) / lane_count;
-  const auto entry_of = [&](int64_t i) -> const CatalogueEntry& {
-    return catalogue.entries[static_cast<size_t>(pieces[static_cast<size_t>(i)].entry)];
-  };
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.draw_cost > b.draw_cost; });
+  return pieces;
+}
 
-  std::vector<Lane> lanes(static_cast<size_t>(lane_count));
-  const auto order = heaviest_first(static_cast<int64_t>(pieces.size()), [&](int64_t i) {
-    return entry_of(i).draw_cost * static_cast<double>(entry_of(i).draws);
-  });
-  for (const int64_t i : order) {
-    const auto& entry = entry_of(i);
-    const auto& piece = pieces[static_cast<size_t>(i)];
-    for (int64_t first = 0; first < entry.draws;) {
-      Lane* best = nullptr;
-      for (auto& lane : lanes) {
-        if (lane.draws < room && (best == nullptr || lane.cost < best->cost)) best = &lane;
+/// Batches that the next lanes.size() pieces fill.
+int64_t band_height(const std::vector<Piece>& pieces, size_t next, int64_t lanes) {
+  int64_t draws = 0;
+  const size_t end = std::min(pieces.size(), next + static_cast<size_t>(lanes));
+  for (size_t i = next; i < end; ++i) draws += pieces[i].draws - pieces[i].dealt;
+  const bool last = end == pieces.size();
+  return std::max<int64_t>(1, last ? (draws + lanes - 1) / lanes : (draws + lanes / 2) / lanes);
+}
+
+/// Fills plan.lanes and plan.bands.
+void deal_draws(const Catalogue& catalogue, int64_t lane_count, ShardPlan& plan) {
+  auto pieces = sorted_pieces(catalogue);
+  plan.lanes.resize(static_cast<size_t>(lane_count));
+  for (auto& lane : plan.lanes) lane.band_ptr = {0};
+  plan.bands = {0};
+  int64_t left = 0;
+  for (const auto& piece : pieces) left += piece.draws;
+  size_t next = 0;
+  while (left > 0) {
+    const int64_t height = band_height(pieces, next, lane_count);
+    const int64_t total = std::min(left, height * lane_count);
+    for (int64_t l = 0; l < lane_count; ++l) {
+      auto& lane = plan.lanes[static_cast<size_t>(l)];
+      for (int64_t want = total * (l + 1) / lane_count - total * l / lane_count; want > 0;) {
+        auto& piece = pieces[next];
+        const int64_t count = std::min(want, piece.draws - piece.dealt);
+        lane.shares.push_back({piece.entry, piece.part, piece.dealt, count});
+        lane.draws += count;
+        lane.cost += piece.draw_cost * static_cast<double>(count);
+        want -= count;
+        if ((piece.dealt += count) == piece.draws) ++next;
       }
-      const int64_t count = std::min(entry.draws - first, room - best->draws);
-      best->shares.push_back({piece.entry, piece.part, first, count});
-      best->draws += count;
-      best->cost += entry.draw_cost * static_cast<double>(count);
-      first += count;
+      lane.band_ptr.push_back(static_cast<int64_t>(lane.shares.size()));
+    }
+    plan.bands.push_back(plan.bands.back() + (total + lane_count - 1) / lane_count);
+    left -= total;
+  }
+}
+
+/// Merges bands from the heaviest on. A band's heaviest draw is the first of the first lane that has one.
+void merge_bands(const Catalogue& catalogue, double slack, ShardPlan& plan) {
+  const size_t bands = plan.bands.size() - 1;
+  std::vector<double> heaviest(bands);
+  for (const auto& lane : plan.lanes) {
+    for (size_t b = 0; b < bands; ++b) {
+      for (int64_t s = lane.band_ptr[b]; s < lane.band_ptr[b + 1]; ++s) {
+        const auto entry = static_cast<size_t>(lane.shares[static_cast<size_t>(s)].entry);
+        heaviest[b] = std::max(heaviest[b], catalogue.entries[entry].draw_cost);
+      }
     }
   }
-  return lanes;
+  std::vector<size_t> kept = {0};  // first bands of the merged ones
+  double apart = 0;
+  for (size_t b = 0; b < bands; ++b) {
+    apart += heaviest[b] * static_cast<double>(plan.bands[b + 1] - plan.bands[b]);
+    const double merged = heaviest[kept.back()] * static_cast<double>(plan.bands[b + 1] - plan.bands[kept.back()]);
+    if (b > kept.back() && merged > (1 + slack) * apart) {
+      kept.push_back(b);
+      apart = heaviest[b] * static_cast<double>(plan.bands[b + 1] - plan.bands[b]);
+    }
+  }
+  kept.push_back(bands);
+  const auto pick = [&](const std::vector<int64_t>& from) {
+    std::vector<int64_t> picked;
+    for (const size_t b : kept) picked.push_back(from[b]);
+    return picked;
+  };
+  if (bands == 0) return;
+  plan.bands = pick(plan.bands);
+  for (auto& lane : plan.lanes) lane.band_ptr = pick(lane.band_ptr);
+}
+
+/// Exchanges lanes between the heaviest rank and another while the larger of the two gets lighter, and until it is
+/// within a thousandth of the mean.
+void exchange_lanes(const std::vector<Lane>& lanes, std::vector<int>& owner, std::vector<double>& cost) {
+  constexpr int kRounds = 200;
+  const double enough = 1.001 * std::accumulate(cost.begin(), cost.end(), 0.0) / static_cast<double>(cost.size());
+  std::vector<std::vector<size_t>> held(cost.size());
+  for (size_t l = 0; l < lanes.size(); ++l) held[static_cast<size_t>(owner[l])].push_back(l);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto top = static_cast<size_t>(std::max_element(cost.begin(), cost.end()) - cost.begin());
+    if (cost[top] <= enough) return;
+    double best = cost[top] * (1 - 1e-9);
+    size_t give = 0, other = 0, take = 0;
+    bool found = false;
+    for (size_t r = 0; r < cost.size(); ++r) {
+      if (r == top) continue;
+      for (size_t i = 0; i < held[top].size(); ++i) {
+        for (size_t j = 0; j <= held[r].size(); ++j) {  // the last j: nothing comes back
+          const double moved = lanes[held[top][i]].cost - (j < held[r].size() ? lanes[held[r][j]].cost : 0);
+          const double larger = std::max(cost[top] - moved, cost[r] + moved);
+          if (larger < best) {
+            best = larger;
+            give = i, other = r, take = j;
+            found = true;
+          }
+        }
+      }
+    }
+    if (!found) return;
+    const size_t given = held[top][give];
+    double moved = lanes[given].cost;
+    held[top].erase(held[top].begin() + static_cast<std::ptrdiff_t>(give));
+    if (take < held[other].size()) {
+      const size_t taken = held[other][take];
+      moved -= lanes[taken].cost;
+      held[other].erase(held[other].begin() + static_cast<std::ptrdiff_t>(take));
+      held[top].push_back(taken);
+      owner[taken] = static_cast<int>(top);
+    }
+    held[other].push_back(given);
+    owner[given] = static_cast<int>(other);
+    cost[top] -= moved;
+    cost[other] += moved;
+  }
 }
 
 std::vector<int> deal_lanes(const std::vector<Lane>& lanes, int ranks) {
-  const auto count = static_cast<int64_t>(lanes.size());
-  const int64_t room = (count + ranks - 1) / ranks;
   std::vector<double> cost(static_cast<size_t>(ranks));
-  std::vector<int64_t> held(static_cast<size_t>(ranks));
   std::vector<int> owner(lanes.size());
-  for (const int64_t lane : heaviest_first(count, [&](int64_t i) { return lanes[static_cast<size_t>(i)].cost; })) {
-    size_t best = cost.size();
-    for (size_t r = 0; r < cost.size(); ++r) {
-      if (held[r] < room && (best == cost.size() || cost[r] < cost[best])) best = r;
-    }
-    owner[static_cast<size_t>(lane)] = static_cast<int>(best);
-    cost[best] += lanes[static_cast<size_t>(lane)].cost;
-    ++held[best];
+  for (const int64_t lane : heaviest_first(static_cast<int64_t>(lanes.size()),
+                                           [&](int64_t i) { return lanes[static_cast<size_t>(i)].cost; })) {
+    const auto best = std::min_element(cost.begin(), cost.end());
+    owner[static_cast<size_t>(lane)] = static_cast<int>(best - cost.begin());
+    *best += lanes[static_cast<size_t>(lane)].cost;
   }
+  exchange_lanes(lanes, owner, cost);
   return owner;
 }
 
@@ -150,9 +243,18 @@ std::vector<int64_t> ShardPlan::parts_of(int rank, int64_t entry) const {
 
 PlannedDraw ShardPlan::draw_at(int64_t lane, int64_t position, uint64_t key) const {
   const auto& own = lanes[static_cast<size_t>(lane)];
-  const KeyedPermutation order(static_cast<uint64_t>(own.draws), random_bits({key, static_cast<uint64_t>(lane)}));
-  auto index = static_cast<int64_t>(order(static_cast<uint64_t>(position)));
-  auto share = own.shares.begin();
+  // The last batch may be short, so it stays last.
+  int64_t batch = position;
+  if (position + 1 < batches_per_epoch) {
+    const KeyedPermutation batches(static_cast<uint64_t>(batches_per_epoch - 1), key);
+    batch = static_cast<int64_t>(batches(static_cast<uint64_t>(position)));
+  }
+  const auto band = static_cast<size_t>(std::upper_bound(bands.begin(), bands.end(), batch) - bands.begin() - 1);
+  const auto first = own.shares.begin() + own.band_ptr[band], end = own.shares.begin() + own.band_ptr[band + 1];
+  const auto draws = std::accumulate(first, end, int64_t{0}, [](int64_t sum, const auto& s) { return sum + s.count; });
+  const KeyedPermutation order(static_cast<uint64_t>(draws), random_bits({key, static_cast<uint64_t>(lane), band}));
+  auto index = static_cast<int64_t>(order(static_cast<uint64_t>(batch - bands[band])));
+  auto share = first;
   for (; index >= share->count; ++share) index -= share->count;
   return {share->entry, share->part, share->first + index};
 }
@@ -161,20 +263,25 @@ int64_t ShardPlan::live_lanes(int64_t position) const {
   return std::count_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return position < lane.draws; });
 }
 
-ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lane_count, int ranks) {
+ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lane_count, int ranks, double mix_slack) {
   ShardPlan plan;
-  plan.lanes = deal_draws(catalogue, lane_count);
+  deal_draws(catalogue, lane_count, plan);
+  merge_bands(catalogue, mix_slack, plan);
+  plan.batches_per_epoch = plan.bands.back();
   plan.lane_rank = deal_lanes(plan.lanes, ranks);
   plan.eval_parts = deal_evaluation(catalogue, plan, ranks);
   std::vector<double> cost(static_cast<size_t>(ranks));
   double total = 0;
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    plan.batches_per_epoch = std::max(plan.batches_per_epoch, plan.lanes[lane].draws);
     cost[static_cast<size_t>(plan.lane_rank[lane])] += plan.lanes[lane].cost;
     total += plan.lanes[lane].cost;
   }
   if (total > 0) plan.imbalance = *std::max_element(cost.begin(), cost.end()) / (total / ranks) - 1;
   return plan;
+}
+
+ShardPlan make_shard_plan(const Catalogue& catalogue, const configs::Settings& settings, int ranks) {
+  return make_shard_plan(catalogue, settings.sampler.groups_per_batch, ranks, settings.shard.mix_slack);
 }
 
 }  // namespace foretime::coordinator

@@ -7,8 +7,15 @@
 #include "coordinator/catalogue.h"
 
 /// Who trains on what. Training draws are dealt to *lanes*, one draw a lane and batch; lanes are dealt to ranks. The
-/// lanes depend on the catalogue and the batch size alone, so the draws of N ranks are those of one rank, whatever N
-/// is.
+/// lanes depend on the catalogue, the batch size and shard.mix_slack alone, so the draws of N ranks are those of one
+/// rank, whatever N is.
+///
+/// Every rank waits for the slowest one in each step, so what counts is the sum over steps of the largest rank's cost,
+/// and not the largest sum. Draws are therefore sorted by cost and dealt in *bands* of batches: the heaviest pieces,
+/// one to a lane, come together in the first band, the next ones in the second, always in the same order of lanes. So a
+/// lane that is heavy among the lanes is so in every batch, and dividing the lanes by cost among the ranks divides each
+/// batch. Where there are fewer pieces than lanes, there is one band, and each lane keeps to draws of one or two
+/// graphs.
 ///
 /// A layout graph that one rank could not hold is cut into *parts* of consecutive segments (CatalogueEntry::parts).
 /// Each part has draws of its own, as many as a whole graph has: their live segment comes from that part's segments.
@@ -31,6 +38,7 @@ struct LaneShare {
 
 struct Lane {
   std::vector<LaneShare> shares;
+  std::vector<int64_t> band_ptr;  // [bands + 1] shares of band b are band_ptr[b] … band_ptr[b + 1] - 1
   int64_t draws = 0;
   double cost = 0;
   bool operator==(const Lane&) const = default;
@@ -46,6 +54,7 @@ struct PlannedDraw {
 
 struct ShardPlan {
   std::vector<Lane> lanes;
+  std::vector<int64_t> bands;                // [bands + 1] batches of band b, before an epoch's are shuffled
   std::vector<int> lane_rank;                // [lanes]
   std::vector<std::vector<int>> eval_parts;  // [catalogue entries][parts] who evaluates candidates of the entry
   int64_t batches_per_epoch = 0;             // the draws of the longest lane; shorter lanes pad with zero weight
@@ -61,16 +70,19 @@ struct ShardPlan {
   /// Lanes that have a draw in batch `position` of an epoch: 1 / their number is the weight of each.
   int64_t live_lanes(int64_t position) const;
   /// The draw of a lane in batch `position` (< lane.draws) of an epoch whose order follows from `key`; each draw comes
-  /// once an epoch.
+  /// once an epoch. Batches are shuffled for all lanes alike, a lane's draws within each band.
   PlannedDraw draw_at(int64_t lane, int64_t position, uint64_t key) const;
 };
 
-/// A pure function. Parts go to lanes in order of decreasing cost, each to the least loaded lane that has room (LPT
-/// with equal counts: no lane gets more than its part of the draws, so the lanes end an epoch together); a part with
-/// more draws than a lane has room for continues on the next. Lanes go to ranks likewise.
+/// A pure function. Each band takes the `lanes` heaviest pieces that are left and fills the lanes with their draws, in
+/// order of cost; only the last batch of an epoch can have idle lanes. Neighbouring bands are then merged, as long as
+/// an epoch in which each lane were a rank would take no more than 1 + mix_slack times as long: batches mix more
+/// graphs. Lanes go to ranks by decreasing cost, each to the least loaded (LPT), and are then exchanged between the
+/// heaviest rank and others while that helps. Ranks may have different numbers of lanes.
 ///
 /// Evaluation is dealt by cost (LPT). Where an entry has several parts, each is evaluated by a rank that trains on it,
 /// if one does, so that no rank holds a part for evaluation only.
-ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lanes, int ranks);
+ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lanes, int ranks, double mix_slack = 0);
+ShardPlan make_shard_plan(const Catalogue& catalogue, const configs::Settings& settings, int ranks);
 
 }  // namespace foretime::coordinator

@@ -29,7 +29,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
   });
   const auto catalogue = coordinator::parse_catalogue(comm.broadcast_bytes(listed, 0));
-  const auto plan = coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, comm.size());
+  const auto plan = coordinator::make_shard_plan(catalogue, settings, comm.size());
   std::unique_ptr<GroupStore> store;
   coordinator::run_together(comm, [&] {
     std::vector<int64_t> entries;

@@ -50,7 +50,7 @@ void Trainer::load_data() {
     listed = coordinator::serialize(catalogue_);
   });
   catalogue_ = coordinator::parse_catalogue(comm_.broadcast_bytes(listed, 0));
-  plan_ = coordinator::make_shard_plan(catalogue_, settings_.sampler.groups_per_batch, comm_.size());
+  plan_ = coordinator::make_shard_plan(catalogue_, settings_, comm_.size());
   coordinator::run_together(comm_, [&] {
     const auto entries = plan_.entries_of(comm_.rank());
     coordinator::verify_files(catalogue_, entries, coordinator::confinement(settings_.data));
