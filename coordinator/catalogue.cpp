@@ -53,17 +53,21 @@ data::CandidateKind candidate_kind(const std::string& format) {
   return data::CandidateKind::program;
 }
 
+CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {
+  CatalogueEntry entry{.header = std::move(header), .role = role};
+  entry.parts = count_parts(entry.header, settings);
+  entry.draw_cost = estimate_draw_cost(entry.header, settings);
+  entry.draws = role == Role::train ? draws_per_epoch(entry.header, settings.sampler) : 0;
+  return entry;
+}
+
 Catalogue make_catalogue(const configs::Settings& settings) {
   Catalogue catalogue;
   const auto kind = candidate_kind(settings.data.format);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
     for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data))) {
-      CatalogueEntry entry{.header = std::move(header), .role = role};
-      entry.parts = count_parts(entry.header, settings);
-      entry.draw_cost = estimate_draw_cost(entry.header, settings);
-      entry.draws = role == Role::train ? draws_per_epoch(entry.header, settings.sampler) : 0;
-      catalogue.entries.push_back(std::move(entry));
+      catalogue.entries.push_back(make_entry(std::move(header), role, settings));
     }
   };
   add(settings.data.train, Role::train);

@@ -32,6 +32,10 @@ struct Catalogue {
 
 data::CandidateKind candidate_kind(const std::string& format);
 
+/// The entry of one group: its parts, the cost of a draw and, for training, the draws of an epoch. Throws as
+/// count_parts does.
+CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings);
+
 /// Reads headers only, of files that data.confine allows. Throws data::DataError, and configs::SettingsError where
 /// count_parts does.
 Catalogue make_catalogue(const configs::Settings& settings);

@@ -43,7 +43,8 @@ ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const con
     bytes.divided += 4 * segments * candidates * hidden * static_cast<double>(model.readout.size());
   }
   const auto states = estimate_states(header, settings);
-  bytes.whole = 24 * candidates + 16 * hidden * std::accumulate(states.begin(), states.end(), 0.0);
+  bytes.whole = 24 * candidates;
+  bytes.draw = 16 * hidden * std::accumulate(states.begin(), states.end(), 0.0);
   return bytes;
 }
 
@@ -62,12 +63,12 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
                                  "or raise shard.max_rank_bytes");
   }
   const int64_t segments = least_segments(header.nodes, settings.sampler);
-  const double room = static_cast<double>(limit) - bytes.whole;
+  const double room = static_cast<double>(limit) - bytes.whole - bytes.draw;
   if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments)) {
     throw configs::SettingsError(
         found + fmt::format("; its {} segments cannot meet that, {:.0f} bytes go to each part whatever its size: lower "
                             "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
-                            segments, bytes.whole));
+                            segments, bytes.whole + bytes.draw));
   }
   return static_cast<int64_t>(std::ceil(bytes.divided / room));
 }

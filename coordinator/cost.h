@@ -20,10 +20,12 @@ struct ResidentBytes {
   double divided = 0;
   /// What each part has whole:
   ///   24 C           run times, speed ranks and the division of the candidates
-  ///   16 H (s_0 + … + s_L)   values and gradients of one draw's states, twice their estimate
   double whole = 0;
+  /// What one draw needs while it is trained on:
+  ///   16 H (s_0 + … + s_L)   values and gradients of its states, twice their estimate
+  double draw = 0;
 
-  double total() const { return divided + whole; }
+  double total() const { return divided + whole + draw; }
 };
 
 ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const configs::Settings& settings);
@@ -31,7 +33,7 @@ ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const con
 /// Parts that the group is cut into, so that none is above shard.max_rank_bytes: the smallest number that does it. 1
 /// without a limit, and for tiles and tensor programs, whose graphs are small. It depends on the header and the
 /// settings, never on the number of ranks. Throws configs::SettingsError where the limit cannot be met, saying which
-/// setting to change: no segments, fewer segments than parts, or a limit below what every part has whole.
+/// setting to change: no segments, fewer segments than parts, or a limit below what every part needs whatever its size.
 int64_t count_parts(const data::GroupHeader& header, const configs::Settings& settings);
 
 /// Segments of a graph: at least this many, since none exceeds sampler.max_segment_nodes. 1 without segments.

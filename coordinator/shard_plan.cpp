@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "coordinator/counter_random.h"
+#include "coordinator/lane_deal.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -44,13 +45,13 @@ std::vector<Piece> sorted_pieces(const Catalogue& catalogue) {
   return pieces;
 }
 
-/// Batches that the next lanes.size() pieces fill.
+/// Batches that the next lanes.size() pieces fill. What is left at the end, too little for a batch, is a band of its
+/// own: which lanes idle in the last batch is then part of what is balanced.
 int64_t band_height(const std::vector<Piece>& pieces, size_t next, int64_t lanes) {
   int64_t draws = 0;
   const size_t end = std::min(pieces.size(), next + static_cast<size_t>(lanes));
   for (size_t i = next; i < end; ++i) draws += pieces[i].draws - pieces[i].dealt;
-  const bool last = end == pieces.size();
-  return std::max<int64_t>(1, last ? (draws + lanes - 1) / lanes : (draws + lanes / 2) / lanes);
+  return std::max<int64_t>(1, end == pieces.size() ? draws / lanes : (draws + lanes / 2) / lanes);
 }
 
 /// Fills plan.lanes and plan.bands.
@@ -83,7 +84,8 @@ void deal_draws(const Catalogue& catalogue, int64_t lane_count, ShardPlan& plan)
   }
 }
 
-/// Merges bands from the heaviest on. A band's heaviest draw is the first of the first lane that has one.
+/// Merges bands from the heaviest on, but not the short batch at the end. A band's heaviest draw is the first of the
+/// first lane that has one.
 void merge_bands(const Catalogue& catalogue, double slack, ShardPlan& plan) {
   const size_t bands = plan.bands.size() - 1;
   std::vector<double> heaviest(bands);
@@ -96,11 +98,14 @@ void merge_bands(const Catalogue& catalogue, double slack, ShardPlan& plan) {
     }
   }
   std::vector<size_t> kept = {0};  // first bands of the merged ones
+  int64_t draws = 0;
+  for (const auto& lane : plan.lanes) draws += lane.draws;
+  const bool short_end = draws % static_cast<int64_t>(plan.lanes.size()) != 0;
   double apart = 0;
   for (size_t b = 0; b < bands; ++b) {
     apart += heaviest[b] * static_cast<double>(plan.bands[b + 1] - plan.bands[b]);
     const double merged = heaviest[kept.back()] * static_cast<double>(plan.bands[b + 1] - plan.bands[kept.back()]);
-    if (b > kept.back() && merged > (1 + slack) * apart) {
+    if (b > kept.back() && (merged > (1 + slack) * apart || (short_end && b + 1 == bands))) {
       kept.push_back(b);
       apart = heaviest[b] * static_cast<double>(plan.bands[b + 1] - plan.bands[b]);
     }
@@ -116,62 +121,19 @@ void merge_bands(const Catalogue& catalogue, double slack, ShardPlan& plan) {
   for (auto& lane : plan.lanes) lane.band_ptr = pick(lane.band_ptr);
 }
 
-/// Exchanges lanes between the heaviest rank and another while the larger of the two gets lighter, and until it is
-/// within a thousandth of the mean.
-void exchange_lanes(const std::vector<Lane>& lanes, std::vector<int>& owner, std::vector<double>& cost) {
-  constexpr int kRounds = 200;
-  const double enough = 1.001 * std::accumulate(cost.begin(), cost.end(), 0.0) / static_cast<double>(cost.size());
-  std::vector<std::vector<size_t>> held(cost.size());
-  for (size_t l = 0; l < lanes.size(); ++l) held[static_cast<size_t>(owner[l])].push_back(l);
-  for (int round = 0; round < kRounds; ++round) {
-    const auto top = static_cast<size_t>(std::max_element(cost.begin(), cost.end()) - cost.begin());
-    if (cost[top] <= enough) return;
-    double best = cost[top] * (1 - 1e-9);
-    size_t give = 0, other = 0, take = 0;
-    bool found = false;
-    for (size_t r = 0; r < cost.size(); ++r) {
-      if (r == top) continue;
-      for (size_t i = 0; i < held[top].size(); ++i) {
-        for (size_t j = 0; j <= held[r].size(); ++j) {  // the last j: nothing comes back
-          const double moved = lanes[held[top][i]].cost - (j < held[r].size() ? lanes[held[r][j]].cost : 0);
-          const double larger = std::max(cost[top] - moved, cost[r] + moved);
-          if (larger < best) {
-            best = larger;
-            give = i, other = r, take = j;
-            found = true;
-          }
-        }
+/// [lanes][bands]
+std::vector<std::vector<double>> band_costs(const Catalogue& catalogue, const ShardPlan& plan) {
+  std::vector<std::vector<double>> costs;
+  for (const auto& lane : plan.lanes) {
+    auto& own = costs.emplace_back(plan.bands.size() - 1);
+    for (size_t b = 0; b < own.size(); ++b) {
+      for (int64_t s = lane.band_ptr[b]; s < lane.band_ptr[b + 1]; ++s) {
+        const auto& share = lane.shares[static_cast<size_t>(s)];
+        own[b] += catalogue.entries[static_cast<size_t>(share.entry)].draw_cost * static_cast<double>(share.count);
       }
     }
-    if (!found) return;
-    const size_t given = held[top][give];
-    double moved = lanes[given].cost;
-    held[top].erase(held[top].begin() + static_cast<std::ptrdiff_t>(give));
-    if (take < held[other].size()) {
-      const size_t taken = held[other][take];
-      moved -= lanes[taken].cost;
-      held[other].erase(held[other].begin() + static_cast<std::ptrdiff_t>(take));
-      held[top].push_back(taken);
-      owner[taken] = static_cast<int>(top);
-    }
-    held[other].push_back(given);
-    owner[given] = static_cast<int>(other);
-    cost[top] -= moved;
-    cost[other] += moved;
   }
-}
-
-std::vector<int> deal_lanes(const std::vector<Lane>& lanes, int ranks) {
-  std::vector<double> cost(static_cast<size_t>(ranks));
-  std::vector<int> owner(lanes.size());
-  for (const int64_t lane : heaviest_first(static_cast<int64_t>(lanes.size()),
-                                           [&](int64_t i) { return lanes[static_cast<size_t>(i)].cost; })) {
-    const auto best = std::min_element(cost.begin(), cost.end());
-    owner[static_cast<size_t>(lane)] = static_cast<int>(best - cost.begin());
-    *best += lanes[static_cast<size_t>(lane)].cost;
-  }
-  exchange_lanes(lanes, owner, cost);
-  return owner;
+  return costs;
 }
 
 std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const ShardPlan& plan, int ranks) {
@@ -204,6 +166,11 @@ std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const 
 }
 
 }  // namespace
+
+uint64_t epoch_key(uint64_t seed, int64_t epoch) {
+  constexpr uint64_t kOrder = 21;  // what a random number is for
+  return random_bits({seed, kOrder, static_cast<uint64_t>(epoch)});
+}
 
 std::vector<int64_t> ShardPlan::lanes_of(int rank) const {
   std::vector<int64_t> found;
@@ -268,7 +235,7 @@ ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lane_count, int ra
   deal_draws(catalogue, lane_count, plan);
   merge_bands(catalogue, mix_slack, plan);
   plan.batches_per_epoch = plan.bands.back();
-  plan.lane_rank = deal_lanes(plan.lanes, ranks);
+  plan.lane_rank = deal_lanes(band_costs(catalogue, plan), ranks);
   plan.eval_parts = deal_evaluation(catalogue, plan, ranks);
   std::vector<double> cost(static_cast<size_t>(ranks));
   double total = 0;

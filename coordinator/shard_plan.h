@@ -52,6 +52,9 @@ struct PlannedDraw {
   bool operator==(const PlannedDraw&) const = default;
 };
 
+/// What the order of an epoch's draws follows from.
+uint64_t epoch_key(uint64_t seed, int64_t epoch);
+
 struct ShardPlan {
   std::vector<Lane> lanes;
   std::vector<int64_t> bands;                // [bands + 1] batches of band b, before an epoch's are shuffled
@@ -75,10 +78,9 @@ struct ShardPlan {
 };
 
 /// A pure function. Each band takes the `lanes` heaviest pieces that are left and fills the lanes with their draws, in
-/// order of cost; only the last batch of an epoch can have idle lanes. Neighbouring bands are then merged, as long as
-/// an epoch in which each lane were a rank would take no more than 1 + mix_slack times as long: batches mix more
-/// graphs. Lanes go to ranks by decreasing cost, each to the least loaded (LPT), and are then exchanged between the
-/// heaviest rank and others while that helps. Ranks may have different numbers of lanes.
+/// order of cost; what is too little for a batch comes last, and is the only batch with idle lanes. Neighbouring bands
+/// are then merged, as long as an epoch in which each lane were a rank would take no more than 1 + mix_slack times as
+/// long: batches mix more graphs. Lanes go to ranks as deal_lanes says; ranks may have different numbers of them.
 ///
 /// Evaluation is dealt by cost (LPT). Where an entry has several parts, each is evaluated by a rank that trains on it,
 /// if one does, so that no rank holds a part for evaluation only.

@@ -10,7 +10,7 @@ namespace {
 using coordinator::KeyedPermutation;
 using coordinator::random_bits;
 
-enum Purpose : uint64_t { kOrder = 21, kCandidates = 22, kBias = 23 };
+enum Purpose : uint64_t { kCandidates = 22, kBias = 23 };
 
 }  // namespace
 
@@ -44,7 +44,7 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
 std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {
   const int64_t epoch = batch / plan_.batches_per_epoch, position = batch % plan_.batches_per_epoch;
   const double weight = 1.0 / static_cast<double>(plan_.live_lanes(position));
-  const auto key = random_bits({seed_, kOrder, static_cast<uint64_t>(epoch)});
+  const auto key = coordinator::epoch_key(seed_, epoch);
   std::vector<BatchEntry> entries;
   for (const int64_t index : plan_.lanes_of(rank)) {
     if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
