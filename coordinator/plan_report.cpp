@@ -65,23 +65,28 @@ void add_steps(const Catalogue& catalogue, const ShardPlan& plan, uint64_t seed,
 
 }  // namespace
 
+StepCost batch_cost(const Catalogue& catalogue, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch) {
+  const int64_t epoch = batch / plan.batches_per_epoch, position = batch % plan.batches_per_epoch;
+  const uint64_t key = epoch_key(seed, epoch);
+  std::vector<double> cost(static_cast<size_t>(ranks));
+  StepCost step;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    if (position >= plan.lanes[lane].draws) continue;
+    const auto draw = plan.draw_at(static_cast<int64_t>(lane), position, key);
+    const double own = catalogue.entries[static_cast<size_t>(draw.entry)].draw_cost;
+    cost[static_cast<size_t>(plan.lane_rank[lane])] += own;
+    step.total += own;
+    step.heaviest_draw = std::max(step.heaviest_draw, own);
+  }
+  step.heaviest_rank = *std::max_element(cost.begin(), cost.end());
+  return step;
+}
+
 std::vector<StepCost> step_costs(const Catalogue& catalogue, const ShardPlan& plan, int ranks, uint64_t seed,
                                  int64_t limit) {
-  std::vector<StepCost> steps(static_cast<size_t>(std::min(limit, plan.batches_per_epoch)));
-  std::vector<double> cost(static_cast<size_t>(ranks));
-  const uint64_t key = epoch_key(seed, 0);
-  for (size_t t = 0; t < steps.size(); ++t) {
-    std::fill(cost.begin(), cost.end(), 0.0);
-    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-      if (static_cast<int64_t>(t) >= plan.lanes[lane].draws) continue;
-      const auto draw = plan.draw_at(static_cast<int64_t>(lane), static_cast<int64_t>(t), key);
-      const double own = catalogue.entries[static_cast<size_t>(draw.entry)].draw_cost;
-      cost[static_cast<size_t>(plan.lane_rank[lane])] += own;
-      steps[t].total += own;
-      steps[t].heaviest_draw = std::max(steps[t].heaviest_draw, own);
-    }
-    steps[t].heaviest_rank = *std::max_element(cost.begin(), cost.end());
-  }
+  std::vector<StepCost> steps;
+  for (int64_t t = 0; t < std::min(limit, plan.batches_per_epoch); ++t)
+    steps.push_back(batch_cost(catalogue, plan, ranks, seed, t));
   return steps;
 }
 

@@ -16,6 +16,9 @@ struct StepCost {
   double heaviest_draw = 0;
 };
 
+/// Planned cost of global batch `batch` (0, 1, …, over all epochs).
+StepCost batch_cost(const Catalogue& catalogue, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch);
+
 /// Costs of the batches of epoch 0, in their order, at most `limit` of them.
 std::vector<StepCost> step_costs(const Catalogue& catalogue, const ShardPlan& plan, int ranks, uint64_t seed,
                                  int64_t limit = 10000);
