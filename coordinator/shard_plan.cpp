@@ -1,6 +1,7 @@
 #include "coordinator/shard_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "coordinator/counter_random.h"
@@ -137,27 +138,27 @@ std::vector<std::vector<double>> band_costs(const Catalogue& catalogue, const Sh
 }
 
 std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const ShardPlan& plan, int ranks) {
-  const auto entry_of = [&](int64_t e) -> const CatalogueEntry& { return catalogue.entries[static_cast<size_t>(e)]; };
-  std::vector<std::vector<int>> owner(catalogue.entries.size());
-  std::vector<double> cost(static_cast<size_t>(ranks));
-  std::vector<std::pair<int64_t, int64_t>> trained;  // (entry, part) of several parts, with…
-  std::vector<int> trainer;                          // …a rank
+  std::map<std::pair<int64_t, int64_t>, std::vector<int>> trainers;  // of (entry, part)
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    for (const auto& share : plan.lanes[lane].shares) {
-      if (entry_of(share.entry).parts == 1) continue;
-      trained.emplace_back(share.entry, share.part);
-      trainer.push_back(plan.lane_rank[lane]);
-    }
+    for (const auto& share : plan.lanes[lane].shares)
+      trainers[{share.entry, share.part}].push_back(plan.lane_rank[lane]);
   }
+  std::vector<std::vector<int>> owner(catalogue.entries.size());
+  std::vector<double> training(static_cast<size_t>(ranks)), others(static_cast<size_t>(ranks));
+  const auto entry_of = [&](int64_t e) -> const CatalogueEntry& { return catalogue.entries[static_cast<size_t>(e)]; };
   for (const int64_t e : heaviest_first(static_cast<int64_t>(catalogue.entries.size()),
                                         [&](int64_t i) { return entry_of(i).draw_cost; })) {
     for (int64_t part = 0; part < entry_of(e).parts; ++part) {
-      int best = -1;
-      for (size_t i = 0; i < trained.size(); ++i) {
-        if (trained[i] != std::pair(e, part)) continue;
-        if (best < 0 || cost[static_cast<size_t>(trainer[i])] < cost[static_cast<size_t>(best)]) best = trainer[i];
+      const auto found = trainers.find({e, part});
+      auto& cost = found == trainers.end() ? others : training;
+      int best = 0;
+      if (found == trainers.end()) {
+        best = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
+      } else {
+        best = *std::min_element(found->second.begin(), found->second.end(), [&](int a, int b) {
+          return std::pair(cost[static_cast<size_t>(a)], a) < std::pair(cost[static_cast<size_t>(b)], b);
+        });
       }
-      if (best < 0) best = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
       cost[static_cast<size_t>(best)] += entry_of(e).draw_cost;
       owner[static_cast<size_t>(e)].push_back(best);
     }

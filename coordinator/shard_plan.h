@@ -82,8 +82,8 @@ struct ShardPlan {
 /// are then merged, as long as an epoch in which each lane were a rank would take no more than 1 + mix_slack times as
 /// long: batches mix more graphs. Lanes go to ranks as deal_lanes says; ranks may have different numbers of them.
 ///
-/// Evaluation is dealt by cost (LPT). Where an entry has several parts, each is evaluated by a rank that trains on it,
-/// if one does, so that no rank holds a part for evaluation only.
+/// Training groups are evaluated where they are trained, so that no rank holds a part for evaluation only: by the least
+/// loaded of these ranks. The others are dealt by cost (LPT).
 ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lanes, int ranks, double mix_slack = 0);
 ShardPlan make_shard_plan(const Catalogue& catalogue, const configs::Settings& settings, int ranks);
 

@@ -156,10 +156,10 @@ TEST(Parts, RanksHoldWhatTheyTrainAndEvaluateAndNoMore) {
         }
       }
       trained.insert(own.begin(), own.end());
-      // Parts of a training graph are evaluated where they are trained.
+      // Training graphs are evaluated where they are trained.
       for (int64_t part = 0; part < parts; ++part) {
         if (plan.eval_parts[static_cast<size_t>(e)][static_cast<size_t>(part)] != rank) continue;
-        if (parts > 1 && catalogue.entries[static_cast<size_t>(e)].role == Role::train)
+        if (catalogue.entries[static_cast<size_t>(e)].role == Role::train)
           EXPECT_TRUE(own.contains(part));
         else
           own.insert(part);
