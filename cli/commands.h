@@ -14,6 +14,7 @@ void add_data_command(CLI::App& app);
 void add_config_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_plan_command(CLI::App& app);
 void add_submit_command(CLI::App& app);
 void add_agent_command(CLI::App& app);
 void add_status_command(CLI::App& app);

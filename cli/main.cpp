@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   cli::add_config_command(app);
   cli::add_export_command(app);
   cli::add_doctor_command(app);
+  cli::add_plan_command(app);
   cli::add_submit_command(app);
   cli::add_agent_command(app);
   cli::add_status_command(app);

@@ -107,6 +107,8 @@ void visit_fields(SamplerSettings& s, Visit&& visit) {
   visit("fast_bias", s.fast_bias, "0: candidates are drawn uniformly; above: with a bias to fast ones", at_least(0));
   visit("draws_per_group", s.draws_per_group,
         "draws of one group in an epoch; 0: enough to see each candidate about once", at_least(0));
+  visit("max_segment_nodes", s.max_segment_nodes, "largest number of nodes of a training segment; 0: whole graphs",
+        at_least(0));
 }
 
 template <class Visit>
@@ -152,6 +154,18 @@ void visit_fields(CommSettings& s, Visit&& visit) {
 }
 
 template <class Visit>
+void visit_fields(ShardSettings& s, Visit&& visit) {
+  visit("max_rank_bytes", s.max_rank_bytes,
+        "layout graphs that are estimated to need more memory are cut into parts, which several ranks may hold; 0: no "
+        "limit",
+        at_least(0));
+  visit("mix_slack", s.mix_slack,
+        "how much slower steps may become, at the most, so that batches mix graphs of unlike cost; 0: graphs of like "
+        "cost always come together",
+        at_least(0));
+}
+
+template <class Visit>
 void visit_fields(RunSettings& s, Visit&& visit) {
   visit("directory", s.directory, "run directory: checkpoints, metrics, rankings and log", not_empty());
   visit("overwrite", s.overwrite, "begin anew: delete the run that the directory holds");
@@ -167,6 +181,7 @@ void visit_fields(Settings& s, Visit&& visit) {
   visit.section("trainer", s.trainer, "How long a run takes, on what, and how it is judged.");
   visit.section("checkpoint", s.checkpoint, "When a run is saved, and how it continues.");
   visit.section("comm", s.comm, "How ranks talk to each other.");
+  visit.section("shard", s.shard, "How the groups are divided among the ranks.");
   visit.section("run", s.run, "Where a run leaves its files.");
 }
 

@@ -77,8 +77,9 @@ struct OptimizerSettings {
 struct SamplerSettings {
   int64_t groups_per_batch = 4;  // global, over all ranks; also the number of lanes (see coordinator/shard_plan.h)
   int64_t candidates_per_group = 16;
-  double fast_bias = 0.0;       // 0: uniform; > 0: candidates are drawn with a bias to fast ones
-  int64_t draws_per_group = 1;  // draws of one group in an epoch; 0: enough to see each candidate about once
+  double fast_bias = 0.0;         // 0: uniform; > 0: candidates are drawn with a bias to fast ones
+  int64_t draws_per_group = 1;    // draws of one group in an epoch; 0: enough to see each candidate about once
+  int64_t max_segment_nodes = 0;  // largest number of nodes of a training segment; 0: whole graphs
 };
 
 struct EarlyStopSettings {
@@ -114,6 +115,12 @@ struct CommSettings {
   double timeout_seconds = 600.0;  // a collective that takes longer ends the run and names the late ranks
 };
 
+/// How the groups are divided among the ranks (see coordinator/shard_plan.h).
+struct ShardSettings {
+  int64_t max_rank_bytes = 0;  // layout graphs that need more are cut into parts on several ranks; 0: no limit
+  double mix_slack = 0.1;      // largest cost, relative, of mixing graphs of unlike cost in one batch
+};
+
 struct RunSettings {
   std::string directory = "runs/default";
   bool overwrite = false;  // begin anew: delete the run that the directory holds
@@ -128,6 +135,7 @@ struct Settings {
   TrainerSettings trainer;
   CheckpointSettings checkpoint;
   CommSettings comm;
+  ShardSettings shard;
   RunSettings run;
 };
 

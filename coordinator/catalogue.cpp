@@ -6,21 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/confinement.h"
+#include "coordinator/cost.h"
 #include "coordinator/counter_random.h"
 
 namespace foretime::coordinator {
 namespace {
 
 using Json = nlohmann::json;
-
-/// States of one training draw. Layout candidates each have all nodes; programs are graphs of their own.
-double estimate_draw_cost(const data::GroupHeader& header, int64_t candidates) {
-  const auto taken = static_cast<double>(std::min(candidates, header.candidates));
-  const auto size = static_cast<double>(header.nodes + header.edges);
-  if (header.kind == data::CandidateKind::program)
-    return size * taken / std::max<double>(1.0, static_cast<double>(header.graphs));
-  return size * taken;
-}
 
 uint64_t hash_text(const std::string& text) {
   uint64_t state = 0;
@@ -50,6 +42,7 @@ uint64_t Catalogue::fingerprint() const {
   for (const auto& entry : entries) {
     state =
         random_bits({state, entry.header.fingerprint, hash_text(entry.header.name), static_cast<uint64_t>(entry.role)});
+    if (entry.parts > 1) state = random_bits({state, static_cast<uint64_t>(entry.parts)});
   }
   return state;
 }
@@ -60,16 +53,21 @@ data::CandidateKind candidate_kind(const std::string& format) {
   return data::CandidateKind::program;
 }
 
+CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {
+  CatalogueEntry entry{.header = std::move(header), .role = role};
+  entry.parts = count_parts(entry.header, settings);
+  entry.draw_cost = estimate_draw_cost(entry.header, settings);
+  entry.draws = role == Role::train ? draws_per_epoch(entry.header, settings.sampler) : 0;
+  return entry;
+}
+
 Catalogue make_catalogue(const configs::Settings& settings) {
   Catalogue catalogue;
   const auto kind = candidate_kind(settings.data.format);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
     for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data))) {
-      CatalogueEntry entry{.header = std::move(header), .role = role};
-      entry.draw_cost = estimate_draw_cost(entry.header, settings.sampler.candidates_per_group);
-      entry.draws = role == Role::train ? draws_per_epoch(entry.header, settings.sampler) : 0;
-      catalogue.entries.push_back(std::move(entry));
+      catalogue.entries.push_back(make_entry(std::move(header), role, settings));
     }
   };
   add(settings.data.train, Role::train);
@@ -88,10 +86,10 @@ Catalogue make_catalogue(const configs::Settings& settings) {
 
 std::string serialize(const Catalogue& catalogue) {
   Json list = Json::array();
-  for (const auto& [header, role, cost, draws] : catalogue.entries) {
+  for (const auto& [header, role, parts, cost, draws] : catalogue.entries) {
     list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs,
                     header.nodes, header.edges, header.candidates, header.configurable, header.feature_count,
-                    header.fingerprint, static_cast<int>(role), cost, draws});
+                    header.fingerprint, static_cast<int>(role), parts, cost, draws});
   }
   return list.dump();
 }
@@ -113,8 +111,9 @@ Catalogue parse_catalogue(const std::string& bytes) {
     header.feature_count = item[9];
     header.fingerprint = item[10];
     entry.role = static_cast<Role>(item[11].get<int>());
-    entry.draw_cost = item[12];
-    entry.draws = item[13];
+    entry.parts = item[12];
+    entry.draw_cost = item[13];
+    entry.draws = item[14];
     catalogue.entries.push_back(std::move(entry));
   }
   return catalogue;

@@ -16,21 +16,28 @@ std::string to_string(Role role);
 struct CatalogueEntry {
   data::GroupHeader header;
   Role role = Role::train;
-  double draw_cost = 0;  // estimated work of one training draw: states of the batch entry
-  int64_t draws = 0;     // draws in an epoch (train)
+  int64_t parts = 1;     // pieces of the graph that different ranks may hold (see coordinator/cost.h)
+  double draw_cost = 0;  // estimated work of one training draw, of one part
+  int64_t draws = 0;     // draws of each part in an epoch (train)
 };
 
 struct Catalogue {
   std::vector<CatalogueEntry> entries;
 
   std::vector<int64_t> with_role(Role role) const;
-  /// Changes when any group's contents, name or role changes; independent of paths.
+  /// Changes when any group's contents, name or role changes, or the parts that it is cut into; independent of paths
+  /// and of the number of ranks.
   uint64_t fingerprint() const;
 };
 
 data::CandidateKind candidate_kind(const std::string& format);
 
-/// Reads headers only, of files that data.confine allows. Throws data::DataError.
+/// The entry of one group: its parts, the cost of a draw and, for training, the draws of an epoch. Throws as
+/// count_parts does.
+CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings);
+
+/// Reads headers only, of files that data.confine allows. Throws data::DataError, and configs::SettingsError where
+/// count_parts does.
 Catalogue make_catalogue(const configs::Settings& settings);
 
 std::string serialize(const Catalogue& catalogue);

@@ -29,12 +29,12 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
   });
   const auto catalogue = coordinator::parse_catalogue(comm.broadcast_bytes(listed, 0));
-  const auto plan = coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, comm.size());
+  const auto plan = coordinator::make_shard_plan(catalogue, settings, comm.size());
   std::unique_ptr<GroupStore> store;
   coordinator::run_together(comm, [&] {
     std::vector<int64_t> entries;
     for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
-      if (plan.eval_rank[entry] != comm.rank()) continue;
+      if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
       const auto& header = catalogue.entries[entry].header;
       if (header.feature_count != trained.state.schema.feature_count) {
         throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}",

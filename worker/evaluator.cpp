@@ -176,7 +176,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
                     const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
   std::vector<GroupEvaluation> own;
   for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
-    if (plan.eval_rank[entry] != comm.rank()) continue;
+    if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
     const auto set = set_of(catalogue.entries[entry].role);
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
     const auto& loaded = store.get(static_cast<int64_t>(entry));

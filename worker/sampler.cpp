@@ -10,18 +10,7 @@ namespace {
 using coordinator::KeyedPermutation;
 using coordinator::random_bits;
 
-enum Purpose : uint64_t { kOrder = 21, kCandidates = 22, kBias = 23 };
-
-/// Which group, and which of its draws, stands at `position` of the lane's epoch after shuffling.
-std::pair<int64_t, int64_t> draw_at(const coordinator::Lane& lane, int64_t position, uint64_t key) {
-  auto index =
-      static_cast<int64_t>(KeyedPermutation(static_cast<uint64_t>(lane.draws), key)(static_cast<uint64_t>(position)));
-  for (const auto& share : lane.shares) {
-    if (index < share.count) return {share.entry, share.first + index};
-    index -= share.count;
-  }
-  return {-1, -1};
-}
+enum Purpose : uint64_t { kCandidates = 22, kBias = 23 };
 
 }  // namespace
 
@@ -55,12 +44,11 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
 std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {
   const int64_t epoch = batch / plan_.batches_per_epoch, position = batch % plan_.batches_per_epoch;
   const double weight = 1.0 / static_cast<double>(plan_.live_lanes(position));
+  const auto key = coordinator::epoch_key(seed_, epoch);
   std::vector<BatchEntry> entries;
   for (const int64_t index : plan_.lanes_of(rank)) {
-    const auto& lane = plan_.lanes[static_cast<size_t>(index)];
-    if (position >= lane.draws) continue;
-    const auto key = random_bits({seed_, kOrder, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index)});
-    const auto [entry, draw] = draw_at(lane, position, key);
+    if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
+    const auto [entry, part, draw] = plan_.draw_at(index, position, key);
     entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw)});
   }
   return entries;

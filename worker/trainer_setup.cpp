@@ -50,7 +50,7 @@ void Trainer::load_data() {
     listed = coordinator::serialize(catalogue_);
   });
   catalogue_ = coordinator::parse_catalogue(comm_.broadcast_bytes(listed, 0));
-  plan_ = coordinator::make_shard_plan(catalogue_, settings_.sampler.groups_per_batch, comm_.size());
+  plan_ = coordinator::make_shard_plan(catalogue_, settings_, comm_.size());
   coordinator::run_together(comm_, [&] {
     const auto entries = plan_.entries_of(comm_.rank());
     coordinator::verify_files(catalogue_, entries, coordinator::confinement(settings_.data));
@@ -101,7 +101,7 @@ void Trainer::fit_transforms() {
   auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
   double runtime_sum = 0;
   for (const int64_t entry : catalogue_.with_role(coordinator::Role::train)) {
-    if (plan_.eval_rank[static_cast<size_t>(entry)] != comm_.rank()) continue;
+    if (plan_.eval_rank(entry) != comm_.rank()) continue;
     const auto& loaded = store_->get(entry);
     inputs.add(loaded.group);
     targets.add(loaded.group, loaded.train);

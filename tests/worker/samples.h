@@ -36,7 +36,7 @@ struct SampleRun {
       : settings(sample_settings()),
         ranks(rank_count),
         catalogue(coordinator::make_catalogue(settings)),
-        plan(coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, rank_count)),
+        plan(coordinator::make_shard_plan(catalogue, settings, rank_count)),
         store(settings, catalogue, plan_entries(), {}) {}
 
   std::vector<int64_t> plan_entries() const {

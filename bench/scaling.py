@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Two ranks against one, same global batch, one thread each, and what the model of `foretime plan --predict` says of it.
+
+Rounds alternate between three programs, and the best of each counts:
+  one    `foretime train` alone
+  two    `mpirun -n 2 foretime train`
+  both   two independent runs of `one` at the same time: what the machine itself loses when both cores work
+Prints one JSON line. `ratio` is one / (2 two), 1 where two ranks are twice as fast; `machine` is one / both, what the best
+program could reach; `predicted` is the model's, fed with the run of one rank and the plan. `lost` says where the rest went, as parts of
+two ranks' step: `imbalance` (planned), `exposed` (communication that backward did not hide), `machine`, and `other`.
+
+usage: scaling.py --foretime build/release/cli/foretime [--data FOLDER] [--ranks 2]
+FOLDER holds TpuGraphs layout files (alexnet and unet3d); without it the samples' tensor programs are used.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+LAYOUT = """\
+data: {{format: layout, train: {files}}}
+model: {{type: residual_gcn, hidden: {hidden}, layers: {layers}}}
+"""
+PROGRAMS = """\
+data: {{format: programs, root: {root}, train: [C1.npz, C5.npz, C8.npz, C12.npz]}}
+model: {{type: gcn, hidden: {hidden}, layers: {layers}, readout: [mean], features: {{transform: zscore}}}}
+"""
+REST = """\
+sampler: {{groups_per_batch: {batch}, candidates_per_group: {candidates}, draws_per_group: 8}}
+trainer: {{steps: {steps}, log_every: {log_every}, threads: 1, device: cpu}}
+checkpoint: {{resume: never}}
+run: {{directory: {directory}}}
+"""
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def start(command):
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+
+
+def finish(process):
+    output, errors = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"{process.args}: exit code {process.returncode}\n{errors[-3000:]}")
+    return output
+
+
+def find_graphs(folder):
+    found = [sorted(pathlib.Path(folder).rglob(pattern)) for pattern in ("alexnet_*.npz", "unet3d.npz")]
+    if not all(found):
+        sys.exit(f"{folder}: no alexnet and unet3d below it")
+    return [str(matches[0].resolve()) for matches in found]
+
+
+def report(directory):
+    """Seconds a step and exposed seconds a step, without the first interval."""
+    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if line["kind"] == "train"]
+    if len(lines) < 3:
+        sys.exit(f"{directory}: {len(lines)} reports, expected at least 3: ask for more --steps")
+    steps = lines[-1]["step"] - lines[0]["step"]
+    return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, sum(line["exposed_seconds"] for line in lines[1:]) / (len(lines) - 1)
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder, self.count = options, pathlib.Path(folder), 0
+        self.text = (LAYOUT.format(files=json.dumps(find_graphs(options.data)), **vars(options)) if options.data else
+                     PROGRAMS.format(root=SOURCE / "samples" / "resnet18_conv2d", **vars(options)))
+
+    def settings(self):
+        self.count += 1
+        directory = self.folder / f"run{self.count}"
+        path = self.folder / f"settings{self.count}.yaml"
+        path.write_text(self.text + REST.format(directory=directory, log_every=max(1, self.options.steps // 8), **vars(self.options)))
+        return path, directory
+
+    def run(self, ranks=1, copies=1):
+        """The slowest copy's seconds a step, exposed seconds, run directory."""
+        runs = [self.settings() for _ in range(copies)]
+        launch = ["mpirun", "-n", ranks] if ranks > 1 else []
+        for process in [start([*launch, self.options.foretime, "train", "--quiet", path]) for path, _ in runs]:
+            finish(process)
+        return max((*report(directory), directory) for _, directory in runs)
+
+    def predict(self, directory):
+        path = self.folder / "settings1.yaml"
+        plan = json.loads(finish(start([
+            self.options.foretime, "plan", path, "--ranks", f"1,{self.options.ranks}", "--json", "--predict", "--measured", directory,
+            "--ranks-per-host", self.options.ranks, "--inside-latency", self.options.latency, "--inside-bandwidth", self.options.bandwidth])))
+        return plan["plans"][1]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foretime", required=True, help="the foretime program")
+    parser.add_argument("--data", help="folder with TpuGraphs layout files")
+    parser.add_argument("--latency", type=float, default=5e-6, help="seconds of a small message between ranks of this machine")
+    parser.add_argument("--bandwidth", type=float, default=3e9, help="bytes a second between ranks of this machine")
+    for name, value in dict(ranks=2, rounds=3, steps=80, batch=8, candidates=16, hidden=32, layers=2).items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    options = parser.parse_args()
+    options.foretime = str(pathlib.Path(options.foretime).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, folder)
+        one, two, both = [], [], []
+        for _ in range(options.rounds):
+            one.append(bench.run())
+            two.append(bench.run(ranks=options.ranks))
+            both.append(bench.run(copies=options.ranks))
+        one, two, both = min(one), min(two), min(both)
+        plan = bench.predict(one[2])
+    ideal = one[0] / options.ranks
+    parts = {"imbalance": plan["prediction"]["waiting_seconds"] / two[0], "exposed": two[1] / two[0],
+             "machine": (both[0] - one[0]) / options.ranks / two[0]}
+    parts["other"] = (two[0] - ideal) / two[0] - sum(parts.values())
+    print(json.dumps({
+        "bench": "scaling", "data": "layout" if options.data else "programs", "ranks": options.ranks,
+        **{name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers")},
+        "step_ms": {"one": round(1e3 * one[0], 3), "two": round(1e3 * two[0], 3), "both": round(1e3 * both[0], 3)},
+        "ratio": round(ideal / two[0], 3), "machine": round(one[0] / both[0], 3),
+        "predicted": round(plan["prediction"]["efficiency"], 3),
+        "planned_imbalance": {"epoch": round(plan["imbalance"], 4), "step": round(plan["step_imbalance"], 4)},
+        "lost": {name: round(value, 3) for name, value in parts.items()}}))
+
+
+if __name__ == "__main__":
+    main()

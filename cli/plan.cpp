@@ -1,0 +1,193 @@
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/plan_view.h"
+#include "configs/load.h"
+#include "coordinator/size_list.h"
+#include "models/model.h"
+
+namespace foretime::cli {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+constexpr int64_t kHloOpcodes = 121;  // for the width of the learned table, where no file tells
+
+struct Options {
+  std::string file;
+  std::vector<std::string> overrides;
+  std::vector<int> ranks = {1, 8, 64, 512};
+  std::string sizes;
+  coordinator::SizeAssumptions assumptions;
+  int64_t groups_per_rank = 0;
+  size_t heaviest = 5;
+  bool json = false;
+  bool assignments = false;
+  bool predict = false;
+  std::string measured;
+  coordinator::ComputeTime compute;
+  double gradient_bytes = 0;
+  coordinator::Cluster cluster;
+};
+
+configs::Settings settings_of(const Options& options) {
+  if (options.file.empty() || options.file.find('=') != std::string::npos) {
+    auto overrides = options.overrides;
+    if (!options.file.empty()) overrides.insert(overrides.begin(), options.file);
+    if (options.sizes.empty()) throw configs::SettingsError("plan: expected a settings file, or --sizes FILE.csv");
+    return configs::parse_settings("{}", "command line", overrides);
+  }
+  return configs::load_settings(options.file, options.overrides);
+}
+
+double gradient_bytes(const configs::Settings& settings, const coordinator::Catalogue& catalogue) {
+  models::InputSchema schema;
+  schema.kind = catalogue.entries.front().header.kind;
+  schema.feature_count = catalogue.entries.front().header.feature_count;
+  schema.node_type_count = kHloOpcodes;
+  int64_t values = 0;
+  for (const auto& parameter : models::make_model(settings.model, schema)->parameters()) values += parameter.numel();
+  return 4.0 * static_cast<double>(values);
+}
+
+coordinator::ComputeTime compute_time(const Options& options) {
+  if (!options.measured.empty()) return coordinator::measure_compute(options.measured);
+  if (options.compute.seconds_per_cost <= 0) {
+    throw configs::SettingsError(
+        "--predict: how fast is a rank? Name a run that was trained here with --measured RUN_DIRECTORY, or give "
+        "--seconds-per-cost");
+  }
+  return options.compute;
+}
+
+std::string assumptions_text(const Options& options, const coordinator::ComputeTime& compute, double bytes,
+                             const configs::Settings& settings) {
+  const auto& cluster = options.cluster;
+  return fmt::format(
+      "assumptions: {:.3e} s per unit of cost and {:.3f} ms a step whatever is in it ({}); gradients {:.2f} MB in "
+      "buckets of "
+      "{:.2f} MB;\n{} ranks a host, {:.1f} us and {:.1f} GB/s between them, {:.1f} us and {:.1f} GB/s between hosts, a "
+      "direction;\nring or double tree, the faster, inside hosts and then between them; reductions hide in {:.0f} % of "
+      "compute, the last\nbucket never; ranks compute alike and loading is hidden; efficiency: one rank's time for the "
+      "same "
+      "batch, over ranks\ntimes this one's.\n",
+      compute.seconds_per_cost, 1e3 * compute.seconds_per_step,
+      options.measured.empty() ? "given" : "measured in " + options.measured, bytes / 1e6,
+      static_cast<double>(settings.comm.bucket_bytes) / 1e6, cluster.ranks_per_host, 1e6 * cluster.inside.latency,
+      cluster.inside.bandwidth / 1e9, 1e6 * cluster.between.latency, cluster.between.bandwidth / 1e9,
+      100 * cluster.overlap * cluster.backward_share);
+}
+
+void run(const Options& options) {
+  const auto settings = settings_of(options);
+  coordinator::Catalogue catalogue;
+  std::string sizes_note;
+  if (options.sizes.empty()) {
+    catalogue = coordinator::make_catalogue(settings);
+    if (catalogue.with_role(coordinator::Role::train).empty()) throw data::DataError("data.train: names no groups");
+  } else {
+    auto list = coordinator::read_size_list(options.sizes, settings, options.assumptions);
+    catalogue = std::move(list.catalogue);
+    sizes_note = fmt::format("sizes from {}", options.sizes);
+    if (list.assumed_configurable)
+      sizes_note +=
+          fmt::format("; assumed: {:.2f} % of the nodes configurable", 100 * options.assumptions.configurable_share);
+    if (list.assumed_candidates)
+      sizes_note += fmt::format("; assumed: {} candidates each", options.assumptions.candidates);
+    sizes_note += "\n";
+  }
+  std::vector<PlanView> views;
+  coordinator::ComputeTime compute;
+  double bytes = options.gradient_bytes;
+  if (options.predict) {
+    compute = compute_time(options);
+    if (bytes <= 0) bytes = gradient_bytes(settings, catalogue);
+  }
+  for (const int ranks : options.ranks) {
+    auto own = settings;
+    if (options.groups_per_rank > 0) own.sampler.groups_per_batch = options.groups_per_rank * ranks;
+    PlanView view{.groups_per_batch = own.sampler.groups_per_batch,
+                  .candidates_per_group = own.sampler.candidates_per_group,
+                  .plan = coordinator::make_shard_plan(catalogue, own, ranks),
+                  .report = {},
+                  .prediction = {}};
+    view.report = coordinator::report_plan(catalogue, view.plan, own, ranks);
+    if (options.predict)
+      view.prediction = coordinator::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster);
+    views.push_back(std::move(view));
+  }
+  if (options.json) {
+    fmt::print("{}\n", plan_json(catalogue, views, options.heaviest, options.assignments));
+    return;
+  }
+  fmt::print("{}{}\n{}", sizes_note, plan_text(catalogue, views), heaviest_text(catalogue, options.heaviest));
+  if (options.predict)
+    fmt::print("\n{}\n{}", prediction_text(views), assumptions_text(options, compute, bytes, settings));
+  for (size_t i = 0; options.assignments && i < views.size(); ++i)
+    fmt::print("\n{}", assignments_text(catalogue, views[i]));
+}
+
+void add_prediction_options(CLI::App& command, Options& options) {
+  const char* group = "Prediction";
+  command.add_flag("--predict", options.predict, "predict the time of a step and the efficiency")->group(group);
+  command.add_option("--measured", options.measured, "run directory that tells how fast a rank is here")->group(group);
+  command.add_option("--seconds-per-cost", options.compute.seconds_per_cost, "the same as a number")->group(group);
+  command.add_option("--seconds-per-step", options.compute.seconds_per_step, "seconds of a step whatever it holds")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  command.add_option("--gradient-bytes", options.gradient_bytes, "bytes of all gradients; by default the model's")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  command.add_option("--ranks-per-host", options.cluster.ranks_per_host, "ranks of one host (8)")
+      ->check(CLI::Range(1, kMostRanks))
+      ->group(group);
+  const auto link = [&](const std::string& name, coordinator::Link& link, const std::string& where,
+                        const std::string& defaults) {
+    command
+        .add_option("--" + name + "-latency", link.latency, "seconds of an empty message " + where + " (" + defaults)
+        ->check(CLI::NonNegativeNumber)
+        ->group(group);
+    command.add_option("--" + name + "-bandwidth", link.bandwidth, "bytes a second and direction " + where)
+        ->check(CLI::PositiveNumber)
+        ->group(group);
+  };
+  link("inside", options.cluster.inside, "between ranks of one host", "NVLink 4: 3e-6, 360e9)");
+  link("between", options.cluster.between, "between hosts", "100 Gbit/s InfiniBand: 5e-6, 11e9)");
+  command.add_option("--overlap", options.cluster.overlap, "part of the backward pass in which reductions hide (1)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand(
+      "plan", "Who would train on what, how even that is, and how fast: for any number of ranks, without them");
+  command->add_option("settings", options->file, "YAML settings; not needed with --sizes");
+  command->add_option("overrides", options->overrides, "key=value, e.g. sampler.groups_per_batch=512");
+  command->add_option("--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMostRanks));
+  command->add_option("--sizes", options->sizes,
+                      "CSV of layout graphs in place of files: nodes,edges[,configurable,candidates,name]");
+  command->add_option("--candidates", options->assumptions.candidates, "candidates where the CSV has none (11648)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--configurable", options->assumptions.configurable_share,
+                   "configurable share of the nodes where the CSV has none (0.0721)")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--groups-per-rank", options->groups_per_rank,
+                   "sampler.groups_per_batch = this times the number of ranks")
+      ->check(CLI::Range(1, kMostRanks));
+  command->add_option("--heaviest", options->heaviest, "how many of the heaviest groups to show (5)");
+  command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--assignments", options->assignments, "list which rank has which group and part");
+  add_prediction_options(*command, *options);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace foretime::cli

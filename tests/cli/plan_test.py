@@ -1,0 +1,120 @@
+"""foretime plan: any number of ranks without them, from files or from a list of sizes."""
+import json
+import unittest
+
+from program import ProgramTest, data_dir
+
+
+class PlanTest(ProgramTest):
+    def sizes(self, text="nodes,edges,configurable,candidates\n" + "".join(
+            f"{900 + 700 * i},{1400 + 1100 * i},{40 + 30 * i},{1000 + 100 * i}\n" for i in range(40))):
+        path = self.folder / "sizes.csv"
+        path.write_text(text)
+        return path
+
+    def plan(self, *arguments, **more):
+        return json.loads(self.run_foretime("plan", *arguments, "--json", **more).stdout)
+
+    def test_every_batch_is_balanced_on_many_ranks(self):
+        found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8, "sampler.draws_per_group=0")
+        self.assertEqual([plan["ranks"] for plan in found["plans"]], [2, 16, 128])
+        self.assertEqual(found["training_groups"], 40)
+        for plan in found["plans"]:
+            self.assertEqual(plan["groups_per_batch"], 8 * plan["ranks"])
+            self.assertLess(plan["imbalance"], 0.02)
+            self.assertLess(plan["step_imbalance"], 0.05)
+            self.assertEqual(plan["idle_ranks"], 0)
+
+    def test_parts_go_to_several_ranks_and_are_listed(self):
+        arguments = ["--sizes", self.sizes(), "--ranks", 4, "--groups-per-rank", 8, "sampler.max_segment_nodes=1000",
+                     "shard.max_rank_bytes=30000000"]
+        plan = self.plan(*arguments, "--assignments")["plans"][0]
+        self.assertGreater(plan["cut_groups"], 0)
+        rows = [row for row in plan["assignments"] if row["group"] == "sizes:41"]
+        self.assertEqual([row["part"] for row in rows], list(range(len(rows))))
+        self.assertGreater(len(rows), 1)
+        self.assertGreater(len({rank for row in rows for rank in row["trained_by"]}), 1)
+        for row in rows:
+            self.assertIn(row["evaluated_by"], row["trained_by"])
+        # The parts do not depend on the number of ranks.
+        self.assertEqual(self.plan(*arguments, "--ranks", 1)["plans"][0]["parts"], plan["parts"])
+        text = self.run_foretime("plan", *arguments, "--assignments").stdout
+        self.assertIn("evaluated by", text)
+        self.assertIn("sizes:41", text)
+
+    def test_settings_name_the_files(self):
+        file = self.folder / "settings.yaml"
+        file.write_text("run: {directory: runs/x}\n")
+        text = self.run_foretime("plan", file, *self.settings(), "--ranks", "1,5").stdout
+        self.assertIn("2 training groups", text)
+        self.assertIn("5 ranks: 3 of them have no draw", text)
+        found = self.plan(file, *self.settings(), "--ranks", 1, "--heaviest", 1)
+        self.assertEqual(len(found["heaviest"]), 1)
+        self.assertEqual(found["plans"][0]["draws"], 8)
+
+    def test_assumptions_are_printed(self):
+        sizes = self.sizes("nodes,edges\n500,700\n600,800\n")
+        text = self.run_foretime("plan", "--sizes", sizes, "--candidates", 50, "--configurable", 0.1).stdout
+        self.assertIn("assumed: 10.00 % of the nodes configurable; assumed: 50 candidates each", text)
+        found = self.plan("--sizes", sizes, "--candidates", 50, "--configurable", 0.1)
+        self.assertEqual(found["heaviest"][0]["configurable"], 60)
+
+    def test_predictions_follow_the_given_speed(self):
+        arguments = ["--sizes", self.sizes(), "--ranks", "1,8,64", "--groups-per-rank", 8, "--predict", "--seconds-per-cost", "1e-9"]
+        plans = self.plan(*arguments)["plans"]
+        self.assertEqual(plans[0]["prediction"]["efficiency"], 1)
+        for before, after in zip(plans, plans[1:]):
+            self.assertLess(after["prediction"]["efficiency"], before["prediction"]["efficiency"])
+        slow = self.plan(*arguments, "--between-latency", 1e-2)["plans"][2]["prediction"]
+        self.assertLess(slow["efficiency"], plans[2]["prediction"]["efficiency"])
+        text = self.run_foretime("plan", *arguments).stdout
+        self.assertIn("efficiency", text)
+        self.assertIn("11.0 GB/s between hosts", text)
+
+    def test_a_run_tells_how_fast_a_rank_is(self):
+        self.train(trainer__steps=12, trainer__log_every=2)
+        file = self.folder / "settings.yaml"
+        prediction = self.plan(file, *self.settings(), "--ranks", 1, "--predict", "--measured", self.folder / "run")["plans"][0]["prediction"]
+        self.assertGreater(prediction["step_seconds"], 0)
+        lines = [json.loads(line) for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        lines = [line for line in lines if line["kind"] == "train"]
+        measured = (lines[-1]["seconds"] - lines[0]["seconds"]) / (lines[-1]["step"] - lines[0]["step"])
+        self.assertLess(abs(prediction["step_seconds"] / measured - 1), 0.5)
+
+
+class BadPlanTest(ProgramTest):
+    def refuse(self, code, expected, *arguments):
+        done = self.run_foretime("plan", *arguments, code=code)
+        self.assertIn(expected, done.stderr + done.stdout)
+        self.assertNotIn("terminate", done.stderr)
+
+    def test_bad_input(self):
+        sizes = self.folder / "sizes.csv"
+        for text, expected in (("nodes\n5\n", "no column edges"), ("nodes,edges\n-1,5\n", "line 2: nodes is '-1'"),
+                               ("nodes,edges\nx,5\n", "line 2: nodes is 'x'"), ("", "empty")):
+            sizes.write_text(text)
+            self.refuse(3, expected, "--sizes", sizes)
+        sizes.write_text("nodes,edges\n50000,90000\n")
+        self.refuse(2, "--ranks", "--sizes", sizes, "--ranks", 0)
+        self.refuse(2, "--ranks", "--sizes", sizes, "--ranks", "8,two")
+        self.refuse(2, "set sampler.max_segment_nodes", "--sizes", sizes, "shard.max_rank_bytes=1000000")
+        self.refuse(2, "--seconds-per-cost", "--sizes", sizes, "--predict")
+        self.refuse(2, "expected a settings file, or --sizes")
+        self.refuse(2, "sampler.colour", "--sizes", sizes, "sampler.colour=3")
+        self.refuse(3, "none.csv", "--sizes", self.folder / "none.csv")
+        self.refuse(2, "none.yaml", self.folder / "none.yaml")
+
+
+@unittest.skipIf(data_dir() is None, "needs the public data sets: set FORETIME_DATA")
+class PublishedSizesTest(ProgramTest):
+    def test_the_published_graphs_on_8_64_and_512_ranks(self):
+        sizes = data_dir() / "tpugraphs" / "xla_random_graph_sizes.csv"
+        for nodes in (0, 1000, 5000):
+            done = self.run_foretime("plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
+                                     "sampler.draws_per_group=0", f"sampler.max_segment_nodes={nodes}")
+            for plan in json.loads(done.stdout)["plans"]:
+                self.assertLess(plan["imbalance"], 0.02, plan)
+
+
+if __name__ == "__main__":
+    unittest.main()
