@@ -16,6 +16,7 @@ pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 set_target_properties(PkgConfig::hiredis PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(METIS REQUIRED)
 
 # LibTorch as a system library: its headers are not ours to fix.
 add_library(foretime_torch INTERFACE)

@@ -13,7 +13,7 @@ build_packages=(
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libzip-dev zlib1g-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  libhiredis-dev libssl-dev redis-server
+  libhiredis-dev libssl-dev redis-server libmetis-dev
 )
 # Python is a test tool only: a second opinion on numbers (NumPy, SciPy, PyTorch) and the repository's own checks.
 test_packages=(
