@@ -3,6 +3,38 @@
 #include <fmt/format.h>
 
 namespace foretime::configs {
+namespace {
+
+std::string find_segment_conflict(const Settings& s) {
+  const int64_t most = s.sampler.max_segment_nodes;
+  if (most > 0 && s.data.format != "layout") {
+    return fmt::format(
+        "sampler.max_segment_nodes: found {} while data.format is {}: only layout graphs are cut into segments; set it "
+        "to 0",
+        most, s.data.format);
+  }
+  if (s.segments.finetune_steps > 0 && most == 0) {
+    return fmt::format(
+        "segments.finetune_steps: found {} while sampler.max_segment_nodes is 0: whole graphs are trained as they are "
+        "evaluated; set sampler.max_segment_nodes, or segments.finetune_steps to 0",
+        s.segments.finetune_steps);
+  }
+  if (s.segments.finetune_steps >= s.trainer.steps) {
+    return fmt::format(
+        "segments.finetune_steps: found {}, expected fewer than trainer.steps ({}): the steps before train the whole "
+        "model",
+        s.segments.finetune_steps, s.trainer.steps);
+  }
+  if (most > 0 && s.segments.stale == "full_forward" && s.shard.max_rank_bytes > 0) {
+    return fmt::format(
+        "segments.stale: found full_forward while shard.max_rank_bytes is {}: a pass over the whole graph needs it on "
+        "one rank; set segments.stale to scores or pools, or shard.max_rank_bytes to 0",
+        s.shard.max_rank_bytes);
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string find_conflict(const Settings& s) {
   const bool ranks = s.loss.type == "listmle" || s.loss.type.starts_with("pairwise_");
@@ -21,7 +53,7 @@ std::string find_conflict(const Settings& s) {
   if (s.comm.backend == "nccl" && s.trainer.device == "cpu") {
     return "comm.backend: found nccl while trainer.device is cpu: NCCL reduces on GPUs only; set comm.backend to mpi";
   }
-  return "";
+  return find_segment_conflict(s);
 }
 
 }  // namespace foretime::configs

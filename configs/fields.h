@@ -112,6 +112,25 @@ void visit_fields(SamplerSettings& s, Visit&& visit) {
 }
 
 template <class Visit>
+void visit_fields(SegmentSettings& s, Visit&& visit) {
+  visit("method", s.method, "how computations of more than sampler.max_segment_nodes nodes are cut",
+        one_of({"contiguous", "metis"}));
+  visit("stale", s.stale,
+        "what stands for the segments of a graph that are not trained: their past scores, their past pools, a forward "
+        "pass over the whole graph without gradient, or nothing",
+        one_of({"scores", "pools", "full_forward", "none"}));
+  visit("keep_probability", s.keep_probability,
+        "probability that a segment that is not trained counts in a draw; the trained one makes up for the others",
+        between(0, 1));
+  visit("refresh_interval", s.refresh_interval,
+        "optimiser steps between exchanges of past values of graphs whose draws lie in several lanes", at_least(1));
+  visit("history_bytes", s.history_bytes, "largest memory of past values on a rank; beyond it the oldest are forgotten",
+        at_least(1));
+  visit("finetune_steps", s.finetune_steps,
+        "optimiser steps at the end that train the head alone, on all segments of a graph", at_least(0));
+}
+
+template <class Visit>
 void visit_fields(EarlyStopSettings& s, Visit&& visit) {
   visit("patience", s.patience, "evaluations without improvement that end the run; 0: never", at_least(0));
   visit("min_delta", s.min_delta, "smallest change of the metric that counts as improvement", at_least(0));
@@ -178,6 +197,7 @@ void visit_fields(Settings& s, Visit&& visit) {
   visit.section("loss", s.loss, "What training minimises.");
   visit.section("optimizer", s.optimizer, "How weights follow the gradient.");
   visit.section("sampler", s.sampler, "What a batch holds.");
+  visit.section("segments", s.segments, "How large graphs are trained on, one segment at a time.");
   visit.section("trainer", s.trainer, "How long a run takes, on what, and how it is judged.");
   visit.section("checkpoint", s.checkpoint, "When a run is saved, and how it continues.");
   visit.section("comm", s.comm, "How ranks talk to each other.");

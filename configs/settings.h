@@ -82,6 +82,16 @@ struct SamplerSettings {
   int64_t max_segment_nodes = 0;  // largest number of nodes of a training segment; 0: whole graphs
 };
 
+/// Training on one segment of a graph at a time, where sampler.max_segment_nodes cuts graphs (docs/segments.md).
+struct SegmentSettings {
+  std::string method = "contiguous";   // contiguous | metis
+  std::string stale = "scores";        // scores | pools | full_forward | none
+  double keep_probability = 0.5;       // of each segment that is not trained, in each draw
+  int64_t refresh_interval = 10;       // optimiser steps between exchanges of the history of graphs in several lanes
+  int64_t history_bytes = 1073741824;  // of each rank
+  int64_t finetune_steps = 0;          // at the end, on the head alone
+};
+
 struct EarlyStopSettings {
   int64_t patience = 0;  // evaluations without improvement; 0: never
   double min_delta = 0.0;
@@ -132,6 +142,7 @@ struct Settings {
   LossSettings loss;
   OptimizerSettings optimizer;
   SamplerSettings sampler;
+  SegmentSettings segments;
   TrainerSettings trainer;
   CheckpointSettings checkpoint;
   CommSettings comm;

@@ -10,7 +10,7 @@ namespace {
 using coordinator::KeyedPermutation;
 using coordinator::random_bits;
 
-enum Purpose : uint64_t { kCandidates = 22, kBias = 23 };
+enum Purpose : uint64_t { kCandidates = 22, kBias = 23, kSegments = 24 };
 
 }  // namespace
 
@@ -49,7 +49,10 @@ std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore&
   for (const int64_t index : plan_.lanes_of(rank)) {
     if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
     const auto [entry, part, draw] = plan_.draw_at(index, position, key);
-    entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw)});
+    const auto left = random_bits({seed_, kSegments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
+                                   static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw)});
+    entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw), part, left,
+                       batch * static_cast<int64_t>(plan_.lanes.size()) + index});
   }
   return entries;
 }

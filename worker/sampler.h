@@ -14,6 +14,9 @@ struct BatchEntry {
   int64_t entry = 0;                // of the catalogue
   double weight = 0;                // 1 / live groups of the batch over all ranks
   std::vector<int64_t> candidates;  // ids in the group, distinct
+  int64_t part = 0;                 // of the entry, which the live segment is one of (coordinator/shard_plan.h)
+  uint64_t key = 0;                 // for the random choices that are left
+  int64_t stamp = 0;                // number of the draw: larger than those of all earlier batches, and of lower lanes
 };
 
 /// Draws batches. Every draw is a pure function of (seed, batch number, lane), so there is no state to save, and a rank
