@@ -8,7 +8,7 @@
 #include "cli/submission.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
-#include "worker/evaluator.h"
+#include "worker/segment_evaluation.h"
 #include "worker/training_state.h"
 
 namespace foretime::cli {
@@ -59,8 +59,8 @@ nlohmann::json to_json(const worker::GroupEvaluation& group, const data::Group& 
 void run(const Options& options) {
   const auto trained = worker::load_trained_model(coordinator::read_checkpoint(options.checkpoint));
   const auto& settings = trained.state.settings;
-  const auto scorer = worker::model_scorer(trained.model, trained.state.targets, settings.loss, torch::kCPU,
-                                           settings.trainer.eval_states);
+  const auto scorer =
+      worker::scorer_for(trained.model, settings, trained.state.targets, torch::kCPU, settings.trainer.eval_states);
   std::string text;
   if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime\n";
   if (options.format == "submission") text = "ID,TopConfigs\n";

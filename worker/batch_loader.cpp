@@ -10,14 +10,26 @@ Batch BatchLoader::prepare(int64_t number) const {
   Batch batch;
   if (entries.empty()) return batch;
   data::PlanBuilder builder(request_);
+  const bool head_only = segments_ != nullptr && number >= head_from_;
   std::vector<torch::Tensor> targets;
+  std::vector<int64_t> group_ptr = {0};
   for (const auto& entry : entries) {
     const auto& loaded = store_.get(entry.entry);
-    builder.add(loaded.group, entry.candidates, loaded.plan_source);
+    if (segments_ == nullptr) {
+      builder.add(loaded.group, entry.candidates, loaded.plan_source);
+    } else {
+      batch.graphs.push_back(segments_->choose(entry, loaded));
+      if (!head_only) segments_->add(batch.graphs.back(), loaded, builder);
+    }
     batch.weights.push_back(entry.weight);
     targets.push_back(targets_.targets(loaded.group, entry.candidates));
+    group_ptr.push_back(group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
   }
-  batch.plan = models::to_tensors(std::move(builder).build(), {.device = device_});
+  if (head_only) {
+    batch.plan.group_ptr = std::move(group_ptr);
+  } else {
+    batch.plan = models::to_tensors(std::move(builder).build(), {.device = device_});
+  }
   batch.targets = torch::cat(targets).to(device_);
   batch.candidates = batch.targets.numel();
   return batch;

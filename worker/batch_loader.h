@@ -7,15 +7,17 @@
 #include "models/plan_tensors.h"
 #include "models/targets.h"
 #include "worker/sampler.h"
+#include "worker/segment_training.h"
 
 namespace foretime::worker {
 
 /// One rank's part of a batch, ready for the model.
 struct Batch {
   models::PlanTensors plan;
-  torch::Tensor targets;        // [candidates] float64, after the target transform
-  std::vector<double> weights;  // [groups]
-  int64_t candidates = 0;       // 0: this rank pads
+  torch::Tensor targets;           // [candidates] float64, after the target transform
+  std::vector<double> weights;     // [groups]
+  std::vector<DrawnGraph> graphs;  // [groups], with segments; else empty
+  int64_t candidates = 0;          // 0: this rank pads
 };
 
 /// Prepares the next batch in a thread of its own while the current one is computed.
@@ -25,6 +27,13 @@ class BatchLoader {
   BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
               const data::PlanRequest& request, int rank, torch::Device device)
       : sampler_(sampler), store_(store), targets_(targets), request_(request), rank_(rank), device_(device) {}
+
+  /// From now on plans hold live segments. Batches from `head_from` on train the head alone: their plans hold nothing
+  /// but group_ptr. Keeps the pointer.
+  void cut_graphs(const SegmentTraining* segments, int64_t head_from) {
+    segments_ = segments;
+    head_from_ = head_from;
+  }
 
   /// Batch `number`; begins with `number + 1` before returning where `more` is set.
   Batch get(int64_t number, bool more);
@@ -38,6 +47,8 @@ class BatchLoader {
   data::PlanRequest request_;
   int rank_;
   torch::Device device_;
+  const SegmentTraining* segments_ = nullptr;
+  int64_t head_from_ = 0;
   int64_t next_number_ = -1;
   std::future<Batch> next_;
 };

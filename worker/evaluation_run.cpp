@@ -1,9 +1,12 @@
 #include "worker/evaluation_run.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "coordinator/agree.h"
 #include "coordinator/confinement.h"
+#include "worker/segment_evaluation.h"
 
 namespace foretime::worker {
 
@@ -34,7 +37,8 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
   coordinator::run_together(comm, [&] {
     std::vector<int64_t> entries;
     for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
-      if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
+      const auto& ranks = plan.eval_parts[entry];
+      if (std::find(ranks.begin(), ranks.end(), comm.rank()) == ranks.end()) continue;
       const auto& header = catalogue.entries[entry].header;
       if (header.feature_count != trained.state.schema.feature_count) {
         throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}",
@@ -46,9 +50,8 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     coordinator::verify_files(catalogue, entries, coordinator::confinement(settings.data));
     store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
   });
-  return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device,
-                               settings.trainer.eval_states, std::move(on_scored)),
-                  sets, catalogue, plan, *store, comm);
+  return evaluate_model(trained.model, trained.state.settings, trained.state.targets, device,
+                        settings.trainer.eval_states, on_scored, sets, catalogue, plan, *store, comm);
 }
 
 }  // namespace foretime::worker

@@ -11,6 +11,7 @@
 #include "data/plan_source.h"
 #include "models/group_metrics.h"
 #include "models/metrics.h"
+#include "worker/plan_pieces.h"
 
 namespace foretime::worker {
 namespace {
@@ -41,10 +42,6 @@ constexpr MetricName kMetrics[] = {
 constexpr size_t kMetricCount = std::size(kMetrics);
 constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
-std::string set_of(coordinator::Role role) {
-  return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role);
-}
-
 /// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group,
 /// the candidates that are not evaluated among them; empty where no configuration was measured twice.
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
@@ -64,35 +61,6 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   return means;
 }
 
-/// How many candidates are scored at once, so that a plan has about `max_states` states. What states are shared is
-/// known only when a plan is there: each piece tells the size of the next.
-class PieceSize {
- public:
-  PieceSize(const data::Group& group, const data::PlanSource& source, int64_t max_states) : limit_(max_states) {
-    const int64_t alone = std::max<int64_t>(1, data::plan_states(group, 1, source.request));
-    shares_ = source.skeleton != nullptr;
-    candidates_ = limit_ / alone;
-    if (shares_) candidates_ = std::min(kFirst, kSharedPerState * limit_ / (alone + source.skeleton->classes.count()));
-    candidates_ = std::max<int64_t>(1, candidates_);
-  }
-  int64_t candidates() const { return candidates_; }
-  void observe(const data::MessagePlan& plan) {
-    if (!shares_) return;
-    int64_t load = static_cast<int64_t>(plan.readout.nodes.stages.back().columns.size()) / kSharedPerState;
-    for (const auto& level : plan.levels) load = std::max(load, level->states());
-    const double fit = static_cast<double>(limit_) / static_cast<double>(std::max<int64_t>(1, load));
-    const double next = static_cast<double>(plan.candidates()) * std::min(fit, kGrowth);
-    candidates_ = std::max<int64_t>(1, static_cast<int64_t>(next));
-  }
-
- private:
-  static constexpr int64_t kFirst = 4096;
-  static constexpr int64_t kSharedPerState = 16;  // numbers per candidate that cost as much memory as a state
-  static constexpr double kGrowth = 16;
-  int64_t limit_, candidates_;
-  bool shares_;
-};
-
 /// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
   return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
@@ -105,41 +73,38 @@ GroupEvaluation from_json(const Json& j) {
 
 }  // namespace
 
+std::string set_of(coordinator::Role role) {
+  return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role);
+}
+
+Scores with_runtimes(std::vector<double> scores, const data::Group& group, const std::vector<int64_t>& candidates,
+                     const configs::LossSettings& loss, const models::TargetTransform& targets) {
+  Scores result{std::move(scores), {}};
+  if (loss.type != "mse" && loss.type != "huber" && loss.type != "l1") return result;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];
+    result.predicted.push_back(targets.to_runtime(result.scores[i], flop));
+  }
+  return result;
+}
+
 Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
                     const configs::LossSettings& loss, torch::Device device, int64_t max_states,
                     std::function<void(int64_t)> on_scored) {
-  const bool predicts = loss.type == "mse" || loss.type == "huber" || loss.type == "l1";
-  return [model = std::move(model), targets, predicts, device, max_states, on_scored = std::move(on_scored)](
+  return [model = std::move(model), targets, loss, device, max_states, on_scored = std::move(on_scored)](
              const data::Group& group, const std::vector<int64_t>& candidates) {
     const torch::NoGradGuard no_grad;
     const bool was_training = model->is_training();
     model->eval();
-    const auto request = model->plan_request();
-    const auto source = data::make_plan_source(group, request);
-    PieceSize piece(group, *source, max_states);
-    Scores result;
-    for (size_t first = 0; first < candidates.size();) {
-      const std::span<const int64_t> some(candidates.data() + first,
-                                          std::min(static_cast<size_t>(piece.candidates()), candidates.size() - first));
-      data::PlanBuilder builder(request);
-      builder.add(group, some, source);
-      const auto plan = std::move(builder).build();
-      piece.observe(plan);
-      const auto scores =
-          model
-              ->score(models::to_tensors(plan, {.device = device, .gradients = request.sharing == data::Sharing::none}))
-              .to(torch::kCPU, torch::kDouble)
-              .contiguous();
-      result.scores.insert(result.scores.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
-      if (on_scored) on_scored(static_cast<int64_t>(some.size()));
-      first += some.size();
-    }
-    for (size_t i = 0; predicts && i < candidates.size(); ++i) {
-      const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];
-      result.predicted.push_back(targets.to_runtime(result.scores[i], flop));
-    }
+    std::vector<double> all;
+    for_each_plan(group, data::make_plan_source(group, model->plan_request()), candidates, max_states, device,
+                  [&](const models::PlanTensors& plan) {
+                    const auto scores = model->score(plan).to(torch::kCPU, torch::kDouble).contiguous();
+                    all.insert(all.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+                    if (on_scored) on_scored(scores.numel());
+                  });
     if (was_training) model->train();
-    return result;
+    return with_runtimes(std::move(all), group, candidates, loss, targets);
   };
 }
 
@@ -173,14 +138,18 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
 }
 
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
-                    const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
+                    const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
+                    const std::map<int64_t, Scores>& known) {
   std::vector<GroupEvaluation> own;
   for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
     if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
     const auto set = set_of(catalogue.entries[entry].role);
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
     const auto& loaded = store.get(static_cast<int64_t>(entry));
-    if (!loaded.evaluated.empty()) own.push_back(evaluate_group(scorer, set, loaded.group, loaded.evaluated));
+    if (loaded.evaluated.empty()) continue;
+    const auto there = known.find(static_cast<int64_t>(entry));
+    const Scorer known_scores = [&](const data::Group&, const std::vector<int64_t>&) { return there->second; };
+    own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded.group, loaded.evaluated));
   }
 
   auto sums =

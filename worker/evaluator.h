@@ -29,6 +29,13 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
                     const configs::LossSettings& loss, torch::Device device, int64_t max_states,
                     std::function<void(int64_t)> on_scored = {});
 
+/// Scores, with run times where the loss is a regression loss.
+Scores with_runtimes(std::vector<double> scores, const data::Group& group, const std::vector<int64_t>& candidates,
+                     const configs::LossSettings& loss, const models::TargetTransform& targets);
+
+/// The set that entries of a role are evaluated in: holdout, valid or test.
+std::string set_of(coordinator::Role role);
+
 /// The baseline that predicts one run time for everything.
 Scorer constant_scorer(double runtime);
 
@@ -54,9 +61,10 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
                                std::vector<int64_t> candidates);
 
 /// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All
-/// ranks call it. `sets`: which of holdout, valid and test.
+/// ranks call it. `sets`: which of holdout, valid and test. `known`: scores of entries that are there already.
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
-                    const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
+                    const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
+                    const std::map<int64_t, Scores>& known = {});
 
 /// CSV of all rankings: set, group, rank, candidate, score, predicted run time, measured run time.
 std::string rankings_csv(const Evaluation& evaluation);

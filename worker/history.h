@@ -10,8 +10,8 @@
 
 namespace foretime::worker {
 
-/// Which value a row of the history is: candidate `candidate` of the catalogue's entry `entry`, as its segment `segment`
-/// was last seen.
+/// Which value a row of the history is: candidate `candidate` of the catalogue's entry `entry`, as its segment
+/// `segment` was last seen.
 struct HistoryKey {
   int64_t entry = 0;
   int64_t segment = 0;
@@ -38,8 +38,8 @@ class HistoryTable {
   HistoryTable(int64_t columns, int64_t max_bytes);
 
   int64_t columns() const { return columns_; }
-  /// Keeps `row` [columns]. A row that starts with NaN is not kept: training that diverges ends of itself, and NaN marks
-  /// what was never written.
+  /// Keeps `row` [columns]. A row that starts with NaN is not kept: training that diverges ends of itself, and NaN
+  /// marks what was never written.
   void write(const HistoryKey& key, int64_t stamp, const float* row);
   /// [columns], or null where there is no such row. Valid until the next write.
   const float* find(const HistoryKey& key) const;
@@ -56,8 +56,8 @@ class HistoryTable {
     std::unique_ptr<float[]> rows;
     int64_t stamp = 0;
   };
-  using Blocks = std::vector<Block>;              // by candidate / rows_per_block_
-  using TableKey = std::pair<int64_t, int64_t>;   // entry, segment
+  using Blocks = std::vector<Block>;                   // by candidate / rows_per_block_
+  using TableKey = std::pair<int64_t, int64_t>;        // entry, segment
   using Age = std::tuple<int64_t, TableKey, int64_t>;  // stamp, table, block
 
   Block& block_for(const HistoryKey& key);

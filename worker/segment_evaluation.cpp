@@ -52,8 +52,8 @@ Scores SegmentScorer::score(const data::Group& group, const std::vector<int64_t>
   Scores all;
   for (size_t first = 0; first < candidates.size(); first += kCandidatesAtOnce) {
     const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(first);
-    const std::vector<int64_t> some(begin, begin + static_cast<std::ptrdiff_t>(std::min(kCandidatesAtOnce,
-                                                                                       candidates.size() - first)));
+    const std::vector<int64_t> some(
+        begin, begin + static_cast<std::ptrdiff_t>(std::min(kCandidatesAtOnce, candidates.size() - first)));
     const auto scores = finish(group, some, score_parts(group, some, 1, {0}));
     all.scores.insert(all.scores.end(), scores.scores.begin(), scores.scores.end());
     all.predicted.insert(all.predicted.end(), scores.predicted.begin(), scores.predicted.end());
@@ -82,7 +82,8 @@ torch::Tensor SegmentScorer::segment(const data::Group& group, const std::vector
   const auto piece = induced_piece(group, model_->plan_request(), nodes);
   std::vector<torch::Tensor> values;
   for_each_plan(piece.group, piece.source, candidates, max_states_, device_, [&](const models::PlanTensors& plan) {
-    const auto of_plan = pools(settings_) ? model_->combine_pools(model_->pool(plan)) : model_->score(plan).unsqueeze(1);
+    const auto of_plan =
+        pools(settings_) ? model_->combine_pools(model_->pool(plan)) : model_->score(plan).unsqueeze(1);
     values.push_back(of_plan.to(torch::kCPU));
   });
   // Scores are added up in float64, so that the order of segments does not matter.
@@ -121,6 +122,18 @@ Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Setti
     const bool small = group.kind != data::CandidateKind::layout || group.graphs.nodes() <= most;
     return small ? whole(group, candidates) : cut.score(group, candidates);
   };
+}
+
+Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
+                          const models::TargetTransform& targets, torch::Device device, int64_t max_states,
+                          const std::function<void(int64_t)>& on_scored, const std::vector<std::string>& sets,
+                          const coordinator::Catalogue& catalogue, const coordinator::ShardPlan& plan,
+                          const GroupStore& store, comm::Communicator& comm) {
+  const SegmentScorer cut(model, settings, targets, device, max_states, on_scored);
+  std::map<int64_t, Scores> spanning;
+  if (cut.cuts()) spanning = score_spanning(cut, sets, catalogue, plan, store, comm);
+  return evaluate(scorer_for(model, settings, targets, device, max_states, on_scored), sets, catalogue, plan, store,
+                  comm, spanning);
 }
 
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,

@@ -48,10 +48,18 @@ class SegmentScorer {
   std::function<void(int64_t)> on_scored_;
 };
 
-/// The scorer of a model that was trained with these settings: model_scorer, or a SegmentScorer for graphs that are cut.
+/// The scorer of a model that was trained with these settings: model_scorer, or a SegmentScorer for graphs that are
+/// cut.
 Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
                   const models::TargetTransform& targets, torch::Device device, int64_t max_states,
                   std::function<void(int64_t)> on_scored = {});
+
+/// evaluate() of a model, with graphs cut as it was trained. All ranks call it.
+Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
+                          const models::TargetTransform& targets, torch::Device device, int64_t max_states,
+                          const std::function<void(int64_t)>& on_scored, const std::vector<std::string>& sets,
+                          const coordinator::Catalogue& catalogue, const coordinator::ShardPlan& plan,
+                          const GroupStore& store, comm::Communicator& comm);
 
 /// Scores of the graphs in `sets` that span ranks, on the rank that answers for each (ShardPlan::eval_rank): every rank
 /// scores its parts' segments, and one exchange puts them together. All ranks call it.

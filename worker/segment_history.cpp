@@ -42,8 +42,8 @@ HistoryRows rows_of(const models::Safetensors& file, int64_t columns, const std:
     const auto found = file.tensors.find(name + part);
     if (found == file.tensors.end() || found->second.dim() != 2 || found->second.size(1) != width ||
         found->second.scalar_type() != type) {
-      throw models::ModelError(fmt::format("{}: tensor {}{}: not there or of another shape or type, expected {} columns",
-                                           origin, name, part, width));
+      throw models::ModelError(fmt::format(
+          "{}: tensor {}{}: not there or of another shape or type, expected {} columns", origin, name, part, width));
     }
     return found->second.contiguous();
   };

@@ -14,9 +14,10 @@ namespace foretime::worker {
 /// The history of this rank's graphs, as its draws see it.
 ///
 /// A graph whose draws all lie in one lane is trained by one rank: its rows can be read as soon as they are written. A
-/// graph whose draws lie in several lanes (one that spans ranks, or has more draws than a lane has room for) is *shared*:
-/// what is written waits in an outbox until the next `exchange` hands it to every rank that holds a part of the graph.
-/// Lanes do not depend on the number of ranks, so one rank alone sees the same rows at the same steps as many.
+/// graph whose draws lie in several lanes (one that spans ranks, or has more draws than a lane has room for) is
+/// *shared*: what is written waits in an outbox until the next `exchange` hands it to every rank that holds a part of
+/// the graph. Lanes do not depend on the number of ranks, so one rank alone sees the same rows at the same steps as
+/// many.
 class SegmentHistory {
  public:
   SegmentHistory(const coordinator::ShardPlan& plan, int rank, int64_t columns, int64_t max_bytes);
@@ -32,8 +33,8 @@ class SegmentHistory {
   int64_t bytes() const { return table_.bytes(); }
 
   /// Everything that `restore` needs, of all ranks, as a safetensors file on rank 0 (elsewhere empty). It depends on
-  /// what was trained, not on the number of ranks. All ranks call it. `label` says what the values mean: it is kept with
-  /// them.
+  /// what was trained, not on the number of ranks. All ranks call it. `label` says what the values mean: it is kept
+  /// with them.
   std::string gather(comm::Communicator& comm, const std::string& label) const;
   /// Takes this rank's rows out of a file that `gather` made, on any number of ranks; what was there before is
   /// forgotten. False, with an empty history, where the file's label is another. Throws models::ModelError for a file

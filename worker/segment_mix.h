@@ -22,7 +22,7 @@ struct MixRequest {
   int64_t candidates = 0, segments = 0;
   int64_t fresh_first = 0, fresh_end = 1;  // the fresh segments
   double keep_probability = 1;
-  uint64_t key = 0;                        // of the draw's random choices
+  uint64_t key = 0;  // of the draw's random choices
 };
 
 /// `present(candidate, segment)`: whether a stale segment has a value for the draw's candidate of that position.

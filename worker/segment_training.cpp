@@ -31,8 +31,7 @@ Stale parse_stale(const std::string& name) {
   if (name == "pools") return Stale::pools;
   if (name == "full_forward") return Stale::full_forward;
   if (name == "none") return Stale::none;
-  throw configs::SettingsError(
-      fmt::format("segments.stale: '{}', expected scores, pools, full_forward or none", name));
+  throw configs::SettingsError(fmt::format("segments.stale: '{}', expected scores, pools, full_forward or none", name));
 }
 
 bool is_head_parameter(const std::string& name) { return name.starts_with("head."); }
@@ -47,9 +46,9 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const coordi
       plans_(std::make_unique<SegmentPlans>(segment_rule(settings), model.plan_request())),
       history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
   for (const auto& entry : catalogue.entries) parts_.push_back(entry.parts);
-  label_ = fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(),
-                       settings.segments.stale, settings.segments.method, settings.sampler.max_segment_nodes,
-                       catalogue.fingerprint());
+  label_ =
+      fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(), settings.segments.stale,
+                  settings.segments.method, settings.sampler.max_segment_nodes, catalogue.fingerprint());
   if (stale_ == Stale::full_forward && plans_->request().sharing == data::Sharing::none) {
     throw configs::SettingsError(
         "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "
@@ -126,9 +125,8 @@ torch::Tensor SegmentTraining::add_pools(models::CostModel& model, const torch::
       before = past(graph);
     }
     const auto mixed = mix(graph, before, graph.live, graph.live + 1, keep_);
-    combined.push_back(
-        model.combine_pools(torch::cat({own, before.values.to(own.options())}, 1),
-                            torch::cat({mixed.fresh.unsqueeze(1), mixed.stale}, 1).to(own.options())));
+    combined.push_back(model.combine_pools(torch::cat({own, before.values.to(own.options())}, 1),
+                                           torch::cat({mixed.fresh.unsqueeze(1), mixed.stale}, 1).to(own.options())));
   }
   first = 0;
   const auto values = live.detach().to(torch::kCPU, torch::kFloat);
@@ -156,8 +154,8 @@ torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const Drawn
   torch::Tensor scores;
   if (stale_ == Stale::pools) {
     const auto weights = torch::cat({mixed.fresh.unsqueeze(1).expand({candidates, fresh}), mixed.stale}, 1);
-    scores = model.score_pools(model.combine_pools(torch::cat({pools, before.values.to(pools.options())}, 1),
-                                                   weights.to(pools.options())));
+    scores = model.score_pools(
+        model.combine_pools(torch::cat({pools, before.values.to(pools.options())}, 1), weights.to(pools.options())));
   } else {
     const auto apart = model.combine_pools(pools.reshape({candidates * fresh, 1, pools.size(2)}));
     const auto each = model.score_pools(apart).view({candidates, fresh});

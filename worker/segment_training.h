@@ -26,10 +26,10 @@ Stale parse_stale(const std::string& name);
 /// A batch's draw of one graph, and which of its segments is live: trained in this step.
 struct DrawnGraph {
   BatchEntry draw;
-  int64_t segments = 1;                     // of the graph
-  int64_t live = 0;                         // the live one, of the draw's part
-  int64_t part_first = 0, part_end = 1;     // segments of the draw's part
-  std::shared_ptr<models::PlanTensors> whole;  // full_forward: all nodes, one pool a segment
+  int64_t segments = 1;                        // of the graph
+  int64_t live = 0;                            // the live one, of the draw's part
+  int64_t part_first = 0, part_end = 1;        // segments of the draw's part
+  std::shared_ptr<models::PlanTensors> whole = {};  // full_forward: all nodes, one pool a segment
 };
 
 /// Graph Segment Training (Cao et al., arXiv 2305.12322): of each drawn graph one segment is trained, and the others
@@ -65,6 +65,8 @@ class SegmentTraining {
   /// False where the history is of other data, segments or values, and is left empty.
   bool restore(const std::string& file, const std::string& origin);
 
+  /// Whether segments.stale reads past values.
+  bool keeps_history() const { return stale_ == Stale::scores || stale_ == Stale::pools; }
   const SegmentHistory& history() const { return history_; }
 
  private:
@@ -81,7 +83,6 @@ class SegmentTraining {
   Past past(const DrawnGraph& graph) const;
   SegmentMix mix(const DrawnGraph& graph, const Past& past, int64_t first, int64_t end, double keep) const;
   void write(const DrawnGraph& graph, int64_t segment, const torch::Tensor& values);
-  bool keeps_history() const { return stale_ == Stale::scores || stale_ == Stale::pools; }
 
   Stale stale_;
   double keep_;
@@ -92,6 +93,9 @@ class SegmentTraining {
   std::unique_ptr<SegmentPlans> plans_;
   SegmentHistory history_;
 };
+
+/// The file of a checkpoint that holds the history.
+constexpr const char* kHistoryFile = "history.safetensors";
 
 /// Parameters of the head, by name: those that segments.finetune_steps trains.
 bool is_head_parameter(const std::string& name);

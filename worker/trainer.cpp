@@ -13,6 +13,7 @@
 #include "models/losses.h"
 #include "worker/batch_loader.h"
 #include "worker/preemption.h"
+#include "worker/segment_evaluation.h"
 
 namespace foretime::worker {
 namespace {
@@ -58,6 +59,23 @@ int64_t Trainer::total_steps() const {
   return steps;
 }
 
+int64_t Trainer::first_head_step() const { return total_steps() - settings_.segments.finetune_steps; }
+
+void Trainer::train_head_only() {
+  head_only_ = true;
+  std::vector<comm::GradientReducer::Parameter> head;
+  for (const auto& [name, tensor] : optimizer_->parameters()) {
+    if (is_head_parameter(name)) {
+      head.push_back({name, tensor});
+    } else {
+      torch::Tensor(tensor).requires_grad_(false);
+    }
+  }
+  optimizer_->zero_grad();
+  reducer_ = std::make_unique<comm::GradientReducer>(comm_, std::move(head), settings_.comm.bucket_bytes);
+  log_.info("the last {} steps train the head alone", settings_.segments.finetune_steps);
+}
+
 double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGuard& preemption) {
   const int64_t accumulation = settings_.optimizer.accumulation;
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
@@ -70,7 +88,9 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
     const auto batch = loader.get(number, number + 1 < total_steps() * accumulation);
     if (part + 1 == accumulation) reducer_->prepare();
     if (batch.candidates == 0) continue;
-    const auto scores = model_->score(batch.plan);
+    const auto scores = !segments_   ? model_->score(batch.plan)
+                        : head_only_ ? segments_->score_for_head(*model_, batch.graphs, *store_)
+                                     : segments_->score(*model_, batch.plan, batch.graphs);
     const auto loss =
         models::batch_loss(settings_.loss, scores, batch.targets, batch.plan.group_ptr, batch.weights) / accumulation;
     loss.backward();  // buckets are reduced as they fill
@@ -81,6 +101,7 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   for (const auto& name : reducer_->take_unused()) log_.info("parameter {} had no gradient; it counts as zeros", name);
   gradient_norm_ = clip_global_norm(optimizer_->parameters(), settings_.optimizer.clip_norm);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
+  if (segments_) segments_->end_step(step + 1, comm_);
 
   const bool asked = comm_.rank() == 0 && events_.stop_requested && events_.stop_requested();
   totals[2] = asked || preemption.requested() ? 1.0 : 0.0;
@@ -100,9 +121,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
-  return evaluate(model_scorer(model_, state_.targets, settings_.loss, device_, settings_.trainer.eval_states,
-                               comm_.rank() == 0 ? events_.on_scored : nullptr),
-                  sets, catalogue_, plan_, *store_, comm_);
+  return evaluate_model(model_, settings_, state_.targets, device_, settings_.trainer.eval_states,
+                        comm_.rank() == 0 ? events_.on_scored : nullptr, sets, catalogue_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::evaluate_constant() {
@@ -114,9 +134,12 @@ void Trainer::save(int64_t step) {
   if (saved_step_ == step) return;
   saved_step_ = step;
   state_.step = step;
+  const auto history = segments_ ? segments_->checkpoint_file(comm_) : std::string();
   coordinator::run_together(comm_, [&] {
     if (comm_.rank() != 0) return;
-    directory_->checkpoints().commit(step, checkpoint_files(state_, *model_, *optimizer_, early_stop_));
+    auto files = checkpoint_files(state_, *model_, *optimizer_, early_stop_);
+    if (!history.empty()) files[kHistoryFile] = history;
+    directory_->checkpoints().commit(step, files);
     if (events_.on_checkpoint) events_.on_checkpoint(step, directory_->checkpoints().folder(step));
     directory_->checkpoints().prune(settings_.checkpoint.keep_last, settings_.checkpoint.keep_best);
   });
@@ -168,6 +191,7 @@ TrainingOutcome Trainer::run() {
   const PreemptionGuard preemption;
   const Sampler sampler(plan_, settings_.sampler, settings_.trainer.seed);
   BatchLoader loader(sampler, *store_, state_.targets, model_->plan_request(), comm_.rank(), device_);
+  if (segments_) loader.cut_graphs(segments_.get(), first_head_step() * settings_.optimizer.accumulation);
   TrainingOutcome outcome;
   outcome.train_mean_runtime = state_.train_mean_runtime;
   model_->train();
@@ -176,6 +200,7 @@ TrainingOutcome Trainer::run() {
 
   int64_t step = state_.step;
   for (bool stopped = false; step < total && !stopped && !preempted_;) {
+    if (segments_ && !head_only_ && step >= first_head_step()) train_head_only();
     const double loss = train_step(step, loader, preemption);
     ++step;
     if (comm_.rank() == 0 && events_.on_progress) events_.on_progress(step, total, loss);

@@ -16,6 +16,7 @@
 #include "coordinator/run_directory.h"
 #include "coordinator/shard_plan.h"
 #include "worker/evaluator.h"
+#include "worker/segment_training.h"
 #include "worker/training_state.h"
 
 namespace foretime::worker {
@@ -84,6 +85,8 @@ class Trainer {
   bool finish_evaluation(int64_t step, const Evaluation& evaluation);
   void require_metric(const Evaluation& evaluation) const;
   int64_t total_steps() const;
+  int64_t first_head_step() const;
+  void train_head_only();
 
   configs::Settings settings_;
   comm::Communicator& comm_;
@@ -100,12 +103,14 @@ class Trainer {
   TrainingState state_;
   std::unique_ptr<Adam> optimizer_;
   std::unique_ptr<comm::GradientReducer> reducer_;
+  std::unique_ptr<SegmentTraining> segments_;  // null: whole graphs
   coordinator::EarlyStop early_stop_;
   int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
   int64_t trained_candidates_ = 0;  // by all ranks since the last report
   std::optional<double> metric_;    // trainer.metric at the last evaluation
   bool preempted_ = false;
+  bool head_only_ = false;
   bool evaluated_ = false;  // at least once since this process began
 };
 

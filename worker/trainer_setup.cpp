@@ -90,6 +90,8 @@ void Trainer::build_model() {
       std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
+  if (settings_.sampler.max_segment_nodes > 0)
+    segments_ = std::make_unique<SegmentTraining>(settings_, catalogue_, plan_, comm_.rank(), *model_, device_);
   log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
             device_.str());
 }
@@ -175,6 +177,11 @@ void Trainer::resume() {
     state_.targets = stored.targets;
     state_.train_mean_runtime = stored.train_mean_runtime;
     saved_step_ = stored.step;
+    const auto history = checkpoint.files.find(kHistoryFile);
+    const bool kept = segments_ && history != checkpoint.files.end() &&
+                      segments_->restore(history->second, (checkpoint.folder / kHistoryFile).string());
+    if (segments_ && !kept && segments_->keeps_history())
+      log_.info("{}: no history of these segments; it begins empty", checkpoint.folder.string());
     if (root) {
       directory_->rewind_metrics(stored.step);
       if (settings_.checkpoint.resume != "auto") carry_over_best(checkpoint.folder);
