@@ -177,8 +177,11 @@ torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const Drawn
     return model.pool(forward_plan(group, std::move(source), graph.draw.candidates, plans_->request(), device_));
   };
   std::vector<torch::Tensor> pools;
-  if (graph.segments == 1 || stale_ == Stale::full_forward) {
+  if (graph.segments == 1) {
     pools.push_back(pool(loaded.group, loaded.plan_source));
+  } else if (stale_ == Stale::full_forward) {
+    const auto whole = plans_->whole(graph.draw.entry, loaded.group);
+    pools.push_back(pool(whole->group, whole->source));
   } else {
     for (int64_t s = graph.part_first; s < graph.part_end; ++s) {
       const auto piece = plans_->segment(graph.draw.entry, loaded.group, s);

@@ -26,9 +26,9 @@ Stale parse_stale(const std::string& name);
 /// A batch's draw of one graph, and which of its segments is live: trained in this step.
 struct DrawnGraph {
   BatchEntry draw;
-  int64_t segments = 1;                        // of the graph
-  int64_t live = 0;                            // the live one, of the draw's part
-  int64_t part_first = 0, part_end = 1;        // segments of the draw's part
+  int64_t segments = 1;                             // of the graph
+  int64_t live = 0;                                 // the live one, of the draw's part
+  int64_t part_first = 0, part_end = 1;             // segments of the draw's part
   std::shared_ptr<models::PlanTensors> whole = {};  // full_forward: all nodes, one pool a segment
 };
 

@@ -149,6 +149,18 @@ TEST(ParseSettings, ContradictionsAreRefused) {
   EXPECT_THAT(error_of("comm: {backend: nccl}\ntrainer: {device: cpu}"), HasSubstr("comm.backend: found nccl"));
 }
 
+TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
+  EXPECT_THAT(error_of("data: {format: tile}\nsampler: {max_segment_nodes: 1000}"),
+              HasSubstr("sampler.max_segment_nodes: found 1000 while data.format is tile"));
+  EXPECT_THAT(error_of("segments: {finetune_steps: 5}"), HasSubstr("set sampler.max_segment_nodes"));
+  EXPECT_THAT(error_of("segments: {finetune_steps: 50}\nsampler: {max_segment_nodes: 9}\ntrainer: {steps: 50}"),
+              HasSubstr("segments.finetune_steps: found 50, expected fewer than trainer.steps (50)"));
+  EXPECT_THAT(error_of("segments: {stale: full_forward}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"),
+              HasSubstr("set segments.stale to scores or pools"));
+  EXPECT_THAT(error_of("segments: {keep_probability: 1.5}"), HasSubstr("found 1.5, expected in [0, 1]"));
+  parse_settings("segments: {stale: pools, finetune_steps: 5}\nsampler: {max_segment_nodes: 9}", "run.yaml");
+}
+
 TEST(ParseSettings, TextThatIsNoMapIsRefused) {
   EXPECT_THAT(error_of(""), StartsWith("run.yaml: found no settings, expected a map"));
   EXPECT_THAT(error_of("# only a comment\n"), StartsWith("run.yaml: found no settings"));

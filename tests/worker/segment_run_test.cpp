@@ -236,6 +236,10 @@ TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
   };
   const auto small = growth(2000, 250, "small"), large = growth(8000, 250, "large");
   const auto whole = growth(2000, 2000, "whole");
+  for (const auto& [name, found] : {std::pair("small", small), std::pair("large", large), std::pair("whole", whole)}) {
+    RecordProperty(std::string(name) + "_training_bytes", std::to_string(found.first));
+    RecordProperty(std::string(name) + "_evaluation_bytes", std::to_string(found.second));
+  }
   constexpr int64_t kNoise = 8 << 20;
   EXPECT_LT(large.first, small.first * 3 / 2 + kNoise) << "training";
   EXPECT_LT(large.second, small.second * 3 / 2 + kNoise) << "evaluation";
