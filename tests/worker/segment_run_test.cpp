@@ -125,17 +125,26 @@ TEST(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
   auto settings = spanning_settings(scratch.path() / "data");
   settings.trainer.steps = 9;
   settings.segments.finetune_steps = 3;
-  settings.model.dropout = 0.2;
   settings.checkpoint.every_steps = 1;
-  for (const auto* stale : {"scores", "pools"}) {
+  struct Case {
+    std::string stale;
+    int ranks;
+    int64_t history_bytes;
+  };
+  // 4,000 bytes are three blocks: most of what was written is forgotten, and resuming must forget the same.
+  for (const auto& [stale, ranks, bytes] :
+       {Case{"scores", 1, 1 << 20}, Case{"scores", 2, 1 << 20}, Case{"pools", 1, 4000}}) {
     settings.segments.stale = stale;
-    const auto folder = scratch.path() / stale;
-    const auto straight = train(settings, 1, folder / "straight");
+    settings.segments.history_bytes = bytes;
+    // Ranks that are threads share LibTorch's generator.
+    settings.model.dropout = ranks == 1 ? 0.2 : 0.0;
+    const auto folder = scratch.path() / (stale + std::to_string(ranks));
+    const auto straight = train(settings, ranks, folder / "straight");
     // Step 5 has rows that wait for the exchange of step 6, step 7 lies in the head's part of the run.
     for (const int64_t step : {5, 7}) {
       const auto resumed = folder / std::to_string(step);
       leave_behind(folder / "straight", resumed, step);
-      EXPECT_EQ(train(settings, 1, resumed).files, straight.files) << stale << " from step " << step;
+      EXPECT_EQ(train(settings, ranks, resumed).files, straight.files) << stale << " from step " << step;
     }
   }
 }
