@@ -101,8 +101,12 @@ GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Cat
   }
 }
 
-void GroupStore::prepare_plans(const data::PlanRequest& request) {
-  for (auto& [entry, loaded] : groups_) loaded.plan_source = data::make_plan_source(loaded.group, request);
+void GroupStore::prepare_plans(const data::PlanRequest& request, int64_t max_nodes) {
+  for (auto& [entry, loaded] : groups_) {
+    const bool cut =
+        loaded.group.kind == data::CandidateKind::layout && max_nodes > 0 && loaded.group.graphs.nodes() > max_nodes;
+    if (!cut) loaded.plan_source = data::make_plan_source(loaded.group, request);
+  }
 }
 
 }  // namespace foretime::worker

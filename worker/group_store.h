@@ -41,8 +41,9 @@ class GroupStore {
   GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
              const std::vector<int64_t>& entries, const EvalIndices& official);
   const LoadedGroup& get(int64_t entry) const { return groups_.at(entry); }
-  /// Makes what each group's plans have in common, once the model is known.
-  void prepare_plans(const data::PlanRequest& request);
+  /// Makes what each group's plans have in common, once the model is known; not of layout graphs of more than
+  /// `max_nodes` nodes, which are planned by segment (0: no limit).
+  void prepare_plans(const data::PlanRequest& request, int64_t max_nodes = 0);
   const std::map<int64_t, LoadedGroup>& all() const { return groups_; }
 
  private:

@@ -226,16 +226,6 @@ void SegmentTraining::write(const DrawnGraph& graph, int64_t segment, const torc
   }
 }
 
-std::string SegmentTraining::describe(const GroupStore& store) const {
-  int64_t cut = 0, most = 1;
-  for (const auto& [entry, loaded] : store.all()) {
-    const int64_t count = plans_->segments(entry, loaded.group)->count();
-    cut += count > 1 ? 1 : 0;
-    most = std::max(most, count);
-  }
-  return fmt::format("{} of {} graphs here are cut into segments, the largest into {}", cut, store.all().size(), most);
-}
-
 void SegmentTraining::end_step(int64_t step, comm::Communicator& comm) {
   if (keeps_history() && step % refresh_interval_ == 0) history_.exchange(comm);
 }

@@ -67,8 +67,6 @@ class SegmentTraining {
 
   /// Whether segments.stale reads past values.
   bool keeps_history() const { return stale_ == Stale::scores || stale_ == Stale::pools; }
-  /// One line for the log: how many of these groups are cut, and into how many segments.
-  std::string describe(const GroupStore& store) const;
   const SegmentHistory& history() const { return history_; }
 
  private:

@@ -80,7 +80,10 @@ void Trainer::build_model() {
       model_ = models::make_model(settings_.model, schema);
     }
     model_->to(device_);
-    store_->prepare_plans(model_->plan_request());
+    const int64_t most = settings_.sampler.max_segment_nodes;
+    store_->prepare_plans(model_->plan_request(), most);
+    if (most > 0)
+      segments_ = std::make_unique<SegmentTraining>(settings_, catalogue_, plan_, comm_.rank(), *model_, device_);
   });
   state_.settings = settings_;
   state_.data_fingerprint = catalogue_.fingerprint();
@@ -90,10 +93,6 @@ void Trainer::build_model() {
       std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
-  if (settings_.sampler.max_segment_nodes > 0) {
-    segments_ = std::make_unique<SegmentTraining>(settings_, catalogue_, plan_, comm_.rank(), *model_, device_);
-    log_.info("{}", segments_->describe(*store_));
-  }
   log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
             device_.str());
 }
