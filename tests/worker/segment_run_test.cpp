@@ -72,7 +72,7 @@ configs::Settings spanning_settings(const std::filesystem::path& folder) {
   auto settings = testing::segmented_settings(folder);
   const auto header = coordinator::make_catalogue(settings).entries.front().header;
   const auto bytes = coordinator::estimate_resident_bytes(header, settings);
-  settings.shard.max_rank_bytes = static_cast<int64_t>(bytes.whole + 0.45 * bytes.divided);
+  settings.shard.max_rank_bytes = static_cast<int64_t>(bytes.whole + bytes.draw + 0.45 * bytes.divided);
   settings.sampler.groups_per_batch = 4;
   settings.segments.refresh_interval = 2;
   settings.checkpoint.keep_last = 20;
@@ -154,7 +154,7 @@ TEST(SegmentRun, RanksAgreeWithOneRank) {
   auto settings = spanning_settings(scratch.path() / "data");
   const auto catalogue = coordinator::make_catalogue(settings);
   ASSERT_EQ(catalogue.entries.front().parts, 3);
-  const auto plan = coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, 2);
+  const auto plan = coordinator::make_shard_plan(catalogue, settings, 2);
   ASSERT_FALSE(plan.parts_of(0, 0).empty());
   ASSERT_FALSE(plan.parts_of(1, 0).empty()) << "the graph must span both ranks";
   settings.trainer.steps = 10;

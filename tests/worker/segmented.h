@@ -45,7 +45,7 @@ struct SegmentedRun {
   explicit SegmentedRun(const configs::Settings& wanted, int rank = 0, int ranks = 1)
       : settings(wanted),
         catalogue(coordinator::make_catalogue(settings)),
-        plan(coordinator::make_shard_plan(catalogue, settings.sampler.groups_per_batch, ranks)),
+        plan(coordinator::make_shard_plan(catalogue, settings, ranks)),
         store(settings, catalogue, all_entries(), {}) {
     torch::manual_seed(3);
     const auto& group = store.get(0).group;
