@@ -1,7 +1,11 @@
 #include <fstream>
+#include <functional>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "comm/threads.h"
 #include "coordinator/agree.h"
@@ -217,6 +221,15 @@ int64_t peak_memory() {
 
 bool reset_peak_memory() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
 
+/// How far the resident memory rises above what is in use before.
+int64_t peak_growth(const std::function<void()>& work) {
+  malloc_trim(0);
+  reset_peak_memory();
+  const int64_t before = peak_memory();
+  work();
+  return peak_memory() - before;
+}
+
 TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
   if (!reset_peak_memory()) GTEST_SKIP() << "this kernel does not reset the peak of resident memory";
   const Scratch scratch;
@@ -235,13 +248,9 @@ TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
     settings.sampler.max_segment_nodes = max_segment_nodes;
     testing::SegmentedRun run(settings);
     run.score({run.draw(0, candidates, 0)}).sum().backward();  // what stays: gradients, caches
-    reset_peak_memory();
-    const int64_t before = peak_memory();
-    run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward();
-    const int64_t training = peak_memory() - before;
-    reset_peak_memory();
-    scorer_for(run.model, run.settings, {}, torch::kCPU, 20000)(run.store.get(0).group, candidates);
-    return std::pair(training, peak_memory() - before);
+    const auto scorer = scorer_for(run.model, run.settings, {}, torch::kCPU, 20000);
+    return std::pair(peak_growth([&] { run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward(); }),
+                     peak_growth([&] { scorer(run.store.get(0).group, candidates); }));
   };
   const auto small = growth(2000, 250, "small"), large = growth(8000, 250, "large");
   const auto whole = growth(2000, 2000, "whole");
