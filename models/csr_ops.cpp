@@ -11,6 +11,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// Sums over rows run in float32 where the states come from a product in bfloat16.
+torch::Tensor widened(const torch::Tensor& x) { return x.scalar_type() == torch::kBFloat16 ? x.to(torch::kFloat) : x; }
+
 void check_product(const CsrTensor& matrix, const torch::Tensor& x) {
   if (x.dim() != 2 || x.size(0) != matrix.cols) {
     throw ModelError(
@@ -104,17 +107,20 @@ torch::Tensor entry_rows(const CsrTensor& matrix) {
 
 }  // namespace
 
-torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& x) {
+torch::Tensor csr_matmul(const CsrTensor& matrix, const torch::Tensor& states) {
+  const auto x = widened(states);
   check_product(matrix, x);
   return x.is_cpu() ? CsrProduct::apply(x, matrix) : csr_matmul_aten(matrix, x);
 }
 
-torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& x) {
+torch::Tensor csr_max(const CsrTensor& pattern, const torch::Tensor& states) {
+  const auto x = widened(states);
   check_product(pattern, x);
   return x.is_cpu() ? CsrMaximum::apply(x, pattern) : csr_max_aten(pattern, x);
 }
 
-torch::Tensor gather_rows(const torch::Tensor& x, const torch::Tensor& index) {
+torch::Tensor gather_rows(const torch::Tensor& states, const torch::Tensor& index) {
+  const auto x = widened(states);
   return x.is_cpu() ? RowGather::apply(x, index) : x.index_select(0, index);
 }
 
