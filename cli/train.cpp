@@ -58,9 +58,9 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   if (root) std::filesystem::create_directories(settings.run.directory);
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
   ProgressDisplay display(settings.model.type, settings.trainer.metric);
+  worker::Profiler profiler(worker::events_per_rank(comm.size()));
   worker::Trainer trainer(
       settings, comm, *log, [&](const worker::Progress& now) { display.show(now); }, std::move(events));
-  worker::Profiler profiler(worker::events_per_rank(comm.size()));
   if (profile) trainer.profile(profiler);
   trainer.set_up();
   auto outcome = trainer.run();
