@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <mpi.h>
 #include <torch/torch.h>
 
@@ -140,6 +141,9 @@ int run() {
 }  // namespace foretime
 
 int main() {
+  // As the program does: tensors are not given back to the kernel at each free.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   try {
     return foretime::run();
   } catch (const std::exception& error) {

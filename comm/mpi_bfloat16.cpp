@@ -47,8 +47,9 @@ class Bfloat16Exchange {
         previous_(std::move(previous)),
         sent_(to_bfloat16_pieces(tensor, channel_->group->size()).cpu()),
         received_(torch::empty_like(sent_)) {
-    in_pieces([&](int64_t at, MPI_Datatype type, MPI_Request* request) {
-      return MPI_Ialltoall(address(sent_, at), 1, type, address(received_, at), 1, type, channel_->comm, request);
+    in_pieces([&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
+      return MPI_Ialltoall(address(sent_, at), count, type, address(received_, at), count, type, channel_->comm,
+                           request);
     });
   }
   ~Bfloat16Exchange() {
@@ -98,9 +99,11 @@ class Bfloat16Exchange {
     requests_.clear();
     for (int64_t at = 0; at < length; at += channel_->max_count) {
       const auto count = static_cast<int>(std::min(channel_->max_count, length - at));
-      types_.emplace_back(*channel_->group, count, length);
+      const bool whole = count == length;  // the usual case: MPI sees plain memory
+      if (!whole) types_.emplace_back(*channel_->group, count, length);
       requests_.push_back(MPI_REQUEST_NULL);
-      channel_->group->check(start(at, types_.back().get(), &requests_.back()), call_.what);
+      const auto code = start(at, whole ? count : 1, whole ? MPI_UINT16_T : types_.back().get(), &requests_.back());
+      channel_->group->check(code, call_.what);
     }
   }
 
@@ -116,8 +119,8 @@ class Bfloat16Exchange {
     const int rank = channel_->group->rank();
     sent_[rank].copy_(sum_in_float32(received_));
     stage_ = Stage::gathering;
-    in_pieces([&](int64_t at, MPI_Datatype type, MPI_Request* request) {
-      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address(sent_, at), 1, type, channel_->gather_comm,
+    in_pieces([&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
+      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address(sent_, at), count, type, channel_->gather_comm,
                             request);
     });
   }

@@ -253,11 +253,12 @@ std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile
   for (const auto& [key, row] : sorted) {
     const bool rest = key == other;
     const auto [least, most] = std::minmax_element(row.by_rank.begin(), row.by_rank.end());
-    table.push_back({key.second, kPlaces[static_cast<int>(key.first)], rest ? "-" : std::to_string(row.all.count),
-                     cell(row.all.self_seconds),
-                     wall > 0 ? fmt::format("{:.1f} %", 100 * row.all.self_seconds / wall) : "-",
-                     rest ? "-" : cell(1e3 * row.all.seconds / static_cast<double>(row.all.count)),
-                     rest ? "-" : cell(1e3 * row.all.longest), cell(*least), cell(*most)});
+    table.push_back(
+        {key.second, kPlaces[static_cast<int>(key.first)], rest ? "-" : std::to_string(row.all.count),
+         cell(row.all.self_seconds),
+         wall > 0 && key.first != SpanPlace::wire ? fmt::format("{:.1f} %", 100 * row.all.self_seconds / wall) : "-",
+         rest ? "-" : cell(1e3 * row.all.seconds / static_cast<double>(row.all.count)),
+         rest ? "-" : cell(1e3 * row.all.longest), cell(*least), cell(*most)});
   }
   return table;
 }

@@ -39,7 +39,8 @@ void record_reduction(Profiler* profiler, const comm::GradientReducer::Timing& t
 
 /// Where the time went, as rows of cells, the header first: for each span its place, count, total over ranks, share of
 /// the ranks' wall time, mean and longest span, and the least and the most that it took a rank. Totals of the training
-/// thread leave out the spans inside, so they and "other" add up to the wall time.
+/// thread leave out the spans inside, so they and "other" add up to the wall time. Transfers have no share: many are
+/// under way at a time.
 std::vector<std::vector<std::string>> profile_rows(const std::vector<RankProfile>& ranks);
 
 }  // namespace foretime::worker

@@ -211,7 +211,8 @@ void Trainer::report_step(int64_t step, double loss) {
     line.update(to_json(ranks));
     directory_->append_metrics(line);
     progress_(now);
-    if (is_straggling(ranks)) log_.info("{}", describe_straggler(ranks));
+    if (is_straggling(ranks) && std::exchange(straggler_, ranks.straggler_rank) != ranks.straggler_rank)
+      log_.info("{}", describe_straggler(ranks));
   }
   trained_candidates_ = 0;
   reported_ = Clock::now();

@@ -112,6 +112,7 @@ class Trainer {
   double gradient_norm_ = 0;
   int64_t trained_candidates_ = 0;  // by all ranks since the last report
   StepMonitor::Clock::time_point started_, reported_;
+  int straggler_ = -1;            // the rank that was last logged as one
   std::optional<double> metric_;  // trainer.metric at the last evaluation
   bool preempted_ = false;
   bool evaluated_ = false;  // at least once since this process began

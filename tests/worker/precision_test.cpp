@@ -83,12 +83,11 @@ TEST(Autocast, ModelsScoreAndLearnNearlyAsInFloat32) {
     settings.type = type;
     settings.readout = {"mean", "sum", "max"};
     torch::manual_seed(3);
-    const auto& header = run.catalogue.entries.front().header;
-    const auto model =
-        models::make_model(settings, {data::CandidateKind::program, header.feature_count, header.node_type_count});
+    const auto& group = run.store.get(0).group;
+    const auto model = models::make_model(
+        settings, {data::CandidateKind::program, group.graphs.feature_count, group.graphs.node_type_count});
     data::PlanBuilder builder(model->plan_request());
     const std::vector<int64_t> candidates = {0, 1, 2, 3, 4, 5, 6, 7};
-    const auto& group = run.store.get(0).group;
     builder.add(group, candidates);
     const auto plan = models::to_tensors(std::move(builder).build(), torch::kCPU);
     std::vector<std::pair<torch::Tensor, std::vector<torch::Tensor>>> results;
