@@ -6,14 +6,21 @@
 namespace foretime::worker {
 
 Batch BatchLoader::prepare(int64_t number) const {
+  const ProfileSpan span(profiler_, "plan");
   const auto entries = sampler_.draw(number, rank_, store_);
   Batch batch;
   if (entries.empty()) return batch;
   data::PlanBuilder builder(request_);
   std::vector<torch::Tensor> targets;
+  int64_t most = -1;
   for (const auto& entry : entries) {
     const auto& loaded = store_.get(entry.entry);
     builder.add(loaded.group, entry.candidates, loaded.plan_source);
+    const int64_t states = data::plan_states(loaded.group, static_cast<int64_t>(entry.candidates.size()), request_);
+    if (states > most) {
+      most = states;
+      batch.largest_group = loaded.group.name;
+    }
     batch.weights.push_back(entry.weight);
     targets.push_back(targets_.targets(loaded.group, entry.candidates));
   }

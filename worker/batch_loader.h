@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <future>
+#include <string>
 #include <vector>
 
 #include "models/plan_tensors.h"
 #include "models/targets.h"
+#include "worker/profiler.h"
 #include "worker/sampler.h"
 
 namespace foretime::worker {
@@ -16,15 +18,22 @@ struct Batch {
   torch::Tensor targets;        // [candidates] float64, after the target transform
   std::vector<double> weights;  // [groups]
   int64_t candidates = 0;       // 0: this rank pads
+  std::string largest_group;    // the one with the most states; empty where this rank pads
 };
 
 /// Prepares the next batch in a thread of its own while the current one is computed.
 class BatchLoader {
  public:
-  /// Keeps references to all of its arguments.
+  /// Keeps references to all of its arguments. `profiler`, where there is one, hears when a batch is made.
   BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
-              const data::PlanRequest& request, int rank, torch::Device device)
-      : sampler_(sampler), store_(store), targets_(targets), request_(request), rank_(rank), device_(device) {}
+              const data::PlanRequest& request, int rank, torch::Device device, Profiler* profiler = nullptr)
+      : sampler_(sampler),
+        store_(store),
+        targets_(targets),
+        request_(request),
+        rank_(rank),
+        device_(device),
+        profiler_(profiler) {}
 
   /// Batch `number`; begins with `number + 1` before returning where `more` is set.
   Batch get(int64_t number, bool more);
@@ -38,6 +47,7 @@ class BatchLoader {
   data::PlanRequest request_;
   int rank_;
   torch::Device device_;
+  Profiler* profiler_;
   int64_t next_number_ = -1;
   std::future<Batch> next_;
 };

@@ -29,9 +29,13 @@ NamedTensors trainable(const models::CostModel& model) {
 }  // namespace
 
 void Trainer::set_up() {
+  ProfileSpan span(profiler_, "read data");
   load_data();
+  span.next("build model");
   build_model();
+  span.next("fit transforms");
   fit_transforms();
+  span.next("resume");
   resume();
 }
 
@@ -86,8 +90,10 @@ void Trainer::build_model() {
   state_.data_fingerprint = catalogue_.fingerprint();
   const auto parameters = trainable(*model_);
   optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
-  reducer_ =
-      std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
+  using Wire = comm::GradientReducer::Wire;
+  reducer_ = std::make_unique<comm::GradientReducer>(
+      comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes,
+      settings_.comm.gradient_dtype == "bfloat16" ? Wire::bfloat16 : Wire::own_type);
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
   log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
