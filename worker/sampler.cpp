@@ -1,6 +1,7 @@
 #include "worker/sampler.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "coordinator/counter_random.h"
 
@@ -24,6 +25,10 @@ std::pair<int64_t, int64_t> draw_at(const coordinator::Lane& lane, int64_t posit
 }
 
 }  // namespace
+
+uint64_t Sampler::order_key(int64_t epoch, int64_t lane) const {
+  return random_bits({seed_, kOrder, static_cast<uint64_t>(epoch), static_cast<uint64_t>(lane)});
+}
 
 std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t draw) const {
   const auto total = static_cast<int64_t>(loaded.train.size());
@@ -52,6 +57,21 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   return chosen;
 }
 
+std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
+  const int64_t epoch = batch / plan_.batches_per_epoch, start = batch % plan_.batches_per_epoch;
+  std::vector<int64_t> entries;
+  std::unordered_set<int64_t> seen;
+  for (int64_t position = start; position < plan_.batches_per_epoch; ++position) {
+    for (const int64_t index : plan_.lanes_of(rank)) {
+      const auto& lane = plan_.lanes[static_cast<size_t>(index)];
+      if (position >= lane.draws) continue;
+      const auto entry = draw_at(lane, position, order_key(epoch, index)).first;
+      if (seen.insert(entry).second) entries.push_back(entry);
+    }
+  }
+  return entries;
+}
+
 std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {
   const int64_t epoch = batch / plan_.batches_per_epoch, position = batch % plan_.batches_per_epoch;
   const double weight = 1.0 / static_cast<double>(plan_.live_lanes(position));
@@ -59,8 +79,7 @@ std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore&
   for (const int64_t index : plan_.lanes_of(rank)) {
     const auto& lane = plan_.lanes[static_cast<size_t>(index)];
     if (position >= lane.draws) continue;
-    const auto key = random_bits({seed_, kOrder, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index)});
-    const auto [entry, draw] = draw_at(lane, position, key);
+    const auto [entry, draw] = draw_at(lane, position, order_key(epoch, index));
     entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw)});
   }
   return entries;

@@ -238,7 +238,7 @@ TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   bytes[12] = 9;
   write_file(file_, bytes);
   EXPECT_TRUE(is_packed(file_));
-  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("version 9, expected 1"));
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("version 9, expected 2: pack the files that it was made of again"));
 }
 
 TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {
