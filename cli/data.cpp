@@ -111,18 +111,19 @@ void verify(const std::vector<std::string>& files) {
 }
 
 void add_pack(CLI::App& data_command) {
-  auto* command = data_command.add_subcommand("pack", "Pack groups into one memory-mapped collection; mpirun shares them among ranks");
+  auto* command = data_command.add_subcommand(
+      "pack", "Pack groups into one memory-mapped collection; mpirun shares them among ranks");
   const auto arguments = std::make_shared<PackArguments>();
   command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
   command->add_option("in", arguments->in, "Files, folders, globs or collections")->required()->type_name("IN");
   command->add_option("--format", arguments->format, "layout, tile or programs")
       ->check(CLI::IsMember({"layout", "tile", "programs"}))
       ->capture_default_str();
-  command->add_option("--threads", arguments->threads, "Files packed at once by each rank; 0: cores / ranks on this host")
+  command
+      ->add_option("--threads", arguments->threads, "Files packed at once by each rank; 0: cores / ranks on this host")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command
-      ->add_option("--memory", arguments->memory_mib, "MiB that the files being packed by a rank may take together")
+  command->add_option("--memory", arguments->memory_mib, "MiB that the files being packed by a rank may take together")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([arguments] { pack(*arguments); });

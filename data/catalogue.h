@@ -47,15 +47,15 @@ Group load_group(const GroupHeader& header, const LayoutSink& sink);
 
 /// What a run asks of all of its groups before it starts, without their graphs and layouts.
 struct GroupSummary {
-  Array<double> runtimes;          // [candidates], as in Group
-  Array<double> flops;             // [candidates], or empty
-  Array<uint64_t> configurations;  // [candidates] configuration_hashes
-  ColumnStatistics features, log_features;              // of the node features, and of their logarithms
-  ColumnStatistics tile_features, log_tile_features;    // kind tile
+  Array<double> runtimes;                             // [candidates], as in Group
+  Array<double> flops;                                // [candidates], or empty
+  Array<uint64_t> configurations;                     // [candidates] configuration_hashes
+  ColumnStatistics features, log_features;            // of the node features, and of their logarithms
+  ColumnStatistics tile_features, log_tile_features;  // kind tile
 };
 
-/// Reads a packed group's summary, a few bytes a candidate, or reads an .npz as a whole and sums it up. Throws DataError
-/// as load_group.
+/// Reads a packed group's summary, a few bytes a candidate, or reads an .npz as a whole and sums it up. Throws
+/// DataError as load_group.
 GroupSummary load_summary(const GroupHeader& header);
 GroupSummary summarize(const Group& group);
 

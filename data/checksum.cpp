@@ -31,8 +31,7 @@ void mix_block(std::array<uint64_t, 4>& lanes, const std::byte* at) {
 }
 
 uint64_t merged(const std::array<uint64_t, 4>& lanes) {
-  uint64_t hash =
-      std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
+  uint64_t hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) + std::rotl(lanes[3], 18);
   for (const uint64_t lane : lanes) hash = (hash ^ mix(0, lane)) * kPrime1 + kPrime4;
   return hash;
 }

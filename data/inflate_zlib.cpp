@@ -26,7 +26,8 @@ Inflater::Inflater(Inflater&&) noexcept = default;
 Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::byte> out) {
   constexpr size_t kMost = std::numeric_limits<uInt>::max() / 2;
   z_stream& stream = state_->stream;
-  const auto given = static_cast<uInt>(std::min(in.size(), kMost)), room = static_cast<uInt>(std::min(out.size(), kMost));
+  const auto given = static_cast<uInt>(std::min(in.size(), kMost)),
+             room = static_cast<uInt>(std::min(out.size(), kMost));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));  // zlib reads only
   stream.avail_in = given;
   stream.next_out = reinterpret_cast<Bytef*>(out.data());

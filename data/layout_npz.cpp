@@ -168,8 +168,7 @@ std::vector<To> converted(const Array<From>& values) {
 }  // namespace
 
 void write_layout_npz(const std::filesystem::path& file, const Group& group) {
-  write_layout_npz(file, group,
-                   [&](int64_t c) { return group.layout.codes.data() + c * group.layout.configurable(); });
+  write_layout_npz(file, group, [&](int64_t c) { return group.layout.codes.data() + c * group.layout.configurable(); });
 }
 
 void write_layout_npz(const std::filesystem::path& file, const Group& group, const CandidateCodes& codes) {

@@ -112,8 +112,7 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink) {
   check_runtimes(labels, true, file.origin("config_runtime"));
   group.runtimes = std::move(labels);
   group.graphs = read_hlo_graph(file, sink.node_features);
-  group.layout =
-      read_candidates(file, read_configurable(file, group.graphs.nodes()), group.candidates, sink);
+  group.layout = read_candidates(file, read_configurable(file, group.graphs.nodes()), group.candidates, sink);
   if (file.has("node_splits")) group.node_splits = read_splits(file, group.graphs.nodes());
   return group;
 }

@@ -77,7 +77,8 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
   std::vector<std::unique_ptr<packed::Collection>> open(parts.size());
   for (size_t part = 0; part < parts.size(); ++part) {
     if (!lists[part].empty()) open[part] = std::make_unique<packed::Collection>(parts[part]);
-    for (size_t member = 0; member < lists[part].size(); ++member) places.push_back({lists[part][member], part, member});
+    for (size_t member = 0; member < lists[part].size(); ++member)
+      places.push_back({lists[part][member], part, member});
   }
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.group < b.group; });
   packed::Output out(file);

@@ -64,9 +64,7 @@ ColumnStatistics statistics_of(const Array<double>& all, const Sections& section
   return {rows, part(0), part(1), part(2), part(3)};
 }
 
-bool same(const Array<double>& a, const Array<double>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
+bool same(const Array<double>& a, const Array<double>& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 bool same(const ColumnStatistics& a, const ColumnStatistics& b) {
   return a.rows == b.rows && same(a.sums, b.sums) && same(a.squares, b.squares) && same(a.minima, b.minima) &&

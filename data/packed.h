@@ -36,8 +36,8 @@ std::vector<GroupHeader> packed_headers(const std::filesystem::path& file);
 
 /// Opens group `header.member` of `header.file`. Its arrays borrow from the mapped file, which stays mapped as long as
 /// one of them lives; a file must not be shortened in that time. Everything but summary and plans is read and checked
-/// here, at the group's first use. Throws DataError where a checksum or any value is wrong (validate_group), or where the
-/// file is not the one that the header came from.
+/// here, at the group's first use. Throws DataError where a checksum or any value is wrong (validate_group), or where
+/// the file is not the one that the header came from.
 Group load_packed(const GroupHeader& header);
 
 /// The summary alone: the rest of the group is neither read nor checked. Throws DataError as load_packed.

@@ -64,8 +64,8 @@ class Sections {
 
   /// Throws DataError where the checksum is wrong.
   std::span<const std::byte> bytes(Section section, const char* field) const;
-  /// `count` × `width` values, or as many as there are where `count` < 0. Throws DataError where the size or the checksum
-  /// is wrong.
+  /// `count` × `width` values, or as many as there are where `count` < 0. Throws DataError where the size or the
+  /// checksum is wrong.
   template <class T>
   Array<T> array(Section section, const char* field, int64_t count, int64_t width = 1) const {
     const auto raw = checked_bytes(section, field, count, width, sizeof(T));

@@ -33,7 +33,9 @@ std::vector<char> join_ids(const std::vector<std::string>& ids) {
 
 std::vector<std::byte> join_plans(const std::map<uint64_t, std::vector<std::byte>>& plans) {
   if (plans.empty()) return {};
-  const auto aligned = [](uint64_t at) { return (at + packed::kAlignment - 1) / packed::kAlignment * packed::kAlignment; };
+  const auto aligned = [](uint64_t at) {
+    return (at + packed::kAlignment - 1) / packed::kAlignment * packed::kAlignment;
+  };
   const packed::PlanTable table{plans.size(), 0};
   uint64_t place = sizeof table, end = sizeof table + plans.size() * sizeof(packed::PlanRecord);
   std::vector<std::byte> bytes(end);
@@ -53,8 +55,8 @@ std::vector<double> join_statistics(const ColumnStatistics& features, const Colu
                                     const ColumnStatistics& tiles, const ColumnStatistics& log_tiles) {
   std::vector<double> values;
   for (const auto& [first, second] : {std::pair(&features, &tiles), std::pair(&log_features, &log_tiles)}) {
-    for (const auto field : {&ColumnStatistics::sums, &ColumnStatistics::squares, &ColumnStatistics::minima,
-                             &ColumnStatistics::maxima}) {
+    for (const auto field :
+         {&ColumnStatistics::sums, &ColumnStatistics::squares, &ColumnStatistics::minima, &ColumnStatistics::maxima}) {
       for (const auto* part : {&(first->*field), &(second->*field)})
         values.insert(values.end(), part->begin(), part->end());
     }
@@ -77,10 +79,9 @@ class StreamedSections {
   StreamedSections(Output& out, GroupRecord& record) : out_(out), record_(record) { out_.begin_section(); }
 
   LayoutSink sink() {
-    return {[this](std::span<const float> rows, int64_t columns) { take_features(rows, columns); },
-            [this](std::span<const uint8_t> candidates, int64_t configurable) {
-              take_codes(candidates, configurable);
-            }};
+    return {
+        [this](std::span<const float> rows, int64_t columns) { take_features(rows, columns); },
+        [this](std::span<const uint8_t> candidates, int64_t configurable) { take_codes(candidates, configurable); }};
   }
   /// Call after the last piece.
   void finish() {

@@ -261,8 +261,8 @@ class Synthesis {
       const double draw = random.uniform();
       // The lower part of one draw chooses the row where the draw says that there is a change at all.
       const int64_t rows = layouts_->rows(static_cast<int64_t>(j));
-      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(rows - 1, static_cast<int64_t>(
-                                                                              draw / changed * static_cast<double>(rows))))
+      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(
+                                      rows - 1, static_cast<int64_t>(draw / changed * static_cast<double>(rows))))
                                 : uint8_t{0};
     }
   }
@@ -307,9 +307,10 @@ Group synthesize_layout_group(const SynthSettings& settings, const std::string& 
   std::vector<float> features;
   std::vector<uint8_t> codes;
   const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
-  Group group = synthesize_layout_group(
-      settings, name, LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
-                                 [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
+  Group group =
+      synthesize_layout_group(settings, name,
+                              LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
+                                         [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
   group.graphs.node_features = std::move(features);
   group.layout.codes = std::move(codes);
   return group;
@@ -325,8 +326,7 @@ void write_synthetic(const std::filesystem::path& file, const SynthSettings& set
   }
   if (extension == ".foretime") {
     PackedWriter writer(file);
-    writer.add_streamed(
-        name, [&](const LayoutSink& sink) { return synthesize_layout_group(settings, name, sink); });
+    writer.add_streamed(name, [&](const LayoutSink& sink) { return synthesize_layout_group(settings, name, sink); });
     writer.finish();
     return;
   }

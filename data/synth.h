@@ -27,9 +27,9 @@ Group synthesize_layout_group(const SynthSettings& settings, const std::string& 
 /// The same group, but features and codes go to `sink`, and no candidate is kept.
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink);
 
-/// Writes such a group to `file`, an .npz or a packed collection, by its extension. Both are streamed: memory grows with
-/// the nodes, and by a few bytes with each candidate. The file's name must start with kSyntheticPrefix, so that nobody takes it for measurements. Throws
-/// DataError.
+/// Writes such a group to `file`, an .npz or a packed collection, by its extension. Both are streamed: memory grows
+/// with the nodes, and by a few bytes with each candidate. The file's name must start with kSyntheticPrefix, so that
+/// nobody takes it for measurements. Throws DataError.
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings);
 
 }  // namespace foretime::data

@@ -20,8 +20,7 @@ ZipMember checked_member(const std::string& file, uint64_t file_size, const zip_
       ZIP_STAT_NAME | ZIP_STAT_INDEX | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC | ZIP_STAT_COMP_METHOD;
   if ((stat.valid & kNeeded) != kNeeded)
     throw DataError(fmt::format("{}: zip directory: an entry is incomplete", file));
-  ZipMember member{stat.name,      stat.index, stat.size, stat.comp_size,
-                   stat.crc,       stat.comp_method == ZIP_CM_DEFLATE};
+  ZipMember member{stat.name, stat.index, stat.size, stat.comp_size, stat.crc, stat.comp_method == ZIP_CM_DEFLATE};
   if ((stat.valid & ZIP_STAT_ENCRYPTION_METHOD) && stat.encryption_method != ZIP_EM_NONE)
     throw DataError(fmt::format("{}: member {}: encrypted, expected plain", file, member.name));
   if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)
@@ -73,8 +72,7 @@ uint64_t ZipReader::inflate_some(std::span<std::byte> out) {
     const auto step = inflater_->inflate(unread_, out);
     unread_ = unread_.subspan(step.consumed);
     ended_ = step.ended;
-    if (step.damaged)
-      fail(fmt::format("damaged after {} of {} bytes (no deflate stream)", position_, member_.size));
+    if (step.damaged) fail(fmt::format("damaged after {} of {} bytes (no deflate stream)", position_, member_.size));
     if (step.produced > 0) return step.produced;
     if (exhausted && step.consumed == 0) return 0;
   }
@@ -99,11 +97,11 @@ void ZipReader::finish() {
   std::byte extra{};
   const uint64_t got = inflater_ ? inflate_some({&extra, 1}) : read_raw(&extra, 1);
   if (got > 0) fail(fmt::format("goes on after {} bytes, expected its end", position_));
-  if (inflater_ && !ended_) fail(fmt::format("cut off after {} bytes, expected the end of its deflate stream", position_));
+  if (inflater_ && !ended_)
+    fail(fmt::format("cut off after {} bytes, expected the end of its deflate stream", position_));
   if (position_ != member_.size)
     fail(fmt::format("{} bytes, but the zip directory records {}", position_, member_.size));
-  if (crc_ != member_.crc)
-    fail(fmt::format("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, member_.crc));
+  if (crc_ != member_.crc) fail(fmt::format("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, member_.crc));
 }
 
 ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {

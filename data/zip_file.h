@@ -54,8 +54,8 @@ class ZipReader {
   std::unique_ptr<zip_file, Close> file_;
   uint64_t position_ = 0;
   uint32_t crc_ = 0;
-  std::optional<Inflater> inflater_;  // of a deflated member
-  std::vector<std::byte> buffer_;     // compressed bytes
+  std::optional<Inflater> inflater_;   // of a deflated member
+  std::vector<std::byte> buffer_;      // compressed bytes
   std::span<const std::byte> unread_;  // of them
   bool ended_ = false;                 // the deflate stream has
 };

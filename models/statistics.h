@@ -18,8 +18,8 @@ class StatisticsAccumulator {
 
   /// Throws ModelError where the group is not of the schema.
   void add(const data::Group& group);
-  /// The same of a group that was summed up before, with or without logarithms as `log` says; `tiles` is empty unless the
-  /// candidates are tiles. Throws ModelError where the columns are not the schema's.
+  /// The same of a group that was summed up before, with or without logarithms as `log` says; `tiles` is empty unless
+  /// the candidates are tiles. Throws ModelError where the columns are not the schema's.
   void add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles);
 
   /// float64 on the CPU, to be reduced by sum, minimum and maximum. A rank without groups holds 0, infinity, -infinity.

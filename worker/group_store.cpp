@@ -47,8 +47,8 @@ void check_official(const std::vector<int64_t>& indices, const std::string& name
                     const configs::Settings& settings) {
   for (const int64_t id : indices) {
     if (id < 0 || id >= candidates) {
-      throw data::DataError(fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id,
-                                        candidates - 1));
+      throw data::DataError(
+          fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id, candidates - 1));
     }
   }
 }

@@ -30,8 +30,8 @@ struct LoadedGroup {
 
 /// What is summed up over training groups before the first step.
 struct TrainingPart {
-  data::Group labels;              // name, kind, candidates, run times and flops; no graph
-  std::vector<int64_t> train;      // as in LoadedGroup
+  data::Group labels;                              // name, kind, candidates, run times and flops; no graph
+  std::vector<int64_t> train;                      // as in LoadedGroup
   data::ColumnStatistics features, tile_features;  // of plain values, or of logarithms: model.features.log
 };
 
@@ -70,8 +70,8 @@ class GroupStore {
   /// Groups that are opened, or asked for, after this have their adjacency under `request`. Call it before others use
   /// what they got from the store.
   void prepare_topology(const data::PlanRequest& request);
-  /// Opens these entries in this order in data.read_threads threads, and returns at once. What goes wrong is thrown when
-  /// the group is asked for. Called again, it continues with the new entries after the ones before.
+  /// Opens these entries in this order in data.read_threads threads, and returns at once. What goes wrong is thrown
+  /// when the group is asked for. Called again, it continues with the new entries after the ones before.
   void read_ahead(const std::vector<int64_t>& order);
 
  private:
