@@ -148,6 +148,7 @@ void GroupStore::open(Slot& slot) const {
     } catch (...) {
       slot.loaded = {};
       slot.failure = std::current_exception();
+      failed_ = true;
       throw;
     }
     slot.opened = true;
@@ -214,6 +215,14 @@ void GroupStore::read_ahead(const std::vector<int64_t>& order) {
   more_.notify_all();
   while (static_cast<int64_t>(readers_.size()) < settings_.data.read_threads)
     readers_.emplace_back([this] { read_in_background(); });
+}
+
+void GroupStore::check() const {
+  if (!failed_) return;
+  for (const auto& [entry, slot] : slots_) {
+    const std::lock_guard lock(slot->mutex);
+    if (slot->failure) std::rethrow_exception(slot->failure);
+  }
 }
 
 void GroupStore::read_in_background() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -71,8 +72,12 @@ class GroupStore {
   /// what they got from the store.
   void prepare_topology(const data::PlanRequest& request);
   /// Opens these entries in this order in data.read_threads threads, and returns at once. What goes wrong is thrown
-  /// when the group is asked for. Called again, it continues with the new entries after the ones before.
+  /// when the group is asked for, and by `check`. Called again, it continues with the new entries after the others.
   void read_ahead(const std::vector<int64_t>& order);
+  /// Whether a group could not be opened by any thread. A run should not go on for hours to meet it at its end.
+  bool failed() const { return failed_; }
+  /// Throws what the first group threw that could not be opened; nothing where all could.
+  void check() const;
 
  private:
   struct Slot;
@@ -88,6 +93,7 @@ class GroupStore {
   std::condition_variable more_;
   std::deque<int64_t> ahead_;
   bool stopping_ = false;
+  mutable std::atomic<bool> failed_ = false;
   std::vector<std::jthread> readers_;
 };
 

@@ -63,7 +63,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
   torch::manual_seed(coordinator::random_bits(
       {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
-  auto totals = torch::zeros({3}, torch::kDouble);  // loss, candidates, ranks that were asked to stop
+  // Loss, candidates, ranks that were asked to stop, ranks that could not open a group.
+  auto totals = torch::zeros({4}, torch::kDouble);
   optimizer_->zero_grad();
   for (int64_t part = 0; part < accumulation; ++part) {
     const int64_t number = step * accumulation + part;
@@ -84,9 +85,11 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
 
   const bool asked = comm_.rank() == 0 && events_.stop_requested && events_.stop_requested();
   totals[2] = asked || preemption.requested() ? 1.0 : 0.0;
+  totals[3] = store_->failed() ? 1.0 : 0.0;
   totals = totals.to(comm_.device());
   comm_.all_reduce(totals)->wait();
   totals = totals.to(torch::kCPU);
+  if (totals[3].item<double>() > 0) coordinator::run_together(comm_, [&] { store_->check(); });
   trained_candidates_ += totals[1].item<int64_t>();
   preempted_ = totals[2].item<double>() > 0;
   const double loss = totals[0].item<double>();

@@ -140,6 +140,8 @@ TEST_F(Store, ReadsAheadAndKeepsFailuresForWhoAsks) {
   store.read_ahead({1, 0});
   EXPECT_TRUE(store.get(1).topology);
   EXPECT_THROW(store.get(0), data::DataError);
+  EXPECT_TRUE(store.failed());
+  EXPECT_THROW(store.check(), data::DataError);
 }
 
 TEST_F(Store, IsOneStoreForManyThreads) {
