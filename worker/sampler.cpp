@@ -1,6 +1,7 @@
 #include "worker/sampler.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <unordered_set>
 
 #include "coordinator/counter_random.h"
@@ -44,6 +45,8 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
     }
     return chosen;
   }
+  if (loaded.speed_rank.size() != loaded.train.size())
+    throw std::logic_error("a biased draw from groups that were divided without sampler.fast_bias");
   // The top of log-weight + Gumbel is a draw without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
   for (int64_t i = 0; i < total; ++i) {

@@ -88,7 +88,7 @@ TEST_F(Pack, RepacksACollection) {
 TEST_F(Pack, StreamsRealLayoutsAndTiles) {
   FORETIME_NEEDS_DATA();
   const auto data = foretime::testing::data_dir();
-  for (const auto& [pattern, kind] : {std::pair("tpugraphs/npz/layout/xla", CandidateKind::layout),
+  for (const auto& [pattern, kind] : {std::pair("tpugraphs/npz/layout/xla/default", CandidateKind::layout),
                                       std::pair("tpugraphs/npz/tile", CandidateKind::tile)}) {
     auto headers = list_groups({pattern}, data, kind);
     std::erase_if(headers, [](const auto& header) { return header.candidates > 5000; });
