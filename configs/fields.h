@@ -25,6 +25,9 @@ void visit_fields(DataSettings& s, Visit&& visit) {
         at_least(0));
   visit("train_fraction", s.train_fraction, "fraction of the remaining training candidates that is used",
         above_up_to(0, 1));
+  visit("read_threads", s.read_threads,
+        "threads of each rank that open groups before they are drawn; 0: each is opened when it is needed",
+        at_least(0));
   visit("confine", s.confine,
         "folders, relative to the working folder, outside of which no data file is read, symbolic links resolved; "
         "empty: anywhere");

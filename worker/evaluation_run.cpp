@@ -45,6 +45,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     }
     coordinator::verify_files(catalogue, entries, coordinator::confinement(settings.data));
     store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
+    store->read_ahead(entries);
   });
   return evaluate(model_scorer(trained.model, trained.state.targets, trained.state.settings.loss, device,
                                settings.trainer.eval_states, std::move(on_scored)),

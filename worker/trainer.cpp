@@ -66,7 +66,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
   torch::manual_seed(coordinator::random_bits(
       {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
-  auto totals = torch::zeros({3}, torch::kDouble);  // loss, candidates, ranks that were asked to stop
+  // Loss, candidates, ranks that were asked to stop, ranks that could not open a group.
+  auto totals = torch::zeros({4}, torch::kDouble);
   optimizer_->zero_grad();
   for (int64_t part = 0; part < accumulation; ++part) {
     const int64_t number = step * accumulation + part;
@@ -111,6 +112,7 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   span.end();
   monitor_.end_step();
   totals = totals.to(torch::kCPU);
+  if (totals[3].item<double>() > 0) coordinator::run_together(comm_, [&] { store_->check(); });
   trained_candidates_ += totals[1].item<int64_t>();
   preempted_ = totals[2].item<double>() > 0;
   const double loss = totals[0].item<double>();

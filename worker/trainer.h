@@ -77,6 +77,7 @@ class Trainer {
 
  private:
   void load_data();
+  void read_ahead();
   void build_model();
   void fit_transforms();
   void resume();
