@@ -100,6 +100,7 @@ torch::Tensor GraphModel::combine_pools(const torch::Tensor& pools, const torch:
 
 torch::Tensor GraphModel::score_pools(const torch::Tensor& pools) {
   if (schema_.kind != data::CandidateKind::layout) throw ModelError("a graph in pieces, expected layout data");
+  const Autocast full(pools.device(), /*mixed=*/false);  // as in score
   return head_->forward(readout_.finish(pools, settings_.hidden)).squeeze(-1);
 }
 
