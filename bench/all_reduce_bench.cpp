@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <mpi.h>
 #include <torch/torch.h>
 
@@ -72,10 +73,18 @@ void print_bandwidth(Communicator& comm) {
   }
 }
 
-/// A stack of dense layers, whose gradients appear one after the other during backward.
-void print_exposure(Communicator& comm, int64_t bucket_bytes) {
+/// Medians over steps; a step counts as `op` over ranks.
+double median_over_ranks(Communicator& comm, const std::vector<double>& steps, comm::ReduceOp op) {
+  auto values = torch::tensor(steps, torch::kDouble).to(comm.device());
+  comm.all_reduce(values, op)->wait();
+  return values.median().item<double>();
+}
+
+/// A stack of dense layers, whose gradients appear one after the other during backward. Steps that reduce and steps
+/// that only compute take turns, so that both see the same machine.
+void print_exposure(Communicator& comm, int64_t bucket_bytes, comm::GradientReducer::Wire wire) {
   constexpr int64_t kWidth = 512, kRows = 512;
-  constexpr int kLayers = 8, kSteps = 12;
+  constexpr int kLayers = 8, kSteps = 24;
   torch::manual_seed(1);
   torch::nn::Sequential model;
   for (int i = 0; i < kLayers; ++i) {
@@ -85,29 +94,29 @@ void print_exposure(Communicator& comm, int64_t bucket_bytes) {
   model->to(comm.device());
   std::vector<comm::GradientReducer::Parameter> parameters;
   for (const auto& item : model->named_parameters()) parameters.push_back({item.key(), item.value()});
-  comm::GradientReducer reducer(comm, parameters, bucket_bytes);
+  comm::GradientReducer reducer(comm, parameters, bucket_bytes, wire);
   const auto input = torch::randn({kRows, kWidth}, torch::device(comm.device()));
-  std::vector<double> exposed, steps;
-  int64_t early = 0;
-  for (int step = 0; step < kSteps; ++step) {
+  std::vector<double> exposed, steps, computing;
+  for (int step = 0; step < 2 * kSteps; ++step) {
+    const bool reduces = step % 2 == 0;
     model->zero_grad();
     comm.barrier();
-    steps.push_back(seconds_of([&] {
+    (reduces ? steps : computing).push_back(seconds_of([&] {
       const auto loss = model->forward(input).square().mean();
-      reducer.prepare();
+      if (reduces) reducer.prepare();
       loss.backward();
-      reducer.finish();
+      if (reduces) reducer.finish();
+      loss.item<float>();  // a GPU has done it
     }));
-    exposed.push_back(reducer.timing().exposed_seconds);
-    early = reducer.timing().started_early;
+    if (reduces) exposed.push_back(reducer.timing().exposed_seconds);
   }
-  const auto median = [](std::vector<double> values) {
-    std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-    return values[values.size() / 2];
-  };
+  const double step = median_over_ranks(comm, steps, comm::ReduceOp::max),
+               compute = median_over_ranks(comm, computing, comm::ReduceOp::max),
+               alone = median_over_ranks(comm, exposed, comm::ReduceOp::min);
   if (comm.rank() != 0) return;
-  fmt::print("{:>10} {:>12.2f} {:>12.2f} {:>9.1f}% {:>10}\n", bucket_bytes, median(steps) * 1e3, median(exposed) * 1e3,
-             100 * median(exposed) / median(steps), early);
+  fmt::print("{:>10} {:>9} {:>9.2f} {:>11.2f} {:>11.2f} {:>9.1f}% {:>9.1f}% {:>6}\n", bucket_bytes,
+             wire == comm::GradientReducer::Wire::bfloat16 ? "bfloat16" : "float32", step * 1e3, compute * 1e3,
+             alone * 1e3, 100 * alone / step, 100 * (step - compute) / step, reducer.timing().started_early);
 }
 
 int run() {
@@ -115,10 +124,16 @@ int run() {
   torch::set_num_threads(1);
   print_bandwidth(*comm);
   if (comm->rank() == 0) {
-    fmt::print("\ngradient reduction, 8 dense layers of 512 x 512, 512 rows; medians of rank 0\n");
-    fmt::print("{:>10} {:>12} {:>12} {:>10} {:>10}\n", "bucket", "step ms", "exposed ms", "exposed", "early");
+    fmt::print("\ngradient reduction, 8 dense layers of 512 x 512, 512 rows; medians over steps\n");
+    fmt::print("{:>10} {:>9} {:>9} {:>11} {:>11} {:>10} {:>10} {:>6}\n", "bucket", "wire", "step ms", "compute ms",
+               "exposed ms", "exposed", "added", "early");
   }
-  for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 26}) print_exposure(*comm, bucket);
+  using Wire = comm::GradientReducer::Wire;
+  for (const auto wire : {Wire::own_type, Wire::bfloat16}) {
+    for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 26}) {
+      print_exposure(*comm, bucket, wire);
+    }
+  }
   return 0;
 }
 
@@ -126,6 +141,9 @@ int run() {
 }  // namespace foretime
 
 int main() {
+  // As the program does: tensors are not given back to the kernel at each free.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   try {
     return foretime::run();
   } catch (const std::exception& error) {

@@ -68,7 +68,7 @@ def report(directory):
     if len(lines) < 3:
         sys.exit(f"{directory}: {len(lines)} reports, expected at least 3: ask for more --steps")
     steps = lines[-1]["step"] - lines[0]["step"]
-    return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, sum(line["exposed_seconds"] for line in lines[1:]) / (len(lines) - 1)
+    return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, sum(line["comm_exposed_ms"] for line in lines[1:]) / 1e3 / (len(lines) - 1)
 
 
 class Bench:

@@ -35,7 +35,9 @@ double best_seconds(const worker::Scorer& scorer, const data::Group& group, int6
 }
 
 void measure(const std::vector<std::string>& arguments) {
-  const auto argument = [&](size_t i, const char* otherwise) { return i < arguments.size() ? arguments[i] : otherwise; };
+  const auto argument = [&](size_t i, const char* otherwise) {
+    return i < arguments.size() ? arguments[i] : otherwise;
+  };
   const auto header = data::list_groups({arguments.at(0)}, ".", data::CandidateKind::layout).at(0);
   const auto group = data::load_group(header);
   configs::Settings settings;
@@ -52,10 +54,10 @@ void measure(const std::vector<std::string>& arguments) {
   const auto scorer = worker::model_scorer(model, models::TargetTransform::from(settings.loss), settings.loss,
                                            torch::kCPU, settings.trainer.eval_states);
   const double seconds = best_seconds(scorer, group, std::atol(argument(5, "5").c_str()));
-  fmt::print("{{\"graph\": \"{}\", \"candidates\": {}, \"nodes\": {}, \"seconds\": {:.6f}, "
-             "\"candidates_per_second\": {:.1f}}}\n",
-             group.name, group.candidates, group.graphs.nodes(), seconds,
-             static_cast<double>(group.candidates) / seconds);
+  fmt::print(
+      "{{\"graph\": \"{}\", \"candidates\": {}, \"nodes\": {}, \"seconds\": {:.6f}, "
+      "\"candidates_per_second\": {:.1f}}}\n",
+      group.name, group.candidates, group.graphs.nodes(), seconds, static_cast<double>(group.candidates) / seconds);
 }
 
 }  // namespace
@@ -67,7 +69,8 @@ int main(int argc, char** argv) {
   try {
     measure(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "scoring_bench: {}\nusage: scoring_bench FILE [TYPE HIDDEN LAYERS THREADS ROUNDS]\n", error.what());
+    fmt::print(stderr, "scoring_bench: {}\nusage: scoring_bench FILE [TYPE HIDDEN LAYERS THREADS ROUNDS]\n",
+               error.what());
     return 1;
   }
   return 0;

@@ -1,11 +1,16 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/launch.h"
+#include "coordinator/agree.h"
+#include "coordinator/packing.h"
 #include "data/catalogue.h"
 #include "data/inspect.h"
 #include "data/npz_reader.h"
@@ -20,6 +25,7 @@ using data::CandidateKind;
 struct PackArguments {
   std::string out, format = "layout";
   std::vector<std::string> in;
+  int64_t threads = 0, memory_mib = 1024;
 };
 
 struct InspectArguments {
@@ -52,15 +58,25 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
 }
 
 void pack(const PackArguments& arguments) {
-  const auto headers = data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
-  data::PackedWriter writer(arguments.out);
-  for (const auto& header : headers) writer.add(data::load_group(header), header.fingerprint);
-  writer.finish();
-  std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
-                           std::filesystem::file_size(arguments.out));
-  for (const auto& header : headers) {
-    if (data::is_synthetic(header.name)) std::cout << fmt::format("  {} is SYNTHETIC\n", header.name);
-  }
+  configs::CommSettings comm_settings;
+  with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+    std::vector<data::GroupHeader> headers;
+    coordinator::run_together(comm, [&] {
+      if (comm.rank() == 0) headers = data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
+    });
+    headers = coordinator::share_headers(comm, headers);
+    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    coordinator::PackOptions options;
+    options.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
+    options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
+    coordinator::pack_collection(comm, arguments.out, headers, options);
+    if (comm.rank() != 0) return;
+    std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
+                             std::filesystem::file_size(arguments.out));
+    for (const auto& header : headers) {
+      if (data::is_synthetic(header.name)) std::cout << fmt::format("  {} is SYNTHETIC\n", header.name);
+    }
+  });
 }
 
 void inspect(const InspectArguments& arguments) {
@@ -95,12 +111,20 @@ void verify(const std::vector<std::string>& files) {
 }
 
 void add_pack(CLI::App& data_command) {
-  auto* command = data_command.add_subcommand("pack", "Pack groups into one memory-mapped collection");
+  auto* command = data_command.add_subcommand(
+      "pack", "Pack groups into one memory-mapped collection; mpirun shares them among ranks");
   const auto arguments = std::make_shared<PackArguments>();
   command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
   command->add_option("in", arguments->in, "Files, folders, globs or collections")->required()->type_name("IN");
   command->add_option("--format", arguments->format, "layout, tile or programs")
       ->check(CLI::IsMember({"layout", "tile", "programs"}))
+      ->capture_default_str();
+  command
+      ->add_option("--threads", arguments->threads, "Files packed at once by each rank; 0: cores / ranks on this host")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--memory", arguments->memory_mib, "MiB that the files being packed by a rank may take together")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([arguments] { pack(*arguments); });
 }

@@ -33,8 +33,14 @@ void ProgressDisplay::show(const worker::Progress& now) {
   const double seconds = time_left_.after(now.step, now.total_steps);
   const auto eta = seconds < 0 ? "-" : duration_text(seconds);
   const auto metric = now.metric ? fmt::format("{} {:.4g}  ", metric_, *now.metric) : "";
-  const auto facts = fmt::format("step {}/{}  loss {:.4g}  {}{:.0f} candidates/s  lr {:.2g}  eta {}", now.step,
-                                 now.total_steps, now.loss, metric, now.candidates_per_second, now.learning_rate, eta);
+  // Alone, there is nobody to wait for.
+  const auto exposed =
+      now.ranks.comm_wait_ms > 0
+          ? fmt::format("comm {:.2g} ms ({:.1f} %)  ", now.ranks.comm_exposed_ms, 100 * now.ranks.comm_exposed_share)
+          : "";
+  const auto facts =
+      fmt::format("step {}/{}  loss {:.4g}  {}{:.0f} candidates/s  {}lr {:.2g}  eta {}", now.step, now.total_steps,
+                  now.loss, metric, now.candidates_per_second, exposed, now.learning_rate, eta);
   if (!terminal_) {
     fmt::print(stderr, "{}: {}\n", label_, facts);
     return;

@@ -1,3 +1,4 @@
+#include <future>
 #include <memory>
 #include <numeric>
 
@@ -65,12 +66,22 @@ void run(const Options& options) {
   if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime\n";
   if (options.format == "submission") text = "ID,TopConfigs\n";
   auto json = nlohmann::json::array();
-  for (const auto& header : data::list_groups(options.files, ".", trained.state.schema.kind)) {
+  const auto headers = data::list_groups(options.files, ".", trained.state.schema.kind);
+  for (const auto& header : headers) {
     if (header.feature_count != trained.state.schema.feature_count) {
       throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
                                         header.feature_count, trained.state.schema.feature_count));
     }
-    const auto group = data::load_group(header);
+  }
+  // The next group is read while one is scored, and no more than two are in memory.
+  const auto read = [&](size_t i) {
+    return std::async(std::launch::async, [&headers, i] { return data::load_group(headers[i]); });
+  };
+  auto next = headers.empty() ? std::future<data::Group>() : read(0);
+  for (size_t i = 0; i < headers.size(); ++i) {
+    const auto& header = headers[i];
+    const auto group = next.get();
+    if (i + 1 < headers.size()) next = read(i + 1);
     std::vector<int64_t> all(static_cast<size_t>(group.candidates));
     std::iota(all.begin(), all.end(), 0);
     const auto ranked = worker::evaluate_group(scorer, "rank", group, std::move(all));

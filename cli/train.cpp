@@ -12,6 +12,8 @@
 #include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
+#include "worker/determinism.h"
+#include "worker/profile_report.h"
 #include "worker/trainer.h"
 
 namespace foretime::cli {
@@ -21,6 +23,7 @@ struct Options {
   std::string file;
   std::vector<std::string> overrides;
   bool quiet = false;
+  bool profile = false;
 };
 
 /// The settings of a baseline: the same training with another model, in a folder of its own.
@@ -32,19 +35,37 @@ configs::Settings baseline_settings(configs::Settings settings, const std::strin
   return settings;
 }
 
+/// trace.json and profile.txt in the run directory, and the latter on stdout. Every rank calls it.
+void write_profile(const worker::Profiler& profiler, const configs::Settings& settings, comm::Communicator& comm) {
+  const auto ranks = worker::gather_profiles(profiler, comm);
+  coordinator::run_together(comm, [&] {
+    if (comm.rank() != 0) return;
+    const std::filesystem::path folder = settings.run.directory;
+    const auto table = format_table(worker::profile_rows(ranks));
+    coordinator::write_file_atomically(folder / "trace.json", worker::chrome_trace(ranks));
+    coordinator::write_file_atomically(folder / "profile.txt", table);
+    fmt::print("where the time of {} went, {} rank{}\n{}\n", settings.model.type, comm.size(),
+               comm.size() == 1 ? "" : "s", table);
+  });
+}
+
 /// Trains one model; adds its row, and the constant baseline's where `mean` is set. Empty where it was pre-empted, else
 /// the number of steps.
 std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
-                                   worker::TrainerEvents events, bool mean, std::vector<NamedEvaluation>& rows) {
+                                   worker::TrainerEvents events, bool mean, bool profile,
+                                   std::vector<NamedEvaluation>& rows) {
   const bool root = comm.rank() == 0;
   if (root) std::filesystem::create_directories(settings.run.directory);
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
   ProgressDisplay display(settings.model.type, settings.trainer.metric);
+  worker::Profiler profiler(worker::events_per_rank(comm.size()));
   worker::Trainer trainer(
       settings, comm, *log, [&](const worker::Progress& now) { display.show(now); }, std::move(events));
+  if (profile) trainer.profile(profiler);
   trainer.set_up();
   auto outcome = trainer.run();
   display.finish();
+  if (profile) write_profile(profiler, settings, comm);
   if (outcome.preempted) {
     log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
     return std::nullopt;
@@ -56,6 +77,7 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
 
 void run(const Options& options, int& exit_code) {
   const auto settings = configs::load_settings(options.file, options.overrides);
+  if (settings.trainer.deterministic) worker::make_deterministic();
   with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
     const bool root = comm.rank() == 0;
     if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
@@ -73,8 +95,8 @@ void run(const Options& options, int& exit_code) {
     const auto models = static_cast<int64_t>(types.size());
     for (size_t i = 0; i < types.size(); ++i) {
       const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
-      const auto done =
-          train_model(own, comm, channel.events(static_cast<int64_t>(i), models), mean && i + 1 == types.size(), rows);
+      const auto done = train_model(own, comm, channel.events(static_cast<int64_t>(i), models),
+                                    mean && i + 1 == types.size(), options.profile, rows);
       if (!done) {
         exit_code = coordinator::kPreempted;
         return;
@@ -97,6 +119,9 @@ void add_train_command(CLI::App& app, int& exit_code) {
   command->add_option("settings", options->file, "YAML settings (see foretime config --reference)")->required();
   command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");
   command->add_flag("--quiet", options->quiet, "do not print the resolved settings");
+  command->add_flag("--profile", options->profile,
+                    "write trace.json (chrome://tracing, Perfetto) of all ranks to the run directory, and print where "
+                    "the time went");
   command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 

@@ -56,6 +56,11 @@ class Communicator {
 
   /// Reduces `tensor` over all ranks, in place. Returns at once; `Work::wait` blocks until the result is there.
   virtual std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op = ReduceOp::sum) = 0;
+  /// Sums a float32 tensor over all ranks, in place, with half of all_reduce's bytes: values travel as bfloat16, are
+  /// added in float32 in the order of the ranks, and the sum travels as bfloat16 (comm/bfloat16_sum.h). All ranks get
+  /// the same bits. Each rounding is within 2^-8 of what it rounds: the ranks' values, and their sum, once. With one
+  /// rank nothing travels and nothing is rounded.
+  virtual std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) = 0;
   /// Copies `tensor` from `root` to all, in place.
   virtual void broadcast(torch::Tensor tensor, int root) = 0;
   virtual void barrier() = 0;

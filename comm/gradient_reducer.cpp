@@ -12,6 +12,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "comm/torch_stream.h"
+
 namespace foretime::comm {
 
 namespace {
@@ -46,7 +48,7 @@ struct Place {
 }  // namespace
 
 struct GradientReducer::State {
-  State(Communicator& c, std::vector<Parameter> all) : communicator(c) {
+  State(Communicator& c, std::vector<Parameter> all, Wire w) : communicator(c), wire(w) {
     for (auto& parameter : all) {
       if (parameter.tensor.requires_grad()) parameters.push_back(std::move(parameter));
     }
@@ -58,22 +60,39 @@ struct GradientReducer::State {
   void gradient_arrived(size_t parameter);
   void fill(size_t parameter);
   void start_full_buckets();
+  void note_arrivals();
+  void flush();
   void finish();
   void note_unused();
   void rethrow_failure() {
     if (failure) std::rethrow_exception(failure);
   }
+  /// Runs `step`, which must come after prepare(), and keeps its failure.
+  template <class Step>
+  void guarded(const char* name, Step&& step) {
+    rethrow_failure();
+    if (!armed) throw CommError(fmt::format("rank {}: {}() without prepare()", communicator.rank(), name));
+    try {
+      step();
+    } catch (...) {
+      failure = std::current_exception();
+      throw;
+    }
+  }
 
   Communicator& communicator;
+  const Wire wire;
   std::vector<Parameter> parameters;
   std::vector<Place> places;                                  // by parameter
   std::vector<std::shared_ptr<autograd::Node>> accumulators;  // kept alive: parameters hold them weakly
   std::vector<uintptr_t> hooks;                               // by parameter
   std::vector<Bucket> buckets;
-  size_t next = 0;  // the first bucket that has not started
+  size_t next = 0;     // the first bucket that has not started
+  size_t arrived = 0;  // the first bucket whose sum has not been seen
 
   std::mutex mutex;  // hooks of GPU parameters run on threads of the autograd engine
   bool armed = false;
+  bool flushed = false;
   std::vector<bool> touched;  // by any backward since the last finish
   std::vector<bool> filled;   // by the armed backward
   std::exception_ptr failure;
@@ -125,7 +144,7 @@ void GradientReducer::State::gradient_arrived(size_t parameter) {
     }
     fill(parameter);
     start_full_buckets();
-    if (next > 0) buckets[next - 1].work->poll();
+    note_arrivals();
   } catch (...) {
     // The engine hands this to the caller of backward; finish() throws it again for callers that went on.
     failure = std::current_exception();
@@ -149,23 +168,44 @@ void GradientReducer::State::fill(size_t parameter) {
 
 void GradientReducer::State::start_full_buckets() {
   for (; next < buckets.size() && buckets[next].waiting == 0; ++next) {
-    buckets[next].work = communicator.all_reduce(buckets[next].flat, ReduceOp::sum);
+    auto& flat = buckets[next].flat;
+    const bool rounded = wire == Wire::bfloat16 && flat.scalar_type() == torch::kFloat;
+    timing.buckets[next] = {static_cast<int64_t>(flat.nbytes()), Clock::now(), {}};
+    buckets[next].work =
+        rounded ? communicator.all_reduce_bfloat16(flat) : communicator.all_reduce(flat, ReduceOp::sum);
   }
 }
 
-void GradientReducer::State::finish() {
+/// MPI moves data only inside its calls, so this is also what keeps started buckets moving.
+void GradientReducer::State::note_arrivals() {
+  for (; arrived < next && buckets[arrived].work->poll(); ++arrived) timing.buckets[arrived].done = Clock::now();
+}
+
+void GradientReducer::State::flush() {
+  if (std::exchange(flushed, true)) return;
   const torch::NoGradGuard no_grad;
-  timing = {0.0, static_cast<int64_t>(next)};
+  timing.started_early = static_cast<int64_t>(next);
   for (size_t i = parameters.size(); i-- > 0;) {
     if (!filled[i]) fill(i);
   }
   start_full_buckets();
-  const auto start = std::chrono::steady_clock::now();
-  for (auto& bucket : buckets) {
-    bucket.work->wait();
-    bucket.work.reset();
+}
+
+void GradientReducer::State::finish() {
+  const torch::NoGradGuard no_grad;
+  flush();
+  // The host may be ahead of its GPU; what that still computes is not waiting for peers.
+  const auto device = buckets.empty() ? torch::Device(torch::kCPU) : buckets.front().flat.device();
+  if (device.is_cuda()) torch_drain_stream(device.index());
+  timing.wait_began = Clock::now();
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].work->wait();
+    buckets[i].work.reset();
+    if (i >= arrived) timing.buckets[i].done = Clock::now();
   }
-  timing.exposed_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  arrived = buckets.size();
+  timing.wait_ended = Clock::now();
+  timing.exposed_seconds = std::chrono::duration<double>(timing.wait_ended - timing.wait_began).count();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& window = buckets[places[i].bucket].windows[places[i].member];
     auto& gradient = parameters[i].tensor.mutable_grad();
@@ -186,8 +226,9 @@ void GradientReducer::State::note_unused() {
   touched.assign(parameters.size(), false);
 }
 
-GradientReducer::GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes)
-    : state_(std::make_shared<State>(communicator, std::move(parameters))) {
+GradientReducer::GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes,
+                                 Wire wire)
+    : state_(std::make_shared<State>(communicator, std::move(parameters), wire)) {
   auto& state = *state_;
   for (const auto& parameter : state.parameters) {
     if (!parameter.tensor.is_leaf()) {
@@ -219,23 +260,23 @@ void GradientReducer::prepare() {
     throw CommError(fmt::format("rank {}: prepare() twice without finish()", state_->communicator.rank()));
   }
   state_->armed = state_->communicator.size() > 1;
-  state_->next = 0;
+  state_->flushed = false;
+  state_->next = state_->arrived = 0;
+  state_->timing = {};
+  state_->timing.buckets.resize(state_->buckets.size());
   state_->filled.assign(state_->parameters.size(), false);
   for (auto& bucket : state_->buckets) bucket.waiting = bucket.members.size();
 }
 
+void GradientReducer::flush() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->communicator.size() > 1) state_->guarded("flush", [this] { state_->flush(); });
+}
+
 void GradientReducer::finish() {
   const std::lock_guard lock(state_->mutex);
-  state_->rethrow_failure();
   if (state_->communicator.size() > 1) {
-    if (!state_->armed)
-      throw CommError(fmt::format("rank {}: finish() without prepare()", state_->communicator.rank()));
-    try {
-      state_->finish();
-    } catch (...) {
-      state_->failure = std::current_exception();
-      throw;
-    }
+    state_->guarded("finish", [this] { state_->finish(); });
     state_->armed = false;
   } else {
     for (auto& parameter : state_->parameters) {

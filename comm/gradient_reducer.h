@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@ namespace foretime::comm {
 /// Sums gradients over ranks in buckets, each started as soon as its gradients are there, while backward goes on.
 /// Buckets hold the parameters in reverse order and start in the same order on every rank.
 ///   reducer.prepare();  loss.backward();  reducer.finish();
+/// Between the two, other collectives may follow `flush`, which has started all buckets.
 /// With accumulation, `prepare` comes before the last backward only. A rank without work calls prepare and finish
 /// alone.
 class GradientReducer {
@@ -22,24 +24,36 @@ class GradientReducer {
     std::string name;
     torch::Tensor tensor;
   };
-  GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes);
+  /// How float32 gradients travel; they are added in float32 either way. Other types travel as they are.
+  enum class Wire : uint8_t { own_type, bfloat16 };
+  GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes,
+                  Wire wire = Wire::own_type);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   /// Arms the hooks: the next backward's gradients are final.
   void prepare();
-  /// Starts what has not started (parameters without a gradient count as zeros), waits for all buckets and leaves the
-  /// sums in
-  /// `.grad` of every parameter.
+  /// Starts the buckets that have not started; parameters without a gradient count as zeros. No backward may follow.
+  void flush();
+  /// Flushes, waits for all buckets and leaves the sums in `.grad` of every parameter.
   void finish();
   /// Parameters to which this rank gave no gradient in some step so far and that were not named before: each is named
   /// once.
   std::vector<std::string> take_unused();
 
+  using Clock = std::chrono::steady_clock;
+  struct BucketTiming {
+    int64_t bytes = 0;          // of its gradients, in their own type
+    Clock::time_point started;  // its gradients were there
+    Clock::time_point done;     // this rank saw that its sum was there
+  };
+  /// Of the last step.
   struct Timing {
-    double exposed_seconds = 0;  // time `finish` waited, of the last step
-    int64_t started_early = 0;   // buckets that started during backward, of the last step
+    double exposed_seconds = 0;  // time `finish` waited; on a GPU: after it had computed all gradients
+    int64_t started_early = 0;   // buckets that started during backward
+    Clock::time_point wait_began, wait_ended;
+    std::vector<BucketTiming> buckets;  // in the order in which they started
   };
   Timing timing() const;
 

@@ -4,21 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "comm/mpi_bfloat16.h"
+#include "comm/mpi_channel.h"
 #include "comm/tensor_check.h"
 
 namespace foretime::comm {
-
-struct MpiCommunicator::Channel {
-  std::shared_ptr<MpiGroup> group;
-  MPI_Comm comm = MPI_COMM_NULL;
-  int64_t max_count = 0;
-  // Tensors of collectives that were given up: MPI may still write to them.
-  std::vector<torch::Tensor> abandoned;
-
-  ~Channel() {
-    if (!group->failed() && abandoned.empty()) MPI_Comm_free(&comm);
-  }
-};
 
 namespace {
 
@@ -135,6 +125,7 @@ void broadcast_pieces(const std::shared_ptr<Channel>& channel, const Call& call,
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count)
     : channel_(std::make_shared<Channel>()) {
   channel_->comm = group->duplicate();
+  channel_->gather_comm = group->duplicate();
   channel_->group = std::move(group);
   channel_->max_count = max_count;
 }
@@ -156,6 +147,12 @@ std::unique_ptr<Work> MpiCommunicator::all_reduce(torch::Tensor tensor, ReduceOp
       },
       "MPI_Iallreduce");
   return transfer;
+}
+
+std::unique_ptr<Work> MpiCommunicator::all_reduce_bfloat16(torch::Tensor tensor) {
+  require_float32(rank(), "all_reduce_bfloat16", tensor);
+  const Call call = group().enter("all_reduce_bfloat16");
+  return start_bfloat16_sum(channel_, call, std::move(tensor));
 }
 
 void MpiCommunicator::broadcast(torch::Tensor tensor, int root) {

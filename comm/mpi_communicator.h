@@ -30,6 +30,7 @@ class MpiCommunicator final : public Communicator {
   torch::Device device() const override { return torch::kCPU; }
 
   std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op) override;
+  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override;
   void broadcast(torch::Tensor tensor, int root) override;
   void barrier() override;
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override;

@@ -20,12 +20,14 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kLinger{2.0};
 constexpr Seconds kAnnounceLimit{1.0};
 
-/// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed, then ever more rarely,
-/// to leave the cores to ranks that still compute.
+/// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
+/// on a busy machine comes back milliseconds later), then ever more rarely, to leave the cores to ranks that still
+/// compute.
 class Backoff {
  public:
   void pause() {
     const auto waited = Clock::now() - start_;
+    if (waited < std::chrono::milliseconds(1)) return;
     if (waited < std::chrono::milliseconds(100)) {
       std::this_thread::yield();
     } else {

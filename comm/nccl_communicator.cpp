@@ -1,14 +1,14 @@
 #include "comm/nccl_communicator.h"
 
 #include <algorithm>
-#include <exception>
-#include <thread>
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "comm/bfloat16_sum.h"
 #include "comm/mpi_communicator.h"
+#include "comm/nccl_gpu.h"
 #include "comm/tensor_check.h"
 #include "comm/torch_stream.h"
 
@@ -17,114 +17,6 @@ namespace foretime::comm {
 namespace {
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), "non-blocking communicators came with NCCL 2.14");
-
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
-
-constexpr Seconds kShutdownLimit{30.0};
-
-std::string cuda_text(const char* what, cudaError_t code) {
-  return fmt::format("{}: {}", what, cudaGetErrorString(code));
-}
-
-/// NCCL's communicator and stream on one GPU. Non-blocking: a call may return before its work has reached the stream,
-/// and no other call may follow until `idle`. Shared with every Work.
-struct Gpu {
-  Gpu(std::shared_ptr<MpiGroup> g, int i)
-      : group(std::move(g)), index(i), exceptions_at_start(std::uncaught_exceptions()) {}
-  ~Gpu();
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
-
-  void cuda(cudaError_t code, const char* what) {
-    if (code != cudaSuccess) fail(cuda_text(what, code));
-  }
-  void nccl(ncclResult_t code, const char* what) {
-    if (code != ncclSuccess && code != ncclInProgress) {
-      fail(fmt::format("{}: {} ({})", what, ncclGetErrorString(code), ncclGetLastError(comm)));
-    }
-  }
-  /// True when the last call is through; throws the errors that NCCL has met since, here or on a peer.
-  bool idle(const char* what) {
-    ncclResult_t state = ncclSuccess;
-    nccl(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError");
-    nccl(state, what);
-    return state == ncclSuccess;
-  }
-  [[noreturn]] void fail(const std::string& what) {
-    group->mark_failed(what);
-    stop();
-    throw CommError(fmt::format("rank {}: {}", group->rank(), what));
-  }
-  /// Ends kernels that wait for a peer; without it the process could not leave the GPU.
-  void stop() noexcept {
-    if (comm != nullptr) ncclCommAbort(comm);
-    comm = nullptr;
-  }
-  /// MpiGroup::wait, and an end of NCCL's work if it throws.
-  void wait(const Call& call, const std::function<bool()>& finished) {
-    try {
-      group->wait(call, finished);
-    } catch (...) {
-      stop();
-      throw;
-    }
-  }
-
-  std::shared_ptr<MpiGroup> group;
-  const int index;
-  const int exceptions_at_start;
-  ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
-  std::vector<torch::Tensor> abandoned;  // of work that nobody waited for: the GPU may still use them
-};
-
-template <class Finished>
-bool comes_true(Finished&& finished) {
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(kShutdownLimit);
-  while (!finished()) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-Gpu::~Gpu() {
-  cudaSetDevice(index);
-  const bool clean = !group->failed() && std::uncaught_exceptions() <= exceptions_at_start;
-  if (clean && comm != nullptr) {
-    // Drained, finalised, destroyed, each with a time limit; what is stuck is aborted below.
-    const auto settled = [&] {
-      ncclResult_t state = ncclSuccess;
-      return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress;
-    };
-    const bool drained = comes_true([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; });
-    if (drained) {
-      const auto code = ncclCommFinalize(comm);
-      ncclResult_t state = ncclSuccess;
-      if ((code == ncclSuccess || code == ncclInProgress) && comes_true(settled) &&
-          ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclSuccess) {
-        ncclCommDestroy(comm);
-        comm = nullptr;
-      }
-    }
-  }
-  stop();
-  if (stream != nullptr) cudaStreamDestroy(stream);
-}
-
-/// A CUDA event without timing.
-class Event {
- public:
-  explicit Event(Gpu& gpu) { gpu.cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 ncclDataType_t nccl_type(torch::ScalarType type) {
   switch (type) {
@@ -156,23 +48,24 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   }
 }
 
-/// One collective on NCCL's stream, after what the compute stream held when it began.
+/// One collective on NCCL's stream, after what the compute stream held when it began. `enqueue(gpu, call)` puts it
+/// there. Tensors that it reads or writes are kept until `wait` returns, when the GPU has done with them: their memory
+/// may then be reused on any stream, so none need be recorded with LibTorch's allocator.
 class StreamWork final : public Work {
  public:
   template <class Enqueue>
-  StreamWork(std::shared_ptr<Gpu> gpu, Call call, torch::Tensor tensor, Enqueue&& enqueue)
-      : gpu_(std::move(gpu)), call_(call), tensor_(std::move(tensor)), inputs_ready_(*gpu_), done_(*gpu_) {
-    gpu_->cuda(cudaSetDevice(gpu_->index), "cudaSetDevice");
+  StreamWork(std::shared_ptr<Gpu> gpu, Call call, std::vector<torch::Tensor> tensors, Enqueue&& enqueue)
+      : gpu_(std::move(gpu)), call_(call), tensors_(std::move(tensors)), inputs_ready_(*gpu_), done_(*gpu_) {
+    const CurrentGpu current(*gpu_);
     const auto compute = static_cast<cudaStream_t>(torch_current_stream(gpu_->index));
     gpu_->cuda(cudaEventRecord(inputs_ready_.get(), compute), "cudaEventRecord");
     gpu_->cuda(cudaStreamWaitEvent(gpu_->stream, inputs_ready_.get(), 0), "cudaStreamWaitEvent");
-    gpu_->nccl(enqueue(gpu_->comm, gpu_->stream), call_.what);
-    // The event must come after the kernel, so the kernel must be in the stream first.
-    gpu_->wait(call_, [&] { return gpu_->idle(call_.what); });
+    // The event must come after the kernels, so they must be in the stream first.
+    enqueue(*gpu_, call_);
     gpu_->cuda(cudaEventRecord(done_.get(), gpu_->stream), "cudaEventRecord");
   }
   ~StreamWork() override {
-    if (!waited_) gpu_->abandoned.push_back(tensor_);
+    if (!waited_) gpu_->abandoned.insert(gpu_->abandoned.end(), tensors_.begin(), tensors_.end());
   }
 
   bool poll() override {
@@ -192,12 +85,13 @@ class StreamWork final : public Work {
     if (waited_) return;
     gpu_->wait(call_, [this] { return poll(); });
     waited_ = true;
+    tensors_.clear();
   }
 
  private:
   std::shared_ptr<Gpu> gpu_;
   Call call_;
-  torch::Tensor tensor_;
+  std::vector<torch::Tensor> tensors_;
   Event inputs_ready_, done_;
   bool waited_ = false;
 };
@@ -219,10 +113,23 @@ class NcclCommunicator final : public Communicator {
     if (tensor.device().is_cpu()) return host_->all_reduce(std::move(tensor), op);
     require_here("all_reduce", tensor);
     return std::make_unique<StreamWork>(
-        gpu_, gpu_->group->enter("all_reduce"), tensor, [&](ncclComm_t comm, cudaStream_t stream) {
-          return ncclAllReduce(tensor.data_ptr(), tensor.data_ptr(), tensor.numel(), nccl_type(tensor.scalar_type()),
-                               nccl_op(op), comm, stream);
+        gpu_, gpu_->group->enter("all_reduce"), std::vector{tensor}, [&](Gpu& gpu, const Call& call) {
+          gpu.enqueue(call, ncclAllReduce(tensor.data_ptr(), tensor.data_ptr(), tensor.numel(),
+                                          nccl_type(tensor.scalar_type()), nccl_op(op), gpu.comm, gpu.stream));
         });
+  }
+
+  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
+    require_float32(rank(), "all_reduce_bfloat16", tensor);
+    if (tensor.device().is_cpu()) return host_->all_reduce_bfloat16(std::move(tensor));
+    require_here("all_reduce_bfloat16", tensor);
+    if (size() == 1 || tensor.numel() == 0) return all_reduce(std::move(tensor), ReduceOp::sum);
+    // Made on the compute stream, which NCCL's stream waits for.
+    auto pieces = to_bfloat16_pieces(tensor, size());
+    auto received = torch::empty_like(pieces);
+    return std::make_unique<StreamWork>(
+        gpu_, gpu_->group->enter("all_reduce_bfloat16"), std::vector{tensor, pieces, received},
+        [&](Gpu& gpu, const Call& call) { sum_bfloat16(gpu, call, tensor, pieces, received); });
   }
 
   void broadcast(torch::Tensor tensor, int root) override {
@@ -230,9 +137,9 @@ class NcclCommunicator final : public Communicator {
     require_root(rank(), size(), "broadcast", root);
     if (tensor.device().is_cpu()) return host_->broadcast(std::move(tensor), root);
     require_here("broadcast", tensor);
-    StreamWork(gpu_, gpu_->group->enter("broadcast"), tensor, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclBroadcast(tensor.data_ptr(), tensor.data_ptr(), tensor.numel(), nccl_type(tensor.scalar_type()), root,
-                           comm, stream);
+    StreamWork(gpu_, gpu_->group->enter("broadcast"), std::vector{tensor}, [&](Gpu& gpu, const Call& call) {
+      gpu.enqueue(call, ncclBroadcast(tensor.data_ptr(), tensor.data_ptr(), tensor.numel(),
+                                      nccl_type(tensor.scalar_type()), root, gpu.comm, gpu.stream));
     }).wait();
   }
 
@@ -249,6 +156,21 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  /// Both halves and the sum between them follow each other on NCCL's stream; the host waits for none of them.
+  void sum_bfloat16(Gpu& gpu, const Call& call, torch::Tensor& tensor, torch::Tensor& pieces, torch::Tensor& received) {
+    const auto piece = static_cast<size_t>(pieces.size(1));
+    gpu.nccl(ncclGroupStart(), "ncclGroupStart");
+    for (int peer = 0; peer < size(); ++peer) {
+      gpu.nccl(ncclSend(pieces[peer].data_ptr(), piece, ncclBfloat16, peer, gpu.comm, gpu.stream), "ncclSend");
+      gpu.nccl(ncclRecv(received[peer].data_ptr(), piece, ncclBfloat16, peer, gpu.comm, gpu.stream), "ncclRecv");
+    }
+    gpu.enqueue(call, ncclGroupEnd());
+    auto own = pieces[rank()];
+    torch_on_stream(gpu.stream, gpu.index, [&] { own.copy_(sum_in_float32(received)); });
+    gpu.enqueue(call, ncclAllGather(own.data_ptr(), pieces.data_ptr(), piece, ncclBfloat16, gpu.comm, gpu.stream));
+    torch_on_stream(gpu.stream, gpu.index, [&] { from_bfloat16_pieces(pieces, tensor); });
+  }
+
   void require_here(const char* call, const torch::Tensor& tensor) const {
     if (tensor.device() == device()) return;
     throw CommError(fmt::format("rank {}: {}: the tensor is on {}, expected {} or the host", rank(), call,

@@ -26,6 +26,10 @@ class SingleCommunicator final : public Communicator {
     require_reducible(0, "all_reduce", tensor);
     return std::make_unique<NoWork>();
   }
+  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
+    require_float32(0, "all_reduce_bfloat16", tensor);
+    return std::make_unique<NoWork>();
+  }
   void broadcast(torch::Tensor tensor, int root) override {
     require_reducible(0, "broadcast", tensor);
     require_root(0, 1, "broadcast", root);

@@ -27,6 +27,14 @@ void require_reducible(int rank, const char* call, const torch::Tensor& tensor) 
   }
 }
 
+void require_float32(int rank, const char* call, const torch::Tensor& tensor) {
+  require_reducible(rank, call, tensor);
+  if (tensor.scalar_type() != torch::kFloat) {
+    throw CommError(
+        fmt::format("rank {}: {}: type {}, expected float32", rank, call, c10::toString(tensor.scalar_type())));
+  }
+}
+
 void require_root(int rank, int size, const char* call, int root) {
   if (root < 0 || root >= size) {
     throw CommError(fmt::format("rank {}: {}: root {}, expected 0 to {}", rank, call, root, size - 1));

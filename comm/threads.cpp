@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/bfloat16_sum.h"
 #include "comm/tensor_check.h"
 
 namespace foretime::comm {
@@ -123,6 +124,17 @@ std::string describe(const torch::Tensor& tensor) {
   return fmt::format("{}[{}]", c10::toString(tensor.scalar_type()), tensor.numel());
 }
 
+/// What the ranks' wires would have carried.
+torch::Tensor reduce_bfloat16(const Meeting& meeting) {
+  const auto ranks = static_cast<int>(meeting.offers.size());
+  auto result = meeting.offers[0]->tensor.detach().clone();
+  if (ranks == 1) return result;
+  std::vector<torch::Tensor> wires;
+  for (const auto& offer : meeting.offers) wires.push_back(to_bfloat16_pieces(offer->tensor, 1)[0]);
+  from_bfloat16_pieces(sum_in_float32(torch::stack(wires)), result);
+  return result;
+}
+
 torch::Tensor reduce(const Meeting& meeting, ReduceOp op) {
   const torch::NoGradGuard no_grad;
   auto result = meeting.offers[0]->tensor.detach().clone();
@@ -182,6 +194,13 @@ class ThreadCommunicator final : public Communicator {
     auto meeting =
         hub_->offer(rank_, {"all_reduce", detail, tensor, ""}, [op](Meeting& m) { m.tensor = reduce(m, op); });
     return std::make_unique<TensorWork>(hub_, rank_, "all_reduce", std::move(meeting), std::move(tensor));
+  }
+
+  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
+    require_float32(rank_, "all_reduce_bfloat16", tensor);
+    auto meeting = hub_->offer(rank_, {"all_reduce_bfloat16", describe(tensor), tensor, ""},
+                               [](Meeting& m) { m.tensor = reduce_bfloat16(m); });
+    return std::make_unique<TensorWork>(hub_, rank_, "all_reduce_bfloat16", std::move(meeting), std::move(tensor));
   }
 
   void broadcast(torch::Tensor tensor, int root) override {

@@ -3,6 +3,7 @@
 #ifdef FORETIME_TORCH_CUDA
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #endif
 
 #include <torch/torch.h>
@@ -17,11 +18,21 @@ void* torch_current_stream(int gpu) {
 }
 void torch_set_gpu(int gpu) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(gpu)); }
 
+void torch_on_stream(void* stream, int gpu, const std::function<void()>& body) {
+  const auto external =
+      c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), static_cast<c10::DeviceIndex>(gpu));
+  const c10::cuda::CUDAStreamGuard guard(external);
+  body();
+}
+void torch_drain_stream(int gpu) { at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(gpu)).synchronize(); }
+
 #else
 
 bool torch_has_cuda() { return false; }
 void* torch_current_stream(int) { return nullptr; }
 void torch_set_gpu(int) {}
+void torch_on_stream(void*, int, const std::function<void()>& body) { body(); }
+void torch_drain_stream(int) {}
 
 #endif
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 namespace foretime::comm {
 
 /// The only place of comm/ that depends on whether LibTorch was built with CUDA.
@@ -10,5 +12,10 @@ bool torch_has_cuda();
 void* torch_current_stream(int gpu);
 /// Makes `gpu` the one that LibTorch and CUDA use on this thread.
 void torch_set_gpu(int gpu);
+/// Runs `body` with `gpu` current and with LibTorch's operations on `stream` (a cudaStream_t), and puts back both. What
+/// the body allocates belongs to that stream; without CUDA it just runs.
+void torch_on_stream(void* stream, int gpu, const std::function<void()>& body);
+/// Returns when all that this thread's stream of `gpu` holds is done.
+void torch_drain_stream(int gpu);
 
 }  // namespace foretime::comm

@@ -25,6 +25,9 @@ void visit_fields(DataSettings& s, Visit&& visit) {
         at_least(0));
   visit("train_fraction", s.train_fraction, "fraction of the remaining training candidates that is used",
         above_up_to(0, 1));
+  visit("read_threads", s.read_threads,
+        "threads of each rank that open groups before they are drawn; 0: each is opened when it is needed",
+        at_least(0));
   visit("confine", s.confine,
         "folders, relative to the working folder, outside of which no data file is read, symbolic links resolved; "
         "empty: anywhere");
@@ -144,6 +147,13 @@ void visit_fields(TrainerSettings& s, Visit&& visit) {
   visit("log_every", s.log_every, "optimiser steps between log lines", at_least(1));
   visit("threads", s.threads, "threads of each rank; 0: cores / ranks on this host", at_least(0));
   visit("device", s.device, "auto: a GPU where there is one", one_of({"auto", "cpu", "cuda"}));
+  visit(
+      "precision", s.precision,
+      "of matrix products in training: bfloat16 keeps weights, sums over neighbours, head and loss in float32, and is "
+      "slower on most CPUs; evaluation is float32 always",
+      one_of({"float32", "bfloat16"}));
+  visit("deterministic", s.deterministic,
+        "only algorithms that repeat themselves bit by bit, also on a GPU; an operation that has none is an error");
   visit("seed", s.seed, "seed of the weights and of every draw");
   visit("baselines", s.baselines, "trained and evaluated beside the model: the mean, or a model type",
         one_of({"mean", "mlp", "gcn", "sage", "residual_gcn"}));
@@ -168,6 +178,10 @@ void visit_fields(CommSettings& s, Visit&& visit) {
   visit("backend", s.backend, "auto: single for one rank, nccl where every rank has a GPU, else mpi",
         one_of({"auto", "single", "mpi", "nccl"}));
   visit("bucket_bytes", s.bucket_bytes, "bytes of gradients reduced in one call", at_least(1));
+  visit("gradient_dtype", s.gradient_dtype,
+        "how gradients travel between ranks: bfloat16 halves the bytes and rounds each rank's gradient and their sum, "
+        "which is made in float32",
+        one_of({"float32", "bfloat16"}));
   visit("timeout_seconds", s.timeout_seconds,
         "seconds after which a stuck collective ends the run and names the late ranks", above(0));
 }

@@ -19,6 +19,7 @@ struct DataSettings {
   double holdout = 0.0;                // fraction of each training group's distinct configurations kept for evaluation
   int64_t max_eval_candidates = 1000;  // per group; 0: all
   double train_fraction = 1.0;         // fraction of the remaining training candidates that is used
+  int64_t read_threads = 2;            // of each rank, which open groups before they are drawn; 0: none
   std::vector<std::string> confine;    // folders that hold every file that is read; empty: anywhere
 };
 
@@ -102,8 +103,10 @@ struct TrainerSettings {
   int64_t epochs = 0;      // 0: no limit
   int64_t eval_every = 0;  // steps; 0: at the end only
   int64_t log_every = 10;
-  int64_t threads = 0;          // of each rank; 0: cores / ranks on this host
-  std::string device = "auto";  // auto | cpu | cuda
+  int64_t threads = 0;                // of each rank; 0: cores / ranks on this host
+  std::string device = "auto";        // auto | cpu | cuda
+  std::string precision = "float32";  // float32 | bfloat16
+  bool deterministic = false;
   uint64_t seed = 1;
   std::vector<std::string> baselines;        // trained and evaluated beside the model: mean, or a model type
   std::string metric = "valid/kendall_tau";  // chooses the best checkpoint, drives early stopping
@@ -120,9 +123,10 @@ struct CheckpointSettings {
 };
 
 struct CommSettings {
-  std::string backend = "auto";    // auto | single | mpi | nccl
-  int64_t bucket_bytes = 1 << 20;  // gradients reduced in one call
-  double timeout_seconds = 600.0;  // a collective that takes longer ends the run and names the late ranks
+  std::string backend = "auto";            // auto | single | mpi | nccl
+  int64_t bucket_bytes = 1 << 20;          // gradients reduced in one call
+  std::string gradient_dtype = "float32";  // float32 | bfloat16, between ranks
+  double timeout_seconds = 600.0;          // a collective that takes longer ends the run and names the late ranks
 };
 
 /// How the groups are divided among the ranks (see coordinator/shard_plan.h).

@@ -1,6 +1,8 @@
 #include "coordinator/catalogue.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -89,7 +91,8 @@ std::string serialize(const Catalogue& catalogue) {
   for (const auto& [header, role, parts, cost, draws] : catalogue.entries) {
     list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs,
                     header.nodes, header.edges, header.candidates, header.configurable, header.feature_count,
-                    header.fingerprint, static_cast<int>(role), parts, cost, draws});
+                    header.fingerprint, header.node_type_count, header.most_rows, header.varying_nodes,
+                    static_cast<int>(role), parts, cost, draws});
   }
   return list.dump();
 }
@@ -110,30 +113,37 @@ Catalogue parse_catalogue(const std::string& bytes) {
     header.configurable = item[8];
     header.feature_count = item[9];
     header.fingerprint = item[10];
-    entry.role = static_cast<Role>(item[11].get<int>());
-    entry.parts = item[12];
-    entry.draw_cost = item[13];
-    entry.draws = item[14];
+    header.node_type_count = item[11];
+    header.most_rows = item[12];
+    header.varying_nodes = item[13];
+    entry.role = static_cast<Role>(item[14].get<int>());
+    entry.parts = item[15];
+    entry.draw_cost = item[16];
+    entry.draws = item[17];
     catalogue.entries.push_back(std::move(entry));
   }
   return catalogue;
 }
 
 void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entries, const data::FileCheck& admit) {
+  // Each file is listed once, however many groups it has.
+  std::map<std::filesystem::path, std::map<std::pair<int64_t, std::string>, uint64_t>> seen;  // fingerprints
   for (const int64_t i : entries) {
     const auto& expected = catalogue.entries[static_cast<size_t>(i)].header;
-    const auto seen = data::list_groups({expected.file.string()}, {}, expected.kind, admit);
-    const auto found = std::find_if(seen.begin(), seen.end(), [&](const auto& header) {
-      return header.member == expected.member && header.name == expected.name;
-    });
-    if (found == seen.end()) {
+    const auto [file, first] = seen.try_emplace(expected.file);
+    if (first) {
+      for (const auto& header : data::list_groups({expected.file.string()}, {}, expected.kind, admit))
+        file->second.emplace(std::pair(header.member, header.name), header.fingerprint);
+    }
+    const auto found = file->second.find({expected.member, expected.name});
+    if (found == file->second.end()) {
       throw data::DataError(
           fmt::format("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name));
     }
-    if (found->fingerprint != expected.fingerprint) {
+    if (found->second != expected.fingerprint) {
       throw data::DataError(
           fmt::format("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
-                      expected.file.string(), expected.name, found->fingerprint, expected.fingerprint));
+                      expected.file.string(), expected.name, found->second, expected.fingerprint));
     }
   }
 }

@@ -6,8 +6,8 @@
 namespace foretime::coordinator {
 namespace {
 
-constexpr double kEnough = 1.001;           // largest loads over the mean that are not worth an exchange
-constexpr int64_t kOperations = 40000000;   // some tenths of a second
+constexpr double kEnough = 1.001;          // largest loads over the mean that are not worth an exchange
+constexpr int64_t kOperations = 40000000;  // some tenths of a second
 
 using Costs = std::vector<double>;  // [bands]
 

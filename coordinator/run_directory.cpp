@@ -29,10 +29,13 @@ configs::Settings result_shaping(configs::Settings settings) {
   settings.trainer.log_every = defaults.trainer.log_every;
   settings.trainer.threads = defaults.trainer.threads;
   settings.trainer.device = defaults.trainer.device;
+  settings.trainer.deterministic = defaults.trainer.deterministic;
   settings.trainer.eval_states = defaults.trainer.eval_states;
   settings.trainer.baselines = defaults.trainer.baselines;
   settings.checkpoint = defaults.checkpoint;
+  const auto gradient_dtype = settings.comm.gradient_dtype;
   settings.comm = defaults.comm;
+  settings.comm.gradient_dtype = gradient_dtype;
   settings.data.confine = defaults.data.confine;
   settings.run = defaults.run;
   return settings;
@@ -66,7 +69,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
   if (fs::exists(config) && settings.run.overwrite) {
     // Only what a run writes is removed: the folder may hold notes of its owner.
     for (const char* name : {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv",
-                             "checkpoints", "baselines"}) {
+                             "trace.json", "profile.txt", "checkpoints", "baselines"}) {
       fs::remove_all(path_ / name);
     }
   } else if (fs::exists(config)) {

@@ -89,6 +89,13 @@ std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root)
   return files;
 }
 
+NpzReader unchanged_npz(const GroupHeader& header) {
+  NpzReader file(header.file);
+  if (file.fingerprint() != header.fingerprint)
+    throw DataError(fmt::format("{}: has changed since it was listed", header.file.string()));
+  return file;
+}
+
 }  // namespace
 
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
@@ -121,14 +128,37 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
 
 Group load_group(const GroupHeader& header) {
   if (header.member >= 0) return load_packed(header);
-  const NpzReader file(header.file);
-  if (file.fingerprint() != header.fingerprint)
-    throw DataError(fmt::format("{}: has changed since it was listed", header.file.string()));
+  const NpzReader file = unchanged_npz(header);
   Group group = header.kind == CandidateKind::layout ? read_layout(file)
                 : header.kind == CandidateKind::tile ? read_tile(file)
                                                      : read_program(file);
   group.name = header.name;
   return group;
+}
+
+Group load_group(const GroupHeader& header, const LayoutSink& sink) {
+  Group group = read_layout(unchanged_npz(header), sink);
+  group.name = header.name;
+  return group;
+}
+
+GroupSummary summarize(const Group& group) {
+  GroupSummary summary;
+  summary.runtimes = group.runtimes;
+  summary.flops = group.flops;
+  summary.configurations = configuration_hashes(group);
+  const auto features = group.graphs.node_features.span();
+  summary.features = column_statistics(features, group.graphs.feature_count, false);
+  summary.log_features = column_statistics(features, group.graphs.feature_count, true);
+  if (group.kind == CandidateKind::tile) {
+    summary.tile_features = column_statistics(group.tile_features.span(), kTileFeatures, false);
+    summary.log_tile_features = column_statistics(group.tile_features.span(), kTileFeatures, true);
+  }
+  return summary;
+}
+
+GroupSummary load_summary(const GroupHeader& header) {
+  return header.member >= 0 ? load_packed_summary(header) : summarize(load_group(header));
 }
 
 }  // namespace foretime::data

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "data/column_statistics.h"
 #include "data/error.h"
 #include "data/group.h"
+#include "data/layout_sink.h"
 
 namespace foretime::data {
 
@@ -18,6 +21,10 @@ struct GroupHeader {
   std::string name;
   CandidateKind kind = CandidateKind::layout;
   int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
+  int64_t node_type_count = 0;  // node types are below this
+  int64_t most_rows = 0;        // distinct layouts of a configurable node, at most; 0: unknown
+  /// Nodes within l steps of a configurable node, where its state may differ between candidates; 0: unknown.
+  std::array<int64_t, 8> varying_nodes{};
   uint64_t fingerprint = 0;  // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
@@ -35,5 +42,21 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
 /// more data than there is. Run times that are negative are refused; zeros are allowed only if all are zero (unlabelled
 /// files).
 Group load_group(const GroupHeader& header);
+/// The same of a layout .npz whose large arrays go to `sink`: see read_layout.
+Group load_group(const GroupHeader& header, const LayoutSink& sink);
+
+/// What a run asks of all of its groups before it starts, without their graphs and layouts.
+struct GroupSummary {
+  Array<double> runtimes;                             // [candidates], as in Group
+  Array<double> flops;                                // [candidates], or empty
+  Array<uint64_t> configurations;                     // [candidates] configuration_hashes
+  ColumnStatistics features, log_features;            // of the node features, and of their logarithms
+  ColumnStatistics tile_features, log_tile_features;  // kind tile
+};
+
+/// Reads a packed group's summary, a few bytes a candidate, or reads an .npz as a whole and sums it up. Throws
+/// DataError as load_group.
+GroupSummary load_summary(const GroupHeader& header);
+GroupSummary summarize(const Group& group);
 
 }  // namespace foretime::data

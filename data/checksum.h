@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,5 +16,22 @@ template <class T>
 uint64_t checksum_of(std::span<T> values, uint64_t seed = 0) {
   return checksum(std::as_bytes(values), seed);
 }
+
+/// The same checksum of bytes that come in pieces of any size.
+class Checksum {
+ public:
+  explicit Checksum(uint64_t seed = 0);
+  void add(std::span<const std::byte> bytes);
+  /// Of all bytes so far; more may follow.
+  uint64_t value() const;
+
+ private:
+  static constexpr size_t kBlock = 32;
+
+  uint64_t seed_;
+  std::array<uint64_t, 4> lanes_;
+  std::array<std::byte, kBlock> held_;  // the start of the next block
+  uint64_t bytes_ = 0;
+};
 
 }  // namespace foretime::data

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -5,6 +6,7 @@
 
 #include "data/npz_groups.h"
 #include "data/schema.h"
+#include "data/validate.h"
 
 namespace foretime::data {
 namespace {
@@ -12,9 +14,38 @@ namespace {
 const ShapeRule kFeatureRule{{kAnySize, kHloFeatures}, "(nodes, 140)"};
 const ShapeRule kEdgeRule{{kAnySize, 2}, "(edges, 2)"};
 
+constexpr int64_t kNodesAtOnce = 1024;  // half a megabyte of features
+
 int64_t checked_nodes(const NpzReader& file, int64_t nodes) {
   if (nodes < 1 || nodes > std::numeric_limits<int32_t>::max())
     throw DataError(fmt::format("{}: {} nodes, expected 1 … 2^31 - 1", file.origin("node_feat"), nodes));
+  return nodes;
+}
+
+/// Returns the number of nodes.
+int64_t read_features(const NpzReader& file, const FeatureSink& features) {
+  NpyStream stream = file.open("node_feat", kFeatureRule);
+  const int64_t nodes = checked_nodes(file, stream.header().shape[0]);
+  int64_t done = 0;
+  const auto pass = [&](std::span<const float> rows) {
+    const int64_t wrong = first_not_finite(rows);
+    if (wrong >= 0)
+      throw DataError(fmt::format("{}: {} at node {}, column {}, expected finite numbers", stream.origin(),
+                                  rows[static_cast<size_t>(wrong)], done + wrong / kHloFeatures, wrong % kHloFeatures));
+    features(rows, kHloFeatures);
+    done += static_cast<int64_t>(rows.size()) / kHloFeatures;
+  };
+  if (stream.header().fortran_order) {
+    pass(stream.read_all<float>());
+    return nodes;
+  }
+  std::vector<float> piece(static_cast<size_t>(std::min(nodes, kNodesAtOnce) * kHloFeatures));
+  while (done < nodes) {
+    const auto now = static_cast<size_t>(std::min(nodes - done, kNodesAtOnce) * kHloFeatures);
+    stream.read(piece.data(), static_cast<int64_t>(now));
+    pass(std::span<const float>(piece).first(now));
+  }
+  stream.finish();
   return nodes;
 }
 
@@ -25,19 +56,14 @@ void describe_hlo_graph(const NpzReader& file, GroupHeader& header) {
   header.nodes = checked_nodes(file, file.size("node_feat", kFeatureRule, 0));
   header.edges = file.size("edge_index", kEdgeRule, 0);
   header.feature_count = kHloFeatures;
+  header.node_type_count = kHloOpcodes;
 }
 
-GraphBlock read_hlo_graph(const NpzReader& file) {
+GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features) {
   GraphBlock graph;
   graph.feature_count = kHloFeatures;
   graph.node_type_count = kHloOpcodes;
-  auto features = file.read<float>("node_feat", kFeatureRule);
-  const int64_t nodes = checked_nodes(file, static_cast<int64_t>(features.size()) / kHloFeatures);
-  for (size_t i = 0; i < features.size(); ++i) {
-    if (!std::isfinite(features[i]))
-      throw DataError(fmt::format("{}: {} at node {}, column {}, expected finite numbers", file.origin("node_feat"),
-                                  features[i], i / kHloFeatures, i % kHloFeatures));
-  }
+  const int64_t nodes = read_features(file, features);
   auto opcodes = file.read<uint8_t>("node_opcode", {{nodes}, "(nodes,)"});
   for (size_t i = 0; i < opcodes.size(); ++i) {
     if (opcodes[i] >= kHloOpcodes)
@@ -58,10 +84,17 @@ GraphBlock read_hlo_graph(const NpzReader& file) {
   }
   graph.graph_ptr = std::vector<int64_t>{0, nodes};
   graph.edge_ptr = std::vector<int64_t>{0, edges};
-  graph.node_features = std::move(features);
   graph.node_types = std::move(opcodes);
   graph.edge_source = std::move(source);
   graph.edge_target = std::move(target);
+  return graph;
+}
+
+GraphBlock read_hlo_graph(const NpzReader& file) {
+  std::vector<float> features;
+  GraphBlock graph = read_hlo_graph(
+      file, [&](std::span<const float> rows, int64_t) { features.insert(features.end(), rows.begin(), rows.end()); });
+  graph.node_features = std::move(features);
   return graph;
 }
 

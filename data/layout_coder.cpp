@@ -85,15 +85,15 @@ uint8_t LayoutCoder::code_of_raw(Table& table, const float* row, size_t node) {
   return raw.code;
 }
 
-void LayoutCoder::add_candidate(const float* rows) {
+void LayoutCoder::add_candidate(const float* rows, uint8_t* codes) {
   for (size_t j = 0; j < tables_.size(); ++j)
-    codes_.push_back(code_of_raw(tables_[j], rows + j * static_cast<size_t>(kLayoutFeatures), j));
+    codes[j] = code_of_raw(tables_[j], rows + j * static_cast<size_t>(kLayoutFeatures), j);
   ++candidate_;
 }
 
-void LayoutCoder::add_candidate(const double* rows) {
+void LayoutCoder::add_candidate(const double* rows, uint8_t* codes) {
   for (size_t j = 0; j < tables_.size(); ++j)
-    codes_.push_back(code_of(tables_[j], whole_numbers(rows + j * static_cast<size_t>(kLayoutFeatures), j), j));
+    codes[j] = code_of(tables_[j], whole_numbers(rows + j * static_cast<size_t>(kLayoutFeatures), j), j);
   ++candidate_;
 }
 
@@ -110,7 +110,6 @@ LayoutCandidates LayoutCoder::finish(int64_t candidates) && {
   layout.nodes = std::move(nodes_);
   layout.row_ptr = std::move(row_ptr);
   layout.rows = std::move(rows);
-  layout.codes = std::move(codes_);
   return layout;
 }
 

@@ -11,7 +11,7 @@
 namespace foretime::data {
 
 /// Turns the layout rows of each configurable node into one-byte codes, in the order in which distinct rows first
-/// appear.
+/// appear. It holds the tables and no codes, so its memory does not grow with the candidates.
 ///
 /// The fast path compares bytes: a row that is bit for bit one seen before at its node needs no conversion, which holds
 /// for nearly all rows of real files (a node has tens of distinct rows, a file tens of thousands of candidates).
@@ -22,11 +22,12 @@ class LayoutCoder {
   /// `origin` starts messages, which name nodes by `nodes`.
   LayoutCoder(std::vector<int32_t> nodes, std::string origin);
 
-  /// Codes the next candidate's rows, [configurable, 18]. Throws DataError, naming candidate and node, for values that
-  /// are not whole numbers from -128 to 127, and for a node's 257th distinct row.
-  void add_candidate(const float* rows);
-  void add_candidate(const double* rows);
-  /// The codes of all candidates; ends the coder.
+  /// Codes the next candidate's rows, [configurable, 18], into `codes`, [configurable]. Throws DataError, naming
+  /// candidate and node, for values that are not whole numbers from -128 to 127, and for a node's 257th distinct row.
+  void add_candidate(const float* rows, uint8_t* codes);
+  void add_candidate(const double* rows, uint8_t* codes);
+  /// Nodes and tables without the codes, which the caller has; ends the coder. Throws DataError unless `candidates`
+  /// candidates were coded.
   LayoutCandidates finish(int64_t candidates) &&;
 
  private:
@@ -50,7 +51,6 @@ class LayoutCoder {
   std::vector<int32_t> nodes_;
   std::string origin_;
   std::vector<Table> tables_;
-  std::vector<uint8_t> codes_;
   int64_t candidate_ = 0;
 };
 

@@ -24,7 +24,7 @@ constexpr zip_uint16_t kFirstZipDate = 0x21;  // 1980-01-01: equal groups give e
 /// The bytes of node_config_feat.npy, made as libzip asks for them.
 class ExpandedLayouts {
  public:
-  explicit ExpandedLayouts(const Group& group) : group_(group) {
+  ExpandedLayouts(const Group& group, const CandidateCodes& codes) : group_(group), codes_(codes) {
     const int64_t configurable = group.layout.configurable();
     header_ =
         format_npy_header({NpyKind::floating, 4, false}, false, {group.candidates, configurable, kLayoutFeatures});
@@ -90,14 +90,16 @@ class ExpandedLayouts {
     if (candidate == expanded_) return;
     expanded_ = candidate;
     const LayoutCandidates& layout = group_.layout;
+    const uint8_t* const codes = codes_(candidate);
     float* out = row_.data();
     for (int64_t j = 0; j < layout.configurable(); ++j, out += kLayoutFeatures) {
-      const int64_t row = layout.row_ptr[j] + layout.codes[candidate * layout.configurable() + j];
+      const int64_t row = layout.row_ptr[j] + codes[j];
       std::copy_n(layout.rows.data() + row * kLayoutFeatures, kLayoutFeatures, out);
     }
   }
 
   const Group& group_;
+  const CandidateCodes& codes_;
   std::string header_;
   uint64_t candidate_bytes_ = 0, total_ = 0, position_ = 0;
   int64_t expanded_ = -1;   // candidate that row_ holds
@@ -166,6 +168,10 @@ std::vector<To> converted(const Array<From>& values) {
 }  // namespace
 
 void write_layout_npz(const std::filesystem::path& file, const Group& group) {
+  write_layout_npz(file, group, [&](int64_t c) { return group.layout.codes.data() + c * group.layout.configurable(); });
+}
+
+void write_layout_npz(const std::filesystem::path& file, const Group& group, const CandidateCodes& codes) {
   if (group.kind != CandidateKind::layout)
     throw DataError(fmt::format("{}: {}: not a layout group", file.string(), group.name));
   const GraphBlock& graphs = group.graphs;
@@ -177,7 +183,7 @@ void write_layout_npz(const std::filesystem::path& file, const Group& group) {
   std::vector<int64_t> runtimes;
   for (const double runtime : group.runtimes) runtimes.push_back(std::llround(runtime));
 
-  ExpandedLayouts layouts(group);
+  ExpandedLayouts layouts(group, codes);
   LayoutArchive archive(file);
   archive.add("edge_index", NpyKind::signed_integer, true, {edges, 2}, edge_index);
   archive.add("node_feat", NpyKind::floating, false, {nodes, graphs.feature_count},

@@ -40,44 +40,55 @@ std::vector<int64_t> read_splits(const NpzReader& file, int64_t nodes) {
   return splits;
 }
 
-/// Streams `candidates` candidates of `width` numbers each through the coder, a few at a time.
+/// Streams the candidates through the coder, a few at a time.
 template <class T>
-void code_in_pieces(NpyStream& stream, int64_t candidates, int64_t width, LayoutCoder& coder) {
+void code_in_pieces(NpyStream& stream, int64_t candidates, int64_t configurable, LayoutCoder& coder,
+                    const LayoutSink& sink) {
+  const int64_t width = configurable * kLayoutFeatures;
   const int64_t at_once = std::max<int64_t>(1, kPieceBytes / std::max<int64_t>(1, width * int64_t{sizeof(T)}));
   std::vector<T> piece(static_cast<size_t>(std::min(at_once, candidates) * width));
+  std::vector<uint8_t> codes(static_cast<size_t>(std::min(at_once, candidates) * configurable));
   for (int64_t done = 0; done < candidates;) {
     const int64_t now = std::min(at_once, candidates - done);
     stream.read(piece.data(), now * width);
-    for (int64_t c = 0; c < now; ++c) coder.add_candidate(piece.data() + c * width);
+    for (int64_t c = 0; c < now; ++c) coder.add_candidate(piece.data() + c * width, codes.data() + c * configurable);
+    sink.codes(std::span<const uint8_t>(codes).first(static_cast<size_t>(now * configurable)), configurable);
     done += now;
   }
   stream.finish();
 }
 
-LayoutCandidates read_candidates(const NpzReader& file, std::vector<int32_t> configurable, int64_t candidates) {
-  const auto nodes = static_cast<int64_t>(configurable.size());
+/// The same of an array that is in memory as a whole.
+template <class T>
+void code_all(const std::vector<T>& values, int64_t candidates, int64_t configurable, LayoutCoder& coder,
+              const LayoutSink& sink) {
+  const int64_t width = configurable * kLayoutFeatures;
+  std::vector<double> row(static_cast<size_t>(width));
+  std::vector<uint8_t> codes(static_cast<size_t>(configurable));
+  for (int64_t c = 0; c < candidates; ++c) {
+    const auto start = values.begin() + c * width;
+    std::copy(start, start + width, row.begin());
+    coder.add_candidate(row.data(), codes.data());
+    sink.codes(codes, configurable);
+  }
+}
+
+LayoutCandidates read_candidates(const NpzReader& file, std::vector<int32_t> configurable_nodes, int64_t candidates,
+                                 const LayoutSink& sink) {
+  const auto configurable = static_cast<int64_t>(configurable_nodes.size());
   NpyStream stream =
-      file.open("node_config_feat", {{candidates, nodes, kLayoutFeatures}, "(configs, configurable, 18)"});
+      file.open("node_config_feat", {{candidates, configurable, kLayoutFeatures}, "(configs, configurable, 18)"});
   const NpyHeader& header = stream.header();
-  LayoutCoder coder(std::move(configurable), stream.origin());
-  const int64_t width = nodes * kLayoutFeatures;
-  const auto code_all = [&](const auto& values) {
-    std::vector<double> row(static_cast<size_t>(width));
-    for (int64_t c = 0; c < candidates; ++c) {
-      const auto start = values.begin() + c * width;
-      std::copy(start, start + width, row.begin());
-      coder.add_candidate(row.data());
-    }
-  };
+  LayoutCoder coder(std::move(configurable_nodes), stream.origin());
   // Only C-ordered floats occur in the public files; the rest is read whole, which is slower and needs memory.
   if (header.type.kind != NpyKind::floating)
-    code_all(stream.read_all<int8_t>());
+    code_all(stream.read_all<int8_t>(), candidates, configurable, coder, sink);
   else if (header.fortran_order)
-    code_all(stream.read_all<double>());
+    code_all(stream.read_all<double>(), candidates, configurable, coder, sink);
   else if (header.type.size == 8)
-    code_in_pieces<double>(stream, candidates, width, coder);
+    code_in_pieces<double>(stream, candidates, configurable, coder, sink);
   else
-    code_in_pieces<float>(stream, candidates, width, coder);
+    code_in_pieces<float>(stream, candidates, configurable, coder, sink);
   return std::move(coder).finish(candidates);
 }
 
@@ -89,7 +100,7 @@ void describe_layout(const NpzReader& file, GroupHeader& header) {
   header.configurable = file.size("node_config_ids", kIdRule, 0);
 }
 
-Group read_layout(const NpzReader& file) {
+Group read_layout(const NpzReader& file, const LayoutSink& sink) {
   Group group;
   group.kind = CandidateKind::layout;
   group.unit = RuntimeUnit::nanoseconds;
@@ -100,9 +111,23 @@ Group read_layout(const NpzReader& file) {
   std::vector<double> labels(runtimes.begin(), runtimes.end());
   check_runtimes(labels, true, file.origin("config_runtime"));
   group.runtimes = std::move(labels);
-  group.graphs = read_hlo_graph(file);
-  group.layout = read_candidates(file, read_configurable(file, group.graphs.nodes()), group.candidates);
+  group.graphs = read_hlo_graph(file, sink.node_features);
+  group.layout = read_candidates(file, read_configurable(file, group.graphs.nodes()), group.candidates, sink);
   if (file.has("node_splits")) group.node_splits = read_splits(file, group.graphs.nodes());
+  return group;
+}
+
+Group read_layout(const NpzReader& file) {
+  std::vector<float> features;
+  std::vector<uint8_t> codes;
+  // An opened member's shape is known to agree with its size in the archive.
+  features.reserve(static_cast<size_t>(file.open("node_feat").remaining()));
+  codes.reserve(static_cast<size_t>(file.open("node_config_feat").remaining() / kLayoutFeatures));
+  const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
+  Group group = read_layout(file, LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
+                                             [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
+  group.graphs.node_features = std::move(features);
+  group.layout.codes = std::move(codes);
   return group;
 }
 

@@ -2,6 +2,7 @@
 
 #include "data/catalogue.h"
 #include "data/group.h"
+#include "data/layout_sink.h"
 #include "data/npz_reader.h"
 
 /// One reader for each kind of .npz. `describe_*` fills a header's sizes from the members' NPY headers; `read_*` reads
@@ -11,6 +12,9 @@ namespace foretime::data {
 /// TpuGraphs layout collections. The float32 `node_config_feat` streams by: rows become codes as they pass.
 void describe_layout(const NpzReader& file, GroupHeader& header);
 Group read_layout(const NpzReader& file);
+/// The same, but the two large arrays go to `sink` while they are read, first the features, and are empty in the
+/// group: memory does not grow with the candidates, and with the nodes only by what a node has beside its features.
+Group read_layout(const NpzReader& file, const LayoutSink& sink);
 
 /// TpuGraphs tile collections. The label is config_runtime / config_runtime_normalizers.
 void describe_tile(const NpzReader& file, GroupHeader& header);
@@ -23,6 +27,8 @@ Group read_program(const NpzReader& file);
 /// What layout and tile files share: node_feat, node_opcode and edge_index (consumer, producer), as one graph.
 void describe_hlo_graph(const NpzReader& file, GroupHeader& header);
 GraphBlock read_hlo_graph(const NpzReader& file);
+/// The node features go to `features` in pieces of whole rows, and are empty in the graph.
+GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features);
 
 /// Throws DataError unless all run times are positive, or all are 0 and `may_be_unlabelled`. `origin` starts messages.
 void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin);

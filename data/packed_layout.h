@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "packed collections ar
 
 constexpr std::array<char, 8> kMagic = {'\x89', 'F', 'T', 'P', 'A', 'C', 'K', '\n'};
 constexpr uint32_t kEndianMark = 0x01020304;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint64_t kAlignment = 64;
 
 struct Preamble {
@@ -30,23 +30,44 @@ struct Preamble {
 };
 static_assert(sizeof(Preamble) == 64 && std::is_trivially_copyable_v<Preamble>);
 
+/// In the order in which a group's sections stand in the file. The two that may be too large for memory come first, so
+/// that they can be written while they are read.
 enum Section : size_t {
+  kNodeFeatures,
+  kLayoutCodes,
   kGraphPtr,
   kEdgePtr,
-  kNodeFeatures,
   kNodeTypes,
   kEdgeSource,
   kEdgeTarget,
   kLayoutNodes,
   kLayoutRowPtr,
   kLayoutRows,
-  kLayoutCodes,
   kTileRows,
-  kRuntimes,
-  kFlops,
   kNodeSplits,
   kCandidateIds,  // for each id its length as uint32, then its bytes
+  // What a run reads of every group before it starts; they lie together.
+  kRuntimes,
+  kFlops,
+  kConfigurations,  // configuration_hashes
+  kStatistics,      // see kStatisticsRows
+  // Optional.
+  kPlans,  // PlanTable, PlanRecords, then the plans, each at a multiple of 64 bytes from the section's start
   kSectionCount,
+};
+
+/// kStatistics holds one row of doubles for each of: sums, squares, minima, maxima of the values; the same of their
+/// logarithms. Columns are the node features, then the tile features; column_statistics.h says what they are.
+constexpr int64_t kStatisticsRows = 8;
+
+struct PlanTable {
+  uint64_t count;
+  uint64_t reserved;  // 0
+};
+struct PlanRecord {
+  uint64_t key;     // ascending
+  uint64_t offset;  // from the start of the section
+  uint64_t bytes;
 };
 
 struct SectionRecord {
@@ -66,10 +87,12 @@ struct GroupRecord {
   int64_t graphs, nodes, edges, configurable;
   int64_t feature_count;
   int64_t node_type_count;
+  int64_t most_rows;                     // of one configurable node
+  std::array<int64_t, 8> varying_nodes;  // GroupHeader::varying_nodes
   std::array<SectionRecord, kSectionCount> sections;
-  std::array<uint64_t, 6> reserved;  // 0
-  uint64_t checksum;                 // of the bytes before it
+  std::array<uint64_t, 52> reserved;  // 0
+  uint64_t checksum;                  // of the bytes before it
 };
-static_assert(sizeof(GroupRecord) == 512 && std::is_trivially_copyable_v<GroupRecord>);
+static_assert(sizeof(GroupRecord) == 1024 && std::is_trivially_copyable_v<GroupRecord>);
 
 }  // namespace foretime::data::packed

@@ -1,34 +1,24 @@
-#include <cerrno>
-#include <cstdio>
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "data/checksum.h"
 #include "data/error.h"
 #include "data/packed.h"
-#include "data/packed_layout.h"
+#include "data/packed_file.h"
+#include "data/packed_output.h"
 #include "data/validate.h"
 
 namespace foretime::data {
 namespace {
 
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
-/// Syncs the folder, so that the rename itself survives a loss of power.
-void sync_folder(const std::filesystem::path& file) {
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
+using packed::GroupRecord;
+using packed::Output;
+using packed::SectionRecord;
 
 std::vector<char> join_ids(const std::vector<std::string>& ids) {
   std::vector<char> bytes;
@@ -41,78 +31,146 @@ std::vector<char> join_ids(const std::vector<std::string>& ids) {
   return bytes;
 }
 
-/// A fingerprint of names, shapes and contents: the record without the places of its sections.
-uint64_t fingerprint_of(packed::GroupRecord record) {
-  record.name_offset = 0;
+std::vector<std::byte> join_plans(const std::map<uint64_t, std::vector<std::byte>>& plans) {
+  if (plans.empty()) return {};
+  const auto aligned = [](uint64_t at) {
+    return (at + packed::kAlignment - 1) / packed::kAlignment * packed::kAlignment;
+  };
+  const packed::PlanTable table{plans.size(), 0};
+  uint64_t place = sizeof table, end = sizeof table + plans.size() * sizeof(packed::PlanRecord);
+  std::vector<std::byte> bytes(end);
+  std::memcpy(bytes.data(), &table, sizeof table);
+  for (const auto& [key, plan] : plans) {
+    const packed::PlanRecord record{key, aligned(end), plan.size()};
+    std::memcpy(bytes.data() + place, &record, sizeof record);
+    place += sizeof record;
+    end = record.offset + record.bytes;
+    bytes.resize(record.offset);
+    bytes.insert(bytes.end(), plan.begin(), plan.end());
+  }
+  return bytes;
+}
+
+std::vector<double> join_statistics(const ColumnStatistics& features, const ColumnStatistics& log_features,
+                                    const ColumnStatistics& tiles, const ColumnStatistics& log_tiles) {
+  std::vector<double> values;
+  for (const auto& [first, second] : {std::pair(&features, &tiles), std::pair(&log_features, &log_tiles)}) {
+    for (const auto field :
+         {&ColumnStatistics::sums, &ColumnStatistics::squares, &ColumnStatistics::minima, &ColumnStatistics::maxima}) {
+      for (const auto* part : {&(first->*field), &(second->*field)})
+        values.insert(values.end(), part->begin(), part->end());
+    }
+  }
+  return values;
+}
+
+/// A fingerprint of names, shapes and contents: the record without the places of its sections, and without extras.
+uint64_t fingerprint_of(GroupRecord record, const std::string& name) {
+  record.name_checksum = checksum_of(std::span(name));
+  record.sections[packed::kPlans] = {};
+  record.varying_nodes = {};
   for (auto& section : record.sections) section.offset = 0;
   return checksum_of(std::span(&record, 1));
+}
+
+/// Takes a group's two large arrays, writes them, and keeps what the summary needs of them.
+class StreamedSections {
+ public:
+  StreamedSections(Output& out, GroupRecord& record) : out_(out), record_(record) { out_.begin_section(); }
+
+  LayoutSink sink() {
+    return {
+        [this](std::span<const float> rows, int64_t columns) { take_features(rows, columns); },
+        [this](std::span<const uint8_t> candidates, int64_t configurable) { take_codes(candidates, configurable); }};
+  }
+  /// Call after the last piece.
+  void finish() {
+    end_features();
+    record_.sections[packed::kLayoutCodes] = out_.end_section();
+  }
+  ColumnStatistics statistics(bool log) {
+    auto& accumulator = log ? logarithms_ : plain_;
+    return std::move(accumulator).finish();
+  }
+  std::vector<uint64_t>& configurations() { return configurations_; }
+
+ private:
+  void take_features(std::span<const float> rows, int64_t columns) {
+    if (!seen_features_) {
+      plain_ = ColumnAccumulator(columns, false);
+      logarithms_ = ColumnAccumulator(columns, true);
+      seen_features_ = true;
+    }
+    plain_.add(rows);
+    logarithms_.add(rows);
+    out_.append(std::as_bytes(rows));
+  }
+  void take_codes(std::span<const uint8_t> candidates, int64_t configurable) {
+    end_features();
+    const auto width = static_cast<size_t>(configurable);
+    for (auto rest = candidates; width > 0 && !rest.empty(); rest = rest.subspan(width))
+      configurations_.push_back(checksum_of(rest.first(width)));
+    out_.append(std::as_bytes(candidates));
+  }
+  void end_features() {
+    if (std::exchange(features_ended_, true)) return;
+    record_.sections[packed::kNodeFeatures] = out_.end_section();
+    out_.begin_section();
+  }
+
+  Output& out_;
+  GroupRecord& record_;
+  ColumnAccumulator plain_{0, false}, logarithms_{0, true};
+  std::vector<uint64_t> configurations_;
+  bool seen_features_ = false, features_ended_ = false;
+};
+
+int64_t most_rows(const LayoutCandidates& layout) {
+  int64_t most = 0;
+  for (int64_t j = 0; j < layout.configurable(); ++j) most = std::max(most, layout.row_ptr[j + 1] - layout.row_ptr[j]);
+  return most;
 }
 
 }  // namespace
 
 struct PackedWriter::State {
-  std::filesystem::path file, aside;
-  std::unique_ptr<std::FILE, FileCloser> out;
-  uint64_t position = 0;
-  std::vector<packed::GroupRecord> records;
-  std::string names;
-  std::unordered_set<std::string> seen;
+  State(std::filesystem::path file, ExtrasMaker maker) : out(std::move(file)), extras(std::move(maker)) {}
 
-  [[noreturn]] void fail(const char* what) const {
-    throw DataError(fmt::format("{}: {}: {}", aside.string(), what, std::strerror(errno)));
-  }
-  void write(const void* bytes, size_t count) {
-    if (count != 0 && std::fwrite(bytes, 1, count, out.get()) != count) fail("cannot write");
-    position += count;
-  }
-  void pad() {
-    constexpr std::array<char, packed::kAlignment> kZeros{};
-    write(kZeros.data(), (packed::kAlignment - position % packed::kAlignment) % packed::kAlignment);
-  }
-  template <class T>
-  packed::SectionRecord section(std::span<const T> values) {
-    if (values.empty()) return {};
-    pad();
-    const packed::SectionRecord record{position, values.size_bytes(), checksum_of(values)};
-    write(values.data(), values.size_bytes());
-    return record;
-  }
+  Output out;
+  ExtrasMaker extras;
+  std::unordered_set<std::string> seen;
+  bool broken = false;
+
+  std::string origin(const std::string& name) const { return out.file().string() + ": " + name; }
+  void check_kind(CandidateKind kind, const std::string& name) const;
+  void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint);
+  void write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record);
+  void write_extras(const std::string& name, GroupRecord& record);
 };
 
-PackedWriter::PackedWriter(std::filesystem::path file) : state_(std::make_unique<State>()) {
-  state_->file = std::move(file);
-  state_->aside = state_->file;
-  state_->aside += fmt::format(".{}.partial", ::getpid());
-  state_->out.reset(std::fopen(state_->aside.c_str(), "wbe"));
-  if (!state_->out) state_->fail("cannot create");
-  const packed::Preamble unfinished{};
-  state_->write(&unfinished, sizeof unfinished);
+void PackedWriter::State::check_kind(CandidateKind kind, const std::string& name) const {
+  if (out.records().empty() || out.records()[0].kind == static_cast<uint32_t>(kind)) return;
+  throw DataError(fmt::format("{}: kind {}, expected {} as in the groups before it", origin(name),
+                              static_cast<int>(kind), out.records()[0].kind));
 }
 
-PackedWriter::~PackedWriter() {
-  if (!state_->out) return;
-  state_->out.reset();
-  std::error_code ignored;
-  std::filesystem::remove(state_->aside, ignored);
-}
-
-void PackedWriter::add(const Group& group, uint64_t fingerprint) {
-  State& state = *state_;
-  const std::string origin = state.file.string() + ": " + group.name;
-  validate_group(group, origin);
-  if (!state.records.empty() && state.records[0].kind != static_cast<uint32_t>(group.kind)) {
-    throw DataError(fmt::format("{}: kind {}, expected {} as in the groups before it", origin,
-                                static_cast<int>(group.kind), state.records[0].kind));
-  }
-  if (!state.seen.insert(group.name).second) {
-    throw DataError(fmt::format("{}: a second group of this name, expected different names in a collection", origin));
-  }
-
+/// The one way in which groups are written, so that a streamed one has the bytes of one in memory.
+void PackedWriter::State::write(const std::string& name, const std::function<Group(const LayoutSink&)>& read,
+                                uint64_t fingerprint) {
   using namespace packed;
+  if (broken) throw DataError(fmt::format("{}: a group before it failed, expected no further one", origin(name)));
+  if (!seen.insert(name).second) {
+    throw DataError(
+        fmt::format("{}: a second group of this name, expected different names in a collection", origin(name)));
+  }
+  broken = true;  // until everything is written
   GroupRecord record{};
-  record.name_offset = state.names.size();  // completed by finish(), which knows where the names begin
-  record.name_bytes = group.name.size();
-  record.name_checksum = checksum_of(std::span(group.name));
+  StreamedSections streamed(out, record);
+  const Group group = read(streamed.sink());
+  streamed.finish();
+  check_kind(group.kind, name);
+  validate_all_but_streamed(group, origin(name));
+
   record.kind = static_cast<uint32_t>(group.kind);
   record.unit = static_cast<uint32_t>(group.unit);
   record.candidates = group.candidates;
@@ -122,62 +180,93 @@ void PackedWriter::add(const Group& group, uint64_t fingerprint) {
   record.configurable = group.layout.configurable();
   record.feature_count = group.graphs.feature_count;
   record.node_type_count = group.graphs.node_type_count;
-  const bool layout = group.kind == CandidateKind::layout;
+  record.most_rows = most_rows(group.layout);
+  const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
+    if (record.sections[section].bytes != static_cast<uint64_t>(count))
+      throw DataError(fmt::format("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
+                                  record.sections[section].bytes, count));
+  };
+  expect_bytes(kNodeFeatures, "node_features", record.nodes * record.feature_count * int64_t{sizeof(float)});
+  expect_bytes(kLayoutCodes, "layout codes", record.candidates * record.configurable);
   const std::vector<char> ids = join_ids(group.candidate_ids);
-  record.sections[kGraphPtr] = state.section(group.graphs.graph_ptr.span());
-  record.sections[kEdgePtr] = state.section(group.graphs.edge_ptr.span());
-  record.sections[kNodeFeatures] = state.section(group.graphs.node_features.span());
-  record.sections[kNodeTypes] = state.section(group.graphs.node_types.span());
-  record.sections[kEdgeSource] = state.section(group.graphs.edge_source.span());
-  record.sections[kEdgeTarget] = state.section(group.graphs.edge_target.span());
-  if (layout) {
-    record.sections[kLayoutNodes] = state.section(group.layout.nodes.span());
-    record.sections[kLayoutRowPtr] = state.section(group.layout.row_ptr.span());
-    record.sections[kLayoutRows] = state.section(group.layout.rows.span());
-    record.sections[kLayoutCodes] = state.section(group.layout.codes.span());
+  record.sections[kGraphPtr] = out.section(group.graphs.graph_ptr.span());
+  record.sections[kEdgePtr] = out.section(group.graphs.edge_ptr.span());
+  record.sections[kNodeTypes] = out.section(group.graphs.node_types.span());
+  record.sections[kEdgeSource] = out.section(group.graphs.edge_source.span());
+  record.sections[kEdgeTarget] = out.section(group.graphs.edge_target.span());
+  if (group.kind == CandidateKind::layout) {
+    record.sections[kLayoutNodes] = out.section(group.layout.nodes.span());
+    record.sections[kLayoutRowPtr] = out.section(group.layout.row_ptr.span());
+    record.sections[kLayoutRows] = out.section(group.layout.rows.span());
   }
-  record.sections[kTileRows] = state.section(group.tile_features.span());
-  record.sections[kRuntimes] = state.section(group.runtimes.span());
-  record.sections[kFlops] = state.section(group.flops.span());
-  record.sections[kNodeSplits] = state.section(group.node_splits.span());
-  record.sections[kCandidateIds] = state.section(std::span<const char>(ids));
-  record.fingerprint = fingerprint != 0 ? fingerprint : fingerprint_of(record);
-  state.records.push_back(record);
-  state.names += group.name;
+  record.sections[kTileRows] = out.section(group.tile_features.span());
+  record.sections[kNodeSplits] = out.section(group.node_splits.span());
+  record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
+  write_summary(group, streamed, record);
+  record.fingerprint = fingerprint;
+  write_extras(name, record);
+  if (fingerprint == 0) record.fingerprint = fingerprint_of(record, name);
+  out.add_record(record, name);
+  broken = false;
+}
+
+void PackedWriter::State::write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record) {
+  auto& configurations = streamed.configurations();
+  if (group.layout.configurable() == 0) configurations = configuration_hashes(group);
+  ColumnStatistics tiles, log_tiles;
+  if (group.kind == CandidateKind::tile) {
+    tiles = column_statistics(group.tile_features.span(), kTileFeatures, false);
+    log_tiles = column_statistics(group.tile_features.span(), kTileFeatures, true);
+  }
+  const auto statistics = join_statistics(streamed.statistics(false), streamed.statistics(true), tiles, log_tiles);
+  record.sections[packed::kRuntimes] = out.section(group.runtimes.span());
+  record.sections[packed::kFlops] = out.section(group.flops.span());
+  record.sections[packed::kConfigurations] = out.section(std::span<const uint64_t>(configurations));
+  record.sections[packed::kStatistics] = out.section(std::span<const double>(statistics));
+}
+
+void PackedWriter::State::write_extras(const std::string& name, GroupRecord& record) {
+  if (!extras) return;
+  out.flush();
+  const packed::File written(out.aside());
+  const PackedExtras made = extras(packed::read_group(written, record, name, true));
+  record.varying_nodes = made.varying_nodes;
+  const auto plans = join_plans(made.plans);
+  record.sections[packed::kPlans] = out.section(std::span<const std::byte>(plans));
+}
+
+PackedWriter::PackedWriter(std::filesystem::path file, ExtrasMaker extras)
+    : state_(std::make_unique<State>(std::move(file), std::move(extras))) {}
+
+PackedWriter::~PackedWriter() = default;
+
+void PackedWriter::add(const Group& group, uint64_t fingerprint) {
+  validate_group(group, state_->origin(group.name));
+  state_->check_kind(group.kind, group.name);
+  const auto read = [&](const LayoutSink& sink) {
+    sink.node_features(group.graphs.node_features.span(), group.graphs.feature_count);
+    sink.codes(group.layout.codes.span(), group.layout.configurable());
+    return group;
+  };
+  state_->write(group.name, read, fingerprint);
+}
+
+void PackedWriter::add_streamed(const std::string& name, const std::function<Group(const LayoutSink&)>& read,
+                                uint64_t fingerprint) {
+  state_->write(name, read, fingerprint);
+}
+
+void PackedWriter::add_file(const GroupHeader& header) {
+  if (header.member >= 0 || header.kind != CandidateKind::layout) return add(load_group(header), header.fingerprint);
+  const auto read = [&](const LayoutSink& sink) { return load_group(header, sink); };
+  state_->write(header.name, read, header.fingerprint);
 }
 
 void PackedWriter::finish() {
-  State& state = *state_;
-  if (state.records.empty()) throw DataError(state.file.string() + ": no groups, expected at least one");
-  const uint64_t records_bytes = state.records.size() * sizeof(packed::GroupRecord);
-  std::vector<char> directory(records_bytes + state.names.size());
-  for (packed::GroupRecord& record : state.records) {
-    record.name_offset += records_bytes;
-    record.checksum = checksum(std::as_bytes(std::span(&record, 1)).first(offsetof(packed::GroupRecord, checksum)));
-  }
-  std::memcpy(directory.data(), state.records.data(), records_bytes);
-  std::copy(state.names.begin(), state.names.end(), directory.begin() + static_cast<std::ptrdiff_t>(records_bytes));
-
-  state.pad();
-  packed::Preamble preamble{};
-  preamble.magic = packed::kMagic;
-  preamble.endian_mark = packed::kEndianMark;
-  preamble.version = packed::kVersion;
-  preamble.directory_offset = state.position;
-  preamble.directory_bytes = directory.size();
-  preamble.group_count = state.records.size();
-  preamble.directory_checksum = checksum_of(std::span<const char>(directory));
-  state.write(directory.data(), directory.size());
-  preamble.file_bytes = state.position;
-  preamble.checksum = checksum(std::as_bytes(std::span(&preamble, 1)).first(offsetof(packed::Preamble, checksum)));
-
-  if (std::fseek(state.out.get(), 0, SEEK_SET) != 0) state.fail("cannot seek");
-  state.write(&preamble, sizeof preamble);
-  if (std::fflush(state.out.get()) != 0) state.fail("cannot write");
-  if (::fsync(::fileno(state.out.get())) != 0) state.fail("cannot sync");
-  if (std::rename(state.aside.c_str(), state.file.c_str()) != 0) state.fail("cannot rename into place");
-  state.out.reset();
-  sync_folder(state.file);
+  if (state_->out.records().empty())
+    throw DataError(state_->out.file().string() + ": no groups, expected at least one");
+  if (state_->broken) throw DataError(state_->out.file().string() + ": a group failed, expected no call of finish");
+  state_->out.commit();
 }
 
 }  // namespace foretime::data

@@ -149,6 +149,7 @@ void describe_program(const NpzReader& file, GroupHeader& header) {
   header.edges = std::max<int64_t>(0, header.nodes - header.graphs);
   header.candidates = header.graphs;
   header.feature_count = Columns::count;
+  header.node_type_count = kTirTypes;
 }
 
 Group read_program(const NpzReader& file) {

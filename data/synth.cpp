@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -195,12 +197,13 @@ class Layouts {
     return sum;
   }
 
-  void move_into(LayoutCandidates& layout) {
+  /// Nodes and tables, no codes.
+  void copy_into(LayoutCandidates& layout) const {
     std::vector<int8_t> rows;
     rows.reserve(rows_.size() * kLayoutFeatures);
     for (const Row& row : rows_) rows.insert(rows.end(), row.begin(), row.end());
-    layout.nodes = std::move(nodes_);
-    layout.row_ptr = std::move(row_ptr_);
+    layout.nodes = nodes_;
+    layout.row_ptr = row_ptr_;
     layout.rows = std::move(rows);
   }
 
@@ -223,51 +226,93 @@ class Layouts {
   std::vector<std::pair<int64_t, int64_t>> pairs_;  // configurable neighbours
 };
 
-/// Each candidate changes a part of its own size of the nodes; one in 50 repeats an earlier candidate.
-std::vector<uint8_t> draw_codes(const SynthSettings& settings, const Layouts& layouts, Random& random) {
-  const auto configurable = static_cast<size_t>(settings.configurable);
-  std::vector<uint8_t> codes(static_cast<size_t>(settings.candidates) * configurable, 0);
-  for (int64_t c = 0; c < settings.candidates; ++c) {
-    uint8_t* row = codes.data() + static_cast<size_t>(c) * configurable;
-    if (c > 0 && random.below(50) == 0) {
-      std::copy_n(codes.data() + static_cast<size_t>(random.below(c)) * configurable, configurable, row);
-      continue;
+/// A group without its codes, and what makes them: each candidate's are a function of the seed and its number, so that
+/// no candidate need be kept.
+class Synthesis {
+ public:
+  Synthesis(const SynthSettings& settings, const std::string& name) : settings_(settings) {
+    check(settings, name);
+    Random random(settings.seed);
+    group_.name = name;
+    group_.kind = CandidateKind::layout;
+    group_.unit = RuntimeUnit::nanoseconds;
+    group_.candidates = settings.candidates;
+    group_.node_splits = std::vector<int64_t>{0, settings.nodes};
+    std::vector<int32_t> configurable = choose_configurable(settings, random);
+    make_edges(group_.graphs, settings, configurable, random);
+    make_nodes(group_.graphs, settings, configurable, random);
+    layouts_.emplace(group_.graphs, std::move(configurable), random);
+    layouts_->copy_into(group_.layout);
+    candidate_seed_ = random.next();
+  }
+
+  /// Without codes and run times.
+  const Group& group() const { return group_; }
+
+  /// About one candidate in 50 repeats an earlier one; each other changes a part of its own size of the nodes.
+  void make_codes(int64_t candidate, std::span<uint8_t> codes) const {
+    Random random = random_of(candidate);
+    while (candidate > 0 && random.below(50) == 0) {
+      candidate = random.below(candidate);
+      random = random_of(candidate);
     }
     const double changed = random.uniform();
-    for (size_t j = 0; j < configurable; ++j) {
-      if (random.uniform() < changed)
-        row[j] = static_cast<uint8_t>(random.below(layouts.rows(static_cast<int64_t>(j))));
+    for (size_t j = 0; j < codes.size(); ++j) {
+      const double draw = random.uniform();
+      // The lower part of one draw chooses the row where the draw says that there is a change at all.
+      const int64_t rows = layouts_->rows(static_cast<int64_t>(j));
+      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(
+                                      rows - 1, static_cast<int64_t>(draw / changed * static_cast<double>(rows))))
+                                : uint8_t{0};
     }
   }
-  return codes;
-}
+
+  /// Each measurement has noise of its own, repeated candidates too.
+  double runtime(int64_t candidate, std::span<const uint8_t> codes) const {
+    Random random(candidate_seed_ ^ ~static_cast<uint64_t>(candidate));
+    const double base = 1000.0 * static_cast<double>(settings_.nodes);  // of the nodes that no layout changes
+    return std::max(1.0, std::round((base + layouts_->cost(codes.data())) * std::exp(kNoise * random.normal())));
+  }
+
+ private:
+  Random random_of(int64_t candidate) const {
+    return Random(Random(candidate_seed_ + static_cast<uint64_t>(candidate)).next());
+  }
+
+  SynthSettings settings_;
+  Group group_;
+  std::optional<Layouts> layouts_;
+  uint64_t candidate_seed_ = 0;
+};
 
 }  // namespace
 
-Group synthesize_layout_group(const SynthSettings& settings, const std::string& name) {
-  check(settings, name);
-  Random random(settings.seed);
-  Group group;
-  group.name = name;
-  group.kind = CandidateKind::layout;
-  group.unit = RuntimeUnit::nanoseconds;
-  group.candidates = settings.candidates;
-  group.node_splits = std::vector<int64_t>{0, settings.nodes};
-  std::vector<int32_t> configurable = choose_configurable(settings, random);
-  make_edges(group.graphs, settings, configurable, random);
-  make_nodes(group.graphs, settings, configurable, random);
-  Layouts layouts(group.graphs, std::move(configurable), random);
-  std::vector<uint8_t> codes = draw_codes(settings, layouts, random);
-
+Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink) {
+  const Synthesis synthesis(settings, name);
+  Group group = synthesis.group();
+  sink.node_features(group.graphs.node_features.span(), kHloFeatures);
+  group.graphs.node_features = {};
   std::vector<double> runtimes(static_cast<size_t>(settings.candidates));
-  const double base = 1000.0 * static_cast<double>(settings.nodes);  // of the nodes that no layout changes
-  for (size_t c = 0; c < runtimes.size(); ++c) {
-    const double cost = base + layouts.cost(codes.data() + c * static_cast<size_t>(settings.configurable));
-    runtimes[c] = std::max(1.0, std::round(cost * std::exp(kNoise * random.normal())));
+  std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
+  for (int64_t c = 0; c < settings.candidates; ++c) {
+    synthesis.make_codes(c, codes);
+    runtimes[static_cast<size_t>(c)] = synthesis.runtime(c, codes);
+    sink.codes(codes, settings.configurable);
   }
-  layouts.move_into(group.layout);
-  group.layout.codes = std::move(codes);
   group.runtimes = std::move(runtimes);
+  return group;
+}
+
+Group synthesize_layout_group(const SynthSettings& settings, const std::string& name) {
+  std::vector<float> features;
+  std::vector<uint8_t> codes;
+  const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
+  Group group =
+      synthesize_layout_group(settings, name,
+                              LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
+                                         [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
+  group.graphs.node_features = std::move(features);
+  group.layout.codes = std::move(codes);
   return group;
 }
 
@@ -279,14 +324,25 @@ void write_synthetic(const std::filesystem::path& file, const SynthSettings& set
   if (extension != ".npz" && extension != ".foretime") {
     throw DataError(fmt::format("{}: extension '{}', expected .npz or .foretime", file.string(), extension));
   }
-  const Group group = synthesize_layout_group(settings, name);
-  if (extension == ".npz") {
-    write_layout_npz(file, group);
-  } else {
+  if (extension == ".foretime") {
     PackedWriter writer(file);
-    writer.add(group);
+    writer.add_streamed(name, [&](const LayoutSink& sink) { return synthesize_layout_group(settings, name, sink); });
     writer.finish();
+    return;
   }
+  const Synthesis synthesis(settings, name);
+  Group group = synthesis.group();
+  std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
+  std::vector<double> runtimes(static_cast<size_t>(settings.candidates));
+  for (int64_t c = 0; c < settings.candidates; ++c) {
+    synthesis.make_codes(c, codes);
+    runtimes[static_cast<size_t>(c)] = synthesis.runtime(c, codes);
+  }
+  group.runtimes = std::move(runtimes);
+  write_layout_npz(file, group, [&](int64_t candidate) {
+    synthesis.make_codes(candidate, codes);
+    return codes.data();
+  });
 }
 
 }  // namespace foretime::data

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/group.h"
+#include "data/layout_sink.h"
 
 namespace foretime::data {
 
@@ -23,10 +24,12 @@ struct SynthSettings {
 /// the settings, the same on every machine up to rounding of the run times. Throws DataError for sizes that are not
 /// possible.
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name);
+/// The same group, but features and codes go to `sink`, and no candidate is kept.
+Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink);
 
-/// Writes such a group to `file`, an .npz (streamed: the float32 layouts are never in memory) or a packed collection,
-/// by its extension. The file's name must start with kSyntheticPrefix, so that nobody takes it for measurements. Throws
-/// DataError.
+/// Writes such a group to `file`, an .npz or a packed collection, by its extension. Both are streamed: memory grows
+/// with the nodes, and by a few bytes with each candidate. The file's name must start with kSyntheticPrefix, so that
+/// nobody takes it for measurements. Throws DataError.
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings);
 
 }  // namespace foretime::data

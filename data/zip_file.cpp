@@ -13,13 +13,14 @@ namespace {
 constexpr uint64_t kDeflateExpansion = 1032;
 constexpr uint64_t kExpansionSlack = 1 << 12;  // lets tiny members pass: the bound is on memory, not on style
 constexpr uint64_t kReadPiece = uint64_t{1} << 30;
+constexpr uint64_t kBufferBytes = uint64_t{1} << 17;
 
 ZipMember checked_member(const std::string& file, uint64_t file_size, const zip_stat_t& stat) {
   constexpr zip_uint64_t kNeeded =
       ZIP_STAT_NAME | ZIP_STAT_INDEX | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC | ZIP_STAT_COMP_METHOD;
   if ((stat.valid & kNeeded) != kNeeded)
     throw DataError(fmt::format("{}: zip directory: an entry is incomplete", file));
-  ZipMember member{stat.name, stat.index, stat.size, stat.comp_size, stat.crc};
+  ZipMember member{stat.name, stat.index, stat.size, stat.comp_size, stat.crc, stat.comp_method == ZIP_CM_DEFLATE};
   if ((stat.valid & ZIP_STAT_ENCRYPTION_METHOD) && stat.encryption_method != ZIP_EM_NONE)
     throw DataError(fmt::format("{}: member {}: encrypted, expected plain", file, member.name));
   if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)
@@ -43,30 +44,64 @@ void ZipReader::Close::operator()(zip_file* file) const { zip_fclose(file); }
 void ZipArchive::Close::operator()(zip* archive) const { zip_discard(archive); }
 
 ZipReader::ZipReader(std::string origin, ZipMember member, zip_file* file)
-    : origin_(std::move(origin)), member_(std::move(member)), file_(file) {}
+    : origin_(std::move(origin)), member_(std::move(member)), file_(file) {
+  if (!member_.deflated) return;
+  inflater_.emplace();
+  buffer_.resize(std::min(member_.compressed_size, kBufferBytes));
+}
 
 void ZipReader::fail(const std::string& found) const { throw DataError(fmt::format("{}: {}", origin_, found)); }
 
+/// At most `count` bytes as they stand in the archive; 0 at their end.
+uint64_t ZipReader::read_raw(void* out, uint64_t count) {
+  const zip_int64_t got = zip_fread(file_.get(), out, std::min(count, kReadPiece));
+  // libzip compares the checksum of stored members itself, when it meets their end.
+  if (got < 0 && zip_error_code_zip(zip_file_get_error(file_.get())) == ZIP_ER_CRC) fail("checksum is wrong");
+  if (got < 0)
+    fail(fmt::format("damaged after {} of {} bytes ({})", position_, member_.size, zip_file_strerror(file_.get())));
+  return static_cast<uint64_t>(got);
+}
+
+/// At most as many bytes as there is room for; 0 at the end of the stream, or of what the archive has of it.
+uint64_t ZipReader::inflate_some(std::span<std::byte> out) {
+  for (bool exhausted = false; !ended_;) {
+    if (unread_.empty() && !exhausted) {
+      unread_ = std::span<const std::byte>(buffer_).first(read_raw(buffer_.data(), buffer_.size()));
+      exhausted = unread_.empty();
+    }
+    const auto step = inflater_->inflate(unread_, out);
+    unread_ = unread_.subspan(step.consumed);
+    ended_ = step.ended;
+    if (step.damaged) fail(fmt::format("damaged after {} of {} bytes (no deflate stream)", position_, member_.size));
+    if (step.produced > 0) return step.produced;
+    if (exhausted && step.consumed == 0) return 0;
+  }
+  return 0;
+}
+
 void ZipReader::read(void* out, uint64_t count) {
-  auto* bytes = static_cast<char*>(out);
+  auto* bytes = static_cast<std::byte*>(out);
   while (count > 0) {
-    const zip_int64_t got = zip_fread(file_.get(), bytes, std::min(count, kReadPiece));
-    if (got < 0)
-      fail(fmt::format("damaged after {} of {} bytes ({})", position_, member_.size, zip_file_strerror(file_.get())));
+    // In pieces that the checksum finds in the cache.
+    const uint64_t wanted = std::min(count, kBufferBytes);
+    const uint64_t got = inflater_ ? inflate_some({bytes, wanted}) : read_raw(bytes, wanted);
     if (got == 0) fail(fmt::format("ends after {} bytes, expected {} more", position_, count));
+    crc_ = crc32_of({bytes, got}, crc_);
     bytes += got;
-    position_ += static_cast<uint64_t>(got);
-    count -= static_cast<uint64_t>(got);
+    position_ += got;
+    count -= got;
   }
 }
 
 void ZipReader::finish() {
-  char extra = 0;
-  const zip_int64_t got = zip_fread(file_.get(), &extra, 1);  // libzip compares the checksum when it meets the end
+  std::byte extra{};
+  const uint64_t got = inflater_ ? inflate_some({&extra, 1}) : read_raw(&extra, 1);
   if (got > 0) fail(fmt::format("goes on after {} bytes, expected its end", position_));
-  if (got < 0) fail(fmt::format("checksum or size is wrong ({})", zip_file_strerror(file_.get())));
+  if (inflater_ && !ended_)
+    fail(fmt::format("cut off after {} bytes, expected the end of its deflate stream", position_));
   if (position_ != member_.size)
     fail(fmt::format("{} bytes, but the zip directory records {}", position_, member_.size));
+  if (crc_ != member_.crc) fail(fmt::format("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, member_.crc));
 }
 
 ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
@@ -103,7 +138,7 @@ const ZipMember* ZipArchive::find(const std::string& name) const {
 
 ZipReader ZipArchive::open(const ZipMember& member) const {
   std::string origin = fmt::format("{}: member {}", path_.string(), member.name);
-  zip_file* file = zip_fopen_index(archive_.get(), member.index, 0);
+  zip_file* file = zip_fopen_index(archive_.get(), member.index, ZIP_FL_COMPRESSED);
   if (file == nullptr) throw DataError(fmt::format("{}: cannot be opened ({})", origin, zip_strerror(archive_.get())));
   return ZipReader(std::move(origin), member, file);
 }

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/error.h"
+#include "data/inflate.h"
 
 struct zip;
 struct zip_file;
@@ -21,6 +24,7 @@ struct ZipMember {
   uint64_t size = 0;             // bytes, inflated
   uint64_t compressed_size = 0;  // bytes in the archive
   uint32_t crc = 0;              // CRC-32 of the inflated bytes
+  bool deflated = false;         // else stored
 };
 
 /// A member being read from its start. It must not outlive its archive.
@@ -39,13 +43,21 @@ class ZipReader {
   struct Close {
     void operator()(zip_file* file) const;
   };
+  /// `file` gives the member's bytes as they stand in the archive.
   ZipReader(std::string origin, ZipMember member, zip_file* file);
   [[noreturn]] void fail(const std::string& found) const;
+  uint64_t read_raw(void* out, uint64_t count);
+  uint64_t inflate_some(std::span<std::byte> out);
 
   std::string origin_;  // "file: member name", for messages
   ZipMember member_;
   std::unique_ptr<zip_file, Close> file_;
   uint64_t position_ = 0;
+  uint32_t crc_ = 0;
+  std::optional<Inflater> inflater_;   // of a deflated member
+  std::vector<std::byte> buffer_;      // compressed bytes
+  std::span<const std::byte> unread_;  // of them
+  bool ended_ = false;                 // the deflate stream has
 };
 
 /// A zip archive opened for reading by libzip. Members must be stored or deflated, not encrypted, and have distinct

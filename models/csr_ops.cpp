@@ -54,8 +54,8 @@ torch::Tensor cpu_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue
 torch::Tensor device_product(const CsrTensor& matrix, const torch::Tensor& x) {
   if (!matrix.row_ptr.defined()) return x.index_select(0, matrix.columns);
   const auto values = matrix.values.defined() ? matrix.values : torch::ones({matrix.columns.size(0)}, x.options());
-  const auto sparse = torch::sparse_csr_tensor(matrix.row_ptr, matrix.columns.to(torch::kLong), values,
-                                               {matrix.rows, matrix.cols}, values.options().layout(torch::kSparseCsr));
+  const auto sparse = torch::sparse_csr_tensor(matrix.row_ptr, matrix.columns, values, {matrix.rows, matrix.cols},
+                                               values.options().layout(torch::kSparseCsr));
   return torch::mm(sparse, x);
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "models/autocast.h"
+
 namespace foretime::models {
 namespace {
 
@@ -81,6 +83,8 @@ torch::Tensor GraphModel::score(const PlanTensors& plan) {
   if (plan.pools != 1) throw ModelError(fmt::format("message plan: {} pools, expected 1", plan.pools));
   auto pooled = readout_(propagate(encoder_->forward(plan), plan), plan);
   if (joins_late(settings_, schema_)) pooled = torch::cat({pooled, encoder_->tile_features(plan)}, 1);
+  // Candidates that differ by less than a bfloat16's 8 bits must keep their order.
+  const Autocast full(pooled.device(), /*mixed=*/false);
   return head_->forward(pooled).squeeze(-1);
 }
 
@@ -96,6 +100,7 @@ torch::Tensor GraphModel::combine_pools(const torch::Tensor& pools, const torch:
 
 torch::Tensor GraphModel::score_pools(const torch::Tensor& pools) {
   if (schema_.kind != data::CandidateKind::layout) throw ModelError("a graph in pieces, expected layout data");
+  const Autocast full(pools.device(), /*mixed=*/false);  // as in score
   return head_->forward(readout_.finish(pools, settings_.hidden)).squeeze(-1);
 }
 

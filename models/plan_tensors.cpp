@@ -43,12 +43,12 @@ class Converter {
     CsrTensor result;
     result.rows = source.rows;
     result.cols = source.cols;
-    result.row_ptr = copy(source.row_ptr, torch::kLong, device_);
+    result.row_ptr = copy(source.row_ptr, row_ptr_type(), device_);
     result.columns = copy(source.columns, torch::kInt, device_);
     result.values = copy(source.values, dtype_, device_);
     if (!gradients_) return result;
     const data::CsrMatrix turned = data::transpose(source);
-    result.transposed_row_ptr = copy(turned.row_ptr, torch::kLong, device_);
+    result.transposed_row_ptr = copy(turned.row_ptr, row_ptr_type(), device_);
     result.transposed_columns = copy(turned.columns, torch::kInt, device_);
     result.transposed_values = copy(turned.values, dtype_, device_);
     return result;
@@ -72,7 +72,7 @@ class Converter {
     for (size_t i = 0; i < index.size(); ++i) {
       positions[static_cast<size_t>(next[static_cast<size_t>(index[i])]++)] = static_cast<int32_t>(i);
     }
-    result.transposed_row_ptr = copy(row_ptr, torch::kLong, device_);
+    result.transposed_row_ptr = copy(row_ptr, row_ptr_type(), device_);
     result.transposed_columns = copy(positions, torch::kInt, device_);
     return result;
   }
@@ -107,6 +107,9 @@ class Converter {
   }
 
  private:
+  /// cuSPARSE wants both kinds of indices of one type; a batch on a GPU has fewer than 2^31 entries.
+  torch::Dtype row_ptr_type() const { return device_.is_cuda() ? torch::kInt : torch::kLong; }
+
   /// Sums of values[e] * factor[columns[e]] by rows; no factors: ones.
   static std::vector<double> row_sums(const data::CsrMatrix& matrix, const std::vector<double>& factor) {
     std::vector<double> sums(static_cast<size_t>(matrix.rows));

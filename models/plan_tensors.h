@@ -13,7 +13,7 @@ namespace foretime::models {
 /// that are made without gradients).
 struct CsrTensor {
   int64_t rows = 0, cols = 0;
-  torch::Tensor row_ptr;  // [rows + 1] int64; undefined where every row has one entry (a gather)
+  torch::Tensor row_ptr;  // [rows + 1] int64 (int32 on a GPU); undefined where every row has one entry (a gather)
   torch::Tensor columns;  // [entries] int32
   torch::Tensor values;   // [entries] float; undefined: all 1
   torch::Tensor transposed_row_ptr, transposed_columns, transposed_values;

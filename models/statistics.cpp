@@ -9,8 +9,7 @@
 namespace foretime::models {
 namespace {
 
-constexpr int64_t kCounts = 2;          // leading entries of the sums
-constexpr int64_t kRowsAtOnce = 65536;  // converted to double together
+constexpr int64_t kCounts = 2;  // leading entries of the sums
 
 }  // namespace
 
@@ -31,27 +30,32 @@ void StatisticsAccumulator::add(const data::Group& group) {
     throw ModelError(fmt::format("{}: {} columns of node features, expected {}", group.name, group.graphs.feature_count,
                                  schema_.feature_count));
   }
-  add_rows(group.graphs.node_features, 0, schema_.feature_count, 0);
-  if (tile_columns_ > 0) add_rows(group.tile_features, schema_.feature_count, tile_columns_, 1);
+  data::ColumnStatistics tiles;
+  if (tile_columns_ > 0) tiles = data::column_statistics(group.tile_features.span(), data::kTileFeatures, log_);
+  add(data::column_statistics(group.graphs.node_features.span(), schema_.feature_count, log_), tiles);
 }
 
-void StatisticsAccumulator::add_rows(const data::Array<float>& values, int64_t first_column, int64_t columns,
-                                     int64_t counter) {
-  if (columns == 0 || values.empty()) return;
-  const int64_t rows = values.size() / columns, all_columns = schema_.feature_count + tile_columns_;
-  sums_[counter].add_(static_cast<double>(rows));
-  auto sum = sums_.narrow(0, kCounts + first_column, columns);
-  auto squares = sums_.narrow(0, kCounts + all_columns + first_column, columns);
-  auto minimum = minima_.narrow(0, first_column, columns), maximum = maxima_.narrow(0, first_column, columns);
-  const auto all = torch::from_blob(const_cast<float*>(values.data()), {rows, columns}, torch::kFloat);
-  for (int64_t first = 0; first < rows; first += kRowsAtOnce) {
-    auto x = all.slice(0, first, std::min(rows, first + kRowsAtOnce)).to(torch::kDouble);
-    if (log_) x = torch::sign(x) * torch::log1p(torch::abs(x));
-    sum.add_(x.sum(0));
-    squares.add_(x.square().sum(0));
-    minimum.copy_(torch::minimum(minimum, x.amin(0)));
-    maximum.copy_(torch::maximum(maximum, x.amax(0)));
+void StatisticsAccumulator::add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles) {
+  if (features.columns() != schema_.feature_count || tiles.columns() != tile_columns_) {
+    throw ModelError(fmt::format("feature statistics: {} columns of nodes and {} of candidates, expected {} and {}",
+                                 features.columns(), tiles.columns(), schema_.feature_count, tile_columns_));
   }
+  add_columns(features, 0, 0);
+  if (tile_columns_ > 0) add_columns(tiles, schema_.feature_count, 1);
+}
+
+void StatisticsAccumulator::add_columns(const data::ColumnStatistics& columns, int64_t first_column, int64_t counter) {
+  const int64_t width = columns.columns(), all_columns = schema_.feature_count + tile_columns_;
+  if (width == 0 || columns.rows == 0) return;
+  sums_[counter].add_(static_cast<double>(columns.rows));
+  const auto tensor = [&](const data::Array<double>& values) {
+    return torch::from_blob(const_cast<double*>(values.data()), {width}, torch::kDouble);
+  };
+  sums_.narrow(0, kCounts + first_column, width).add_(tensor(columns.sums));
+  sums_.narrow(0, kCounts + all_columns + first_column, width).add_(tensor(columns.squares));
+  auto minimum = minima_.narrow(0, first_column, width), maximum = maxima_.narrow(0, first_column, width);
+  minimum.copy_(torch::minimum(minimum, tensor(columns.minima)));
+  maximum.copy_(torch::maximum(maximum, tensor(columns.maxima)));
 }
 
 InputStatistics StatisticsAccumulator::finish() const {

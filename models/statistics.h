@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "data/column_statistics.h"
 #include "data/group.h"
 #include "models/model.h"
 
@@ -17,6 +18,9 @@ class StatisticsAccumulator {
 
   /// Throws ModelError where the group is not of the schema.
   void add(const data::Group& group);
+  /// The same of a group that was summed up before, with or without logarithms as `log` says; `tiles` is empty unless
+  /// the candidates are tiles. Throws ModelError where the columns are not the schema's.
+  void add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles);
 
   /// float64 on the CPU, to be reduced by sum, minimum and maximum. A rank without groups holds 0, infinity, -infinity.
   torch::Tensor sums() { return sums_; }
@@ -27,7 +31,7 @@ class StatisticsAccumulator {
   InputStatistics finish() const;
 
  private:
-  void add_rows(const data::Array<float>& values, int64_t first_column, int64_t columns, int64_t counter);
+  void add_columns(const data::ColumnStatistics& columns, int64_t first_column, int64_t counter);
 
   InputSchema schema_;
   bool log_;

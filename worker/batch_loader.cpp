@@ -6,6 +6,7 @@
 namespace foretime::worker {
 
 Batch BatchLoader::prepare(int64_t number) const {
+  const ProfileSpan span(profiler_, "plan");
   const auto entries = sampler_.draw(number, rank_, store_);
   Batch batch;
   if (entries.empty()) return batch;
@@ -13,6 +14,7 @@ Batch BatchLoader::prepare(int64_t number) const {
   const bool head_only = segments_ != nullptr && number >= head_from_;
   std::vector<torch::Tensor> targets;
   std::vector<int64_t> group_ptr = {0};
+  int64_t most = -1;
   for (const auto& entry : entries) {
     const auto& loaded = store_.get(entry.entry);
     if (segments_ == nullptr) {
@@ -20,6 +22,11 @@ Batch BatchLoader::prepare(int64_t number) const {
     } else {
       batch.graphs.push_back(segments_->choose(entry, loaded));
       if (!head_only) segments_->add(batch.graphs.back(), loaded, builder);
+    }
+    const int64_t states = data::plan_states(loaded.group, static_cast<int64_t>(entry.candidates.size()), request_);
+    if (states > most) {
+      most = states;
+      batch.largest_group = loaded.group.name;
     }
     batch.weights.push_back(entry.weight);
     targets.push_back(targets_.targets(loaded.group, entry.candidates));

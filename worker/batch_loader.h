@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <future>
+#include <string>
 #include <vector>
 
 #include "models/plan_tensors.h"
 #include "models/targets.h"
+#include "worker/profiler.h"
 #include "worker/sampler.h"
 #include "worker/segment_training.h"
 
@@ -18,15 +20,22 @@ struct Batch {
   std::vector<double> weights;     // [groups]
   std::vector<DrawnGraph> graphs;  // [groups], with segments; else empty
   int64_t candidates = 0;          // 0: this rank pads
+  std::string largest_group;       // the one with the most states; empty where this rank pads
 };
 
 /// Prepares the next batch in a thread of its own while the current one is computed.
 class BatchLoader {
  public:
-  /// Keeps references to all of its arguments.
+  /// Keeps references to all of its arguments. `profiler`, where there is one, hears when a batch is made.
   BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
-              const data::PlanRequest& request, int rank, torch::Device device)
-      : sampler_(sampler), store_(store), targets_(targets), request_(request), rank_(rank), device_(device) {}
+              const data::PlanRequest& request, int rank, torch::Device device, Profiler* profiler = nullptr)
+      : sampler_(sampler),
+        store_(store),
+        targets_(targets),
+        request_(request),
+        rank_(rank),
+        device_(device),
+        profiler_(profiler) {}
 
   /// From now on plans hold live segments. Batches from `head_from` on train the head alone: their plans hold nothing
   /// but group_ptr. Keeps the pointer.
@@ -47,6 +56,7 @@ class BatchLoader {
   data::PlanRequest request_;
   int rank_;
   torch::Device device_;
+  Profiler* profiler_;
   const SegmentTraining* segments_ = nullptr;
   int64_t head_from_ = 0;
   int64_t next_number_ = -1;

@@ -49,6 +49,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     }
     coordinator::verify_files(catalogue, entries, coordinator::confinement(settings.data));
     store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
+    store->read_ahead(entries);
   });
   return evaluate_model(trained.model, trained.state.settings, trained.state.targets, device,
                         settings.trainer.eval_states, on_scored, sets, catalogue, plan, *store, comm);

@@ -1,7 +1,9 @@
 #include "worker/group_store.h"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -41,6 +43,16 @@ std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uin
   return chosen;
 }
 
+void check_official(const std::vector<int64_t>& indices, const std::string& name, int64_t candidates,
+                    const configs::Settings& settings) {
+  for (const int64_t id : indices) {
+    if (id < 0 || id >= candidates) {
+      throw data::DataError(
+          fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id, candidates - 1));
+    }
+  }
+}
+
 }  // namespace
 
 EvalIndices load_official_indices(const configs::DataSettings& settings) {
@@ -51,18 +63,13 @@ EvalIndices load_official_indices(const configs::DataSettings& settings) {
 }
 
 void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings,
-                       const EvalIndices& official) {
+                       const EvalIndices& official, std::span<const uint64_t> configurations) {
   const auto& group = loaded.group;
   const uint64_t seed = settings.trainer.seed;
   std::vector<int64_t> held_out;
   if (role != coordinator::Role::train) {
     if (const auto named = official.find(group.name); named != official.end()) {
-      for (const int64_t id : named->second) {
-        if (id < 0 || id >= group.candidates) {
-          throw data::DataError(fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices,
-                                            group.name, id, group.candidates - 1));
-        }
-      }
+      check_official(named->second, group.name, group.candidates, settings);
       loaded.evaluated = named->second;
       return;
     }
@@ -71,7 +78,8 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
   } else {
     if (!group.labelled())
       throw data::DataError(fmt::format("{}: all run times are 0, expected labels in training data", group.name));
-    const auto hashes = data::configuration_hashes(group);
+    std::vector<uint64_t> hashes(configurations.begin(), configurations.end());
+    if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[static_cast<size_t>(c)];
       if (random_unit({seed, kHoldout, hash}) < settings.data.holdout) {
@@ -85,27 +93,156 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
           fmt::format("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
                       group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
     }
-    loaded.speed_rank = ranks_of(group, loaded.train);
+    if (settings.sampler.fast_bias != 0) loaded.speed_rank = ranks_of(group, loaded.train);
   }
   loaded.evaluated = limited(std::move(held_out), settings.data.max_eval_candidates, seed);
 }
 
+struct GroupStore::Slot {
+  explicit Slot(const coordinator::CatalogueEntry& entry) : item(entry) {}
+
+  coordinator::CatalogueEntry item;
+  std::mutex mutex;  // of all below
+  bool opened = false;
+  std::exception_ptr failure;
+  LoadedGroup loaded;
+};
+
 GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
-                       const std::vector<int64_t>& entries, const EvalIndices& official) {
+                       const std::vector<int64_t>& entries, const EvalIndices& official)
+    : settings_(settings), official_(official) {
   for (const int64_t entry : entries) {
     const auto& item = catalogue.entries[static_cast<size_t>(entry)];
-    LoadedGroup loaded;
-    loaded.group = data::load_group(item.header);
-    divide_candidates(loaded, item.role, settings, official);
-    groups_.emplace(entry, std::move(loaded));
+    const auto named = official.find(item.header.name);
+    if (item.role != coordinator::Role::train && named != official.end())
+      check_official(named->second, item.header.name, item.header.candidates, settings);
+    slots_.emplace(entry, std::make_unique<Slot>(item));
   }
 }
 
-void GroupStore::prepare_plans(const data::PlanRequest& request, int64_t max_nodes) {
-  for (auto& [entry, loaded] : groups_) {
-    const bool cut =
-        loaded.group.kind == data::CandidateKind::layout && max_nodes > 0 && loaded.group.graphs.nodes() > max_nodes;
-    if (!cut) loaded.plan_source = data::make_plan_source(loaded.group, request);
+GroupStore::~GroupStore() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  more_.notify_all();
+}
+
+std::vector<int64_t> GroupStore::entries() const {
+  std::vector<int64_t> entries;
+  for (const auto& [entry, slot] : slots_) entries.push_back(entry);
+  return entries;
+}
+
+/// The slot's mutex is held.
+void GroupStore::open(Slot& slot) const {
+  if (slot.failure) std::rethrow_exception(slot.failure);
+  if (!slot.opened) {
+    const auto& header = slot.item.header;
+    const bool train = slot.item.role == coordinator::Role::train;
+    try {
+      slot.loaded.group = data::load_group(header);
+      const auto configurations =
+          train && header.member >= 0 ? data::load_summary(header).configurations : data::Array<uint64_t>();
+      divide_candidates(slot.loaded, slot.item.role, settings_, official_, configurations.span());
+    } catch (...) {
+      slot.loaded = {};
+      slot.failure = std::current_exception();
+      failed_ = true;
+      throw;
+    }
+    slot.opened = true;
+  }
+  if (slot.loaded.plan_source) return;
+  std::shared_ptr<const data::PlanRequest> request;
+  {
+    const std::lock_guard lock(mutex_);
+    request = request_;
+  }
+  const int64_t most = settings_.sampler.max_segment_nodes;
+  const bool cut =
+      most > 0 && slot.loaded.group.kind == data::CandidateKind::layout && slot.loaded.group.graphs.nodes() > most;
+  if (request && !cut) slot.loaded.plan_source = data::make_plan_source(slot.loaded.group, *request);
+}
+
+const LoadedGroup& GroupStore::get(int64_t entry) const {
+  Slot& slot = *slots_.at(entry);
+  const std::lock_guard lock(slot.mutex);
+  open(slot);
+  return slot.loaded;
+}
+
+TrainingPart GroupStore::training_part(int64_t entry) const {
+  const auto& header = slots_.at(entry)->item.header;
+  const bool log = settings_.model.features.log;
+  TrainingPart part;
+  if (header.member < 0) {
+    const LoadedGroup& loaded = get(entry);
+    part.labels.runtimes = loaded.group.runtimes;
+    part.labels.flops = loaded.group.flops;
+    part.train = loaded.train;
+    const auto& graphs = loaded.group.graphs;
+    part.features = data::column_statistics(graphs.node_features.span(), graphs.feature_count, log);
+    if (header.kind == data::CandidateKind::tile)
+      part.tile_features = data::column_statistics(loaded.group.tile_features.span(), data::kTileFeatures, log);
+  } else {
+    const auto summary = data::load_summary(header);
+    LoadedGroup labels;
+    labels.group.name = header.name;
+    labels.group.kind = header.kind;
+    labels.group.candidates = header.candidates;
+    labels.group.runtimes = summary.runtimes;
+    labels.group.flops = summary.flops;
+    divide_candidates(labels, coordinator::Role::train, settings_, official_, summary.configurations.span());
+    part.labels = std::move(labels.group);
+    part.train = std::move(labels.train);
+    part.features = log ? summary.log_features : summary.features;
+    part.tile_features = log ? summary.log_tile_features : summary.tile_features;
+  }
+  part.labels.name = header.name;
+  part.labels.kind = header.kind;
+  part.labels.candidates = header.candidates;
+  return part;
+}
+
+void GroupStore::prepare_plans(const data::PlanRequest& request) {
+  const std::lock_guard lock(mutex_);
+  request_ = std::make_shared<const data::PlanRequest>(request);
+}
+
+void GroupStore::read_ahead(const std::vector<int64_t>& order) {
+  {
+    const std::lock_guard lock(mutex_);
+    ahead_.insert(ahead_.end(), order.begin(), order.end());
+  }
+  more_.notify_all();
+  while (static_cast<int64_t>(readers_.size()) < settings_.data.read_threads)
+    readers_.emplace_back([this] { read_in_background(); });
+}
+
+void GroupStore::check() const {
+  if (!failed_) return;
+  for (const auto& [entry, slot] : slots_) {
+    const std::lock_guard lock(slot->mutex);
+    if (slot->failure) std::rethrow_exception(slot->failure);
+  }
+}
+
+void GroupStore::read_in_background() {
+  for (;;) {
+    int64_t entry = 0;
+    {
+      std::unique_lock lock(mutex_);
+      more_.wait(lock, [&] { return stopping_ || !ahead_.empty(); });
+      if (stopping_) return;
+      entry = ahead_.front();
+      ahead_.pop_front();
+    }
+    try {
+      get(entry);
+    } catch (const std::exception&) {
+      continue;  // kept in the slot: who asks for the group hears of it
+    }
   }
 }
 

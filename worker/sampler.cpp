@@ -1,6 +1,8 @@
 #include "worker/sampler.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <unordered_set>
 
 #include "coordinator/counter_random.h"
 
@@ -28,6 +30,8 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
     }
     return chosen;
   }
+  if (loaded.speed_rank.size() != loaded.train.size())
+    throw std::logic_error("a biased draw from groups that were divided without sampler.fast_bias");
   // The top of log-weight + Gumbel is a draw without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
   for (int64_t i = 0; i < total; ++i) {
@@ -39,6 +43,21 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   for (int64_t i = 0; i < wanted; ++i)
     chosen.push_back(loaded.train[static_cast<size_t>(keyed[static_cast<size_t>(i)].second)]);
   return chosen;
+}
+
+std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
+  const int64_t epoch = batch / plan_.batches_per_epoch, start = batch % plan_.batches_per_epoch;
+  const auto key = coordinator::epoch_key(seed_, epoch);
+  std::vector<int64_t> entries;
+  std::unordered_set<int64_t> seen;
+  for (int64_t position = start; position < plan_.batches_per_epoch; ++position) {
+    for (const int64_t index : plan_.lanes_of(rank)) {
+      if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
+      const auto entry = plan_.draw_at(index, position, key).entry;
+      if (seen.insert(entry).second) entries.push_back(entry);
+    }
+  }
+  return entries;
 }
 
 std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {

@@ -28,6 +28,8 @@ class Sampler {
 
   /// The entries of global batch `batch` (0, 1, …, over all epochs) that fall to `rank`; empty where it pads.
   std::vector<BatchEntry> draw(int64_t batch, int rank, const GroupStore& store) const;
+  /// The catalogue's entries that `rank` draws in the epoch of `batch`, in the order of their first draw from there on.
+  std::vector<int64_t> first_uses(int64_t batch, int rank) const;
 
  private:
   std::vector<int64_t> choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t draw) const;

@@ -10,9 +10,11 @@
 #include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/counter_random.h"
+#include "models/autocast.h"
 #include "models/losses.h"
 #include "worker/batch_loader.h"
 #include "worker/preemption.h"
+#include "worker/profile_report.h"
 #include "worker/segment_evaluation.h"
 
 namespace foretime::worker {
@@ -61,53 +63,62 @@ int64_t Trainer::total_steps() const {
 
 int64_t Trainer::first_head_step() const { return total_steps() - settings_.segments.finetune_steps; }
 
-void Trainer::train_head_only() {
-  head_only_ = true;
-  std::vector<comm::GradientReducer::Parameter> head;
-  for (const auto& [name, tensor] : optimizer_->parameters()) {
-    if (is_head_parameter(name)) {
-      head.push_back({name, tensor});
-    } else {
-      torch::Tensor(tensor).requires_grad_(false);
-    }
-  }
-  optimizer_->zero_grad();
-  reducer_ = std::make_unique<comm::GradientReducer>(comm_, std::move(head), settings_.comm.bucket_bytes);
-  log_.info("the last {} steps train the head alone", settings_.segments.finetune_steps);
-}
-
 double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGuard& preemption) {
   const int64_t accumulation = settings_.optimizer.accumulation;
+  monitor_.begin_step();
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
   torch::manual_seed(coordinator::random_bits(
       {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
-  auto totals = torch::zeros({3}, torch::kDouble);  // loss, candidates, ranks that were asked to stop
+  // Loss, candidates, ranks that were asked to stop, ranks that could not open a group.
+  auto totals = torch::zeros({4}, torch::kDouble);
   optimizer_->zero_grad();
   for (int64_t part = 0; part < accumulation; ++part) {
     const int64_t number = step * accumulation + part;
+    ProfileSpan span(profiler_, "loader");
     const auto batch = loader.get(number, number + 1 < total_steps() * accumulation);
     if (part + 1 == accumulation) reducer_->prepare();
     if (batch.candidates == 0) continue;
-    const auto scores = !segments_   ? model_->score(batch.plan)
-                        : head_only_ ? segments_->score_for_head(*model_, batch.graphs, *store_)
-                                     : segments_->score(*model_, batch.plan, batch.graphs);
+    monitor_.working_on(batch.largest_group);
+    span.next("forward");
+    torch::Tensor scores;
+    {
+      const models::Autocast precision(device_, settings_.trainer.precision == "bfloat16");
+      scores = !segments_   ? model_->score(batch.plan)
+               : head_only_ ? segments_->score_for_head(*model_, batch.graphs, *store_)
+                            : segments_->score(*model_, batch.plan, batch.graphs);
+    }
     const auto loss =
         models::batch_loss(settings_.loss, scores, batch.targets, batch.plan.group_ptr, batch.weights) / accumulation;
+    span.next("backward");
     loss.backward();  // buckets are reduced as they fill
     totals[0] += loss.item<double>();
     totals[1] += batch.candidates;
   }
+  ProfileSpan span(profiler_, "reduce");
+  reducer_->flush();
+  // Travels with the gradients, so that nobody waits for it alone.
+  const bool asked = comm_.rank() == 0 && events_.stop_requested && events_.stop_requested();
+  totals[2] = asked || preemption.requested() ? 1.0 : 0.0;
+  totals = totals.to(comm_.device());
+  const auto totals_work = comm_.all_reduce(totals);
   reducer_->finish();
+  const auto timing = reducer_->timing();
+  record_reduction(profiler_, timing);
+  monitor_.waited(timing.exposed_seconds);
+  span.next("step");
   for (const auto& name : reducer_->take_unused()) log_.info("parameter {} had no gradient; it counts as zeros", name);
   gradient_norm_ = clip_global_norm(optimizer_->parameters(), settings_.optimizer.clip_norm);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
   if (segments_) segments_->end_step(step + 1, comm_);
 
-  const bool asked = comm_.rank() == 0 && events_.stop_requested && events_.stop_requested();
-  totals[2] = asked || preemption.requested() ? 1.0 : 0.0;
-  totals = totals.to(comm_.device());
-  comm_.all_reduce(totals)->wait();
+  span.next("totals");
+  const auto waiting = Clock::now();
+  totals_work->wait();
+  monitor_.waited(seconds_since(waiting));
+  span.end();
+  monitor_.end_step();
   totals = totals.to(torch::kCPU);
+  if (totals[3].item<double>() > 0) coordinator::run_together(comm_, [&] { store_->check(); });
   trained_candidates_ += totals[1].item<int64_t>();
   preempted_ = totals[2].item<double>() > 0;
   const double loss = totals[0].item<double>();
@@ -121,6 +132,7 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
+  const ProfileSpan span(profiler_, "evaluation");
   return evaluate_model(model_, settings_, state_.targets, device_, settings_.trainer.eval_states,
                         comm_.rank() == 0 ? events_.on_scored : nullptr, sets, catalogue_, plan_, *store_, comm_);
 }
@@ -132,6 +144,7 @@ Evaluation Trainer::evaluate_constant() {
 
 void Trainer::save(int64_t step) {
   if (saved_step_ == step) return;
+  const ProfileSpan span(profiler_, "checkpoint");
   saved_step_ = step;
   state_.step = step;
   const auto history = segments_ ? segments_->checkpoint_file(comm_) : std::string();
@@ -186,17 +199,45 @@ bool Trainer::finish_evaluation(int64_t step, const Evaluation& evaluation) {
   return early_stop_.should_stop();
 }
 
+void Trainer::report_step(int64_t step, double loss) {
+  const ProfileSpan span(profiler_, "report");
+  const auto ranks = monitor_.report(comm_);
+  if (comm_.rank() == 0) {
+    const Progress now{step,
+                       total_steps(),
+                       loss,
+                       learning_rate_at(settings_.optimizer, step - 1, total_steps()),
+                       static_cast<double>(trained_candidates_) / seconds_since(reported_),
+                       gradient_norm_,
+                       ranks,
+                       metric_};
+    nlohmann::json line = {{"kind", "train"},
+                           {"step", step},
+                           {"loss", loss},
+                           {"learning_rate", now.learning_rate},
+                           {"gradient_norm", now.gradient_norm},
+                           {"candidates_per_second", now.candidates_per_second},
+                           {"seconds", seconds_since(started_)}};
+    line.update(to_json(ranks));
+    directory_->append_metrics(line);
+    progress_(now);
+    if (is_straggling(ranks) && std::exchange(straggler_, ranks.straggler_rank) != ranks.straggler_rank)
+      log_.info("{}", describe_straggler(ranks));
+  }
+  trained_candidates_ = 0;
+  reported_ = Clock::now();
+}
+
 TrainingOutcome Trainer::run() {
   const int64_t total = total_steps();
   const PreemptionGuard preemption;
   const Sampler sampler(plan_, settings_.sampler, settings_.trainer.seed);
-  BatchLoader loader(sampler, *store_, state_.targets, model_->plan_request(), comm_.rank(), device_);
+  BatchLoader loader(sampler, *store_, state_.targets, model_->plan_request(), comm_.rank(), device_, profiler_);
   if (segments_) loader.cut_graphs(segments_.get(), first_head_step() * settings_.optimizer.accumulation);
   TrainingOutcome outcome;
   outcome.train_mean_runtime = state_.train_mean_runtime;
   model_->train();
-  auto reported = Clock::now();
-  const auto started = reported;
+  started_ = reported_ = Clock::now();
 
   int64_t step = state_.step;
   for (bool stopped = false; step < total && !stopped && !preempted_;) {
@@ -204,32 +245,11 @@ TrainingOutcome Trainer::run() {
     const double loss = train_step(step, loader, preemption);
     ++step;
     if (comm_.rank() == 0 && events_.on_progress) events_.on_progress(step, total, loss);
-    if (comm_.rank() == 0 && (step % settings_.trainer.log_every == 0 || step == total)) {
-      const double seconds = seconds_since(reported);
-      const Progress now{step,
-                         total,
-                         loss,
-                         learning_rate_at(settings_.optimizer, step - 1, total),
-                         static_cast<double>(trained_candidates_) / seconds,
-                         gradient_norm_,
-                         reducer_->timing().exposed_seconds,
-                         metric_};
-      directory_->append_metrics({{"kind", "train"},
-                                  {"step", step},
-                                  {"loss", loss},
-                                  {"learning_rate", now.learning_rate},
-                                  {"gradient_norm", now.gradient_norm},
-                                  {"candidates_per_second", now.candidates_per_second},
-                                  {"exposed_seconds", now.exposed_seconds},
-                                  {"seconds", seconds_since(started)}});
-      progress_(now);
-      trained_candidates_ = 0;
-      reported = Clock::now();
-    }
+    if (step % settings_.trainer.log_every == 0 || step == total) report_step(step, loss);
     if (settings_.trainer.eval_every > 0 && step % settings_.trainer.eval_every == 0) {
       const auto evaluating = Clock::now();
       stopped = finish_evaluation(step, run_evaluation({"holdout", "valid"}));
-      reported += Clock::now() - evaluating;
+      reported_ += Clock::now() - evaluating;
     }
     if (settings_.checkpoint.every_steps > 0 && step % settings_.checkpoint.every_steps == 0) save(step);
   }

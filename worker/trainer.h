@@ -16,7 +16,9 @@
 #include "coordinator/run_directory.h"
 #include "coordinator/shard_plan.h"
 #include "worker/evaluator.h"
+#include "worker/profiler.h"
 #include "worker/segment_training.h"
+#include "worker/step_monitor.h"
 #include "worker/training_state.h"
 
 namespace foretime::worker {
@@ -28,7 +30,7 @@ struct Progress {
   double learning_rate = 0;
   double candidates_per_second = 0;  // trained on, since the last report
   double gradient_norm = 0;
-  double exposed_seconds = 0;    // spent waiting for gradients, in the last step
+  StepReport ranks;              // since the last report: time in wait for other ranks, and the slowest one
   std::optional<double> metric;  // trainer.metric at the last evaluation
 };
 using ProgressSink = std::function<void(const Progress&)>;
@@ -65,6 +67,8 @@ class Trainer {
   Trainer(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, ProgressSink progress,
           TrainerEvents events = {});
 
+  /// Spans are recorded there; it must outlive the trainer. Before set_up.
+  void profile(Profiler& profiler) { profiler_ = &profiler; }
   /// Reads headers, plans, loads this rank's groups, builds the model, resumes where there is something to resume.
   void set_up();
   /// Steps until the end, an early stop or a pre-emption, with evaluations and checkpoints on the way.
@@ -74,6 +78,7 @@ class Trainer {
 
  private:
   void load_data();
+  void read_ahead();
   void build_model();
   void fit_transforms();
   void resume();
@@ -82,11 +87,13 @@ class Trainer {
   Evaluation run_evaluation(const std::vector<std::string>& sets);
   void save(int64_t step);
   void restore_best(int64_t step);
+  void report_step(int64_t step, double loss);
   bool finish_evaluation(int64_t step, const Evaluation& evaluation);
   void require_metric(const Evaluation& evaluation) const;
   int64_t total_steps() const;
   int64_t first_head_step() const;
   void train_head_only();
+  void make_reducer(const NamedTensors& parameters);
 
   configs::Settings settings_;
   comm::Communicator& comm_;
@@ -94,6 +101,8 @@ class Trainer {
   ProgressSink progress_;
   TrainerEvents events_;
   torch::Device device_;
+  Profiler* profiler_ = nullptr;
+  StepMonitor monitor_;
 
   coordinator::Catalogue catalogue_;
   coordinator::ShardPlan plan_;
@@ -108,7 +117,9 @@ class Trainer {
   int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
   int64_t trained_candidates_ = 0;  // by all ranks since the last report
-  std::optional<double> metric_;    // trainer.metric at the last evaluation
+  StepMonitor::Clock::time_point started_, reported_;
+  int straggler_ = -1;            // the rank that was last logged as one
+  std::optional<double> metric_;  // trainer.metric at the last evaluation
   bool preempted_ = false;
   bool head_only_ = false;
   bool evaluated_ = false;  // at least once since this process began

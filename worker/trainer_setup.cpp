@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "coordinator/agree.h"
 #include "coordinator/confinement.h"
 #include "models/statistics.h"
+#include "worker/sampler.h"
 #include "worker/trainer.h"
 
 /// What comes before the first step.
@@ -29,9 +31,13 @@ NamedTensors trainable(const models::CostModel& model) {
 }  // namespace
 
 void Trainer::set_up() {
+  ProfileSpan span(profiler_, "read data");
   load_data();
+  span.next("build model");
   build_model();
+  span.next("fit transforms");
   fit_transforms();
+  span.next("resume");
   resume();
 }
 
@@ -56,22 +62,32 @@ void Trainer::load_data() {
     coordinator::verify_files(catalogue_, entries, coordinator::confinement(settings_.data));
     store_ = std::make_unique<GroupStore>(settings_, catalogue_, entries, load_official_indices(settings_.data));
   });
+  // An .npz has no summary, so the transforms wait until all are read.
+  const auto is_npz = [](const coordinator::CatalogueEntry& entry) { return entry.header.member < 0; };
+  if (std::any_of(catalogue_.entries.begin(), catalogue_.entries.end(), is_npz)) read_ahead();
   log_.info("{} training groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
             catalogue_.with_role(coordinator::Role::train).size(), plan_.lanes.size(), comm_.size(),
             plan_.batches_per_epoch, 100 * plan_.imbalance);
 }
 
+void Trainer::read_ahead() {
+  auto order = Sampler(plan_, settings_.sampler, settings_.trainer.seed).first_uses(0, comm_.rank());
+  // What is evaluated only comes last.
+  const std::set<int64_t> drawn(order.begin(), order.end());
+  for (const int64_t entry : store_->entries()) {
+    if (!drawn.contains(entry)) order.push_back(entry);
+  }
+  store_->read_ahead(order);
+}
+
 void Trainer::build_model() {
-  auto types = torch::zeros({1}, torch::kLong);
-  for (const auto& [entry, loaded] : store_->all())
-    types[0] = std::max(types[0].item<int64_t>(), loaded.group.graphs.node_type_count);
-  types = types.to(comm_.device());
-  comm_.all_reduce(types, comm::ReduceOp::max)->wait();
+  int64_t types = 0;
+  for (const auto& entry : catalogue_.entries) types = std::max(types, entry.header.node_type_count);
   coordinator::run_together(comm_, [&] {
     auto& schema = state_.schema;
     schema.kind = coordinator::candidate_kind(settings_.data.format);
     schema.feature_count = catalogue_.entries.front().header.feature_count;
-    schema.node_type_count = types.item<int64_t>();
+    schema.node_type_count = types;
     {
       // Every rank draws the same weights. Ranks that are threads share LibTorch's generator, so they draw in turn.
       static std::mutex drawing;
@@ -80,21 +96,42 @@ void Trainer::build_model() {
       model_ = models::make_model(settings_.model, schema);
     }
     model_->to(device_);
-    const int64_t most = settings_.sampler.max_segment_nodes;
-    store_->prepare_plans(model_->plan_request(), most);
-    if (most > 0)
+    store_->prepare_plans(model_->plan_request());
+    if (settings_.sampler.max_segment_nodes > 0)
       segments_ = std::make_unique<SegmentTraining>(settings_, catalogue_, plan_, comm_.rank(), *model_, device_);
   });
+  read_ahead();
   state_.settings = settings_;
   state_.data_fingerprint = catalogue_.fingerprint();
   const auto parameters = trainable(*model_);
   optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
-  reducer_ =
-      std::make_unique<comm::GradientReducer>(comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes);
+  make_reducer(parameters);
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
   log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
             device_.str());
+}
+
+void Trainer::make_reducer(const NamedTensors& parameters) {
+  using Wire = comm::GradientReducer::Wire;
+  reducer_ = std::make_unique<comm::GradientReducer>(
+      comm_, reducer_parameters(parameters), settings_.comm.bucket_bytes,
+      settings_.comm.gradient_dtype == "bfloat16" ? Wire::bfloat16 : Wire::own_type);
+}
+
+void Trainer::train_head_only() {
+  head_only_ = true;
+  NamedTensors head;
+  for (const auto& [name, tensor] : optimizer_->parameters()) {
+    if (is_head_parameter(name)) {
+      head.emplace_back(name, tensor);
+    } else {
+      torch::Tensor(tensor).requires_grad_(false);
+    }
+  }
+  optimizer_->zero_grad();
+  make_reducer(head);
+  log_.info("the last {} steps train the head alone", settings_.segments.finetune_steps);
 }
 
 void Trainer::fit_transforms() {
@@ -103,14 +140,16 @@ void Trainer::fit_transforms() {
   models::TargetStatistics targets(models::TargetTransform::from(settings_.loss));
   auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
   double runtime_sum = 0;
-  for (const int64_t entry : catalogue_.with_role(coordinator::Role::train)) {
-    if (plan_.eval_rank(entry) != comm_.rank()) continue;
-    const auto& loaded = store_->get(entry);
-    inputs.add(loaded.group);
-    targets.add(loaded.group, loaded.train);
-    for (const int64_t c : loaded.train) runtime_sum += loaded.group.runtimes[c];
-    runtime[1] += static_cast<double>(loaded.train.size());
-  }
+  coordinator::run_together(comm_, [&] {
+    for (const int64_t entry : catalogue_.with_role(coordinator::Role::train)) {
+      if (plan_.eval_rank(entry) != comm_.rank()) continue;
+      const auto part = store_->training_part(entry);
+      inputs.add(part.features, part.tile_features);
+      targets.add(part.labels, part.train);
+      for (const int64_t c : part.train) runtime_sum += part.labels.runtimes[c];
+      runtime[1] += static_cast<double>(part.train.size());
+    }
+  });
   runtime[0] = runtime_sum;
   const auto reduce = [&](torch::Tensor tensor, comm::ReduceOp op) {
     auto on_device = tensor.to(comm_.device());

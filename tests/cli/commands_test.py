@@ -59,6 +59,30 @@ class CommandsTest(ProgramTest):
         self.train(data__test="[]", run__directory=self.folder / "packed", data__root=self.folder, data__train="samples.foretime")
         self.assertEqual(self.checkpoint(6, "npz")["model.safetensors"], self.checkpoint(6, "packed")["model.safetensors"])
 
+    def test_ranks_pack_to_the_same_bytes(self):
+        files = [SAMPLES / f"C{i}.npz" for i in (1, 2, 3, 12)]
+        packed = []
+        for ranks, threads in ((1, 1), (2, 2)):
+            self.run_foretime("data", "pack", "p.foretime", *files, "--format", "programs", "--threads", threads, ranks=ranks)
+            packed.append((self.folder / "p.foretime").read_bytes())
+        self.assertEqual(packed[0], packed[1])
+        broken = self.folder / "C0.npz"
+        bytes_ = bytearray(files[3].read_bytes())
+        bytes_[len(bytes_) // 2] ^= 255
+        broken.write_bytes(bytes_)
+        self.run_foretime("data", "pack", "p.foretime", *files, broken, "--format", "programs", ranks=2, code=3)
+        self.assertEqual((self.folder / "p.foretime").read_bytes(), packed[0])
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["C0.npz", "p.foretime"])
+
+    def test_a_damaged_test_set_ends_a_run_at_its_start(self):
+        broken = self.folder / "C10.npz"
+        bytes_ = bytearray((SAMPLES / "C10.npz").read_bytes())
+        bytes_[len(bytes_) // 2] ^= 255
+        broken.write_bytes(bytes_)
+        for ranks in (1, 2):
+            done = self.train(ranks=ranks, code=3, data__test=f"['{broken}']", trainer__steps=100000)
+            self.assertIn("C10.npz", done.stderr)
+
     def test_early_stopping_ends_a_run(self):
         self.train(trainer__steps=400, trainer__eval_every=1, trainer__early_stop__patience=2, trainer__early_stop__min_delta=5)
         lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]

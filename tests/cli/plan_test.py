@@ -27,7 +27,7 @@ class PlanTest(ProgramTest):
 
     def test_parts_go_to_several_ranks_and_are_listed(self):
         arguments = ["--sizes", self.sizes(), "--ranks", 4, "--groups-per-rank", 8, "sampler.max_segment_nodes=1000",
-                     "shard.max_rank_bytes=30000000"]
+                     "shard.max_rank_bytes=15000000"]
         plan = self.plan(*arguments, "--assignments")["plans"][0]
         self.assertGreater(plan["cut_groups"], 0)
         rows = [row for row in plan["assignments"] if row["group"] == "sizes:41"]

@@ -84,6 +84,57 @@ TEST_P(CommunicatorContract, SumsTheSameBitsEveryTimeAndEverywhere) {
   });
 }
 
+/// What all_reduce_bfloat16 promises, number by number.
+torch::Tensor sum_by_hand(const std::vector<torch::Tensor>& values) {
+  const auto round = [](float x) { return static_cast<float>(c10::BFloat16(x)); };
+  auto sum = torch::zeros_like(values.front());
+  for (int64_t i = 0; i < sum.numel(); ++i) {
+    float total = round(values.front().data_ptr<float>()[i]);
+    for (size_t rank = 1; rank < values.size(); ++rank) total += round(values[rank].data_ptr<float>()[i]);
+    sum.data_ptr<float>()[i] = values.size() == 1 ? values.front().data_ptr<float>()[i] : round(total);
+  }
+  return sum;
+}
+
+TEST_P(CommunicatorContract, SumsBfloat16InFloat32) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    const auto values_of = [](int rank, int64_t length) {
+      return (torch::sin(torch::arange(length) * (0.37 + rank)) * torch::exp2(torch::arange(length) % 20 - 10))
+          .to(torch::kFloat);
+    };
+    std::vector<torch::Tensor> own;
+    std::vector<std::unique_ptr<Work>> work;
+    for (const auto length : kLengths) {
+      own.push_back(values_of(comm.rank(), length));
+      work.push_back(comm.all_reduce_bfloat16(own.back()));
+      // Other collectives between the halves of these.
+      comm.barrier();
+    }
+    auto count = torch::ones({1});
+    comm.all_reduce(count)->wait();
+    EXPECT_EQ(count.item<float>(), static_cast<float>(comm.size()));
+    // Polls and waits in an order that differs from rank to rank.
+    for (size_t i = 0; i < work.size(); ++i) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->poll();
+    for (size_t i = work.size(); i-- > 0;) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->wait();
+    for (size_t i = 0; i < kLengths.size(); ++i) {
+      std::vector<torch::Tensor> all;
+      for (int rank = 0; rank < comm.size(); ++rank) all.push_back(values_of(rank, kLengths[i]));
+      EXPECT_TRUE(torch::equal(own[i], sum_by_hand(all))) << kLengths[i] << " on rank " << comm.rank();
+    }
+  });
+}
+
+TEST_P(CommunicatorContract, ManySmallBfloat16ValuesAreNotLost) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    if (comm.size() < 4) return;
+    // 256 + 1 + 1 + 1: in bfloat16 each 1 would be rounded away, in float32 the sum of 259 is, once, to 260.
+    auto value = torch::full({3, 5}, comm.rank() == 0 ? 256.0f : 1.0f);
+    comm.all_reduce_bfloat16(value)->wait();
+    EXPECT_EQ(value.min().item<float>(), comm.size() == 4 ? 260.0f : 256.0f + static_cast<float>(comm.size()));
+    EXPECT_EQ(value.sizes(), (std::vector<int64_t>{3, 5}));
+  });
+}
+
 TEST_P(CommunicatorContract, BroadcastsFromEveryRoot) {
   run_ranks(GetParam(), [](Communicator& comm) {
     for (int root = 0; root < comm.size(); ++root) {
@@ -160,6 +211,8 @@ TEST_P(CommunicatorContract, RefusesWhatItCannotDo) {
                 AllOf(HasSubstr(me), HasSubstr("all_reduce"), HasSubstr("contiguous")));
     EXPECT_THAT(message([&] { comm.all_reduce(torch::zeros({4}, torch::kBool)); }),
                 AllOf(HasSubstr(me), HasSubstr("Bool")));
+    EXPECT_THAT(message([&] { comm.all_reduce_bfloat16(torch::zeros({4}, torch::kDouble)); }),
+                AllOf(HasSubstr(me), HasSubstr("Double, expected float32")));
     EXPECT_THAT(message([&] { comm.broadcast(torch::zeros({4}), comm.size()); }),
                 AllOf(HasSubstr(me), HasSubstr("root")));
     EXPECT_THAT(message([&] { comm.broadcast_bytes("", -1); }), AllOf(HasSubstr(me), HasSubstr("root -1")));

@@ -65,6 +65,10 @@ int in_pieces() {
   comm.all_reduce(sum, foretime::comm::ReduceOp::sum)->wait();
   const int n = comm.size();
   expect(torch::equal(sum, torch::arange(100) * n + n * (n - 1) / 2), "all_reduce in pieces");
+  auto rounded = torch::arange(100, torch::kFloat) + comm.rank();
+  comm.all_reduce_bfloat16(rounded)->wait();
+  auto whole = (torch::arange(100, torch::kFloat) * n + n * (n - 1) / 2).to(torch::kBFloat16).to(torch::kFloat);
+  expect(torch::equal(rounded, whole), "all_reduce_bfloat16 in pieces");
   auto value = torch::arange(50, torch::kFloat) * (comm.rank() + 1);
   comm.broadcast(value, n - 1);
   expect(torch::equal(value, torch::arange(50, torch::kFloat) * n), "broadcast in pieces");

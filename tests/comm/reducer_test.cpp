@@ -178,6 +178,74 @@ TEST_P(Reducer, SameBitsInEveryRun) {
   });
 }
 
+TEST_P(Reducer, GradientsInBfloat16AreRoundedAndNothingElse) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    for (const auto bytes : kBucketBytes) {
+      Net net;
+      GradientReducer reducer(comm, net.parameters, bytes, GradientReducer::Wire::bfloat16);
+      // The gradients are whole numbers that bfloat16 holds, but for their sums.
+      const Losses losses = [](const Net& n, int rank) { return std::vector{n.loss(rank, 3, true)}; };
+      net.zero_grad();
+      reducer.prepare();
+      losses(net, comm.rank())[0].backward();
+      std::vector<torch::Tensor> own = net.gradients();
+      for (const auto& gradient : own) {
+        ASSERT_TRUE(torch::equal(gradient, gradient.to(torch::kBFloat16).to(gradient.scalar_type())));
+      }
+      reducer.finish();
+      auto expected = sum_by_hand(comm.size(), losses);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const bool travels = comm.size() > 1 && expected[i].scalar_type() == torch::kFloat;
+        if (travels) expected[i] = expected[i].to(torch::kBFloat16).to(torch::kFloat);
+        EXPECT_TRUE(torch::equal(net.at(i).grad(), expected[i])) << net.parameters[i].name << " " << bytes;
+      }
+    }
+  });
+}
+
+TEST_P(Reducer, OtherCollectivesFitBetweenFlushAndFinish) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    Net net;
+    GradientReducer reducer(comm, net.parameters, 200);
+    const Losses losses = [&comm](const Net& n, int rank) {
+      return rank == comm.size() - 1 && rank > 0 ? std::vector<torch::Tensor>() : std::vector{n.loss(rank, 4, true)};
+    };
+    for (int step = 0; step < 3; ++step) {
+      net.zero_grad();
+      reducer.prepare();
+      for (auto& loss : losses(net, comm.rank())) loss.backward();
+      reducer.flush();
+      reducer.flush();
+      auto ranks = torch::ones({1});
+      const auto work = comm.all_reduce(ranks);
+      reducer.finish();
+      work->wait();
+      EXPECT_EQ(ranks.item<float>(), static_cast<float>(comm.size()));
+      const auto expected = sum_by_hand(comm.size(), losses);
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(torch::equal(net.at(i).grad(), expected[i]));
+    }
+  });
+}
+
+TEST_P(Reducer, TellsWhenEachBucketTravelled) {
+  run_ranks(GetParam(), [](Communicator& comm) {
+    Net net;
+    GradientReducer reducer(comm, net.parameters, 1);
+    const auto begin = GradientReducer::Clock::now();
+    check(comm, net, reducer, [](const Net& n, int rank) { return std::vector{n.loss(rank, 0, true)}; });
+    const auto end = GradientReducer::Clock::now();
+    const auto timing = reducer.timing();
+    ASSERT_EQ(timing.buckets.size(), comm.size() > 1 ? net.parameters.size() : 0);
+    for (const auto& bucket : timing.buckets) {
+      EXPECT_GT(bucket.bytes, 0);
+      EXPECT_LE(begin, bucket.started);
+      EXPECT_LE(bucket.started, bucket.done);
+      EXPECT_LE(bucket.done, timing.wait_ended);
+      EXPECT_LE(timing.wait_ended, end);
+    }
+  });
+}
+
 TEST_P(Reducer, FrozenParametersAreLeftAlone) {
   run_ranks(GetParam(), [](Communicator& comm) {
     auto frozen = torch::ones({2});

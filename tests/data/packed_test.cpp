@@ -1,6 +1,9 @@
 #include "data/packed.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,13 +29,34 @@ TEST(Checksum, HasThePublishedValues) {
   EXPECT_EQ(checksum_of_text("Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1U);
 }
 
+TEST(Checksum, DoesNotDependOnThePieces) {
+  std::mt19937 random(3);
+  for (const size_t length : {0U, 1U, 31U, 32U, 33U, 64U, 1000U}) {
+    std::vector<uint8_t> bytes(length);
+    for (auto& byte : bytes) byte = static_cast<uint8_t>(random());
+    for (int round = 0; round < 20; ++round) {
+      Checksum pieces(round);
+      for (auto rest = std::as_bytes(std::span<const uint8_t>(bytes)); !rest.empty();) {
+        const size_t now = std::min<size_t>(rest.size(), random() % 50);
+        pieces.add(rest.first(now));
+        rest = rest.subspan(now);
+      }
+      EXPECT_EQ(pieces.value(), checksum_of(std::span<const uint8_t>(bytes), round)) << length;
+    }
+  }
+}
+
 class Packed : public testing::ScratchTest {
  protected:
   std::filesystem::path file_ = folder_ / "collection.foretime";
 
   std::vector<Group> write(CandidateKind kind, int count = 3) {
     std::vector<Group> groups;
-    PackedWriter writer(file_);
+    PackedWriter writer(file_, [](const Group& group) {
+      return PackedExtras{{{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})},
+                           {9, {std::byte{1}, std::byte{2}}}},
+                          {1, 2, 3}};
+    });
     for (int i = 0; i < count; ++i) {
       groups.push_back(make_group(kind, "group " + std::to_string(i), static_cast<uint32_t>(i)));
       writer.add(groups.back());
@@ -69,11 +93,93 @@ TEST_F(Packed, GivesBackWhatWasPacked) {
       EXPECT_EQ(headers[i].candidates, 5);
       EXPECT_EQ(headers[i].configurable, groups[i].layout.configurable());
       EXPECT_EQ(headers[i].feature_count, 3);
+      EXPECT_EQ(headers[i].node_type_count, 7);
+      EXPECT_EQ(headers[i].most_rows, kind == CandidateKind::layout ? 3 : 0);
+      EXPECT_EQ(headers[i].varying_nodes, (std::array<int64_t, 8>{1, 2, 3}));
       expect_same(load_packed(headers[i]), groups[i]);
     }
     EXPECT_NE(headers[0].fingerprint, headers[1].fingerprint);
     EXPECT_EQ(verify_packed(file_), 3);
   }
+}
+
+TEST_F(Packed, KeepsSummariesAndPlansBesideTheGroups) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
+    const auto groups = write(kind);
+    const auto headers = packed_headers(file_);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const auto found = load_packed_summary(headers[i]), expected = summarize(groups[i]);
+      expect_same("runtimes", found.runtimes, groups[i].runtimes);
+      expect_same("flops", found.flops, groups[i].flops);
+      EXPECT_TRUE(std::ranges::equal(found.configurations, configuration_hashes(groups[i])));
+      EXPECT_EQ(found.features.rows, groups[i].graphs.nodes());
+      EXPECT_EQ(found.tile_features.rows, kind == CandidateKind::tile ? 5 : 0);
+      for (const auto part : {&GroupSummary::features, &GroupSummary::log_features, &GroupSummary::tile_features,
+                              &GroupSummary::log_tile_features}) {
+        for (const auto field : {&ColumnStatistics::sums, &ColumnStatistics::squares, &ColumnStatistics::minima,
+                                 &ColumnStatistics::maxima}) {
+          EXPECT_TRUE(std::ranges::equal(found.*part.*field, expected.*part.*field));
+        }
+      }
+      const auto plan = load_packed_plan(headers[i], 7);
+      ASSERT_TRUE(plan);
+      EXPECT_EQ(plan->size(), groups[i].graphs.nodes());
+      EXPECT_EQ((*plan)[0], std::byte{3});
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(plan->data()) % 64, 0U);
+      EXPECT_EQ(load_packed_plan(headers[i], 9)->size(), 2);
+      EXPECT_FALSE(load_packed_plan(headers[i], 8));
+    }
+  }
+}
+
+/// What is damaged is noticed where it is used, and nowhere else.
+TEST_F(Packed, ChecksPartsWhereTheyAreUsed) {
+  write(CandidateKind::layout, 2);
+  const auto headers = packed_headers(file_);
+  const auto bytes = read_file(file_);
+  packed::Preamble preamble;
+  std::memcpy(&preamble, bytes.data(), sizeof preamble);
+  packed::GroupRecord record;
+  std::memcpy(&record, bytes.data() + preamble.directory_offset, sizeof record);
+  const auto damaged = [&](packed::Section section) {
+    auto changed = bytes;
+    changed[record.sections[section].offset] ^= 1;
+    write_file(file_, changed);
+    EXPECT_EQ(packed_headers(file_).size(), 2U);
+    EXPECT_EQ(message_of([&] { load_packed(headers[1]); }), "no DataError");
+    EXPECT_NE(message_of([&] { verify_packed(file_); }), "no DataError");
+    return std::array{message_of([&] { load_packed(headers[0]); }) != "no DataError",
+                      message_of([&] { load_packed_summary(headers[0]); }) != "no DataError",
+                      message_of([&] { load_packed_plan(headers[0], 7); }) != "no DataError"};
+  };
+  EXPECT_EQ(damaged(packed::kLayoutCodes), (std::array{true, false, false}));
+  EXPECT_EQ(damaged(packed::kRuntimes), (std::array{true, true, false}));
+  EXPECT_EQ(damaged(packed::kConfigurations), (std::array{false, true, false}));
+  EXPECT_EQ(damaged(packed::kPlans), (std::array{false, false, true}));
+}
+
+TEST_F(Packed, TakesNothingAfterAGroupThatFailed) {
+  PackedWriter writer(file_);
+  writer.add(make_group(CandidateKind::layout, "one", 1));
+  const auto broken = [](const LayoutSink& sink) -> Group {
+    sink.node_features(std::array{1.0F, 2.0F, 3.0F}, 3);
+    throw DataError("broken off");
+  };
+  EXPECT_EQ(message_of([&] { writer.add_streamed("two", broken); }), "broken off");
+  EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::layout, "three", 1)); }), HasSubstr("failed"));
+  EXPECT_THAT(message_of([&] { writer.finish(); }), HasSubstr("failed"));
+}
+
+TEST_F(Packed, NoticesWhatAStreamLeftOut) {
+  PackedWriter writer(file_);
+  const Group group = make_group(CandidateKind::layout, "one", 1);
+  const auto short_of_codes = [&](const LayoutSink& sink) {
+    sink.node_features(group.graphs.node_features.span(), 3);
+    sink.codes(group.layout.codes.subspan(0, 8), 2);
+    return group;
+  };
+  EXPECT_THAT(message_of([&] { writer.add_streamed("one", short_of_codes); }),
+              HasSubstr("8 bytes were streamed, expected 10"));
 }
 
 TEST_F(Packed, ArraysOutliveTheFile) {
@@ -217,6 +323,13 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
   const auto set_byte = [](packed::Section section, uint64_t at, char value) {
     return [=](GroupRecord& r, std::vector<char>& b) { b[r.sections[section].offset + at] = value; };
   };
+  EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)), HasSubstr("summary, expected that of the group's contents"));
+  EXPECT_EQ(sealed([](GroupRecord& r, std::vector<char>& b) { b[r.sections[kPlans].offset + 24] = '\x7f'; }),
+            "no DataError");
+  EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("ends after its section"));
+  EXPECT_EQ(sealed([](GroupRecord& r, std::vector<char>& b) { b[r.sections[kPlans].offset + 7] = '\x7f'; }),
+            "no DataError");
+  EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("of them in"));
   EXPECT_THAT(sealed(set_byte(kLayoutCodes, 2, 3)), HasSubstr("code past its node's table"));
   EXPECT_THAT(sealed(set_byte(kEdgeSource, 0, 127)), HasSubstr("ends at node 127"));
   EXPECT_THAT(sealed(set_byte(kNodeTypes, 0, 7)), HasSubstr("7, expected below 7"));
@@ -238,7 +351,8 @@ TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   bytes[12] = 9;
   write_file(file_, bytes);
   EXPECT_TRUE(is_packed(file_));
-  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("version 9, expected 1"));
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }),
+              HasSubstr("version 9, expected 2: pack the files that it was made of again"));
 }
 
 TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {

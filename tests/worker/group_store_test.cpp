@@ -1,11 +1,16 @@
 #include "worker/group_store.h"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
+#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "data/error.h"
+#include "data/packed.h"
+#include "tests/support/paths.h"
+#include "tests/support/scratch.h"
 #include "tests/worker/groups.h"
 
 namespace foretime::worker {
@@ -80,7 +85,10 @@ TEST(DivideCandidates, LimitsWhatIsEvaluated) {
 }
 
 TEST(DivideCandidates, RanksSpeedsFromZeroToOne) {
-  const auto loaded = divided({}, coordinator::Role::train, {5, 1, 3});
+  configs::Settings settings;
+  EXPECT_TRUE(divided(settings, coordinator::Role::train, {5, 1, 3}).speed_rank.empty()) << "nobody asks for it";
+  settings.sampler.fast_bias = 1;
+  const auto loaded = divided(settings, coordinator::Role::train, {5, 1, 3});
   EXPECT_EQ(loaded.speed_rank, (std::vector<double>{1.0, 0.0, 0.5}));
 }
 
@@ -89,6 +97,101 @@ TEST(DivideCandidates, RefusesTrainingDataWithoutLabels) {
   loaded.group = testing::tile_group("g", {1, 2});
   loaded.group.runtimes = std::vector<double>{0, 0};
   EXPECT_THROW(divide_candidates(loaded, coordinator::Role::train, {}, {}), data::DataError);
+}
+
+/// Two packed tile groups; the first one's graph is damaged, its summary is not.
+class Store : public ::testing::Test {
+ protected:
+  Store() {
+    data::PackedWriter writer(file_);
+    writer.add(testing::tile_group("a", {1, 2, 3, 4, 5}));
+    writer.add(testing::tile_group("b", {3, 1, 2}));
+    writer.finish();
+    settings_.data.format = "tile";
+    settings_.data.train = {file_.string()};
+    catalogue_ = coordinator::make_catalogue(settings_);
+  }
+  void damage() {
+    std::fstream out(file_, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(64 + 3);  // in the first array
+    out.put(77);
+  }
+
+  foretime::testing::Scratch scratch_;
+  std::filesystem::path file_ = scratch_.path() / "two.foretime";
+  configs::Settings settings_;
+  coordinator::Catalogue catalogue_;
+};
+
+TEST_F(Store, OpensGroupsAtTheirFirstUse) {
+  damage();
+  GroupStore store(settings_, catalogue_, {0, 1}, {});
+  EXPECT_EQ(store.training_part(0).train.size(), 5U) << "a summary needs no graph";
+  EXPECT_EQ(store.get(1).train.size(), 3U);
+  EXPECT_EQ(&store.get(1), &store.get(1));
+  for (int time = 0; time < 2; ++time) EXPECT_THROW(store.get(0), data::DataError);
+}
+
+TEST_F(Store, ReadsAheadAndKeepsFailuresForWhoAsks) {
+  damage();
+  GroupStore store(settings_, catalogue_, {0, 1}, {});
+  store.prepare_topology({.layers = 1, .relations = {{}}});
+  store.read_ahead({0, 1});
+  store.read_ahead({1, 0});
+  EXPECT_TRUE(store.get(1).topology);
+  EXPECT_THROW(store.get(0), data::DataError);
+  EXPECT_TRUE(store.failed());
+  EXPECT_THROW(store.check(), data::DataError);
+}
+
+TEST_F(Store, IsOneStoreForManyThreads) {
+  GroupStore store(settings_, catalogue_, {0, 1}, {});
+  store.read_ahead({0, 1});
+  std::vector<const LoadedGroup*> seen(8);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t t = 0; t < seen.size(); ++t)
+      threads.emplace_back([&, t] { seen[t] = &store.get(static_cast<int64_t>(t % 2)); });
+  }
+  for (size_t t = 2; t < seen.size(); ++t) EXPECT_EQ(seen[t], seen[t - 2]);
+}
+
+TEST_F(Store, KnowsTheSameOfPackedAndOtherFiles) {
+  FORETIME_NEEDS_DATA();
+  const auto npz = foretime::testing::data_dir() / "tpugraphs/npz/layout/xla/default/train/unet3d.npz";
+  const auto listed = data::list_groups({npz.string()}, ".", data::CandidateKind::layout);
+  data::PackedWriter writer(file_);
+  writer.add_file(listed.at(0));
+  writer.finish();
+  settings_.data.format = "layout";
+  settings_.data.holdout = 0.2;
+  for (const bool log : {false, true}) {
+    settings_.model.features.log = log;
+    std::vector<TrainingPart> parts;
+    std::vector<std::vector<int64_t>> trained, held;
+    for (const auto& file : {npz, file_}) {
+      settings_.data.train = {file.string()};
+      const GroupStore store(settings_, coordinator::make_catalogue(settings_), {0}, {});
+      parts.push_back(store.training_part(0));
+      trained.push_back(store.get(0).train);
+      held.push_back(store.get(0).evaluated);
+    }
+    EXPECT_EQ(trained[0], trained[1]);
+    EXPECT_EQ(held[0], held[1]);
+    EXPECT_EQ(parts[0].train, parts[1].train);
+    EXPECT_EQ(parts[0].train, trained[0]);
+    EXPECT_EQ(parts[0].labels.candidates, parts[1].labels.candidates);
+    EXPECT_TRUE(std::ranges::equal(parts[0].labels.runtimes, parts[1].labels.runtimes));
+    EXPECT_TRUE(std::ranges::equal(parts[0].features.sums, parts[1].features.sums));
+    EXPECT_TRUE(std::ranges::equal(parts[0].features.squares, parts[1].features.squares));
+    EXPECT_TRUE(std::ranges::equal(parts[0].features.maxima, parts[1].features.maxima));
+  }
+}
+
+TEST_F(Store, RefusesOfficialIndicesBeforeItReads) {
+  settings_.data.valid = settings_.data.train;
+  catalogue_ = coordinator::make_catalogue(settings_);
+  EXPECT_THROW(GroupStore(settings_, catalogue_, {2}, {{"a", {5}}}), data::DataError);
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ TEST(Sampler, WeightsOfABatchSumToOne) {
 
 TEST(Sampler, CandidatesAreDistinctTrainingCandidates) {
   for (const double bias : {0.0, 2.0}) {
-    SampleRun run(1);
-    run.settings.sampler.fast_bias = bias;
+    SampleRun run(1, bias);
     const Sampler sampler(run.plan, run.settings.sampler, 1);
     for (int64_t batch = 0; batch < 6; ++batch) {
       for (const auto& entry : sampler.draw(batch, 0, run.store)) {
@@ -98,7 +97,7 @@ TEST(Sampler, EpochsSeedsAndBiasChangeTheDraws) {
 }
 
 TEST(Sampler, ABiasPrefersFastCandidates) {
-  SampleRun run(1);
+  SampleRun run(1, 1.0);
   const auto mean_rank = [&](double bias) {
     run.settings.sampler.fast_bias = bias;
     const Sampler sampler(run.plan, run.settings.sampler, 1);

@@ -7,7 +7,7 @@
 namespace foretime::worker::testing {
 
 /// Settings for a quick run on three measured workloads.
-inline configs::Settings sample_settings() {
+inline configs::Settings sample_settings(double fast_bias = 0) {
   configs::Settings settings;
   settings.data.format = "programs";
   settings.data.root = (foretime::testing::samples_dir() / "resnet18_conv2d").string();
@@ -22,7 +22,7 @@ inline configs::Settings sample_settings() {
   settings.loss.type = "huber";
   settings.loss.target = "log_runtime";
   settings.loss.standardize_target = true;
-  settings.sampler = {.groups_per_batch = 3, .candidates_per_group = 8, .fast_bias = 0, .draws_per_group = 5};
+  settings.sampler = {.groups_per_batch = 3, .candidates_per_group = 8, .fast_bias = fast_bias, .draws_per_group = 5};
   settings.trainer.steps = 6;
   settings.trainer.metric = "holdout/kendall_tau";
   settings.trainer.device = "cpu";
@@ -32,8 +32,8 @@ inline configs::Settings sample_settings() {
 
 /// The catalogue, plan and all groups of such a run on so many ranks.
 struct SampleRun {
-  explicit SampleRun(int rank_count)
-      : settings(sample_settings()),
+  explicit SampleRun(int rank_count, double fast_bias = 0)
+      : settings(sample_settings(fast_bias)),
         ranks(rank_count),
         catalogue(coordinator::make_catalogue(settings)),
         plan(coordinator::make_shard_plan(catalogue, settings, rank_count)),

@@ -1,8 +1,11 @@
 #include "worker/trainer.h"
 
+#include <fstream>
+#include <numeric>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "comm/threads.h"
 #include "coordinator/agree.h"
@@ -62,6 +65,76 @@ TEST(Trainer, TwoRanksAgreeWithOneAfterTenSteps) {
   settings.trainer.steps = 10;
   const auto one = train(settings, 1, scratch.path() / "one"), two = train(settings, 2, scratch.path() / "two");
   EXPECT_LE(largest_difference(one.at("model.safetensors"), two.at("model.safetensors")), 1e-5);
+}
+
+TEST(Trainer, GradientsInBfloat16StayNearThoseInFloat32) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  const auto full = train(settings, 2, scratch.path() / "full");
+  const auto alone = train(settings, 1, scratch.path() / "alone");
+  settings.comm.gradient_dtype = "bfloat16";
+  const auto rounded = train(settings, 2, scratch.path() / "rounded");
+  const double difference = largest_difference(full.at("model.safetensors"), rounded.at("model.safetensors"));
+  // Adam turns a gradient near 0 that changes its sign into a step of the learning rate.
+  EXPECT_LE(difference, 2 * settings.optimizer.learning_rate * static_cast<double>(settings.trainer.steps));
+  EXPECT_GT(difference, 0) << "nothing was rounded";
+  EXPECT_EQ(rounded, train(settings, 2, scratch.path() / "again")) << "the same bytes each time";
+  // With one rank nothing travels.
+  EXPECT_EQ(alone.at("model.safetensors"), train(settings, 1, scratch.path() / "alone_too").at("model.safetensors"));
+}
+
+/// The losses of a run's steps, from its metrics.
+std::vector<double> losses_of(const std::filesystem::path& folder) {
+  std::ifstream metrics(folder / "metrics.jsonl");
+  std::vector<double> losses;
+  for (std::string text; std::getline(metrics, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.at("kind") == "train") losses.push_back(line.at("loss"));
+  }
+  return losses;
+}
+
+TEST(Trainer, MixedPrecisionLearnsAsFloat32Does) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.trainer.steps = 40;
+  settings.optimizer.learning_rate = 5e-3;
+  train(settings, 1, scratch.path() / "float32");
+  settings.trainer.precision = "bfloat16";
+  const auto first = train(settings, 1, scratch.path() / "bfloat16");
+  EXPECT_EQ(first, train(settings, 1, scratch.path() / "again")) << "the same bytes each time";
+  const auto weights = models::parse_safetensors(first.at("model.safetensors"), "model").tensors;
+  for (const auto& [name, tensor] : weights) EXPECT_EQ(tensor.scalar_type(), torch::kFloat) << name;
+  const auto full = losses_of(scratch.path() / "float32"), mixed = losses_of(scratch.path() / "bfloat16");
+  ASSERT_EQ(full.size(), 40u);
+  ASSERT_EQ(mixed.size(), 40u);
+  EXPECT_NE(full, mixed) << "nothing was rounded";
+  EXPECT_NEAR(mixed.front(), full.front(), 0.02 * full.front());
+  const auto end = [](const std::vector<double>& losses) {
+    return std::accumulate(losses.end() - 10, losses.end(), 0.0);
+  };
+  EXPECT_NEAR(end(mixed), end(full), 0.1 * end(full));
+}
+
+TEST(Trainer, ReportsWaitsAndTheSlowestRank) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.trainer.log_every = 4;  // the last report is of the two steps that are left
+  train(settings, 2, scratch.path());
+  std::ifstream metrics(scratch.path() / "metrics.jsonl");
+  std::vector<int64_t> steps;
+  for (std::string text; std::getline(metrics, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.at("kind") != "train") continue;
+    steps.push_back(line.at("step"));
+    EXPECT_GE(line.at("comm_exposed_ms").get<double>(), 0);
+    EXPECT_GE(line.at("comm_wait_ms").get<double>(), line.at("comm_exposed_ms").get<double>());
+    EXPECT_GE(line.at("straggler_ratio").get<double>(), 1.0);
+    EXPECT_LE(line.at("straggler_ratio").get<double>(), 2.0);
+    EXPECT_TRUE(line.at("straggler_group") == "C1" || line.at("straggler_group") == "C12") << text;
+    EXPECT_TRUE(line.at("straggler_rank") == 0 || line.at("straggler_rank") == 1) << text;
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{4, 6}));
 }
 
 TEST(Trainer, MoreRanksThanLanesPad) {

@@ -1,0 +1,197 @@
+/// How long it takes to open a graph and to draw the first training batch of it, beside numpy reading every member of
+/// the same .npz in the same run: once from the .npz, once from a packed collection that holds the same group.
+///
+///   first_batch_bench [--candidates N] [--layers L] FILE.npz...
+///
+/// Foretime's time goes from nothing open to N drawn candidates of an open group: listing the file, opening it with all
+/// checks, dividing its candidates, adjacency, draw. The last ratios count the message plan of the draw too, which
+/// numpy has no counterpart of, and whose time is the model's rather than the data's. Unlabelled files are drawn from
+/// as if they were evaluated. numpy runs in /usr/bin/python3 and times itself, so that starting Python is not held
+/// against it. Rounds of the three alternate, and the best of each counts; files are in the page cache for all of them.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "data/catalogue.h"
+#include "data/message_plan.h"
+#include "data/npz_reader.h"
+#include "data/packed.h"
+#include "data/topology.h"
+#include "worker/group_store.h"
+#include "worker/sampler.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace foretime;
+
+constexpr int kRounds = 5;
+constexpr const char* kNumpyProgram =
+    "import sys, time, numpy\n"
+    "for line in sys.stdin:\n"
+    "    start = time.perf_counter()\n"
+    "    with numpy.load(sys.argv[1]) as archive:\n"
+    "        arrays = [archive[name] for name in archive.files]\n"
+    "    print(time.perf_counter() - start, flush=True)\n"
+    "    del arrays\n";
+
+/// A Python process that reads a file each time it is asked to, and says how long it took.
+class Numpy {
+ public:
+  explicit Numpy(const std::string& file) {
+    int to[2], from[2];
+    if (pipe(to) != 0 || pipe(from) != 0) throw std::runtime_error("pipe failed");
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(to[0], 0);
+      dup2(from[1], 1);
+      for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
+      execl("/usr/bin/python3", "python3", "-c", kNumpyProgram, file.c_str(), nullptr);
+      _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    ask_ = fdopen(to[1], "w");
+    answers_ = fdopen(from[0], "r");
+  }
+  ~Numpy() {
+    fclose(ask_);
+    fclose(answers_);
+  }
+  double seconds() {
+    double seconds = -1;
+    fmt::print(ask_, "\n");
+    fflush(ask_);
+    if (fscanf(answers_, "%lf", &seconds) != 1) throw std::runtime_error("/usr/bin/python3 has no numpy");
+    return seconds;
+  }
+
+ private:
+  pid_t child_ = -1;
+  FILE* ask_ = nullptr;
+  FILE* answers_ = nullptr;
+};
+
+data::CandidateKind kind_of(const std::string& file) {
+  const data::NpzReader reader(file);
+  if (reader.has("node_config_feat")) return data::CandidateKind::layout;
+  return reader.has("config_feat") ? data::CandidateKind::tile : data::CandidateKind::program;
+}
+
+struct Times {
+  double drawn = 1e300, planned = 1e300;  // seconds since nothing was open
+  void keep_best(const Times& other) {
+    drawn = std::min(drawn, other.drawn);
+    planned = std::min(planned, other.planned);
+  }
+  void add(const Times& other) {
+    drawn += other.drawn;
+    planned += other.planned;
+  }
+};
+
+/// From the file's name to the first draw, and to its plan.
+Times first_batch(const std::string& file, data::CandidateKind kind, bool labelled, int64_t candidates,
+                  const data::PlanRequest& request) {
+  configs::Settings settings;
+  settings.data.format = kind == data::CandidateKind::layout ? "layout"
+                         : kind == data::CandidateKind::tile ? "tile"
+                                                             : "programs";
+  (labelled ? settings.data.train : settings.data.test) = {file};
+  settings.data.root = "/";
+  settings.data.max_eval_candidates = candidates;
+  settings.sampler.groups_per_batch = 1;
+  settings.sampler.candidates_per_group = candidates;
+  const auto start = std::chrono::steady_clock::now();
+  const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const auto catalogue = coordinator::make_catalogue(settings);
+  worker::GroupStore store(settings, catalogue, {0}, {});
+  store.prepare_topology(request);
+  std::vector<int64_t> drawn;
+  if (labelled) {
+    const auto plan = coordinator::make_shard_plan(catalogue, 1, 1);
+    drawn = worker::Sampler(plan, settings.sampler, 1).draw(0, 0, store).at(0).candidates;
+  } else {
+    drawn = store.get(0).evaluated;
+  }
+  const auto& loaded = store.get(0);
+  Times times;
+  times.drawn = since();
+  data::PlanBuilder builder(request);
+  builder.add(loaded.group, drawn, loaded.topology);
+  const auto made = std::move(builder).build();
+  times.planned = since();
+  if (made.candidates() != static_cast<int64_t>(drawn.size())) throw std::runtime_error("a plan without candidates");
+  return times;
+}
+
+void measure(const std::vector<std::string>& files, int64_t candidates, int64_t layers) {
+  const auto folder = fs::temp_directory_path() / fmt::format("first_batch_{}", getpid());
+  fs::create_directories(folder);
+  const data::PlanRequest request{.layers = layers,
+                                  .relations = {{data::Direction::both, data::EdgeNorm::mean, false}}};
+  double numpy_all = 0;
+  Times npz_all{0, 0}, packed_all{0, 0};
+  const auto ratios = [](double numpy, const Times& times) {
+    return fmt::format("ratio {:.1f}, with the plan {:.1f}", numpy / times.drawn, numpy / times.planned);
+  };
+  for (const auto& name : files) {
+    const std::string file = fs::canonical(name).string(), packed = (folder / "packed.foretime").string();
+    const auto kind = kind_of(file);
+    const auto headers = data::list_groups({file}, "/", kind);
+    data::PackedWriter writer(packed);
+    writer.add_file(headers.at(0));
+    writer.finish();
+    const bool labelled = data::load_packed(data::packed_headers(packed)[0]).labelled();
+    double numpy_best = 1e300;
+    Times npz_best, packed_best;
+    Numpy numpy(file);
+    for (int round = 0; round < kRounds; ++round) {
+      numpy_best = std::min(numpy_best, numpy.seconds());
+      npz_best.keep_best(first_batch(file, kind, labelled, candidates, request));
+      packed_best.keep_best(first_batch(packed, kind, labelled, candidates, request));
+    }
+    numpy_all += numpy_best;
+    npz_all.add(npz_best);
+    packed_all.add(packed_best);
+    fmt::print("{}: numpy.load {:.2f} ms; from .npz {:.2f} ms, {}; from packed {:.2f} ms, {}\n",
+               fs::path(file).filename().string(), numpy_best * 1e3, npz_best.drawn * 1e3, ratios(numpy_best, npz_best),
+               packed_best.drawn * 1e3, ratios(numpy_best, packed_best));
+    std::fflush(stdout);
+  }
+  fmt::print("all files, numpy.load / first batch: from .npz {}; from packed {}\n", ratios(numpy_all, npz_all),
+             ratios(numpy_all, packed_all));
+  fs::remove_all(folder);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int64_t candidates = 16, layers = 2;
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if ((word == "--candidates" || word == "--layers") && i + 1 < argc) {
+      (word == "--candidates" ? candidates : layers) = std::stoll(argv[++i]);
+    } else {
+      files.push_back(word);
+    }
+  }
+  if (files.empty()) {
+    fmt::print(stderr, "usage: first_batch_bench [--candidates N] [--layers L] FILE.npz...\n");
+    return 2;
+  }
+  try {
+    measure(files, candidates, layers);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "first_batch_bench: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

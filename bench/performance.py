@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""All figures of docs/performance.md, one after the other on a quiet machine, as a Markdown table: each row is a command that prints a
+ratio of two sides measured in the same run. A row whose inputs are missing says so.
+
+usage: performance.py --build build/release --data FOLDER --peer torch_layout.py [--python python3] [--rows 1,2,5] [--scratch FOLDER]
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+
+BENCH = pathlib.Path(__file__).resolve().parent
+
+
+def run(command, environment=None):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    if done.returncode != 0:
+        raise RuntimeError(f"{shlex.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    return done.stdout
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+class Rows:
+    def __init__(self, options, scratch):
+        self.options, self.scratch = options, scratch
+        self.foretime = pathlib.Path(options.build) / "cli/foretime"
+
+    def peer_arguments(self):
+        return ["--peer", self.options.peer, "--data", self.options.data, "--python", self.options.python, "--threads", 2]
+
+    def training(self, *arguments):
+        found = last_json(run([sys.executable, BENCH / "layout_training.py", "--foretime", self.foretime, *self.peer_arguments(), *arguments]))
+        ours, peer = found["foretime"]["candidates_per_second"], found["pytorch"]["candidates_per_second"]
+        return f"{found['ratio']} x", f"{ours:.0f} against {peer:.0f} candidates/s; {found['ratio_tuned']} x with glibc told to keep memory"
+
+    def row1(self):
+        """layout training, residual GCN 2 x 32, candidates a second | torch_layout.py | >= 20 x"""
+        return self.training("--steps", 60)
+
+    def row2(self):
+        """layout training, SAGE 3 x 256 | torch_layout.py --hidden 256 --layers 3 | >= 10 x"""
+        return self.training("--steps", 10, "--model", "sage", "--hidden", 256, "--layers", 3)
+
+    def row3(self):
+        """scoring every candidate of alexnet, residual GCN 2 x 32 | torch_layout.py | >= 200 x"""
+        found = last_json(run([sys.executable, BENCH / "layout_scoring.py", "--bench", pathlib.Path(self.options.build) / "bench/scoring_bench",
+                               *self.peer_arguments()]))
+        ours = found["foretime"]
+        return f"{found['ratio']} x", (f"{ours['candidates']} in {ours['seconds']:.3f} s; {found['ratio_tuned']} x with glibc told to keep memory; "
+                                       f"the baseline scored {found['pytorch']['scored']}")
+
+    def row4(self):
+        """open a graph and draw the first batch | numpy.load | >= 10 x packed, >= 1.5 x .npz"""
+        text = run([pathlib.Path(self.options.build) / "bench/first_batch_bench", self.options.python, self.options.data])
+        lines = [line for line in text.splitlines() if line.startswith("|")]
+        return "see below", "\n" + "\n".join(lines)
+
+    def row5(self):
+        """peak memory while packing the largest member | its float32 size | <= 5 %"""
+        member = self.scratch / "synthetic_largest.npz"
+        run([self.foretime, "data", "synth", member, "--nodes", 43615, "--configurable", 364, "--configs", 100040])
+        code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        peak = int(run([sys.executable, "-c", code, self.foretime, "data", "pack", self.scratch / "largest.foretime", member])) * 1024
+        bytes_of_member = 100040 * 364 * 18 * 4
+        return f"{100 * peak / bytes_of_member:.1f} %", f"{peak / 2**20:.0f} MiB of {bytes_of_member / 2**20:.0f} MiB, the whole process"
+
+    def row6(self):
+        """2 ranks against 1, same global batch | ideal | >= 0.9"""
+        found = last_json(run([sys.executable, BENCH / "scaling.py", "--foretime", self.foretime, "--data", self.options.data]))
+        return f"{found['ratio']:.2f}", f"the machine itself reaches {found['machine']:.2f} with two independent runs; predicted {found['predicted']:.2f}"
+
+    def row7(self):
+        """imbalance of the plan for the published sizes on 8, 64, 512 ranks | mean load | <= 2 %"""
+        sizes = next(pathlib.Path(self.options.data).rglob("xla_random_graph_sizes.csv"))
+        found = json.loads(run([self.foretime, "plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
+                                "sampler.draws_per_group=0"]))
+        return "see right", json.dumps([{key: plan[key] for key in plan if "imbalance" in key or key == "ranks"} for plan in found["plans"]])
+
+    def row8(self):
+        """all-reduce exposed beyond compute, 2 ranks, SAGE 3 x 256 | step time | <= 5 %"""
+        directory = self.scratch / "exposed"
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        files = [str(next(pathlib.Path(self.options.data).rglob(name))) for name in ("alexnet_*.npz", "unet3d.npz")]
+        run(["mpirun", "-n", 2, "--oversubscribe", self.foretime, "train", "--quiet", self.settings(files), f"run.directory={directory}"], environment)
+        lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+        lines = [line for line in lines if "comm_exposed_ms" in line][1:]
+        exposed = sum(line["comm_exposed_ms"] for line in lines) / len(lines)
+        step = 1000 * sum(64 / line["candidates_per_second"] for line in lines) / len(lines)
+        return f"{100 * exposed / step:.1f} %", f"{exposed:.2f} ms of a step of {step:.0f} ms"
+
+    def settings(self, files):
+        file = self.scratch / "exposed.yaml"
+        file.write_text(json.dumps({
+            "data": {"format": "layout", "train": files},
+            "model": {"type": "sage", "hidden": 256, "layers": 3},
+            "sampler": {"groups_per_batch": 4, "candidates_per_group": 16, "draws_per_group": 8},
+            "trainer": {"steps": 20, "log_every": 4, "threads": 1, "device": "cpu"}, "checkpoint": {"resume": "never"}}))
+        return file
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--data", required=True, help="folder with TpuGraphs layout files")
+    parser.add_argument("--peer", required=True, help="the PyTorch baseline's script")
+    parser.add_argument("--python", default="python3", help="an interpreter that has torch and numpy")
+    parser.add_argument("--rows", default="1,2,3,4,5,6,7,8")
+    parser.add_argument("--scratch", help="folder for large files, 3 GiB; a temporary one by default")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
+        rows = Rows(options, pathlib.Path(scratch))
+        print("| what | against | reach | measured | |\n|---|---|---|---|---|", flush=True)
+        for number in options.rows.split(","):
+            row = getattr(rows, f"row{number}")
+            try:
+                ratio, details = row()
+            except (RuntimeError, StopIteration, OSError) as failure:
+                ratio, details = "not measured", str(failure).replace("\n", " ")[:300]
+            print(f"| {row.__doc__} | {ratio} | {details} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+#pragma once
+
+namespace foretime::worker {
+
+/// Makes this process repeat itself bit by bit, for trainer.deterministic: LibTorch's deterministic algorithms only (an
+/// operation that has none throws), no cuDNN benchmarking, fixed cuBLAS workspaces, one NCCL algorithm. Same settings,
+/// data, ranks, threads, machine and libraries then give the same bytes. On a CPU all of it holds anyway; there it
+/// makes sure. Call before the first use of a GPU and before the communicator is made: cuBLAS and NCCL read the
+/// environment when they start. Throws configs::SettingsError where the environment asks for the opposite.
+void make_deterministic();
+
+}  // namespace foretime::worker
