@@ -159,7 +159,7 @@ void GroupStore::open(Slot& slot) const {
     const std::lock_guard lock(mutex_);
     request = request_;
   }
-  if (request) slot.loaded.plan_source = data::make_plan_source(slot.loaded.group, *request);
+  if (request) slot.loaded.plan_source = data::load_plan_source(slot.item.header, slot.loaded.group, *request);
 }
 
 const LoadedGroup& GroupStore::get(int64_t entry) const {
