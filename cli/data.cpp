@@ -9,13 +9,17 @@
 
 #include "cli/commands.h"
 #include "cli/launch.h"
+#include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/packing.h"
 #include "data/catalogue.h"
 #include "data/inspect.h"
 #include "data/npz_reader.h"
 #include "data/packed.h"
+#include "data/plan_source.h"
+#include "data/skeleton_bytes.h"
 #include "data/synth.h"
+#include "models/model.h"
 
 namespace foretime::cli {
 namespace {
@@ -24,7 +28,7 @@ using data::CandidateKind;
 
 struct PackArguments {
   std::string out, format = "layout";
-  std::vector<std::string> in;
+  std::vector<std::string> in, plans;
   int64_t threads = 0, memory_mib = 1024;
 };
 
@@ -57,6 +61,27 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
       "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
 }
 
+/// Keeps the message plans of the models that some settings describe beside each layout group.
+data::ExtrasMaker plan_maker(const std::vector<std::string>& settings_files,
+                             const std::vector<data::GroupHeader>& headers) {
+  models::InputSchema schema;
+  for (const auto& header : headers) {
+    schema = {header.kind, header.feature_count, std::max(schema.node_type_count, header.node_type_count)};
+  }
+  std::vector<data::PlanRequest> requests;
+  for (const auto& file : settings_files) {
+    const auto request = models::make_model(configs::load_settings(file, {}).model, schema)->plan_request();
+    if (request.sharing != data::Sharing::none) requests.push_back(request);
+  }
+  return [requests](const data::Group& group) {
+    data::PackedExtras extras;
+    for (const auto& request : requests) {
+      extras.plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
+    }
+    return extras;
+  };
+}
+
 void pack(const PackArguments& arguments) {
   configs::CommSettings comm_settings;
   with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
@@ -69,6 +94,9 @@ void pack(const PackArguments& arguments) {
     coordinator::PackOptions options;
     options.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
     options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
+    coordinator::run_together(comm, [&] {
+      if (!arguments.plans.empty()) options.extras = plan_maker(arguments.plans, headers);
+    });
     coordinator::pack_collection(comm, arguments.out, headers, options);
     if (comm.rank() != 0) return;
     std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
@@ -126,6 +154,10 @@ void add_pack(CLI::App& data_command) {
   command->add_option("--memory", arguments->memory_mib, "MiB that the files being packed by a rank may take together")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command
+      ->add_option("--plans", arguments->plans,
+                   "Settings files whose models' message plans are kept with layout groups")
+      ->type_name("SETTINGS");
   command->callback([arguments] { pack(*arguments); });
 }
 

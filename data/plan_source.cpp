@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "data/packed.h"
+#include "data/skeleton_bytes.h"
+
 namespace foretime::data {
 namespace {
 
@@ -48,6 +51,20 @@ std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const Pla
     source->topology = make_topology(group, request);
   }
   return source;
+}
+
+std::shared_ptr<const PlanSource> load_plan_source(const GroupHeader& header, const Group& group,
+                                                   const PlanRequest& request) {
+  if (header.member >= 0 && group.kind == CandidateKind::layout && request.sharing != Sharing::none) {
+    if (const auto stored = load_packed_plan(header, skeleton_key(request))) {
+      auto source = std::make_shared<PlanSource>();
+      source->request = request;
+      source->skeleton =
+          skeleton_from_bytes(stored->span(), group, request, fmt::format("{}: {}", header.file.string(), header.name));
+      return source;
+    }
+  }
+  return make_plan_source(group, request);
 }
 
 std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request,

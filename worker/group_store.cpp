@@ -162,7 +162,7 @@ void GroupStore::open(Slot& slot) const {
   const int64_t most = settings_.sampler.max_segment_nodes;
   const bool cut =
       most > 0 && slot.loaded.group.kind == data::CandidateKind::layout && slot.loaded.group.graphs.nodes() > most;
-  if (request && !cut) slot.loaded.plan_source = data::make_plan_source(slot.loaded.group, *request);
+  if (request && !cut) slot.loaded.plan_source = data::load_plan_source(slot.item.header, slot.loaded.group, *request);
 }
 
 const LoadedGroup& GroupStore::get(int64_t entry) const {

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/group.h"
+#include "data/plan_skeleton.h"
+
+/// Skeletons as bytes, to be kept beside their group in a packed collection.
+namespace foretime::data {
+
+/// Tells apart what skeletons are for: layers, relations, sharing, and the way in which they are made and written. A
+/// skeleton is only read for the key that it was written under.
+uint64_t skeleton_key(const PlanRequest& request);
+
+std::vector<std::byte> to_bytes(const PlanSkeleton& skeleton);
+
+/// The skeleton of `group` that to_bytes wrote. Checks every count and index, so that no bytes can make a plan read
+/// outside of its arrays. Throws DataError, starting with `origin`, for bytes of another group or request and for
+/// damaged ones.
+std::shared_ptr<const PlanSkeleton> skeleton_from_bytes(std::span<const std::byte> bytes, const Group& group,
+                                                        const PlanRequest& request, const std::string& origin);
+
+}  // namespace foretime::data
