@@ -135,10 +135,10 @@ TEST_F(Store, OpensGroupsAtTheirFirstUse) {
 TEST_F(Store, ReadsAheadAndKeepsFailuresForWhoAsks) {
   damage();
   GroupStore store(settings_, catalogue_, {0, 1}, {});
-  store.prepare_topology({.layers = 1, .relations = {{}}});
+  store.prepare_plans({.layers = 1, .relations = {{}}});
   store.read_ahead({0, 1});
   store.read_ahead({1, 0});
-  EXPECT_TRUE(store.get(1).topology);
+  EXPECT_TRUE(store.get(1).plan_source);
   EXPECT_THROW(store.get(0), data::DataError);
   EXPECT_TRUE(store.failed());
   EXPECT_THROW(store.check(), data::DataError);

@@ -59,10 +59,15 @@ models::CsrTensor matrix() {
 
 TEST(Autocast, SparseSumsOfBfloat16AreThoseOfFloat32) {
   const auto m = matrix();
-  const auto index = torch::tensor({1, 0, 1, 1}, torch::kLong);
+  models::CsrTensor gather;
+  gather.rows = 4;
+  gather.cols = 2;
+  gather.columns = torch::tensor({1, 0, 1, 1}, torch::kInt);
+  gather.transposed_row_ptr = torch::tensor({0, 1, 4}, torch::kLong);
+  gather.transposed_columns = torch::tensor({1, 0, 2, 3}, torch::kInt);
   const std::vector<std::function<torch::Tensor(const torch::Tensor&)>> operations = {
       [&](const auto& x) { return models::csr_matmul(m, x); }, [&](const auto& x) { return models::csr_max(m, x); },
-      [&](const auto& x) { return models::gather_rows(x, index); }};
+      [&](const auto& x) { return models::csr_matmul(gather, x); }};
   for (const auto& operation : operations) {
     auto half = torch::sin(torch::arange(10.0)).view({2, 5}).to(torch::kBFloat16).requires_grad_();
     auto full = half.detach().to(torch::kFloat).requires_grad_();
@@ -89,7 +94,7 @@ TEST(Autocast, ModelsScoreAndLearnNearlyAsInFloat32) {
     data::PlanBuilder builder(model->plan_request());
     const std::vector<int64_t> candidates = {0, 1, 2, 3, 4, 5, 6, 7};
     builder.add(group, candidates);
-    const auto plan = models::to_tensors(std::move(builder).build(), torch::kCPU);
+    const auto plan = models::to_tensors(std::move(builder).build());
     std::vector<std::pair<torch::Tensor, std::vector<torch::Tensor>>> results;
     for (const bool mixed : {false, true}) {
       model->zero_grad();
