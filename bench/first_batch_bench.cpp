@@ -22,7 +22,7 @@
 #include "data/message_plan.h"
 #include "data/npz_reader.h"
 #include "data/packed.h"
-#include "data/topology.h"
+#include "data/plan_source.h"
 #include "worker/group_store.h"
 #include "worker/sampler.h"
 
@@ -112,7 +112,7 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const auto catalogue = coordinator::make_catalogue(settings);
   worker::GroupStore store(settings, catalogue, {0}, {});
-  store.prepare_topology(request);
+  store.prepare_plans(request);
   std::vector<int64_t> drawn;
   if (labelled) {
     const auto plan = coordinator::make_shard_plan(catalogue, 1, 1);
@@ -124,7 +124,7 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   Times times;
   times.drawn = since();
   data::PlanBuilder builder(request);
-  builder.add(loaded.group, drawn, loaded.topology);
+  builder.add(loaded.group, drawn, loaded.plan_source);
   const auto made = std::move(builder).build();
   times.planned = since();
   if (made.candidates() != static_cast<int64_t>(drawn.size())) throw std::runtime_error("a plan without candidates");
@@ -135,7 +135,8 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
   const auto folder = fs::temp_directory_path() / fmt::format("first_batch_{}", getpid());
   fs::create_directories(folder);
   const data::PlanRequest request{.layers = layers,
-                                  .relations = {{data::Direction::both, data::EdgeNorm::mean, false}}};
+                                  .relations = {{data::Direction::both, data::EdgeNorm::mean, false}},
+                                  .sharing = data::Sharing::states};
   double numpy_all = 0;
   Times npz_all{0, 0}, packed_all{0, 0};
   const auto ratios = [](double numpy, const Times& times) {

@@ -38,7 +38,7 @@ std::string find_segment_conflict(const Settings& s) {
 
 std::string find_conflict(const Settings& s) {
   const bool ranks = s.loss.type == "listmle" || s.loss.type.starts_with("pairwise_");
-  if (ranks && s.sampler.candidates_per_group < 2) {
+  if (ranks && s.sampler.candidates_per_group == 1) {
     return fmt::format(
         "sampler.candidates_per_group: found {}, expected at least 2: loss.type {} compares candidates with each other",
         s.sampler.candidates_per_group, s.loss.type);

@@ -106,7 +106,8 @@ void visit_fields(OptimizerSettings& s, Visit&& visit) {
 template <class Visit>
 void visit_fields(SamplerSettings& s, Visit&& visit) {
   visit("groups_per_batch", s.groups_per_batch, "groups in a batch, over all ranks together", at_least(1));
-  visit("candidates_per_group", s.candidates_per_group, "candidates drawn from each group of a batch", at_least(1));
+  visit("candidates_per_group", s.candidates_per_group, "candidates drawn from each group of a batch; 0: all",
+        at_least(0));
   visit("fast_bias", s.fast_bias, "0: candidates are drawn uniformly; above: with a bias to fast ones", at_least(0));
   visit("draws_per_group", s.draws_per_group,
         "draws of one group in an epoch; 0: enough to see each candidate about once", at_least(0));

@@ -24,7 +24,8 @@ uint64_t hash_text(const std::string& text) {
 
 int64_t draws_per_epoch(const data::GroupHeader& header, const configs::SamplerSettings& sampler) {
   if (sampler.draws_per_group > 0) return sampler.draws_per_group;
-  return std::max<int64_t>(1, (header.candidates + sampler.candidates_per_group - 1) / sampler.candidates_per_group);
+  const int64_t at_once = sampler.candidates_per_group;
+  return at_once == 0 ? 1 : std::max<int64_t>(1, (header.candidates + at_once - 1) / at_once);
 }
 
 }  // namespace

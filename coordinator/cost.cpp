@@ -75,9 +75,9 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
 
 std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings) {
   const auto levels = static_cast<size_t>(settings.model.layers) + 1;
+  const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
   const auto nodes = static_cast<double>(std::max<int64_t>(header.nodes, 1)),
-             drawn = static_cast<double>(
-                 std::max<int64_t>(1, std::min(settings.sampler.candidates_per_group, header.candidates)));
+             drawn = static_cast<double>(std::max<int64_t>(1, std::min(at_once, header.candidates)));
   if (header.kind == data::CandidateKind::program)
     return std::vector<double>(levels, nodes * drawn / static_cast<double>(std::max<int64_t>(header.graphs, 1)));
   if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);

@@ -1,8 +1,10 @@
 #include "data/group.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "data/checksum.h"
+#include "data/distinct_candidates.h"
 
 namespace foretime::data {
 namespace {
@@ -27,6 +29,22 @@ uint64_t graph_hash(const GraphBlock& graphs, int64_t g) {
   return checksum_of(std::span<const int32_t>(ends), hash);
 }
 
+uint64_t configuration_hash(const Group& group, int64_t c) {
+  switch (group.kind) {
+    case CandidateKind::layout: {
+      const int64_t configurable = group.layout.configurable();
+      return checksum_of(group.layout.codes.subspan(c * configurable, configurable));
+    }
+    case CandidateKind::tile: {
+      const auto row = without_negative_zeros(group.tile_features.subspan(c * kTileFeatures, kTileFeatures));
+      return checksum_of(std::span<const float>(row));
+    }
+    case CandidateKind::program:
+      return graph_hash(group.graphs, c);
+  }
+  return 0;
+}
+
 }  // namespace
 
 bool Group::labelled() const {
@@ -35,25 +53,21 @@ bool Group::labelled() const {
 
 std::vector<uint64_t> configuration_hashes(const Group& group) {
   std::vector<uint64_t> hashes(static_cast<size_t>(group.candidates));
-  for (int64_t c = 0; c < group.candidates; ++c) {
-    uint64_t& hash = hashes[static_cast<size_t>(c)];
-    switch (group.kind) {
-      case CandidateKind::layout: {
-        const int64_t configurable = group.layout.configurable();
-        hash = checksum_of(group.layout.codes.subspan(c * configurable, configurable));
-        break;
-      }
-      case CandidateKind::tile: {
-        const auto row = without_negative_zeros(group.tile_features.subspan(c * kTileFeatures, kTileFeatures));
-        hash = checksum_of(std::span<const float>(row));
-        break;
-      }
-      case CandidateKind::program:
-        hash = graph_hash(group.graphs, c);
-        break;
-    }
-  }
+  for (int64_t c = 0; c < group.candidates; ++c) hashes[static_cast<size_t>(c)] = configuration_hash(group, c);
   return hashes;
+}
+
+DistinctCandidates distinct_candidates(const Group& group, std::span<const int64_t> candidates) {
+  DistinctCandidates result;
+  std::unordered_map<uint64_t, int64_t> known;
+  known.reserve(candidates.size());
+  result.place.reserve(candidates.size());
+  for (const int64_t c : candidates) {
+    const auto [at, fresh] = known.emplace(configuration_hash(group, c), static_cast<int64_t>(result.ids.size()));
+    if (fresh) result.ids.push_back(c);
+    result.place.push_back(at->second);
+  }
+  return result;
 }
 
 }  // namespace foretime::data

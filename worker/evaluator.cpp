@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "data/distinct_candidates.h"
 #include "data/plan_source.h"
 #include "models/group_metrics.h"
 #include "models/metrics.h"
@@ -96,13 +97,15 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
     const torch::NoGradGuard no_grad;
     const bool was_training = model->is_training();
     model->eval();
-    std::vector<double> all;
-    for_each_plan(group, data::make_plan_source(group, model->plan_request()), candidates, max_states, device,
+    const auto distinct = data::distinct_candidates(group, candidates);
+    std::vector<double> found, all;
+    for_each_plan(group, data::make_plan_source(group, model->plan_request()), distinct.ids, max_states, device,
                   [&](const models::PlanTensors& plan) {
                     const auto scores = model->score(plan).to(torch::kCPU, torch::kDouble).contiguous();
-                    all.insert(all.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+                    found.insert(found.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
                     if (on_scored) on_scored(scores.numel());
                   });
+    for (const int64_t place : distinct.place) all.push_back(found[static_cast<size_t>(place)]);
     if (was_training) model->train();
     return with_runtimes(std::move(all), group, candidates, loss, targets);
   };

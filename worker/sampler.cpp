@@ -18,7 +18,8 @@ enum Purpose : uint64_t { kCandidates = 22, kBias = 23, kSegments = 24 };
 
 std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t draw) const {
   const auto total = static_cast<int64_t>(loaded.train.size());
-  const int64_t wanted = std::min(settings_.candidates_per_group, total);
+  const int64_t most = settings_.candidates_per_group;
+  const int64_t wanted = most == 0 ? total : std::min(most, total);
   const auto e = static_cast<uint64_t>(entry), t = static_cast<uint64_t>(epoch);
   std::vector<int64_t> chosen;
   chosen.reserve(static_cast<size_t>(wanted));

@@ -80,6 +80,7 @@ class Trainer {
   void load_data();
   void read_ahead();
   void build_model();
+  void say_what_is_shared() const;
   void fit_transforms();
   void resume();
   void carry_over_best(const std::filesystem::path& checkpoint);

@@ -110,6 +110,18 @@ void Trainer::build_model() {
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
   log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),
             device_.str());
+  say_what_is_shared();
+}
+
+void Trainer::say_what_is_shared() const {
+  if (settings_.data.format != "layout") return;
+  const auto sharing = model_->plan_request().sharing;
+  if (sharing == data::Sharing::none && settings_.model.sharing != "none") {
+    log_.warn("model.norm {} depends on all nodes of a candidate: every node of every candidate is computed for itself",
+              settings_.model.norm);
+  }
+  if (sharing == data::Sharing::states && settings_.model.dropout > 0)
+    log_.info("nodes and candidates that share a state share its dropout (model.sharing)");
 }
 
 void Trainer::make_reducer(const NamedTensors& parameters) {
