@@ -99,6 +99,7 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   // Travels with the gradients, so that nobody waits for it alone.
   const bool asked = comm_.rank() == 0 && events_.stop_requested && events_.stop_requested();
   totals[2] = asked || preemption.requested() ? 1.0 : 0.0;
+  totals[3] = store_->failed() ? 1.0 : 0.0;
   totals = totals.to(comm_.device());
   const auto totals_work = comm_.all_reduce(totals);
   reducer_->finish();

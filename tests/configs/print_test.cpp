@@ -158,6 +158,9 @@ TEST(ToYaml, RandomSettingsComeBack) {
         (*value)->assign(random() % 4, text);
     }
     if (settings.trainer.device == "cpu") settings.comm.backend = "mpi";
+    if (settings.data.format != "layout") settings.sampler.max_segment_nodes = 0;
+    if (settings.segments.stale == "full_forward") settings.shard.max_rank_bytes = 0;
+    settings.segments.finetune_steps = settings.sampler.max_segment_nodes == 0 ? 0 : settings.trainer.steps - 1;
     const std::string yaml = to_yaml(settings);
     const Settings back = parse_settings(yaml, "run.yaml");
     expect_equal(back, settings);
