@@ -1,5 +1,5 @@
 /// How long it takes to open a graph and to draw the first training batch of it, beside numpy reading every member of
-/// the same .npz in the same run: once from the .npz, once from a packed collection that holds the same group.
+/// the same .npz in the same run: once from the .npz, once from a packed collection that holds the same group and its plan.
 ///
 ///   first_batch_bench [--candidates N] [--layers L] FILE.npz...
 ///
@@ -23,6 +23,7 @@
 #include "data/npz_reader.h"
 #include "data/packed.h"
 #include "data/plan_source.h"
+#include "data/skeleton_bytes.h"
 #include "worker/group_store.h"
 #include "worker/sampler.h"
 
@@ -146,7 +147,12 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     const std::string file = fs::canonical(name).string(), packed = (folder / "packed.foretime").string();
     const auto kind = kind_of(file);
     const auto headers = data::list_groups({file}, "/", kind);
-    data::PackedWriter writer(packed);
+    data::PackedWriter writer(packed, [&](const data::Group& group) {
+      data::PackedExtras extras;
+      if (group.kind == data::CandidateKind::layout)
+        extras.plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
+      return extras;
+    });
     writer.add_file(headers.at(0));
     writer.finish();
     const bool labelled = data::load_packed(data::packed_headers(packed)[0]).labelled();

@@ -9,8 +9,10 @@ Prints one JSON line. `ratio` is one / (2 two), 1 where two ranks are twice as f
 program could reach; `predicted` is the model's, fed with the run of one rank and the plan. `lost` says where the rest went, as parts of
 two ranks' step: `imbalance` (planned), `exposed` (communication that backward did not hide), `machine`, and `other`.
 
-usage: scaling.py --foretime build/release/cli/foretime [--data FOLDER] [--ranks 2]
-FOLDER holds TpuGraphs layout files (alexnet and unet3d); without it the samples' tensor programs are used.
+usage: scaling.py --foretime build/release/cli/foretime [--synthetic 8 | --data FOLDER] [--ranks 2]
+FOLDER holds TpuGraphs layout files (alexnet and unet3d). They are two graphs, and draws of one graph in a batch share states, so that half
+of a batch costs more than half: with them, `other` is sharing that ranks lose. --synthetic makes so many different graphs of 3,000 nodes.
+Without either the samples' tensor programs are used.
 """
 import argparse
 import json
@@ -23,7 +25,7 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 LAYOUT = """\
 data: {{format: layout, train: {files}}}
-model: {{type: residual_gcn, hidden: {hidden}, layers: {layers}}}
+model: {{type: {model}, hidden: {hidden}, layers: {layers}}}
 """
 PROGRAMS = """\
 data: {{format: programs, root: {root}, train: [C1.npz, C5.npz, C8.npz, C12.npz]}}
@@ -74,8 +76,15 @@ def report(directory):
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder, self.count = options, pathlib.Path(folder), 0
-        self.text = (LAYOUT.format(files=json.dumps(find_graphs(options.data)), **vars(options)) if options.data else
+        files = find_graphs(options.data) if options.data else self.synthesize(options.synthetic)
+        self.text = (LAYOUT.format(files=json.dumps(files), **vars(options)) if files else
                      PROGRAMS.format(root=SOURCE / "samples" / "resnet18_conv2d", **vars(options)))
+
+    def synthesize(self, graphs):
+        files = [str(self.folder / f"synthetic_{i}.foretime") for i in range(graphs)]
+        for seed, file in enumerate(files):
+            finish(start([self.options.foretime, "data", "synth", file, "--nodes", 3000, "--configurable", 60, "--configs", 1000, "--seed", seed + 1]))
+        return files
 
     def settings(self):
         self.count += 1
@@ -104,6 +113,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretime", required=True, help="the foretime program")
     parser.add_argument("--data", help="folder with TpuGraphs layout files")
+    parser.add_argument("--synthetic", type=int, default=0, help="number of made-up layout graphs")
+    parser.add_argument("--model", default="residual_gcn", help="model.type for layout graphs")
     parser.add_argument("--latency", type=float, default=5e-6, help="seconds of a small message between ranks of this machine")
     parser.add_argument("--bandwidth", type=float, default=3e9, help="bytes a second between ranks of this machine")
     for name, value in dict(ranks=2, rounds=3, steps=80, batch=8, candidates=16, hidden=32, layers=2).items():
@@ -124,7 +135,7 @@ def main():
              "machine": (both[0] - one[0]) / options.ranks / two[0]}
     parts["other"] = (two[0] - ideal) / two[0] - sum(parts.values())
     print(json.dumps({
-        "bench": "scaling", "data": "layout" if options.data else "programs", "ranks": options.ranks,
+        "bench": "scaling", "data": "layout" if options.data else f"{options.synthetic} synthetic" if options.synthetic else "programs", "ranks": options.ranks,
         **{name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers")},
         "step_ms": {"one": round(1e3 * one[0], 3), "two": round(1e3 * two[0], 3), "both": round(1e3 * both[0], 3)},
         "ratio": round(ideal / two[0], 3), "machine": round(one[0] / both[0], 3),

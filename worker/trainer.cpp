@@ -238,12 +238,16 @@ TrainingOutcome Trainer::run() {
   TrainingOutcome outcome;
   outcome.train_mean_runtime = state_.train_mean_runtime;
   model_->train();
+  const int all_threads = torch::get_num_threads(), step_threads = threads_of_a_step();
+  if (step_threads < all_threads) log_.info("steps are small: {} of {} threads compute them", step_threads, all_threads);
   started_ = reported_ = Clock::now();
 
   int64_t step = state_.step;
   for (bool stopped = false; step < total && !stopped && !preempted_;) {
     if (segments_ && !head_only_ && step >= first_head_step()) train_head_only();
+    torch::set_num_threads(step_threads);
     const double loss = train_step(step, loader, preemption);
+    torch::set_num_threads(all_threads);
     ++step;
     if (comm_.rank() == 0 && events_.on_progress) events_.on_progress(step, total, loss);
     if (step % settings_.trainer.log_every == 0 || step == total) report_step(step, loss);

@@ -81,6 +81,7 @@ class Trainer {
   void read_ahead();
   void build_model();
   void say_what_is_shared() const;
+  int threads_of_a_step() const;
   void fit_transforms();
   void resume();
   void carry_over_best(const std::filesystem::path& checkpoint);
