@@ -1,5 +1,6 @@
 /// How long it takes to open a graph and to draw the first training batch of it, beside numpy reading every member of
-/// the same .npz in the same run: once from the .npz, once from a packed collection that holds the same group and its plan.
+/// the same .npz in the same run: once from the .npz, once from a packed collection that holds the same group and its
+/// plan.
 ///
 ///   first_batch_bench [--candidates N] [--layers L] FILE.npz...
 ///
