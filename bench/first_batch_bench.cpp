@@ -149,10 +149,10 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     const auto kind = kind_of(file);
     const auto headers = data::list_groups({file}, "/", kind);
     data::PackedWriter writer(packed, [&](const data::Group& group) {
-      data::PackedExtras extras;
+      data::PackedPlans plans;
       if (group.kind == data::CandidateKind::layout)
-        extras.plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
-      return extras;
+        plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
+      return plans;
     });
     writer.add_file(headers.at(0));
     writer.finish();

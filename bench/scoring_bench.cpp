@@ -21,13 +21,13 @@ namespace {
 using namespace foretime;
 using Clock = std::chrono::steady_clock;
 
-double best_seconds(const worker::Scorer& scorer, const data::Group& group, int64_t rounds) {
-  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+double best_seconds(const worker::Scorer& scorer, const worker::LoadedGroup& loaded, int64_t rounds) {
+  std::vector<int64_t> all(static_cast<size_t>(loaded.group.candidates));
   std::iota(all.begin(), all.end(), 0);
   double best = 1e300;
   for (int64_t round = 0; round < rounds; ++round) {
     const auto start = Clock::now();
-    const auto scores = scorer(group, all);
+    const auto scores = scorer(loaded, all);
     best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
     if (scores.scores.size() != all.size()) throw std::runtime_error("scores are missing");
   }
@@ -39,7 +39,8 @@ void measure(const std::vector<std::string>& arguments) {
     return i < arguments.size() ? arguments[i] : otherwise;
   };
   const auto header = data::list_groups({arguments.at(0)}, ".", data::CandidateKind::layout).at(0);
-  const auto group = data::load_group(header);
+  const worker::LoadedGroup loaded{.group = data::load_group(header)};
+  const auto& group = loaded.group;
   configs::Settings settings;
   settings.model.type = argument(1, "residual_gcn");
   settings.model.hidden = std::atol(argument(2, "32").c_str());
@@ -53,7 +54,7 @@ void measure(const std::vector<std::string>& arguments) {
   model->fit_transform(statistics.finish());
   const auto scorer = worker::model_scorer(model, models::TargetTransform::from(settings.loss), settings.loss,
                                            torch::kCPU, settings.trainer.eval_states);
-  const double seconds = best_seconds(scorer, group, std::atol(argument(5, "5").c_str()));
+  const double seconds = best_seconds(scorer, loaded, std::atol(argument(5, "5").c_str()));
   fmt::print(
       "{{\"graph\": \"{}\", \"candidates\": {}, \"nodes\": {}, \"seconds\": {:.6f}, "
       "\"candidates_per_second\": {:.1f}}}\n",

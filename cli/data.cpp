@@ -7,30 +7,18 @@
 
 #include <fmt/format.h>
 
-#include "cli/commands.h"
-#include "cli/launch.h"
-#include "configs/load.h"
-#include "coordinator/agree.h"
-#include "coordinator/packing.h"
+#include "cli/data_command.h"
 #include "data/catalogue.h"
 #include "data/inspect.h"
 #include "data/npz_reader.h"
+#include "data/pack.h"
 #include "data/packed.h"
-#include "data/plan_source.h"
-#include "data/skeleton_bytes.h"
 #include "data/synth.h"
-#include "models/model.h"
 
 namespace foretime::cli {
 namespace {
 
 using data::CandidateKind;
-
-struct PackArguments {
-  std::string out, format = "layout";
-  std::vector<std::string> in, plans;
-  int64_t threads = 0, memory_mib = 1024;
-};
 
 struct InspectArguments {
   std::vector<std::string> files;
@@ -59,52 +47,6 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
   if (reader.has("graph_ptr")) return CandidateKind::program;
   throw data::DataError(fmt::format(
       "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
-}
-
-/// Keeps the message plans of the models that some settings describe beside each layout group.
-data::ExtrasMaker plan_maker(const std::vector<std::string>& settings_files,
-                             const std::vector<data::GroupHeader>& headers) {
-  models::InputSchema schema;
-  for (const auto& header : headers) {
-    schema = {header.kind, header.feature_count, std::max(schema.node_type_count, header.node_type_count)};
-  }
-  std::vector<data::PlanRequest> requests;
-  for (const auto& file : settings_files) {
-    const auto request = models::make_model(configs::load_settings(file, {}).model, schema)->plan_request();
-    if (request.sharing != data::Sharing::none) requests.push_back(request);
-  }
-  return [requests](const data::Group& group) {
-    data::PackedExtras extras;
-    for (const auto& request : requests) {
-      extras.plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
-    }
-    return extras;
-  };
-}
-
-void pack(const PackArguments& arguments) {
-  configs::CommSettings comm_settings;
-  with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
-    std::vector<data::GroupHeader> headers;
-    coordinator::run_together(comm, [&] {
-      if (comm.rank() == 0) headers = data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
-    });
-    headers = coordinator::share_headers(comm, headers);
-    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-    coordinator::PackOptions options;
-    options.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
-    options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
-    coordinator::run_together(comm, [&] {
-      if (!arguments.plans.empty()) options.extras = plan_maker(arguments.plans, headers);
-    });
-    coordinator::pack_collection(comm, arguments.out, headers, options);
-    if (comm.rank() != 0) return;
-    std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
-                             std::filesystem::file_size(arguments.out));
-    for (const auto& header : headers) {
-      if (data::is_synthetic(header.name)) std::cout << fmt::format("  {} is SYNTHETIC\n", header.name);
-    }
-  });
 }
 
 void inspect(const InspectArguments& arguments) {
@@ -138,7 +80,7 @@ void verify(const std::vector<std::string>& files) {
   }
 }
 
-void add_pack(CLI::App& data_command) {
+void add_pack(CLI::App& data_command, const Packer& pack) {
   auto* command = data_command.add_subcommand(
       "pack", "Pack groups into one memory-mapped collection; mpirun shares them among ranks");
   const auto arguments = std::make_shared<PackArguments>();
@@ -158,7 +100,7 @@ void add_pack(CLI::App& data_command) {
       ->add_option("--plans", arguments->plans,
                    "Settings files whose models' message plans are kept with layout groups")
       ->type_name("SETTINGS");
-  command->callback([arguments] { pack(*arguments); });
+  command->callback([arguments, pack] { pack(*arguments); });
 }
 
 void add_inspect(CLI::App& data_command) {
@@ -198,10 +140,32 @@ void add_verify(CLI::App& data_command) {
 
 }  // namespace
 
-void add_data_command(CLI::App& app) {
+std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments) {
+  return data::list_groups(arguments.in, ".", kind_of_format(arguments.format));
+}
+
+std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers) {
+  auto text = fmt::format("{}: {} groups, {} bytes\n", arguments.out, headers.size(),
+                          std::filesystem::file_size(arguments.out));
+  for (const auto& header : headers) {
+    if (data::is_synthetic(header.name)) text += fmt::format("  {} is SYNTHETIC\n", header.name);
+  }
+  return text;
+}
+
+void pack_alone(const PackArguments& arguments) {
+  const auto headers = groups_to_pack(arguments);
+  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  data::pack_collection(arguments.out, headers,
+                        {.threads = arguments.threads > 0 ? arguments.threads : cores,
+                         .memory = static_cast<uint64_t>(arguments.memory_mib) << 20});
+  std::cout << packed_text(arguments, headers);
+}
+
+void add_data_command(CLI::App& app, const Packer& pack) {
   auto* command = app.add_subcommand("data", "Pack, inspect, verify and synthesise data sets");
   command->require_subcommand(1);
-  add_pack(*command);
+  add_pack(*command, pack);
   add_inspect(*command);
   add_synth(*command);
   add_verify(*command);

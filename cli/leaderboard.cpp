@@ -161,8 +161,8 @@ std::string to_csv(const Board& board) {
     text += fmt::format("{},{},{},{},{},{}", row.value ? fmt::format("{}", rank) : "", trials_text(row),
                         row.trials.front().spec.id, csv_field(states_text(row)), stopped ? 1 : 0, exact(row.value));
     if (board.joined) text += fmt::format(",{},{}", row.spread, row.counted);
-    for (const auto& name : board.with) text += "," + exact(mean_of(row, name));
-    for (const auto& key : board.keys) text += "," + csv_field(parameter_of(row, key));
+    for (const auto& name : board.with) text += fmt::format(",{}", exact(mean_of(row, name)));
+    for (const auto& key : board.keys) text += fmt::format(",{}", csv_field(parameter_of(row, key)));
     text += "\n";
   }
   return text;

@@ -80,11 +80,14 @@ void run(const Options& options) {
   auto next = headers.empty() ? std::future<data::Group>() : read(0);
   for (size_t i = 0; i < headers.size(); ++i) {
     const auto& header = headers[i];
-    const auto group = next.get();
+    worker::LoadedGroup loaded{.group = next.get()};
+    const auto& group = loaded.group;
+    loaded.plan_source = data::load_plan_source(header, group, trained.model->plan_request());
+    loaded.segments = worker::segments_of(group, settings);
     if (i + 1 < headers.size()) next = read(i + 1);
     std::vector<int64_t> all(static_cast<size_t>(group.candidates));
     std::iota(all.begin(), all.end(), 0);
-    const auto ranked = worker::evaluate_group(scorer, "rank", group, std::move(all));
+    const auto ranked = worker::evaluate_group(scorer, "rank", loaded, std::move(all));
     if (options.format == "json") json.push_back(to_json(ranked, group, options.top));
     if (options.format == "csv") text += to_csv(ranked, group, options.top);
     if (options.format == "submission") {

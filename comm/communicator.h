@@ -88,9 +88,6 @@ struct CommOptions {
 /// without NCCL: what is missing and what to do).
 std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
 
-/// True where the process was started by mpirun or srun as one of several, so MPI should be initialised.
-bool launched_by_mpi();
-
 /// For `doctor`: versions and what was found of each backend, one line each.
 std::vector<std::string> describe_backends();
 

@@ -1,30 +1,13 @@
-#include <cstdlib>
-
 #include <fmt/format.h>
 
 #include "comm/communicator.h"
+#include "comm/launched.h"
 #include "comm/mpi_communicator.h"
 #include "comm/nccl_communicator.h"
 #include "comm/single.h"
 #include "comm/torch_stream.h"
 
 namespace foretime::comm {
-
-namespace {
-
-int number_in_environment(const char* name) {
-  const char* text = std::getenv(name);
-  return text ? std::atoi(text) : 0;
-}
-
-}  // namespace
-
-bool launched_by_mpi() {
-  // Open MPI's mpirun; the PMI of MPICH and Intel MPI; srun. SLURM_NTASKS will not do: an sbatch script has it too,
-  // outside any step.
-  return number_in_environment("OMPI_COMM_WORLD_SIZE") > 1 || number_in_environment("PMI_SIZE") > 1 ||
-         number_in_environment("SLURM_STEP_NUM_TASKS") > 1;
-}
 
 std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   const auto& backend = options.backend;

@@ -5,11 +5,9 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "coordinator/exit_code.h"
 
 namespace foretime::coordinator {
-
-/// Exit codes of the program, as the README documents them. 1 is left to crashes.
-enum ExitCode : int { kSuccess = 0, kInternal = 1, kUsage = 2, kData = 3, kComm = 4, kPeerLost = 5, kPreempted = 75 };
 
 /// The exit code that stands for an exception: settings 2, data, models and checkpoints 3, devices and communication 4,
 /// a lost peer 5, anything else 1.

@@ -92,8 +92,7 @@ std::string serialize(const Catalogue& catalogue) {
   for (const auto& [header, role, parts, cost, draws] : catalogue.entries) {
     list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs,
                     header.nodes, header.edges, header.candidates, header.configurable, header.feature_count,
-                    header.fingerprint, header.node_type_count, header.most_rows, header.varying_nodes,
-                    static_cast<int>(role), parts, cost, draws});
+                    header.fingerprint, header.node_type_count, static_cast<int>(role), parts, cost, draws});
   }
   return list.dump();
 }
@@ -115,12 +114,10 @@ Catalogue parse_catalogue(const std::string& bytes) {
     header.feature_count = item[9];
     header.fingerprint = item[10];
     header.node_type_count = item[11];
-    header.most_rows = item[12];
-    header.varying_nodes = item[13];
-    entry.role = static_cast<Role>(item[14].get<int>());
-    entry.parts = item[15];
-    entry.draw_cost = item[16];
-    entry.draws = item[17];
+    entry.role = static_cast<Role>(item[12].get<int>());
+    entry.parts = item[13];
+    entry.draw_cost = item[14];
+    entry.draws = item[15];
     catalogue.entries.push_back(std::move(entry));
   }
   return catalogue;

@@ -22,10 +22,7 @@ struct GroupHeader {
   CandidateKind kind = CandidateKind::layout;
   int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
   int64_t node_type_count = 0;  // node types are below this
-  int64_t most_rows = 0;        // distinct layouts of a configurable node, at most; 0: unknown
-  /// Nodes within l steps of a configurable node, where its state may differ between candidates; 0: unknown.
-  std::array<int64_t, 8> varying_nodes{};
-  uint64_t fingerprint = 0;  // of names, shapes and checksums (CRC-32 of the members), not of the path
+  uint64_t fingerprint = 0;     // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
 /// The groups that `patterns` name, sorted by name, headers only. A pattern is an .npz file, a packed collection

@@ -1,8 +1,13 @@
 #include "data/pack.h"
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "data/packed_output.h"
 
@@ -56,8 +61,8 @@ MemoryBudget::Share::~Share() {
 }
 
 void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
-                 std::span<const int64_t> groups, MemoryBudget& memory, const ExtrasMaker& extras) {
-  PackedWriter writer(file, extras);
+                 std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans) {
+  PackedWriter writer(file, plans);
   for (const int64_t group : groups) {
     const auto& header = headers[static_cast<size_t>(group)];
     const MemoryBudget::Share share(memory, packing_memory(header));
@@ -84,6 +89,63 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
   packed::Output out(file);
   for (const Place& place : places) out.copy_group(*open[place.part], place.member);
   out.commit();
+}
+
+int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& options) {
+  return std::min(std::max<int64_t>(1, static_cast<int64_t>(groups)),
+                  processes * std::max<int64_t>(1, options.threads));
+}
+
+PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
+                     const std::string& token, int64_t process, int64_t processes)
+    : file_(std::move(file)), lists_(deal_groups(headers, workers)), process_(process), processes_(processes) {
+  for (size_t worker = 0; worker < lists_.size(); ++worker) {
+    parts_.push_back(file_);
+    parts_.back() += fmt::format(".{}.part{}", token, worker);
+  }
+}
+
+PackParts::~PackParts() {
+  std::error_code ignored;
+  for (auto worker = static_cast<size_t>(process_); worker < parts_.size(); worker += static_cast<size_t>(processes_))
+    std::filesystem::remove(parts_[worker], ignored);
+}
+
+void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const {
+  MemoryBudget memory(options.memory);
+  std::vector<std::exception_ptr> failures(lists_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (auto worker = static_cast<size_t>(process_); worker < lists_.size();
+         worker += static_cast<size_t>(processes_)) {
+      if (lists_[worker].empty()) continue;
+      threads.emplace_back([&, worker] {
+        try {
+          pack_groups(parts_[worker], headers, lists_[worker], memory, options.plan_maker);
+        } catch (...) {
+          failures[worker] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+void PackParts::join() const { join_parts(file_, parts_, lists_); }
+
+void pack_collection(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
+                     const PackOptions& options) {
+  const int64_t workers = pack_workers(headers.size(), 1, options);
+  if (workers == 1) {
+    MemoryBudget memory(options.memory);
+    pack_groups(file, headers, deal_groups(headers, 1).front(), memory, options.plan_maker);
+    return;
+  }
+  const PackParts parts(file, headers, workers, std::to_string(::getpid()));
+  parts.pack(headers, options);
+  parts.join();
 }
 
 }  // namespace foretime::data

@@ -49,11 +49,48 @@ class MemoryBudget {
 
 /// Packs the groups that `groups` lists, in this order. Throws DataError.
 void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
-                 std::span<const int64_t> groups, MemoryBudget& memory, const ExtrasMaker& extras);
+                 std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans);
 
 /// Puts parts together, of which `lists[i]` says what part i holds; files of empty lists are not looked at. Throws
 /// DataError.
 void join_parts(const std::filesystem::path& file, const std::vector<std::filesystem::path>& parts,
                 const std::vector<std::vector<int64_t>>& lists);
+
+struct PackOptions {
+  int64_t threads = 1;                  // of each process
+  uint64_t memory = uint64_t{1} << 30;  // bytes that its threads may hold together; a larger group is packed alone
+  PlanMaker plan_maker = {};            // called by all of them
+};
+
+/// A collection in parts beside its file, one for each of several workers: threads of one process, or of several that
+/// see the same folder and are made with the same arguments, but for `process`. A process makes and removes the parts
+/// of workers process, process + processes, ….
+class PackParts {
+ public:
+  /// `token` sets parts apart from those of another run into the same file.
+  PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
+            const std::string& token, int64_t process = 0, int64_t processes = 1);
+  ~PackParts();
+  PackParts(const PackParts&) = delete;
+  PackParts& operator=(const PackParts&) = delete;
+
+  /// Packs this process's parts, each in a thread. Throws what the first worker that failed threw.
+  void pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const;
+  /// Makes the collection of all parts.
+  void join() const;
+
+ private:
+  std::filesystem::path file_;
+  std::vector<std::vector<int64_t>> lists_;   // [workers] groups
+  std::vector<std::filesystem::path> parts_;  // [workers]
+  int64_t process_, processes_;
+};
+
+/// Packs by the threads of this process. What `file` was stays until the collection is complete. Throws DataError.
+void pack_collection(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
+                     const PackOptions& options);
+
+/// How many workers pack so many groups: no more than there are groups.
+int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& options);
 
 }  // namespace foretime::data

@@ -32,8 +32,6 @@ GroupHeader to_header(const std::filesystem::path& file, int64_t member, std::st
   header.configurable = record.configurable;
   header.feature_count = record.feature_count;
   header.node_type_count = record.node_type_count;
-  header.most_rows = record.most_rows;
-  header.varying_nodes = record.varying_nodes;
   header.fingerprint = record.fingerprint;
   return header;
 }

@@ -51,20 +51,17 @@ std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint
 /// first thing that is wrong.
 int64_t verify_packed(const std::filesystem::path& file);
 
-/// What a caller adds to a group when it is packed.
-struct PackedExtras {
-  std::map<uint64_t, std::vector<std::byte>> plans;  // by a key of the caller's, such as a hash of what they are for
-  std::array<int64_t, 8> varying_nodes{};            // as in GroupHeader
-};
+/// Plans to keep beside a group, by a key of the caller's, such as a hash of what they are for.
+using PackedPlans = std::map<uint64_t, std::vector<std::byte>>;
 /// Called with each group after it was written; the arrays borrow from the unfinished file. Must be safe to call from
 /// several threads where groups are packed by several.
-using ExtrasMaker = std::function<PackedExtras(const Group& group)>;
+using PlanMaker = std::function<PackedPlans(const Group& group)>;
 
 /// Writes a collection, holding no group longer than `add` runs. The file appears under its name, complete and on the
 /// disk, when `finish` returns; before, and if it never does, what was there stays.
 class PackedWriter {
  public:
-  explicit PackedWriter(std::filesystem::path file, ExtrasMaker extras = {});
+  explicit PackedWriter(std::filesystem::path file, PlanMaker plans = {});
   ~PackedWriter();
   PackedWriter(const PackedWriter&) = delete;
   PackedWriter& operator=(const PackedWriter&) = delete;

@@ -112,7 +112,7 @@ void Collection::check(const GroupRecord& record, uint64_t index) const {
   if (record.kind > 2) file_.fail(field, fmt::format("kind {}, expected 0, 1 or 2", record.kind));
   if (record.unit > 2) file_.fail(field, fmt::format("unit {}, expected 0, 1 or 2", record.unit));
   for (const int64_t count : {record.candidates, record.graphs, record.nodes, record.edges, record.configurable,
-                              record.feature_count, record.node_type_count, record.most_rows}) {
+                              record.feature_count, record.node_type_count}) {
     if (count < 0) file_.fail(field, fmt::format("a size of {}, expected 0 or more", count));
   }
   for (const SectionRecord& section : record.sections) {

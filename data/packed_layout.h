@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "packed collections ar
 
 constexpr std::array<char, 8> kMagic = {'\x89', 'F', 'T', 'P', 'A', 'C', 'K', '\n'};
 constexpr uint32_t kEndianMark = 0x01020304;
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr uint64_t kAlignment = 64;
 
 struct Preamble {
@@ -87,10 +87,8 @@ struct GroupRecord {
   int64_t graphs, nodes, edges, configurable;
   int64_t feature_count;
   int64_t node_type_count;
-  int64_t most_rows;                     // of one configurable node
-  std::array<int64_t, 8> varying_nodes;  // GroupHeader::varying_nodes
   std::array<SectionRecord, kSectionCount> sections;
-  std::array<uint64_t, 52> reserved;  // 0
+  std::array<uint64_t, 61> reserved;  // 0
   uint64_t checksum;                  // of the bytes before it
 };
 static_assert(sizeof(GroupRecord) == 1024 && std::is_trivially_copyable_v<GroupRecord>);

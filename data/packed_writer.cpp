@@ -64,11 +64,10 @@ std::vector<double> join_statistics(const ColumnStatistics& features, const Colu
   return values;
 }
 
-/// A fingerprint of names, shapes and contents: the record without the places of its sections, and without extras.
+/// A fingerprint of names, shapes and contents: the record without the places of its sections, and without plans.
 uint64_t fingerprint_of(GroupRecord record, const std::string& name) {
   record.name_checksum = checksum_of(std::span(name));
   record.sections[packed::kPlans] = {};
-  record.varying_nodes = {};
   for (auto& section : record.sections) section.offset = 0;
   return checksum_of(std::span(&record, 1));
 }
@@ -125,19 +124,13 @@ class StreamedSections {
   bool seen_features_ = false, features_ended_ = false;
 };
 
-int64_t most_rows(const LayoutCandidates& layout) {
-  int64_t most = 0;
-  for (int64_t j = 0; j < layout.configurable(); ++j) most = std::max(most, layout.row_ptr[j + 1] - layout.row_ptr[j]);
-  return most;
-}
-
 }  // namespace
 
 struct PackedWriter::State {
-  State(std::filesystem::path file, ExtrasMaker maker) : out(std::move(file)), extras(std::move(maker)) {}
+  State(std::filesystem::path file, PlanMaker maker) : out(std::move(file)), plans(std::move(maker)) {}
 
   Output out;
-  ExtrasMaker extras;
+  PlanMaker plans;
   std::unordered_set<std::string> seen;
   bool broken = false;
 
@@ -145,7 +138,7 @@ struct PackedWriter::State {
   void check_kind(CandidateKind kind, const std::string& name) const;
   void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint);
   void write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record);
-  void write_extras(const std::string& name, GroupRecord& record);
+  void write_plans(const std::string& name, GroupRecord& record);
 };
 
 void PackedWriter::State::check_kind(CandidateKind kind, const std::string& name) const {
@@ -180,7 +173,6 @@ void PackedWriter::State::write(const std::string& name, const std::function<Gro
   record.configurable = group.layout.configurable();
   record.feature_count = group.graphs.feature_count;
   record.node_type_count = group.graphs.node_type_count;
-  record.most_rows = most_rows(group.layout);
   const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
     if (record.sections[section].bytes != static_cast<uint64_t>(count))
       throw DataError(fmt::format("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
@@ -204,7 +196,7 @@ void PackedWriter::State::write(const std::string& name, const std::function<Gro
   record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
   write_summary(group, streamed, record);
   record.fingerprint = fingerprint;
-  write_extras(name, record);
+  write_plans(name, record);
   if (fingerprint == 0) record.fingerprint = fingerprint_of(record, name);
   out.add_record(record, name);
   broken = false;
@@ -225,18 +217,16 @@ void PackedWriter::State::write_summary(const Group& group, StreamedSections& st
   record.sections[packed::kStatistics] = out.section(std::span<const double>(statistics));
 }
 
-void PackedWriter::State::write_extras(const std::string& name, GroupRecord& record) {
-  if (!extras) return;
+void PackedWriter::State::write_plans(const std::string& name, GroupRecord& record) {
+  if (!plans) return;
   out.flush();
   const packed::File written(out.aside());
-  const PackedExtras made = extras(packed::read_group(written, record, name, true));
-  record.varying_nodes = made.varying_nodes;
-  const auto plans = join_plans(made.plans);
-  record.sections[packed::kPlans] = out.section(std::span<const std::byte>(plans));
+  const auto joined = join_plans(plans(packed::read_group(written, record, name, true)));
+  record.sections[packed::kPlans] = out.section(std::span<const std::byte>(joined));
 }
 
-PackedWriter::PackedWriter(std::filesystem::path file, ExtrasMaker extras)
-    : state_(std::make_unique<State>(std::move(file), std::move(extras))) {}
+PackedWriter::PackedWriter(std::filesystem::path file, PlanMaker plans)
+    : state_(std::make_unique<State>(std::move(file), std::move(plans))) {}
 
 PackedWriter::~PackedWriter() = default;
 

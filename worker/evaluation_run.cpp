@@ -48,7 +48,11 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       entries.push_back(static_cast<int64_t>(entry));
     }
     coordinator::verify_files(catalogue, entries, coordinator::confinement(settings.data));
-    store = std::make_unique<GroupStore>(settings, catalogue, entries, load_official_indices(settings.data));
+    auto cut = settings;  // graphs are cut as in training
+    cut.sampler.max_segment_nodes = trained.state.settings.sampler.max_segment_nodes;
+    cut.segments = trained.state.settings.segments;
+    store = std::make_unique<GroupStore>(cut, catalogue, entries, load_official_indices(settings.data));
+    store->prepare_plans(trained.model->plan_request());
     store->read_ahead(entries);
   });
   return evaluate_model(trained.model, trained.state.settings, trained.state.targets, device,

@@ -93,18 +93,19 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
                     const configs::LossSettings& loss, torch::Device device, int64_t max_states,
                     std::function<void(int64_t)> on_scored) {
   return [model = std::move(model), targets, loss, device, max_states, on_scored = std::move(on_scored)](
-             const data::Group& group, const std::vector<int64_t>& candidates) {
+             const LoadedGroup& loaded, const std::vector<int64_t>& candidates) {
+    const data::Group& group = loaded.group;
     const torch::NoGradGuard no_grad;
     const bool was_training = model->is_training();
     model->eval();
     const auto distinct = data::distinct_candidates(group, candidates);
+    const auto source = loaded.plan_source ? loaded.plan_source : data::make_plan_source(group, model->plan_request());
     std::vector<double> found, all;
-    for_each_plan(group, data::make_plan_source(group, model->plan_request()), distinct.ids, max_states, device,
-                  [&](const models::PlanTensors& plan) {
-                    const auto scores = model->score(plan).to(torch::kCPU, torch::kDouble).contiguous();
-                    found.insert(found.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
-                    if (on_scored) on_scored(scores.numel());
-                  });
+    for_each_plan(group, source, distinct.ids, max_states, device, [&](const models::PlanTensors& plan) {
+      const auto scores = model->score(plan).to(torch::kCPU, torch::kDouble).contiguous();
+      found.insert(found.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+      if (on_scored) on_scored(scores.numel());
+    });
     for (const int64_t place : distinct.place) all.push_back(found[static_cast<size_t>(place)]);
     if (was_training) model->train();
     return with_runtimes(std::move(all), group, candidates, loss, targets);
@@ -112,15 +113,16 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
 }
 
 Scorer constant_scorer(double runtime) {
-  return [runtime](const data::Group&, const std::vector<int64_t>& candidates) {
+  return [runtime](const LoadedGroup&, const std::vector<int64_t>& candidates) {
     return Scores{std::vector<double>(candidates.size(), runtime), std::vector<double>(candidates.size(), runtime)};
   };
 }
 
-GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group,
+GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
                                std::vector<int64_t> candidates) {
+  const data::Group& group = loaded.group;
   GroupEvaluation result{.set = set, .group = group.name, .unit = group.unit};
-  result.scores = scorer(group, candidates);
+  result.scores = scorer(loaded, candidates);
   result.candidates = std::move(candidates);
   if (!group.labelled()) return result;
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
@@ -151,8 +153,8 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
     const auto& loaded = store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
     const auto there = known.find(static_cast<int64_t>(entry));
-    const Scorer known_scores = [&](const data::Group&, const std::vector<int64_t>&) { return there->second; };
-    own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded.group, loaded.evaluated));
+    const Scorer known_scores = [&](const LoadedGroup&, const std::vector<int64_t>&) { return there->second; };
+    own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded, loaded.evaluated));
   }
 
   auto sums =

@@ -20,11 +20,11 @@ struct Scores {
   std::vector<double> scores;     // lower means faster
   std::vector<double> predicted;  // run times in the group's unit; empty where the model only ranks
 };
-using Scorer = std::function<Scores(const data::Group& group, const std::vector<int64_t>& candidates)>;
+using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
-/// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients. A model
-/// trained by a regression loss (mse, huber, l1) also predicts run times, by the inverse of `targets`. `on_scored`
-/// hears after each piece how many candidates it had.
+/// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients; the
+/// group's plan source is made where it is not there. A model trained by a regression loss (mse, huber, l1) also
+/// predicts run times, by the inverse of `targets`. `on_scored` hears after each piece how many candidates it had.
 Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
                     const configs::LossSettings& loss, torch::Device device, int64_t max_states,
                     std::function<void(int64_t)> on_scored = {});
@@ -57,7 +57,7 @@ struct Evaluation {
 };
 
 /// Scores and measures one group.
-GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const data::Group& group,
+GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
                                std::vector<int64_t> candidates);
 
 /// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All

@@ -98,6 +98,18 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
   loaded.evaluated = limited(std::move(held_out), settings.data.max_eval_candidates, seed);
 }
 
+data::SegmentRule segment_rule(const configs::Settings& settings) {
+  const bool metis = settings.segments.method == "metis";
+  return {settings.sampler.max_segment_nodes, metis ? data::SegmentMethod::metis : data::SegmentMethod::contiguous};
+}
+
+std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings) {
+  const auto rule = segment_rule(settings);
+  if (rule.max_nodes <= 0 || group.kind != data::CandidateKind::layout || group.graphs.nodes() <= rule.max_nodes)
+    return nullptr;
+  return std::make_shared<const data::Segments>(data::make_segments(group, rule));
+}
+
 struct GroupStore::Slot {
   explicit Slot(const coordinator::CatalogueEntry& entry) : item(entry) {}
 
@@ -145,6 +157,7 @@ void GroupStore::open(Slot& slot) const {
       const auto configurations =
           train && header.member >= 0 ? data::load_summary(header).configurations : data::Array<uint64_t>();
       divide_candidates(slot.loaded, slot.item.role, settings_, official_, configurations.span());
+      slot.loaded.segments = segments_of(slot.loaded.group, settings_);
     } catch (...) {
       slot.loaded = {};
       slot.failure = std::current_exception();
@@ -159,10 +172,9 @@ void GroupStore::open(Slot& slot) const {
     const std::lock_guard lock(mutex_);
     request = request_;
   }
-  const int64_t most = settings_.sampler.max_segment_nodes;
-  const bool cut =
-      most > 0 && slot.loaded.group.kind == data::CandidateKind::layout && slot.loaded.group.graphs.nodes() > most;
-  if (request && !cut) slot.loaded.plan_source = data::load_plan_source(slot.item.header, slot.loaded.group, *request);
+  const bool by_segment = slot.loaded.segments && settings_.segments.stale != "full_forward";
+  if (request && !by_segment)
+    slot.loaded.plan_source = data::load_plan_source(slot.item.header, slot.loaded.group, *request);
 }
 
 const LoadedGroup& GroupStore::get(int64_t entry) const {

@@ -17,16 +17,18 @@
 #include "data/eval_indices.h"
 #include "data/group.h"
 #include "data/plan_source.h"
+#include "data/segments.h"
 
 namespace foretime::worker {
 
 /// A group in memory, with its candidates divided. Duplicates of one configuration fall on the same side.
 struct LoadedGroup {
   data::Group group;
-  std::shared_ptr<const data::PlanSource> plan_source;  // under the model's plan request
-  std::vector<int64_t> train;      // candidates to train on, ascending; empty unless the role is train
-  std::vector<double> speed_rank;  // [train] 0 for the fastest … 1 for the slowest; empty where sampler.fast_bias is 0
-  std::vector<int64_t> evaluated;  // candidates to evaluate: held out (train), or official or all (valid, test)
+  std::shared_ptr<const data::PlanSource> plan_source = {};  // under the model's plan request; null: not prepared
+  std::shared_ptr<const data::Segments> segments = {};       // of graphs that sampler.max_segment_nodes cuts, else null
+  std::vector<int64_t> train = {};      // candidates to train on, ascending; empty unless the role is train
+  std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
+  std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
 };
 
 /// What is summed up over training groups before the first step.
@@ -41,6 +43,12 @@ using data::EvalIndices;
 
 /// The indices of data.eval_indices, relative to data.root; empty where none is named. Throws data::DataError.
 EvalIndices load_official_indices(const configs::DataSettings& settings);
+
+/// How settings ask for graphs to be cut; max_nodes is 0 where they are not.
+data::SegmentRule segment_rule(const configs::Settings& settings);
+
+/// The segments of a group whose graph the settings cut; null for all others.
+std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings);
 
 /// Divides a group's candidates as the settings say; a pure function of them and the group's contents. For training
 /// groups `configurations` are the group's configuration hashes, computed where they are not given. Throws
@@ -69,8 +77,8 @@ class GroupStore {
   std::vector<int64_t> entries() const;
 
   /// Groups that are opened, or asked for, after this have their plan source under `request`; graphs that
-  /// sampler.max_segment_nodes cuts have none, they are planned by segment. Call it before others use what they got
-  /// from the store.
+  /// sampler.max_segment_nodes cuts have none unless segments.stale is full_forward, they are planned by segment. Call
+  /// it before others use what they got from the store.
   void prepare_plans(const data::PlanRequest& request);
   /// Opens these entries in this order in data.read_threads threads, and returns at once. What goes wrong is thrown
   /// when the group is asked for, and by `check`. Called again, it continues with the new entries after the others.

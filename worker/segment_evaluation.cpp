@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/distinct_candidates.h"
 #include "models/safetensors.h"
 #include "worker/plan_pieces.h"
 #include "worker/segment_training.h"
@@ -48,13 +49,13 @@ bool SegmentScorer::cuts() const {
   return settings_.sampler.max_segment_nodes > 0 && parse_stale(settings_.segments.stale) != Stale::full_forward;
 }
 
-Scores SegmentScorer::score(const data::Group& group, const std::vector<int64_t>& candidates) const {
+Scores SegmentScorer::score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const {
   Scores all;
   for (size_t first = 0; first < candidates.size(); first += kCandidatesAtOnce) {
     const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(first);
     const std::vector<int64_t> some(
         begin, begin + static_cast<std::ptrdiff_t>(std::min(kCandidatesAtOnce, candidates.size() - first)));
-    const auto scores = finish(group, some, score_parts(group, some, 1, {0}));
+    const auto scores = finish(loaded.group, some, score_parts(loaded, some, 1, {0}));
     all.scores.insert(all.scores.end(), scores.scores.begin(), scores.scores.end());
     all.predicted.insert(all.predicted.end(), scores.predicted.begin(), scores.predicted.end());
     if (on_scored_) on_scored_(static_cast<int64_t>(some.size()));
@@ -62,19 +63,20 @@ Scores SegmentScorer::score(const data::Group& group, const std::vector<int64_t>
   return all;
 }
 
-torch::Tensor SegmentScorer::score_parts(const data::Group& group, const std::vector<int64_t>& candidates,
+torch::Tensor SegmentScorer::score_parts(const LoadedGroup& loaded, const std::vector<int64_t>& candidates,
                                          int64_t parts, const std::vector<int64_t>& which) const {
   const EvaluationMode mode(*model_);
-  const auto segments = data::make_segments(group, segment_rule(settings_));
+  const auto distinct = data::distinct_candidates(loaded.group, candidates);
+  const auto& segments = *loaded.segments;
   torch::Tensor sum;
   for (const int64_t part : which) {
     const auto [first, end] = coordinator::part_segments(segments.count(), parts, part);
     for (int64_t s = first; s < end; ++s) {
-      const auto values = segment(group, candidates, segments[s]);
+      const auto values = segment(loaded.group, distinct.ids, segments[s]);
       sum = sum.defined() ? combined(sum, values) : values;
     }
   }
-  return sum;
+  return sum.index_select(0, torch::tensor(distinct.place));
 }
 
 torch::Tensor SegmentScorer::segment(const data::Group& group, const std::vector<int64_t>& candidates,
@@ -117,10 +119,8 @@ Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Setti
   auto whole = model_scorer(model, targets, settings.loss, device, max_states, on_scored);
   const SegmentScorer cut(std::move(model), settings, targets, device, max_states, std::move(on_scored));
   if (!cut.cuts()) return whole;
-  const int64_t most = settings.sampler.max_segment_nodes;
-  return [whole = std::move(whole), cut, most](const data::Group& group, const std::vector<int64_t>& candidates) {
-    const bool small = group.kind != data::CandidateKind::layout || group.graphs.nodes() <= most;
-    return small ? whole(group, candidates) : cut.score(group, candidates);
+  return [whole = std::move(whole), cut](const LoadedGroup& loaded, const std::vector<int64_t>& candidates) {
+    return loaded.segments ? cut.score(loaded, candidates) : whole(loaded, candidates);
   };
 }
 
@@ -157,7 +157,7 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
     const auto& loaded = store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
     own.emplace_back(std::to_string(entry),
-                     scorer.score_parts(loaded.group, loaded.evaluated, static_cast<int64_t>(ranks.size()), parts));
+                     scorer.score_parts(loaded, loaded.evaluated, static_cast<int64_t>(ranks.size()), parts));
   }
   std::map<int64_t, Scores> scores;
   if (!any) return scores;

@@ -16,6 +16,7 @@ namespace foretime::worker {
 /// Scores graphs in segments as segments.stale combines them, all of them fresh: sums of scores (scores, none), or the
 /// head's score of combined pools (pools). One segment's states are in memory at a time. Models that were trained with
 /// full_forward score whole graphs.
+/// Groups come with their segments, as segments_of makes them from the settings of the training.
 class SegmentScorer {
  public:
   /// `max_states` and `on_scored` as in model_scorer.
@@ -25,10 +26,11 @@ class SegmentScorer {
 
   /// False where the model scores whole graphs; the rest is not to be called then.
   bool cuts() const;
-  Scores score(const data::Group& group, const std::vector<int64_t>& candidates) const;
+  Scores score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const;
 
-  /// The segments of some of `parts` parts, put together: [candidates, columns], on the CPU.
-  torch::Tensor score_parts(const data::Group& group, const std::vector<int64_t>& candidates, int64_t parts,
+  /// The segments of some of `parts` parts, put together: [candidates, columns], on the CPU. Candidates of one
+  /// configuration are computed once.
+  torch::Tensor score_parts(const LoadedGroup& loaded, const std::vector<int64_t>& candidates, int64_t parts,
                             const std::vector<int64_t>& which) const;
   /// Scores from what score_parts gave for all parts.
   Scores merge(const data::Group& group, const std::vector<int64_t>& candidates,

@@ -43,7 +43,7 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const coordi
       keep_(settings.segments.keep_probability),
       refresh_interval_(settings.segments.refresh_interval),
       device_(device),
-      plans_(std::make_unique<SegmentPlans>(segment_rule(settings), model.plan_request())),
+      plans_(std::make_unique<SegmentPlans>(model.plan_request())),
       history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
   for (const auto& entry : catalogue.entries) parts_.push_back(entry.parts);
   label_ =
@@ -59,7 +59,7 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const coordi
 
 DrawnGraph SegmentTraining::choose(const BatchEntry& draw, const LoadedGroup& loaded) const {
   DrawnGraph graph{.draw = draw};
-  graph.segments = plans_->segments(draw.entry, loaded.group)->count();
+  graph.segments = loaded.segments ? loaded.segments->count() : 1;
   std::tie(graph.part_first, graph.part_end) =
       coordinator::part_segments(graph.segments, parts_[static_cast<size_t>(draw.entry)], draw.part);
   graph.live = live_segment(draw.key, graph.part_first, graph.part_end);
@@ -72,10 +72,10 @@ void SegmentTraining::add(DrawnGraph& graph, const LoadedGroup& loaded, data::Pl
     builder.add(loaded.group, candidates, loaded.plan_source);
     return;
   }
-  const auto piece = plans_->segment(graph.draw.entry, loaded.group, graph.live);
+  const auto piece = plans_->segment(graph.draw.entry, loaded, graph.live);
   builder.add(piece->group, candidates, piece->source);
   if (stale_ != Stale::full_forward) return;
-  const auto whole = plans_->whole(graph.draw.entry, loaded.group);
+  const auto whole = plans_->whole(graph.draw.entry, loaded);
   graph.whole = std::make_shared<models::PlanTensors>(
       forward_plan(whole->group, whole->source, candidates, plans_->request(), device_));
 }
@@ -180,11 +180,11 @@ torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const Drawn
   if (graph.segments == 1) {
     pools.push_back(pool(loaded.group, loaded.plan_source));
   } else if (stale_ == Stale::full_forward) {
-    const auto whole = plans_->whole(graph.draw.entry, loaded.group);
+    const auto whole = plans_->whole(graph.draw.entry, loaded);
     pools.push_back(pool(whole->group, whole->source));
   } else {
     for (int64_t s = graph.part_first; s < graph.part_end; ++s) {
-      const auto piece = plans_->segment(graph.draw.entry, loaded.group, s);
+      const auto piece = plans_->segment(graph.draw.entry, loaded, s);
       pools.push_back(pool(piece->group, piece->source));
     }
   }

@@ -238,7 +238,7 @@ TrainingOutcome Trainer::run() {
   TrainingOutcome outcome;
   outcome.train_mean_runtime = state_.train_mean_runtime;
   model_->train();
-  const int all_threads = torch::get_num_threads(), step_threads = threads_of_a_step();
+  const int all_threads = torch::get_num_threads(), step_threads = threads_of_a_step(plan_, comm_.rank(), all_threads);
   if (step_threads < all_threads)
     log_.info("steps are small: {} of {} threads compute them", step_threads, all_threads);
   started_ = reported_ = Clock::now();

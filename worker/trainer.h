@@ -35,6 +35,10 @@ struct Progress {
 };
 using ProgressSink = std::function<void(const Progress&)>;
 
+/// Of `available` threads, those that pay in the steps of a rank. Steps of little work are slower on more of them:
+/// threads wait for each other at every operation, and one of them for the core that the loader's thread is on.
+int threads_of_a_step(const coordinator::ShardPlan& plan, int rank, int available);
+
 /// What an agent that supervises the run hears of it and may ask of it. All are called on rank 0 only, by the training
 /// thread; an empty one is not called.
 struct TrainerEvents {
@@ -81,7 +85,6 @@ class Trainer {
   void read_ahead();
   void build_model();
   void say_what_is_shared() const;
-  int threads_of_a_step() const;
   void fit_transforms();
   void resume();
   void carry_over_best(const std::filesystem::path& checkpoint);

@@ -113,14 +113,12 @@ void Trainer::build_model() {
   say_what_is_shared();
 }
 
-/// Steps of little work are slower on more threads: threads wait for each other at every operation, and one of them for
-/// the core that the loader's thread is on.
-int Trainer::threads_of_a_step() const {
+int threads_of_a_step(const coordinator::ShardPlan& plan, int rank, int available) {
   constexpr double kWorthAThread = 2e8;  // multiplications of a step; measured on 2 cores (residual GCN 2 x 32: 5e7)
   double cost = 0;
-  for (const int64_t lane : plan_.lanes_of(comm_.rank())) cost += plan_.lanes[static_cast<size_t>(lane)].cost;
-  const double step = cost / static_cast<double>(std::max<int64_t>(1, plan_.batches_per_epoch));
-  return static_cast<int>(std::clamp(step / kWorthAThread, 1.0, static_cast<double>(torch::get_num_threads())));
+  for (const int64_t lane : plan.lanes_of(rank)) cost += plan.lanes[static_cast<size_t>(lane)].cost;
+  const double step = cost / static_cast<double>(std::max<int64_t>(1, plan.batches_per_epoch));
+  return static_cast<int>(std::clamp(step / kWorthAThread, 1.0, static_cast<double>(available)));
 }
 
 void Trainer::say_what_is_shared() const {

@@ -2,9 +2,13 @@
 import csv
 import io
 import json
+import os
+import pathlib
+import shutil
+import subprocess
 import unittest
 
-from program import SAMPLES, ProgramTest, data_dir
+from program import FORETIME, SAMPLES, ProgramTest, data_dir, environment
 
 
 class CommandsTest(ProgramTest):
@@ -52,6 +56,30 @@ class CommandsTest(ProgramTest):
         self.assertEqual(text.splitlines()[0], "ID,TopConfigs")
         self.assertTrue(text.splitlines()[1].startswith("x:y:C1," + rows[0]["candidate"] + ";"))
         self.run_foretime("rank", "run", SAMPLES / "C1.npz", "--format", "submission", code=3)
+
+    def test_data_commands_need_no_libtorch_and_agree_with_the_full_program(self):
+        full = pathlib.Path(FORETIME).parent / "core/foretime"
+        packed = []
+        for name, program in (("light.foretime", FORETIME), ("full.foretime", full)):
+            child = subprocess.Popen([program, "data", "pack", name, SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs"],
+                                     cwd=self.folder, env=environment(), stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            packed.append((self.folder / name).read_bytes())
+            if program == FORETIME:
+                self.assertLess(usage.ru_maxrss, 96 * 1024, "KiB: LibTorch alone takes more than this")
+        self.assertEqual(packed[0], packed[1])
+
+    def test_a_half_installed_program_says_so(self):
+        alone = self.folder / "bin/foretime"
+        alone.parent.mkdir()
+        shutil.copy(FORETIME, alone)
+        done = subprocess.run([alone, "train"], capture_output=True, text=True, env=environment())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("libexec/foretime/foretime: No such file", done.stderr)
+        shutil.copytree(pathlib.Path(FORETIME).parent / "core", self.folder / "libexec/foretime")
+        self.assertEqual(subprocess.run([alone, "--version"], capture_output=True, env=environment()).returncode, 0)
 
     def test_packed_data_train_to_the_same_bytes(self):
         self.run_foretime("data", "pack", "samples.foretime", *[SAMPLES / f"C{i}.npz" for i in (1, 12)], "--format", "programs")

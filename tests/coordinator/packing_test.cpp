@@ -35,7 +35,7 @@ class Packing : public ::testing::Test {
   }
 
   /// What each rank threw, as exit code and text; empty where it went on. Only rank 0 knows the headers at first.
-  std::vector<std::string> pack(int ranks, int64_t threads, const data::ExtrasMaker& extras = {}) {
+  std::vector<std::string> pack(int ranks, int64_t threads, const data::PlanMaker& plans = {}) {
     auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
     std::vector<std::string> said(static_cast<size_t>(ranks));
     std::vector<std::jthread> running;
@@ -44,7 +44,7 @@ class Packing : public ::testing::Test {
         auto& comm = *group[static_cast<size_t>(rank)];
         try {
           const auto headers = share_headers(comm, rank == 0 ? headers_ : std::vector<data::GroupHeader>());
-          pack_collection(comm, out_, headers, {.threads = threads, .extras = extras});
+          pack_collection(comm, out_, headers, {.threads = threads, .plan_maker = plans});
         } catch (const std::exception& error) {
           said[static_cast<size_t>(rank)] = std::to_string(exit_code_of(error)) + " " + error.what();
         }
@@ -65,15 +65,15 @@ class Packing : public ::testing::Test {
 };
 
 TEST_F(Packing, GivesOneFileForAnyNumberOfRanksAndThreads) {
-  const data::ExtrasMaker extras = [](const data::Group& group) {
-    return data::PackedExtras{{{1, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()))}}, {5}};
+  const data::PlanMaker plans = [](const data::Group& group) {
+    return data::PackedPlans{{1, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()))}};
   };
-  EXPECT_THAT(pack(1, 1, extras), ::testing::Each(""));
+  EXPECT_THAT(pack(1, 1, plans), ::testing::Each(""));
   const auto expected = bytes_of(out_);
   EXPECT_EQ(data::verify_packed(out_), 6);
   for (const auto& [ranks, threads] : std::vector<std::pair<int, int64_t>>{{1, 3}, {2, 1}, {3, 2}, {8, 1}}) {
     fs::remove(out_);
-    EXPECT_THAT(pack(ranks, threads, extras), ::testing::Each(""));
+    EXPECT_THAT(pack(ranks, threads, plans), ::testing::Each(""));
     EXPECT_TRUE(bytes_of(out_) == expected) << ranks << " ranks with " << threads << " threads";
     EXPECT_EQ(files(), (std::set<std::string>{"npz", "out.foretime"}));
   }

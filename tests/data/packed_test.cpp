@@ -53,9 +53,8 @@ class Packed : public testing::ScratchTest {
   std::vector<Group> write(CandidateKind kind, int count = 3) {
     std::vector<Group> groups;
     PackedWriter writer(file_, [](const Group& group) {
-      return PackedExtras{{{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})},
-                           {9, {std::byte{1}, std::byte{2}}}},
-                          {1, 2, 3}};
+      return PackedPlans{{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})},
+                         {9, {std::byte{1}, std::byte{2}}}};
     });
     for (int i = 0; i < count; ++i) {
       groups.push_back(make_group(kind, "group " + std::to_string(i), static_cast<uint32_t>(i)));
@@ -94,8 +93,6 @@ TEST_F(Packed, GivesBackWhatWasPacked) {
       EXPECT_EQ(headers[i].configurable, groups[i].layout.configurable());
       EXPECT_EQ(headers[i].feature_count, 3);
       EXPECT_EQ(headers[i].node_type_count, 7);
-      EXPECT_EQ(headers[i].most_rows, kind == CandidateKind::layout ? 3 : 0);
-      EXPECT_EQ(headers[i].varying_nodes, (std::array<int64_t, 8>{1, 2, 3}));
       expect_same(load_packed(headers[i]), groups[i]);
     }
     EXPECT_NE(headers[0].fingerprint, headers[1].fingerprint);
@@ -352,7 +349,7 @@ TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   write_file(file_, bytes);
   EXPECT_TRUE(is_packed(file_));
   EXPECT_THAT(message_of([&] { packed_headers(file_); }),
-              HasSubstr("version 9, expected 2: pack the files that it was made of again"));
+              HasSubstr("version 9, expected 3: pack the files that it was made of again"));
 }
 
 TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {

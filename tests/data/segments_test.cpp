@@ -138,9 +138,10 @@ TEST(Segments, MetisFindsTheComponents) {
 TEST(Segments, RealGraphsKeepThePromises) {
   FORETIME_NEEDS_DATA();
   const auto folder = foretime::testing::data_dir() / "tpugraphs" / "npz" / "layout";
-  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no layout graphs in " << folder;
+  int graphs = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
     if (file.path().extension() != ".npz") continue;
+    ++graphs;
     const Group group = load_group(list_groups({file.path().string()}, {}, CandidateKind::layout).front());
     for (const int64_t most : {300, 1000}) {
       for (const auto method : {SegmentMethod::contiguous, SegmentMethod::metis}) {
@@ -148,6 +149,7 @@ TEST(Segments, RealGraphsKeepThePromises) {
       }
     }
   }
+  EXPECT_GT(graphs, 0) << folder;
 }
 
 }  // namespace

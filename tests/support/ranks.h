@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/communicator.h"
+#include "comm/launched.h"
 #include "comm/threads.h"
 
 /// One test body on every rank of a group: threads of this process, or this process as one rank of an mpirun.

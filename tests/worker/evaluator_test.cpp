@@ -1,11 +1,16 @@
 #include "worker/evaluator.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "comm/threads.h"
+#include "data/plan_source.h"
+#include "data/synth.h"
 #include "models/metrics.h"
 #include "tests/worker/groups.h"
 #include "tests/worker/samples.h"
@@ -15,7 +20,7 @@ namespace {
 
 /// Scores by the first character of the candidate's id and a made-up prediction: enough to check sums.
 Scorer by_position() {
-  return [](const data::Group&, const std::vector<int64_t>& candidates) {
+  return [](const LoadedGroup&, const std::vector<int64_t>& candidates) {
     Scores scores;
     for (const int64_t c : candidates) {
       scores.scores.push_back(static_cast<double>((c * 7919) % 101));
@@ -54,7 +59,7 @@ TEST(Evaluate, ManyRanksReportWhatOneReports) {
 
 TEST(Evaluate, InfinitePredictionsOfADivergedModelReachRankZero) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const auto result = evaluate_on(2, [](const data::Group&, const std::vector<int64_t>& candidates) {
+  const auto result = evaluate_on(2, [](const LoadedGroup&, const std::vector<int64_t>& candidates) {
     Scores scores;
     scores.scores.assign(candidates.size(), 1.0);
     scores.predicted.assign(candidates.size(), std::numeric_limits<double>::infinity());
@@ -82,7 +87,7 @@ TEST(Evaluate, ErrorsAreMeansOverCandidatesAndRankingsOverGroups) {
 TEST(EvaluateGroup, WithoutLabelsThereIsARankingAndNoMetric) {
   auto group = testing::tile_group("g", {1, 2, 3});
   group.runtimes = std::vector<double>{0, 0, 0};
-  const auto result = evaluate_group(by_position(), "test", group, {0, 1, 2});
+  const auto result = evaluate_group(by_position(), "test", {.group = group}, {0, 1, 2});
   EXPECT_TRUE(result.metrics.empty());
   EXPECT_EQ(result.scores.scores.size(), 3U);
 }
@@ -91,19 +96,50 @@ TEST(EvaluateGroup, TheCeilingKnowsEveryMeasurement) {
   // Candidates 0 and 1 are one configuration, measured as 2 and 8; the oracle says 5 for both, and 3 for candidate 2.
   auto group = testing::tile_group("g", {1, 1, 2});
   group.runtimes = std::vector<double>{2, 8, 3};
-  const auto all = evaluate_group(by_position(), "test", group, {0, 1, 2});
+  const auto all = evaluate_group(by_position(), "test", {.group = group}, {0, 1, 2});
   const std::vector<double> oracle = {5, 5, 3}, measured = {2, 8, 3};
   EXPECT_DOUBLE_EQ(all.metrics.at("noise_ceiling_tau"), models::kendall_tau(oracle, measured));
   // Evaluating one of the two does not hide that the other exists: 5 against 3 is the wrong order for 2 against 3.
-  EXPECT_DOUBLE_EQ(evaluate_group(by_position(), "test", group, {0, 2}).metrics.at("noise_ceiling_tau"), -1.0);
+  EXPECT_DOUBLE_EQ(evaluate_group(by_position(), "test", {.group = group}, {0, 2}).metrics.at("noise_ceiling_tau"),
+                   -1.0);
   // Without repeats there is nothing to say.
-  EXPECT_FALSE(evaluate_group(by_position(), "test", testing::tile_group("h", {1, 2, 3}), {0, 1})
+  EXPECT_FALSE(evaluate_group(by_position(), "test", {.group = testing::tile_group("h", {1, 2, 3})}, {0, 1})
                    .metrics.contains("noise_ceiling_tau"));
+}
+
+TEST(ModelScorer, CandidatesOfOneConfigurationAreScoredOnce) {
+  auto group = data::synthesize_layout_group({40, 3, 60, 2}, "synthetic_repeats");
+  std::vector<int64_t> candidates(60);
+  std::iota(candidates.begin(), candidates.end(), 0);
+  std::reverse(candidates.begin(), candidates.end());
+  const auto hashes = data::configuration_hashes(group);
+  const auto distinct = static_cast<int64_t>(std::set<uint64_t>(hashes.begin(), hashes.end()).size());
+  ASSERT_LT(distinct, 60) << "some candidate must repeat another";
+
+  torch::manual_seed(4);
+  configs::ModelSettings settings;
+  settings.hidden = 6;
+  const std::shared_ptr<models::CostModel> model =
+      models::make_model(settings, {group.kind, group.graphs.feature_count, group.graphs.node_type_count});
+  int64_t scored = 0;
+  const auto scorer =
+      model_scorer(model, {}, configs::LossSettings{}, torch::kCPU, 200, [&](int64_t count) { scored += count; });
+  const auto all = scorer({.group = group}, candidates).scores;
+  EXPECT_EQ(scored, distinct);
+  ASSERT_EQ(all.size(), candidates.size());
+  const auto source = data::make_plan_source(group, model->plan_request());
+  EXPECT_EQ(scorer({.group = group, .plan_source = source}, candidates).scores, all);
+  std::set<double> seen;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    EXPECT_NEAR(scorer({.group = group}, {candidates[i]}).scores.at(0), all[i], 1e-5) << candidates[i];
+    seen.insert(all[i]);
+  }
+  EXPECT_GT(static_cast<int64_t>(seen.size()), distinct / 2) << "scores must tell candidates apart";
 }
 
 TEST(EvaluateGroup, TheConstantBaselineHasNoRanking) {
   const auto group = testing::tile_group("g", {1, 2, 3});
-  const auto result = evaluate_group(constant_scorer(3.0), "test", group, {0, 1, 2});
+  const auto result = evaluate_group(constant_scorer(3.0), "test", {.group = group}, {0, 1, 2});
   EXPECT_DOUBLE_EQ(result.metrics.at("kendall_tau"), 0.0);
   EXPECT_NEAR(result.metrics.at("mae"), (1.0 + 0.0 + 1.0) / 3, 1e-12);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -9,6 +10,8 @@
 
 #include "data/error.h"
 #include "data/packed.h"
+#include "data/skeleton_bytes.h"
+#include "data/synth.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/groups.h"
@@ -186,6 +189,37 @@ TEST_F(Store, KnowsTheSameOfPackedAndOtherFiles) {
     EXPECT_TRUE(std::ranges::equal(parts[0].features.squares, parts[1].features.squares));
     EXPECT_TRUE(std::ranges::equal(parts[0].features.maxima, parts[1].features.maxima));
   }
+}
+
+TEST_F(Store, StoredPlansAreReadAndChecked) {
+  data::PlanRequest stored{1, {{}}}, other{2, {{}, {}}};
+  stored.sharing = other.sharing = data::Sharing::states;
+  const auto group = data::synthesize_layout_group({60, 14, 40, 3}, "synthetic_stored");
+  const auto bytes = data::to_bytes(*data::make_skeleton(group, stored, {}));
+  const auto keep = [&](const data::Group&) { return data::PackedPlans{{data::skeleton_key(stored), bytes}}; };
+  data::PackedWriter writer(file_, keep);
+  writer.add(group);
+  writer.finish();
+  settings_.data.format = "layout";
+  const auto opened = [&](const data::PlanRequest& request) {
+    GroupStore store(settings_, coordinator::make_catalogue(settings_), {0}, {});
+    store.prepare_plans(request);
+    return store.get(0).plan_source;
+  };
+  EXPECT_EQ(data::to_bytes(*opened(stored)->skeleton), bytes);
+  EXPECT_NE(data::to_bytes(*opened(other)->skeleton), bytes);
+  std::string content;
+  {
+    std::ifstream in(file_, std::ios::binary);
+    content.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const auto place = content.find(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  ASSERT_NE(place, std::string::npos);
+  content[place + bytes.size() / 2] ^= 1;
+  std::ofstream(file_, std::ios::binary) << content;
+  EXPECT_THROW(opened(stored), data::DataError);
+  EXPECT_THROW(opened(other), data::DataError) << "whether it has a plan there, it cannot know";
+  EXPECT_TRUE(opened({1, {{}}})->topology) << "without sharing nobody looks";
 }
 
 TEST_F(Store, RefusesOfficialIndicesBeforeItReads) {

@@ -67,6 +67,25 @@ TEST(Sampler, CandidatesAreDistinctTrainingCandidates) {
   }
 }
 
+TEST(Sampler, ZeroCandidatesAreAllOfThem) {
+  for (const double bias : {0.0, 2.0}) {
+    auto settings = testing::sample_settings(bias);
+    settings.sampler.candidates_per_group = 0;
+    const testing::RunParts run(settings, 1);
+    const Sampler sampler(run.plan, run.settings.sampler, 1);
+    int64_t draws = 0;
+    for (int64_t batch = 0; batch < run.plan.batches_per_epoch; ++batch) {
+      for (const auto& entry : sampler.draw(batch, 0, run.store)) {
+        auto drawn = entry.candidates;
+        std::sort(drawn.begin(), drawn.end());
+        EXPECT_EQ(drawn, run.store.get(entry.entry).train);
+        ++draws;
+      }
+    }
+    EXPECT_GT(draws, 0);
+  }
+}
+
 TEST(Sampler, AnEpochHasEveryDrawOfEveryGroupOnce) {
   const SampleRun run(1);
   const Sampler sampler(run.plan, run.settings.sampler, 1);

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "coordinator/shard_plan.h"
 #include "tests/support/paths.h"
-#include "worker/group_store.h"
+#include "tests/worker/run_parts.h"
 
 namespace foretime::worker::testing {
 
@@ -30,26 +29,12 @@ inline configs::Settings sample_settings(double fast_bias = 0) {
   return settings;
 }
 
-/// The catalogue, plan and all groups of such a run on so many ranks.
-struct SampleRun {
+/// The parts of such a run.
+struct SampleRun : RunParts {
   explicit SampleRun(int rank_count, double fast_bias = 0)
-      : settings(sample_settings(fast_bias)),
-        ranks(rank_count),
-        catalogue(coordinator::make_catalogue(settings)),
-        plan(coordinator::make_shard_plan(catalogue, settings, rank_count)),
-        store(settings, catalogue, plan_entries(), {}) {}
+      : RunParts(sample_settings(fast_bias), rank_count), ranks(rank_count) {}
 
-  std::vector<int64_t> plan_entries() const {
-    std::vector<int64_t> all;
-    for (size_t i = 0; i < catalogue.entries.size(); ++i) all.push_back(static_cast<int64_t>(i));
-    return all;
-  }
-
-  configs::Settings settings;
   int ranks;
-  coordinator::Catalogue catalogue;
-  coordinator::ShardPlan plan;
-  GroupStore store;
 };
 
 }  // namespace foretime::worker::testing

@@ -2,18 +2,16 @@
 #include <functional>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "comm/threads.h"
-#include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/cost.h"
 #include "models/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/segmented.h"
+#include "tests/worker/training_run.h"
 #include "worker/segment_evaluation.h"
 #include "worker/trainer.h"
 
@@ -23,40 +21,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 using foretime::testing::Scratch;
-
-struct RunResult {
-  Files files;  // of the last checkpoint
-  std::map<std::string, double> metrics;
-};
-
-RunResult train(configs::Settings settings, int ranks, const std::filesystem::path& folder) {
-  settings.run.directory = folder.string();
-  auto group = comm::make_thread_group(ranks, std::chrono::seconds(120));
-  std::vector<std::thread> threads;
-  std::vector<std::string> failures(static_cast<size_t>(ranks));
-  RunResult result;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto& comm = *group[static_cast<size_t>(rank)];
-      try {
-        torch::set_num_threads(1);
-        const auto log = coordinator::make_logger("", spdlog::level::err);
-        Trainer trainer(settings, comm, *log, [](const Progress&) {});
-        trainer.set_up();
-        const auto outcome = trainer.run();
-        if (rank == 0) result.metrics = outcome.final_evaluation.metrics;
-      } catch (const std::exception& error) {
-        failures[static_cast<size_t>(rank)] = error.what();
-        comm.abort(error.what());
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& failure : failures) EXPECT_EQ(failure, "");
-  const coordinator::CheckpointStore store(folder / "checkpoints");
-  if (!store.steps().empty()) result.files = store.read(store.steps().back()).files;
-  return result;
-}
+using testing::train;
 
 Files checkpoint_of(const std::filesystem::path& folder, int64_t step) {
   return coordinator::CheckpointStore(folder / "checkpoints").read(step).files;
@@ -250,7 +215,7 @@ TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
     run.score({run.draw(0, candidates, 0)}).sum().backward();  // what stays: gradients, caches
     const auto scorer = scorer_for(run.model, run.settings, {}, torch::kCPU, 20000);
     return std::pair(peak_growth([&] { run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward(); }),
-                     peak_growth([&] { scorer(run.store.get(0).group, candidates); }));
+                     peak_growth([&] { scorer(run.store.get(0), candidates); }));
   };
   const auto small = growth(2000, 250, "small"), large = growth(8000, 250, "large");
   const auto whole = growth(2000, 2000, "whole");

@@ -196,8 +196,8 @@ TEST(SegmentTraining, TheHeadSeesAllSegmentsFresh) {
     }
     // What evaluation says of the same candidates is the same thing.
     const auto scorer = scorer_for(run.model, run.settings, {}, torch::kCPU, 100000);
-    std::vector<double> expected = scorer(run.store.get(0).group, a).scores;
-    expected.push_back(scorer(run.store.get(1).group, b).scores[0]);
+    std::vector<double> expected = scorer(run.store.get(0), a).scores;
+    expected.push_back(scorer(run.store.get(1), b).scores[0]);
     expect_close(scores.detach(), torch::tensor(expected, torch::kDouble));
   }
 }
@@ -218,9 +218,16 @@ TEST(SegmentEvaluation, SumsAndCombinesAllSegments) {
                               ? sum
                               : run.model->score_pools(run.model->combine_pools(torch::cat(pools, 1))).detach();
     for (const int64_t at_once : {1, 100000}) {  // states
-      const auto found =
-          scorer_for(run.model, run.settings, {}, torch::kCPU, at_once)(run.store.get(0).group, candidates);
+      int64_t scored = 0;
+      const auto scorer =
+          scorer_for(run.model, run.settings, {}, torch::kCPU, at_once, [&](int64_t n) { scored += n; });
+      const auto found = scorer(run.store.get(0), candidates);
       expect_close(torch::tensor(found.scores, torch::kDouble), expected);
+      EXPECT_EQ(scored, 4);
+      const std::vector<int64_t> again = {2, 7, 7, 2};
+      const auto repeated = scorer(run.store.get(0), again);
+      const std::vector<double> twice = {found.scores[1], found.scores[0], found.scores[0], found.scores[1]};
+      expect_close(torch::tensor(repeated.scores, torch::kDouble), torch::tensor(twice, torch::kDouble));
     }
   }
 }

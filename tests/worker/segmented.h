@@ -3,10 +3,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "coordinator/shard_plan.h"
 #include "data/synth.h"
 #include "models/model.h"
-#include "worker/group_store.h"
+#include "tests/worker/run_parts.h"
 #include "worker/sampler.h"
 #include "worker/segment_training.h"
 
@@ -40,25 +39,15 @@ inline configs::Settings segmented_settings(const std::filesystem::path& folder)
   return settings;
 }
 
-/// The parts of such a run, put together without a trainer.
-struct SegmentedRun {
-  explicit SegmentedRun(const configs::Settings& wanted, int rank = 0, int ranks = 1)
-      : settings(wanted),
-        catalogue(coordinator::make_catalogue(settings)),
-        plan(coordinator::make_shard_plan(catalogue, settings, ranks)),
-        store(settings, catalogue, all_entries(), {}) {
+/// The parts of such a run, with its model.
+struct SegmentedRun : RunParts {
+  explicit SegmentedRun(const configs::Settings& wanted, int rank = 0, int ranks = 1) : RunParts(wanted, ranks) {
     torch::manual_seed(3);
     const auto& group = store.get(0).group;
     model = models::make_model(
         settings.model,
         {.kind = data::CandidateKind::layout, .feature_count = group.graphs.feature_count, .node_type_count = 128});
     segments = std::make_unique<SegmentTraining>(settings, catalogue, plan, rank, *model, torch::kCPU);
-  }
-
-  std::vector<int64_t> all_entries() const {
-    std::vector<int64_t> all;
-    for (size_t i = 0; i < catalogue.entries.size(); ++i) all.push_back(static_cast<int64_t>(i));
-    return all;
   }
 
   /// A draw with the live segment `live`, whatever its key says.
@@ -97,10 +86,6 @@ struct SegmentedRun {
     return model->pool(segment_plan(entry, candidates, segment)).detach();
   }
 
-  configs::Settings settings;
-  coordinator::Catalogue catalogue;
-  coordinator::ShardPlan plan;
-  GroupStore store;
   std::shared_ptr<models::CostModel> model;
   std::unique_ptr<SegmentTraining> segments;
 };

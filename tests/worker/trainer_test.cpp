@@ -9,38 +9,21 @@
 
 #include "comm/threads.h"
 #include "coordinator/agree.h"
+#include "data/packed.h"
+#include "data/skeleton_bytes.h"
 #include "models/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
+#include "tests/worker/segmented.h"
+#include "tests/worker/training_run.h"
 
 namespace foretime::worker {
 namespace {
 
-/// Trains on so many ranks, as threads, and returns the files of the last checkpoint.
-std::map<std::string, std::string> train(configs::Settings settings, int ranks, const std::filesystem::path& folder) {
-  settings.run.directory = folder.string();
-  auto group = comm::make_thread_group(ranks, std::chrono::seconds(120));
-  std::vector<std::thread> threads;
-  std::vector<std::string> failures(static_cast<size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto& comm = *group[static_cast<size_t>(rank)];
-      try {
-        torch::set_num_threads(1);
-        const auto log = coordinator::make_logger("", spdlog::level::err);
-        Trainer trainer(settings, comm, *log, [](const Progress&) {});
-        trainer.set_up();
-        trainer.run();
-      } catch (const std::exception& error) {
-        failures[static_cast<size_t>(rank)] = error.what();
-        comm.abort(error.what());
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& failure : failures) EXPECT_EQ(failure, "");
-  coordinator::CheckpointStore store(folder / "checkpoints");
-  return store.read(store.steps().back()).files;
+/// The files of the last checkpoint.
+std::map<std::string, std::string> train(const configs::Settings& settings, int ranks,
+                                         const std::filesystem::path& folder) {
+  return testing::train(settings, ranks, folder).files;
 }
 
 double largest_difference(const std::string& a, const std::string& b) {
@@ -174,6 +157,46 @@ TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {
           coordinator::CheckpointStore(scratch.path() / "resumed" / "checkpoints").folder(step));
   }
   EXPECT_EQ(train(settings, 1, scratch.path() / "resumed"), straight);
+}
+
+TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::segmented_settings(scratch.path() / "data");
+  settings.sampler.max_segment_nodes = 0;
+  const auto header = coordinator::make_catalogue(settings).entries.at(0).header;
+  const auto group = data::load_group(header);
+  const auto request = models::make_model(settings.model, {.kind = group.kind,
+                                                           .feature_count = group.graphs.feature_count,
+                                                           .node_type_count = group.graphs.node_type_count})
+                           ->plan_request();
+  settings.data.root = ".";
+  std::map<bool, std::map<std::string, std::string>> files;
+  for (const bool with_plans : {false, true}) {
+    const auto file = scratch.path() / (with_plans ? "plans.foretime" : "plain.foretime");
+    const auto keep = [&](const data::Group& packed) {
+      return data::PackedPlans{
+          {data::skeleton_key(request), data::to_bytes(*data::make_skeleton(packed, request, {}))}};
+    };
+    data::PackedWriter writer(file, with_plans ? data::PlanMaker(keep) : data::PlanMaker());
+    writer.add(group, header.fingerprint);
+    writer.finish();
+    settings.data.train = {file.string()};
+    const auto packed = coordinator::make_catalogue(settings).entries.at(0).header;
+    EXPECT_EQ(data::load_packed_plan(packed, data::skeleton_key(request)).has_value(), with_plans);
+    files[with_plans] = train(settings, 1, scratch.path() / (with_plans ? "a" : "b"));
+  }
+  EXPECT_EQ(files[true].at("model.safetensors"), files[false].at("model.safetensors"));
+  EXPECT_EQ(files[true].at("optimizer.safetensors"), files[false].at("optimizer.safetensors"));
+}
+
+TEST(Trainer, SmallStepsTakeOneThread) {
+  const testing::SampleRun run(1);
+  auto plan = run.plan;
+  const auto per_step = static_cast<double>(plan.batches_per_epoch);
+  for (const auto& [work, threads] : {std::pair(0.0, 1), {3e8, 1}, {6.5e8, 3}, {1e12, 8}}) {
+    for (auto& lane : plan.lanes) lane.cost = work * per_step / static_cast<double>(plan.lanes.size());
+    EXPECT_EQ(threads_of_a_step(plan, 0, 8), threads) << work;
+  }
 }
 
 TEST(Trainer, LearnsTheSamples) {

@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <iostream>
+#include <thread>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/data_command.h"
+#include "cli/launch.h"
+#include "configs/load.h"
+#include "coordinator/agree.h"
+#include "coordinator/packing.h"
+#include "data/plan_source.h"
+#include "data/skeleton_bytes.h"
+#include "models/model.h"
+
+namespace foretime::cli {
+namespace {
+
+/// Keeps the message plans of the models that some settings describe beside each layout group.
+data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
+                           const std::vector<data::GroupHeader>& headers) {
+  models::InputSchema schema;
+  for (const auto& header : headers) {
+    schema = {header.kind, header.feature_count, std::max(schema.node_type_count, header.node_type_count)};
+  }
+  std::vector<data::PlanRequest> requests;
+  for (const auto& file : settings_files) {
+    const auto request = models::make_model(configs::load_settings(file, {}).model, schema)->plan_request();
+    if (request.sharing != data::Sharing::none) requests.push_back(request);
+  }
+  return [requests](const data::Group& group) {
+    data::PackedPlans plans;
+    for (const auto& request : requests) {
+      plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
+    }
+    return plans;
+  };
+}
+
+void pack_together(const PackArguments& arguments) {
+  configs::CommSettings comm_settings;
+  with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+    std::vector<data::GroupHeader> headers;
+    coordinator::run_together(comm, [&] {
+      if (comm.rank() == 0) headers = groups_to_pack(arguments);
+    });
+    headers = coordinator::share_headers(comm, headers);
+    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    data::PackOptions options;
+    options.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
+    options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
+    coordinator::run_together(comm, [&] {
+      if (!arguments.plans.empty()) options.plan_maker = plan_maker(arguments.plans, headers);
+    });
+    coordinator::pack_collection(comm, arguments.out, headers, options);
+    if (comm.rank() == 0) std::cout << packed_text(arguments, headers);
+  });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) { add_data_command(app, pack_together); }
+
+}  // namespace foretime::cli

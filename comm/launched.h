@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdlib>
+
+namespace foretime::comm {
+
+/// True where the process was started by mpirun or srun as one of several, so MPI should be initialised. Open MPI's
+/// mpirun; the PMI of MPICH and Intel MPI; srun. SLURM_NTASKS will not do: an sbatch script has it too, outside any
+/// step.
+inline bool launched_by_mpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* text = std::getenv(name);
+    if (text != nullptr && std::atoi(text) > 1) return true;
+  }
+  return false;
+}
+
+}  // namespace foretime::comm

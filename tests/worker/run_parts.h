@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/shard_plan.h"
+#include "worker/group_store.h"
+
+namespace foretime::worker::testing {
+
+/// The parts of a run on so many ranks, put together without a trainer.
+struct RunParts {
+  RunParts(const configs::Settings& wanted, int rank_count)
+      : settings(wanted),
+        catalogue(coordinator::make_catalogue(settings)),
+        plan(coordinator::make_shard_plan(catalogue, settings, rank_count)),
+        store(settings, catalogue, all_entries(), {}) {}
+
+  std::vector<int64_t> all_entries() const {
+    std::vector<int64_t> all;
+    for (size_t i = 0; i < catalogue.entries.size(); ++i) all.push_back(static_cast<int64_t>(i));
+    return all;
+  }
+
+  configs::Settings settings;
+  coordinator::Catalogue catalogue;
+  coordinator::ShardPlan plan;
+  GroupStore store;
+};
+
+}  // namespace foretime::worker::testing
