@@ -19,6 +19,7 @@ set_target_properties(PkgConfig::hiredis PROPERTIES INTERFACE_COMPILE_OPTIONS ""
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(METIS REQUIRED)
+find_package(simdjson REQUIRED)
 
 # LibTorch as a system library: its headers are not ours to fix.
 add_library(foretime_torch INTERFACE)

@@ -19,6 +19,7 @@ class Inflater {
     size_t consumed = 0, produced = 0;  // bytes
     bool ended = false;                 // the stream is complete
     bool damaged = false;               // it is no deflate stream
+    size_t unread = 0;  // of the bytes consumed so far: not part of the stream that has ended, at most 8
   };
   /// Consumes input and produces output until one of them is used up or the stream ends.
   Step inflate(std::span<const std::byte> in, std::span<std::byte> out);

@@ -27,7 +27,10 @@ Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::b
   stream.next_out = reinterpret_cast<uint8_t*>(out.data());
   stream.avail_out = room;
   const int result = isal_inflate(&stream);
-  return {given - stream.avail_in, room - stream.avail_out, stream.block_state == ISAL_BLOCK_FINISH, result < 0};
+  const bool ended = stream.block_state == ISAL_BLOCK_FINISH;
+  // It reads ahead, into a buffer of bits.
+  const size_t unread = ended ? static_cast<size_t>(stream.read_in_length) / 8 : 0;
+  return {given - stream.avail_in, room - stream.avail_out, ended, result < 0, unread};
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

@@ -35,7 +35,7 @@ Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::b
   const int result = ::inflate(&stream, Z_NO_FLUSH);
   // Z_BUF_ERROR says that there was nothing to do.
   const bool damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;
-  return {given - stream.avail_in, room - stream.avail_out, result == Z_STREAM_END, damaged};
+  return {given - stream.avail_in, room - stream.avail_out, result == Z_STREAM_END, damaged, 0};
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

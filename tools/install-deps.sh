@@ -11,7 +11,7 @@ build_packages=(
   g++ cmake ninja-build pkg-config ccache git ca-certificates
   libtorch-dev libopenblas0-openmp
   libopenmpi-dev openmpi-bin
-  libyaml-cpp-dev libzip-dev zlib1g-dev libisal-dev
+  libyaml-cpp-dev libsimdjson-dev libzip-dev zlib1g-dev libisal-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libhiredis-dev libssl-dev redis-server libmetis-dev
 )

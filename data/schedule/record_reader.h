@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/schedule/line_source.h"
+#include "data/schedule/record.h"
+
+namespace foretime::data {
+
+/// What a reader met so far.
+struct RecordCounts {
+  /// Lines that are no record, and why: the first ones only, so that memory stays bounded.
+  struct Malformed {
+    int64_t line = 0;  // 1-based
+    std::string reason;
+  };
+  static constexpr size_t kKept = 100;
+
+  int64_t lines = 0;
+  int64_t skipped = 0;                          // empty, or starting with '#' or a space, as TVM skips them
+  int64_t records = 0;                          // given by next()
+  int64_t malformed = 0;                        // neither
+  std::array<int64_t, kRecordErrors> errors{};  // measurements that failed, by RecordError; none has 0
+  std::vector<Malformed> first_malformed;
+
+  int64_t failed() const;  // sum of errors
+};
+
+/// The records of TVM's auto_scheduler logs (JSON lines, plain or gzip; v0.5 and v0.6, TenSet's keys too), one at a
+/// time: memory does not grow with the file. Measurements that failed and lines that are no record are counted and kept
+/// out.
+class RecordReader {
+ public:
+  /// Throws DataError where the file cannot be read.
+  explicit RecordReader(const std::filesystem::path& file);
+  ~RecordReader();
+
+  /// False at the end. `record` is overwritten, its memory is used again. Throws DataError where gzip data are damaged.
+  bool next(TuningRecord& record);
+  /// As next, with measurements that failed (they count as records and as errors), for who wants their schedules.
+  bool next_with_failed(TuningRecord& record);
+  const RecordCounts& counts() const { return counts_; }
+
+ private:
+  struct Parser;
+
+  bool read(TuningRecord& record, bool with_failed);
+
+  LineSource lines_;
+  std::unique_ptr<Parser> parser_;
+  RecordCounts counts_;
+};
+
+/// Reads the text of one record; throws DataError with the reason where it is none. For tests, and for who has lines
+/// from elsewhere; costs more than a reader.
+void parse_record(std::string_view text, TuningRecord& record);
+
+}  // namespace foretime::data
