@@ -13,6 +13,7 @@
 #include "data/npz_reader.h"
 #include "data/pack.h"
 #include "data/packed.h"
+#include "data/schedule/record_report.h"
 #include "data/synth.h"
 
 namespace foretime::cli {
@@ -49,7 +50,26 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
       "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
 }
 
+/// Files of tuning records are told apart by their first bytes; one call has either those or groups.
+bool inspects_records(const InspectArguments& arguments) {
+  if (!arguments.format.empty()) return false;
+  const auto records = std::count_if(arguments.files.begin(), arguments.files.end(), data::is_record_file);
+  if (records != 0 && records != static_cast<std::ptrdiff_t>(arguments.files.size()))
+    throw data::DataError("files of tuning records and others, expected one kind");
+  return records != 0;
+}
+
+void inspect_record_files(const InspectArguments& arguments) {
+  std::vector<data::RecordReport> reports;
+  for (const std::string& file : arguments.files) {
+    reports.push_back(data::inspect_records(file));
+    if (!arguments.json) std::cout << data::to_text(reports.back()) << std::flush;
+  }
+  if (arguments.json) std::cout << data::to_json(reports);
+}
+
 void inspect(const InspectArguments& arguments) {
+  if (inspects_records(arguments)) return inspect_record_files(arguments);
   std::vector<data::GroupReport> reports;
   for (const std::string& file : arguments.files) {
     const bool one_file = std::filesystem::is_regular_file(file);
@@ -105,9 +125,11 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
 
 void add_inspect(CLI::App& data_command) {
   auto* command = data_command.add_subcommand(
-      "inspect", "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group");
+      "inspect",
+      "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group; of files of "
+      "tuning records (JSON lines, plain or gzip) workloads, errors, costs and noise");
   const auto arguments = std::make_shared<InspectArguments>();
-  command->add_option("files", arguments->files, "Files or collections; folders and globs with --format")
+  command->add_option("files", arguments->files, "Files, collections or tuning records; folders and globs with --format")
       ->required()
       ->type_name("FILE");
   command

@@ -26,22 +26,6 @@ int64_t constant_columns(const GraphBlock& graphs) {
   return constant;
 }
 
-RuntimeSummary summarize(std::vector<double> runtimes) {
-  RuntimeSummary summary;
-  if (runtimes.empty()) return summary;
-  summary.mean = std::accumulate(runtimes.begin(), runtimes.end(), 0.0) / static_cast<double>(runtimes.size());
-  std::sort(runtimes.begin(), runtimes.end());
-  summary.minimum = runtimes.front();
-  summary.maximum = runtimes.back();
-  for (size_t q = 0; q < summary.quantiles.size(); ++q) {
-    const double position = RuntimeSummary::kLevels[q] * static_cast<double>(runtimes.size() - 1);
-    const auto below = static_cast<size_t>(position), above = std::min(below + 1, runtimes.size() - 1);
-    summary.quantiles[q] = std::lerp(runtimes[below], runtimes[above], position - static_cast<double>(below));
-  }
-  summary.distinct = std::distance(runtimes.begin(), std::unique(runtimes.begin(), runtimes.end()));
-  return summary;
-}
-
 void count_configurations(std::vector<uint64_t> hashes, GroupReport& report) {
   std::sort(hashes.begin(), hashes.end());
   for (size_t first = 0, last = 0; first < hashes.size(); first = last) {
@@ -92,6 +76,22 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
 }
 
 }  // namespace
+
+RuntimeSummary summarize(std::vector<double> runtimes) {
+  RuntimeSummary summary;
+  if (runtimes.empty()) return summary;
+  summary.mean = std::accumulate(runtimes.begin(), runtimes.end(), 0.0) / static_cast<double>(runtimes.size());
+  std::sort(runtimes.begin(), runtimes.end());
+  summary.minimum = runtimes.front();
+  summary.maximum = runtimes.back();
+  for (size_t q = 0; q < summary.quantiles.size(); ++q) {
+    const double position = RuntimeSummary::kLevels[q] * static_cast<double>(runtimes.size() - 1);
+    const auto below = static_cast<size_t>(position), above = std::min(below + 1, runtimes.size() - 1);
+    summary.quantiles[q] = std::lerp(runtimes[below], runtimes[above], position - static_cast<double>(below));
+  }
+  summary.distinct = std::distance(runtimes.begin(), std::unique(runtimes.begin(), runtimes.end()));
+  return summary;
+}
 
 bool is_synthetic(const std::string& group_name) { return group_name.starts_with(kSyntheticPrefix); }
 

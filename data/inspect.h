@@ -22,6 +22,9 @@ struct RuntimeSummary {
   int64_t distinct = 0;
 };
 
+/// All zeros without run times.
+RuntimeSummary summarize(std::vector<double> runtimes);
+
 /// What `foretime data inspect` prints of one group.
 struct GroupReport {
   std::string file, name;

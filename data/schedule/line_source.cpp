@@ -141,16 +141,19 @@ std::optional<LineSource::Line> LineSource::next() {
     const auto* start = reinterpret_cast<const char*>(text_.data());
     const auto* found = static_cast<const char*>(std::memchr(start + searched_, '\n', end_ - searched_));
     const bool whole = found != nullptr;
-    const size_t stop = whole ? static_cast<size_t>(found - start) : end_;
+    size_t stop = whole ? static_cast<size_t>(found - start) : end_;
     searched_ = stop;
     if (!whole && stop - begin_ > longest_line_) {
       // Its end is looked for without keeping what lies between.
       too_long = true;
       searched_ = end_ = begin_ + longest_line_;
     }
-    if (!whole && fill()) continue;
-    if (!whole && begin_ == end_) return std::nullopt;
-    size_t length = stop - begin_;
+    if (!whole) {
+      if (fill()) continue;
+      if (begin_ == end_) return std::nullopt;
+      stop = end_;  // filling moves the text
+    }
+    const size_t length = stop - begin_;
     ++line_number_;
     Line line{{reinterpret_cast<const char*>(text_.data()) + begin_, length}, too_long || length > longest_line_};
     if (line.text.ends_with('\r')) line.text.remove_suffix(1);

@@ -1,7 +1,10 @@
 #include "data/schedule/record.h"
 
+#include <array>
 #include <limits>
 #include <numeric>
+
+#include "data/checksum.h"
 
 namespace foretime::data {
 
@@ -16,6 +19,25 @@ const char* annotation_name(Annotation annotation) {
                                                 "vthread",     "blockIdx.x", "threadIdx.x", "blockIdx.y",
                                                 "threadIdx.y", "blockIdx.z", "threadIdx.z", "tensorize"};
   return kNames[static_cast<size_t>(annotation)];
+}
+
+uint64_t schedule_hash(const ScheduleSteps& schedule) {
+  Checksum sum;
+  for (const ScheduleStep& step : schedule.steps) {
+    const std::array<int64_t, 9> fields = {static_cast<int64_t>(step.kind),
+                                           step.inner_to_outer,
+                                           step.stage,
+                                           step.iterator,
+                                           step.source,
+                                           step.count,
+                                           step.extent,
+                                           step.list_size,
+                                           step.text_size};
+    sum.add(std::as_bytes(std::span(fields)));
+    sum.add(std::as_bytes(schedule.list(step)));
+    sum.add(std::as_bytes(std::span(schedule.text_of(step))));
+  }
+  return sum.value();
 }
 
 const char* record_error_name(RecordError error) {

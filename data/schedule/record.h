@@ -84,6 +84,9 @@ struct ScheduleSteps {
   }
 };
 
+/// Equal for equal steps, also over runs and machines; TVM writes a schedule's steps in one way only.
+uint64_t schedule_hash(const ScheduleSteps& schedule);
+
 /// Why a measurement failed; the numbers are those of records.
 enum class RecordError : uint8_t {
   none,
