@@ -54,7 +54,21 @@ void read_axes(const element& object, std::string_view name, std::vector<DagAxis
   }
 }
 
-/// The body's loads are the reads, in their order, if there are as many; else they are known by name.
+/// The stage that a load of the body reads, where the accesses are not one a load: looked for by name and indices.
+int32_t source_of_load(const ComputeDag& dag, const DagStage& reader, int32_t load) {
+  const std::string text = to_text(dag.expressions, load);
+  int32_t by_name = -1;
+  for (const DagRead& read : reader.reads) {
+    const std::string& name = dag.stages[static_cast<size_t>(read.stage)].name;
+    if (name != dag.expressions.name(load)) continue;
+    by_name = read.stage;
+    std::string indices;
+    for (const int32_t index : read.indices) indices += (indices.empty() ? "" : ", ") + to_text(dag.expressions, index);
+    if (text == name + "[" + indices + "]") return read.stage;
+  }
+  return by_name >= 0 ? by_name : dag.expressions.node(load).target;
+}
+
 void read_body(ComputeDag& dag, size_t stage) {
   DagStage& reader = dag.stages[stage];
   try {
@@ -62,10 +76,12 @@ void read_body(ComputeDag& dag, size_t stage) {
     resolve_names(dag, stage, root);
     std::vector<int32_t> loads;
     collect_loads(dag.expressions, root, loads);
-    bool matches = loads.size() == reader.reads.size();
-    for (size_t i = 0; matches && i < loads.size(); ++i)
-      matches = dag.expressions.name(loads[i]) == dag.stages[static_cast<size_t>(reader.reads[i].stage)].name;
-    for (size_t i = 0; matches && i < loads.size(); ++i) dag.expressions.node(loads[i]).target = reader.reads[i].stage;
+    // Several stages may have one name, so a table has the numbers of what is read, in the order of the loads.
+    bool in_order = loads.size() == reader.reads.size();
+    for (size_t i = 0; in_order && i < loads.size(); ++i)
+      in_order = dag.expressions.name(loads[i]) == dag.stages[static_cast<size_t>(reader.reads[i].stage)].name;
+    for (size_t i = 0; i < loads.size(); ++i)
+      dag.expressions.node(loads[i]).target = in_order ? reader.reads[i].stage : source_of_load(dag, reader, loads[i]);
     reader.body = root;
   } catch (const DataError&) {
     reader.body = -1;  // its reads are known, so it can be replayed

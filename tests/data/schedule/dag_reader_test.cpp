@@ -87,6 +87,27 @@ TEST(DagReader, TablesOfTensetPrintAsTvmDoesAndTextsAgree) {
   EXPECT_EQ(check_tables(file), 171u);
 }
 
+TEST(DagReader, StagesOfOneNameAreToldApart) {
+  const std::string head = R"json({"workload_key": "[\"f\"]", "stages": [)json" + testing::input_stage(0, "x", "[4]") +
+                           ", " + testing::input_stage(1, "x", "[4]") +
+                           R"json(, {"id": 2, "name": "y", "shape": [4], "kind": "compute",
+    "axes": [["i", 4]], "reduce_axes": [], "reads": [)json";
+  const auto sources = [&](const std::string& body, const std::string& reads) {
+    const ComputeDag dag = parse_stage_table(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
+    std::vector<int32_t> loads, targets;
+    collect_loads(dag.expressions, dag.stages[2].body, loads);
+    for (const int32_t load : loads) targets.push_back(dag.expressions.node(load).target);
+    return targets;
+  };
+  const std::string first = R"json({"op": 0, "name": "x", "indices": ["i"]})json",
+                    second = R"json({"op": 1, "name": "x", "indices": ["i"]})json",
+                    other = R"json({"op": 1, "name": "x", "indices": ["(3 - i)"]})json";
+  EXPECT_EQ(sources("(x[i] - x[i])", first + ", " + second), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(sources("(x[i] - x[i])", second + ", " + first), (std::vector<int32_t>{1, 0}));
+  // An access that occurs twice may stand once.
+  EXPECT_EQ(sources("((x[i] - x[(3 - i)]) + x[i])", first + ", " + other), (std::vector<int32_t>{0, 1, 0}));
+}
+
 TEST(DagReader, FindsBothFormsOfAKey) {
   ComputeDag dag = *testing::matmul(8, 8, 8);
   dag.workload_key = R"(["08f7449d79e570b7274174709e5e5e01", [8, 8], [8, 8], [8, 8]])";
