@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/error.h"
+#include "data/schedule/accesses.h"
 #include "tests/data/schedule/tables.h"
 
 namespace foretime::data {
@@ -172,6 +173,27 @@ TEST(ReplaySteps, OneReplayerServesManySchedules) {
   EXPECT_THROW(replayer.replay(dag, steps_of(R"([["CHW", 2, "local"], ["CA", 2, 3, 9]])"), nest), DataError);
   replayer.replay(dag, steps, nest);
   EXPECT_EQ(to_text(nest), first);
+}
+
+TEST(Accesses, AreOverTheLoopsAroundTheStatement) {
+  // relu is tiled, the convolution is computed in its tile, and the padding is inlined.
+  LoopNest nest = replayed(convolution(8, 16), R"([["SP", 4, 1, 8, [4], 1], ["SP", 4, 3, 8, [2], 1],
+    ["RE", 4, [0, 1, 3, 2, 4]], ["CA", 3, 4, 2], ["CI", 1]])");
+  std::vector<NestAccess> accesses;
+  stage_accesses(nest, 3, accesses);
+  const auto text = [&](const NestAccess& access) {
+    std::string out = nest.dag->stages[access.stage].name;
+    for (const Affine& index : access.indices) out += " " + bound_text(nest, index);
+    return out;
+  };
+  ASSERT_EQ(accesses.size(), 3u);
+  EXPECT_EQ(text(accesses[0]), "conv i0 ((i1.outer*4) + yy) ((i2.outer*2) + xx)");
+  EXPECT_EQ(text(accesses[1]), "data rc ((((i1.outer*4) + yy) + ry) + -1) ((((i2.outer*2) + xx) + rx) + -1)");
+  EXPECT_EQ(text(accesses[2]), "kernel i0 rc ry rx");
+  stage_accesses(nest, 4, accesses);
+  ASSERT_EQ(accesses.size(), 2u);
+  EXPECT_EQ(text(accesses[0]), "relu i0 ((i1.outer*4) + i1.inner) ((i2.outer*2) + i2.inner)");
+  EXPECT_EQ(text(accesses[1]), "conv i0 ((i1.outer*4) + i1.inner) ((i2.outer*2) + i2.inner)");
 }
 
 struct WrongStep {
