@@ -14,11 +14,13 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include "data/error.h"
+#include "data/schedule/accesses.h"
 #include "data/schedule/dag_reader.h"
 #include "data/schedule/record_reader.h"
 #include "data/schedule/replay.h"
@@ -67,8 +69,9 @@ double timed(const std::function<void()>& pass) {
 
 void run(const std::string& records, const std::string& dags, int64_t most) {
   const DagTable table(dags);
-  double lines = std::numeric_limits<double>::infinity(), parsed = lines, replayed = lines;
-  int64_t count = 0, line_count = 0, nests = 0, failures = 0, loops = 0, missing = 0;
+  double lines = std::numeric_limits<double>::infinity(), parsed = lines, replayed = lines, accessed = lines;
+  int64_t count = 0, line_count = 0, nests = 0, failures = 0, loops = 0, missing = 0, elements = 0;
+  std::vector<NestAccess> accesses;
   Replayer replayer;
   TuningRecord record;
   LoopNest nest;
@@ -83,30 +86,37 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
                        LineSource source(records);
                        for (int64_t i = 0; i < line_count && source.next(); ++i) continue;
                      }));
-    replayed = std::min(replayed, timed([&] {
-                          RecordReader reader(records);
-                          nests = failures = loops = missing = 0;
-                          std::shared_ptr<const ComputeDag> dag;
-                          std::string key;
-                          for (int64_t i = 0; i < most && reader.next(record); ++i) {
-                            if (!dag || record.workload_key != key) {
-                              dag = table.find(record.workload_key);
-                              key = record.workload_key;
-                            }
-                            if (!dag) {
-                              ++missing;
-                              continue;
-                            }
-                            try {
-                              replayer.replay(dag, record.schedule, nest);
-                              ++nests;
-                              for (const auto& stage : nest.stages)
-                                loops += static_cast<int64_t>(stage.iterators.size());
-                            } catch (const DataError&) {
-                              ++failures;
-                            }
-                          }
-                        }));
+    const auto replay_all = [&](bool with_accesses) {
+      RecordReader reader(records);
+      nests = failures = loops = missing = elements = 0;
+      std::shared_ptr<const ComputeDag> dag;
+      std::string key;
+      for (int64_t i = 0; i < most && reader.next(record); ++i) {
+        if (!dag || record.workload_key != key) {
+          dag = table.find(record.workload_key);
+          key = record.workload_key;
+        }
+        if (!dag) {
+          ++missing;
+          continue;
+        }
+        try {
+          replayer.replay(dag, record.schedule, nest);
+          ++nests;
+          for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
+            loops += static_cast<int64_t>(nest.stages[stage].iterators.size());
+            if (!with_accesses || nest.dag->stages[stage].input || nest.stages[stage].compute_at == ComputeAt::inlined)
+              continue;
+            stage_accesses(nest, stage, accesses);
+            elements += static_cast<int64_t>(accesses.size());
+          }
+        } catch (const DataError&) {
+          ++failures;
+        }
+      }
+    };
+    replayed = std::min(replayed, timed([&] { replay_all(false); }));
+    accessed = std::min(accessed, timed([&] { replay_all(true); }));
   }
   const double python = python_seconds(records, std::min<int64_t>(most, 20000));
   const auto rate = [&](double seconds) { return static_cast<double>(count) / seconds; };
@@ -114,6 +124,7 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
              nests, static_cast<double>(loops) / static_cast<double>(std::max<int64_t>(nests, 1)), failures, missing);
   fmt::print("records a second and core: lines {:.0f}, records {:.0f}, nests {:.0f}; replay alone {:.0f}\n",
              rate(lines), rate(parsed), rate(replayed), rate(replayed - parsed));
+  fmt::print("with the indices of {} accesses: {:.0f}\n", elements, rate(accessed));
   if (python > 0.0) fmt::print("nests over Python's gzip and json alone: {:.1f}\n", python * rate(replayed));
 }
 

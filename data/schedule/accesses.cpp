@@ -85,6 +85,7 @@ void stage_accesses(LoopNest& nest, size_t stage, std::vector<NestAccess>& acces
   written.unknown.assign(rank, 0);
   accesses.push_back(std::move(written));
   std::vector<IndexInterval> axes;
+  axes.reserve(values.size());
   for (const Affine& value : values) axes.push_back({value, value});
   Accesses(nest, accesses).read(stage, axes);
 }

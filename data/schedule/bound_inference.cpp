@@ -236,17 +236,16 @@ void BoundInference::Work::need_of_reader(size_t stage, size_t reader) {
   pass_up(loops);
   const AffinePool::Relaxation relaxation = [this](int32_t id) -> const AffineInterval* {
     // The value of an axis, as extents of reductions name it, or a loop around the reader.
-    if (id < 0) return &intervals_[static_cast<size_t>(~id)];
+    if (const int32_t axis = ~id; id < 0) return &intervals_[static_cast<size_t>(axis)];
     return outside_relaxed_[static_cast<size_t>(id)] ? &intervals_[static_cast<size_t>(id)] : nullptr;
   };
   axes_.clear();
   for (const int32_t id : loops.axes) {
-    const AffineInterval axis = interval(id);
-    if (any_relaxed_ || !variable(id).extent.constant()) {
-      axes_.push_back({pool.relax(axis.low, relaxation).low, pool.relax(axis.high, relaxation).high});
-    } else {
-      axes_.push_back({axis.low, axis.high});
-    }
+    AffineInterval& axis = interval(id);
+    // Spatial axes come first: extents of reductions are over their relaxed values.
+    if (any_relaxed_ || !variable(id).extent.constant())
+      axis = {pool.relax(axis.low, relaxation).low, pool.relax(axis.high, relaxation).high};
+    axes_.push_back({axis.low, axis.high});
   }
   for (const int32_t id : paths_[reader]) outside_relaxed_[static_cast<size_t>(id)] = 0;
   walk(stage, reader, 0);

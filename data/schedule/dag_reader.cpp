@@ -1,6 +1,7 @@
 #include "data/schedule/dag_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include "data/error.h"

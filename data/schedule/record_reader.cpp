@@ -133,7 +133,11 @@ struct RecordReader::Parser {
   simdjson::dom::parser json{LineSource::kLongestLine + 1};
 };
 
-RecordReader::RecordReader(const std::filesystem::path& file) : lines_(file), parser_(std::make_unique<Parser>()) {}
+RecordReader::RecordReader(const std::filesystem::path& file, RecordShare share)
+    : lines_(file), share_(share), parser_(std::make_unique<Parser>()) {
+  if (share.parts < 1 || share.part < 0 || share.part >= share.parts)
+    throw DataError(fmt::format("{}: part {} of {}, expected one of them", file.string(), share.part, share.parts));
+}
 
 RecordReader::~RecordReader() = default;
 
@@ -144,6 +148,7 @@ bool RecordReader::next_with_failed(TuningRecord& record) { return read(record, 
 bool RecordReader::read(TuningRecord& record, bool with_failed) {
   static_assert(LineSource::kPadding >= simdjson::SIMDJSON_PADDING);
   while (const auto line = lines_.next()) {
+    if (!share_.has(lines_.line_number())) continue;
     ++counts_.lines;
     if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') {
       ++counts_.skipped;

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "data/schedule/bound_inference.h"
@@ -14,7 +15,7 @@ namespace foretime::data {
 struct Insertion {
   std::vector<int64_t> numbers;
   std::string text;
-  auto operator<=>(const Insertion&) const = default;
+  bool operator<(const Insertion& other) const { return std::tie(numbers, text) < std::tie(other.numbers, other.text); }
 };
 
 /// A DAG with those that were made of it.

@@ -1,5 +1,6 @@
 #include "data/schedule/record_reader.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -56,7 +57,7 @@ std::string compressed(std::string_view text) {
 class Records : public ::testing::Test {
  protected:
   std::filesystem::path write(const std::string& name, const std::string& bytes) {
-    const auto file = scratch_.path() / name;
+    auto file = scratch_.path() / name;
     std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
@@ -181,6 +182,26 @@ TEST_F(Records, MembersOfGzipFollowEachOther) {
   while (reader.next(record)) ++count;
   EXPECT_EQ(count, 343);
   EXPECT_EQ(reader.counts().malformed, 0);
+}
+
+TEST_F(Records, SharesMakeUpTheWhole) {
+  const auto file = samples_dir() / "ansor/records.jsonl.gz";
+  std::vector<int64_t> all, shared;
+  int64_t lines = 0;
+  TuningRecord record;
+  RecordReader whole(file);
+  while (whole.next(record)) all.push_back(record.line);
+  for (int64_t part = 0; part < 3; ++part) {
+    RecordReader reader(file, {part, 3});
+    int64_t count = 0;
+    for (; reader.next(record); ++count) shared.push_back(record.line);
+    EXPECT_NEAR(static_cast<double>(count), static_cast<double>(all.size()) / 3.0, RecordShare::kBlock);
+    lines += reader.counts().lines;
+  }
+  std::sort(shared.begin(), shared.end());
+  EXPECT_EQ(shared, all);
+  EXPECT_EQ(lines, whole.counts().lines);
+  EXPECT_THROW(RecordReader(file, {3, 3}), DataError);
 }
 
 TEST_F(Records, DamagedGzipIsAnErrorAfterWhatIsWhole) {
