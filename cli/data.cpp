@@ -129,7 +129,8 @@ void add_inspect(CLI::App& data_command) {
       "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group; of files of "
       "tuning records (JSON lines, plain or gzip) workloads, errors, costs and noise");
   const auto arguments = std::make_shared<InspectArguments>();
-  command->add_option("files", arguments->files, "Files, collections or tuning records; folders and globs with --format")
+  command
+      ->add_option("files", arguments->files, "Files, collections or tuning records; folders and globs with --format")
       ->required()
       ->type_name("FILE");
   command

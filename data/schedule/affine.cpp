@@ -281,7 +281,6 @@ int64_t AffinePool::decompose(const Affine& a) {
     }
     if (coefficient != 0) parts_.push_back({coefficient, of, below, 0});
   }
-  // A digit of modulus 1 is 0.
   return base;
 }
 
