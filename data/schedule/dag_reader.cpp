@@ -63,9 +63,9 @@ int32_t source_of_load(const ComputeDag& dag, const DagStage& reader, int32_t lo
     const std::string& name = dag.stages[static_cast<size_t>(read.stage)].name;
     if (name != dag.expressions.name(load)) continue;
     by_name = read.stage;
-    std::string indices;
-    for (const int32_t index : read.indices) indices += (indices.empty() ? "" : ", ") + to_text(dag.expressions, index);
-    if (text == name + "[" + indices + "]") return read.stage;
+    std::vector<std::string> indices;
+    for (const int32_t index : read.indices) indices.push_back(to_text(dag.expressions, index));
+    if (text == fmt::format("{}[{}]", name, fmt::join(indices, ", "))) return read.stage;
   }
   return by_name >= 0 ? by_name : dag.expressions.node(load).target;
 }
