@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "data/catalogue.h"
 #include "data/tir/tir_file.h"
@@ -140,10 +141,40 @@ TEST(TirGolden, InspectionOfTheSamples) {
   EXPECT_FALSE(is_tir_text(samples_dir() / "resnet18_conv2d/C1.npz"));
 }
 
-/// TenSet's programs, scheduled and lowered: all of them can be read, the scheduled ones as the twin reads them.
+std::multiset<int64_t> loops_of(const ProgramNodes& tree) {
+  std::multiset<int64_t> extents;
+  for (size_t i = 0; i < tree.nodes(); ++i) {
+    if (tree.type[i] == tir_type_id("For")) extents.insert(tree.extent[i]);
+  }
+  return extents;
+}
+
+/// By record: extents of the iterators that TVM's own replay leaves, of all stages that are computed. Loops of one
+/// iteration and symbolic extents are left out.
+std::map<std::string, std::multiset<int64_t>> golden_loops(const fs::path& file) {
+  std::map<std::string, std::multiset<int64_t>> loops;
+  const std::unique_ptr<gzFile_s, decltype(&gzclose)> stream(gzopen(file.c_str(), "rb"), &gzclose);
+  std::string line(1 << 20, '\0');
+  while (gzgets(stream.get(), line.data(), static_cast<int>(line.size())) != nullptr) {
+    const auto json = nlohmann::json::parse(line.c_str());
+    auto& extents = loops[json.at("line").dump()];
+    for (const auto& stage : json.at("stages")) {
+      if (stage.at("op_type") == "placeholder" || stage.at("compute_at") == "inlined") continue;
+      for (const auto& iterator : stage.at("iters")) {
+        const auto& extent = iterator.at("extent");
+        if (extent.is_number_integer() && extent > 1) extents.insert(extent.get<int64_t>());
+      }
+    }
+  }
+  return loops;
+}
+
+/// TenSet's programs, scheduled and lowered: all of them can be read, those compared with the twin are equal, and every
+/// iterator of TVM's own replay is a loop of the scheduled tree (which has further ones, that set reductions to 0).
 TEST(TirGolden, Tenset) {
   FORETIME_NEEDS_DATA();
   std::map<std::string, TirReader> readers;
+  const auto expected_loops = golden_loops(data_dir() / "tenset/golden_states.jsonl.gz");
   TirFile programs(data_dir() / "tenset/tir_json.jsonl.gz");
   TirRecord record;
   int64_t number = 0;
@@ -151,6 +182,10 @@ TEST(TirGolden, Tenset) {
     for (const auto& [member, text] : record.texts) {
       ProgramNodes tree;
       EXPECT_NO_THROW(readers[member].read(text, record.id, tree)) << record.id << " " << member;
+      if (member == "scheduled") {
+        const auto loops = loops_of(tree), &expected = expected_loops.at(record.id);
+        EXPECT_TRUE(std::includes(loops.begin(), loops.end(), expected.begin(), expected.end())) << record.id;
+      }
       if (number % 23 == 0) {
         EXPECT_EQ(difference(tree, testing::TirTwin(text).tree()), "") << record.id << " " << member;
       }
