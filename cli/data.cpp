@@ -14,6 +14,8 @@
 #include "data/pack.h"
 #include "data/packed.h"
 #include "data/synth.h"
+#include "data/tir/tir_file.h"
+#include "data/tir/tir_inspect.h"
 
 namespace foretime::cli {
 namespace {
@@ -52,6 +54,11 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
 void inspect(const InspectArguments& arguments) {
   std::vector<data::GroupReport> reports;
   for (const std::string& file : arguments.files) {
+    if (data::is_tir_text(file)) {
+      const auto report = data::inspect_tir(file);
+      std::cout << (arguments.json ? data::to_json(report) : data::to_text(report));
+      continue;
+    }
     const bool one_file = std::filesystem::is_regular_file(file);
     if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file)) {
       throw data::DataError(fmt::format("{}: a folder: expected --format layout, tile or programs with it", file));
@@ -64,7 +71,7 @@ void inspect(const InspectArguments& arguments) {
       reports.clear();  // a collection may have thousands
     }
   }
-  if (arguments.json) std::cout << data::to_json(reports);
+  if (arguments.json && !reports.empty()) std::cout << data::to_json(reports);
 }
 
 void synth(const SynthArguments& arguments) {

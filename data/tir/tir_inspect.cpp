@@ -131,7 +131,7 @@ std::string to_json(const TirReport& report) {
   }
   json["failures"] = report.failures;
   json["first_failures"] = report.first_failures;
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace foretime::data

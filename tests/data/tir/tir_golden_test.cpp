@@ -159,7 +159,7 @@ std::map<std::string, std::multiset<int64_t>> golden_loops(const fs::path& file)
     const auto json = nlohmann::json::parse(line.c_str());
     auto& extents = loops[json.at("line").dump()];
     for (const auto& stage : json.at("stages")) {
-      if (stage.at("op_type") == "placeholder" || stage.at("compute_at") == "inlined") continue;
+      if (stage.at("compute_at") == "inlined") continue;
       for (const auto& iterator : stage.at("iters")) {
         const auto& extent = iterator.at("extent");
         if (extent.is_number_integer() && extent > 1) extents.insert(extent.get<int64_t>());
