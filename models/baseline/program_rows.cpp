@@ -169,17 +169,13 @@ ProgramRows aggregated(const ProgramRows& rows) {
   for (int64_t p = 0; p < rows.programs(); ++p) {
     const auto statements = rows.rows_of(p);
     const size_t count = statements.size() / columns;
-    std::vector<double> sum(columns, 0.0);
-    std::vector<float> row(static_cast<size_t>(out.columns), -std::numeric_limits<float>::infinity());
+    std::vector<float> row(static_cast<size_t>(out.columns), 0.0f);
+    std::copy_n(statements.begin(), columns, row.begin() + rows.columns);
     for (size_t i = 0; i < statements.size(); ++i) {
-      const size_t c = i % columns;
-      sum[c] += static_cast<double>(statements[i]);
-      row[columns + c] = std::max(row[columns + c], statements[i]);
+      row[i % columns] += statements[i];
+      row[columns + i % columns] = std::max(row[columns + i % columns], statements[i]);
     }
-    for (size_t c = 0; c < columns; ++c) {
-      row[c] = static_cast<float>(sum[c]);
-      row[2 * columns + c] = static_cast<float>(sum[c] / static_cast<double>(count));
-    }
+    for (size_t c = 0; c < columns; ++c) row[2 * columns + c] = row[c] / static_cast<float>(count);
     row.back() = static_cast<float>(count);
     append_program(out, row, rows.workload[static_cast<size_t>(p)], rows.runtimes[static_cast<size_t>(p)]);
   }

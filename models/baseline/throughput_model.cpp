@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -137,19 +138,39 @@ ScoreGradient squares_gradient(std::span<const double> scores, std::span<const d
 ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const double> throughputs,
                              std::span<const int32_t> workloads) {
   ScoreGradient gradient{std::vector<double>(scores.size(), 0.0), std::vector<double>(scores.size(), 0.0)};
+  std::vector<double> odds, y, first, second;
   for (const auto& members : by_workload(workloads)) {
-    const double share = members.empty() ? 0.0 : 1.0 / static_cast<double>(members.size());
-    for (size_t a = 0; a < members.size(); ++a) {
+    // The odds that a beats b are e^a / (e^a + e^b): one exponential a program, none a pair. A score that lies further
+    // below the best than the floor counts as lying there, where no loss can tell the two apart.
+    constexpr double kFloor = 300.0;
+    const size_t count = members.size();
+    double best = -std::numeric_limits<double>::infinity();
+    for (const size_t p : members) best = std::max(best, scores[p]);
+    odds.resize(count);
+    y.resize(count);
+    first.assign(count, 0.0);
+    second.assign(count, 0.0);
+    for (size_t a = 0; a < count; ++a) {
+      odds[a] = std::exp(std::max(-kFloor, scores[members[a]] - best));
+      y[a] = throughputs[members[a]];
+    }
+    for (size_t a = 0; a < count; ++a) {
+      double first_sum = 0.0, second_sum = 0.0;
       for (size_t b = 0; b < a; ++b) {
-        const bool a_wins = throughputs[members[a]] > throughputs[members[b]];
-        const size_t winner = members[a_wins ? a : b], loser = members[a_wins ? b : a];
-        const double weight = share * (throughputs[winner] - throughputs[loser]);
-        const double wrong = 1.0 / (1.0 + std::exp(scores[winner] - scores[loser]));  // odds that the pair is misplaced
-        gradient.first[winner] -= weight * wrong;
-        gradient.first[loser] += weight * wrong;
-        gradient.second[winner] += weight * wrong * (1.0 - wrong);
-        gradient.second[loser] += weight * wrong * (1.0 - wrong);
+        const double gap = y[a] - y[b], share = 1.0 / (odds[a] + odds[b]);
+        const double wrong = (gap > 0.0 ? odds[b] : odds[a]) * share;  // odds that the pair is misplaced
+        const double slope = gap * wrong, curve = std::abs(gap) * wrong * (1.0 - wrong);
+        first_sum -= slope;
+        second_sum += curve;
+        first[b] += slope;
+        second[b] += curve;
       }
+      first[a] += first_sum;
+      second[a] += second_sum;
+    }
+    for (size_t a = 0; a < count; ++a) {
+      gradient.first[members[a]] = first[a] / static_cast<double>(count);
+      gradient.second[members[a]] = second[a] / static_cast<double>(count);
     }
   }
   return gradient;
