@@ -16,6 +16,7 @@
 #include "data/synth.h"
 #include "data/tir/tir_file.h"
 #include "data/tir/tir_inspect.h"
+#include "data/tir/tir_pack.h"
 
 namespace foretime::cli {
 namespace {
@@ -138,6 +139,26 @@ void add_synth(CLI::App& data_command) {
   command->callback([arguments] { synth(*arguments); });
 }
 
+void add_pack_tir(CLI::App& data_command) {
+  struct Arguments {
+    std::string out, member;
+    std::vector<std::filesystem::path> in;
+  };
+  auto* command = data_command.add_subcommand(
+      "pack-tir", "Pack programs that tvm.ir.save_json wrote (TVM v0.8 to v0.14) into a collection");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
+  command->add_option("in", arguments->in, "Files of save_json text or of JSON lines with it, plain or gzip")
+      ->required()
+      ->type_name("IN");
+  command->add_option("--member", arguments->member, "Which text of each record, where records have several");
+  command->callback([arguments] {
+    const int64_t groups = data::pack_tir(arguments->out, arguments->in, arguments->member);
+    std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments->out, groups,
+                             std::filesystem::file_size(arguments->out));
+  });
+}
+
 void add_verify(CLI::App& data_command) {
   auto* command = data_command.add_subcommand("verify", "Check every checksum and value of packed collections");
   const auto files = std::make_shared<std::vector<std::string>>();
@@ -173,6 +194,7 @@ void add_data_command(CLI::App& app, const Packer& pack) {
   auto* command = app.add_subcommand("data", "Pack, inspect, verify and synthesise data sets");
   command->require_subcommand(1);
   add_pack(*command, pack);
+  add_pack_tir(*command);
   add_inspect(*command);
   add_synth(*command);
   add_verify(*command);

@@ -18,6 +18,7 @@ namespace dom = simdjson::dom;
 
 constexpr size_t kMaxLineBytes = size_t{1} << 28;
 constexpr unsigned kChunkBytes = 1 << 16;
+constexpr size_t kHeadBytes = 4096;  // within which save_json text shows itself
 constexpr std::string_view kSpace = " \t\r\n";
 
 std::string_view trimmed(std::string_view text) {
@@ -150,19 +151,18 @@ bool TirFile::next(TirRecord& record) { return stream_->next(record); }
 
 bool is_tir_text(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) return false;
-  try {
-    TirRecord record;
-    TirFile file(path);
-    if (!file.next(record)) return false;
-    const auto begins = [](const std::string& text) {
-      constexpr size_t kHead = 4096;
-      const auto head = std::string_view(text).substr(0, kHead);
-      return holds_text(head) && head.find("\"nodes\"") != std::string_view::npos;
-    };
-    return std::all_of(record.texts.begin(), record.texts.end(), [&](const auto& text) { return begins(text.second); });
-  } catch (const DataError&) {
-    return false;
-  }
+  const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
+  if (!file) return false;
+  std::string head(kHeadBytes, '\0');
+  const int count = gzread(file.get(), head.data(), static_cast<unsigned>(head.size()));
+  head.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  if (!holds_text(head)) return false;
+  // Inside a record's string the quotes are escaped.
+  const auto has = [&](const char* name) {
+    return head.find(fmt::format("\"{}\"", name)) != std::string::npos ||
+           head.find(fmt::format("\\\"{}\\\"", name)) != std::string::npos;
+  };
+  return has("root") && has("nodes");
 }
 
 namespace {

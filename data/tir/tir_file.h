@@ -38,7 +38,8 @@ class TirFile {
   std::unique_ptr<Stream> stream_;
 };
 
-/// Whether a file begins as save_json text does; false for all other files, and where it cannot be read.
+/// Whether a file begins as save_json text does, by its first few kilobytes; false for all other files, and where it
+/// cannot be read.
 bool is_tir_text(const std::filesystem::path& path);
 
 /// The programs of a file as groups of kind program, one a workload in the order of their first records, with the node

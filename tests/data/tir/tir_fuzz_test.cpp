@@ -1,5 +1,6 @@
 /// Damaged save_json text: the reader throws DataError, or makes trees that keep every rule. Never a crash, never a
 /// tree past the limits.
+#include <cstdlib>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -14,6 +15,12 @@ namespace foretime::data {
 namespace {
 
 constexpr TirLimits kLimits = {.nodes = 20000, .depth = 600};
+
+/// FORETIME_FUZZ=20 makes twenty times as many mutations, other ones with FORETIME_FUZZ_SEED.
+int environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
 
 std::vector<std::string> seeds() {
   std::vector<std::string> texts;
@@ -50,7 +57,7 @@ bool accepted(TirReader& reader, const std::string& text) {
 }
 
 TEST(TirFuzz, MutatedFields) {
-  std::mt19937 random(7);
+  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 7)));
   const auto below = [&](size_t count) { return random() % count; };
   TirReader reader(kLimits);
   const char* const values[] = {"0", "1", "-1",    "4294967296",          "9223372036854775807",
@@ -62,7 +69,7 @@ TEST(TirFuzz, MutatedFields) {
   int64_t good = 0, bad = 0;
   for (const std::string& seed : seeds()) {
     const auto original = nlohmann::json::parse(seed);
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < 60 * environment("FORETIME_FUZZ", 1); ++round) {
       auto json = original;
       auto& nodes = json["nodes"];
       for (size_t changes = 1 + below(3); changes > 0; --changes) {
@@ -91,11 +98,11 @@ TEST(TirFuzz, MutatedFields) {
 }
 
 TEST(TirFuzz, MutatedBytes) {
-  std::mt19937 random(11);
+  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 11)));
   TirReader reader(kLimits);
   int64_t good = 0, bad = 0;
   for (const std::string& seed : seeds()) {
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < 40 * environment("FORETIME_FUZZ", 1); ++round) {
       std::string text = seed;
       if (round % 4 == 0) {
         text.resize(random() % text.size());

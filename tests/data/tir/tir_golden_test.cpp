@@ -9,12 +9,15 @@
 #include <zlib.h>
 
 #include "data/catalogue.h"
+#include "data/packed.h"
 #include "data/tir/tir_file.h"
 #include "data/tir/tir_inspect.h"
+#include "data/tir/tir_pack.h"
 #include "data/validate.h"
 #include "tests/data/tir/tir_trees.h"
 #include "tests/data/tir/tir_twin.h"
 #include "tests/support/paths.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::data {
 namespace {
@@ -113,6 +116,22 @@ TEST(TirGolden, GroupsEqualPackedTrees) {
                              whole.graphs.node_features.begin() + whole.graphs.graph_ptr[graph] * features));
     }
   }
+}
+
+TEST(TirGolden, PackedProgramsAreTheSameGroups) {
+  testing::Scratch scratch;
+  const auto file = samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", out = scratch.path() / "tir.foretime";
+  EXPECT_EQ(pack_tir(out, {file}, "lowered"), 12);
+  EXPECT_EQ(verify_packed(out), 12);
+  for (const Group& group : read_tir_groups(file, "lowered")) {
+    const auto headers = packed_headers(out);
+    const auto found =
+        std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.name == group.name; });
+    ASSERT_NE(found, headers.end());
+    EXPECT_EQ(configuration_hashes(load_packed(*found)), configuration_hashes(group));
+  }
+  EXPECT_THROW(pack_tir(out, {file, file}, "lowered"), DataError);
+  EXPECT_EQ(verify_packed(out), 12);  // what was there stays
 }
 
 TEST(TirGolden, AmbiguousMemberIsNamed) {
