@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "data/packed.h"
 #include "data/schedule/record_report.h"
 #include "data/synth.h"
+#include "data/tir/tir_file.h"
+#include "data/tir/tir_inspect.h"
+#include "data/tir/tir_pack.h"
 
 namespace foretime::cli {
 namespace {
@@ -50,13 +54,19 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
       "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
 }
 
-/// Files of tuning records are told apart by their first bytes; one call has either those or groups.
-bool inspects_records(const InspectArguments& arguments) {
-  if (!arguments.format.empty()) return false;
-  const auto records = std::count_if(arguments.files.begin(), arguments.files.end(), data::is_record_file);
-  if (records != 0 && records != static_cast<std::ptrdiff_t>(arguments.files.size()))
-    throw data::DataError("files of tuning records and others, expected one kind");
-  return records != 0;
+enum class InputKind : uint8_t { groups, records, tir };
+
+/// Told apart by their first bytes; one call has files of one kind.
+InputKind input_kind(const InspectArguments& arguments) {
+  if (!arguments.format.empty()) return InputKind::groups;
+  std::set<InputKind> kinds;
+  for (const std::string& file : arguments.files) {
+    kinds.insert(data::is_tir_text(file)      ? InputKind::tir
+                 : data::is_record_file(file) ? InputKind::records
+                                              : InputKind::groups);
+  }
+  if (kinds.size() != 1) throw data::DataError("tuning records, save_json text or others: expected files of one kind");
+  return *kinds.begin();
 }
 
 void inspect_record_files(const InspectArguments& arguments) {
@@ -68,8 +78,17 @@ void inspect_record_files(const InspectArguments& arguments) {
   if (arguments.json) std::cout << data::to_json(reports);
 }
 
+void inspect_tir_files(const InspectArguments& arguments) {
+  for (const std::string& file : arguments.files) {
+    const auto report = data::inspect_tir(file);
+    std::cout << (arguments.json ? data::to_json(report) : data::to_text(report)) << std::flush;
+  }
+}
+
 void inspect(const InspectArguments& arguments) {
-  if (inspects_records(arguments)) return inspect_record_files(arguments);
+  const auto input = input_kind(arguments);
+  if (input == InputKind::records) return inspect_record_files(arguments);
+  if (input == InputKind::tir) return inspect_tir_files(arguments);
   std::vector<data::GroupReport> reports;
   for (const std::string& file : arguments.files) {
     const bool one_file = std::filesystem::is_regular_file(file);
@@ -154,6 +173,26 @@ void add_synth(CLI::App& data_command) {
   command->callback([arguments] { synth(*arguments); });
 }
 
+void add_pack_tir(CLI::App& data_command) {
+  struct Arguments {
+    std::string out, member;
+    std::vector<std::filesystem::path> in;
+  };
+  auto* command = data_command.add_subcommand(
+      "pack-tir", "Pack programs that tvm.ir.save_json wrote (TVM v0.8 to v0.14) into a collection");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
+  command->add_option("in", arguments->in, "Files of save_json text or of JSON lines with it, plain or gzip")
+      ->required()
+      ->type_name("IN");
+  command->add_option("--member", arguments->member, "Which text of each record, where records have several");
+  command->callback([arguments] {
+    const int64_t groups = data::pack_tir(arguments->out, arguments->in, arguments->member);
+    std::cout << fmt::format("{}: {} groups, {} bytes\n", arguments->out, groups,
+                             std::filesystem::file_size(arguments->out));
+  });
+}
+
 void add_verify(CLI::App& data_command) {
   auto* command = data_command.add_subcommand("verify", "Check every checksum and value of packed collections");
   const auto files = std::make_shared<std::vector<std::string>>();
@@ -189,6 +228,7 @@ void add_data_command(CLI::App& app, const Packer& pack) {
   auto* command = app.add_subcommand("data", "Pack, inspect, verify and synthesise data sets");
   command->require_subcommand(1);
   add_pack(*command, pack);
+  add_pack_tir(*command);
   add_inspect(*command);
   add_synth(*command);
   add_verify(*command);

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   cli::add_evaluate_command(app);
   cli::add_rank_command(app);
   cli::add_data_command(app);
+  cli::add_baseline_command(app);
   cli::add_config_command(app);
   cli::add_export_command(app);
   cli::add_doctor_command(app);

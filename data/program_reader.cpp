@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "data/npz_groups.h"
+#include "data/program_nodes.h"
 #include "data/schema.h"
 
 namespace foretime::data {
@@ -14,25 +15,6 @@ using Columns = ProgramColumns;
 
 const ShapeRule kAnyList{{kAnySize}, "(any,)"};
 constexpr int64_t kLoopKinds = 5;
-constexpr double kLargestLog = 1024.0;  // log2 of the largest double: what an infinite immediate becomes
-constexpr double kDepthScale = 0.1;
-
-/// The members of a file that hold one value a node.
-struct Members {
-  std::vector<uint8_t> type;  // already ids of tir_type_names()
-  std::vector<int32_t> parent;
-  std::vector<int64_t> extent, buffer_elements;
-  std::vector<int8_t> loop_kind;
-  std::vector<double> value;
-  std::vector<int32_t> variable, buffer;
-  std::vector<int64_t> call_op;  // already columns of call_op_names()
-};
-
-double log_of(int64_t count) { return std::log2(1.0 + static_cast<double>(count)); }
-
-double log_of_value(double value) {
-  return std::copysign(std::min(kLargestLog, std::log2(1.0 + std::abs(value))), value);
-}
 
 /// Replaces indices into a table of names that the file holds by ours.
 template <class Index, class Out, class Lookup>
@@ -67,11 +49,11 @@ std::vector<int64_t> read_graph_ptr(const NpzReader& file) {
   return graph_ptr;
 }
 
-Members read_members(const NpzReader& file, int64_t nodes) {
+ProgramNodes read_members(const NpzReader& file, int64_t nodes) {
   const ShapeRule rule{{nodes}, "(nodes,)"};
-  Members members;
+  ProgramNodes members;
   members.type = translate<uint8_t, uint8_t>(file, "node_type", "type_names", nodes, tir_type_id);
-  members.call_op = translate<uint8_t, int64_t>(file, "call_op", "call_op_names", nodes, call_op_index);
+  members.call_op = translate<uint8_t, uint8_t>(file, "call_op", "call_op_names", nodes, call_op_index);
   members.parent = file.read<int32_t>("parent", rule);
   members.extent = file.read<int64_t>("extent", rule);
   members.loop_kind = file.read<int8_t>("loop_kind", rule);
@@ -82,7 +64,7 @@ Members read_members(const NpzReader& file, int64_t nodes) {
   return members;
 }
 
-void check_node(const NpzReader& file, const Members& m, size_t i, int64_t position) {
+void check_node(const NpzReader& file, const ProgramNodes& m, size_t i, int64_t position) {
   const auto fail = [&](const char* member, auto found, const std::string& expected) {
     throw DataError(fmt::format("{}: {} at node {}, expected {}", file.origin(member), found, i, expected));
   };
@@ -97,47 +79,6 @@ void check_node(const NpzReader& file, const Members& m, size_t i, int64_t posit
     fail("loop_kind", static_cast<int>(m.loop_kind[i]), fmt::format("{} … {}", lowest, kLoopKinds - 1));
   if (std::isnan(m.value[i]) && (m.type[i] == integer || m.type[i] == real))
     fail("value", m.value[i], "a number: the node is an immediate");
-}
-
-/// Sets the features of one graph's nodes; `first` is its first node.
-void set_features(const Members& m, size_t first, size_t count, float* features) {
-  static const uint8_t loop = tir_type_id("For"), call = tir_type_id("Call"), var = tir_type_id("Var");
-  std::vector<int64_t> children(count, 0), depth(count, 0);
-  for (size_t p = 0; p < count; ++p) {
-    const size_t i = first + p;
-    float* row = features + i * static_cast<size_t>(Columns::count);
-    const auto set = [row](int64_t column, double value) { row[column] = static_cast<float>(value); };
-    if (p > 0) {
-      const auto parent = static_cast<size_t>(m.parent[i]);
-      set(Columns::position, log_of(children[parent]++));
-      depth[p] = depth[parent] + 1;
-    }
-    set(Columns::depth, kDepthScale * static_cast<double>(depth[p]));
-    set(Columns::extent, log_of(m.extent[i]));
-    if (m.loop_kind[i] >= 0) set(Columns::loop_kind + m.loop_kind[i], 1.0);
-    if (!std::isnan(m.value[i])) {
-      set(Columns::is_immediate, 1.0);
-      set(Columns::value, log_of_value(m.value[i]));
-    }
-    set(Columns::buffer_elements, log_of(m.buffer_elements[i]));
-    set(Columns::has_buffer, m.buffer[i] >= 0);
-    set(Columns::has_variable, m.variable[i] >= 0);
-    if (m.type[i] == call) set(Columns::call_op + m.call_op[i], 1.0);
-    if (m.type[i] != var || m.variable[i] < 0) continue;
-    int64_t loops = 0;
-    for (int32_t above = m.parent[i]; above >= 0; above = m.parent[first + static_cast<size_t>(above)]) {
-      const size_t k = first + static_cast<size_t>(above);
-      if (m.type[k] != loop) continue;
-      ++loops;
-      if (m.variable[k] != m.variable[i]) continue;
-      set(Columns::variable_extent, log_of(m.extent[k]));
-      set(Columns::variable_distance, log_of(loops));
-      break;
-    }
-  }
-  for (size_t p = 0; p < count; ++p)
-    features[(first + p) * static_cast<size_t>(Columns::count) + Columns::children] =
-        static_cast<float>(log_of(children[p]));
 }
 
 }  // namespace
@@ -159,23 +100,13 @@ Group read_program(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
   const int64_t nodes = graph_ptr.back();
   group.candidates = static_cast<int64_t>(graph_ptr.size()) - 1;
-  Members members = read_members(file, nodes);
-
-  std::vector<int64_t> edge_ptr = {0};
-  std::vector<int32_t> source, target;
-  std::vector<float> features(static_cast<size_t>(nodes * Columns::count), 0.0f);
+  ProgramNodes members = read_members(file, nodes);
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
-    const int64_t first = graph_ptr[g], count = graph_ptr[g + 1] - first;
-    for (int64_t position = 0; position < count; ++position) {
-      const auto i = static_cast<size_t>(first + position);
-      check_node(file, members, i, position);
-      if (position == 0) continue;
-      source.push_back(static_cast<int32_t>(first + position));
-      target.push_back(static_cast<int32_t>(first + members.parent[i]));
+    for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i) {
+      check_node(file, members, static_cast<size_t>(i), i - graph_ptr[g]);
     }
-    edge_ptr.push_back(static_cast<int64_t>(source.size()));
-    set_features(members, static_cast<size_t>(first), static_cast<size_t>(count), features.data());
   }
+  members.graph_ptr = std::move(graph_ptr);
   const ShapeRule rule{{group.candidates}, "(graphs,)"};
   auto runtimes = file.read<double>("runtime", rule);
   check_runtimes(runtimes, false, file.origin("runtime"));
@@ -189,14 +120,7 @@ Group read_program(const NpzReader& file) {
   }
   group.candidate_ids = file.read_text("id", rule);
   group.runtimes = std::move(runtimes);
-  group.graphs.feature_count = Columns::count;
-  group.graphs.node_type_count = kTirTypes;
-  group.graphs.graph_ptr = std::move(graph_ptr);
-  group.graphs.edge_ptr = std::move(edge_ptr);
-  group.graphs.node_features = std::move(features);
-  group.graphs.node_types = std::move(members.type);
-  group.graphs.edge_source = std::move(source);
-  group.graphs.edge_target = std::move(target);
+  group.graphs = program_graphs(std::move(members));
   return group;
 }
 

@@ -1,0 +1,245 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "models/baseline/ranking_report.h"
+#include "models/baseline/runtime_model.h"
+#include "models/baseline/throughput_model.h"
+#include "models/metrics.h"
+
+namespace foretime::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using models::ProgramRows;
+
+struct StatementArguments {
+  std::string train, test, preset = "pairs", save;
+  double held_out = 0.2;
+  int64_t rounds = 0, seeds = 1, first_seed = 43, threads = 1;
+  bool json = false;
+};
+
+struct LoopArguments {
+  std::string features;
+  std::vector<std::string> programs, given = {"C1", "C2", "C4", "C8", "C9", "C12"};
+  std::string target = "flop";
+  std::vector<double> shares = {1.0};
+  int64_t depth = 6, seeds = 1, threads = 1;
+  double eta = 0.1;
+  bool json = false;
+};
+
+std::string describe(const std::string& what, const ProgramRows& rows) {
+  const std::set<int32_t> workloads(rows.workload.begin(), rows.workload.end());
+  return fmt::format("{}: {} programs of {} workloads, {} rows of {} features\n", what, rows.programs(),
+                     workloads.size(), rows.rows(), rows.columns);
+}
+
+nlohmann::ordered_json to_json(const models::RankingReport& report) {
+  return {{"workloads", report.workloads},
+          {"programs", report.programs},
+          {"pairwise_accuracy", report.pairwise_accuracy},
+          {"kendall_tau", report.kendall_tau},
+          {"top1_score", report.top1_score},
+          {"top5_score", report.top5_score}};
+}
+
+std::string to_text(const models::RankingReport& report) {
+  return fmt::format("pairwise {:.4f}  τ-b {:.4f}  top-1 {:.4f}  top-5 {:.4f}", report.pairwise_accuracy,
+                     report.kendall_tau, report.top1_score, report.top5_score);
+}
+
+/// Every n-th workload is held out, where n is 1 / share: the same ones in each run.
+std::pair<ProgramRows, ProgramRows> divide(const ProgramRows& rows, double share) {
+  const auto every = static_cast<size_t>(std::max(2.0, std::round(1.0 / share)));
+  std::vector<bool> test(rows.workload_names.size());
+  for (size_t w = 0; w < test.size(); ++w) test[w] = w % every == every - 1;
+  std::vector<bool> train = test;
+  train.flip();
+  return {select(rows, programs_of(rows, train)), select(rows, programs_of(rows, test))};
+}
+
+/// Predictions of several seeds are averaged; lower means faster.
+void add_scores(std::vector<double>& total, const std::vector<double>& throughputs) {
+  total.resize(throughputs.size(), 0.0);
+  for (size_t p = 0; p < total.size(); ++p) total[p] -= throughputs[p];
+}
+
+void run_statements(const StatementArguments& arguments) {
+  auto train = models::read_statement_rows(arguments.train);
+  ProgramRows test;
+  if (arguments.test.empty()) {
+    std::tie(train, test) = divide(train, arguments.held_out);
+  } else {
+    test = models::read_statement_rows(arguments.test);
+  }
+  if (!arguments.json) std::cout << describe("training", train) << describe("test", test);
+  nlohmann::ordered_json json;
+  json["preset"] = arguments.preset;
+  auto settings = models::throughput_preset(arguments.preset);
+  if (arguments.rounds > 0) settings.rounds = arguments.rounds;
+  settings.booster.threads = arguments.threads;
+  std::vector<double> total;
+  for (int64_t s = 0; s < arguments.seeds; ++s) {
+    settings.booster.seed = arguments.first_seed + s;
+    auto model = models::ThroughputModel::train(train, settings);
+    if (!arguments.save.empty() && s == 0) model.save(arguments.save);
+    std::vector<double> scores;
+    add_scores(scores, model.predict(test));
+    add_scores(total, model.predict(test));
+    const auto report = models::rank_programs(test, scores);
+    json["seeds"].push_back(to_json(report));
+    json["seeds"].back()["seed"] = settings.booster.seed;
+    if (!arguments.json)
+      std::cout << fmt::format("seed {:<6} {}\n", settings.booster.seed, to_text(report)) << std::flush;
+  }
+  const auto report = models::rank_programs(test, total);
+  json["mean_score"] = to_json(report);
+  if (arguments.json) {
+    std::cout << json.dump(2) << "\n";
+  } else if (arguments.seeds > 1) {
+    std::cout << fmt::format("mean score  {}\n", to_text(report));
+  }
+}
+
+std::vector<fs::path> program_files(const std::vector<std::string>& named) {
+  std::vector<fs::path> files;
+  for (const auto& name : named) {
+    if (!fs::is_directory(name)) {
+      files.emplace_back(name);
+      continue;
+    }
+    for (const auto& entry : fs::directory_iterator(name)) {
+      if (entry.path().extension() == ".npz") files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void run_loops(const LoopArguments& arguments) {
+  const auto rows = models::read_loop_rows(arguments.features, program_files(arguments.programs));
+  models::RuntimeSettings settings;
+  settings.target =
+      arguments.target == "flop" ? models::RuntimeTarget::nanoseconds_per_flop : models::RuntimeTarget::milliseconds;
+  settings.booster.max_depth = arguments.depth;
+  settings.booster.eta = arguments.eta;
+  settings.booster.threads = arguments.threads;
+  if (!arguments.json) std::cout << describe("all", rows);
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const double share : arguments.shares) {
+    for (int64_t seed = 0; seed < arguments.seeds; ++seed) {
+      const auto split = models::split_workloads(rows, arguments.given, share, static_cast<uint64_t>(seed));
+      settings.booster.seed = seed;
+      const auto model =
+          models::RuntimeModel::train(select(rows, split.training), select(rows, split.validation), settings);
+      const auto test = select(rows, split.test);
+      const auto predicted = model.predict(test);
+      const double milliseconds = 1e3 * models::mean_absolute_error(predicted, test.runtimes);
+      const auto report = models::rank_programs(test, predicted);
+      nlohmann::ordered_json one = {{"share", share},
+                                    {"seed", seed},
+                                    {"training", split.training.size()},
+                                    {"test", split.test.size()},
+                                    {"rounds", model.rounds()},
+                                    {"l1_ms", milliseconds}};
+      one["ranking"] = to_json(report);
+      std::string by_workload;
+      for (const auto& [workload, ranking] : models::rank_by_workload(test, predicted)) {
+        one["kendall_tau"][workload] = ranking.kendall_tau;
+        by_workload += fmt::format(" {} {:.2f}", workload, ranking.kendall_tau);
+      }
+      json.push_back(one);
+      if (arguments.json) continue;
+      std::cout << fmt::format("{:>5.0f} % = {} programs, seed {}: ℓ1 {:.3f} ms  {}  ({} rounds; τ-b{})\n", 100 * share,
+                               split.training.size(), seed, milliseconds, to_text(report), model.rounds(), by_workload)
+                << std::flush;
+    }
+  }
+  if (arguments.json) std::cout << json.dump(2) << "\n";
+}
+
+void add_statements(CLI::App& xgboost) {
+  auto* command = xgboost.add_subcommand(
+      "statements", "TVM's scheme over per-statement features: normalised throughput, ranking within each workload");
+  const auto arguments = std::make_shared<StatementArguments>();
+  command
+      ->add_option(
+          "--train", arguments->train,
+          "Features to train on (.npz: features, row_splits, workload_index, workload_keys, cost; or X, ptr, task, y)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option("--test", arguments->test, "Features to test on; without it, some workloads of --train")
+      ->check(CLI::ExistingFile);
+  command->add_option("--held-out", arguments->held_out, "Share of the workloads to test on where there is no --test")
+      ->check(CLI::Range(0.01, 0.5))
+      ->capture_default_str();
+  command->add_option("--preset", arguments->preset, "Loss and parameters")
+      ->check(CLI::IsMember(models::throughput_presets()))
+      ->capture_default_str();
+  command->add_option("--rounds", arguments->rounds, "Rounds of trees; 0: the preset's")->check(CLI::NonNegativeNumber);
+  command->add_option("--seeds", arguments->seeds, "Models to train; their mean score is reported too")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--first-seed", arguments->first_seed, "Seed of the first one")->capture_default_str();
+  command->add_option("--threads", arguments->threads, "Threads; other trees with another number")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--save", arguments->save, "Where to write the first model (.json or .ubj)");
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments] { run_statements(*arguments); });
+}
+
+void add_loops(CLI::App& xgboost) {
+  auto* command = xgboost.add_subcommand(
+      "loops", "Run times over AutoTVM's loop features: some workloads given, the others are the test");
+  const auto arguments = std::make_shared<LoopArguments>();
+  command->add_option("--features", arguments->features, "Loop features (.npz: features, row_splits, id)")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command->add_option("--programs", arguments->programs, "Program files (.npz: id, runtime, flop), or a folder of them")
+      ->required();
+  command->add_option("--given", arguments->given, "Workloads for training (80 %) and validation (20 %)")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--share", arguments->shares, "Parts of the training programs to use, each in its turn")
+      ->delimiter(',')
+      ->check(CLI::Range(0.001, 1.0))
+      ->capture_default_str();
+  command->add_option("--target", arguments->target, "Logarithm of time, or of time per operation")
+      ->check(CLI::IsMember({"time", "flop"}))
+      ->capture_default_str();
+  command->add_option("--depth", arguments->depth, "Depth of trees")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--eta", arguments->eta, "Step size")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--seeds", arguments->seeds, "Splits and models, seeds 0 …")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--threads", arguments->threads, "Threads")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON");
+  command->callback([arguments] { run_loops(*arguments); });
+}
+
+}  // namespace
+
+void add_baseline_command(CLI::App& app) {
+  auto* command = app.add_subcommand("baseline", "Train and test what models are compared with");
+  command->require_subcommand(1);
+  auto* xgboost = command->add_subcommand("xgboost", "Boosted trees over hand-made features, by libxgboost");
+  xgboost->require_subcommand(1);
+  add_statements(*xgboost);
+  add_loops(*xgboost);
+}
+
+}  // namespace foretime::cli

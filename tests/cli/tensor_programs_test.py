@@ -1,0 +1,73 @@
+"""Tensor programs as TVM's own text, and the trees that models are compared with."""
+import csv
+import io
+import json
+import unittest
+
+import numpy
+
+from program import SAMPLES, ProgramTest
+
+PROGRAMS = SAMPLES.parent / "tir/resnet18_conv2d_save_json.jsonl.gz"
+
+
+class TensorProgramsTest(ProgramTest):
+    def test_inspect_says_what_is_in_save_json_text(self):
+        text = self.run_foretime("data", "inspect", PROGRAMS).stdout
+        for part in ("24 records of 12 workloads", "0.14.0 (24)", "unknown types  none"):
+            self.assertIn(part, text)
+        report = json.loads(self.run_foretime("data", "inspect", "--json", PROGRAMS).stdout)
+        self.assertEqual(report["members"]["before_lowering"]["trees"], 24)
+        self.assertEqual(report["failures"], 0)
+
+    def test_a_model_of_packed_trees_scores_tvms_text_alike(self):
+        self.train()
+        self.run_foretime("data", "pack-tir", "text.foretime", PROGRAMS, "--member", "before_lowering")
+        self.run_foretime("data", "verify", "text.foretime")
+        scores = {}
+        for name in ("text.foretime", SAMPLES / "C1.npz"):
+            rows = csv.DictReader(io.StringIO(self.run_foretime("rank", "run", name).stdout))
+            scores[str(name)] = {row["id"]: float(row["score"]) for row in rows if row["id"].startswith("C1_")}
+        text, trees = scores["text.foretime"], scores[str(SAMPLES / "C1.npz")]
+        self.assertEqual(len(text), 2)
+        for program, score in text.items():
+            self.assertAlmostEqual(score, trees[program], places=5)
+
+    def test_text_that_is_damaged_is_named(self):
+        (self.folder / "bad.json").write_text('{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.Add", "attrs": {"a": "1", "b": "9"}}]}')
+        for command in (("inspect", "bad.json"), ("pack-tir", "out.foretime", "bad.json")):
+            done = self.run_foretime("data", *command, code=3)
+            self.assertIn("bad.json", done.stderr)
+            self.assertIn("node 1 (tir.Add): b: 9, expected one of the 2 nodes", done.stderr)
+        self.assertFalse((self.folder / "out.foretime").exists())
+        done = self.run_foretime("data", "pack-tir", "out.foretime", PROGRAMS, code=3)
+        self.assertIn("before_lowering, lowered: name one of them", done.stderr)
+
+    def test_xgboost_over_statements(self):
+        random = numpy.random.default_rng(3)
+        programs, workloads = 400, 10
+        features = random.random((programs, 5), dtype=numpy.float32)
+        numpy.savez(self.folder / "features.npz", X=features, ptr=numpy.arange(programs + 1), task=numpy.arange(programs) % workloads,
+                    y=1 / (0.1 + features[:, 0].astype(numpy.float64)))
+        arguments = ("baseline", "xgboost", "statements", "--train", "features.npz", "--preset", "pairs", "--rounds", "60", "--json")
+        report = json.loads(self.run_foretime(*arguments, "--save", "model.ubj").stdout)
+        self.assertEqual(report["mean_score"]["workloads"], 2)
+        self.assertGreater(report["mean_score"]["kendall_tau"], 0.8)
+        self.assertEqual(report, json.loads(self.run_foretime(*arguments).stdout))
+        self.assertGreater((self.folder / "model.ubj").stat().st_size, 1000)
+
+    def test_xgboost_over_loops(self):
+        ids = numpy.concatenate([numpy.load(SAMPLES / f"{name}.npz")["id"] for name in ("C1", "C11", "C12")])
+        rows = numpy.random.default_rng(5).random((len(ids), 4), dtype=numpy.float32)
+        numpy.savez(self.folder / "loops.npz", features=rows.ravel(), row_splits=4 * numpy.arange(len(ids) + 1), id=ids)
+        files = [SAMPLES / f"{name}.npz" for name in ("C1", "C11", "C12")]
+        report = json.loads(self.run_foretime("baseline", "xgboost", "loops", "--features", "loops.npz", "--programs", *files, "--given",
+                                              "C1,C12", "--share", "0.5,1", "--json").stdout)
+        self.assertEqual([run["share"] for run in report], [0.5, 1.0])
+        self.assertEqual(report[0]["test"], len(numpy.load(SAMPLES / "C11.npz")["id"]))
+        done = self.run_foretime("baseline", "xgboost", "loops", "--features", "loops.npz", "--programs", *files, "--given", "C2", code=2)
+        self.assertIn("workload 'C2', expected one of C1, C11, C12", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
