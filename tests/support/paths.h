@@ -24,4 +24,4 @@ inline std::filesystem::path data_dir() {
 /// Ends the test as skipped, saying why, where the public data sets are not there.
 #define FORETIME_NEEDS_DATA()                  \
   if (::foretime::testing::data_dir().empty()) \
-  GTEST_SKIP() << "needs the public data sets: set FORETIME_DATA to the folder that holds tpugraphs/ and tir/"
+  GTEST_SKIP() << "needs the public data sets: FORETIME_DATA names their folder (tpugraphs/, tenset/, tir/)"
