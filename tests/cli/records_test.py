@@ -37,7 +37,7 @@ class RecordsTest(ProgramTest):
 
     def test_records_and_groups_do_not_mix(self):
         done = self.run_foretime("data", "inspect", RECORDS, SAMPLES / "C1.npz", code=3)
-        self.assertIn("expected one kind", done.stderr)
+        self.assertIn("expected files of one kind", done.stderr)
 
     def test_a_damaged_file(self):
         path = self.folder / "cut.jsonl.gz"
