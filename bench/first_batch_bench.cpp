@@ -54,7 +54,7 @@ class Numpy {
       dup2(to[0], 0);
       dup2(from[1], 1);
       for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
-      execl("/usr/bin/python3", "python3", "-c", kNumpyProgram, file.c_str(), nullptr);
+      execl("/usr/bin/python3", "/usr/bin/python3", "-c", kNumpyProgram, file.c_str(), nullptr);
       _exit(127);
     }
     close(to[0]);
