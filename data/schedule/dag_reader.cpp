@@ -5,7 +5,7 @@
 #include <simdjson.h>
 
 #include "data/error.h"
-#include "data/schedule/line_source.h"
+#include "data/line_source.h"
 #include "data/schedule/workload_key.h"
 
 namespace foretime::data {

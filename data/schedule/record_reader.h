@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/schedule/line_source.h"
+#include "data/line_source.h"
 #include "data/schedule/record.h"
 
 namespace foretime::data {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <zlib.h>
 
 #include "data/error.h"
+#include "data/line_source.h"
 
 namespace foretime::data {
 namespace {
@@ -17,7 +17,6 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr size_t kMaxLineBytes = size_t{1} << 28;
-constexpr unsigned kChunkBytes = 1 << 16;
 constexpr size_t kHeadBytes = 4096;  // within which save_json text shows itself
 constexpr std::string_view kSpace = " \t\r\n";
 
@@ -27,53 +26,26 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-struct GzClose {
-  void operator()(gzFile file) const { gzclose_r(file); }
-};
-
-/// Lines of a plain or gzip file.
+/// Lines of a file, appended to one text with their ends.
 class Lines {
  public:
-  explicit Lines(const std::filesystem::path& path) : name_(path.string()), file_(gzopen(path.c_str(), "rb")) {
-    if (!file_) throw DataError(fmt::format("{}: cannot be opened", name_));
-    gzbuffer(file_.get(), 4 * kChunkBytes);
-  }
+  explicit Lines(const std::filesystem::path& path) : name_(path.string()), source_(path, kMaxLineBytes) {}
 
   const std::string& name() const { return name_; }
 
-  /// Appends the next line with its end to `line`; false where there is none.
-  bool append(std::string& line) {
-    bool some = false;
-    for (;;) {
-      if (begin_ == chunk_.size() && !fill()) return some;
-      const size_t end = chunk_.find('\n', begin_);
-      const size_t count = end == std::string::npos ? chunk_.size() - begin_ : end + 1 - begin_;
-      if (line.size() + count > kMaxLineBytes)
-        throw DataError(fmt::format("{}: a text of more than {} bytes", name_, kMaxLineBytes));
-      line.append(chunk_, begin_, count);
-      begin_ += count;
-      some = true;
-      if (end != std::string::npos) return true;
-    }
+  /// Appends the next line to `text`; false where there is none.
+  bool append(std::string& text) {
+    const auto line = source_.next();
+    if (!line) return false;
+    if (line->too_long || text.size() + line->text.size() > kMaxLineBytes)
+      throw DataError(fmt::format("{}: a text of more than {} bytes", name_, kMaxLineBytes));
+    text.append(line->text).push_back('\n');
+    return true;
   }
 
  private:
-  bool fill() {
-    chunk_.resize(kChunkBytes);
-    const int count = gzread(file_.get(), chunk_.data(), kChunkBytes);
-    int error = Z_OK;
-    const char* message = gzerror(file_.get(), &error);
-    chunk_.resize(count > 0 ? static_cast<size_t>(count) : 0);
-    begin_ = 0;
-    if (count < 0 || (error != Z_OK && error != Z_STREAM_END))
-      throw DataError(fmt::format("{}: damaged or cut short: {}", name_, message));
-    return count > 0;
-  }
-
   std::string name_;
-  std::unique_ptr<gzFile_s, GzClose> file_;
-  std::string chunk_;
-  size_t begin_ = 0;
+  LineSource source_;
 };
 
 std::string text_of(dom::element value) {
@@ -151,11 +123,16 @@ bool TirFile::next(TirRecord& record) { return stream_->next(record); }
 
 bool is_tir_text(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path)) return false;
-  const std::unique_ptr<gzFile_s, GzClose> file(gzopen(path.c_str(), "rb"));
-  if (!file) return false;
-  std::string head(kHeadBytes, '\0');
-  const int count = gzread(file.get(), head.data(), static_cast<unsigned>(head.size()));
-  head.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  std::string head;
+  try {
+    LineSource source(path, kHeadBytes);
+    for (auto line = source.next(); line && head.size() < kHeadBytes; line = source.next()) {
+      head.append(line->text).push_back('\n');
+      if (!trimmed(head).empty() && !holds_text(head)) return false;
+    }
+  } catch (const DataError&) {
+    return false;  // whoever reads the file says what is wrong with it
+  }
   if (!holds_text(head)) return false;
   // Inside a record's string the quotes are escaped.
   const auto has = [&](const char* name) {

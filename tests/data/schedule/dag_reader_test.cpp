@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "data/error.h"
-#include "data/schedule/line_source.h"
+#include "data/line_source.h"
 #include "tests/data/schedule/tables.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"

@@ -3,7 +3,7 @@
 #include <simdjson.h>
 
 #include "data/error.h"
-#include "data/schedule/line_source.h"
+#include "data/line_source.h"
 #include "data/schedule/step_json.h"
 
 namespace foretime::data::testing {

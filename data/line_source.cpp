@@ -1,4 +1,4 @@
-#include "data/schedule/line_source.h"
+#include "data/line_source.h"
 
 #include <algorithm>
 #include <array>
