@@ -93,20 +93,24 @@ void describe_program(const NpzReader& file, GroupHeader& header) {
   header.node_type_count = kTirTypes;
 }
 
-Group read_program(const NpzReader& file) {
-  Group group;
-  group.kind = CandidateKind::program;
-  group.unit = RuntimeUnit::seconds;
+ProgramNodes read_program_nodes(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
-  const int64_t nodes = graph_ptr.back();
-  group.candidates = static_cast<int64_t>(graph_ptr.size()) - 1;
-  ProgramNodes members = read_members(file, nodes);
+  ProgramNodes members = read_members(file, graph_ptr.back());
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
     for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i) {
       check_node(file, members, static_cast<size_t>(i), i - graph_ptr[g]);
     }
   }
   members.graph_ptr = std::move(graph_ptr);
+  return members;
+}
+
+Group read_program(const NpzReader& file) {
+  Group group;
+  group.kind = CandidateKind::program;
+  group.unit = RuntimeUnit::seconds;
+  ProgramNodes members = read_program_nodes(file);
+  group.candidates = members.graphs();
   const ShapeRule rule{{group.candidates}, "(graphs,)"};
   auto runtimes = file.read<double>("runtime", rule);
   check_runtimes(runtimes, false, file.origin("runtime"));

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace foretime::data {
+
+/// How a loop is executed; the numbers are those of TIR's ForKind.
+enum class LoopKind : uint8_t { serial, parallel, vectorized, unrolled, thread };
+constexpr size_t kLoopKinds = 5;
+
+/// A loop around a statement. Loops of extent 1 are left out.
+struct ProgramLoop {
+  int64_t extent = 1;
+  LoopKind kind = LoopKind::serial;
+  int32_t id = 0;          // two statements in one loop have it with one id
+  bool reduction = false;  // the statement adds to the same elements in each iteration
+};
+
+/// Operations on values, as opposed to those on indices and in conditions (of which compilers prove many): of the
+/// latter only the select counts.
+enum class Arithmetic : uint8_t { add, multiply, divide, minmax, select, call, cast };
+constexpr size_t kArithmetic = 7;
+
+/// What an access does as one loop of its statement advances. All counts are of elements.
+struct LoopAccess {
+  int64_t stride = 0;      // between the first two iterations, in the buffer's row-major order
+  double distinct = 1.0;   // that this loop alone reaches
+  double footprint = 1.0;  // that this loop and all loops inside of it reach
+  double lines = 1.0;      // likewise, cache lines of 64 bytes
+};
+
+/// One access of a statement.
+struct ProgramAccess {
+  int32_t buffer = 0;
+  uint32_t first = 0;  // in LoopProgram::strides, one for each loop of the statement, outermost first
+};
+
+/// An assignment, with the loops around it.
+struct ProgramStatement {
+  uint32_t first_loop = 0, loops = 0;       // in LoopProgram::loops, outermost first
+  uint32_t first_access = 0, accesses = 0;  // in LoopProgram::accesses; the first one is the store
+  std::array<int32_t, kArithmetic> arithmetic{};
+  int64_t unroll_limit = 0;  // auto_unroll_max_step, 0: none
+  bool initial = false;      // writes a constant: what a reduction starts from
+  bool update = false;       // reads what it writes; that load is no access of its own here
+};
+
+struct ProgramBuffer {
+  int64_t elements = 1;
+  int32_t element_bytes = 4;
+  bool written = false;    // by some statement
+  bool temporary = false;  // one statement writes it, another one reads it
+};
+
+/// A scheduled tensor program as its assignments, in the order in which they run: what matters of a loop nest to a cost
+/// model, whether it came from a tuning record or from a syntax tree. Arrays keep their memory over clear().
+struct LoopProgram {
+  std::vector<ProgramStatement> statements;
+  std::vector<ProgramLoop> loops;
+  std::vector<ProgramAccess> accesses;
+  std::vector<LoopAccess> strides;
+  std::vector<ProgramBuffer> buffers;
+
+  void clear();
+  std::span<const ProgramLoop> loops_of(const ProgramStatement& statement) const {
+    return std::span(loops).subspan(statement.first_loop, statement.loops);
+  }
+  std::span<const ProgramAccess> accesses_of(const ProgramStatement& statement) const {
+    return std::span(accesses).subspan(statement.first_access, statement.accesses);
+  }
+  /// One entry for each loop of the statement, outermost first.
+  std::span<const LoopAccess> strides_of(const ProgramStatement& statement, const ProgramAccess& access) const {
+    return std::span(strides).subspan(access.first, statement.loops);
+  }
+  /// Product of the extents of a statement's loops.
+  double iterations(const ProgramStatement& statement) const;
+
+  /// Sets what follows from the rest: which loops are reductions and which buffers are temporary.
+  void finish();
+};
+
+/// Largest programs: what hostile input may make.
+constexpr size_t kMostStatements = 4096, kMostStatementLoops = 64;
+
+}  // namespace foretime::data
