@@ -44,10 +44,11 @@ class CostModel : public torch::nn::Module {
   ///   combine_pools  [candidates, pieces, columns] → [candidates, columns]; `weights` [candidates, pieces] (undefined:
   ///                  all 1) scales the sums and counts of a piece, and 0 leaves it out of the maxima
   ///   score_pools    [candidates, columns] → [candidates]
-  virtual torch::Tensor pool(const PlanTensors& plan) = 0;
-  virtual torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const = 0;
-  virtual torch::Tensor score_pools(const torch::Tensor& pools) = 0;
-  virtual int64_t pool_columns() const = 0;
+  /// Models of whole graphs only leave these as they are: they throw ModelError.
+  virtual torch::Tensor pool(const PlanTensors& plan);
+  virtual torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const;
+  virtual torch::Tensor score_pools(const torch::Tensor& pools);
+  virtual int64_t pool_columns() const;
   /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0.
   virtual void fit_transform(const InputStatistics& statistics) = 0;
 };

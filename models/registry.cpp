@@ -9,14 +9,21 @@
 namespace foretime::models {
 namespace {
 
-using MakePropagation = Propagation (*)(const configs::ModelSettings&, const InputSchema&);
+using MakeModel = std::function<std::shared_ptr<CostModel>(const configs::ModelSettings&, const InputSchema&)>;
 
-const std::vector<std::pair<std::string, MakePropagation>>& registered() {
-  static const std::vector<std::pair<std::string, MakePropagation>> types = {
-      {"mlp", mlp_propagation},
-      {"gcn", gcn_propagation},
-      {"sage", sage_propagation},
-      {"residual_gcn", residual_gcn_propagation},
+/// A GraphModel whose states pass messages in this way.
+MakeModel graph_model(Propagation (*propagation)(const configs::ModelSettings&, const InputSchema&)) {
+  return [propagation](const configs::ModelSettings& settings, const InputSchema& schema) {
+    return std::make_shared<GraphModel>(settings, schema, propagation(settings, schema));
+  };
+}
+
+const std::vector<std::pair<std::string, MakeModel>>& registered() {
+  static const std::vector<std::pair<std::string, MakeModel>> types = {
+      {"mlp", graph_model(mlp_propagation)},
+      {"gcn", graph_model(gcn_propagation)},
+      {"sage", graph_model(sage_propagation)},
+      {"residual_gcn", graph_model(residual_gcn_propagation)},
   };
   return types;
 }
@@ -25,7 +32,7 @@ const std::vector<std::pair<std::string, MakePropagation>>& registered() {
 
 std::shared_ptr<CostModel> make_model(const configs::ModelSettings& settings, const InputSchema& schema) {
   for (const auto& [name, make] : registered()) {
-    if (name == settings.type) return std::make_shared<GraphModel>(settings, schema, make(settings, schema));
+    if (name == settings.type) return make(settings, schema);
   }
   throw ModelError(fmt::format("model.type: '{}', expected {}", settings.type, fmt::join(model_types(), ", ")));
 }

@@ -3,7 +3,8 @@
 #include "configs/settings.h"
 #include "models/graph_model.h"
 
-/// One function for each registered type of model, in the file of its name; `make_model` finds them by model.type.
+/// One function for each registered type of model, in the file of its name; `make_model` finds them by model.type. A
+/// type that is an encoder, messages, a readout and a head gives its Propagation; any other gives the whole model.
 namespace foretime::models {
 
 /// No messages at all: each state is a function of its own node. What a graph network has to beat.
