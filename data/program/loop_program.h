@@ -17,6 +17,7 @@ struct ProgramLoop {
   int64_t extent = 1;
   LoopKind kind = LoopKind::serial;
   int32_t id = 0;          // two statements in one loop have it with one id
+  bool unrolled = false;   // so annotated, or unrolled by auto_unroll_max_step
   bool reduction = false;  // the statement adds to the same elements in each iteration
 };
 
@@ -79,7 +80,8 @@ struct LoopProgram {
   /// Product of the extents of a statement's loops.
   double iterations(const ProgramStatement& statement) const;
 
-  /// Sets what follows from the rest: which loops are reductions and which buffers are temporary.
+  /// Sets what follows from the rest: which loops are reductions, which ones TVM unrolls (its UnrollLoop pass: serial
+  /// loops from the innermost on, as long as no more than unroll_limit assignments result), which buffers are temporary.
   void finish();
 };
 

@@ -27,7 +27,8 @@ std::string text_of(const LoopProgram& program, size_t first) {
     out += fmt::format("{}{} unroll {} ops {}:", s.initial ? "initial " : "", s.update ? "update" : "store",
                        s.unroll_limit, fmt::join(s.arithmetic, " "));
     for (const ProgramLoop& loop : program.loops_of(s))
-      out += fmt::format(" {}{}{}", loop.extent, "spvut"[static_cast<size_t>(loop.kind)], loop.reduction ? "r" : "");
+      out += fmt::format(" {}{}{}{}", loop.extent, "spvut"[static_cast<size_t>(loop.kind)], loop.reduction ? "r" : "",
+                         loop.unrolled ? "x" : "");
     for (const ProgramAccess& a : program.accesses_of(s)) {
       const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(a.buffer)];
       out += fmt::format("\n    {}{}", buffer.elements, buffer.temporary ? "t" : "");
