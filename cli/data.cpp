@@ -224,11 +224,12 @@ void pack_alone(const PackArguments& arguments) {
   std::cout << packed_text(arguments, headers);
 }
 
-void add_data_command(CLI::App& app, const Packer& pack) {
+void add_data_command(CLI::App& app, const Packer& pack, const RecordPackRunner& pack_records) {
   auto* command = app.add_subcommand("data", "Pack, inspect, verify and synthesise data sets");
   command->require_subcommand(1);
   add_pack(*command, pack);
   add_pack_tir(*command);
+  add_pack_records(*command, pack_records);
   add_inspect(*command);
   add_synth(*command);
   add_verify(*command);

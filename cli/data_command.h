@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/pack_records.h"
 #include "data/catalogue.h"
 
 /// `foretime data`, but for what packing needs of LibTorch and MPI: the light program has it as well.
@@ -19,7 +20,7 @@ struct PackArguments {
 };
 using Packer = std::function<void(const PackArguments&)>;
 
-void add_data_command(CLI::App& app, const Packer& pack);
+void add_data_command(CLI::App& app, const Packer& pack, const RecordPackRunner& pack_records);
 
 /// The groups that the arguments name.
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// Packing shared among ranks, or with the plans of models, is the full program's.
 bool runs_here(const std::vector<std::string_view>& arguments) {
   if (arguments.size() < 2 || arguments[1] != "data") return false;
-  const bool packs = arguments.size() > 2 && arguments[2] == "pack";
+  const bool packs = arguments.size() > 2 && (arguments[2] == "pack" || arguments[2] == "pack-records");
   const bool plans = std::any_of(arguments.begin(), arguments.end(),
                                  [](std::string_view argument) { return argument.starts_with("--plans"); });
   return !packs || (!plans && !comm::launched_by_mpi());
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   if (!runs_here({argv, argv + argc})) return start_full_program(argv);
   CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
   app.require_subcommand(1);
-  cli::add_data_command(app, cli::pack_alone);
+  cli::add_data_command(app, cli::pack_alone, cli::pack_records_alone);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

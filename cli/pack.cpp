@@ -57,8 +57,22 @@ void pack_together(const PackArguments& arguments) {
   });
 }
 
+void pack_records_together(const PackRecordsArguments& arguments) {
+  configs::CommSettings comm_settings;
+  with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    PackShare share;
+    share.process = comm.rank();
+    share.processes = comm.size();
+    share.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
+    share.token = comm.broadcast_bytes(std::to_string(::getpid()), 0);
+    share.together = [&](const std::function<void()>& run) { coordinator::run_together(comm, run); };
+    pack_record_share(arguments, share);
+  });
+}
+
 }  // namespace
 
-void add_data_command(CLI::App& app) { add_data_command(app, pack_together); }
+void add_data_command(CLI::App& app) { add_data_command(app, pack_together, pack_records_together); }
 
 }  // namespace foretime::cli

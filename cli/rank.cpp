@@ -9,6 +9,7 @@
 #include "cli/submission.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
+#include "data/program/program_forms.h"
 #include "worker/segment_evaluation.h"
 #include "worker/training_state.h"
 
@@ -66,7 +67,8 @@ void run(const Options& options) {
   if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime\n";
   if (options.format == "submission") text = "ID,TopConfigs\n";
   auto json = nlohmann::json::array();
-  const auto headers = data::list_groups(options.files, ".", trained.state.schema.kind);
+  const auto headers =
+      data::list_groups(options.files, ".", trained.state.schema.kind, {}, data::make_program_form(settings.data));
   for (const auto& header : headers) {
     if (header.feature_count != trained.state.schema.feature_count) {
       throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),

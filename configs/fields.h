@@ -11,8 +11,25 @@
 namespace foretime::configs {
 
 template <class Visit>
+void visit_fields(HardwareSettings& s, Visit&& visit) {
+  visit("vector_bytes", s.vector_bytes, "bytes of a vector register: 16 SSE and NEON, 32 AVX2, 64 AVX-512",
+        at_least(4));
+  visit("vector_registers", s.vector_registers, "vector registers: 16 up to AVX2, 32 for AVX-512 and NEON",
+        at_least(1));
+  visit("cores", s.cores, "cores that the parallel loops of a program had", at_least(1));
+  visit("l1_bytes", s.l1_bytes, "first-level data cache of a core, bytes", at_least(1));
+  visit("l2_bytes", s.l2_bytes, "second-level cache of a core, bytes", at_least(1));
+  visit("l3_bytes", s.l3_bytes, "third-level cache, shared by the cores, bytes", at_least(1));
+}
+
+template <class Visit>
 void visit_fields(DataSettings& s, Visit&& visit) {
   visit("format", s.format, "how the program graphs are stored", one_of({"layout", "tile", "programs"}));
+  visit("representation", s.representation,
+        "programs: what a tensor program's graph is: its syntax tree, its loops and accesses, or one node with its "
+        "context "
+        "relation features",
+        one_of({"ast", "loops", "curve"}));
   visit("root", s.root, "folder where relative patterns start; relative itself to the working folder", not_empty());
   visit("train", s.train, "groups to train on: files, folders, globs or packed collections");
   visit("valid", s.valid, "groups that choose the best checkpoint, named as in train");
@@ -31,6 +48,8 @@ void visit_fields(DataSettings& s, Visit&& visit) {
   visit("confine", s.confine,
         "folders, relative to the working folder, outside of which no data file is read, symbolic links resolved; "
         "empty: anywhere");
+  visit.section("hardware", s.hardware,
+                "The machine that tensor programs were measured on, where columns of loop graphs depend on it.");
 }
 
 template <class Visit>
@@ -43,7 +62,8 @@ void visit_fields(FeatureSettings& s, Visit&& visit) {
 
 template <class Visit>
 void visit_fields(ModelSettings& s, Visit&& visit) {
-  visit("type", s.type, "model that scores the candidates", one_of({"mlp", "gcn", "sage", "residual_gcn"}));
+  visit("type", s.type, "model that scores the candidates",
+        one_of({"mlp", "gcn", "sage", "residual_gcn", "statement_cost"}));
   visit("hidden", s.hidden, "width of the hidden states", at_least(1));
   visit("layers", s.layers, "message-passing layers", at_least(0));
   visit("node_type_embedding", s.node_type_embedding, "width of the learned opcode or node-type embedding",
@@ -70,6 +90,10 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("l2_normalize", s.l2_normalize, "sage: scale each state to unit length after each layer");
   visit("tile_join", s.tile_join, "tile: where the candidate's features join the nodes' (before or after propagation)",
         one_of({"early", "late"}));
+  visit("statement_inputs", s.statement_inputs,
+        "statement_cost: what the cost of a statement depends on: its loops, its accesses, the statement itself");
+  visit("loop_hidden", s.loop_hidden, "statement_cost: width of the dense stack over loops", at_least(1));
+  visit("clip", s.clip, "statement_cost: scaled columns are cut at so many deviations; 0: not at all", at_least(0));
   visit("head_bias", s.head_bias, "whether the head's dense layers have a bias", one_of({"none", "all"}));
   visit.section("features", s.features, "How raw inputs become the numbers that a model sees.");
 }
@@ -82,6 +106,8 @@ void visit_fields(LossSettings& s, Visit&& visit) {
   visit("margin", s.margin, "pairwise_hinge: difference of scores that costs nothing", at_least(0));
   visit("delta", s.delta, "huber: error where the loss turns from quadratic to linear", above(0));
   visit("mse_weight", s.mse_weight, "w of (loss + w mse) / (1 + w)", at_least(0));
+  visit("huber_weight", s.huber_weight,
+        "w of (loss + w huber) / (1 + w): keeps the scores of a ranking loss near the targets", at_least(0));
   visit("target", s.target, "what regression losses compare scores with",
         one_of({"runtime", "log_runtime", "log_runtime_per_flop"}));
   visit("target_scale", s.target_scale, "factor on runtime targets", above(0));
@@ -157,7 +183,7 @@ void visit_fields(TrainerSettings& s, Visit&& visit) {
         "only algorithms that repeat themselves bit by bit, also on a GPU; an operation that has none is an error");
   visit("seed", s.seed, "seed of the weights and of every draw");
   visit("baselines", s.baselines, "trained and evaluated beside the model: the mean, or a model type",
-        one_of({"mean", "mlp", "gcn", "sage", "residual_gcn"}));
+        one_of({"mean", "mlp", "gcn", "sage", "residual_gcn", "statement_cost"}));
   visit("metric", s.metric, "metric that chooses the best checkpoint and drives early stopping", not_empty());
   visit("metric_goal", s.metric_goal, "direction in which the metric is better", one_of({"maximize", "minimize"}));
   visit.section("early_stop", s.early_stop, "When a run that no longer improves is ended.");

@@ -8,9 +8,20 @@
 /// unit and bounds; loading, overrides, printing and the reference page all come from there.
 namespace foretime::configs {
 
+/// The machine that tensor programs were measured on, where columns of loop graphs depend on it.
+struct HardwareSettings {
+  int64_t vector_bytes = 64;      // of a vector register: 16 SSE and NEON, 32 AVX2, 64 AVX-512
+  int64_t vector_registers = 32;  // 16 up to AVX2
+  int64_t cores = 1;              // that a program's parallel loops have
+  int64_t l1_bytes = 49152;       // data caches of a core
+  int64_t l2_bytes = 1048576;
+  int64_t l3_bytes = 33554432;  // shared by the cores
+};
+
 /// Which groups of program graphs are read, and how they are split.
 struct DataSettings {
   std::string format = "layout";       // layout | tile | programs
+  std::string representation = "ast";  // ast | loops | curve: how tensor programs become graphs
   std::string root = ".";              // relative patterns below start here; relative itself to the working folder
   std::vector<std::string> train;      // files, folders, globs or packed collections
   std::vector<std::string> valid;      // as train; chooses the best checkpoint
@@ -21,6 +32,7 @@ struct DataSettings {
   double train_fraction = 1.0;         // fraction of the remaining training candidates that is used
   int64_t read_threads = 2;            // of each rank, which open groups before they are drawn; 0: none
   std::vector<std::string> confine;    // folders that hold every file that is read; empty: anywhere
+  HardwareSettings hardware;
 };
 
 /// How raw inputs become the numbers that a model sees.
@@ -31,7 +43,7 @@ struct FeatureSettings {
 };
 
 struct ModelSettings {
-  std::string type = "residual_gcn";  // mlp | gcn | sage | residual_gcn
+  std::string type = "residual_gcn";  // mlp | gcn | sage | residual_gcn | statement_cost
   int64_t hidden = 32;
   int64_t layers = 2;                // message-passing layers
   int64_t node_type_embedding = 32;  // width of the learned opcode or node-type embedding
@@ -46,7 +58,10 @@ struct ModelSettings {
   std::string sharing = "states";   // states | invariant | none: which node states of a layout group are one
   bool l2_normalize = false;        // sage: normalise each state after each layer (EarlyJoinSAGE)
   std::string tile_join = "early";  // early | late
-  std::string head_bias = "none";   // none | all: bias in the head
+  std::vector<std::string> statement_inputs = {"loops", "accesses", "statement"};  // statement_cost
+  int64_t loop_hidden = 64;        // statement_cost: width of the stack over loops
+  double clip = 3.0;               // statement_cost: columns are cut at so many deviations; 0: not
+  std::string head_bias = "none";  // none | all: bias in the head
   FeatureSettings features;
 };
 
@@ -56,6 +71,7 @@ struct LossSettings {
   double margin = 0.1;              // pairwise_hinge
   double delta = 1.0;               // huber
   double mse_weight = 0.0;          // (loss + w * mse) / (1 + w)
+  double huber_weight = 0.0;        // likewise, of the Huber loss
   std::string target = "runtime";   // runtime | log_runtime | log_runtime_per_flop
   double target_scale = 1.0;        // runtime targets are multiplied by it
   bool standardize_target = false;  // subtract the training mean, divide by the training deviation

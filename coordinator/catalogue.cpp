@@ -10,6 +10,7 @@
 #include "coordinator/confinement.h"
 #include "coordinator/cost.h"
 #include "coordinator/counter_random.h"
+#include "data/program/program_forms.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -67,9 +68,10 @@ CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Se
 Catalogue make_catalogue(const configs::Settings& settings) {
   Catalogue catalogue;
   const auto kind = candidate_kind(settings.data.format);
+  const auto form = data::make_program_form(settings.data);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
-    for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data))) {
+    for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data), form)) {
       catalogue.entries.push_back(make_entry(std::move(header), role, settings));
     }
   };
@@ -97,7 +99,7 @@ std::string serialize(const Catalogue& catalogue) {
   return list.dump();
 }
 
-Catalogue parse_catalogue(const std::string& bytes) {
+Catalogue parse_catalogue(const std::string& bytes, const data::ProgramFormPtr& form) {
   Catalogue catalogue;
   for (const auto& item : Json::parse(bytes)) {
     CatalogueEntry entry;
@@ -114,6 +116,7 @@ Catalogue parse_catalogue(const std::string& bytes) {
     header.feature_count = item[9];
     header.fingerprint = item[10];
     header.node_type_count = item[11];
+    if (header.kind == data::CandidateKind::program && header.member < 0) header.form = form;
     entry.role = static_cast<Role>(item[12].get<int>());
     entry.parts = item[13];
     entry.draw_cost = item[14];

@@ -41,7 +41,8 @@ CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Se
 Catalogue make_catalogue(const configs::Settings& settings);
 
 std::string serialize(const Catalogue& catalogue);
-Catalogue parse_catalogue(const std::string& bytes);
+/// `form` as in data::list_groups.
+Catalogue parse_catalogue(const std::string& bytes, const data::ProgramFormPtr& form = {});
 
 /// Checks that this rank sees the files that the coordinator listed, by fingerprint, for the entries it will read.
 /// `admit` as in data::list_groups: a link may lead elsewhere on another host. Throws data::DataError naming the file

@@ -96,10 +96,23 @@ NpzReader unchanged_npz(const GroupHeader& header) {
   return file;
 }
 
+void set_form(GroupHeader& header, const ProgramFormPtr& form) {
+  if (!form) return;
+  if (header.member < 0) {
+    header.form = form;
+    header.feature_count = form->feature_count();
+  } else if (header.feature_count != form->feature_count()) {
+    throw DataError(
+        fmt::format("{}: its programs have {} node features, expected {} of data.representation {}; pack "
+                    "them again with --representation {}",
+                    header.file.string(), header.feature_count, form->feature_count(), form->name(), form->name()));
+  }
+}
+
 }  // namespace
 
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
-                                     const FileCheck& admit) {
+                                     const FileCheck& admit, const ProgramFormPtr& form) {
   std::vector<GroupHeader> groups;
   std::set<fs::path> seen;
   for (const auto& pattern : patterns) {
@@ -111,6 +124,7 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
         if (header.kind != kind)
           throw DataError(
               fmt::format("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind)));
+        if (kind == CandidateKind::program) set_form(header, form);
         groups.push_back(std::move(header));
       }
     }
@@ -131,7 +145,7 @@ Group load_group(const GroupHeader& header) {
   const NpzReader file = unchanged_npz(header);
   Group group = header.kind == CandidateKind::layout ? read_layout(file)
                 : header.kind == CandidateKind::tile ? read_tile(file)
-                                                     : read_program(file);
+                                                     : read_program(file, header.form.get());
   group.name = header.name;
   return group;
 }

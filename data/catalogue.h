@@ -11,6 +11,7 @@
 #include "data/error.h"
 #include "data/group.h"
 #include "data/layout_sink.h"
+#include "data/program_form.h"
 
 namespace foretime::data {
 
@@ -22,6 +23,7 @@ struct GroupHeader {
   CandidateKind kind = CandidateKind::layout;
   int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
   int64_t node_type_count = 0;  // node types are below this
+  ProgramFormPtr form = {};     // of programs that are read from syntax trees; null: the trees as they are
   uint64_t fingerprint = 0;     // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
@@ -29,10 +31,10 @@ struct GroupHeader {
 /// (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start at `root`.
 /// Throws DataError where a pattern matches nothing, a folder is empty, a file is not of `kind`, or two groups have one
 /// name and different fingerprints. `admit`, where there is one, is asked before each file is opened and refuses it by
-/// throwing.
+/// throwing. Programs in .npz files become graphs of `form`; those of packed collections must be of it already.
 using FileCheck = std::function<void(const std::filesystem::path& file)>;
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
-                                     CandidateKind kind, const FileCheck& admit = {});
+                                     CandidateKind kind, const FileCheck& admit = {}, const ProgramFormPtr& form = {});
 
 /// Reads one group. Throws DataError for anything that its format does not allow: damaged or truncated files, missing
 /// members, wrong types or shapes, ids or edges out of range, NaN features, sizes that overflow, headers that claim

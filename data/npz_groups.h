@@ -4,6 +4,7 @@
 #include "data/group.h"
 #include "data/layout_sink.h"
 #include "data/npz_reader.h"
+#include "data/program_form.h"
 #include "data/program_nodes.h"
 
 /// One reader for each kind of .npz. `describe_*` fills a header's sizes from the members' NPY headers; `read_*` reads
@@ -23,7 +24,8 @@ Group read_tile(const NpzReader& file);
 
 /// Measured tensor programs: TIR syntax trees, one a candidate; data/schema.h says what the features are.
 void describe_program(const NpzReader& file, GroupHeader& header);
-Group read_program(const NpzReader& file);
+/// Its graphs are of `form`, or the trees themselves.
+Group read_program(const NpzReader& file, const ProgramForm* form = nullptr);
 /// Its trees alone, checked.
 ProgramNodes read_program_nodes(const NpzReader& file);
 

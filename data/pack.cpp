@@ -111,8 +111,7 @@ PackParts::~PackParts() {
     std::filesystem::remove(parts_[worker], ignored);
 }
 
-void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const {
-  MemoryBudget memory(options.memory);
+void PackParts::pack(const PartPacker& pack_part) const {
   std::vector<std::exception_ptr> failures(lists_.size());
   {
     std::vector<std::jthread> threads;
@@ -121,7 +120,7 @@ void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions&
       if (lists_[worker].empty()) continue;
       threads.emplace_back([&, worker] {
         try {
-          pack_groups(parts_[worker], headers, lists_[worker], memory, options.plan_maker);
+          pack_part(parts_[worker], lists_[worker]);
         } catch (...) {
           failures[worker] = std::current_exception();
         }
@@ -131,6 +130,13 @@ void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions&
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const {
+  MemoryBudget memory(options.memory);
+  pack([&](const std::filesystem::path& part, std::span<const int64_t> groups) {
+    pack_groups(part, headers, groups, memory, options.plan_maker);
+  });
 }
 
 void PackParts::join() const { join_parts(file_, parts_, lists_); }

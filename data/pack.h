@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -74,7 +75,11 @@ class PackParts {
   PackParts(const PackParts&) = delete;
   PackParts& operator=(const PackParts&) = delete;
 
-  /// Packs this process's parts, each in a thread. Throws what the first worker that failed threw.
+  /// Writes one part: a collection of these groups, in this order.
+  using PartPacker = std::function<void(const std::filesystem::path& part, std::span<const int64_t> groups)>;
+  /// Makes this process's parts, each in a thread. Throws what the first worker that failed threw.
+  void pack(const PartPacker& pack_part) const;
+  /// The same of the groups that headers name.
   void pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const;
   /// Makes the collection of all parts.
   void join() const;

@@ -105,7 +105,7 @@ ProgramNodes read_program_nodes(const NpzReader& file) {
   return members;
 }
 
-Group read_program(const NpzReader& file) {
+Group read_program(const NpzReader& file, const ProgramForm* form) {
   Group group;
   group.kind = CandidateKind::program;
   group.unit = RuntimeUnit::seconds;
@@ -124,7 +124,7 @@ Group read_program(const NpzReader& file) {
   }
   group.candidate_ids = file.read_text("id", rule);
   group.runtimes = std::move(runtimes);
-  group.graphs = program_graphs(std::move(members));
+  group.graphs = form ? form->graphs(std::move(members), group.flops.span()) : program_graphs(std::move(members));
   return group;
 }
 

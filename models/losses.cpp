@@ -83,8 +83,10 @@ void check_vectors(const Tensor& scores, const Tensor& targets) {
 Tensor unchecked_loss(const LossSettings& settings, Loss loss, const Tensor& scores, const Tensor& targets) {
   if (scores.numel() == 0) return connected_zero(scores);
   const auto value = loss(settings, scores, targets);
-  if (settings.mse_weight == 0.0) return value;
-  return (value + settings.mse_weight * mse(settings, scores, targets)) / (1.0 + settings.mse_weight);
+  auto sum = value;
+  if (settings.mse_weight > 0.0) sum = sum + settings.mse_weight * mse(settings, scores, targets);
+  if (settings.huber_weight > 0.0) sum = sum + settings.huber_weight * huber(settings, scores, targets);
+  return sum / (1.0 + settings.mse_weight + settings.huber_weight);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ namespace foretime::models {
 ///   mse, huber, l1     mean over candidates of the residual score - target under that loss; huber is quadratic up to
 ///   `delta`
 /// Candidates with equal targets make no pair; a group without pairs has loss 0. The pairwise losses take
-/// O(candidates^2) memory. With mse_weight w > 0 the result is (loss + w * mse) / (1 + w).
+/// O(candidates^2) memory. With mse_weight m and huber_weight h above 0 the result is
+/// (loss + m * mse + h * huber) / (1 + m + h).
 ///
 /// Throws ModelError for an unknown loss and for tensors that are not vectors of one length.
 torch::Tensor group_loss(const configs::LossSettings& settings, const torch::Tensor& scores,

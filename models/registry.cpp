@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "models/statement_cost.h"
+
 namespace foretime::models {
 namespace {
 
@@ -24,6 +26,10 @@ const std::vector<std::pair<std::string, MakeModel>>& registered() {
       {"gcn", graph_model(gcn_propagation)},
       {"sage", graph_model(sage_propagation)},
       {"residual_gcn", graph_model(residual_gcn_propagation)},
+      {"statement_cost",
+       [](const configs::ModelSettings& settings, const InputSchema& schema) -> std::shared_ptr<CostModel> {
+         return std::make_shared<StatementCost>(settings, schema);
+       }},
   };
   return types;
 }

@@ -6,6 +6,7 @@
 
 #include "coordinator/agree.h"
 #include "coordinator/confinement.h"
+#include "data/program/program_forms.h"
 #include "worker/segment_evaluation.h"
 
 namespace foretime::worker {
@@ -31,7 +32,8 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
   coordinator::run_together(comm, [&] {
     if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
   });
-  const auto catalogue = coordinator::parse_catalogue(comm.broadcast_bytes(listed, 0));
+  const auto catalogue =
+      coordinator::parse_catalogue(comm.broadcast_bytes(listed, 0), data::make_program_form(settings.data));
   const auto plan = coordinator::make_shard_plan(catalogue, settings, comm.size());
   std::unique_ptr<GroupStore> store;
   coordinator::run_together(comm, [&] {

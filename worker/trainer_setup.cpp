@@ -8,6 +8,7 @@
 #include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/confinement.h"
+#include "data/program/program_forms.h"
 #include "models/statistics.h"
 #include "worker/sampler.h"
 #include "worker/trainer.h"
@@ -55,7 +56,7 @@ void Trainer::load_data() {
             "\n");
     listed = coordinator::serialize(catalogue_);
   });
-  catalogue_ = coordinator::parse_catalogue(comm_.broadcast_bytes(listed, 0));
+  catalogue_ = coordinator::parse_catalogue(comm_.broadcast_bytes(listed, 0), data::make_program_form(settings_.data));
   plan_ = coordinator::make_shard_plan(catalogue_, settings_, comm_.size());
   coordinator::run_together(comm_, [&] {
     const auto entries = plan_.entries_of(comm_.rank());

@@ -41,9 +41,9 @@ class Unrolling {
 
  private:
   struct Body {
-    int64_t steps = 0;         // assignments, unrolled loops multiplied out
-    int64_t unrolled = 0;      // unrolled loops inside of each other
-    bool has_loops = false;    // that stay loops
+    int64_t steps = 0;       // assignments, unrolled loops multiplied out
+    int64_t unrolled = 0;    // unrolled loops inside of each other
+    bool has_loops = false;  // that stay loops
   };
 
   ProgramLoop& loop(size_t statement, uint32_t depth) {
@@ -77,8 +77,8 @@ class Unrolling {
   static void decide(ProgramLoop& loop, int64_t limit, Body& body) {
     if (loop.kind == LoopKind::vectorized) return;  // no loop any more when loops are unrolled
     const int64_t steps = std::min(body.steps, kMany) * std::min(loop.extent, kMany);
-    const bool automatic = loop.kind == LoopKind::serial && !body.has_loops && body.unrolled <= kDeepestUnrolling &&
-                           steps <= limit;
+    const bool automatic =
+        loop.kind == LoopKind::serial && !body.has_loops && body.unrolled <= kDeepestUnrolling && steps <= limit;
     loop.unrolled = automatic || loop.kind == LoopKind::unrolled;
     if (loop.unrolled) {
       body.steps = std::min(steps, kMany);

@@ -81,7 +81,8 @@ struct LoopProgram {
   double iterations(const ProgramStatement& statement) const;
 
   /// Sets what follows from the rest: which loops are reductions, which ones TVM unrolls (its UnrollLoop pass: serial
-  /// loops from the innermost on, as long as no more than unroll_limit assignments result), which buffers are temporary.
+  /// loops from the innermost on, as long as no more than unroll_limit assignments result), which buffers are
+  /// temporary.
   void finish();
 };
 

@@ -36,9 +36,14 @@ struct RecordCounts {
 struct RecordShare {
   static constexpr int64_t kBlock = 128;  // lines
   int64_t part = 0, parts = 1;
+  std::shared_ptr<const std::vector<bool>> lines =
+      {};  // by 0-based number; those beyond its end are not read. Null: all
 
   /// `line` is 1-based.
-  bool has(int64_t line) const { return (line - 1) / kBlock % parts == part; }
+  bool has(int64_t line) const {
+    if ((line - 1) / kBlock % parts != part) return false;
+    return !lines || (static_cast<size_t>(line) <= lines->size() && (*lines)[static_cast<size_t>(line) - 1]);
+  }
 };
 
 /// The records of TVM's auto_scheduler logs (JSON lines, plain or gzip; v0.5 and v0.6, TenSet's keys too), one at a

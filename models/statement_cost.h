@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "configs/settings.h"
+#include "data/program/loop_columns.h"
+#include "models/dense.h"
+#include "models/model.h"
+
+namespace foretime::models {
+
+/// Which nodes of a batch of loop graphs belong to which statement, and which statements to which program.
+struct StatementPlan {
+  torch::Tensor statements, loops;  // nodes
+  CsrTensor loops_of;               // [statements, loops], from the innermost outwards
+  CsrTensor innermost, second;  // [statements, loops]: the innermost loop, and the one around it, where there are any
+  std::array<CsrTensor, data::LoopColumns::kSlots>
+      accesses;             // [statements, nodes]: the first accesses, the store first
+  CsrTensor statements_of;  // [candidates, statements]
+};
+
+/// Throws ModelError where the plan's graphs are no loop graphs (data/program/loop_graph.h).
+StatementPlan make_statement_plan(const PlanTensors& plan);
+
+/// The run time of a program as the sum of its statements' costs: a statement costs the iterations of its busiest core
+/// times a learned cost of one of them, which depends on its loops, accesses and operations alone; so what is learned
+/// of one program's statements holds for those of programs that were never seen. The score is the logarithm of the run
+/// time in seconds,
+///
+///   log Σ over statements of (critical iterations × exp(f(statement)) + launches × exp(c)) − log 10⁹,
+///
+/// f in log nanoseconds, c the learned cost of starting threads. It fits loss.target log_runtime, and any ranking loss.
+/// f is a dense stack of model.head_layers over
+///   loops      mean and maximum over the statement's loops of a dense stack's outputs (two layers of
+///              model.loop_hidden), and those of the innermost loop and of the one around it
+///   accesses   the columns of the store and of the first three loads
+///   statement  the statement's own columns
+/// of which model.statement_inputs chooses. Columns are scaled to mean 0 and deviation 1 over the nodes of their kind,
+/// and cut at model.clip deviations: programs beyond what was seen look like the most extreme that were.
+class StatementCost : public CostModel {
+ public:
+  /// Throws ModelError for graphs of another form than data.representation loops, and for unknown statement_inputs.
+  StatementCost(const configs::ModelSettings& settings, const InputSchema& schema);
+
+  data::PlanRequest plan_request() const override { return {}; }
+  torch::Tensor score(const PlanTensors& plan) override;
+  void fit_transform(const InputStatistics& statistics) override;
+
+ private:
+  torch::Tensor scaled(const torch::Tensor& features, int64_t first, int64_t count) const;
+  torch::Tensor statement_inputs(const PlanTensors& plan, const StatementPlan& parts);
+
+  bool use_loops_ = false, use_accesses_ = false, use_statement_ = false;
+  double clip_;
+  torch::Tensor offset_, scale_, launch_cost_;
+  std::shared_ptr<DenseStack> loops_, cost_;
+};
+
+}  // namespace foretime::models
