@@ -92,6 +92,9 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
         one_of({"early", "late"}));
   visit("statement_inputs", s.statement_inputs,
         "statement_cost: what the cost of a statement depends on: its loops, its accesses, the statement itself");
+  visit("context", s.context, "statement_cost: the cost of a statement also depends on the program's other statements");
+  visit("members", s.members,
+        "statement_cost: models that are trained apart on the same batches; the score is their mean", at_least(1));
   visit("loop_hidden", s.loop_hidden, "statement_cost: width of the dense stack over loops", at_least(1));
   visit("clip", s.clip, "statement_cost: scaled columns are cut at so many deviations; 0: not at all", at_least(0));
   visit("head_bias", s.head_bias, "whether the head's dense layers have a bias", one_of({"none", "all"}));

@@ -59,6 +59,8 @@ struct ModelSettings {
   bool l2_normalize = false;        // sage: normalise each state after each layer (EarlyJoinSAGE)
   std::string tile_join = "early";  // early | late
   std::vector<std::string> statement_inputs = {"loops", "accesses", "statement"};  // statement_cost
+  bool context = false;            // statement_cost: a statement's cost also depends on the program's other ones
+  int64_t members = 1;             // statement_cost: models trained apart, whose mean is the score
   int64_t loop_hidden = 64;        // statement_cost: width of the stack over loops
   double clip = 3.0;               // statement_cost: columns are cut at so many deviations; 0: not
   std::string head_bias = "none";  // none | all: bias in the head

@@ -38,6 +38,10 @@ class CostModel : public torch::nn::Module {
   /// [candidates], in the model's floating-point type.
   virtual torch::Tensor score(const PlanTensors& plan) = 0;
 
+  /// Scores to train on, one loss for each and their mean: models that are the mean of several members train these
+  /// apart. `score` is their mean.
+  virtual std::vector<torch::Tensor> member_scores(const PlanTensors& plan) { return {score(plan)}; }
+
   /// A graph in pieces (segment training): each piece is pooled, pools are combined, and the head scores the result.
   /// combine_pools(pool(plan)) through score_pools equals score(plan) for a plan of one piece. Layout data only.
   ///   pool           [candidates, pools, columns]: sums, counts and maxima over nodes, before any normalisation

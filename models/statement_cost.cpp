@@ -1,5 +1,6 @@
 #include "models/statement_cost.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -120,6 +121,59 @@ StatementPlan make_statement_plan(const PlanTensors& plan) {
   return result;
 }
 
+/// One cost function.
+class StatementCost::Member : public torch::nn::Module {
+ public:
+  /// `width`: of what comes in beside the loops.
+  Member(const configs::ModelSettings& settings, int64_t width, bool use_loops) {
+    const Activation activation(settings);
+    const int64_t hidden = settings.hidden, of_loop = settings.loop_hidden;
+    if (use_loops) {
+      width += 4 * of_loop;
+      loops_ = register_module("loops", std::make_shared<DenseStack>(std::vector{Columns::kLoop + 0, of_loop, of_loop},
+                                                                     activation, DenseOptions{}));
+    }
+    const DenseOptions inside{.bias = true, .activate_last = true, .dropout = settings.dropout};
+    const DenseOptions last{.bias = true, .activate_last = false, .dropout = settings.dropout};
+    std::vector<int64_t> widths(static_cast<size_t>(std::max<int64_t>(2, settings.head_layers)), hidden);
+    widths.front() = width;
+    body_ = register_module("body", std::make_shared<DenseStack>(widths, activation, inside));
+    if (settings.context) {
+      context_ =
+          register_module("context", std::make_shared<DenseStack>(std::vector{hidden, hidden}, activation, inside));
+      cost_ = register_module(
+          "cost", std::make_shared<DenseStack>(std::vector{2 * hidden, hidden, int64_t{1}}, activation, last));
+    } else {
+      cost_ = register_module("cost", std::make_shared<DenseStack>(std::vector{hidden, int64_t{1}}, activation, last));
+    }
+    launch_cost_ = register_parameter("launch_cost", torch::full({1}, kFirstLaunchCost));
+  }
+
+  /// loops [loops, columns] and others [statements, columns], scaled → [statements, 1] log nanoseconds of an iteration.
+  torch::Tensor iteration_costs(const torch::Tensor& loops, const torch::Tensor& others, const StatementPlan& parts) {
+    std::vector<torch::Tensor> inputs;
+    if (loops_) {
+      const auto states = loops_->forward(loops);
+      const auto counts = torch::diff(parts.loops_of.row_ptr).to(states.dtype()).clamp_min(1.0).unsqueeze(1);
+      inputs = {csr_matmul(parts.loops_of, states) / counts, csr_max(parts.loops_of, states),
+                csr_matmul(parts.innermost, states), csr_matmul(parts.second, states)};
+    }
+    if (others.defined()) inputs.push_back(others);
+    auto states = body_->forward(torch::cat(inputs, 1));
+    if (context_) {
+      const auto sums = csr_matmul(parts.statements_of, context_->forward(states));
+      states = torch::cat({states, csr_matmul(transposed(parts.statements_of), sums)}, 1);
+    }
+    return cost_->forward(states);
+  }
+
+  const torch::Tensor& launch_cost() const { return launch_cost_; }
+
+ private:
+  std::shared_ptr<DenseStack> loops_, body_, context_, cost_;
+  torch::Tensor launch_cost_;
+};
+
 StatementCost::StatementCost(const configs::ModelSettings& settings, const InputSchema& schema) : clip_(settings.clip) {
   if (schema.kind != data::CandidateKind::program || schema.feature_count != Columns::count) {
     throw ModelError(
@@ -136,23 +190,16 @@ StatementCost::StatementCost(const configs::ModelSettings& settings, const Input
       throw ModelError(fmt::format("model.statement_inputs: '{}', expected loops, accesses or statement", part));
     *use = true;
   }
-  const Activation activation(settings);
   int64_t width = 0;
-  if (use_loops_) {
-    const int64_t hidden = settings.loop_hidden;
-    width += 4 * hidden;
-    loops_ = register_module("loops", std::make_shared<DenseStack>(std::vector<int64_t>{Columns::kLoop, hidden, hidden},
-                                                                   activation, DenseOptions{}));
-  }
   if (use_accesses_) width += Columns::kSlots * Columns::kAccess;
   if (use_statement_) width += Columns::kStatement - Columns::shape;
-  if (width == 0) throw ModelError("model.statement_inputs: empty, expected loops, accesses or statement");
-  std::vector<int64_t> widths(static_cast<size_t>(settings.head_layers) + 1, settings.hidden);
-  widths.front() = width;
-  widths.back() = 1;
-  const DenseOptions options{.bias = true, .activate_last = false, .dropout = settings.dropout};
-  cost_ = register_module("cost", std::make_shared<DenseStack>(widths, activation, options));
-  launch_cost_ = register_parameter("launch_cost", torch::full({1}, kFirstLaunchCost));
+  if (width == 0 && !use_loops_)
+    throw ModelError("model.statement_inputs: empty, expected loops, accesses or statement");
+  auto members = register_module("members", torch::nn::ModuleList());
+  for (int64_t i = 0; i < settings.members; ++i) {
+    members_.push_back(std::make_shared<Member>(settings, width, use_loops_));
+    members->push_back(members_.back());
+  }
   offset_ = register_buffer("offset", torch::zeros({Columns::count}));
   scale_ = register_buffer("scale", torch::ones({Columns::count}));
 }
@@ -185,18 +232,18 @@ torch::Tensor StatementCost::scaled(const torch::Tensor& features, int64_t first
   return clip_ > 0 ? x.clamp(-clip_, clip_) : x;
 }
 
-torch::Tensor StatementCost::statement_inputs(const PlanTensors& plan, const StatementPlan& parts) {
+std::vector<torch::Tensor> StatementCost::member_scores(const PlanTensors& plan) {
+  if (plan.node_features.size(1) != Columns::count)
+    throw ModelError(fmt::format("message plan: columns of node features: {}, expected {}", plan.node_features.size(1),
+                                 static_cast<int64_t>(Columns::count)));
+  const StatementPlan parts = make_statement_plan(plan);
   const auto& features = plan.node_features;
-  std::vector<torch::Tensor> inputs;
+  torch::Tensor loops, others;
   if (use_loops_) {
     const auto columns = features.narrow(1, Columns::loop, Columns::kLoop).index_select(0, parts.loops);
-    const auto states = loops_->forward(scaled(columns, Columns::loop, Columns::kLoop));
-    const auto counts = torch::diff(parts.loops_of.row_ptr).to(states.dtype()).clamp_min(1.0).unsqueeze(1);
-    inputs.push_back(csr_matmul(parts.loops_of, states) / counts);
-    inputs.push_back(csr_max(parts.loops_of, states));
-    inputs.push_back(csr_matmul(parts.innermost, states));
-    inputs.push_back(csr_matmul(parts.second, states));
+    loops = scaled(columns, Columns::loop, Columns::kLoop);
   }
+  std::vector<torch::Tensor> inputs;
   if (use_accesses_) {
     const auto columns = features.narrow(1, Columns::access, Columns::kAccess).contiguous();
     for (const CsrTensor& slot : parts.accesses)
@@ -207,25 +254,30 @@ torch::Tensor StatementCost::statement_inputs(const PlanTensors& plan, const Sta
     const auto columns = features.narrow(1, Columns::shape, count).index_select(0, parts.statements);
     inputs.push_back(scaled(columns, Columns::shape, count));
   }
-  return torch::cat(inputs, 1);
+  if (!inputs.empty()) others = torch::cat(inputs, 1);
+  const auto of_statements = [&](int64_t column) {
+    return features.select(1, column).index_select(0, parts.statements).unsqueeze(1);
+  };
+  const auto iterations = of_statements(Columns::critical);
+  const auto launches = csr_matmul(parts.statements_of, of_statements(Columns::launches));
+  std::vector<torch::Tensor> scores;
+  for (const auto& member : members_) {
+    const auto each = member->iteration_costs(loops, others, parts);
+    const Autocast full(each.device(), /*mixed=*/false);  // sums of exponentials need all bits
+    const auto costs = each.to(iterations.dtype()) + iterations;
+    // As log-sum-exp is taken: over the largest.
+    const auto largest = csr_max(parts.statements_of, costs.detach());
+    const auto spread = csr_matmul(transposed(parts.statements_of), largest);
+    const auto sums = csr_matmul(parts.statements_of, torch::exp(costs - spread)) +
+                      launches * torch::exp(member->launch_cost() - largest);
+    scores.push_back((torch::log(sums) + largest).squeeze(1) - std::log(kNanoseconds));
+  }
+  return scores;
 }
 
 torch::Tensor StatementCost::score(const PlanTensors& plan) {
-  if (plan.node_features.size(1) != Columns::count)
-    throw ModelError(fmt::format("message plan: columns of node features: {}, expected {}", plan.node_features.size(1),
-                                 static_cast<int64_t>(Columns::count)));
-  const StatementPlan parts = make_statement_plan(plan);
-  const auto inputs = statement_inputs(plan, parts);
-  const Autocast full(inputs.device(), /*mixed=*/false);  // sums of exponentials need all bits
-  const auto iterations = plan.node_features.select(1, Columns::critical).index_select(0, parts.statements);
-  const auto launches = plan.node_features.select(1, Columns::launches).index_select(0, parts.statements);
-  const auto costs = cost_->forward(inputs).to(iterations.dtype()) + iterations.unsqueeze(1);
-  // As log-sum-exp is taken: over the largest.
-  const auto largest = csr_max(parts.statements_of, costs.detach());
-  const auto spread = csr_matmul(transposed(parts.statements_of), largest);
-  const auto sums = csr_matmul(parts.statements_of, torch::exp(costs - spread)) +
-                    csr_matmul(parts.statements_of, launches.unsqueeze(1)) * torch::exp(launch_cost_ - largest);
-  return (torch::log(sums) + largest).squeeze(1) - std::log(kNanoseconds);
+  const auto scores = member_scores(plan);
+  return scores.size() == 1 ? scores.front() : torch::stack(scores).mean(0);
 }
 
 }  // namespace foretime::models

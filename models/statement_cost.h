@@ -40,8 +40,10 @@ StatementPlan make_statement_plan(const PlanTensors& plan);
 ///              model.loop_hidden), and those of the innermost loop and of the one around it
 ///   accesses   the columns of the store and of the first three loads
 ///   statement  the statement's own columns
-/// of which model.statement_inputs chooses. Columns are scaled to mean 0 and deviation 1 over the nodes of their kind,
-/// and cut at model.clip deviations: programs beyond what was seen look like the most extreme that were.
+/// of which model.statement_inputs chooses; with model.context, what its hidden states sum up to over the program comes
+/// in before the last two layers. With model.members, several of these are trained apart, and the score is their mean.
+/// Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at model.clip deviations:
+/// programs beyond what was seen look like the most extreme that were.
 class StatementCost : public CostModel {
  public:
   /// Throws ModelError for graphs of another form than data.representation loops, and for unknown statement_inputs.
@@ -49,16 +51,17 @@ class StatementCost : public CostModel {
 
   data::PlanRequest plan_request() const override { return {}; }
   torch::Tensor score(const PlanTensors& plan) override;
+  std::vector<torch::Tensor> member_scores(const PlanTensors& plan) override;
   void fit_transform(const InputStatistics& statistics) override;
 
  private:
+  class Member;
   torch::Tensor scaled(const torch::Tensor& features, int64_t first, int64_t count) const;
-  torch::Tensor statement_inputs(const PlanTensors& plan, const StatementPlan& parts);
 
   bool use_loops_ = false, use_accesses_ = false, use_statement_ = false;
   double clip_;
-  torch::Tensor offset_, scale_, launch_cost_;
-  std::shared_ptr<DenseStack> loops_, cost_;
+  torch::Tensor offset_, scale_;
+  std::vector<std::shared_ptr<Member>> members_;
 };
 
 }  // namespace foretime::models

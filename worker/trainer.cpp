@@ -80,15 +80,22 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
     if (batch.candidates == 0) continue;
     monitor_.working_on(batch.largest_group);
     span.next("forward");
-    torch::Tensor scores;
+    std::vector<torch::Tensor> scores;  // of each member of the model
     {
       const models::Autocast precision(device_, settings_.trainer.precision == "bfloat16");
-      scores = !segments_   ? model_->score(batch.plan)
-               : head_only_ ? segments_->score_for_head(*model_, batch.graphs, *store_)
-                            : segments_->score(*model_, batch.plan, batch.graphs);
+      if (!segments_) {
+        scores = model_->member_scores(batch.plan);
+      } else {
+        scores = {head_only_ ? segments_->score_for_head(*model_, batch.graphs, *store_)
+                             : segments_->score(*model_, batch.plan, batch.graphs)};
+      }
     }
-    const auto loss =
-        models::batch_loss(settings_.loss, scores, batch.targets, batch.plan.group_ptr, batch.weights) / accumulation;
+    torch::Tensor loss;
+    for (const auto& member : scores) {
+      const auto own = models::batch_loss(settings_.loss, member, batch.targets, batch.plan.group_ptr, batch.weights);
+      loss = loss.defined() ? loss + own : own;
+    }
+    loss = loss / static_cast<double>(static_cast<int64_t>(scores.size()) * accumulation);
     span.next("backward");
     loss.backward();  // buckets are reduced as they fill
     totals[0] += loss.item<double>();
