@@ -75,9 +75,10 @@ void visit_fields(NodeTypeSettings& s, Visit&& visit) {
   visit("walks", s.walks, "fasttext: walks through the syntax trees of the training groups, of all together",
         at_least(1));
   visit("walk_length", s.walk_length, "fasttext: largest number of nodes of a walk", between(2, 1000));
-  visit("epochs", s.epochs, "fasttext: passes over the walks", between(1, 10000));
-  visit("window", s.window, "fasttext: largest distance of a node type from those that it predicts", between(1, 1000));
-  visit("learning_rate", s.learning_rate, "fasttext: step size at the beginning", above(0));
+  visit("walk_epochs", s.walk_epochs, "fasttext: passes over the walks", between(1, 10000));
+  visit("walk_window", s.walk_window, "fasttext: largest distance of a node type from those that it predicts",
+        between(1, 1000));
+  visit("walk_rate", s.walk_rate, "fasttext: step size at the beginning", above(0));
   visit("subwords", s.subwords, "fasttext: types whose names share parts share parts of their vectors");
 }
 

@@ -47,11 +47,11 @@ struct FeatureSettings {
 /// Where the vectors of node types come from (docs/programs.md).
 struct NodeTypeSettings {
   std::string vectors = "learned";  // learned | fasttext
-  int64_t walks = 20000;            // fasttext: through the syntax trees of the training groups, in all
+  int64_t walks = 4000;             // fasttext: through the syntax trees of the training groups, in all
   int64_t walk_length = 24;
-  int64_t epochs = 5;
-  int64_t window = 5;
-  double learning_rate = 0.05;
+  int64_t walk_epochs = 5;
+  int64_t walk_window = 5;
+  double walk_rate = 0.05;  // step size at the beginning
   bool subwords = true;
 };
 

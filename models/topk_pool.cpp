@@ -16,7 +16,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSmallestNorm = 1e-12;
-constexpr double kWhole = 1e-9;  // ratio * n may lie this much above a whole number, relative, and still be it
+constexpr double kWhole = 1e-9;          // ratio * n may lie this much above a whole number, relative, and still be it
+constexpr int64_t kWorthThreads = 8192;  // nodes
 
 int64_t kept_of(int64_t nodes, double ratio) {
   const auto wanted = static_cast<double>(nodes) * ratio;
@@ -155,7 +156,7 @@ std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int6
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
     kept_ptr[g + 1] = kept_ptr[g] + kept_of(graph_ptr[g + 1] - graph_ptr[g], ratio);
   std::vector<int64_t> kept(static_cast<size_t>(kept_ptr.back()));
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
   for (int64_t g = 0; g < graphs; ++g) {
     const auto at = static_cast<size_t>(g);
     const int64_t first = graph_ptr[at];

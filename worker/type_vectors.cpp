@@ -49,9 +49,9 @@ data::TypeEmbeddings train(const configs::Settings& settings, const coordinator:
   data::TypeEmbeddingSettings to;
   to.walks = {from.walks, from.walk_length, coordinator::random_bits({settings.trainer.seed, kWalks})};
   to.dims = settings.model.node_type_embedding;
-  to.epochs = from.epochs;
-  to.window = from.window;
-  to.learning_rate = from.learning_rate;
+  to.epochs = from.walk_epochs;
+  to.window = from.walk_window;
+  to.learning_rate = from.walk_rate;
   to.subwords = from.subwords;
   return data::train_type_embeddings(groups, names_of(types), to);
 }

@@ -77,8 +77,8 @@ TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<co
   std::string text;
   int64_t number = 0;
   const auto next = [&] {
-    const bool found = static_cast<bool>(std::getline(in, text));
-    return Line(found ? text : "", fmt::format("{}: line {}", file.string(), ++number));
+    if (!std::getline(in, text)) text.clear();
+    return Line(text, fmt::format("{}: line {}", file.string(), ++number));
   };
   auto head = next();
   const auto words = head.number<int64_t>("a number of words");

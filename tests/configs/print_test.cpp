@@ -22,7 +22,9 @@ using ::testing::StartsWith;
 TEST(ToYaml, PrintsEveryKeyInOrder) {
   const std::string yaml = to_yaml(Settings());
   EXPECT_THAT(yaml, StartsWith("data:\n  format: layout\n  root: .\n  train: []\n"));
-  EXPECT_THAT(yaml, HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout_scale: 100\nloss:\n"));
+  EXPECT_THAT(
+      yaml,
+      HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout_scale: 100\n    columns: []\nloss:\n"));
   EXPECT_THAT(yaml, HasSubstr("    min_delta: 0\n  eval_states: 2000000\n")) << "back in trainer after its early_stop";
   EXPECT_THAT(yaml, HasSubstr("  learning_rate: 0.001\n"));
   EXPECT_THAT(yaml, HasSubstr("  eval_indices: \"\"\n"));

@@ -23,7 +23,7 @@ configs::Settings fasttext_settings() {
   settings.model.layers = 2;
   settings.model.encoder_layers = 0;
   settings.model.node_type_embedding = 6;
-  settings.model.node_types = {.vectors = "fasttext", .walks = 500, .epochs = 2};
+  settings.model.node_types = {.vectors = "fasttext", .walks = 500, .walk_epochs = 2};
   settings.trainer.steps = 3;
   return settings;
 }
