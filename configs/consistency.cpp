@@ -34,6 +34,33 @@ std::string find_segment_conflict(const Settings& s) {
   return "";
 }
 
+std::string find_program_conflict(const Settings& s) {
+  const bool fasttext = s.model.node_types.vectors == "fasttext";
+  if (s.data.format != "programs") {
+    if (s.model.type == "tpgnn") {
+      return fmt::format(
+          "model.type: found tpgnn while data.format is {}: its pooling ranks the nodes of each candidate's own graph, "
+          "which only programs have; choose another type",
+          s.data.format);
+    }
+    if (fasttext) {
+      return fmt::format(
+          "model.node_types.vectors: found fasttext while data.format is {}: only the node types of programs have "
+          "names "
+          "to learn from; set it to learned",
+          s.data.format);
+    }
+  }
+  if (!s.data.node_type_vectors.empty() && !fasttext) {
+    return fmt::format(
+        "data.node_type_vectors: found {} while model.node_types.vectors is {}: nothing would read it; set the latter "
+        "to "
+        "fasttext",
+        s.data.node_type_vectors, s.model.node_types.vectors);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string find_conflict(const Settings& s) {
@@ -53,6 +80,7 @@ std::string find_conflict(const Settings& s) {
   if (s.comm.backend == "nccl" && s.trainer.device == "cpu") {
     return "comm.backend: found nccl while trainer.device is cpu: NCCL reduces on GPUs only; set comm.backend to mpi";
   }
+  if (const auto conflict = find_program_conflict(s); !conflict.empty()) return conflict;
   return find_segment_conflict(s);
 }
 

@@ -36,6 +36,9 @@ void visit_fields(DataSettings& s, Visit&& visit) {
   visit("test", s.test, "groups that are reported once, at the end, named as in train");
   visit("eval_indices", s.eval_indices,
         "JSON file with TpuGraphs' official validation candidates; empty: all candidates");
+  visit("node_type_vectors", s.node_type_vectors,
+        "model.node_types.vectors fasttext: file of vectors in FastText's text form (.vec); empty: they are trained on "
+        "the training groups when training starts");
   visit("holdout", s.holdout, "fraction of each training group's distinct configurations that is kept for evaluation",
         from_to_below(0, 1));
   visit("max_eval_candidates", s.max_eval_candidates, "largest number of candidates evaluated in a group; 0: all",
@@ -58,19 +61,39 @@ void visit_fields(FeatureSettings& s, Visit&& visit) {
         one_of({"none", "minmax", "zscore"}));
   visit("log", s.log, "take sign(x) log(1 + |x|) before the scaling");
   visit("layout_scale", s.layout_scale, "factor on layout features, as in the published baseline", above(0));
+  visit(
+      "columns", s.columns,
+      "columns of node features that the model reads, by name, or by the beginning of several names and *; empty: all");
+}
+
+template <class Visit>
+void visit_fields(NodeTypeSettings& s, Visit&& visit) {
+  visit("vectors", s.vectors,
+        "learned with the model; or fasttext (programs): trained beforehand on walks through syntax trees, or read "
+        "(data.node_type_vectors), then fixed and kept in the checkpoint",
+        one_of({"learned", "fasttext"}));
+  visit("walks", s.walks, "fasttext: walks through the syntax trees of the training groups, of all together",
+        at_least(1));
+  visit("walk_length", s.walk_length, "fasttext: largest number of nodes of a walk", between(2, 1000));
+  visit("walk_epochs", s.walk_epochs, "fasttext: passes over the walks", between(1, 10000));
+  visit("walk_window", s.walk_window, "fasttext: largest distance of a node type from those that it predicts",
+        between(1, 1000));
+  visit("walk_rate", s.walk_rate, "fasttext: step size at the beginning", above(0));
+  visit("subwords", s.subwords, "fasttext: types whose names share parts share parts of their vectors");
 }
 
 template <class Visit>
 void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("type", s.type, "model that scores the candidates",
-        one_of({"mlp", "gcn", "sage", "residual_gcn", "statement_cost"}));
+        one_of({"mlp", "gcn", "sage", "residual_gcn", "tpgnn", "statement_cost"}));
   visit("hidden", s.hidden, "width of the hidden states", at_least(1));
   visit("layers", s.layers, "message-passing layers", at_least(0));
-  visit("node_type_embedding", s.node_type_embedding, "width of the learned opcode or node-type embedding",
-        at_least(1));
-  visit("encoder_layers", s.encoder_layers, "dense layers before propagation (prenet)", at_least(0));
-  visit("head_layers", s.head_layers, "dense layers after the readout (postnet), the last one to a scalar",
-        at_least(1));
+  visit("node_type_embedding", s.node_type_embedding, "width of the vector of an opcode or node type", at_least(1));
+  visit("encoder_layers", s.encoder_layers, "dense layers before propagation (prenet); 0: tpgnn only", at_least(0));
+  visit(
+      "head_layers", s.head_layers,
+      "dense layers after the readout (postnet), the last one to a scalar; tpgnn: each half as wide as the one before",
+      at_least(1));
   visit("readout", s.readout, "how final states become one vector; several are concatenated",
         some_of({"mean", "sum", "max", "normalized_sum", "configurable_mean", "configurable_sum", "configurable_max",
                  "configurable_normalized_sum"}));
@@ -98,6 +121,9 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("loop_hidden", s.loop_hidden, "statement_cost: width of the dense stack over loops", at_least(1));
   visit("clip", s.clip, "statement_cost: scaled columns are cut at so many deviations; 0: not at all", at_least(0));
   visit("head_bias", s.head_bias, "whether the head's dense layers have a bias", one_of({"none", "all"}));
+  visit("pool_ratio", s.pool_ratio, "tpgnn: part of each graph's nodes that stays after each convolution's pooling",
+        above_up_to(0, 1));
+  visit.section("node_types", s.node_types, "Where the vectors of node types come from.");
   visit.section("features", s.features, "How raw inputs become the numbers that a model sees.");
 }
 
@@ -186,7 +212,7 @@ void visit_fields(TrainerSettings& s, Visit&& visit) {
         "only algorithms that repeat themselves bit by bit, also on a GPU; an operation that has none is an error");
   visit("seed", s.seed, "seed of the weights and of every draw");
   visit("baselines", s.baselines, "trained and evaluated beside the model: the mean, or a model type",
-        one_of({"mean", "mlp", "gcn", "sage", "residual_gcn", "statement_cost"}));
+        one_of({"mean", "mlp", "gcn", "sage", "residual_gcn", "tpgnn", "statement_cost"}));
   visit("metric", s.metric, "metric that chooses the best checkpoint and drives early stopping", not_empty());
   visit("metric_goal", s.metric_goal, "direction in which the metric is better", one_of({"maximize", "minimize"}));
   visit.section("early_stop", s.early_stop, "When a run that no longer improves is ended.");

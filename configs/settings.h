@@ -27,6 +27,7 @@ struct DataSettings {
   std::vector<std::string> valid;      // as train; chooses the best checkpoint
   std::vector<std::string> test;       // as train; reported once, at the end
   std::string eval_indices;            // TpuGraphs' official validation candidates (JSON), empty: all candidates
+  std::string node_type_vectors;       // model.node_types.vectors fasttext: a .vec file; empty: trained at the start
   double holdout = 0.0;                // fraction of each training group's distinct configurations kept for evaluation
   int64_t max_eval_candidates = 1000;  // per group; 0: all
   double train_fraction = 1.0;         // fraction of the remaining training candidates that is used
@@ -40,13 +41,25 @@ struct FeatureSettings {
   std::string transform = "minmax";  // none | minmax | zscore, per column, over the training graphs
   bool log = false;                  // sign(x) log(1 + |x|) first
   double layout_scale = 100.0;       // factor on layout features, as in the published baseline
+  std::vector<std::string> columns;  // of node features that the model reads, by name; empty: all
+};
+
+/// Where the vectors of node types come from (docs/programs.md).
+struct NodeTypeSettings {
+  std::string vectors = "learned";  // learned | fasttext
+  int64_t walks = 4000;             // fasttext: through the syntax trees of the training groups, in all
+  int64_t walk_length = 24;
+  int64_t walk_epochs = 5;
+  int64_t walk_window = 5;
+  double walk_rate = 0.05;  // step size at the beginning
+  bool subwords = true;
 };
 
 struct ModelSettings {
-  std::string type = "residual_gcn";  // mlp | gcn | sage | residual_gcn | statement_cost
+  std::string type = "residual_gcn";  // mlp | gcn | sage | residual_gcn | tpgnn | statement_cost
   int64_t hidden = 32;
   int64_t layers = 2;                // message-passing layers
-  int64_t node_type_embedding = 32;  // width of the learned opcode or node-type embedding
+  int64_t node_type_embedding = 32;  // width of an opcode's or node type's vector
   int64_t encoder_layers = 2;        // dense layers before propagation (prenet)
   int64_t head_layers = 2;           // dense layers after the readout (postnet), the last one to a scalar
   std::vector<std::string> readout = {"mean", "normalized_sum", "configurable_normalized_sum"};
@@ -64,6 +77,8 @@ struct ModelSettings {
   int64_t loop_hidden = 64;        // statement_cost: width of the stack over loops
   double clip = 3.0;               // statement_cost: columns are cut at so many deviations; 0: not
   std::string head_bias = "none";  // none | all: bias in the head
+  double pool_ratio = 0.8;         // tpgnn: part of a graph's nodes that each pooling keeps
+  NodeTypeSettings node_types;
   FeatureSettings features;
 };
 

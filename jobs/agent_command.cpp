@@ -72,6 +72,8 @@ void confine_data(configs::DataSettings& data, const Roots& roots) {
     }
     if (!data.eval_indices.empty())
       data.eval_indices = confine("data.eval_indices", data.eval_indices, root, roots.data).string();
+    if (!data.node_type_vectors.empty())
+      data.node_type_vectors = confine("data.node_type_vectors", data.node_type_vectors, root, roots.data).string();
     data.root = root.string();
     data.confine.clear();
     for (const auto& folder : roots.data) data.confine.push_back(folder.string());
@@ -111,7 +113,8 @@ fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& 
 }
 
 void check_override(const std::string& key, const std::string& value) {
-  for (const auto* own : {"data.root", "data.train", "data.valid", "data.test", "data.eval_indices", "data.confine"}) {
+  for (const auto* own : {"data.root", "data.train", "data.valid", "data.test", "data.eval_indices",
+                          "data.node_type_vectors", "data.confine"}) {
     if (key == own) throw JobUnusable(fmt::format("set: {}: belongs to the agent; name data sets in `files`", key));
   }
   if (key.starts_with("run.") || key.starts_with("checkpoint."))

@@ -26,7 +26,9 @@ struct InputSchema {
 struct InputStatistics {
   torch::Tensor minimum, maximum, mean, deviation;  // [features] float64
   torch::Tensor candidate_minimum, candidate_maximum, candidate_mean,
-      candidate_deviation;  // [24] float64; undefined unless tile
+      candidate_deviation;     // [24] float64; undefined unless tile
+  torch::Tensor type_vectors;  // [node types, model.node_type_embedding] float, of model.node_types.vectors fasttext;
+                               // else undefined
 };
 
 /// Scores the candidates of a plan; a lower score means a faster candidate. Feature transforms are buffers of the
@@ -53,7 +55,8 @@ class CostModel : public torch::nn::Module {
   virtual torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const;
   virtual torch::Tensor score_pools(const torch::Tensor& pools);
   virtual int64_t pool_columns() const;
-  /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0.
+  /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0. Likewise the
+  /// vectors of node types that are not learned. Throws ModelError where what the settings ask for is not there.
   virtual void fit_transform(const InputStatistics& statistics) = 0;
 };
 

@@ -26,6 +26,7 @@ const std::vector<std::pair<std::string, MakeModel>>& registered() {
       {"gcn", graph_model(gcn_propagation)},
       {"sage", graph_model(sage_propagation)},
       {"residual_gcn", graph_model(residual_gcn_propagation)},
+      {"tpgnn", make_tpgnn},
       {"statement_cost",
        [](const configs::ModelSettings& settings, const InputSchema& schema) -> std::shared_ptr<CostModel> {
          return std::make_shared<StatementCost>(settings, schema);

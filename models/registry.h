@@ -15,5 +15,7 @@ Propagation gcn_propagation(const configs::ModelSettings& settings, const InputS
 Propagation sage_propagation(const configs::ModelSettings& settings, const InputSchema& schema);
 /// The published TpuGraphs layout baseline ("ResModel"): x += act(MLP(Â concat(layout, x))).
 Propagation residual_gcn_propagation(const configs::ModelSettings& settings, const InputSchema& schema);
+/// Graph convolutions and TopK pooling over syntax trees (models/tpgnn.h).
+std::shared_ptr<CostModel> make_tpgnn(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

@@ -12,6 +12,7 @@
 #include "models/statistics.h"
 #include "worker/sampler.h"
 #include "worker/trainer.h"
+#include "worker/type_vectors.h"
 
 /// What comes before the first step.
 namespace foretime::worker {
@@ -182,7 +183,16 @@ void Trainer::fit_transforms() {
   reduce(inputs.maxima(), comm::ReduceOp::max);
   reduce(targets.sums(), comm::ReduceOp::sum);
   reduce(runtime, comm::ReduceOp::sum);
-  model_->fit_transform(inputs.finish());
+  auto statistics = inputs.finish();
+  statistics.type_vectors = make_type_vectors(settings_, catalogue_, state_.schema.node_type_count, *store_, comm_);
+  if (statistics.type_vectors.defined()) {
+    log_.info("vectors of {} node types, {} columns, {}", statistics.type_vectors.size(0),
+              statistics.type_vectors.size(1),
+              settings_.data.node_type_vectors.empty()
+                  ? fmt::format("from {} walks through the training programs", settings_.model.node_types.walks)
+                  : "from " + settings_.data.node_type_vectors);
+  }
+  model_->fit_transform(statistics);
   state_.targets = settings_.loss.standardize_target ? targets.fit() : models::TargetTransform::from(settings_.loss);
   state_.train_mean_runtime = (runtime[0] / runtime[1]).item<double>();
 }

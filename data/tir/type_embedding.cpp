@@ -126,7 +126,8 @@ fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string&
   return args;
 }
 
-/// Types that were not met get the mean of the others.
+}  // namespace
+
 void fill_unmet(TypeEmbeddings& embeddings) {
   const auto dims = static_cast<size_t>(embeddings.dims);
   std::vector<double> mean(dims, 0.0);
@@ -141,8 +142,6 @@ void fill_unmet(TypeEmbeddings& embeddings) {
     for (size_t d = 0; d < dims; ++d) embeddings.vectors[t * dims + d] = static_cast<float>(mean[d] / met);
   }
 }
-
-}  // namespace
 
 std::span<const float> TypeEmbeddings::of(int64_t type) const {
   return std::span(vectors).subspan(static_cast<size_t>(type * dims), static_cast<size_t>(dims));

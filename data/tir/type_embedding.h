@@ -41,6 +41,9 @@ struct TypeEmbeddings {
   double similarity(int64_t a, int64_t b) const;
 };
 
+/// Gives types of no occurrences the mean of the others' vectors.
+void fill_unmet(TypeEmbeddings& embeddings);
+
 /// Random walks over the edges in both directions, starting at nodes drawn evenly. A walk turns back only where there
 /// is no other way. `visit` gets the node types of each walk; walks of a single node (a graph without edges) are left
 /// out. The same groups and settings give the same walks.

@@ -161,6 +161,19 @@ TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
   parse_settings("segments: {stale: pools, finetune_steps: 5}\nsampler: {max_segment_nodes: 9}", "run.yaml");
 }
 
+TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
+  EXPECT_THAT(error_of("data: {format: tile}\nmodel: {type: tpgnn}"),
+              HasSubstr("model.type: found tpgnn while data.format is tile"));
+  EXPECT_THAT(error_of("model: {node_types: {vectors: fasttext}}"),
+              HasSubstr("model.node_types.vectors: found fasttext while data.format is layout"));
+  EXPECT_THAT(error_of("data: {format: programs, node_type_vectors: a.vec}"),
+              HasSubstr("data.node_type_vectors: found a.vec while model.node_types.vectors is learned"));
+  EXPECT_THAT(error_of("model: {node_types: {walk_length: 1}}"), HasSubstr("found 1, expected in [2, 1000]"));
+  parse_settings(
+      "data: {format: programs, node_type_vectors: a.vec}\nmodel: {type: tpgnn, node_types: {vectors: fasttext}}",
+      "run.yaml");
+}
+
 TEST(ParseSettings, TextThatIsNoMapIsRefused) {
   EXPECT_THAT(error_of(""), StartsWith("run.yaml: found no settings, expected a map"));
   EXPECT_THAT(error_of("# only a comment\n"), StartsWith("run.yaml: found no settings"));

@@ -22,7 +22,9 @@ using ::testing::StartsWith;
 TEST(ToYaml, PrintsEveryKeyInOrder) {
   const std::string yaml = to_yaml(Settings());
   EXPECT_THAT(yaml, StartsWith("data:\n  format: layout\n  root: .\n  train: []\n"));
-  EXPECT_THAT(yaml, HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout_scale: 100\nloss:\n"));
+  EXPECT_THAT(
+      yaml,
+      HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout_scale: 100\n    columns: []\nloss:\n"));
   EXPECT_THAT(yaml, HasSubstr("    min_delta: 0\n  eval_states: 2000000\n")) << "back in trainer after its early_stop";
   EXPECT_THAT(yaml, HasSubstr("  learning_rate: 0.001\n"));
   EXPECT_THAT(yaml, HasSubstr("  eval_indices: \"\"\n"));
@@ -148,7 +150,9 @@ TEST(ToYaml, RandomSettingsComeBack) {
       }
       const double unit = static_cast<double>(random() >> 11) * 0x1p-53;
       if (auto* const* value = std::get_if<double*>(&field.value)) **value = unit == 0 ? 0.5 : unit;
-      if (auto* const* value = std::get_if<int64_t*>(&field.value)) **value = 2 + static_cast<int64_t>(random() >> 2);
+      if (auto* const* value = std::get_if<int64_t*>(&field.value))
+        **value = field.bound.allows(0x1p62) ? 2 + static_cast<int64_t>(random() >> 2)
+                                             : 2 + static_cast<int64_t>(random() % 900);
       if (auto* const* value = std::get_if<uint64_t*>(&field.value)) **value = random();
       if (auto* const* value = std::get_if<bool*>(&field.value)) **value = random() % 2 == 0;
       std::string text(1 + random() % 8, ' ');
@@ -159,6 +163,11 @@ TEST(ToYaml, RandomSettingsComeBack) {
     }
     if (settings.trainer.device == "cpu") settings.comm.backend = "mpi";
     if (settings.data.format != "layout") settings.sampler.max_segment_nodes = 0;
+    if (settings.data.format != "programs") {
+      if (settings.model.type == "tpgnn") settings.model.type = "gcn";
+      settings.model.node_types.vectors = "learned";
+    }
+    if (settings.model.node_types.vectors != "fasttext") settings.data.node_type_vectors.clear();
     if (settings.segments.stale == "full_forward") settings.shard.max_rank_bytes = 0;
     settings.segments.finetune_steps = settings.sampler.max_segment_nodes == 0 ? 0 : settings.trainer.steps - 1;
     const std::string yaml = to_yaml(settings);

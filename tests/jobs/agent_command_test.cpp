@@ -54,6 +54,26 @@ TEST_F(AgentCommandTest, PathsOutsideOfTheRootsFail) {
   }
 }
 
+TEST_F(AgentCommandTest, VectorsOfNodeTypesLieInsideOfTheRoots) {
+  const auto with_vectors = [&](const std::string& name, const std::string& file) {
+    auto spec = trial(name, "exit 0\n");
+    auto settings = configs::parse_settings(spec.settings, "test");
+    settings.data.format = "programs";
+    settings.model.node_types.vectors = "fasttext";
+    settings.data.node_type_vectors = file;
+    spec.settings = configs::to_yaml(settings);
+    spec.id = job_id(spec);
+    return submit(spec);
+  };
+  std::ofstream(data_ / "types.vec") << "\n";
+  const auto inside = with_vectors("inside", "types.vec"), outside = with_vectors("outside", "/etc/passwd");
+  run_all();
+  EXPECT_EQ(job(outside).state, JobState::failed);
+  EXPECT_THAT(job(outside).error, HasSubstr("data.node_type_vectors: /etc/passwd"));
+  const auto settings = configs::load_settings(fs::canonical(runs_) / inside / "attempt-1" / "config.yaml");
+  EXPECT_EQ(settings.data.node_type_vectors, fs::canonical(data_) / "types.vec");
+}
+
 TEST_F(AgentCommandTest, AJobCannotChooseWhereItWritesOrWhatItContinuesFrom) {
   const auto directory = submit_with("directory", "run.directory", "/tmp/elsewhere");
   const auto resume = submit_with("resume", "checkpoint.resume", "/etc");
