@@ -96,6 +96,7 @@ void BoundInference::Work::find_attachments() {
   if (paths_.size() < count) paths_.resize(count);
   for (size_t i = 0; i < count; ++i) {
     paths_[i].clear();
+    nest_->stages[i].attach_loop = -1;
     size_t at = i, steps = 0;
     while (nest_->stages[at].compute_at == ComputeAt::iterator) {
       int32_t loop = nest_->stages[at].attach_variable;
@@ -115,6 +116,7 @@ void BoundInference::Work::find_attachments() {
                                       [&](const NestIterator& iterator) { return iterator.variable == loop; });
       if (found == target.iterators.end())
         throw DataError(fmt::format("stage {}: attached to a loop of stage {} that was fused away", i, at));
+      if (paths_[i].empty()) nest_->stages[i].attach_loop = loop;
       for (auto around = found;; --around) {
         paths_[i].push_back(around->variable);
         if (around == target.iterators.begin()) break;
