@@ -284,6 +284,14 @@ int64_t AffinePool::decompose(const Affine& a) {
   return base;
 }
 
+int64_t AffinePool::parts(const Affine& a, std::vector<AffinePart>& parts) {
+  const size_t begin = parts_.size();
+  const int64_t base = decompose(a);
+  parts.insert(parts.end(), parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
+  parts_.resize(begin);
+  return base;
+}
+
 AffineBounds AffinePool::part_bounds(const Part& part) {
   AffineBounds whole;
   if (part.of.count == 1 && part.of.base == 0 && terms(part.of)[0].coefficient == 1) {

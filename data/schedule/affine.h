@@ -58,6 +58,13 @@ struct AffineAtom {
   int32_t depth = 1;                     // atoms inside of each other: bounds recursion
 };
 
+/// coefficient × (floor(of / divisor) mod modulus): sums of these have bounds that are nearly exact.
+struct AffinePart {
+  int64_t coefficient = 0;
+  Affine of;
+  int64_t divisor = 1, modulus = 0;  // modulus 0: none
+};
+
 /// Inclusive.
 struct AffineInterval {
   Affine low, high;
@@ -101,6 +108,9 @@ class AffinePool {
   /// The least interval of the kinds used here that holds all values of `a` under the relaxation.
   AffineInterval relax(const Affine& a, const Relaxation& relaxation);
 
+  /// Appends parts whose sum is `a` without the base that is returned; remainders are put together again.
+  int64_t parts(const Affine& a, std::vector<AffinePart>& parts);
+
   std::span<const AffineTerm> terms(const Affine& a) const { return std::span(terms_).subspan(a.first, a.count); }
   const AffineAtom& atom(uint32_t id) const { return atoms_[id]; }
 
@@ -110,12 +120,7 @@ class AffinePool {
   std::string to_text(const Affine& a, const std::function<std::string(int32_t)>& name_of) const;
 
  private:
-  /// coefficient × (floor(of / divisor) mod modulus): sums of these have bounds that are nearly exact.
-  struct Part {
-    int64_t coefficient = 0;
-    Affine of;
-    int64_t divisor = 1, modulus = 0;  // modulus 0: none
-  };
+  using Part = AffinePart;
   Affine combine(const Affine& a, const Affine& b, int64_t sign);
   Affine from_terms(int64_t base);  // of scratch_
   Affine intern(AffineAtom atom);
