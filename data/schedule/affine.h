@@ -129,7 +129,7 @@ class AffinePool {
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);
   AffineBounds part_bounds(const Part& part);
-  bool drop_small_terms(int64_t base, int64_t divisor, Affine& kept, int64_t& reduced);
+  bool drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced);
   /// Writes `a` as base + parts, from parts_[begin] on; the caller shrinks parts_ again.
   int64_t decompose(const Affine& a);
   AffineInterval relax_atom(uint32_t id, const Relaxation& relaxation);

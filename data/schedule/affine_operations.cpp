@@ -19,26 +19,34 @@ AffineAtom binary(AtomKind kind, const Affine& a, const Affine& b) {
 
 }  // namespace
 
-/// floor((g·T + s) / (g·c)) is floor(T / c) if 0 ≤ s < g: looks for such a division of the terms in scratch_, by
+/// floor((g·T + s) / (g·c)) is floor(T / c) if 0 ≤ s < g: looks for such a division among the parts of `rest`, by
 /// falling coefficients. True: `kept` is T and `reduced` is c.
-bool AffinePool::drop_small_terms(int64_t base, int64_t divisor, Affine& kept, int64_t& reduced) {
-  std::vector<AffineTerm> ordered(scratch_.begin(), scratch_.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const AffineTerm& a, const AffineTerm& b) {
-    return std::abs(a.coefficient) > std::abs(b.coefficient);
-  });
-  const auto by_atom = [](const AffineTerm& a, const AffineTerm& b) { return a.atom < b.atom; };
+bool AffinePool::drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced) {
+  const size_t begin = parts_.size();
+  const int64_t base = decompose(rest);
+  std::vector<Part> ordered(parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
+  parts_.resize(begin);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Part& a, const Part& b) { return std::abs(a.coefficient) > std::abs(b.coefficient); });
   int64_t common = divisor;
   for (size_t large = 1; large < ordered.size(); ++large) {
     common = std::gcd(common, ordered[large - 1].coefficient);
     if (common == 1) return false;
-    scratch_.assign(ordered.begin() + static_cast<std::ptrdiff_t>(large), ordered.end());
-    std::sort(scratch_.begin(), scratch_.end(), by_atom);
-    const AffineBounds small = bounds(from_terms(floor_remainder(base, common)));
-    if (small.low < 0 || small.high >= common) continue;
-    scratch_.assign(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(large));
-    std::sort(scratch_.begin(), scratch_.end(), by_atom);
-    for (auto& term : scratch_) term.coefficient /= common;
-    kept = from_terms(floor_quotient(base, common));
+    int64_t low = floor_remainder(base, common), high = low;
+    for (size_t i = large; i < ordered.size(); ++i) {
+      const AffineBounds small = part_bounds(ordered[i]);
+      if (small.low <= -kUnbounded || small.high >= kUnbounded) return false;
+      low = checked_add(low, small.low);
+      high = checked_add(high, small.high);
+    }
+    if (low < 0 || high >= common) continue;
+    kept = Affine::of(floor_quotient(base, common));
+    for (size_t i = 0; i < large; ++i) {
+      Affine value = floor_divide(ordered[i].of, ordered[i].divisor);
+      if (const int64_t modulus = ordered[i].modulus; modulus > 0)
+        value = subtract(value, scale(floor_divide(value, modulus), modulus));
+      kept = add(kept, scale(value, ordered[i].coefficient / common));
+    }
     reduced = divisor / common;
     return true;
   }
@@ -85,8 +93,7 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   }
   Affine kept;
   int64_t reduced = 0;
-  scratch_.assign(terms(rest).begin(), terms(rest).end());
-  if (rest.count > 1 && drop_small_terms(base, divisor, kept, reduced))
+  if (rest.count > 1 && drop_small_terms(rest, divisor, kept, reduced))
     return add(quotient, floor_divide(kept, reduced));
   AffineAtom atom;
   atom.kind = AtomKind::floor_divide;

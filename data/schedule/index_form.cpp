@@ -116,25 +116,42 @@ void IndexForms::write_value(const Affine& value) {
   parts_.resize(begin);
 }
 
-void IndexForms::write_part(const AffinePart& part, int64_t scale) {
-  const bool atom = part.of.count == 1 && part.of.base == 0 && pool_->terms(part.of)[0].coefficient == 1;
+void IndexForms::write_part(AffinePart part, int64_t scale) {
+  if (part.divisor > 1 && part.of.count > 1) {
+    // ((x mod u) / l) / d is (x mod u) / (l·d).
+    const size_t begin = parts_.size();
+    const int64_t base = pool_->parts(part.of, parts_);
+    const AffinePart inner = parts_.back();
+    const bool single = base == 0 && parts_.size() == begin + 1 && inner.coefficient == 1;
+    parts_.resize(begin);
+    if (single) {
+      part.divisor = checked_multiply(part.divisor, inner.divisor);
+      if (part.modulus == 0) {
+        return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus), 0, part.divisor, scale);
+      }
+      return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus),
+                           checked_multiply(part.divisor, part.modulus), part.divisor, scale);
+    }
+  }
+  write_divided(part.of, part.modulus > 0 ? checked_multiply(part.divisor, part.modulus) : 0, 0, part.divisor, scale);
+}
+
+/// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
+void IndexForms::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale) {
+  const bool atom = of.count == 1 && of.base == 0 && pool_->terms(of)[0].coefficient == 1;
   if (atom) {
-    write_atom(pool_->terms(part.of)[0].atom);
+    write_atom(pool_->terms(of)[0].atom);
   } else {
-    write_value(part.of);
+    write_value(of);
   }
-  if (part.modulus > 0) {
-    push(Kind::constant, checked_multiply(part.divisor, part.modulus));
-    push(Kind::modulo);
-  }
-  if (part.divisor != 1) {
-    push(Kind::constant, part.divisor);
-    push(Kind::divide);
-  }
-  if (scale != 1) {
-    push(Kind::constant, scale);
-    push(Kind::multiply);
-  }
+  const auto apply = [&](int64_t number, Kind kind) {
+    push(Kind::constant, number);
+    push(kind);
+  };
+  if (upper > 0) apply(upper, Kind::modulo);
+  if (second > 0) apply(second, Kind::modulo);
+  if (divisor != 1) apply(divisor, Kind::divide);
+  if (scale != 1) apply(scale, Kind::multiply);
 }
 
 void IndexForms::write_atom(uint32_t id) {

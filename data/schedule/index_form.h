@@ -73,7 +73,8 @@ class IndexForms {
 
  private:
   void write_value(const Affine& value);
-  void write_part(const AffinePart& part, int64_t scale);
+  void write_part(AffinePart part, int64_t scale);
+  void write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);
   void write_atom(uint32_t id);
   void push(IndexOperation::Kind kind, int64_t value = 0) { operations_.push_back({kind, value}); }
 

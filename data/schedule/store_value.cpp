@@ -174,7 +174,17 @@ struct StoreValues::Walk {
       if (within.low <= -common || within.high >= common) break;
       difference = divisible;
     }
-    forms.count(forms.write(pool.add(difference, -difference.base)), count.integer);
+    count_terms(difference);
+  }
+
+  /// Counts a comparison's side without its number: the terms, with the sign that gives one of them a plus.
+  void count_terms(const Affine& sum) {
+    parts.clear();
+    pool.parts(sum, parts);
+    const bool negative =
+        std::all_of(parts.begin(), parts.end(), [](const AffinePart& part) { return part.coefficient < 0; });
+    const Affine side = pool.add(sum, -sum.base);
+    forms.count(forms.write(negative ? pool.scale(side, -1) : side), count.integer);
   }
 
   /// a < b, or a ≤ b.
@@ -208,7 +218,7 @@ struct StoreValues::Walk {
     if (bounds.low == 0 && bounds.high == 0) return Known::truth(!negated);
     if (bounds.low > 0 || bounds.high < 0) return Known::truth(negated);
     ++count.integer.compare;
-    forms.count(forms.write(pool.add(difference, -difference.base)), count.integer);
+    count_terms(difference);
     return Known::truth();
   }
 
