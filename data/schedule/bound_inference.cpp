@@ -68,7 +68,7 @@ struct BoundInference::Work {
   std::vector<AffineInterval> intervals_;    // of each variable of the reader
   std::vector<uint8_t> outside_relaxed_;     // of each variable around the reader
   std::vector<AffineInterval> needed_;
-  std::vector<uint8_t> known_;
+  std::vector<uint8_t> known_, by_quotient_;
   std::vector<IndexInterval> axes_;  // of the reader and of the stages inlined into it, a stack
   std::vector<uint8_t> bound_;       // of each variable: leads to a thread
   int rank_ = kGlobal;               // of the memory of the stage looked at
@@ -201,6 +201,7 @@ void BoundInference::Work::need(size_t dimension, IndexInterval index, int64_t e
   if (index.everything || (pool.bounds(index.low).high <= 0 && pool.bounds(index.high).low >= extent - 1)) {
     index.low = Affine::of(0);
     index.high = Affine::of(extent - 1);
+    index.by_quotient = false;
   }
   AffineInterval& sum = needed_[dimension];
   if (known_[dimension]) {
@@ -209,6 +210,7 @@ void BoundInference::Work::need(size_t dimension, IndexInterval index, int64_t e
   }
   sum = {index.low, index.high};
   known_[dimension] = 1;
+  by_quotient_[dimension] |= index.by_quotient ? 1 : 0;
 }
 
 /// All accesses of `reader`, whose axes lie in axes_ from `axes` on, to `stage`, also by way of inlined stages.
@@ -247,7 +249,7 @@ void BoundInference::Work::need_of_reader(size_t stage, size_t reader) {
     // Spatial axes come first: extents of reductions are over their relaxed values.
     if (any_relaxed_ || !variable(id).extent.constant())
       axis = {pool.relax(axis.low, relaxation).low, pool.relax(axis.high, relaxation).high};
-    axes_.push_back({axis.low, axis.high});
+    axes_.push_back({axis.low, axis.high, false, variable(id).by_quotient, any_relaxed_});
   }
   for (const int32_t id : paths_[reader]) outside_relaxed_[static_cast<size_t>(id)] = 0;
   walk(stage, reader, 0);
@@ -276,6 +278,7 @@ void BoundInference::Work::infer_axes(size_t stage) {
   const NestStage& loops = nest_->stages[stage];
   const size_t rank = defined.axes.size();
   known_.assign(rank, 0);
+  by_quotient_.assign(rank, 0);
   needed_.resize(rank);
   if (defined.output) {
     if (loops.compute_at != ComputeAt::root)
@@ -307,10 +310,12 @@ void BoundInference::Work::infer_axes(size_t stage) {
     NestVariable& axis = variable(loops.axes[i]);
     const DagAxis& as_defined = defined.axis(i);
     axis.minimum = Affine::of(0);
+    axis.by_quotient = false;
     axis.extent = Affine::of(as_defined.extent);
     symbolic |= as_defined.symbolic >= 0;
     if (i >= rank || !known_[i]) continue;
     axis.minimum = needed_[i].low;
+    axis.by_quotient = by_quotient_[i] != 0;
     axis.extent = nest_->pool.add(nest_->pool.subtract(needed_[i].high, needed_[i].low), 1);
     if (axis.extent.constant() && (axis.extent.base < 1 || axis.extent.base > kLargestExtent))
       throw DataError(fmt::format("stage {}: {} values of axis {} are read, expected 1 to {}", stage, axis.extent.base,

@@ -53,10 +53,10 @@ size_t operands(Kind kind) {
 
 }  // namespace
 
-IndexForms::Form IndexForms::write(const Affine& value) {
+IndexForms::Form IndexForms::write(const Affine& value, bool by_quotient) {
   Form form;
   form.begin = static_cast<uint32_t>(operations_.size());
-  write_value(value);
+  write_value(value, by_quotient);
   form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
   for (const auto& operation : operations(form)) {
     if (operation.kind == Kind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
@@ -64,10 +64,20 @@ IndexForms::Form IndexForms::write(const Affine& value) {
   return form;
 }
 
-void IndexForms::write_value(const Affine& value) {
+void IndexForms::write_value(const Affine& value, bool by_quotient) {
   if (value.constant()) return push(Kind::constant, value.base);
   const size_t begin = parts_.size();
   const int64_t base = pool_->parts(value, parts_);
+  for (size_t i = begin; by_quotient && i < parts_.size(); ++i) {
+    AffinePart part = parts_[i];
+    const bool variable = part.divisor == 1 && part.of.count == 1;
+    if (part.modulus == 0 || variable) continue;
+    parts_[i].modulus = 0;
+    part.coefficient = -checked_multiply(part.coefficient, part.modulus);
+    part.divisor = checked_multiply(part.divisor, part.modulus);
+    part.modulus = 0;
+    parts_.push_back(part);
+  }
   const size_t end = parts_.size();
   for (size_t i = begin; i < end; ++i) {
     // floor(floor(x / a) / b) is floor(x / (a·b)).

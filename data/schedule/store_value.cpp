@@ -24,13 +24,14 @@ struct Known {
   bool constant = false;  // of real and truth: `number` is the value
   bool opaque = false;    // integer: of loaded data; `affine` says nothing
   double number = 0.0;
-  Affine affine{};  // integer
+  Affine affine{};           // integer
+  bool by_quotient = false;  // integer: IndexInterval::by_quotient
 
-  static Known of(const Affine& affine) { return {Type::integer, affine.constant(), false, 0.0, affine}; }
+  static Known of(const Affine& affine) { return {Type::integer, affine.constant(), false, 0.0, affine, false}; }
   static Known real() { return {}; }
-  static Known real(double number) { return {Type::real, true, false, number, {}}; }
-  static Known truth() { return {Type::truth, false, false, 0.0, {}}; }
-  static Known truth(bool value) { return {Type::truth, true, false, value ? 1.0 : 0.0, {}}; }
+  static Known real(double number) { return {Type::real, true, false, number, {}, false}; }
+  static Known truth() { return {Type::truth, false, false, 0.0, {}, false}; }
+  static Known truth(bool value) { return {Type::truth, true, false, value ? 1.0 : 0.0, {}, false}; }
 };
 
 bool is_real(std::string_view type) { return type.starts_with("float") || type.starts_with("bfloat"); }
@@ -74,10 +75,11 @@ struct StoreValues::Walk {
   int64_t visited = 0;
 
   void count_integer(const Known& value) {
-    if (value.type == Known::Type::integer && !value.opaque) forms.count(forms.write(value.affine), count.integer);
+    if (value.type == Known::Type::integer && !value.opaque)
+      forms.count(forms.write(value.affine, value.by_quotient), count.integer);
   }
 
-  Known body(size_t stage, std::span<const Affine> axes) {
+  Known body(size_t stage, std::span<const Known> axes) {
     const DagStage& defined = dag.stages[stage];
     if (defined.body < 0)
       throw DataError(fmt::format("stage {} ({}): '{}' is not an expression that is known", stage, defined.name,
@@ -85,36 +87,30 @@ struct StoreValues::Walk {
     return of(defined.body, axes);
   }
 
-  void add_load(size_t stage, std::span<const Affine> indices, std::span<const uint8_t> unknown) {
+  void add_load(size_t stage, std::span<const Known> indices) {
     loads.push_back({static_cast<int32_t>(stage), static_cast<uint32_t>(load_forms.size())});
-    for (size_t i = 0; i < indices.size(); ++i)
-      load_forms.push_back(!unknown.empty() && unknown[i] ? forms.unknown() : forms.write(indices[i]));
+    for (const Known& index : indices) {
+      const bool affine = index.type == Known::Type::integer && !index.opaque;
+      load_forms.push_back(affine ? forms.write(index.affine, index.by_quotient) : forms.unknown());
+    }
   }
 
-  Known load(int32_t id, std::span<const Affine> axes) {
+  Known load(int32_t id, std::span<const Known> axes) {
     const auto stage = static_cast<size_t>(tree.node(id).target);
     if (stage >= dag.stages.size() || tree.children(id).size() != dag.stages[stage].shape.size())
       throw DataError(fmt::format("'{}': expected one index for each dimension", to_text(tree, id).substr(0, 80)));
-    std::vector<Affine> indices;
-    std::vector<uint8_t> unknown;
+    std::vector<Known> indices;
     const size_t place = loads.size();
-    for (const int32_t child : tree.children(id)) {
-      const Known index = of(child, axes);
-      const bool affine = index.type == Known::Type::integer && !index.opaque;
-      indices.push_back(affine ? index.affine : Affine::of(0));
-      unknown.push_back(!affine);
-    }
+    for (const int32_t child : tree.children(id)) indices.push_back(of(child, axes));
     if (nest.stages[stage].compute_at == ComputeAt::inlined && !dag.stages[stage].input) {
       if (is_constant_matrix(dag, stage)) return Known::real(1.0);
       return body(stage, indices);
     }
     const size_t first = load_forms.size();
-    add_load(stage, indices, unknown);
+    add_load(stage, indices);
     // Loads inside of indices come after the load that they belong to.
     std::rotate(loads.begin() + static_cast<std::ptrdiff_t>(place), loads.end() - 1, loads.end());
-    for (size_t i = 0; i < indices.size(); ++i) {
-      if (!unknown[i]) forms.count(load_forms[first + i], count.integer);
-    }
+    for (size_t i = 0; i < indices.size(); ++i) forms.count(load_forms[first + i], count.integer);
     if (is_real(dag.stages[stage].type)) return Known::real();
     Known loaded = Known::of(Affine::of(0));
     loaded.constant = false;
@@ -124,9 +120,9 @@ struct StoreValues::Walk {
 
   /// Counts what is left of `difference` < 0, which is not decided: TVM brings numbers to one side, divides by common
   /// factors, and takes divisions apart.
-  void count_less(Affine difference) {
+  void count_less(Affine difference, bool by_quotient) {
     ++count.integer.compare;
-    for (int turn = 0; turn < 8; ++turn) {
+    for (int turn = 0; turn < 8 && !by_quotient; ++turn) {
       parts.clear();
       const int64_t base = pool.parts(difference, parts);
       for (auto& part : parts) {
@@ -174,17 +170,17 @@ struct StoreValues::Walk {
       if (within.low <= -common || within.high >= common) break;
       difference = divisible;
     }
-    count_terms(difference);
+    count_terms(difference, by_quotient);
   }
 
   /// Counts a comparison's side without its number: the terms, with the sign that gives one of them a plus.
-  void count_terms(const Affine& sum) {
+  void count_terms(const Affine& sum, bool by_quotient) {
     parts.clear();
     pool.parts(sum, parts);
     const bool negative =
         std::all_of(parts.begin(), parts.end(), [](const AffinePart& part) { return part.coefficient < 0; });
     const Affine side = pool.add(sum, -sum.base);
-    forms.count(forms.write(negative ? pool.scale(side, -1) : side), count.integer);
+    forms.count(forms.write(negative ? pool.scale(side, -1) : side, by_quotient), count.integer);
   }
 
   /// a < b, or a ≤ b.
@@ -202,7 +198,7 @@ struct StoreValues::Walk {
     const Affine difference = pool.add(pool.subtract(a.affine, b.affine), or_equal ? -1 : 0);
     const AffineBounds bounds = pool.bounds(difference);
     if (bounds.high < 0 || bounds.low >= 0) return Known::truth(bounds.high < 0);
-    count_less(difference);
+    count_less(difference, a.by_quotient || b.by_quotient);
     return Known::truth();
   }
 
@@ -218,11 +214,11 @@ struct StoreValues::Walk {
     if (bounds.low == 0 && bounds.high == 0) return Known::truth(!negated);
     if (bounds.low > 0 || bounds.high < 0) return Known::truth(negated);
     ++count.integer.compare;
-    count_terms(difference);
+    count_terms(difference, a.by_quotient || b.by_quotient);
     return Known::truth();
   }
 
-  Known logical(const ExpressionTree::Node& node, int32_t id, std::span<const Affine> axes) {
+  Known logical(const ExpressionTree::Node& node, int32_t id, std::span<const Known> axes) {
     const StoreOperations before = count;
     const size_t loaded = loads.size();
     const bool conjunction = node.kind == Kind::logical_and;
@@ -239,7 +235,7 @@ struct StoreValues::Walk {
     return Known::truth();
   }
 
-  Known choice(int32_t id, std::span<const Affine> axes, bool lazy) {
+  Known choice(int32_t id, std::span<const Known> axes, bool lazy) {
     const Known condition = of(tree.child(id, 0), axes);
     if (condition.constant) return of(tree.child(id, condition.number != 0.0 ? 1 : 2), axes);
     const Known a = of(tree.child(id, 1), axes), b = of(tree.child(id, 2), axes);
@@ -258,7 +254,7 @@ struct StoreValues::Walk {
     return chosen;
   }
 
-  Known call(int32_t id, std::span<const Affine> axes) {
+  Known call(int32_t id, std::span<const Known> axes) {
     const std::string& name = tree.name(id);
     const auto arguments = tree.children(id);
     if (name == "tir.if_then_else" || name == "if_then_else") {
@@ -282,7 +278,7 @@ struct StoreValues::Walk {
     return first;
   }
 
-  Known cast(int32_t id, std::span<const Affine> axes) {
+  Known cast(int32_t id, std::span<const Known> axes) {
     const Known value = of(tree.child(id, 0), axes);
     const std::string& type = tree.name(id);
     if (type == "bool") {
@@ -320,25 +316,31 @@ struct StoreValues::Walk {
       made.opaque = true;
       return made;
     }
+    Known made = Known::of(affine_arithmetic(kind, a.affine, b.affine));
+    made.by_quotient = a.by_quotient || b.by_quotient;
+    return made;
+  }
+
+  Affine affine_arithmetic(Kind kind, const Affine& a, const Affine& b) {
     switch (kind) {
       case Kind::add:
-        return Known::of(pool.add(a.affine, b.affine));
+        return pool.add(a, b);
       case Kind::subtract:
-        return Known::of(pool.subtract(a.affine, b.affine));
+        return pool.subtract(a, b);
       case Kind::multiply:
-        return Known::of(pool.multiply(a.affine, b.affine));
+        return pool.multiply(a, b);
       case Kind::divide:
-        return Known::of(pool.divide(a.affine, b.affine));
+        return pool.divide(a, b);
       case Kind::modulo:
-        return Known::of(pool.modulo(a.affine, b.affine));
+        return pool.modulo(a, b);
       case Kind::floor_divide:
-        return Known::of(pool.floor_divide(a.affine, b.affine));
+        return pool.floor_divide(a, b);
       case Kind::floor_modulo:
-        return Known::of(pool.floor_modulo(a.affine, b.affine));
+        return pool.floor_modulo(a, b);
       case Kind::minimum:
-        return Known::of(pool.minimum(a.affine, b.affine));
+        return pool.minimum(a, b);
       default:
-        return Known::of(pool.maximum(a.affine, b.affine));
+        return pool.maximum(a, b);
     }
   }
 
@@ -383,7 +385,7 @@ struct StoreValues::Walk {
     }
   }
 
-  Known of(int32_t id, std::span<const Affine> axes) {
+  Known of(int32_t id, std::span<const Known> axes) {
     if (++visited > kMostOperations)
       throw DataError(fmt::format("a store of more than {} operations", kMostOperations));
     const auto& node = tree.node(id);
@@ -394,7 +396,7 @@ struct StoreValues::Walk {
         return Known::real(std::strtod(tree.name(id).c_str(), nullptr));
       case Kind::variable:
         if (static_cast<size_t>(node.target) >= axes.size()) throw DataError("a variable that is no axis");
-        return Known::of(axes[static_cast<size_t>(node.target)]);
+        return axes[static_cast<size_t>(node.target)];
       case Kind::load:
         return load(id, axes);
       case Kind::cast:
@@ -444,8 +446,12 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   loads_.clear();
   load_forms_.clear();
   Walk walk(*this, nest, value.operations);
-  const auto axes = std::span(statements.axis_values).subspan(store.axes, defined.axis_count());
-  walk.add_load(stage, axes.first(defined.axes.size()), {});
+  std::vector<Known> axes;
+  for (size_t i = 0; i < defined.axis_count(); ++i) {
+    axes.push_back(Known::of(statements.axis_values[store.axes + i]));
+    axes.back().by_quotient = nest.variables[static_cast<size_t>(nest.stages[stage].axes[i])].by_quotient;
+  }
+  walk.add_load(stage, std::span(axes).first(defined.axes.size()));
   if (!store.initial) {
     if (store.update) {
       for (size_t i = 0; i < defined.axes.size(); ++i) forms_->count(load_forms_[i], value.operations.integer);
