@@ -53,10 +53,10 @@ size_t operands(Kind kind) {
 
 }  // namespace
 
-IndexForms::Form IndexForms::write(const Affine& value, bool by_quotient) {
+IndexForms::Form IndexForms::write(const Affine& value, const Affine& taken) {
   Form form;
   form.begin = static_cast<uint32_t>(operations_.size());
-  write_value(value, by_quotient);
+  write_value(value, taken);
   form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
   for (const auto& operation : operations(form)) {
     if (operation.kind == Kind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
@@ -64,23 +64,9 @@ IndexForms::Form IndexForms::write(const Affine& value, bool by_quotient) {
   return form;
 }
 
-void IndexForms::write_value(const Affine& value, bool by_quotient) {
-  if (value.constant()) return push(Kind::constant, value.base);
-  const size_t begin = parts_.size();
-  const int64_t base = pool_->parts(value, parts_);
-  for (size_t i = begin; by_quotient && i < parts_.size(); ++i) {
-    AffinePart part = parts_[i];
-    const bool variable = part.divisor == 1 && part.of.count == 1;
-    if (part.modulus == 0 || variable) continue;
-    parts_[i].modulus = 0;
-    part.coefficient = -checked_multiply(part.coefficient, part.modulus);
-    part.divisor = checked_multiply(part.divisor, part.modulus);
-    part.modulus = 0;
-    parts_.push_back(part);
-  }
-  const size_t end = parts_.size();
-  for (size_t i = begin; i < end; ++i) {
-    // floor(floor(x / a) / b) is floor(x / (a·b)).
+/// floor(floor(x / a) / b) is floor(x / (a·b)).
+void IndexForms::unwrap_divisions(size_t begin) {
+  for (size_t i = begin; i < parts_.size(); ++i) {
     AffinePart& part = parts_[i];
     while (part.of.count == 1 && part.of.base == 0 && pool_->terms(part.of)[0].coefficient == 1) {
       const AffineAtom& atom = pool_->atom(pool_->terms(part.of)[0].atom);
@@ -89,6 +75,28 @@ void IndexForms::write_value(const Affine& value, bool by_quotient) {
       part.of = atom.arguments[0];
     }
   }
+}
+
+void IndexForms::join_equal_parts(size_t begin) {
+  for (size_t i = begin; i < parts_.size(); ++i) {
+    for (size_t j = parts_.size(); j-- > i + 1;) {
+      const bool equal = parts_[i].divisor == parts_[j].divisor && parts_[i].modulus == parts_[j].modulus &&
+                         pool_->same(parts_[i].of, parts_[j].of);
+      if (!equal) continue;
+      parts_[i].coefficient = checked_add(parts_[i].coefficient, parts_[j].coefficient);
+      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  }
+}
+
+void IndexForms::write_value(const Affine& value, const Affine& taken) {
+  if (value.constant()) return push(Kind::constant, value.base);
+  const size_t begin = parts_.size();
+  int64_t base = pool_->parts(taken.constant() ? value : pool_->add(value, taken), parts_);
+  if (!taken.constant()) base += pool_->parts(pool_->scale(taken, -1), parts_);
+  unwrap_divisions(begin);
+  if (!taken.constant()) join_equal_parts(begin);
+  const size_t end = parts_.size();
   const auto upper = [](const AffinePart& part) {
     int64_t upper = std::numeric_limits<int64_t>::max();
     if (part.modulus > 0 && __builtin_mul_overflow(part.divisor, part.modulus, &upper))

@@ -53,8 +53,8 @@ class IndexForms {
   void clear() { operations_.clear(); }
   void set_pool(AffinePool& pool) { pool_ = &pool; }
 
-  /// `by_quotient`: remainders at the outermost level stay differences, as IndexInterval::by_quotient says.
-  Form write(const Affine& value, bool by_quotient = false);
+  /// `taken`: what the value contains with a minus sign, and what stays so: IndexInterval::taken.
+  Form write(const Affine& value, const Affine& taken = {});
   /// A form that takes any value: of an index that is no arithmetic of integers.
   Form unknown() { return {0, 0, 0}; }
   std::span<const IndexOperation> operations(const Form& form) const {
@@ -73,7 +73,9 @@ class IndexForms {
   int64_t coefficient(const Form& form, int32_t variable, bool& found) const;
 
  private:
-  void write_value(const Affine& value, bool by_quotient = false);
+  void write_value(const Affine& value, const Affine& taken = {});
+  void unwrap_divisions(size_t begin);
+  void join_equal_parts(size_t begin);
   void write_part(AffinePart part, int64_t scale);
   void write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);
   void write_atom(uint32_t id);

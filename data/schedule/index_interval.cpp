@@ -46,7 +46,7 @@ class Intervals {
     }
     const IndexInterval a = of(tree_.child(id, 0)), b = of(tree_.child(id, 1));
     IndexInterval result = combined(node.kind, a, b);
-    result.by_quotient |= a.by_quotient || b.by_quotient;
+    pass_taken(node.kind, a, b, result);
     result.range |= a.range || b.range;
     return result;
   }
@@ -74,6 +74,15 @@ class Intervals {
       default:
         return {pool_.maximum(a.low, b.low), pool_.maximum(a.high, b.high)};
     }
+  }
+
+  void pass_taken(Kind kind, const IndexInterval& a, const IndexInterval& b, IndexInterval& result) {
+    const bool none = a.taken.constant() && b.taken.constant();
+    if (none || result.everything) return;
+    if (kind == Kind::add) result.taken = pool_.add(a.taken, b.taken);
+    if (kind == Kind::subtract) result.taken = pool_.subtract(a.taken, b.taken);
+    if (kind == Kind::multiply && b.low.constant()) result.taken = pool_.scale(a.taken, b.low.base);
+    if (kind == Kind::multiply && a.low.constant()) result.taken = pool_.scale(b.taken, a.low.base);
   }
 
   static IndexInterval point(const Affine& value) { return {value, value}; }
@@ -116,7 +125,8 @@ class Intervals {
       const Affine start = pool_.floor_divide(a.low, divisor);
       if (pool_.same(start, pool_.floor_divide(a.high, divisor))) {
         const Affine skipped = pool_.scale(start, divisor);
-        return {pool_.subtract(a.low, skipped), pool_.subtract(a.high, skipped), false, !a.low.constant(), true};
+        return {pool_.subtract(a.low, skipped), pool_.subtract(a.high, skipped), false, true,
+                pool_.add(skipped, a.taken)};
       }
     }
     return {Affine::of(0), Affine::of(divisor - 1)};

@@ -35,7 +35,7 @@ struct NestVariable {
   /// may start anywhere, all other variables start at 0. An extent is constant, save for reductions whose length
   /// depends on the place, as in adaptive pooling.
   Affine minimum, extent;
-  bool by_quotient = false;  // of an axis: its minimum has IndexInterval::by_quotient
+  Affine taken{};  // of an axis: IndexInterval::taken in its minimum
 };
 
 /// How TVM's state names an iterator.

@@ -24,14 +24,14 @@ struct Known {
   bool constant = false;  // of real and truth: `number` is the value
   bool opaque = false;    // integer: of loaded data; `affine` says nothing
   double number = 0.0;
-  Affine affine{};           // integer
-  bool by_quotient = false;  // integer: IndexInterval::by_quotient
+  Affine affine{};  // integer
+  Affine taken{};   // integer: IndexInterval::taken
 
-  static Known of(const Affine& affine) { return {Type::integer, affine.constant(), false, 0.0, affine, false}; }
+  static Known of(const Affine& affine) { return {Type::integer, affine.constant(), false, 0.0, affine, {}}; }
   static Known real() { return {}; }
-  static Known real(double number) { return {Type::real, true, false, number, {}, false}; }
-  static Known truth() { return {Type::truth, false, false, 0.0, {}, false}; }
-  static Known truth(bool value) { return {Type::truth, true, false, value ? 1.0 : 0.0, {}, false}; }
+  static Known real(double number) { return {Type::real, true, false, number, {}, {}}; }
+  static Known truth() { return {Type::truth, false, false, 0.0, {}, {}}; }
+  static Known truth(bool value) { return {Type::truth, true, false, value ? 1.0 : 0.0, {}, {}}; }
 };
 
 bool is_real(std::string_view type) { return type.starts_with("float") || type.starts_with("bfloat"); }
@@ -76,7 +76,7 @@ struct StoreValues::Walk {
 
   void count_integer(const Known& value) {
     if (value.type == Known::Type::integer && !value.opaque)
-      forms.count(forms.write(value.affine, value.by_quotient), count.integer);
+      forms.count(forms.write(value.affine, value.taken), count.integer);
   }
 
   Known body(size_t stage, std::span<const Known> axes) {
@@ -91,7 +91,7 @@ struct StoreValues::Walk {
     loads.push_back({static_cast<int32_t>(stage), static_cast<uint32_t>(load_forms.size())});
     for (const Known& index : indices) {
       const bool affine = index.type == Known::Type::integer && !index.opaque;
-      load_forms.push_back(affine ? forms.write(index.affine, index.by_quotient) : forms.unknown());
+      load_forms.push_back(affine ? forms.write(index.affine, index.taken) : forms.unknown());
     }
   }
 
@@ -120,9 +120,9 @@ struct StoreValues::Walk {
 
   /// Counts what is left of `difference` < 0, which is not decided: TVM brings numbers to one side, divides by common
   /// factors, and takes divisions apart.
-  void count_less(Affine difference, bool by_quotient) {
+  void count_less(Affine difference, const Affine& taken) {
     ++count.integer.compare;
-    for (int turn = 0; turn < 8 && !by_quotient; ++turn) {
+    for (int turn = 0; turn < 8 && taken.constant(); ++turn) {
       parts.clear();
       const int64_t base = pool.parts(difference, parts);
       for (auto& part : parts) {
@@ -170,17 +170,18 @@ struct StoreValues::Walk {
       if (within.low <= -common || within.high >= common) break;
       difference = divisible;
     }
-    count_terms(difference, by_quotient);
+    count_terms(difference, taken);
   }
 
   /// Counts a comparison's side without its number: the terms, with the sign that gives one of them a plus.
-  void count_terms(const Affine& sum, bool by_quotient) {
+  void count_terms(const Affine& sum, const Affine& taken) {
     parts.clear();
     pool.parts(sum, parts);
     const bool negative =
         std::all_of(parts.begin(), parts.end(), [](const AffinePart& part) { return part.coefficient < 0; });
     const Affine side = pool.add(sum, -sum.base);
-    forms.count(forms.write(negative ? pool.scale(side, -1) : side, by_quotient), count.integer);
+    forms.count(forms.write(negative ? pool.scale(side, -1) : side, pool.scale(taken, negative ? -1 : 1)),
+                count.integer);
   }
 
   /// a < b, or a ≤ b.
@@ -198,7 +199,7 @@ struct StoreValues::Walk {
     const Affine difference = pool.add(pool.subtract(a.affine, b.affine), or_equal ? -1 : 0);
     const AffineBounds bounds = pool.bounds(difference);
     if (bounds.high < 0 || bounds.low >= 0) return Known::truth(bounds.high < 0);
-    count_less(difference, a.by_quotient || b.by_quotient);
+    count_less(difference, pool.subtract(a.taken, b.taken));
     return Known::truth();
   }
 
@@ -214,7 +215,7 @@ struct StoreValues::Walk {
     if (bounds.low == 0 && bounds.high == 0) return Known::truth(!negated);
     if (bounds.low > 0 || bounds.high < 0) return Known::truth(negated);
     ++count.integer.compare;
-    count_terms(difference, a.by_quotient || b.by_quotient);
+    count_terms(difference, pool.subtract(a.taken, b.taken));
     return Known::truth();
   }
 
@@ -317,7 +318,10 @@ struct StoreValues::Walk {
       return made;
     }
     Known made = Known::of(affine_arithmetic(kind, a.affine, b.affine));
-    made.by_quotient = a.by_quotient || b.by_quotient;
+    if (kind == Kind::add) made.taken = pool.add(a.taken, b.taken);
+    if (kind == Kind::subtract) made.taken = pool.subtract(a.taken, b.taken);
+    if (kind == Kind::multiply && b.constant) made.taken = pool.scale(a.taken, b.affine.base);
+    if (kind == Kind::multiply && a.constant) made.taken = pool.scale(b.taken, a.affine.base);
     return made;
   }
 
@@ -449,7 +453,7 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   std::vector<Known> axes;
   for (size_t i = 0; i < defined.axis_count(); ++i) {
     axes.push_back(Known::of(statements.axis_values[store.axes + i]));
-    axes.back().by_quotient = nest.variables[static_cast<size_t>(nest.stages[stage].axes[i])].by_quotient;
+    axes.back().taken = nest.variables[static_cast<size_t>(nest.stages[stage].axes[i])].taken;
   }
   walk.add_load(stage, std::span(axes).first(defined.axes.size()));
   if (!store.initial) {
