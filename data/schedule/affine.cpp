@@ -52,6 +52,7 @@ AffineBounds digit(AffineBounds bounds, int64_t divisor, int64_t modulus) {
 AffinePool::AffinePool() { clear(); }
 
 void AffinePool::clear() {
+  keep_divisors_ = false;
   terms_.clear();
   scratch_.clear();
   atoms_.clear();

@@ -88,6 +88,9 @@ class AffinePool {
   Affine multiply(const Affine& a, const Affine& b);
   /// Divisors are not 0.
   Affine floor_divide(const Affine& a, int64_t divisor);
+  /// While it is set, divisions are not reduced to lowest terms: 14·x / 4 stays so, as TVM leaves it. The values are the
+  /// same, but fewer expressions that are equal have equal terms.
+  void keep_divisors(bool keep) { keep_divisors_ = keep; }
   Affine floor_divide(const Affine& a, const Affine& b);
   Affine floor_modulo(const Affine& a, const Affine& b);
   Affine divide(const Affine& a, const Affine& b);
@@ -126,6 +129,7 @@ class AffinePool {
   Affine intern(AffineAtom atom);
   bool equals(const AffineAtom& a, const AffineAtom& b) const;
   uint64_t hash(const AffineAtom& atom) const;
+  Affine divide_as_it_is(const Affine& a, int64_t divisor);
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);
   AffineBounds part_bounds(const Part& part);
@@ -135,6 +139,7 @@ class AffinePool {
   AffineInterval relax_atom(uint32_t id, const Relaxation& relaxation);
   AffineInterval relax_part(const Part& part, const Relaxation& relaxation);
 
+  bool keep_divisors_ = false;
   std::vector<AffineTerm> terms_, scratch_;
   std::vector<AffineAtom> atoms_;
   std::vector<Part> parts_;

@@ -58,6 +58,7 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   if (divisor < 0) return floor_divide(scale(a, -1), checked_multiply(divisor, -1));
   if (divisor == 1) return a;
   if (a.constant()) return Affine::of(floor_quotient(a.base, divisor));
+  if (keep_divisors_) return divide_as_it_is(a, divisor);
   // Multiples of the divisor come out.
   int64_t base = floor_remainder(a.base, divisor), common = divisor;
   scratch_.clear();
@@ -95,6 +96,29 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   int64_t reduced = 0;
   if (rest.count > 1 && drop_small_terms(rest, divisor, kept, reduced))
     return add(quotient, floor_divide(kept, reduced));
+  AffineAtom atom;
+  atom.kind = AtomKind::floor_divide;
+  atom.arguments[0] = rest;
+  atom.divisor = divisor;
+  return add(quotient, intern(atom));
+}
+
+Affine AffinePool::divide_as_it_is(const Affine& a, int64_t divisor) {
+  const int64_t outside = a.base % divisor == 0 ? a.base / divisor : 0;
+  scratch_.clear();
+  for (const auto& term : terms(a)) {
+    if (term.coefficient % divisor == 0) scratch_.push_back({term.coefficient / divisor, term.atom});
+  }
+  const Affine quotient = from_terms(outside);
+  scratch_.clear();
+  for (const auto& term : terms(a)) {
+    if (term.coefficient % divisor != 0) scratch_.push_back(term);
+  }
+  const Affine rest = from_terms(outside == 0 ? a.base : 0);
+  const AffineBounds within = bounds(rest);
+  if (within.low > -kUnbounded && within.high < kUnbounded &&
+      floor_quotient(within.low, divisor) == floor_quotient(within.high, divisor))
+    return add(quotient, floor_quotient(within.low, divisor));
   AffineAtom atom;
   atom.kind = AtomKind::floor_divide;
   atom.arguments[0] = rest;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "data/error.h"
+#include "data/schedule/index_interval.h"
 
 namespace foretime::data {
 namespace {
@@ -132,7 +133,8 @@ class Builder {
     node.annotation = iterator.annotation;
     node.variable = initial && !thread ? initial_number(iterator.variable) : iterator.variable;
     node.extent = looped.extent;
-    const int64_t most = pool_.bounds(looped.extent).high;
+    if (!node.extent.constant()) node.extent = length(number, iterator.variable, pool_.bounds(looped.extent).high);
+    const int64_t most = pool_.bounds(node.extent).high;
     node.count = most >= kUnbounded ? 1 : std::max<int64_t>(most, 0);  // unknown: 1, as TVM takes it
     if (!thread) return add(node);
     // A thread runs all loops that are bound to it at once: the inner ones share its variable.
@@ -154,11 +156,9 @@ class Builder {
     return pool_.variable(initial && variable(id).thread == Annotation::none ? initial_number(id) : id, bounds);
   }
 
-  /// The store of a stage, in the guards that loops need which overrun what they were split from. From the loop
-  /// `common` on, an initial store has loops of its own.
-  void store(size_t number, int32_t parent, bool initial, size_t common) {
+  /// All variables of a stage over its loops. From the loop `common` on, an initial store has loops of its own.
+  void find_values(size_t number, bool initial, size_t common) {
     const NestStage& loops = nest_.stages[number];
-    const DagStage& defined = nest_.dag->stages[number];
     const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
     for (size_t i = 0; i < loops.iterators.size(); ++i) {
       const int32_t id = loops.iterators[i].variable;
@@ -174,6 +174,30 @@ class Builder {
         value(relation->parent) = pool_.add(value(relation->inner), pool_.multiply(value(relation->outer), inner));
       }
     }
+  }
+
+  /// The length of a reduction that depends on the place, over the loops around it; a constant where it was split.
+  Affine length(size_t number, int32_t id, int64_t most) {
+    const DagStage& defined = nest_.dag->stages[number];
+    const NestStage& loops = nest_.stages[number];
+    const auto axis = static_cast<size_t>(std::find(loops.axes.begin(), loops.axes.end(), id) - loops.axes.begin());
+    if (axis == loops.axes.size() || defined.axis(axis).symbolic < 0) return Affine::of(most);
+    find_values(number, false, loops.iterators.size());
+    std::vector<Affine> values;
+    for (size_t i = 0; i < axis; ++i)
+      values.push_back(pool_.add(value_[static_cast<size_t>(loops.axes[i])], variable(loops.axes[i]).minimum));
+    pool_.keep_divisors(true);
+    const Affine extent = index_value(nest_.dag->expressions, defined.axis(axis).symbolic, values, pool_);
+    pool_.keep_divisors(false);
+    return extent;
+  }
+
+  /// The store of a stage, in the guards that loops need which overrun what they were split from.
+  void store(size_t number, int32_t parent, bool initial, size_t common) {
+    const NestStage& loops = nest_.stages[number];
+    const DagStage& defined = nest_.dag->stages[number];
+    const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
+    find_values(number, initial, common);
     parent = guards(number, parent, initial);
     NestNode node{.kind = Kind::store, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
     node.update = !initial && !defined.reduce_axes.empty();

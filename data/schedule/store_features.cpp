@@ -132,6 +132,7 @@ struct StoreFeatures::Work {
   void enter(const NestNode& store);
   void store(const NestNode& node);
   void computation(BufferFeatures& buffer);
+  int64_t run_inside(size_t i);
   void regions();
   void blocks(BufferFeatures& buffer);
   void reuse(const BufferAccess& access, BlockFeatures& block);
@@ -161,6 +162,7 @@ struct StoreFeatures::Work {
 
   // Of the store looked at:
   std::vector<int32_t> loops;  // nodes around it, outermost first
+  bool constant_lengths = true;
   float outer_product = 1.0F;
   int64_t unroll_step = 0;
   std::vector<int64_t> largest;           // [variables] values of the loop variables go up to this
@@ -205,6 +207,8 @@ void StoreFeatures::Work::enter(const NestNode& node) {
   }
   std::reverse(loops.begin(), loops.end());
   outer_product = product_of(loops.size());
+  constant_lengths =
+      std::all_of(loops.begin(), loops.end(), [&](int32_t at) { return statements.nodes[static_cast<size_t>(at)].extent.constant(); });
 }
 
 void StoreFeatures::Work::computation(BufferFeatures& buffer) {
@@ -249,6 +253,24 @@ void StoreFeatures::Work::computation(BufferFeatures& buffer) {
   buffer.gpu = gpu;
 }
 
+/// Sets what the loops take in one run of loop i: those around it stand at 0. Gives the loop's iterations.
+int64_t StoreFeatures::Work::run_inside(size_t i) {
+  const auto set = [&](size_t at, int64_t count) {
+    largest[static_cast<size_t>(loop(at).variable)] = std::max<int64_t>(count, 1) - 1;
+    return count;
+  };
+  const int64_t iterations = set(i, loop(i).count);
+  if (constant_lengths) return iterations;
+  int64_t first = iterations;
+  for (size_t at = i; at < loops.size(); ++at) {
+    if (loop(at).extent.constant()) continue;
+    const int64_t most = forms.bounds(forms.write(loop(at).extent), largest).high;
+    const int64_t count = set(at, most >= kUnbounded ? 1 : most);
+    if (at == i) first = count;
+  }
+  return first;
+}
+
 /// The bytes and elements that the store touches in one run of each loop, from the innermost outwards.
 void StoreFeatures::Work::regions() {
   memory.clear();
@@ -256,7 +278,7 @@ void StoreFeatures::Work::regions() {
   auto done = static_cast<double>(value.operations.float_total());
   for (size_t i = 0; i < loops.size(); ++i) largest[static_cast<size_t>(loop(i).variable)] = 0;
   for (size_t i = loops.size(); i-- > 0;) {
-    largest[static_cast<size_t>(loop(i).variable)] = std::max<int64_t>(loop(i).count, 1) - 1;
+    const int64_t iterations = run_inside(i);
     int64_t bytes = 0;
     // The written buffer comes last, as in TVM's hash table: its region over all loops is what stays.
     for (size_t b = value.buffers.size(); b-- > 0;) {
@@ -280,7 +302,7 @@ void StoreFeatures::Work::regions() {
                                    static_cast<uint64_t>(elements) * static_cast<uint64_t>(each));
     }
     memory.push_back(static_cast<float>(bytes));
-    done *= static_cast<double>(loop(i).count);
+    done *= static_cast<double>(iterations);
     operations.push_back(static_cast<float>(done));
   }
 }

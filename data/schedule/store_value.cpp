@@ -10,6 +10,7 @@
 
 #include "data/error.h"
 #include "data/schedule/checked.h"
+#include "data/schedule/index_interval.h"
 
 namespace foretime::data {
 namespace {
@@ -279,7 +280,44 @@ struct StoreValues::Walk {
     return first;
   }
 
+  void look() {
+    if (++visited > kMostOperations) throw DataError(fmt::format("a store of more than {} operations", kMostOperations));
+  }
+
+  /// Whether an expression is arithmetic of integers with a choice in it.
+  bool chooses(int32_t id) {
+    look();
+    bool found = tree.node(id).kind == Kind::select;
+    for (const int32_t child : tree.children(id)) found |= chooses(child);
+    return found;
+  }
+
+  bool is_integer(int32_t id) {
+    look();
+    const Kind kind = tree.node(id).kind;
+    if (kind == Kind::real || kind == Kind::load || kind == Kind::call || kind == Kind::text) return false;
+    const auto children = tree.children(id);
+    return std::all_of(children.begin(), children.end(), [&](int32_t child) { return is_integer(child); });
+  }
+
+  /// Choices among lengths, as adaptive pooling has them, are written as they come.
+  Known choice_of_lengths(int32_t id, std::span<const Known> axes) {
+    std::vector<Affine> values;
+    for (const Known& axis : axes) values.push_back(axis.affine);
+    pool.keep_divisors(true);
+    const Affine value = index_value(tree, id, values, pool);
+    pool.keep_divisors(false);
+    return Known::of(value);
+  }
+
   Known cast(int32_t id, std::span<const Known> axes) {
+    const int32_t child = tree.child(id, 0);
+    if (is_real(tree.name(id)) && chooses(child) && is_integer(child)) {
+      const Known length = choice_of_lengths(child, axes);
+      if (length.constant) return Known::real(static_cast<double>(length.affine.base));
+      count_integer(length);
+      return Known::real();
+    }
     const Known value = of(tree.child(id, 0), axes);
     const std::string& type = tree.name(id);
     if (type == "bool") {
