@@ -88,8 +88,8 @@ class AffinePool {
   Affine multiply(const Affine& a, const Affine& b);
   /// Divisors are not 0.
   Affine floor_divide(const Affine& a, int64_t divisor);
-  /// While it is set, divisions are not reduced to lowest terms: 14·x / 4 stays so, as TVM leaves it. The values are the
-  /// same, but fewer expressions that are equal have equal terms.
+  /// While it is set, divisions are not reduced to lowest terms: 14·x / 4 stays so, as TVM leaves it. The values are
+  /// the same, but fewer expressions that are equal have equal terms.
   void keep_divisors(bool keep) { keep_divisors_ = keep; }
   Affine floor_divide(const Affine& a, const Affine& b);
   Affine floor_modulo(const Affine& a, const Affine& b);
@@ -129,6 +129,7 @@ class AffinePool {
   Affine intern(AffineAtom atom);
   bool equals(const AffineAtom& a, const AffineAtom& b) const;
   uint64_t hash(const AffineAtom& atom) const;
+  Affine value_of(const Part& part);
   Affine divide_as_it_is(const Affine& a, int64_t divisor);
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);

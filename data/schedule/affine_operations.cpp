@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -42,10 +43,8 @@ bool AffinePool::drop_small_terms(const Affine& rest, int64_t divisor, Affine& k
     if (low < 0 || high >= common) continue;
     kept = Affine::of(floor_quotient(base, common));
     for (size_t i = 0; i < large; ++i) {
-      Affine value = floor_divide(ordered[i].of, ordered[i].divisor);
-      if (const int64_t modulus = ordered[i].modulus; modulus > 0)
-        value = subtract(value, scale(floor_divide(value, modulus), modulus));
-      kept = add(kept, scale(value, ordered[i].coefficient / common));
+      ordered[i].coefficient /= common;
+      kept = add(kept, value_of(ordered[i]));
     }
     reduced = divisor / common;
     return true;
@@ -103,18 +102,28 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   return add(quotient, intern(atom));
 }
 
+Affine AffinePool::value_of(const Part& part) {
+  const bool keep = std::exchange(keep_divisors_, false);
+  Affine value = floor_divide(part.of, part.divisor);
+  if (part.modulus > 0) value = subtract(value, scale(floor_divide(value, part.modulus), part.modulus));
+  keep_divisors_ = keep;
+  return scale(value, part.coefficient);
+}
+
 Affine AffinePool::divide_as_it_is(const Affine& a, int64_t divisor) {
-  const int64_t outside = a.base % divisor == 0 ? a.base / divisor : 0;
-  scratch_.clear();
-  for (const auto& term : terms(a)) {
-    if (term.coefficient % divisor == 0) scratch_.push_back({term.coefficient / divisor, term.atom});
+  std::vector<Part> all;
+  const int64_t base = parts(a, all);
+  const bool divides = base % divisor == 0;
+  Affine quotient = Affine::of(divides ? base / divisor : 0), rest = Affine::of(divides ? 0 : base);
+  for (Part& part : all) {
+    if (part.coefficient % divisor != 0) {
+      rest = add(rest, value_of(part));
+    } else {
+      part.coefficient /= divisor;
+      quotient = add(quotient, value_of(part));
+    }
   }
-  const Affine quotient = from_terms(outside);
-  scratch_.clear();
-  for (const auto& term : terms(a)) {
-    if (term.coefficient % divisor != 0) scratch_.push_back(term);
-  }
-  const Affine rest = from_terms(outside == 0 ? a.base : 0);
+  if (rest.constant()) return add(quotient, floor_quotient(rest.base, divisor));
   const AffineBounds within = bounds(rest);
   if (within.low > -kUnbounded && within.high < kUnbounded &&
       floor_quotient(within.low, divisor) == floor_quotient(within.high, divisor))

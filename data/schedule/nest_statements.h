@@ -25,9 +25,9 @@ struct NestNode {
   int32_t stage = 0;                         // whose loop, memory, ...
   int32_t variable = -1;                     // loop: as the pool numbers it
   int64_t count = 0;                         // pragma: its value; allocation: elements; loop: most iterations
-  Affine extent{};  // loop: iterations; over loops around it where a reduction's length depends on the place
-  Affine value{}, bound{};                   // guard
-  uint32_t axes = 0;                         // store: NestStatements::axis_values from here on are those of its stage
+  Affine extent{};          // loop: iterations; over loops around it where a reduction's length depends on the place
+  Affine value{}, bound{};  // guard
+  uint32_t axes = 0;        // store: NestStatements::axis_values from here on are those of its stage
 };
 
 /// The statements of a nest with the loops around them, as TVM's ScheduleOps makes them (te/schedule, TVM 0.14), in

@@ -207,8 +207,9 @@ void StoreFeatures::Work::enter(const NestNode& node) {
   }
   std::reverse(loops.begin(), loops.end());
   outer_product = product_of(loops.size());
-  constant_lengths =
-      std::all_of(loops.begin(), loops.end(), [&](int32_t at) { return statements.nodes[static_cast<size_t>(at)].extent.constant(); });
+  constant_lengths = std::all_of(loops.begin(), loops.end(), [&](int32_t at) {
+    return statements.nodes[static_cast<size_t>(at)].extent.constant();
+  });
 }
 
 void StoreFeatures::Work::computation(BufferFeatures& buffer) {

@@ -281,7 +281,8 @@ struct StoreValues::Walk {
   }
 
   void look() {
-    if (++visited > kMostOperations) throw DataError(fmt::format("a store of more than {} operations", kMostOperations));
+    if (++visited > kMostOperations)
+      throw DataError(fmt::format("a store of more than {} operations", kMostOperations));
   }
 
   /// Whether an expression is arithmetic of integers with a choice in it.
@@ -498,7 +499,11 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
     if (store.update) {
       for (size_t i = 0; i < defined.axes.size(); ++i) forms_->count(load_forms_[i], value.operations.integer);
     }
+    const bool symbolic = std::any_of(defined.reduce_axes.begin(), defined.reduce_axes.end(),
+                                      [](const DagAxis& axis) { return axis.symbolic >= 0; });
+    nest.pool.keep_divisors(symbolic);
     const Known result = walk.body(stage, axes);
+    nest.pool.keep_divisors(false);
     walk.count_integer(result);
     if (store.update) {
       const bool integer = result.type == Known::Type::integer;
