@@ -2,24 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
-#include <numeric>
+#include <string>
 
-#include <fmt/format.h>
-
-#include "data/error.h"
-#include "data/schedule/nest_statements.h"
-#include "data/schedule/store_value.h"
+#include "data/schedule/store_feature_work.h"
 
 namespace foretime::data {
 namespace {
 
-constexpr size_t kBuffers = 5, kBufferFeatures = 18, kCurvePoints = 10;
 constexpr int64_t kDefaultCacheLine = 64;
-
-/// log2(1 + x), and the same below 0 with the other sign.
-float shifted_log(float x) { return x < 0 ? -std::log2(-x + 1) : std::log2(x + 1); }
 
 int64_t bytes_of(const std::string& type) {
   const size_t digits = type.find_first_of("0123456789");
@@ -29,31 +19,6 @@ int64_t bytes_of(const std::string& type) {
     bits = 10 * bits + (type[i] - '0');
   return std::max<int64_t>((bits + 7) / 8, 1);
 }
-
-/// What annotated loops around a store are like: number, product of lengths, length of the innermost.
-struct Annotated {
-  float number = 0.0F, product = 0.0F, length = 0.0F;
-};
-
-struct BlockFeatures {
-  bool read = false, written = false;
-  float bytes = 0.0F, unique_bytes = 0.0F, lines = 0.0F, unique_lines = 0.0F;
-  int reuse = 2;  // 0: a loop reads it several times, 1: several statements do, 2: none
-  float distance_iterations = 0.0F, distance_bytes = 0.0F, reuse_count = 0.0F, stride = 0.0F;
-};
-
-/// What is known of one buffer; a start of a reduction and its update share it.
-struct BufferFeatures {
-  int32_t stage = 0;
-  std::array<float, 16> operations{};
-  Annotated vectorized, unrolled, parallel;
-  bool gpu = false;
-  std::array<float, 7> threads{1, 1, 1, 1, 1, 1, 1};  // blockIdx.x y z, threadIdx.x y z, vthread
-  std::vector<BlockFeatures> blocks;
-  std::array<float, kCurvePoints> curve{};
-  float alloc_size = 0.0F, alloc_product = 0.0F, alloc_outer = 0.0F, alloc_inner = 0.0F;
-  float outer_product = 0.0F, loops = 0.0F, unroll_step = 0.0F;
-};
 
 /// Which of BufferFeatures::threads a loop sets.
 int thread_place(Annotation annotation) {
@@ -75,101 +40,7 @@ int thread_place(Annotation annotation) {
   }
 }
 
-void append_kind(std::vector<float>& row, const Annotated& loops) {
-  constexpr int kPlaces = 8;  // of eight places TVM uses the first (none) and the last (mixed)
-  row.push_back(shifted_log(loops.number));
-  row.push_back(shifted_log(loops.product));
-  row.push_back(shifted_log(loops.length));
-  for (int place = 0; place < kPlaces; ++place) row.push_back(place == (loops.number > 0.0F ? kPlaces - 1 : 0));
-}
-
-void append_block(std::vector<float>& row, const BlockFeatures& block) {
-  row.push_back(block.read && !block.written);
-  row.push_back(block.written && !block.read);
-  row.push_back(block.read && block.written);
-  const std::array sizes = {block.bytes, block.unique_bytes, block.lines, block.unique_lines};
-  for (const float size : sizes) row.push_back(shifted_log(size));
-  for (int kind = 0; kind < 3; ++kind) row.push_back(kind == block.reuse);
-  row.push_back(shifted_log(block.distance_iterations));
-  row.push_back(shifted_log(block.distance_bytes));
-  row.push_back(shifted_log(block.reuse_count));
-  for (const float size : sizes)
-    row.push_back(shifted_log(block.reuse_count > 0.5F ? size / block.reuse_count : size * 2));
-  row.push_back(shifted_log(block.stride));
-}
-
-void append_row(std::vector<float>& row, BufferFeatures& buffer) {
-  for (const float count : buffer.operations) row.push_back(shifted_log(count));
-  append_kind(row, buffer.vectorized);
-  append_kind(row, buffer.unrolled);
-  append_kind(row, buffer.parallel);
-  row.push_back(buffer.gpu);
-  for (const float length : buffer.threads) row.push_back(shifted_log(length));
-  std::stable_sort(buffer.blocks.begin(), buffer.blocks.end(), [](const BlockFeatures& a, const BlockFeatures& b) {
-    return a.lines != b.lines ? a.lines > b.lines : a.bytes > b.bytes;
-  });
-  const size_t count = std::min(buffer.blocks.size(), kBuffers);
-  for (size_t i = 0; i < count; ++i) append_block(row, buffer.blocks[i]);
-  row.resize(row.size() + (kBuffers - count) * kBufferFeatures, 0.0F);
-  for (const float point : buffer.curve) row.push_back(shifted_log(point));
-  for (const float value : {buffer.alloc_size, buffer.alloc_product, buffer.alloc_outer, buffer.alloc_inner,
-                            buffer.outer_product, buffer.loops, buffer.unroll_step})
-    row.push_back(shifted_log(value));
-}
-
 }  // namespace
-
-struct StoreFeatures::Work {
-  Work() : values(forms) {}
-
-  /// What one statement touches of a buffer in one run of a loop.
-  struct Touch {
-    int32_t stage;
-    int64_t elements, element_bytes;
-  };
-
-  void extract(LoopNest& nest, int64_t cache_line);
-  void enter(const NestNode& store);
-  void store(const NestNode& node);
-  void computation(BufferFeatures& buffer);
-  int64_t run_inside(size_t i);
-  void regions();
-  void blocks(BufferFeatures& buffer);
-  void reuse(const BufferAccess& access, BlockFeatures& block);
-  void curve(BufferFeatures& buffer);
-  void allocation(const NestNode& node);
-  BufferFeatures& buffer_of(int32_t stage);
-  int64_t stride(const BufferAccess& access, int32_t variable) const;
-  bool mentions(const BufferAccess& access, int32_t variable) const;
-  float product_of(size_t loops_around) const;
-  const NestNode& loop(size_t i) const { return statements.nodes[static_cast<size_t>(loops[i])]; }
-  int64_t element_bytes(int32_t stage) const { return type_bytes[static_cast<size_t>(stage)]; }
-
-  AffinePool no_pool;
-  IndexForms forms{no_pool};
-  StoreValues values;
-  NestStatements statements;
-  StoreValue value;
-  LoopNest* nest = nullptr;
-  int64_t cache_line = kDefaultCacheLine;
-
-  std::vector<BufferFeatures> buffers;  // in the order of their first store
-  size_t used = 0;
-  std::vector<int32_t> place_of_stage;      // in buffers, -1
-  std::vector<int64_t> type_bytes;          // [stages]
-  std::vector<std::vector<Touch>> touches;  // [nodes] of loops
-  bool gpu = false;
-
-  // Of the store looked at:
-  std::vector<int32_t> loops;  // nodes around it, outermost first
-  bool constant_lengths = true;
-  float outer_product = 1.0F;
-  int64_t unroll_step = 0;
-  std::vector<int64_t> largest;           // [variables] values of the loop variables go up to this
-  std::vector<int64_t> region;            // of the written buffer over all loops, by dimension
-  std::vector<float> memory, operations;  // bytes touched and operations done in each loop, innermost first
-  std::vector<float> row;
-};
 
 BufferFeatures& StoreFeatures::Work::buffer_of(int32_t stage) {
   int32_t& place = place_of_stage[static_cast<size_t>(stage)];
@@ -254,175 +125,6 @@ void StoreFeatures::Work::computation(BufferFeatures& buffer) {
   buffer.gpu = gpu;
 }
 
-/// Sets what the loops take in one run of loop i: those around it stand at 0. Gives the loop's iterations.
-int64_t StoreFeatures::Work::run_inside(size_t i) {
-  const auto set = [&](size_t at, int64_t count) {
-    largest[static_cast<size_t>(loop(at).variable)] = std::max<int64_t>(count, 1) - 1;
-    return count;
-  };
-  const int64_t iterations = set(i, loop(i).count);
-  if (constant_lengths) return iterations;
-  int64_t first = iterations;
-  for (size_t at = i; at < loops.size(); ++at) {
-    if (loop(at).extent.constant()) continue;
-    const int64_t most = forms.bounds(forms.write(loop(at).extent), largest).high;
-    const int64_t count = set(at, most >= kUnbounded ? 1 : most);
-    if (at == i) first = count;
-  }
-  return first;
-}
-
-/// The bytes and elements that the store touches in one run of each loop, from the innermost outwards.
-void StoreFeatures::Work::regions() {
-  memory.clear();
-  operations.clear();
-  auto done = static_cast<double>(value.operations.float_total());
-  for (size_t i = 0; i < loops.size(); ++i) largest[static_cast<size_t>(loop(i).variable)] = 0;
-  for (size_t i = loops.size(); i-- > 0;) {
-    const int64_t iterations = run_inside(i);
-    int64_t bytes = 0;
-    // The written buffer comes last, as in TVM's hash table: its region over all loops is what stays.
-    for (size_t b = value.buffers.size(); b-- > 0;) {
-      const BufferAccess& access = value.buffers[b];
-      int64_t elements = 1;
-      region.resize(access.rank);
-      for (uint32_t d = 0; d < access.rank; ++d) {
-        AffineBounds all{kUnbounded, -kUnbounded};
-        for (uint32_t k = 0; k < access.count; ++k) {
-          const AffineBounds one = forms.bounds(value.forms[access.first + k * access.rank + d], largest);
-          all = {std::min(all.low, one.low), std::max(all.high, one.high)};
-        }
-        // TVM keeps lengths in 32 bits.
-        region[d] = static_cast<int32_t>(static_cast<uint64_t>(all.high) - static_cast<uint64_t>(all.low) + 1);
-        elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(region[d]));
-      }
-      elements = std::max<int64_t>(elements, 0);
-      const int64_t each = element_bytes(access.stage);
-      touches[static_cast<size_t>(loops[i])].push_back({access.stage, elements, each});
-      bytes = static_cast<int64_t>(static_cast<uint64_t>(bytes) +
-                                   static_cast<uint64_t>(elements) * static_cast<uint64_t>(each));
-    }
-    memory.push_back(static_cast<float>(bytes));
-    done *= static_cast<double>(iterations);
-    operations.push_back(static_cast<float>(done));
-  }
-}
-
-int64_t StoreFeatures::Work::stride(const BufferAccess& access, int32_t variable) const {
-  if (access.rank == 0) return 1;
-  const auto& shape = nest->dag->stages[static_cast<size_t>(access.stage)].shape;
-  int64_t least = std::numeric_limits<int64_t>::max();
-  bool any = false;
-  for (uint32_t k = 0; k < access.count; ++k) {
-    int64_t elements = 1;
-    for (uint32_t d = access.rank; d-- > 0;) {
-      bool found = false;
-      const int64_t coefficient = forms.coefficient(value.forms[access.first + k * access.rank + d], variable, found);
-      if (found) {
-        any = true;
-        least = std::min(least, static_cast<int64_t>(static_cast<uint64_t>(std::abs(coefficient)) *
-                                                     static_cast<uint64_t>(elements)));
-        break;
-      }
-      elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(shape[d]));
-    }
-  }
-  return any ? least : 0;
-}
-
-bool StoreFeatures::Work::mentions(const BufferAccess& access, int32_t variable) const {
-  for (uint32_t i = 0; i < access.count * access.rank; ++i) {
-    if (forms.mentions(value.forms[access.first + i], variable)) return true;
-  }
-  return false;
-}
-
-/// How soon a buffer is touched again: by the innermost loop that it does not depend on, or by another statement in an
-/// inner loop.
-void StoreFeatures::Work::reuse(const BufferAccess& access, BlockFeatures& block) {
-  float iterations = 1.0F;
-  double bytes = -1.0;
-  for (size_t i = loops.size(); i-- > 0;) {
-    const NestNode& around = loop(i);
-    const auto& touched = touches[static_cast<size_t>(loops[i])];
-    const auto all_bytes = [&](bool whole) {
-      double total = 0.0;
-      for (const Touch& touch : touched)
-        total += static_cast<double>(whole ? touch.elements * touch.element_bytes : touch.element_bytes);
-      return total;
-    };
-    if (!mentions(access, around.variable)) {
-      if (bytes < 0.0) bytes = all_bytes(false);
-      block.reuse = 0;
-      block.distance_iterations = iterations;
-      block.distance_bytes = static_cast<float>(bytes);
-      block.reuse_count = static_cast<float>(around.count);
-      return;
-    }
-    iterations *= static_cast<float>(around.count);
-    bytes = all_bytes(true);
-    int64_t times = 0;
-    float least = std::numeric_limits<float>::max();
-    for (const Touch& touch : touched) {
-      if (touch.stage != access.stage) continue;
-      ++times;
-      least = std::min(least, static_cast<float>(touch.elements));
-    }
-    if (times < 2) continue;
-    block.reuse = 1;
-    block.distance_iterations = least / static_cast<float>(around.count);
-    block.distance_bytes = static_cast<float>(bytes) / static_cast<float>(around.count);
-    block.reuse_count = static_cast<float>(times - 1);
-    return;
-  }
-}
-
-void StoreFeatures::Work::blocks(BufferFeatures& buffer) {
-  buffer.blocks.clear();
-  for (size_t b = value.buffers.size(); b-- > 0;) {
-    const BufferAccess& access = value.buffers[b];
-    const auto& shape = nest->dag->stages[static_cast<size_t>(access.stage)].shape;
-    const auto each = static_cast<float>(element_bytes(access.stage));
-    BlockFeatures block;
-    block.read = access.read;
-    block.written = access.written;
-    block.bytes = outer_product * each;
-    if (loops.empty()) {
-      block.unique_bytes = each;
-      block.lines = block.unique_lines = 1.0F;
-    } else {
-      const auto& outermost = touches[static_cast<size_t>(loops.front())];
-      const auto first = std::find_if(outermost.begin(), outermost.end(),
-                                      [&](const Touch& touch) { return touch.stage == access.stage; });
-      block.unique_bytes = static_cast<float>(first->elements) * each;
-      int64_t step = 0, ratio = 1;
-      size_t depth = loops.size();
-      while (depth > 0) {
-        step = stride(access, loop(depth - 1).variable);
-        if (step != 0) break;
-        // As TVM has it: the innermost length, for each loop that is passed.
-        ratio =
-            static_cast<int64_t>(static_cast<uint64_t>(ratio) * static_cast<uint64_t>(loop(loops.size() - 1).count));
-        --depth;
-      }
-      block.lines = outer_product / static_cast<float>(ratio) *
-                    std::min(1.0F, static_cast<float>(step) * each / static_cast<float>(cache_line));
-      block.lines = std::max(block.lines, 1.0F);
-      block.stride = depth == loops.size() ? static_cast<float>(step) : 0.0F;
-      // TVM compares every buffer's shape with the region that the loop over buffers ended with: the written one's.
-      float run = each;
-      for (size_t d = std::min(region.size(), shape.size()); d-- > 0;) {
-        if (region[d] != shape[d]) continue;
-        run *= static_cast<float>(region[d]);
-        break;
-      }
-      block.unique_lines = std::max(block.unique_bytes / std::min(run, static_cast<float>(cache_line)), 1.0F);
-    }
-    reuse(access, block);
-    buffer.blocks.push_back(block);
-  }
-}
-
 /// Operations per byte over operations, at ten places, between the values of the loops.
 void StoreFeatures::Work::curve(BufferFeatures& buffer) {
   buffer.curve.fill(0.0F);
@@ -492,80 +194,8 @@ StoreFeatures::~StoreFeatures() = default;
 
 int64_t StoreFeatures::extract(LoopNest& nest, int64_t cache_line_bytes, std::vector<float>& rows) {
   work_->extract(nest, cache_line_bytes);
-  for (size_t i = work_->used; i-- > 0;) append_row(rows, work_->buffers[i]);
+  for (size_t i = work_->used; i-- > 0;) append_store_features(work_->buffers[i], rows);
   return static_cast<int64_t>(work_->used);
-}
-
-const std::vector<StoreFeatureGroup>& store_feature_groups() {
-  static const std::vector<StoreFeatureGroup> groups = {{"computation", 0, 16},
-                                                        {"annotations", 16, 41},
-                                                        {"buffers", 57, kBuffers * kBufferFeatures},
-                                                        {"intensity curve", 147, kCurvePoints},
-                                                        {"allocation", 157, 4},
-                                                        {"outer", 161, 3}};
-  return groups;
-}
-
-const std::vector<std::string>& store_feature_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> made = {"float_mad",    "float_addsub",   "float_mul",       "float_divmod",
-                                     "float_cmp",    "float_mathfunc", "float_otherfunc", "int_mad",
-                                     "int_addsub",   "int_mul",        "int_divmod",      "int_cmp",
-                                     "int_mathfunc", "int_otherfunc",  "bool_op",         "select_op"};
-    for (const char* kind : {"vec", "unroll", "parallel"}) {
-      for (const char* name : {"num", "prod", "len"}) made.push_back(fmt::format("{}_{}", kind, name));
-      for (const char* place : {"None", "InnerSpatial", "MiddleSpatial", "OuterSpatial", "InnerReduce", "MiddleReduce",
-                                "OuterReduce", "Mixed"})
-        made.push_back(fmt::format("{}_type.kPos{}", kind, place));
-    }
-    made.emplace_back("is_gpu");
-    for (const char* thread :
-         {"blockIdx_x", "blockIdx_y", "blockIdx_z", "threadIdx_x", "threadIdx_y", "threadIdx_z", "vthread"})
-      made.push_back(fmt::format("{}_len", thread));
-    for (size_t i = 0; i < kBuffers; ++i) {
-      for (const char* name :
-           {"acc_type.kRead", "acc_type.kWrite", "acc_type.kReadWrite", "bytes", "unique_bytes", "lines",
-            "unique_lines", "reuse_type.kLoopMultipleRead", "reuse_type.kSerialMultipleReadWrite",
-            "reuse_type.kNoReuse", "reuse_dis_iter", "reuse_dis_bytes", "reuse_ct", "bytes_d_reuse_ct",
-            "unique_bytes_d_reuse_ct", "lines_d_reuse_ct", "unique_lines_d_reuse_ct", "stride"})
-        made.push_back(fmt::format("B{}.{}", i, name));
-    }
-    for (size_t i = 0; i < kCurvePoints; ++i) made.push_back(fmt::format("arith_intensity_curve_{}", i));
-    for (const char* name : {"alloc_size", "alloc_prod", "alloc_outer_prod", "alloc_inner_prod", "outer_prod",
-                             "num_loops", "auto_unroll_max_step"})
-      made.emplace_back(name);
-    return made;
-  }();
-  return names;
-}
-
-void sort_store_features(std::span<float> rows) {
-  constexpr size_t kFirst = 57, kBytes = 3, kLines = 5;
-  using Block = std::array<float, kBufferFeatures>;
-  std::array<Block, kBuffers> blocks;
-  std::vector<std::array<float, kStoreFeatures>> sorted(rows.size() / kStoreFeatures);
-  for (size_t r = 0; r < sorted.size(); ++r) {
-    const auto row = rows.subspan(r * kStoreFeatures, kStoreFeatures);
-    for (size_t b = 0; b < kBuffers; ++b)
-      std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures), kBufferFeatures,
-                  blocks[b].begin());
-    const auto empty = [](const Block& block) {
-      return std::all_of(block.begin(), block.end(), [](float value) { return value == 0.0F; });
-    };
-    std::sort(blocks.begin(), blocks.end(), [&](const Block& a, const Block& b) {
-      if (empty(a) != empty(b)) return empty(b);
-      if (a[kLines] != b[kLines]) return a[kLines] > b[kLines];
-      if (a[kBytes] != b[kBytes]) return a[kBytes] > b[kBytes];
-      return a > b;
-    });
-    std::copy(row.begin(), row.end(), sorted[r].begin());
-    for (size_t b = 0; b < kBuffers; ++b)
-      std::copy(blocks[b].begin(), blocks[b].end(),
-                sorted[r].begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures));
-  }
-  std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  for (size_t r = 0; r < sorted.size(); ++r)
-    std::copy(sorted[r].begin(), sorted[r].end(), rows.begin() + static_cast<std::ptrdiff_t>(r * kStoreFeatures));
 }
 
 }  // namespace foretime::data

@@ -38,6 +38,12 @@ struct StoreValue {
   std::vector<IndexForms::Form> forms;
 };
 
+/// One access: whose memory, and where its indices stand.
+struct StoreLoad {
+  int32_t stage = 0;
+  uint32_t first = 0;
+};
+
 /// Finds the values of stores; keeps memory from store to store.
 class StoreValues {
  public:
@@ -48,16 +54,9 @@ class StoreValues {
   void find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value);
 
  private:
-  struct Load {
-    int32_t stage;
-    uint32_t first;
-  };
-  struct Walk;
-
   IndexForms* forms_;
-  std::vector<Load> loads_;
+  std::vector<StoreLoad> loads_;
   std::vector<IndexForms::Form> load_forms_;
-  std::vector<AffinePart> parts_;
 };
 
 }  // namespace foretime::data
