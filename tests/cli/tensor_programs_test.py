@@ -62,7 +62,7 @@ class TensorProgramsTest(ProgramTest):
                      "--rounds", "20", "--json")
         report = json.loads(self.run_foretime(*arguments, "--per-workload", "30").stdout)["mean_score"]
         self.assertEqual((report["workloads"], report["programs"]), (10, 287))
-        self.assertGreater(report["kendall_tau"], 0.4)
+        self.assertGreater(report["kendall_tau"], 0.25)
         lines = {"train_lines": {"all": list(range(400))}, "eval_lines": {"all": list(range(400, 800))}}
         (self.folder / "split.json").write_text(json.dumps(lines))
         report = json.loads(self.run_foretime(*arguments, "--split", "split.json").stdout)["mean_score"]
