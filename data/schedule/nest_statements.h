@@ -33,7 +33,7 @@ struct NestNode {
 /// The statements of a nest with the loops around them, as TVM's ScheduleOps makes them (te/schedule, TVM 0.14), in
 /// program order: what a compiler would be given, before anything is flattened, unrolled or vectorised. Loops of one
 /// iteration are gone, save where a thread runs them. Each computed stage has one store, a reduction two: its start
-/// stands before the first loop that belongs to the reduction.
+/// stands before the first loop that belongs to the reduction. Guards that bounds prove needless are left out.
 struct NestStatements {
   std::vector<NestNode> nodes;       // in pre-order: a parent stands before its children
   std::vector<Affine> axis_values;   // of stores: spatial axes, then reduction axes (0 in an initial store)
