@@ -71,7 +71,6 @@ struct BoundInference::Work {
   std::vector<AffineInterval> needed_;
   std::vector<Affine> taken_;
   std::vector<uint8_t> known_;
-  std::vector<AffinePart> parts_;
   std::vector<IndexInterval> axes_;  // of the reader and of the stages inlined into it, a stack
   std::vector<uint8_t> bound_;       // of each variable: leads to a thread
   int rank_ = kGlobal;               // of the memory of the stage looked at
@@ -281,9 +280,9 @@ void BoundInference::Work::set_symbolic_extents(size_t stage) {
 /// TVM sees x·k − c·k·floor(x / c) as a remainder after all where nothing else is in the sum.
 Affine BoundInference::Work::taken_left(const Affine& low, const Affine& taken) {
   if (taken.constant()) return taken;
-  parts_.clear();
-  const int64_t base = nest_->pool.parts(low, parts_);
-  const bool remainder = parts_.size() == 1 && parts_[0].divisor == 1 && parts_[0].of.count == 1 && base <= 0;
+  std::vector<AffinePart> parts;
+  const int64_t base = nest_->pool.parts(low, parts);
+  const bool remainder = parts.size() == 1 && parts[0].divisor == 1 && parts[0].of.count == 1 && base <= 0;
   return remainder ? Affine::of(0) : taken;
 }
 

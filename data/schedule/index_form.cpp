@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/error.h"
 #include "data/schedule/checked.h"
 
 namespace foretime::data {
@@ -52,6 +53,11 @@ size_t operands(Kind kind) {
 }
 
 }  // namespace
+
+void IndexForms::push(Kind kind, int64_t value) {
+  if (operations_.size() >= kMost) throw DataError("indices longer than those of any real program");
+  operations_.push_back({kind, value});
+}
 
 IndexForms::Form IndexForms::write(const Affine& value, const Affine& taken) {
   Form form;

@@ -50,7 +50,13 @@ class IndexForms {
     uint64_t variables = 0;  // bit v mod 64 for each variable v: what is not here does not occur
   };
 
-  void clear() { operations_.clear(); }
+  /// Forgets all forms, and keeps the memory. Between two calls at most kMost operations are written: past it `write`
+  /// throws DataError, for what stands once among atoms may occur in a form any number of times.
+  void clear() {
+    operations_.clear();
+    parts_.clear();
+  }
+  static constexpr size_t kMost = size_t{1} << 18;
   void set_pool(AffinePool& pool) { pool_ = &pool; }
 
   /// `taken`: what the value contains with a minus sign, and what stays so: IndexInterval::taken.
@@ -79,7 +85,7 @@ class IndexForms {
   void write_part(AffinePart part, int64_t scale);
   void write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);
   void write_atom(uint32_t id);
-  void push(IndexOperation::Kind kind, int64_t value = 0) { operations_.push_back({kind, value}); }
+  void push(IndexOperation::Kind kind, int64_t value = 0);
 
   AffinePool* pool_;
   std::vector<IndexOperation> operations_;

@@ -45,6 +45,6 @@ struct NestStatements {
 /// where numbers leave 64 bits, or where there are more than kMostNestNodes nodes.
 void nest_statements(LoopNest& nest, NestStatements& statements);
 
-constexpr size_t kMostNestNodes = size_t{1} << 20;
+constexpr size_t kMostNestNodes = size_t{1} << 16;
 
 }  // namespace foretime::data

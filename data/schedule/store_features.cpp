@@ -4,12 +4,16 @@
 #include <array>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "data/error.h"
 #include "data/schedule/store_feature_work.h"
 
 namespace foretime::data {
 namespace {
 
 constexpr int64_t kDefaultCacheLine = 64;
+constexpr size_t kMostLoops = 1024;  // around a store; the public records have up to 15
 
 int64_t bytes_of(const std::string& type) {
   const size_t digits = type.find_first_of("0123456789");
@@ -76,6 +80,8 @@ void StoreFeatures::Work::enter(const NestNode& node) {
       pragma = true;
     }
   }
+  if (loops.size() > kMostLoops)
+    throw DataError(fmt::format("a store in {} loops, expected at most {}", loops.size(), kMostLoops));
   std::reverse(loops.begin(), loops.end());
   outer_product = product_of(loops.size());
   constant_lengths = std::all_of(loops.begin(), loops.end(), [&](int32_t at) {

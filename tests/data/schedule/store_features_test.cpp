@@ -269,6 +269,18 @@ TEST(IndexForms, AreWrittenAsTvmWritesThem) {
   EXPECT_EQ(counts.add_subtract, 1);
 }
 
+TEST(IndexForms, EndlessOnesAreRefused) {
+  // Each level has the one below twice.
+  AffinePool pool;
+  IndexForms forms(pool);
+  Affine nested = pool.variable(0, {0, 1000});
+  for (int32_t level = 1; level < 60; ++level)
+    nested = pool.minimum(nested, pool.subtract(pool.variable(level, {0, 2000}), nested));
+  EXPECT_THROW(forms.write(nested), DataError);
+  forms.clear();
+  EXPECT_EQ(forms.write(pool.variable(0, {0, 1000})).size, 1u);
+}
+
 TEST(StoreFeatures, UnknownExpressionsAreRefused) {
   const std::string table = fmt::format(
       R"json({{"workload_key": "[\"odd\", 4]", "stages": [{}, {{"id": 1, "name": "B", "dtype": "float32", "shape": [4],
