@@ -101,7 +101,7 @@ void StoreFeatures::Work::reuse(const BufferAccess& access, BlockFeatures& block
     const auto all_bytes = [&](bool whole) {
       double total = 0.0;
       for (const Touch& touch : touched)
-        total += static_cast<double>(whole ? touch.elements * touch.element_bytes : touch.element_bytes);
+        total += static_cast<double>(whole ? touch.elements : 1) * static_cast<double>(touch.element_bytes);
       return total;
     };
     if (!mentions(access, around.variable)) {

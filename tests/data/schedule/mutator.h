@@ -20,7 +20,9 @@ class Mutator {
 
   int32_t number(int32_t near) {
     constexpr int32_t kOdd[] = {0, 1, -1, 2, 3, 7, 64, 1000, 65536, 2147483647, -2147483647};
-    return below(3) == 0 ? kOdd[below(std::size(kOdd))] : near + static_cast<int32_t>(below(5)) - 2;
+    if (below(3) == 0) return kOdd[below(std::size(kOdd))];
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(int64_t{near} + static_cast<int64_t>(below(5)) - 2, -2147483647, 2147483647));
   }
 
   void mutate(ScheduleSteps& schedule) {
