@@ -2,7 +2,8 @@
 ///
 ///   replay_bench RECORDS.jsonl.gz DAGS.jsonl.gz [MOST]
 ///
-/// Three passes over the same file (at most MOST records of it): its lines only, its records, their loop nests. The
+/// Passes over the same file (at most MOST records of it): its lines only, its records, their loop nests, the nests'
+/// accesses, statements, and features. The
 /// best of several rounds counts; the passes take turns. Failed measurements are left out, as they are everywhere.
 /// Beside it stands Python reading the same lines with gzip and json, in /usr/bin/python3 and timed by itself.
 #include <algorithm>
@@ -22,8 +23,10 @@
 #include "data/error.h"
 #include "data/schedule/accesses.h"
 #include "data/schedule/dag_reader.h"
+#include "data/schedule/nest_statements.h"
 #include "data/schedule/record_reader.h"
 #include "data/schedule/replay.h"
+#include "data/schedule/store_features.h"
 
 namespace {
 
@@ -69,9 +72,14 @@ double timed(const std::function<void()>& pass) {
 
 void run(const std::string& records, const std::string& dags, int64_t most) {
   const DagTable table(dags);
-  double lines = std::numeric_limits<double>::infinity(), parsed = lines, replayed = lines, accessed = lines;
-  int64_t count = 0, line_count = 0, nests = 0, failures = 0, loops = 0, missing = 0, elements = 0;
+  double lines = std::numeric_limits<double>::infinity(), parsed = lines, replayed = lines, accessed = lines,
+         stated = lines, featured = lines;
+  int64_t count = 0, line_count = 0, nests = 0, failures = 0, loops = 0, missing = 0, elements = 0, stores = 0,
+          stores_found = 0;
   std::vector<NestAccess> accesses;
+  NestStatements statements;
+  StoreFeatures features;
+  std::vector<float> rows;
   Replayer replayer;
   TuningRecord record;
   LoopNest nest;
@@ -86,9 +94,9 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
                        LineSource source(records);
                        for (int64_t i = 0; i < line_count && source.next(); ++i) continue;
                      }));
-    const auto replay_all = [&](bool with_accesses) {
+    const auto replay_all = [&](const std::function<void()>& visit) {
       RecordReader reader(records);
-      nests = failures = loops = missing = elements = 0;
+      nests = failures = loops = missing = elements = stores = 0;
       std::shared_ptr<const ComputeDag> dag;
       std::string key;
       for (int64_t i = 0; i < most && reader.next(record); ++i) {
@@ -103,20 +111,30 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
         try {
           replayer.replay(dag, record.schedule, nest);
           ++nests;
-          for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
-            loops += static_cast<int64_t>(nest.stages[stage].iterators.size());
-            if (!with_accesses || nest.dag->stages[stage].input || nest.stages[stage].compute_at == ComputeAt::inlined)
-              continue;
-            stage_accesses(nest, stage, accesses);
-            elements += static_cast<int64_t>(accesses.size());
-          }
+          for (const NestStage& stage : nest.stages) loops += static_cast<int64_t>(stage.iterators.size());
+          visit();
         } catch (const DataError&) {
           ++failures;
         }
       }
     };
-    replayed = std::min(replayed, timed([&] { replay_all(false); }));
-    accessed = std::min(accessed, timed([&] { replay_all(true); }));
+    const auto find_accesses = [&] {
+      for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
+        if (nest.dag->stages[stage].input || nest.stages[stage].compute_at == ComputeAt::inlined) continue;
+        stage_accesses(nest, stage, accesses);
+        elements += static_cast<int64_t>(accesses.size());
+      }
+    };
+    const auto find_features = [&] {
+      rows.clear();
+      stores += features.extract(nest, record.hardware.cache_line_bytes, rows);
+      sort_store_features(rows);
+    };
+    replayed = std::min(replayed, timed([&] { replay_all([] {}); }));
+    stated = std::min(stated, timed([&] { replay_all([&] { nest_statements(nest, statements); }); }));
+    featured = std::min(featured, timed([&] { replay_all(find_features); }));
+    stores_found = stores;
+    accessed = std::min(accessed, timed([&] { replay_all(find_accesses); }));
   }
   const double python = python_seconds(records, std::min<int64_t>(most, 20000));
   const auto rate = [&](double seconds) { return static_cast<double>(count) / seconds; };
@@ -124,7 +142,9 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
              nests, static_cast<double>(loops) / static_cast<double>(std::max<int64_t>(nests, 1)), failures, missing);
   fmt::print("records a second and core: lines {:.0f}, records {:.0f}, nests {:.0f}; replay alone {:.0f}\n",
              rate(lines), rate(parsed), rate(replayed), rate(replayed - parsed));
-  fmt::print("with the indices of {} accesses: {:.0f}\n", elements, rate(accessed));
+  fmt::print(
+      "with the indices of {} accesses: {:.0f}; with statements: {:.0f}; with the features of {} stores: {:.0f}\n",
+      elements, rate(accessed), rate(stated), stores_found, rate(featured));
   if (python > 0.0) fmt::print("nests over Python's gzip and json alone: {:.1f}\n", python * rate(replayed));
 }
 

@@ -14,6 +14,7 @@
 
 #include "cli/commands.h"
 #include "models/baseline/ranking_report.h"
+#include "models/baseline/record_rows.h"
 #include "models/baseline/runtime_model.h"
 #include "models/baseline/throughput_model.h"
 #include "models/metrics.h"
@@ -25,9 +26,9 @@ namespace fs = std::filesystem;
 using models::ProgramRows;
 
 struct StatementArguments {
-  std::string train, test, preset = "pairs", save;
+  std::string train, test, records, dags, split, preset = "pairs", save;
   double held_out = 0.2;
-  int64_t rounds = 0, seeds = 1, first_seed = 43, threads = 1;
+  int64_t per_workload = 0, rounds = 0, seeds = 1, first_seed = 43, threads = 1;
   bool json = false;
 };
 
@@ -77,14 +78,38 @@ void add_scores(std::vector<double>& total, const std::vector<double>& throughpu
   for (size_t p = 0; p < total.size(); ++p) total[p] -= throughputs[p];
 }
 
-void run_statements(const StatementArguments& arguments) {
-  auto train = models::read_statement_rows(arguments.train);
-  ProgramRows test;
-  if (arguments.test.empty()) {
-    std::tie(train, test) = divide(train, arguments.held_out);
-  } else {
-    test = models::read_statement_rows(arguments.test);
+/// Features computed from records, divided as a file says, or by workloads.
+std::pair<ProgramRows, ProgramRows> rows_of_records(const StatementArguments& arguments) {
+  models::RecordSplit split;
+  models::RecordLines lines;
+  if (!arguments.split.empty()) {
+    split = models::read_record_split(arguments.split);
+    lines = split.train;
+    lines.insert(split.test.begin(), split.test.end());
   }
+  const auto all = models::read_record_rows(arguments.records, arguments.dags, lines, arguments.per_workload);
+  if (all.without_dag > 0)
+    std::cerr << fmt::format("{}: {} records without a DAG in {}\n", arguments.records, all.without_dag,
+                             arguments.dags);
+  if (all.without_features > 0)
+    std::cerr << fmt::format("{} records without features, the first: {}\n", all.without_features, all.first_reason);
+  if (all.counts.malformed > 0)
+    std::cerr << fmt::format("{}: {} lines that are no record, the first: line {}: {}\n", arguments.records,
+                             all.counts.malformed, all.counts.first_malformed.front().line,
+                             all.counts.first_malformed.front().reason);
+  if (lines.empty()) return divide(all.rows, arguments.held_out);
+  return {rows_of_lines(all, split.train), rows_of_lines(all, split.test)};
+}
+
+std::pair<ProgramRows, ProgramRows> statement_rows(const StatementArguments& arguments) {
+  if (!arguments.records.empty()) return rows_of_records(arguments);
+  auto train = models::read_statement_rows(arguments.train);
+  if (arguments.test.empty()) return divide(train, arguments.held_out);
+  return {std::move(train), models::read_statement_rows(arguments.test)};
+}
+
+void run_statements(const StatementArguments& arguments) {
+  const auto [train, test] = statement_rows(arguments);
   if (!arguments.json) std::cout << describe("training", train) << describe("test", test);
   nlohmann::ordered_json json;
   json["preset"] = arguments.preset;
@@ -175,15 +200,37 @@ void add_statements(CLI::App& xgboost) {
   auto* command = xgboost.add_subcommand(
       "statements", "TVM's scheme over per-statement features: normalised throughput, ranking within each workload");
   const auto arguments = std::make_shared<StatementArguments>();
-  command
-      ->add_option(
-          "--train", arguments->train,
-          "Features to train on (.npz: features, row_splits, workload_index, workload_keys, cost; or X, ptr, task, y)")
-      ->required()
-      ->check(CLI::ExistingFile);
+  auto* features = command->add_option_group("features", "Where the features come from");
+  auto* train = features
+                    ->add_option("--train", arguments->train,
+                                 "Features to train on (.npz: features, row_splits, workload_index, workload_keys, "
+                                 "cost; or X, ptr, task, y)")
+                    ->check(CLI::ExistingFile);
+  auto* records = features
+                      ->add_option("--records", arguments->records,
+                                   "Tuning records (.json lines, plain or gzip): their features are computed here")
+                      ->check(CLI::ExistingFile);
+  features->require_option(1);
   command->add_option("--test", arguments->test, "Features to test on; without it, some workloads of --train")
+      ->needs(train)
       ->check(CLI::ExistingFile);
-  command->add_option("--held-out", arguments->held_out, "Share of the workloads to test on where there is no --test")
+  auto* dags = command->add_option("--dags", arguments->dags, "Stage tables of the records' workloads")
+                   ->needs(records)
+                   ->check(CLI::ExistingFile);
+  records->needs(dags);
+  command
+      ->add_option("--split", arguments->split,
+                   "Which records (.json: train_lines and eval_lines, 0-based, by workload key); without it, all, and "
+                   "some workloads are the test")
+      ->needs(records)
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option("--per-workload", arguments->per_workload, "At most so many records of each workload, drawn; 0: all")
+      ->needs(records)
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--held-out", arguments->held_out,
+                   "Share of the workloads to test on where neither --test nor --split says which")
       ->check(CLI::Range(0.01, 0.5))
       ->capture_default_str();
   command->add_option("--preset", arguments->preset, "Loss and parameters")

@@ -52,6 +52,7 @@ AffineBounds digit(AffineBounds bounds, int64_t divisor, int64_t modulus) {
 AffinePool::AffinePool() { clear(); }
 
 void AffinePool::clear() {
+  keep_divisors_ = false;
   terms_.clear();
   scratch_.clear();
   atoms_.clear();
@@ -281,6 +282,14 @@ int64_t AffinePool::decompose(const Affine& a) {
     }
     if (coefficient != 0) parts_.push_back({coefficient, of, below, 0});
   }
+  return base;
+}
+
+int64_t AffinePool::parts(const Affine& a, std::vector<AffinePart>& parts) {
+  const size_t begin = parts_.size();
+  const int64_t base = decompose(a);
+  parts.insert(parts.end(), parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
+  parts_.resize(begin);
   return base;
 }
 

@@ -58,6 +58,13 @@ struct AffineAtom {
   int32_t depth = 1;                     // atoms inside of each other: bounds recursion
 };
 
+/// coefficient × (floor(of / divisor) mod modulus): sums of these have bounds that are nearly exact.
+struct AffinePart {
+  int64_t coefficient = 0;
+  Affine of;
+  int64_t divisor = 1, modulus = 0;  // modulus 0: none
+};
+
 /// Inclusive.
 struct AffineInterval {
   Affine low, high;
@@ -81,6 +88,9 @@ class AffinePool {
   Affine multiply(const Affine& a, const Affine& b);
   /// Divisors are not 0.
   Affine floor_divide(const Affine& a, int64_t divisor);
+  /// While it is set, divisions are not reduced to lowest terms: 14·x / 4 stays so, as TVM leaves it. The values are
+  /// the same, but fewer expressions that are equal have equal terms.
+  void keep_divisors(bool keep) { keep_divisors_ = keep; }
   Affine floor_divide(const Affine& a, const Affine& b);
   Affine floor_modulo(const Affine& a, const Affine& b);
   Affine divide(const Affine& a, const Affine& b);
@@ -101,6 +111,9 @@ class AffinePool {
   /// The least interval of the kinds used here that holds all values of `a` under the relaxation.
   AffineInterval relax(const Affine& a, const Relaxation& relaxation);
 
+  /// Appends parts whose sum is `a` without the base that is returned; remainders are put together again.
+  int64_t parts(const Affine& a, std::vector<AffinePart>& parts);
+
   std::span<const AffineTerm> terms(const Affine& a) const { return std::span(terms_).subspan(a.first, a.count); }
   const AffineAtom& atom(uint32_t id) const { return atoms_[id]; }
 
@@ -110,26 +123,24 @@ class AffinePool {
   std::string to_text(const Affine& a, const std::function<std::string(int32_t)>& name_of) const;
 
  private:
-  /// coefficient × (floor(of / divisor) mod modulus): sums of these have bounds that are nearly exact.
-  struct Part {
-    int64_t coefficient = 0;
-    Affine of;
-    int64_t divisor = 1, modulus = 0;  // modulus 0: none
-  };
+  using Part = AffinePart;
   Affine combine(const Affine& a, const Affine& b, int64_t sign);
   Affine from_terms(int64_t base);  // of scratch_
   Affine intern(AffineAtom atom);
   bool equals(const AffineAtom& a, const AffineAtom& b) const;
   uint64_t hash(const AffineAtom& atom) const;
+  Affine value_of(const Part& part);
+  Affine divide_as_it_is(const Affine& a, int64_t divisor);
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);
   AffineBounds part_bounds(const Part& part);
-  bool drop_small_terms(int64_t base, int64_t divisor, Affine& kept, int64_t& reduced);
+  bool drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced);
   /// Writes `a` as base + parts, from parts_[begin] on; the caller shrinks parts_ again.
   int64_t decompose(const Affine& a);
   AffineInterval relax_atom(uint32_t id, const Relaxation& relaxation);
   AffineInterval relax_part(const Part& part, const Relaxation& relaxation);
 
+  bool keep_divisors_ = false;
   std::vector<AffineTerm> terms_, scratch_;
   std::vector<AffineAtom> atoms_;
   std::vector<Part> parts_;

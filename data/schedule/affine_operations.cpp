@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,26 +20,32 @@ AffineAtom binary(AtomKind kind, const Affine& a, const Affine& b) {
 
 }  // namespace
 
-/// floor((g·T + s) / (g·c)) is floor(T / c) if 0 ≤ s < g: looks for such a division of the terms in scratch_, by
+/// floor((g·T + s) / (g·c)) is floor(T / c) if 0 ≤ s < g: looks for such a division among the parts of `rest`, by
 /// falling coefficients. True: `kept` is T and `reduced` is c.
-bool AffinePool::drop_small_terms(int64_t base, int64_t divisor, Affine& kept, int64_t& reduced) {
-  std::vector<AffineTerm> ordered(scratch_.begin(), scratch_.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const AffineTerm& a, const AffineTerm& b) {
-    return std::abs(a.coefficient) > std::abs(b.coefficient);
-  });
-  const auto by_atom = [](const AffineTerm& a, const AffineTerm& b) { return a.atom < b.atom; };
+bool AffinePool::drop_small_terms(const Affine& rest, int64_t divisor, Affine& kept, int64_t& reduced) {
+  const size_t begin = parts_.size();
+  const int64_t base = decompose(rest);
+  std::vector<Part> ordered(parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
+  parts_.resize(begin);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Part& a, const Part& b) { return std::abs(a.coefficient) > std::abs(b.coefficient); });
   int64_t common = divisor;
   for (size_t large = 1; large < ordered.size(); ++large) {
     common = std::gcd(common, ordered[large - 1].coefficient);
     if (common == 1) return false;
-    scratch_.assign(ordered.begin() + static_cast<std::ptrdiff_t>(large), ordered.end());
-    std::sort(scratch_.begin(), scratch_.end(), by_atom);
-    const AffineBounds small = bounds(from_terms(floor_remainder(base, common)));
-    if (small.low < 0 || small.high >= common) continue;
-    scratch_.assign(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(large));
-    std::sort(scratch_.begin(), scratch_.end(), by_atom);
-    for (auto& term : scratch_) term.coefficient /= common;
-    kept = from_terms(floor_quotient(base, common));
+    int64_t low = floor_remainder(base, common), high = low;
+    for (size_t i = large; i < ordered.size(); ++i) {
+      const AffineBounds small = part_bounds(ordered[i]);
+      if (small.low <= -kUnbounded || small.high >= kUnbounded) return false;
+      low = checked_add(low, small.low);
+      high = checked_add(high, small.high);
+    }
+    if (low < 0 || high >= common) continue;
+    kept = Affine::of(floor_quotient(base, common));
+    for (size_t i = 0; i < large; ++i) {
+      ordered[i].coefficient /= common;
+      kept = add(kept, value_of(ordered[i]));
+    }
     reduced = divisor / common;
     return true;
   }
@@ -50,6 +57,7 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   if (divisor < 0) return floor_divide(scale(a, -1), checked_multiply(divisor, -1));
   if (divisor == 1) return a;
   if (a.constant()) return Affine::of(floor_quotient(a.base, divisor));
+  if (keep_divisors_) return divide_as_it_is(a, divisor);
   // Multiples of the divisor come out.
   int64_t base = floor_remainder(a.base, divisor), common = divisor;
   scratch_.clear();
@@ -85,9 +93,41 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   }
   Affine kept;
   int64_t reduced = 0;
-  scratch_.assign(terms(rest).begin(), terms(rest).end());
-  if (rest.count > 1 && drop_small_terms(base, divisor, kept, reduced))
+  if (rest.count > 1 && drop_small_terms(rest, divisor, kept, reduced))
     return add(quotient, floor_divide(kept, reduced));
+  AffineAtom atom;
+  atom.kind = AtomKind::floor_divide;
+  atom.arguments[0] = rest;
+  atom.divisor = divisor;
+  return add(quotient, intern(atom));
+}
+
+Affine AffinePool::value_of(const Part& part) {
+  const bool keep = std::exchange(keep_divisors_, false);
+  Affine value = floor_divide(part.of, part.divisor);
+  if (part.modulus > 0) value = subtract(value, scale(floor_divide(value, part.modulus), part.modulus));
+  keep_divisors_ = keep;
+  return scale(value, part.coefficient);
+}
+
+Affine AffinePool::divide_as_it_is(const Affine& a, int64_t divisor) {
+  std::vector<Part> all;
+  const int64_t base = parts(a, all);
+  const bool divides = base % divisor == 0;
+  Affine quotient = Affine::of(divides ? base / divisor : 0), rest = Affine::of(divides ? 0 : base);
+  for (Part& part : all) {
+    if (part.coefficient % divisor != 0) {
+      rest = add(rest, value_of(part));
+    } else {
+      part.coefficient /= divisor;
+      quotient = add(quotient, value_of(part));
+    }
+  }
+  if (rest.constant()) return add(quotient, floor_quotient(rest.base, divisor));
+  const AffineBounds within = bounds(rest);
+  if (within.low > -kUnbounded && within.high < kUnbounded &&
+      floor_quotient(within.low, divisor) == floor_quotient(within.high, divisor))
+    return add(quotient, floor_quotient(within.low, divisor));
   AffineAtom atom;
   atom.kind = AtomKind::floor_divide;
   atom.arguments[0] = rest;

@@ -35,6 +35,7 @@ struct BoundInference::Work {
   void infer(LoopNest& nest);
   void find_attachments();
   void infer_axes(size_t stage);
+  Affine taken_left(const Affine& low, const Affine& taken);
   void need_of_reader(size_t stage, size_t reader);
   void start_reader(size_t stage, size_t reader);
   void pass_up(const NestStage& reader);
@@ -68,6 +69,7 @@ struct BoundInference::Work {
   std::vector<AffineInterval> intervals_;    // of each variable of the reader
   std::vector<uint8_t> outside_relaxed_;     // of each variable around the reader
   std::vector<AffineInterval> needed_;
+  std::vector<Affine> taken_;
   std::vector<uint8_t> known_;
   std::vector<IndexInterval> axes_;  // of the reader and of the stages inlined into it, a stack
   std::vector<uint8_t> bound_;       // of each variable: leads to a thread
@@ -96,6 +98,7 @@ void BoundInference::Work::find_attachments() {
   if (paths_.size() < count) paths_.resize(count);
   for (size_t i = 0; i < count; ++i) {
     paths_[i].clear();
+    nest_->stages[i].attach_loop = -1;
     size_t at = i, steps = 0;
     while (nest_->stages[at].compute_at == ComputeAt::iterator) {
       int32_t loop = nest_->stages[at].attach_variable;
@@ -115,6 +118,7 @@ void BoundInference::Work::find_attachments() {
                                       [&](const NestIterator& iterator) { return iterator.variable == loop; });
       if (found == target.iterators.end())
         throw DataError(fmt::format("stage {}: attached to a loop of stage {} that was fused away", i, at));
+      if (paths_[i].empty()) nest_->stages[i].attach_loop = loop;
       for (auto around = found;; --around) {
         paths_[i].push_back(around->variable);
         if (around == target.iterators.begin()) break;
@@ -199,14 +203,18 @@ void BoundInference::Work::need(size_t dimension, IndexInterval index, int64_t e
   if (index.everything || (pool.bounds(index.low).high <= 0 && pool.bounds(index.high).low >= extent - 1)) {
     index.low = Affine::of(0);
     index.high = Affine::of(extent - 1);
+    index.taken = Affine::of(0);
   }
   AffineInterval& sum = needed_[dimension];
   if (known_[dimension]) {
-    index.low = pool.minimum(sum.low, index.low);
+    const Affine low = pool.minimum(sum.low, index.low);
+    if (pool.same(low, sum.low)) index.taken = taken_[dimension];
+    index.low = low;
     index.high = pool.maximum(sum.high, index.high);
   }
   sum = {index.low, index.high};
   known_[dimension] = 1;
+  taken_[dimension] = index.taken;
 }
 
 /// All accesses of `reader`, whose axes lie in axes_ from `axes` on, to `stage`, also by way of inlined stages.
@@ -245,7 +253,7 @@ void BoundInference::Work::need_of_reader(size_t stage, size_t reader) {
     // Spatial axes come first: extents of reductions are over their relaxed values.
     if (any_relaxed_ || !variable(id).extent.constant())
       axis = {pool.relax(axis.low, relaxation).low, pool.relax(axis.high, relaxation).high};
-    axes_.push_back({axis.low, axis.high});
+    axes_.push_back({axis.low, axis.high, false, any_relaxed_, variable(id).taken});
   }
   for (const int32_t id : paths_[reader]) outside_relaxed_[static_cast<size_t>(id)] = 0;
   walk(stage, reader, 0);
@@ -269,11 +277,21 @@ void BoundInference::Work::set_symbolic_extents(size_t stage) {
   }
 }
 
+/// TVM sees x·k − c·k·floor(x / c) as a remainder after all where nothing else is in the sum.
+Affine BoundInference::Work::taken_left(const Affine& low, const Affine& taken) {
+  if (taken.constant()) return taken;
+  std::vector<AffinePart> parts;
+  const int64_t base = nest_->pool.parts(low, parts);
+  const bool remainder = parts.size() == 1 && parts[0].divisor == 1 && parts[0].of.count == 1 && base <= 0;
+  return remainder ? Affine::of(0) : taken;
+}
+
 void BoundInference::Work::infer_axes(size_t stage) {
   const DagStage& defined = nest_->dag->stages[stage];
   const NestStage& loops = nest_->stages[stage];
   const size_t rank = defined.axes.size();
   known_.assign(rank, 0);
+  taken_.assign(rank, Affine::of(0));
   needed_.resize(rank);
   if (defined.output) {
     if (loops.compute_at != ComputeAt::root)
@@ -305,10 +323,12 @@ void BoundInference::Work::infer_axes(size_t stage) {
     NestVariable& axis = variable(loops.axes[i]);
     const DagAxis& as_defined = defined.axis(i);
     axis.minimum = Affine::of(0);
+    axis.taken = Affine::of(0);
     axis.extent = Affine::of(as_defined.extent);
     symbolic |= as_defined.symbolic >= 0;
     if (i >= rank || !known_[i]) continue;
     axis.minimum = needed_[i].low;
+    axis.taken = taken_left(needed_[i].low, taken_[i]);
     axis.extent = nest_->pool.add(nest_->pool.subtract(needed_[i].high, needed_[i].low), 1);
     if (axis.extent.constant() && (axis.extent.base < 1 || axis.extent.base > kLargestExtent))
       throw DataError(fmt::format("stage {}: {} values of axis {} are read, expected 1 to {}", stage, axis.extent.base,

@@ -45,8 +45,16 @@ class Intervals {
         break;
     }
     const IndexInterval a = of(tree_.child(id, 0)), b = of(tree_.child(id, 1));
-    if (a.everything || b.everything) return node.kind == Kind::floor_modulo ? remainder(a, b) : everything();
-    switch (node.kind) {
+    IndexInterval result = combined(node.kind, a, b);
+    pass_taken(node.kind, a, b, result);
+    result.range |= a.range || b.range;
+    return result;
+  }
+
+ private:
+  IndexInterval combined(Kind kind, const IndexInterval& a, const IndexInterval& b) {
+    if (a.everything || b.everything) return kind == Kind::floor_modulo ? remainder(a, b) : everything();
+    switch (kind) {
       case Kind::add:
         return {pool_.add(a.low, b.low), pool_.add(a.high, b.high)};
       case Kind::subtract:
@@ -55,11 +63,11 @@ class Intervals {
         return product(a, b);
       case Kind::divide:
       case Kind::floor_divide:
-        return quotient(node.kind, a, b);
+        return quotient(kind, a, b);
       case Kind::modulo:
       case Kind::floor_modulo:
-        if (is_point(a) && is_point(b))
-          return point(node.kind == Kind::modulo ? pool_.modulo(a.low, b.low) : pool_.floor_modulo(a.low, b.low));
+        if (is_point(a) && is_point(b) && !a.range)
+          return point(kind == Kind::modulo ? pool_.modulo(a.low, b.low) : pool_.floor_modulo(a.low, b.low));
         return remainder(a, b);
       case Kind::minimum:
         return {pool_.minimum(a.low, b.low), pool_.minimum(a.high, b.high)};
@@ -68,7 +76,15 @@ class Intervals {
     }
   }
 
- private:
+  void pass_taken(Kind kind, const IndexInterval& a, const IndexInterval& b, IndexInterval& result) {
+    const bool none = a.taken.constant() && b.taken.constant();
+    if (none || result.everything) return;
+    if (kind == Kind::add) result.taken = pool_.add(a.taken, b.taken);
+    if (kind == Kind::subtract) result.taken = pool_.subtract(a.taken, b.taken);
+    if (kind == Kind::multiply && b.low.constant()) result.taken = pool_.scale(a.taken, b.low.base);
+    if (kind == Kind::multiply && a.low.constant()) result.taken = pool_.scale(b.taken, a.low.base);
+  }
+
   static IndexInterval point(const Affine& value) { return {value, value}; }
   static IndexInterval everything() { return {{}, {}, true}; }
   bool is_point(const IndexInterval& a) const { return pool_.same(a.low, a.high); }
@@ -109,7 +125,8 @@ class Intervals {
       const Affine start = pool_.floor_divide(a.low, divisor);
       if (pool_.same(start, pool_.floor_divide(a.high, divisor))) {
         const Affine skipped = pool_.scale(start, divisor);
-        return {pool_.subtract(a.low, skipped), pool_.subtract(a.high, skipped)};
+        return {pool_.subtract(a.low, skipped), pool_.subtract(a.high, skipped), false, true,
+                pool_.add(skipped, a.taken)};
       }
     }
     return {Affine::of(0), Affine::of(divisor - 1)};

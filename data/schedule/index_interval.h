@@ -11,6 +11,9 @@ namespace foretime::data {
 struct IndexInterval {
   Affine low, high;
   bool everything = false;
+  bool range = false;  // to TVM it is a range, even where low and high are the same
+  /// TVM writes the remainder x mod c of a range as x − c·floor(x / c): what is subtracted in low and high.
+  Affine taken{};
 };
 
 /// The values that the expression `root` takes where its variables take those of `axes`, by interval arithmetic as

@@ -35,6 +35,7 @@ struct NestVariable {
   /// may start anywhere, all other variables start at 0. An extent is constant, save for reductions whose length
   /// depends on the place, as in adaptive pooling.
   Affine minimum, extent;
+  Affine taken{};  // of an axis: IndexInterval::taken in its minimum
 };
 
 /// How TVM's state names an iterator.
@@ -69,12 +70,16 @@ struct NestStage {
   /// stages attached to one loop is the order of attach_order.
   int32_t attach_stage = -1, attach_iterator = -1, attach_order = -1;
   int64_t auto_unroll_max_step = 0, storage_offset = 0;
-  std::vector<int32_t> axes;            // variables, one for each axis of DagStage
+  int32_t unroll_variable = -1;  // that auto_unroll_max_step was set at; without effect if a step replaced it since
+  std::vector<int32_t> axes;     // variables, one for each axis of DagStage
   std::vector<NestIterator> iterators;  // the loops, outermost first
   std::vector<NestRelation> relations;  // in the order of the steps
   /// The variable of the loop that it is attached to: what bounds were inferred with. It is the one above, unless a
   /// step reordered the loops after the attachment, where TVM's number goes stale.
   int32_t attach_variable = -1;
+  /// The loop that this comes to in the end, where steps split or fused it after the attachment: bound inference sets
+  /// it.
+  int32_t attach_loop = -1;
 };
 
 /// What a schedule makes of a program: the stages with their loops and bounds. TVM calls it a state after bound

@@ -169,6 +169,7 @@ void Replayer::Work::pragma(const ScheduleStep& step) {
       end != number.data() + number.size())
     throw DataError(
         fmt::format("pragma '{}', expected auto_unroll_max_step$NUMBER or debug_skip_region", pragma.substr(0, 40)));
+  stage.unroll_variable = iterator_of(stage, step.iterator).variable;
   stage.auto_unroll_max_step = value;
 }
 

@@ -56,6 +56,23 @@ class TensorProgramsTest(ProgramTest):
         self.assertEqual(report, json.loads(self.run_foretime(*arguments).stdout))
         self.assertGreater((self.folder / "model.ubj").stat().st_size, 1000)
 
+    def test_xgboost_over_records(self):
+        ansor = SAMPLES.parent / "ansor"
+        arguments = ("baseline", "xgboost", "statements", "--records", ansor / "records.jsonl.gz", "--dags", ansor / "dags.jsonl.gz",
+                     "--rounds", "20", "--json")
+        report = json.loads(self.run_foretime(*arguments, "--per-workload", "30").stdout)["mean_score"]
+        self.assertEqual((report["workloads"], report["programs"]), (10, 287))
+        self.assertGreater(report["kendall_tau"], 0.25)
+        lines = {"train_lines": {"all": list(range(400))}, "eval_lines": {"all": list(range(400, 800))}}
+        (self.folder / "split.json").write_text(json.dumps(lines))
+        report = json.loads(self.run_foretime(*arguments, "--split", "split.json").stdout)["mean_score"]
+        self.assertEqual((report["workloads"], report["programs"]), (50, 400))
+        (self.folder / "split.json").write_text(json.dumps({**lines, "eval_lines": {"all": [4836]}}))
+        done = self.run_foretime(*arguments, "--split", "split.json", code=3)
+        self.assertIn("400 of the 401 lines that were asked for", done.stderr)
+        done = self.run_foretime("baseline", "xgboost", "statements", "--records", ansor / "records.jsonl.gz", code=2)
+        self.assertIn("--dags", done.stderr)
+
     def test_xgboost_over_loops(self):
         ids = numpy.concatenate([numpy.load(SAMPLES / f"{name}.npz")["id"] for name in ("C1", "C11", "C12")])
         rows = numpy.random.default_rng(5).random((len(ids), 4), dtype=numpy.float32)
