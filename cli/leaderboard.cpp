@@ -9,12 +9,14 @@
 #include "cli/leaderboard_rows.h"
 #include "cli/queue_access.h"
 #include "cli/table.h"
+#include "data/csv.h"
 #include "jobs/error.h"
 #include "jobs/search_space.h"
 
 namespace foretime::cli {
 namespace {
 
+using data::csv_field;
 using Json = nlohmann::json;
 
 struct Options {

@@ -68,11 +68,4 @@ std::vector<LeaderboardRow> leaderboard_rows(const std::vector<jobs::JobRecord>&
   return rows;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
-}
-
 }  // namespace foretime::cli

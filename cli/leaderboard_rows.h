@@ -27,7 +27,4 @@ std::optional<double> metric_of(const jobs::JobRecord& job, const std::string& m
 std::vector<LeaderboardRow> leaderboard_rows(const std::vector<jobs::JobRecord>& jobs, const std::string& metric,
                                              bool maximize, bool join_seeds);
 
-/// Text as a field of a CSV file (RFC 4180).
-std::string csv_field(const std::string& text);
-
 }  // namespace foretime::cli

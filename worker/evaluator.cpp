@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "data/csv.h"
 #include "data/distinct_candidates.h"
 #include "data/plan_source.h"
 #include "models/group_metrics.h"
@@ -65,11 +66,11 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
 /// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
   return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
-          g.runtimes, g.scores.scores, g.scores.predicted,       g.metrics};
+          g.runtimes, g.scores.scores, g.scores.predicted,       g.metrics,    g.ids};
 }
 
 GroupEvaluation from_json(const Json& j) {
-  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6]}, j[7]};
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6]}, j[7], j[8]};
 }
 
 }  // namespace
@@ -124,6 +125,9 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   GroupEvaluation result{.set = set, .group = group.name, .unit = group.unit};
   result.scores = scorer(loaded, candidates);
   result.candidates = std::move(candidates);
+  if (!group.candidate_ids.empty()) {
+    for (const int64_t c : result.candidates) result.ids.push_back(group.candidate_ids[static_cast<size_t>(c)]);
+  }
   if (!group.labelled()) return result;
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
   const auto& scores = result.scores.scores;
@@ -201,7 +205,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
 }
 
 std::string rankings_csv(const Evaluation& evaluation) {
-  std::string csv = "set,group,rank,candidate,score,predicted_runtime,runtime\n";
+  std::string csv = "set,group,rank,candidate,id,score,predicted_runtime,runtime\n";
   for (const auto& group : evaluation.groups) {
     std::vector<size_t> order(group.candidates.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -209,8 +213,8 @@ std::string rankings_csv(const Evaluation& evaluation) {
                      [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
     for (size_t place = 0; place < order.size(); ++place) {
       const size_t i = order[place];
-      csv += fmt::format("{},{},{},{},{},{},{}\n", group.set, group.group, place, group.candidates[i],
-                         group.scores.scores[i],
+      csv += fmt::format("{},{},{},{},{},{},{},{}\n", group.set, data::csv_field(group.group), place, group.candidates[i],
+                         group.ids.empty() ? "" : data::csv_field(group.ids[i]), group.scores.scores[i],
                          group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
                          group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]));
     }

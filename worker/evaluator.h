@@ -48,6 +48,7 @@ struct GroupEvaluation {
   std::vector<double> runtimes = {};  // empty where the file has no labels
   Scores scores = {};
   std::map<std::string, double> metrics = {};
+  std::vector<std::string> ids = {};  // of the candidates; empty where the file names none
 };
 
 /// Metrics by "set/metric". Ranking metrics are means over groups, errors are means over candidates.
@@ -66,7 +67,8 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
                     const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
                     const std::map<int64_t, Scores>& known = {});
 
-/// CSV of all rankings: set, group, rank, candidate, score, predicted run time, measured run time.
+/// CSV of all rankings: set, group, rank, candidate, its id in the file, score, predicted run time, measured run time.
+/// Numbers are in the shortest form that reads back the same.
 std::string rankings_csv(const Evaluation& evaluation);
 
 }  // namespace foretime::worker

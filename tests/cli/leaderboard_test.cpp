@@ -69,13 +69,6 @@ TEST(Leaderboard, SeedsOfOneTrialAreJoined) {
   EXPECT_EQ(rows[1].parameters, (jobs::Parameters{{"model.hidden", "0"}}));
 }
 
-TEST(Leaderboard, CsvFieldsAreQuotedWhereTheyMustBe) {
-  EXPECT_EQ(csv_field("0.1"), "0.1");
-  EXPECT_EQ(csv_field("[mean, max]"), "\"[mean, max]\"");
-  EXPECT_EQ(csv_field("a\"b"), "\"a\"\"b\"");
-  EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
-}
-
 TEST(JobView, TextOfOthersCannotDriveTheTerminal) {
   EXPECT_EQ(shown("a\x1b[2Jb\nc", 40), "a[2Jb c");
   EXPECT_EQ(shown("abcdef", 6), "abcdef");
