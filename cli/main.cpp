@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   cli::add_rank_command(app);
   cli::add_data_command(app);
   cli::add_baseline_command(app);
+  cli::add_experiment_command(app, exit_code);
   cli::add_config_command(app);
   cli::add_export_command(app);
   cli::add_doctor_command(app);

@@ -1,20 +1,16 @@
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "cli/commands.h"
 #include "cli/job_channel.h"
 #include "cli/launch.h"
-#include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/training_run.h"
 #include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
 #include "worker/determinism.h"
-#include "worker/profile_report.h"
-#include "worker/trainer.h"
 
 namespace foretime::cli {
 namespace {
@@ -33,46 +29,6 @@ configs::Settings baseline_settings(configs::Settings settings, const std::strin
   settings.trainer.baselines.clear();
   if (settings.checkpoint.resume != "never") settings.checkpoint.resume = "auto";
   return settings;
-}
-
-/// trace.json and profile.txt in the run directory, and the latter on stdout. Every rank calls it.
-void write_profile(const worker::Profiler& profiler, const configs::Settings& settings, comm::Communicator& comm) {
-  const auto ranks = worker::gather_profiles(profiler, comm);
-  coordinator::run_together(comm, [&] {
-    if (comm.rank() != 0) return;
-    const std::filesystem::path folder = settings.run.directory;
-    const auto table = format_table(worker::profile_rows(ranks));
-    coordinator::write_file_atomically(folder / "trace.json", worker::chrome_trace(ranks));
-    coordinator::write_file_atomically(folder / "profile.txt", table);
-    fmt::print("where the time of {} went, {} rank{}\n{}\n", settings.model.type, comm.size(),
-               comm.size() == 1 ? "" : "s", table);
-  });
-}
-
-/// Trains one model; adds its row, and the constant baseline's where `mean` is set. Empty where it was pre-empted, else
-/// the number of steps.
-std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
-                                   worker::TrainerEvents events, bool mean, bool profile,
-                                   std::vector<NamedEvaluation>& rows) {
-  const bool root = comm.rank() == 0;
-  if (root) std::filesystem::create_directories(settings.run.directory);
-  const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
-  ProgressDisplay display(settings.model.type, settings.trainer.metric);
-  worker::Profiler profiler(worker::events_per_rank(comm.size()));
-  worker::Trainer trainer(
-      settings, comm, *log, [&](const worker::Progress& now) { display.show(now); }, std::move(events));
-  if (profile) trainer.profile(profiler);
-  trainer.set_up();
-  auto outcome = trainer.run();
-  display.finish();
-  if (profile) write_profile(profiler, settings, comm);
-  if (outcome.preempted) {
-    log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
-    return std::nullopt;
-  }
-  rows.emplace_back(settings.model.type, std::move(outcome.final_evaluation));
-  if (mean) rows.emplace_back("mean", trainer.evaluate_constant());
-  return outcome.steps;
 }
 
 void run(const Options& options, int& exit_code) {

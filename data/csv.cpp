@@ -109,7 +109,8 @@ CsvTable read_csv(const std::filesystem::path& file) {
   const auto size = std::filesystem::file_size(file, failure);
   std::ifstream stream(file, std::ios::binary);
   if (failure || !stream) throw DataError(fmt::format("{}: cannot be read", file.string()));
-  if (size > kMostBytes) throw DataError(fmt::format("{}: {} bytes, expected at most {}", file.string(), size, kMostBytes));
+  if (size > kMostBytes)
+    throw DataError(fmt::format("{}: {} bytes, expected at most {}", file.string(), size, kMostBytes));
   std::ostringstream text;
   text << stream.rdbuf();
   return parse_csv(text.str(), file.string());

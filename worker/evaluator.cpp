@@ -65,8 +65,8 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
 
 /// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
-  return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
-          g.runtimes, g.scores.scores, g.scores.predicted,       g.metrics,    g.ids};
+  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
+          g.metrics, g.ids};
 }
 
 GroupEvaluation from_json(const Json& j) {
@@ -213,10 +213,11 @@ std::string rankings_csv(const Evaluation& evaluation) {
                      [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
     for (size_t place = 0; place < order.size(); ++place) {
       const size_t i = order[place];
-      csv += fmt::format("{},{},{},{},{},{},{},{}\n", group.set, data::csv_field(group.group), place, group.candidates[i],
-                         group.ids.empty() ? "" : data::csv_field(group.ids[i]), group.scores.scores[i],
-                         group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
-                         group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]));
+      csv +=
+          fmt::format("{},{},{},{},{},{},{},{}\n", group.set, data::csv_field(group.group), place, group.candidates[i],
+                      group.ids.empty() ? "" : data::csv_field(group.ids[i]), group.scores.scores[i],
+                      group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
+                      group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]));
     }
   }
   return csv;

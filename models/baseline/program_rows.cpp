@@ -49,6 +49,15 @@ std::vector<int32_t> read_workloads(const NpzReader& file, const std::string& me
   return workloads;
 }
 
+std::vector<std::string> read_ids(const NpzReader& file, int64_t programs) {
+  const ShapeRule rule{{programs}, "(programs,)"};
+  if (file.has("ids")) return file.read_text("ids", rule);
+  std::vector<std::string> ids;
+  if (!file.has("line")) return ids;
+  for (const int64_t line : file.read<int64_t>("line", rule)) ids.push_back(fmt::format("{}", line));
+  return ids;
+}
+
 void append_program(ProgramRows& rows, std::span<const float> features, int32_t workload, double runtime) {
   rows.features.insert(rows.features.end(), features.begin(), features.end());
   rows.row_ptr.push_back(static_cast<int64_t>(rows.features.size()) / rows.columns);
@@ -114,29 +123,41 @@ ProgramRows read_statement_rows(const std::filesystem::path& path) {
     const int32_t last = *std::max_element(rows.workload.begin(), rows.workload.end());
     for (int32_t w = 0; w <= last; ++w) rows.workload_names.push_back(fmt::format("task {}", w));
   }
+  rows.ids = read_ids(file, rows.programs());
+  return rows;
+}
+
+ProgramRows read_loop_features(const std::filesystem::path& path) {
+  const NpzReader file(path);
+  const auto features = file.read<float>("features", kAnyList);
+  const auto splits = file.read<int64_t>("row_splits", kAnyList);
+  check_row_ptr(file, "row_splits", splits, static_cast<int64_t>(features.size()));
+  ProgramRows rows;
+  rows.ids = file.read_text("id", {{static_cast<int64_t>(splits.size()) - 1}, "(programs,)"});
+  for (size_t p = 0; p < rows.ids.size(); ++p) rows.columns = std::max(rows.columns, splits[p + 1] - splits[p]);
+  for (size_t p = 0; p < rows.ids.size(); ++p) {
+    rows.features.insert(rows.features.end(), features.begin() + splits[p], features.begin() + splits[p + 1]);
+    rows.features.resize((p + 1) * static_cast<size_t>(rows.columns), 0.0f);
+    rows.row_ptr.push_back(static_cast<int64_t>(p) + 1);
+  }
   return rows;
 }
 
 ProgramRows read_loop_rows(const std::filesystem::path& path, const std::vector<std::filesystem::path>& programs) {
-  const NpzReader file(path);
-  const auto features = file.read<float>("features", kAnyList);
-  const auto splits = file.read<int64_t>("row_splits", kAnyList);
-  const auto ids = file.read_text("id", {{static_cast<int64_t>(splits.size()) - 1}, "(programs,)"});
-  check_row_ptr(file, "row_splits", splits, static_cast<int64_t>(features.size()));
+  const auto all = read_loop_features(path);
   ProgramRows rows;
+  rows.columns = all.columns;
   const auto measured = read_measured(programs, rows.workload_names);
-  for (size_t p = 0; p < ids.size(); ++p) rows.columns = std::max(rows.columns, splits[p + 1] - splits[p]);
-  std::vector<float> row;
-  for (size_t p = 0; p < ids.size(); ++p) {
-    const auto found = measured.find(ids[p]);
+  for (int64_t p = 0; p < all.programs(); ++p) {
+    const auto& id = all.ids[static_cast<size_t>(p)];
+    const auto found = measured.find(id);
     if (found == measured.end()) continue;
-    row.assign(features.begin() + splits[p], features.begin() + splits[p + 1]);
-    row.resize(static_cast<size_t>(rows.columns), 0.0f);
-    append_program(rows, row, found->second.workload, found->second.runtime);
+    append_program(rows, all.rows_of(p), found->second.workload, found->second.runtime);
     rows.flops.push_back(found->second.flops);
+    rows.ids.push_back(id);
   }
   if (rows.programs() == 0)
-    throw DataError(fmt::format("{}: none of its {} ids is in the program files", file.origin("id"), ids.size()));
+    throw DataError(fmt::format("{}: id: none of its {} ids is in the program files", path.string(), all.ids.size()));
   return rows;
 }
 
@@ -148,6 +169,7 @@ ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs
     const auto at = static_cast<size_t>(p);
     append_program(out, rows.rows_of(p), rows.workload[at], rows.runtimes[at]);
     if (!rows.flops.empty()) out.flops.push_back(rows.flops[at]);
+    if (!rows.ids.empty()) out.ids.push_back(rows.ids[at]);
   }
   return out;
 }
@@ -166,6 +188,7 @@ ProgramRows aggregated(const ProgramRows& rows) {
   out.columns = 3 * rows.columns + 1;
   out.workload_names = rows.workload_names;
   out.flops = rows.flops;
+  out.ids = rows.ids;
   for (int64_t p = 0; p < rows.programs(); ++p) {
     const auto statements = rows.rows_of(p);
     const size_t count = statements.size() / columns;

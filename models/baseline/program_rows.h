@@ -18,6 +18,7 @@ struct ProgramRows {
   std::vector<double> runtimes;        // [programs] seconds
   std::vector<double> flops;           // [programs], or empty
   std::vector<std::string> workload_names;
+  std::vector<std::string> ids;  // [programs] as the file names them, or empty
 
   int64_t programs() const { return static_cast<int64_t>(row_ptr.size()) - 1; }
   int64_t rows() const { return row_ptr.back(); }
@@ -25,14 +26,18 @@ struct ProgramRows {
 };
 
 /// Files of per-statement features, in either form that occurs:
-/// - FORMATS.md, tenset/features_*.npz: features, row_splits, workload_index, workload_keys, cost;
-/// - tir/ansor/features_per_store.npz: X, ptr, task, y; workloads are named by their number, "task 7".
+/// - FORMATS.md, tenset/features_*.npz: features, row_splits, workload_index, workload_keys, cost, line;
+/// - tir/ansor/features_per_store.npz: X, ptr, task, y, ids; workloads are named by their number, "task 7".
+/// Programs have the ids of `ids`, or the numbers of `line`, where the file has them.
 /// Throws DataError for missing members, shapes that do not fit together, and run times that are not above 0.
 ProgramRows read_statement_rows(const std::filesystem::path& file);
 
 /// AutoTVM's loop features, one row a program, with the run times of program files that hold the same ids (C1.npz …,
 /// named after their workload): features, row_splits, id. Shorter rows are filled with zeros, as AutoTVM does.
 ProgramRows read_loop_rows(const std::filesystem::path& features, const std::vector<std::filesystem::path>& programs);
+
+/// The same without program files: rows and ids alone, with no workloads, run times and arithmetic.
+ProgramRows read_loop_features(const std::filesystem::path& features);
 
 /// Some of the programs, in this order; all workload names stay.
 ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs);

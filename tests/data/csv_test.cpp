@@ -39,7 +39,8 @@ TEST(Csv, ReadsWhatItWrites) {
         std::string field = "x";  // a line of one empty field would be no line
         for (size_t n = random() % 6; n > 0; --n) field += letters[random() % letters.size()];
         row.push_back(field);
-        text += (c > 0 ? "," : "") + csv_field(field);
+        if (c > 0) text += ',';
+        text += csv_field(field);
       }
       text += round % 2 == 0 ? "\n" : "\r\n";
       wanted.push_back(row);

@@ -1,0 +1,196 @@
+#include "cli/experiment/baseline_trial.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "coordinator/catalogue.h"
+#include "coordinator/checkpoint_store.h"
+#include "coordinator/counter_random.h"
+#include "data/checksum.h"
+#include "data/error.h"
+#include "models/baseline/runtime_model.h"
+#include "models/baseline/throughput_model.h"
+#include "worker/evaluator.h"
+
+namespace foretime::cli {
+namespace {
+
+using models::ProgramRows;
+
+constexpr uint64_t kOrder = 41;  // what a random number is for
+
+/// All groups of a trial, opened and divided as training divides them.
+class Groups {
+ public:
+  explicit Groups(const configs::Settings& settings)
+      : catalogue_(coordinator::make_catalogue(settings)),
+        store_(settings, catalogue_, all_entries(catalogue_), worker::load_official_indices(settings.data)) {}
+
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const int64_t entry : store_.entries())
+      visit(catalogue_.entries[static_cast<size_t>(entry)].role, store_.get(entry));
+  }
+
+ private:
+  static std::vector<int64_t> all_entries(const coordinator::Catalogue& catalogue) {
+    std::vector<int64_t> entries(catalogue.entries.size());
+    std::iota(entries.begin(), entries.end(), 0);
+    return entries;
+  }
+
+  coordinator::Catalogue catalogue_;
+  worker::GroupStore store_;
+};
+
+/// Rows of features by the ids of their programs, from one file or several.
+class FeatureTable {
+ public:
+  FeatureTable(const XgboostSettings& settings, const configs::DataSettings& data) {
+    for (const auto& name : settings.features) {
+      const auto file = std::filesystem::path(data.root) / name;
+      files_ += (files_.empty() ? "" : ", ") + file.string();
+      tables_.push_back(settings.statements ? models::read_statement_rows(file) : models::read_loop_features(file));
+      const auto& rows = tables_.back();
+      if (rows.columns != tables_.front().columns)
+        throw data::DataError(fmt::format("{}: {} features a row, expected {} as in the first file", file.string(),
+                                          rows.columns, tables_.front().columns));
+      if (rows.ids.empty())
+        throw data::DataError(
+            fmt::format("{}: no member ids, id or line, expected one that names each program", file.string()));
+      for (size_t p = 0; p < rows.ids.size(); ++p) place_[rows.ids[p]] = {tables_.size() - 1, static_cast<int64_t>(p)};
+    }
+  }
+
+  ProgramRows empty() const {
+    ProgramRows rows;
+    rows.columns = tables_.front().columns;
+    return rows;
+  }
+
+  /// Adds candidates of a group as programs of one workload.
+  void append(ProgramRows& rows, const data::Group& group, const std::vector<int64_t>& candidates) const {
+    const auto workload = static_cast<int32_t>(rows.workload_names.size());
+    rows.workload_names.push_back(group.name);
+    for (const int64_t c : candidates) {
+      const auto& id = group.candidate_ids.empty() ? fmt::format("{}", c) : group.candidate_ids[static_cast<size_t>(c)];
+      const auto found = place_.find(id);
+      if (found == place_.end())
+        throw data::DataError(
+            fmt::format("{}: no features of {} ({}), expected all programs of the experiment", files_, id, group.name));
+      const auto& [table, program] = found->second;
+      const auto features = tables_[table].rows_of(program);
+      rows.features.insert(rows.features.end(), features.begin(), features.end());
+      rows.row_ptr.push_back(static_cast<int64_t>(rows.features.size()) / rows.columns);
+      rows.workload.push_back(workload);
+      rows.runtimes.push_back(group.runtimes[c]);
+      rows.ids.push_back(id);
+      if (!group.flops.empty()) rows.flops.push_back(group.flops[c]);
+    }
+  }
+
+ private:
+  std::string files_;
+  std::vector<ProgramRows> tables_;
+  std::unordered_map<std::string, std::pair<size_t, int64_t>> place_;
+};
+
+/// Says what the candidates of a group are worth.
+using GroupScorer = std::function<worker::Scores(const data::Group& group, const std::vector<int64_t>& candidates)>;
+
+GroupScorer mean_scorer(const Groups& groups) {
+  double sum = 0, count = 0;
+  groups.for_each([&](coordinator::Role, const worker::LoadedGroup& loaded) {
+    for (const int64_t c : loaded.train) sum += loaded.group.runtimes[c];
+    count += static_cast<double>(loaded.train.size());
+  });
+  return [mean = sum / count](const data::Group&, const std::vector<int64_t>& candidates) {
+    return worker::Scores{std::vector<double>(candidates.size(), mean), std::vector<double>(candidates.size(), mean)};
+  };
+}
+
+GroupScorer random_scorer(uint64_t seed) {
+  return [seed](const data::Group& group, const std::vector<int64_t>& candidates) {
+    worker::Scores scores;
+    for (const int64_t c : candidates)
+      scores.scores.push_back(
+          coordinator::random_unit({seed, kOrder, data::checksum_of(std::span(group.name)), static_cast<uint64_t>(c)}));
+    return scores;
+  };
+}
+
+ProgramRows training_rows(const Groups& groups, const FeatureTable& table, bool held_out) {
+  auto rows = table.empty();
+  groups.for_each([&](coordinator::Role role, const worker::LoadedGroup& loaded) {
+    if (role == coordinator::Role::train) table.append(rows, loaded.group, held_out ? loaded.evaluated : loaded.train);
+  });
+  return rows;
+}
+
+GroupScorer loop_scorer(const ExperimentEntry& entry, const Trial& trial, const Groups& groups,
+                        std::shared_ptr<FeatureTable> table) {
+  models::RuntimeSettings settings;
+  settings.target = entry.xgboost.target == "flop" ? models::RuntimeTarget::nanoseconds_per_flop
+                                                   : models::RuntimeTarget::milliseconds;
+  if (entry.xgboost.rounds > 0) settings.rounds = entry.xgboost.rounds;
+  settings.booster.seed = static_cast<int64_t>(trial.seed);
+  settings.booster.threads = std::max<int64_t>(1, trial.settings.trainer.threads);
+  auto model = std::make_shared<models::RuntimeModel>(
+      models::RuntimeModel::train(training_rows(groups, *table, false), training_rows(groups, *table, true), settings));
+  return [model, table = std::move(table)](const data::Group& group, const std::vector<int64_t>& candidates) {
+    auto rows = table->empty();
+    table->append(rows, group, candidates);
+    auto predicted = model->predict(rows);
+    return worker::Scores{predicted, predicted};
+  };
+}
+
+GroupScorer statement_scorer(const ExperimentEntry& entry, const Trial& trial, const Groups& groups,
+                             std::shared_ptr<FeatureTable> table) {
+  auto settings = models::throughput_preset(entry.xgboost.preset);
+  if (entry.xgboost.rounds > 0) settings.rounds = entry.xgboost.rounds;
+  settings.booster.seed = static_cast<int64_t>(trial.seed);
+  settings.booster.threads = std::max<int64_t>(1, trial.settings.trainer.threads);
+  auto model = std::make_shared<models::ThroughputModel>(
+      models::ThroughputModel::train(training_rows(groups, *table, false), settings));
+  return [model, table = std::move(table)](const data::Group& group, const std::vector<int64_t>& candidates) {
+    auto rows = table->empty();
+    table->append(rows, group, candidates);
+    worker::Scores scores;
+    for (const double throughput : model->predict(rows)) scores.scores.push_back(-throughput);
+    return scores;
+  };
+}
+
+GroupScorer make_scorer(const ExperimentEntry& entry, const Trial& trial, const Groups& groups) {
+  if (entry.kind == EntryKind::mean) return mean_scorer(groups);
+  if (entry.kind == EntryKind::random) return random_scorer(trial.seed);
+  auto table = std::make_shared<FeatureTable>(entry.xgboost, trial.settings.data);
+  return entry.xgboost.statements ? statement_scorer(entry, trial, groups, std::move(table))
+                                  : loop_scorer(entry, trial, groups, std::move(table));
+}
+
+}  // namespace
+
+void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
+  const Groups groups(trial.settings);
+  const auto scorer = make_scorer(entry, trial, groups);
+  worker::Evaluation evaluation;
+  groups.for_each([&](coordinator::Role role, const worker::LoadedGroup& loaded) {
+    if (loaded.evaluated.empty()) return;
+    evaluation.groups.push_back(
+        worker::evaluate_group([&](const worker::LoadedGroup& one,
+                                   const std::vector<int64_t>& candidates) { return scorer(one.group, candidates); },
+                               worker::set_of(role), loaded, loaded.evaluated));
+  });
+  std::filesystem::create_directories(trial.folder);
+  coordinator::write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));
+}
+
+}  // namespace foretime::cli

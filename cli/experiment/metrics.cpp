@@ -1,0 +1,211 @@
+#include "cli/experiment/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "data/csv.h"
+#include "data/error.h"
+#include "data/npz_reader.h"
+#include "models/group_metrics.h"
+
+namespace foretime::cli {
+namespace {
+
+using data::DataError;
+
+const std::vector<MetricInfo> kMetrics = {
+    {"mae", "ℓ1", true, false, true},
+    {"rmse", "RMSE", true, false, true},
+    {"mape", "MAPE", false, true, true},
+    {"kendall_tau", "Kendall's τ-b", false, false, false},
+    {"opa", "ordered pair accuracy", false, false, false},
+    {"pairwise_accuracy", "pairwise accuracy", false, false, false},
+    {"top1_score", "top-1 score", false, false, false},
+    {"top5_score", "top-5 score", false, false, false},
+    {"top1_slowdown", "top-1 slowdown", false, true, true},
+    {"top5_slowdown", "top-5 slowdown", false, true, true},
+    {"top10_slowdown", "top-10 slowdown", false, true, true},
+    {"top100_slowdown", "top-100 slowdown", false, true, true},
+};
+
+bool is_error(const std::string& metric) { return metric == "mae" || metric == "rmse" || metric == "mape"; }
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 1;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Mean 0 and deviation 1; all 0 where the scores are equal.
+std::vector<double> standardized(const std::vector<double>& scores) {
+  const auto n = static_cast<double>(scores.size());
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
+  double squares = 0;
+  for (const double score : scores) squares += (score - mean) * (score - mean);
+  std::vector<double> out;
+  for (const double score : scores) out.push_back(squares > 0 ? (score - mean) / std::sqrt(squares / n) : 0.0);
+  return out;
+}
+
+/// One group of several seeds, in the first one's order.
+GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
+  const GroupPredictions& first = *seeds.front();
+  const bool times = std::all_of(seeds.begin(), seeds.end(), [](const auto* seed) { return !seed->predicted.empty(); });
+  GroupPredictions out{first.group, first.ids, std::vector<double>(first.ids.size()), first.measured, {}};
+  if (times) out.predicted.resize(first.ids.size());
+  const auto count = static_cast<double>(seeds.size());
+  for (const auto* seed : seeds) {
+    std::unordered_map<std::string, size_t> place;
+    for (size_t i = 0; i < seed->ids.size(); ++i) place.emplace(seed->ids[i], i);
+    const auto scores = standardized(seed->scores);
+    for (size_t i = 0; i < first.ids.size(); ++i) {
+      const auto found = place.find(first.ids[i]);
+      if (found == place.end() || seed->ids.size() != first.ids.size())
+        throw DataError(fmt::format("{}: two seeds were measured on different candidates ({} and {}; the first has {})",
+                                    first.group, first.ids.size(), seed->ids.size(), first.ids[i]));
+      if (times) {
+        out.predicted[i] += std::log(seed->predicted[found->second]) / count;
+      } else {
+        out.scores[i] += scores[found->second] / count;
+      }
+    }
+  }
+  for (double& predicted : out.predicted) predicted = std::exp(predicted);
+  if (times) out.scores = out.predicted;
+  return out;
+}
+
+}  // namespace
+
+const MetricInfo* find_metric(const std::string& name) {
+  const auto found =
+      std::find_if(kMetrics.begin(), kMetrics.end(), [&](const auto& info) { return info.name == name; });
+  return found == kMetrics.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const auto& info : kMetrics) names.push_back(info.name);
+  return names;
+}
+
+TimeUnit time_unit(const std::string& format) {
+  if (format == "programs") return {1e3, "ms"};
+  if (format == "layout") return {1e-6, "ms"};
+  return {};
+}
+
+Predictions read_rankings(const std::filesystem::path& file, const std::string& set) {
+  const auto table = data::read_csv(file);
+  const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
+  const size_t id = table.column("id"), score = table.column("score"), predicted = table.column("predicted_runtime");
+  const size_t measured = table.column("runtime");
+  std::map<std::string, GroupPredictions> groups;
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
+    if (row[sets] != set) continue;
+    auto& own = groups[row[group]];
+    own.group = row[group];
+    own.ids.push_back(row[id].empty() ? row[candidate] : row[id]);
+    own.scores.push_back(csv_number(table, r, score));
+    own.measured.push_back(csv_number(table, r, measured));
+    if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
+  }
+  Predictions found;
+  for (auto& [name, own] : groups) {
+    if (!own.predicted.empty() && own.predicted.size() != own.ids.size())
+      throw DataError(fmt::format("{}: {}: {} of {} candidates have a predicted run time, expected all or none",
+                                  file.string(), name, own.predicted.size(), own.ids.size()));
+    found.push_back(std::move(own));
+  }
+  if (found.empty()) throw DataError(fmt::format("{}: no rows of set {}", file.string(), set));
+  return found;
+}
+
+Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
+  auto metrics = models::ranking_metrics(group.scores, group.measured, kind);
+  if (!group.predicted.empty()) metrics.merge(models::regression_metrics(group.predicted, group.measured));
+  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
+  return metrics;
+}
+
+Metrics metrics_of(const Predictions& groups, data::CandidateKind kind) {
+  std::map<std::string, std::pair<double, double>> sums;  // sum, count
+  for (const auto& group : groups) {
+    for (const auto& [name, value] : metrics_of(group, kind)) {
+      if (find_metric(name) == nullptr) continue;
+      const double weight = is_error(name) ? static_cast<double>(group.ids.size()) : 1.0;
+      sums[name].first += weight * (name == "rmse" ? value * value : value);
+      sums[name].second += weight;
+    }
+  }
+  Metrics metrics;
+  for (const auto& [name, sum] : sums) {
+    const double mean = sum.first / sum.second;
+    metrics[name] = name == "rmse" ? std::sqrt(mean) : mean;
+  }
+  return metrics;
+}
+
+Predictions joined(const std::vector<Predictions>& seeds) {
+  Predictions out;
+  for (const auto& group : seeds.front()) {
+    std::vector<const GroupPredictions*> same;
+    for (const auto& seed : seeds) {
+      const auto found =
+          std::find_if(seed.begin(), seed.end(), [&](const auto& other) { return other.group == group.group; });
+      if (found == seed.end() || seed.size() != seeds.front().size())
+        throw DataError(fmt::format("{}: two seeds were measured on different groups", group.group));
+      same.push_back(&*found);
+    }
+    out.push_back(join_group(same));
+  }
+  return out;
+}
+
+std::unordered_map<std::string, double> read_remeasured(const std::filesystem::path& path) {
+  const data::NpzReader file(path);
+  const auto ids = file.read_text("id", {{data::kAnySize}, "(programs,)"});
+  const auto runtimes = file.read<double>("runtime", {{static_cast<int64_t>(ids.size())}, "(programs,)"});
+  std::unordered_map<std::string, double> second;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!std::isfinite(runtimes[i]) || runtimes[i] <= 0)
+      throw DataError(
+          fmt::format("{}: {} of {}, expected a run time above 0", file.origin("runtime"), runtimes[i], ids[i]));
+    second[ids[i]] = runtimes[i];
+  }
+  return second;
+}
+
+Remeasurement as_prediction(const Predictions& measured, const std::unordered_map<std::string, double>& second,
+                            bool without_drift) {
+  Remeasurement result;
+  std::vector<double> ratios;
+  for (const auto& group : measured) {
+    GroupPredictions own{group.group, {}, {}, {}, {}};
+    for (size_t i = 0; i < group.ids.size(); ++i) {
+      const auto found = second.find(group.ids[i]);
+      if (found == second.end()) continue;
+      own.ids.push_back(group.ids[i]);
+      own.measured.push_back(group.measured[i]);
+      own.predicted.push_back(found->second);
+      ratios.push_back(found->second / group.measured[i]);
+    }
+    result.candidates += own.ids.size();
+    if (!own.ids.empty()) result.groups.push_back(std::move(own));
+  }
+  result.drift = median(ratios);
+  for (auto& group : result.groups) {
+    if (without_drift) {
+      for (double& predicted : group.predicted) predicted /= result.drift;
+    }
+    group.scores = group.predicted;
+  }
+  return result;
+}
+
+}  // namespace foretime::cli

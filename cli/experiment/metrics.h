@@ -1,0 +1,71 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "configs/settings.h"
+#include "data/group.h"
+
+/// What trials predicted, and how good it was, from the rankings.csv that each leaves: trained models, baselines and a
+/// second measurement are all judged by the same code.
+namespace foretime::cli {
+
+/// How a metric is shown.
+struct MetricInfo {
+  std::string name, title;
+  bool time = false;     // of the run times' unit: shown in milliseconds where that is known
+  bool percent = false;  // a fraction
+  bool lower_is_better = false;
+};
+/// Null for a name that none has.
+const MetricInfo* find_metric(const std::string& name);
+std::vector<std::string> metric_names();
+
+/// How run times are shown: their factor and unit. Normalised ones (tile) have none.
+struct TimeUnit {
+  double factor = 1;
+  std::string name;
+};
+TimeUnit time_unit(const std::string& format);
+
+/// One group's candidates, in the file's order of their ranks.
+struct GroupPredictions {
+  std::string group;
+  std::vector<std::string> ids;          // as the data name them, else their numbers
+  std::vector<double> scores, measured;  // lower scores are faster
+  std::vector<double> predicted;         // of the unit of `measured`; empty where the model only ranks
+};
+using Predictions = std::vector<GroupPredictions>;  // by name
+
+/// The groups of one set (test, valid, holdout) of a rankings.csv. Throws data::DataError for a damaged one, and where
+/// it holds none of that set.
+Predictions read_rankings(const std::filesystem::path& file, const std::string& set);
+
+using Metrics = std::map<std::string, double>;
+Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind);
+/// As worker::evaluate has them: ranking metrics are means over groups, errors are means over candidates. What is not
+/// defined is absent. Times are in the unit of the run times.
+Metrics metrics_of(const Predictions& groups, data::CandidateKind kind);
+
+/// What several seeds say together: the geometric mean of the predicted run times, or, where a model only ranks, the
+/// mean of the scores after each seed's were given mean 0 and deviation 1 in the group. Every element has the same
+/// candidates; throws data::DataError where they differ.
+Predictions joined(const std::vector<Predictions>& seeds);
+
+/// Second measurements by id. Throws data::DataError.
+std::unordered_map<std::string, double> read_remeasured(const std::filesystem::path& file);
+
+/// The second measurement taken for a prediction of the first, of the candidates that have one: what no model can be
+/// expected to exceed. `drift`, the median ratio of second to first, is taken out where it is wanted.
+struct Remeasurement {
+  Predictions groups;
+  double drift = 1;
+  size_t candidates = 0;
+};
+Remeasurement as_prediction(const Predictions& measured, const std::unordered_map<std::string, double>& second,
+                            bool without_drift);
+
+}  // namespace foretime::cli

@@ -1,0 +1,292 @@
+#include "cli/experiment/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "coordinator/checkpoint_store.h"
+#include "data/csv.h"
+#include "data/glob.h"
+
+namespace foretime::cli {
+namespace {
+
+using data::csv_field;
+using Row = std::vector<std::string>;
+constexpr size_t kGroupRows = 60;  // beyond, a table of groups says nothing
+
+std::string unit_of(const std::string& metric, const TimeUnit& unit) {
+  const auto* info = find_metric(metric);
+  return info != nullptr && info->time ? unit.name : "";
+}
+
+/// The experiment's metrics first, then the others.
+std::vector<std::string> all_metrics(const Experiment& experiment) {
+  auto names = experiment.metrics;
+  for (const auto& name : metric_names()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+double value_of(const Metrics& metrics, const std::string& name) {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
+
+std::string spread_text(const std::string& metric, const Spread& spread) {
+  const auto mean = metric_text(metric, spread.mean);
+  return spread.count < 2 ? mean : fmt::format("{} ± {}", mean, metric_text(metric, spread.deviation));
+}
+
+bool matches_class(const GroupClass& one, const std::string& group) {
+  for (const auto& pattern : one.patterns) {
+    for (const auto& each : data::expand_braces(pattern)) {
+      if (data::matches(each, group)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::vector<std::string>>> classes_of(const Results& results) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> classes;
+  const auto groups = results.groups();
+  if (results.experiment.classes.empty()) {
+    for (const auto& group : groups) classes.push_back({group, {group}});
+    return classes;
+  }
+  for (const auto& one : results.experiment.classes) classes.push_back({one.label, {}});
+  classes.push_back({"other", {}});
+  for (const auto& group : groups) {
+    size_t place = 0;
+    while (place < results.experiment.classes.size() && !matches_class(results.experiment.classes[place], group))
+      ++place;
+    classes[place].second.push_back(group);
+  }
+  std::erase_if(classes, [](const auto& one) { return one.second.empty(); });
+  return classes;
+}
+
+Spread class_spread(const Results& results, size_t entry, double fraction, const std::string& metric,
+                    const std::vector<std::string>& groups) {
+  std::vector<double> values;
+  for (const auto* trial : results.of(entry, fraction)) {
+    Predictions own;
+    for (const auto& group : trial->groups) {
+      if (std::find(groups.begin(), groups.end(), group.group) != groups.end()) own.push_back(group);
+    }
+    const double value = value_of(results.shown(metrics_of(own, results.kind)), metric);
+    if (!std::isnan(value)) values.push_back(value);
+  }
+  return spread_of(values);
+}
+
+std::string results_csv(const Results& results) {
+  const auto& experiment = results.experiment;
+  std::string csv = "entry,kind,fraction,seed,metric,unit,value\n";
+  const auto add = [&](const std::string& label, const std::string& kind, double fraction, const std::string& seed,
+                       const Metrics& metrics) {
+    for (const auto& name : all_metrics(experiment)) {
+      const auto found = metrics.find(name);
+      if (found != metrics.end())
+        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(label), kind, fraction, seed, name,
+                           unit_of(name, results.unit), found->second);
+    }
+  };
+  for (size_t e = 0; e < experiment.entries.size(); ++e) {
+    const auto& entry = experiment.entries[e];
+    for (const double fraction : experiment.fractions) {
+      for (const auto* trial : results.of(e, fraction))
+        add(entry.label, to_string(entry.kind), fraction, fmt::format("{}", trial->seed), trial->metrics);
+      if (entry.is_learned())
+        add(entry.label, to_string(entry.kind), fraction, "joined", results.joined_metrics(e, fraction));
+    }
+  }
+  add("second measurement", "reference", results.whole(), "", results.ceiling_metrics);
+  add("second measurement, with drift", "reference", results.whole(), "", results.drifted_metrics);
+  for (const auto& reference : experiment.references)
+    add(reference.label, "reference", results.whole(), "", reference.metrics);
+  return csv;
+}
+
+std::string groups_csv(const Results& results) {
+  const auto names = all_metrics(results.experiment);
+  std::string csv = "entry,fraction,seed,group,candidates";
+  for (const auto& name : names) {
+    const auto unit = unit_of(name, results.unit);
+    csv += "," + name + (unit.empty() ? "" : "_" + unit);
+  }
+  csv += "\n";
+  for (const auto& trial : results.trials) {
+    for (const auto& group : trial.groups) {
+      const auto metrics = results.shown(metrics_of(group, results.kind));
+      csv += fmt::format("{},{},{},{},{}", csv_field(results.experiment.entries[trial.entry].label), trial.fraction,
+                         trial.seed, csv_field(group.group), group.ids.size());
+      for (const auto& name : names) {
+        const auto found = metrics.find(name);
+        csv += found == metrics.end() ? "," : fmt::format(",{}", found->second);
+      }
+      csv += "\n";
+    }
+  }
+  return csv;
+}
+
+std::string predictions_csv(const Results& results) {
+  std::string csv = "entry,seed,group,id,score,predicted,measured\n";
+  for (const auto& trial : results.trials) {
+    if (trial.fraction != results.whole()) continue;
+    for (const auto& group : trial.groups) {
+      for (size_t i = 0; i < group.ids.size(); ++i) {
+        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(results.experiment.entries[trial.entry].label),
+                           trial.seed, csv_field(group.group), csv_field(group.ids[i]), group.scores[i],
+                           group.predicted.empty() ? "" : fmt::format("{}", group.predicted[i]), group.measured[i]);
+      }
+    }
+  }
+  return csv;
+}
+
+std::vector<Row> metrics_table(const Results& results) {
+  const auto& experiment = results.experiment;
+  std::vector<Row> rows = {{"", "seeds"}};
+  for (const auto& metric : experiment.metrics) rows.front().push_back(metric_title(metric, results.unit));
+  for (size_t e = 0; e < experiment.entries.size(); ++e) {
+    const auto& label = experiment.entries[e].label;
+    const auto seeds = results.of(e, results.whole()).size();
+    Row row = {label, fmt::format("{}", seeds)};
+    for (const auto& metric : experiment.metrics)
+      row.push_back(spread_text(metric, results.spread(e, results.whole(), metric)));
+    rows.push_back(std::move(row));
+    const auto joined = experiment.entries[e].is_learned() ? results.joined_metrics(e, results.whole()) : Metrics{};
+    if (joined.empty()) continue;
+    rows.push_back({label + ", seeds joined", fmt::format("{}", seeds)});
+    for (const auto& metric : experiment.metrics) rows.back().push_back(metric_text(metric, value_of(joined, metric)));
+  }
+  const auto add = [&](const std::string& label, const Metrics& metrics) {
+    rows.push_back({label, ""});
+    for (const auto& metric : experiment.metrics) rows.back().push_back(metric_text(metric, value_of(metrics, metric)));
+  };
+  if (results.ceiling) {
+    add("second measurement", results.ceiling_metrics);
+    add(fmt::format("second measurement, its drift of {:.1f} % left in", 100 * (results.ceiling->drift - 1)),
+        results.drifted_metrics);
+  }
+  for (const auto& reference : experiment.references) add(reference.label, reference.metrics);
+  return rows;
+}
+
+std::vector<Row> shares_table(const Results& results) {
+  const auto& experiment = results.experiment;
+  const auto& metric = experiment.metrics.front();
+  std::vector<Row> rows = {{metric_title(metric, results.unit)}};
+  for (const double fraction : experiment.fractions) rows.front().push_back(fmt::format("{:.4g} %", 100 * fraction));
+  for (size_t e = 0; e < experiment.entries.size(); ++e) {
+    rows.push_back({experiment.entries[e].label});
+    for (const double fraction : experiment.fractions)
+      rows.back().push_back(spread_text(metric, results.spread(e, fraction, metric)));
+  }
+  return rows;
+}
+
+std::vector<Row> groups_table(const Results& results, const std::string& metric) {
+  const auto classes = classes_of(results);
+  if (classes.size() > kGroupRows) return {};
+  const auto& experiment = results.experiment;
+  std::vector<Row> rows = {{metric_title(metric, results.unit), "groups"}};
+  for (const auto& entry : experiment.entries) rows.front().push_back(entry.label);
+  if (results.ceiling) rows.front().emplace_back("second measurement");
+  for (const auto& [label, groups] : classes) {
+    rows.push_back({label, fmt::format("{}", groups.size())});
+    for (size_t e = 0; e < experiment.entries.size(); ++e)
+      rows.back().push_back(spread_text(metric, class_spread(results, e, results.whole(), metric, groups)));
+    if (!results.ceiling) continue;
+    Predictions own;
+    for (const auto& group : results.ceiling->groups) {
+      if (std::find(groups.begin(), groups.end(), group.group) != groups.end()) own.push_back(group);
+    }
+    rows.back().push_back(metric_text(metric, value_of(results.shown(metrics_of(own, results.kind)), metric)));
+  }
+  return rows;
+}
+
+std::string markdown(const std::vector<Row>& rows) {
+  std::string text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    text += "|";
+    for (const auto& cell : rows[r]) {
+      std::string plain;
+      for (const char c : cell) plain += c == '|' ? std::string("\\|") : std::string(1, c);
+      text += " " + plain + " |";
+    }
+    text += "\n";
+    if (r > 0) continue;
+    text += "|";
+    for (size_t c = 0; c < rows[r].size(); ++c) text += c == 0 ? "---|" : "---:|";
+    text += "\n";
+  }
+  return text;
+}
+
+std::string summary_md(const Results& results, const std::vector<std::string>& figures) {
+  const auto& experiment = results.experiment;
+  std::string text = fmt::format("# {}\n\n", experiment.title);
+  if (!experiment.description.empty()) text += experiment.description + "\n\n";
+  size_t candidates = 0;
+  const auto groups = results.groups();
+  if (!results.trials.empty()) {
+    for (const auto& group : results.trials.front().groups) candidates += group.ids.size();
+  }
+  text += fmt::format("`{}`{}: {} of {} trials; measured on {} candidates of {} groups (set: {}). ", experiment.origin,
+                      experiment.variant.empty() ? "" : ", variant " + experiment.variant, results.trials.size(),
+                      results.expected, candidates, groups.size(), experiment.set);
+  text +=
+      "± is the sample standard deviation over seeds; ranking metrics are means over groups, errors are means over "
+      "candidates.\n\n";
+  text += fmt::format("## With {:.4g} % of the training data\n\n{}\n", 100 * results.whole(),
+                      markdown(metrics_table(results)));
+  if (results.ceiling)
+    text += fmt::format(
+        "The second measurement is that of {} of the candidates, {:.1f} % slower in the median, which is "
+        "taken out but for the row that says so. It is no model: it shows what noise leaves to reach.\n\n",
+        results.ceiling->candidates, 100 * (results.ceiling->drift - 1));
+  if (experiment.fractions.size() > 1)
+    text += fmt::format("## By share of the training data\n\n{}\n", markdown(shares_table(results)));
+  for (const auto& metric : experiment.metrics) {
+    const auto rows = groups_table(results, metric);
+    if (!rows.empty())
+      text += fmt::format("## {} by {}\n\n{}\n", metric_title(metric, results.unit),
+                          experiment.classes.empty() ? "group" : "class", markdown(rows));
+  }
+  for (const auto& figure : figures) text += fmt::format("![{0}]({0})\n\n", figure);
+  return text;
+}
+
+std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out) {
+  std::filesystem::create_directories(out);
+  std::vector<std::string> written, figures;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    coordinator::write_file_atomically(out / name, text);
+    written.push_back(name);
+  };
+  for (const auto& figure : results.experiment.figures) {
+    const auto svg = draw_figure(results, figure);
+    if (svg.empty()) {
+      std::filesystem::remove(out / figure.file);  // of an earlier report
+      continue;
+    }
+    write(figure.file, svg);
+    figures.push_back(figure.file);
+  }
+  write("results.csv", results_csv(results));
+  write("groups.csv", groups_csv(results));
+  write("predictions.csv", predictions_csv(results));
+  write("summary.md", summary_md(results, figures));
+  return written;
+}
+
+}  // namespace foretime::cli
