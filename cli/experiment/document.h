@@ -82,11 +82,11 @@ struct Experiment {
 
 /// What the command line chooses; what is empty is as in the file.
 struct ExperimentChoice {
-  std::string variant;
-  std::vector<std::string> entries;  // labels, or their file names
-  std::vector<double> fractions;
-  int64_t seeds = 0;                   // the first so many from trainer.seed on
-  std::vector<std::string> overrides;  // key=value
+  std::string variant = {};
+  std::vector<std::string> entries = {};  // labels, or their file names
+  std::vector<double> fractions = {};
+  int64_t seeds = 0;                        // the first so many from trainer.seed on
+  std::vector<std::string> overrides = {};  // key=value
 };
 
 /// A path of a YAML file, or the name of one in configs/experiments/ below the working folder. Throws jobs::SweepError,

@@ -51,31 +51,35 @@ std::vector<double> standardized(const std::vector<double>& scores) {
   return out;
 }
 
-/// One group of several seeds, in the first one's order.
+/// Places of the first seed's candidates in another seed; empty where the two have different ones.
+std::vector<size_t> places_in(const GroupPredictions& seed, const GroupPredictions& first) {
+  std::unordered_map<std::string, size_t> place;
+  for (size_t i = 0; i < seed.ids.size(); ++i) place.emplace(seed.ids[i], i);
+  std::vector<size_t> places;
+  for (const auto& id : first.ids) {
+    const auto found = place.find(id);
+    if (found == place.end() || seed.ids.size() != first.ids.size()) return {};
+    places.push_back(found->second);
+  }
+  return places;
+}
+
+/// One group of several seeds, in the first one's order; no candidates where they differ.
 GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
   const GroupPredictions& first = *seeds.front();
   const bool times = std::all_of(seeds.begin(), seeds.end(), [](const auto* seed) { return !seed->predicted.empty(); });
   GroupPredictions out{first.group, first.ids, std::vector<double>(first.ids.size()), first.measured, {}};
-  if (times) out.predicted.resize(first.ids.size());
   const auto count = static_cast<double>(seeds.size());
   for (const auto* seed : seeds) {
-    std::unordered_map<std::string, size_t> place;
-    for (size_t i = 0; i < seed->ids.size(); ++i) place.emplace(seed->ids[i], i);
+    const auto places = places_in(*seed, first);
+    if (places.empty()) return {};
     const auto scores = standardized(seed->scores);
-    for (size_t i = 0; i < first.ids.size(); ++i) {
-      const auto found = place.find(first.ids[i]);
-      if (found == place.end() || seed->ids.size() != first.ids.size())
-        throw DataError(fmt::format("{}: two seeds were measured on different candidates ({} and {}; the first has {})",
-                                    first.group, first.ids.size(), seed->ids.size(), first.ids[i]));
-      if (times) {
-        out.predicted[i] += std::log(seed->predicted[found->second]) / count;
-      } else {
-        out.scores[i] += scores[found->second] / count;
-      }
-    }
+    for (size_t i = 0; i < places.size(); ++i)
+      out.scores[i] += (times ? std::log(seed->predicted[places[i]]) : scores[places[i]]) / count;
   }
-  for (double& predicted : out.predicted) predicted = std::exp(predicted);
-  if (times) out.scores = out.predicted;
+  if (!times) return out;
+  for (double& score : out.scores) score = std::exp(score);
+  out.predicted = out.scores;
   return out;
 }
 
@@ -158,11 +162,11 @@ Predictions joined(const std::vector<Predictions>& seeds) {
     for (const auto& seed : seeds) {
       const auto found =
           std::find_if(seed.begin(), seed.end(), [&](const auto& other) { return other.group == group.group; });
-      if (found == seed.end() || seed.size() != seeds.front().size())
-        throw DataError(fmt::format("{}: two seeds were measured on different groups", group.group));
+      if (found == seed.end() || seed.size() != seeds.front().size()) return {};
       same.push_back(&*found);
     }
     out.push_back(join_group(same));
+    if (out.back().ids.empty()) return {};
   }
   return out;
 }

@@ -51,8 +51,8 @@ Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind);
 Metrics metrics_of(const Predictions& groups, data::CandidateKind kind);
 
 /// What several seeds say together: the geometric mean of the predicted run times, or, where a model only ranks, the
-/// mean of the scores after each seed's were given mean 0 and deviation 1 in the group. Every element has the same
-/// candidates; throws data::DataError where they differ.
+/// mean of the scores after each seed's were given mean 0 and deviation 1 in the group. Empty where the seeds were not
+/// measured on the same candidates, as where data.max_eval_candidates draws some of them.
 Predictions joined(const std::vector<Predictions>& seeds);
 
 /// Second measurements by id. Throws data::DataError.

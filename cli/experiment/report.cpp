@@ -38,7 +38,11 @@ double value_of(const Metrics& metrics, const std::string& name) {
 
 std::string spread_text(const std::string& metric, const Spread& spread) {
   const auto mean = metric_text(metric, spread.mean);
-  return spread.count < 2 ? mean : fmt::format("{} ± {}", mean, metric_text(metric, spread.deviation));
+  if (spread.count < 2) return mean;
+  const auto* info = find_metric(metric);
+  const bool time = info != nullptr && info->time;
+  return fmt::format("{} ± {}", mean,
+                     time ? fmt::format("{:.2g}", spread.deviation) : metric_text(metric, spread.deviation));
 }
 
 bool matches_class(const GroupClass& one, const std::string& group) {
@@ -83,6 +87,15 @@ Spread class_spread(const Results& results, size_t entry, double fraction, const
     if (!std::isnan(value)) values.push_back(value);
   }
   return spread_of(values);
+}
+
+Metrics class_ceiling(const Results& results, const std::vector<std::string>& groups) {
+  Predictions own;
+  if (!results.ceiling) return {};
+  for (const auto& group : results.ceiling->groups) {
+    if (std::find(groups.begin(), groups.end(), group.group) != groups.end()) own.push_back(group);
+  }
+  return results.shown(metrics_of(own, results.kind));
 }
 
 std::string results_csv(const Results& results) {
@@ -204,12 +217,7 @@ std::vector<Row> groups_table(const Results& results, const std::string& metric)
     rows.push_back({label, fmt::format("{}", groups.size())});
     for (size_t e = 0; e < experiment.entries.size(); ++e)
       rows.back().push_back(spread_text(metric, class_spread(results, e, results.whole(), metric, groups)));
-    if (!results.ceiling) continue;
-    Predictions own;
-    for (const auto& group : results.ceiling->groups) {
-      if (std::find(groups.begin(), groups.end(), group.group) != groups.end()) own.push_back(group);
-    }
-    rows.back().push_back(metric_text(metric, value_of(results.shown(metrics_of(own, results.kind)), metric)));
+    if (results.ceiling) rows.back().push_back(metric_text(metric, value_of(class_ceiling(results, groups), metric)));
   }
   return rows;
 }
@@ -251,9 +259,11 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
                       markdown(metrics_table(results)));
   if (results.ceiling)
     text += fmt::format(
-        "The second measurement is that of {} of the candidates, {:.1f} % slower in the median, which is "
-        "taken out but for the row that says so. It is no model: it shows what noise leaves to reach.\n\n",
-        results.ceiling->candidates, 100 * (results.ceiling->drift - 1));
+        "The second measurement is that of {} of the candidates. In the median it is {:.1f} % {}, which is taken out "
+        "but "
+        "for the row that says so. It is no model: it shows what noise leaves to reach.\n\n",
+        results.ceiling->candidates, 100 * std::abs(results.ceiling->drift - 1),
+        results.ceiling->drift < 1 ? "faster" : "slower");
   if (experiment.fractions.size() > 1)
     text += fmt::format("## By share of the training data\n\n{}\n", markdown(shares_table(results)));
   for (const auto& metric : experiment.metrics) {

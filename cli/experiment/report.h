@@ -37,6 +37,9 @@ std::vector<std::pair<std::string, std::vector<std::string>>> classes_of(const R
 Spread class_spread(const Results& results, size_t entry, double fraction, const std::string& metric,
                     const std::vector<std::string>& groups);
 
+/// The second measurement of some groups; empty where there is none.
+Metrics class_ceiling(const Results& results, const std::vector<std::string>& groups);
+
 /// One SVG of the experiment; empty where no trial gives it a point.
 std::string draw_figure(const Results& results, const FigureSpec& figure);
 

@@ -37,16 +37,23 @@ std::vector<size_t> entries_of(const Results& results, const FigureSpec& figure)
   return chosen;
 }
 
-/// Levels to compare with: what does not learn (at all training data), the second measurement, references.
-std::vector<figures::LevelLine> levels_of(const Results& results, const std::string& metric, bool unlearned) {
+/// What does not learn, at all training data.
+std::vector<figures::LevelLine> unlearned_levels(const Results& results, const std::string& metric) {
   std::vector<figures::LevelLine> levels;
+  const auto& entries = results.experiment.entries;
+  for (size_t e = 0; e < entries.size(); ++e) {
+    const double value = results.spread(e, results.whole(), metric).mean;
+    if (!entries[e].is_learned() && std::isfinite(value)) levels.push_back({entries[e].label, value});
+  }
+  return levels;
+}
+
+/// Levels to compare with: the second measurement, references and, where `unlearned` is set, what does not learn.
+std::vector<figures::LevelLine> levels_of(const Results& results, const std::string& metric, bool unlearned) {
+  auto levels = unlearned ? unlearned_levels(results, metric) : std::vector<figures::LevelLine>();
   const auto add = [&](const std::string& label, double value) {
     if (std::isfinite(value)) levels.push_back({label, value});
   };
-  const auto& entries = results.experiment.entries;
-  for (size_t e = 0; unlearned && e < entries.size(); ++e) {
-    if (!entries[e].is_learned()) add(entries[e].label, results.spread(e, results.whole(), metric).mean);
-  }
   add("second measurement", value_of(results.ceiling_metrics, metric));
   for (const auto& reference : results.experiment.references) add(reference.label, value_of(reference.metrics, metric));
   return levels;
@@ -80,7 +87,7 @@ std::string draw_curves(const Results& results, const FigureSpec& figure) {
   chart.title = title_of(results, figure);
   chart.note = seeds_note(results) + unlearned_note(results, metric);
   chart.x = {"share of the training data", figure.log_x, true, results.experiment.fractions};
-  chart.y = {metric_title(metric, results.unit), figure.log_y, false, {}};
+  chart.y = {metric_title(metric, results.unit), figure.log_y, find_metric(metric)->percent, {}};
   chart.levels = levels_of(results, metric, false);
   bool any = false;
   for (const size_t e : entries_of(results, figure)) {
@@ -163,10 +170,12 @@ std::string draw_groups(const Results& results, const FigureSpec& figure) {
   }
   for (const size_t e : entries) chart.styles.push_back(results.experiment.entries[e].label);
   figures::DotPanel panel;
-  panel.x = {metric_title(metric, results.unit), figure.log_x, false, {}};
-  panel.levels = levels_of(results, metric, !find_metric(metric)->lower_is_better);
+  panel.x = {metric_title(metric, results.unit), figure.log_x, find_metric(metric)->percent, {}};
+  if (!find_metric(metric)->lower_is_better) panel.levels = unlearned_levels(results, metric);
+  if (results.ceiling) chart.row_level_label = "second measurement";
   for (const auto& [label, groups] : classes) {
     chart.row_labels.push_back(label);
+    if (results.ceiling) panel.row_levels.push_back(value_of(class_ceiling(results, groups), metric));
     panel.rows.emplace_back();
     for (size_t i = 0; i < entries.size(); ++i) {
       const auto spread = class_spread(results, entries[i], results.whole(), metric, groups);
@@ -188,6 +197,7 @@ std::string draw_metrics(const Results& results, const FigureSpec& figure) {
     const bool lower = find_metric(metric)->lower_is_better;
     figures::DotPanel panel;
     panel.title = metric_title(metric, results.unit);
+    panel.x.percent = find_metric(metric)->percent;
     panel.x.title = lower ? "smaller is better" : "larger is better";
     panel.levels = levels_of(results, metric, !lower);
     bool any = false;

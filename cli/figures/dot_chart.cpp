@@ -26,6 +26,7 @@ std::vector<LegendItem> legend_of(const DotChart& chart, const std::vector<std::
   for (size_t style = 0; style < chart.styles.size(); ++style)
     items.push_back({chart.styles[style], series_color(style), false, true, "", series_marker(style)});
   for (size_t i = 0; i < levels.size(); ++i) items.push_back({levels[i], kGrey, true, false, reference_dashes(i), {}});
+  if (!chart.row_level_label.empty()) items.push_back({chart.row_level_label, kGrey, true, false, "", {}});
   return items;
 }
 
@@ -53,6 +54,10 @@ class Panel {
       const double at = x_.at(level.value);
       svg_.line({at, box_.top}, {at, box_.bottom}, {kGrey, 1.6, reference_dashes(place), 1});
     }
+    for (size_t r = 0; r < panel_.row_levels.size(); ++r) {
+      const double at = x_.at(panel_.row_levels[r]), top = box_.top + static_cast<double>(r) * row_height_;
+      svg_.line({at, top + 1}, {at, top + row_height_ - 1}, {kGrey, 2, "", 1});
+    }
     for (size_t r = 0; r < panel_.rows.size(); ++r) {
       const auto& row = panel_.rows[r];
       double y = box_.top + static_cast<double>(r) * row_height_ +
@@ -75,6 +80,7 @@ class Panel {
       }
     }
     for (const auto& level : panel.levels) range.include(level.value, panel.x.log);
+    for (const double level : panel.row_levels) range.include(level, panel.x.log);
     return range;
   }
 

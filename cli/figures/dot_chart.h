@@ -19,7 +19,8 @@ struct DotPanel {
   std::string title;
   Axis x;
   std::vector<std::vector<DotMark>> rows;  // as many as DotChart::row_labels
-  std::vector<LevelLine> levels;           // drawn from top to bottom
+  std::vector<LevelLine> levels = {};      // drawn from top to bottom
+  std::vector<double> row_levels = {};     // a level of each row of its own; empty, or as many as rows
 };
 
 struct DotChart {
@@ -27,6 +28,7 @@ struct DotChart {
   std::vector<std::string> row_labels;  // shared by all panels
   std::vector<DotPanel> panels;
   std::vector<std::string> styles;  // labels of the marks for the legend, by style; empty: no legend for marks
+  std::string row_level_label = {};
 };
 
 /// A stand-alone SVG: dots with ranges, easier to compare than bars, and free to begin anywhere but at 0. Levels of

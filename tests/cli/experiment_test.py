@@ -73,7 +73,7 @@ class ExperimentTest(ProgramTest):
         self.assertFalse((self.folder / "runs").exists())
         done = self.run_foretime("experiment", "small.yaml")
         out = self.folder / "runs/experiments/small"
-        for text in ("A small experiment", "20 of 20 trials", "XGBoost", "second measurement", "seeds joined"):
+        for text in ("A small experiment", "20 of 20 trials", "XGBoost", "second measurement"):
             self.assertIn(text, done.stdout)
         for name in ("error.svg", "scatter.svg", "groups.svg", "metrics.svg"):
             root = xml.etree.ElementTree.parse(out / name).getroot()
@@ -95,6 +95,7 @@ class ExperimentTest(ProgramTest):
         self.assertIn(f"{mean:.4g}", comparison.split("test:")[1])
         # All entries are measured on the same candidates.
         predictions = self.rows("runs/experiments/small/predictions.csv")
+        self.assertFalse(self.values("runs/experiments/small/results.csv", seed="joined"), "seeds draw different candidates")
         measured = {}
         for row in predictions:
             measured.setdefault((row["entry"], row["seed"]), set()).add((row["group"], row["id"], row["measured"]))

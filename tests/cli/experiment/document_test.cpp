@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/experiment/trials.h"
@@ -96,22 +97,23 @@ TEST(Experiment, KeysFollowWhatShapesTheResult) {
 }
 
 TEST(Experiment, MessagesSayWhereAndWhat) {
-  const auto with = [&](const std::string& from, const std::string& to) {
+  const auto with = [&](const std::string& from, const std::string& to, const ExperimentChoice& choice = {}) {
     auto text = kSmall;
     text.replace(text.find(from), from.size(), to);
-    return message_of(text);
+    return message_of(text, choice);
   };
   EXPECT_EQ(with("metrics: [mae, kendall_tau]\n", ""),
             "e.yaml: metrics: is missing; an experiment has entries and metrics");
   EXPECT_NE(with("kendall_tau]", "kendal_tau]").find("did you mean kendall_tau"), std::string::npos);
-  EXPECT_NE(with("model.type: mlp,", "model.typ: mlp,").find("e.yaml:7: model.typ"), std::string::npos);
+  EXPECT_NE(with("model.type: mlp,", "model.typ: mlp,").find("e.yaml:7: override model.typ=mlp"), std::string::npos);
   EXPECT_NE(with("model.type: mlp,", "trainer.seed: 3,").find("trainer.seed: belongs to the experiment"),
             std::string::npos);
   EXPECT_NE(with("fractions: [1, 0.1]", "fractions: [0]").find("numbers above 0, at most 1"), std::string::npos);
   EXPECT_NE(with("label: mean", "label: mlp").find("a second entry with the file name mlp"), std::string::npos);
   EXPECT_NE(with("kind: mean", "kind: mean, preset: tvm").find("belong to kind xgboost"), std::string::npos);
   EXPECT_NE(with("kind: mean", "kind: xgboost").find("needs features"), std::string::npos);
-  EXPECT_NE(with("extends: quick,", "extends: quicker,").find("extends itself"), std::string::npos);
+  EXPECT_NE(with("extends: quick,", "extends: quicker,", {.variant = "quicker"}).find("extends itself"),
+            std::string::npos);
   EXPECT_NE(with("train: [a.npz], ", "").find("data.train: found no files"), std::string::npos);
   EXPECT_NE(message_of(kSmall, {.variant = "fast"}).find("found no fast, there are quick, quicker"), std::string::npos);
   EXPECT_NE(message_of(kSmall, {.entries = {"TPGNN"}}).find("expected some of MLP, GCN, wide, mean"),

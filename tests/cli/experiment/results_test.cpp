@@ -78,8 +78,8 @@ TEST_F(ResultsTest, JoinedSeedsAreMeansWhateverTheirOrder) {
   EXPECT_NEAR(ranked[0].scores[0], -std::sqrt(1.5), 1e-12);
   EXPECT_NEAR(ranked[0].scores[1], 0, 1e-12);
   b.ids = {"r", "p", "x"};
-  EXPECT_THROW(joined({{a}, {b}}), data::DataError);
-  EXPECT_THROW(joined({{a}, {}}), data::DataError);
+  EXPECT_TRUE(joined({{a}, {b}}).empty());
+  EXPECT_TRUE(joined({{a}, {}}).empty());
 }
 
 TEST_F(ResultsTest, ASecondMeasurementLosesItsDriftAlone) {
@@ -149,7 +149,7 @@ figures:
   EXPECT_EQ(data::read_csv(out / "groups.csv").rows.size(), 10U * 2);
   std::ifstream stream(out / "summary.md");
   const std::string summary((std::istreambuf_iterator<char>(stream)), {});
-  for (const char* text : {"# The title", "10 of 12 trials", "| A, one | 2 | 1.2 ± 0.283 |", "| before |  | 0.25 | - |",
+  for (const char* text : {"# The title", "10 of 12 trials", "| A, one | 2 | 1.2 ± 0.28 |", "| before |  | 0.25 | - |",
                            "| C10 |", "![error.svg](error.svg)"})
     EXPECT_NE(summary.find(text), std::string::npos) << text << "\n" << summary;
 }
