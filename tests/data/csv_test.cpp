@@ -51,6 +51,20 @@ TEST(Csv, ReadsWhatItWrites) {
   }
 }
 
+TEST(Csv, AnyBytesGiveATableOrAnError) {
+  std::mt19937 random(2);
+  const std::string letters = ",,\"\"\n\rab1";
+  for (int round = 0; round < 5000; ++round) {
+    std::string text;
+    for (size_t n = random() % 40; n > 0; --n) text += letters[random() % letters.size()];
+    try {
+      const auto table = parse_csv(text, "t.csv");
+      for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
+    } catch (const DataError&) {
+    }
+  }
+}
+
 TEST(Csv, EmptyFieldsAndNumbers) {
   const auto table = parse_csv("a,b,c\n,1.5e-3,\n\ninf,nan,-2", "t.csv");
   ASSERT_EQ(table.rows.size(), 2U);

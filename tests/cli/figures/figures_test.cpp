@@ -170,6 +170,18 @@ TEST(ScatterChart, PutsEqualValuesOnTheLine) {
   EXPECT_NEAR(right, up, 0.21);  // one range on both axes
 }
 
+TEST(DotChart, ARowMayHaveALevelOfItsOwn) {
+  DotChart chart;
+  chart.row_labels = {"C3", "C5"};
+  chart.row_level_label = "noise";
+  chart.panels = {{"", {"", true, false, {}}, {{{0, 0.5, 0.4, 0.6}}, {{0, 2, 1, 3}}}, {}, {0.1, kNone}}};
+  const auto svg = draw(chart);
+  expect_well_formed(svg);
+  EXPECT_NE(svg.find(">noise<"), std::string::npos);
+  EXPECT_EQ(count(svg, "stroke=\"#666666\" stroke-width=\"2\""), 2U);  // one row's, and its sample in the legend
+  EXPECT_NE(svg.find(">0.1<"), std::string::npos);                     // it widens the axis
+}
+
 TEST(DotChart, DrawsRangesAndLevels) {
   DotChart chart;
   chart.row_labels = {"C3", "C5"};
