@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "jobs/confine.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {
@@ -10,18 +9,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// RUNS/JOB/attempt-N of a published checkpoint RUNS/JOB/attempt-N/checkpoints/step-S; a later attempt may have
-/// continued one of an earlier, but the last one to publish is the one that ended.
+/// Where the attempt that ended the job ran (jobs/agent_command.h): that of its newest lease. Its checkpoint may lie in
+/// the folder of an earlier attempt, which this one had nothing to add to.
 fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
-  if (job.checkpoint.empty())
-    throw jobs::JobsError(fmt::format("job {} ({}): succeeded without a checkpoint", job.spec.id, job.spec.name));
-  const auto root = fs::weakly_canonical(runs);
-  const auto checkpoint = jobs::confine("checkpoint of job " + job.spec.id, job.checkpoint, root, {root});
-  const auto folder = checkpoint.parent_path().parent_path();
-  if (!fs::exists(folder / "rankings.csv"))
-    throw jobs::JobsError(fmt::format("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?",
-                                      job.spec.id, job.spec.name, folder.string(), root.string()));
-  return folder;
+  const auto folder = runs / job.spec.id;
+  const auto name = fmt::format("attempt-{}", job.fence);
+  std::error_code failure;
+  for (const auto& item : fs::directory_iterator(folder, failure)) {
+    const auto own = item.path().filename().string();
+    if ((own == name || own.starts_with(name + "-")) && fs::exists(item.path() / "rankings.csv")) return item.path();
+  }
+  throw jobs::JobsError(fmt::format("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?",
+                                    job.spec.id, job.spec.name, (folder / name).string(), runs.string()));
 }
 
 }  // namespace
