@@ -128,7 +128,8 @@ class RecordPacker {
         const RecordGroup& of = group(found->second);
         auto [target, fresh] = open.try_emplace(found->second);
         if (fresh) target->second.graphs = make_program_graphs(options_.representation, hardware());
-        add(of, fmt::format("{}:{}", stem, record_.line), target->second);
+        const int64_t line = record_.line - 1;
+        add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", stem, line), target->second);
         if (place_of(file, record_.line - 1) == of.places.back()) {
           write(of, target->second);
           open.erase(target);

@@ -59,9 +59,9 @@ struct RecordPackCounts {
   std::string first_refusal;
 };
 
-/// Packs the groups `groups` of the index (ascending) into `file`. A record's candidate id is `file:line` (the file's
-/// name without its extensions, 1-based line), its run time the mean of its costs. Records that cannot be replayed are
-/// counted and left out; a group without any is an error. Throws DataError.
+/// Packs the groups `groups` of the index (ascending) into `file`. A record's candidate id is its 0-based line, after
+/// the file's name without extensions and a colon where there are several files, its run time the mean of its costs.
+/// Records that cannot be replayed are counted and left out; a group without any is an error. Throws DataError.
 RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
                               std::span<const int64_t> groups, const RecordPackOptions& options);
 

@@ -53,7 +53,7 @@ TEST_F(RecordPack, HoldsEachWorkloadsRecords) {
   std::map<std::string, std::vector<std::string>> ids;
   while (reader.next(record)) {
     runtimes[record.workload_key].push_back(record.mean_cost());
-    ids[record.workload_key].push_back("records:" + std::to_string(record.line));
+    ids[record.workload_key].push_back(std::to_string(record.line - 1));
   }
   const auto headers = packed_headers(scratch_.path() / "all.foretime");
   ASSERT_EQ(headers.size(), 49U);
