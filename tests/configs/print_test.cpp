@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 TEST(ToYaml, PrintsEveryKeyInOrder) {
   const std::string yaml = to_yaml(Settings());
-  EXPECT_THAT(yaml, StartsWith("data:\n  format: layout\n  root: .\n  train: []\n"));
+  EXPECT_THAT(yaml, StartsWith("data:\n  format: layout\n  representation: ast\n  root: .\n  train: []\n"));
   EXPECT_THAT(
       yaml,
       HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout_scale: 100\n    columns: []\nloss:\n"));

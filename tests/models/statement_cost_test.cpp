@@ -11,6 +11,7 @@
 
 #include "data/catalogue.h"
 #include "data/program/program_forms.h"
+#include "data/schema.h"
 #include "models/error.h"
 #include "models/statistics.h"
 #include "tests/support/gradcheck.h"
