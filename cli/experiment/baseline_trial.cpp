@@ -1,6 +1,7 @@
 #include "cli/experiment/baseline_trial.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "coordinator/counter_random.h"
 #include "data/checksum.h"
 #include "data/error.h"
+#include "models/baseline/record_rows.h"
 #include "models/baseline/runtime_model.h"
 #include "models/baseline/throughput_model.h"
 #include "worker/evaluator.h"
@@ -52,19 +54,25 @@ class Groups {
 /// Rows of features by the ids of their programs, from one file or several.
 class FeatureTable {
  public:
-  FeatureTable(const XgboostSettings& settings, const configs::DataSettings& data) {
+  FeatureTable(const XgboostSettings& settings, const configs::DataSettings& data, const Groups& groups) {
+    const std::filesystem::path root = data.root;
+    if (!settings.records.empty()) {
+      files_ = (root / settings.records).string();
+      auto found = models::read_record_rows(files_, root / settings.dags, lines_of(groups));
+      for (const int64_t line : found.lines) found.rows.ids.push_back(std::to_string(line));
+      add(std::move(found.rows));
+    }
     for (const auto& name : settings.features) {
-      const auto file = std::filesystem::path(data.root) / name;
+      const auto file = root / name;
       files_ += (files_.empty() ? "" : ", ") + file.string();
-      tables_.push_back(settings.statements ? models::read_statement_rows(file) : models::read_loop_features(file));
-      const auto& rows = tables_.back();
-      if (rows.columns != tables_.front().columns)
+      auto rows = settings.statements ? models::read_statement_rows(file) : models::read_loop_features(file);
+      if (!tables_.empty() && rows.columns != tables_.front().columns)
         throw data::DataError(fmt::format("{}: {} features a row, expected {} as in the first file", file.string(),
                                           rows.columns, tables_.front().columns));
       if (rows.ids.empty())
         throw data::DataError(
             fmt::format("{}: no member ids, id or line, expected one that names each program", file.string()));
-      for (size_t p = 0; p < rows.ids.size(); ++p) place_[rows.ids[p]] = {tables_.size() - 1, static_cast<int64_t>(p)};
+      add(std::move(rows));
     }
   }
 
@@ -96,6 +104,30 @@ class FeatureTable {
   }
 
  private:
+  void add(ProgramRows rows) {
+    for (size_t p = 0; p < rows.ids.size(); ++p) place_[rows.ids[p]] = {tables_.size(), static_cast<int64_t>(p)};
+    tables_.push_back(std::move(rows));
+  }
+
+  /// The candidates that a trial looks at, whose ids are lines of the records.
+  static models::RecordLines lines_of(const Groups& groups) {
+    models::RecordLines lines;
+    groups.for_each([&](coordinator::Role, const worker::LoadedGroup& loaded) {
+      for (const auto* candidates : {&loaded.train, &loaded.evaluated}) {
+        for (const int64_t c : *candidates) {
+          const auto& id = loaded.group.candidate_ids.at(static_cast<size_t>(c));
+          int64_t line = 0;
+          const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), line);
+          if (error != std::errc() || end != id.data() + id.size())
+            throw data::DataError(
+                fmt::format("{}: candidate {}, expected the line of a tuning record", loaded.group.name, id));
+          lines.insert(line);
+        }
+      }
+    });
+    return lines;
+  }
+
   std::string files_;
   std::vector<ProgramRows> tables_;
   std::unordered_map<std::string, std::pair<size_t, int64_t>> place_;
@@ -171,7 +203,7 @@ GroupScorer statement_scorer(const ExperimentEntry& entry, const Trial& trial, c
 GroupScorer make_scorer(const ExperimentEntry& entry, const Trial& trial, const Groups& groups) {
   if (entry.kind == EntryKind::mean) return mean_scorer(groups);
   if (entry.kind == EntryKind::random) return random_scorer(trial.seed);
-  auto table = std::make_shared<FeatureTable>(entry.xgboost, trial.settings.data);
+  auto table = std::make_shared<FeatureTable>(entry.xgboost, trial.settings.data, groups);
   return entry.xgboost.statements ? statement_scorer(entry, trial, groups, std::move(table))
                                   : loop_scorer(entry, trial, groups, std::move(table));
 }

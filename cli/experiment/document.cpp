@@ -219,7 +219,8 @@ class Reader {
 
   void read_entry(const Entry& map) {
     ExperimentEntry entry;
-    const std::vector<std::string> known = {"label", "kind", "set", "features", "rows", "target", "preset", "rounds"};
+    const std::vector<std::string> known = {"label", "kind", "set",    "features", "records",
+                                            "dags",  "rows", "target", "preset",   "rounds"};
     bool has_boosted = false;
     for (const Entry& item : items_of(map, origin_, "", known)) {
       if (item.key == "label") {
@@ -240,8 +241,9 @@ class Reader {
     if (entry.label.empty()) fail(map, "found an entry without label");
     const auto where = Entry{"entries: " + entry.label, map.node, map.place};
     if (has_boosted != (entry.kind == EntryKind::xgboost))
-      fail(where, "features, rows, target, preset and rounds belong to kind xgboost, which needs features");
-    if (entry.kind == EntryKind::xgboost && entry.xgboost.features.empty()) fail(where, "found no features");
+      fail(where,
+           "features, records, dags, rows, target, preset and rounds belong to kind xgboost, which needs features");
+    if (entry.kind == EntryKind::xgboost) check_xgboost(where, entry.xgboost);
     if (entry.kind != EntryKind::model && !entry.set.empty()) fail(where, "set belongs to kind model");
     for (const auto& other : experiment_.entries) {
       if (other.slug() == entry.slug())
@@ -252,8 +254,17 @@ class Reader {
     experiment_.entries.push_back(std::move(entry));
   }
 
+  static void check_xgboost(const Entry& where, const XgboostSettings& xgboost) {
+    if (xgboost.features.empty() == xgboost.records.empty()) fail(where, "expected either features or records");
+    if (xgboost.records.empty() != xgboost.dags.empty()) fail(where, "records and dags belong together");
+    if (!xgboost.records.empty() && !xgboost.statements)
+      fail(where, "records have features of statements: rows: statements");
+  }
+
   static void read_xgboost(const Entry& item, XgboostSettings& xgboost) {
     if (item.key == "features") xgboost.features = texts_of(item);
+    if (item.key == "records") xgboost.records = jobs::text_in(item, kPath);
+    if (item.key == "dags") xgboost.dags = jobs::text_in(item, kPath);
     if (item.key == "rows") xgboost.statements = jobs::choice_in(item, {"loops", "statements"}) == "statements";
     if (item.key == "target") xgboost.target = jobs::choice_in(item, {"time", "flop"});
     if (item.key == "preset")

@@ -24,6 +24,7 @@ std::string to_string(EntryKind kind);
 /// How an entry of kind xgboost learns.
 struct XgboostSettings {
   std::vector<std::string> features;  // .npz files, relative to data.root; a program's rows are found by its id
+  std::string records, dags;          // instead: tuning records whose 0-based lines name the programs, and stage tables
   bool statements = false;            // rows of each statement, TVM's scheme; else one row a program (AutoTVM's loops)
   std::string target = "flop";        // loops: logarithm of time | of time per operation (flop)
   std::string preset = "pairs";       // statements: models::throughput_presets
