@@ -23,13 +23,14 @@ struct Scores {
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
 /// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients; the
-/// group's plan source is made where it is not there. A model trained by a regression loss (mse, huber, l1) also
-/// predicts run times, by the inverse of `targets`. `on_scored` hears after each piece how many candidates it had.
+/// group's plan source is made where it is not there. A model trained by a regression loss (mse, huber, l1), or
+/// with loss.huber_weight, also predicts run times, by the inverse of `targets`. `on_scored` hears after each piece how
+/// many candidates it had.
 Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
                     const configs::LossSettings& loss, torch::Device device, int64_t max_states,
                     std::function<void(int64_t)> on_scored = {});
 
-/// Scores, with run times where the loss is a regression loss.
+/// Scores, with run times where the loss is, or is joined by, a regression loss.
 Scores with_runtimes(std::vector<double> scores, const data::Group& group, const std::vector<int64_t>& candidates,
                      const configs::LossSettings& loss, const models::TargetTransform& targets);
 
