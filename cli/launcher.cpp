@@ -12,6 +12,7 @@
 
 #include "cli/data_command.h"
 #include "comm/launched.h"
+#include "configs/load.h"
 #include "coordinator/exit_code.h"
 #include "data/error.h"
 
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? coordinator::kSuccess : coordinator::kUsage;
   } catch (const std::exception& error) {
     fmt::print(stderr, "foretime: {}\n", error.what());
+    if (dynamic_cast<const configs::SettingsError*>(&error) != nullptr) return coordinator::kUsage;
     return dynamic_cast<const data::DataError*>(&error) != nullptr ? coordinator::kData : coordinator::kInternal;
   }
   return coordinator::kSuccess;

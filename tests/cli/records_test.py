@@ -1,4 +1,4 @@
-"""data inspect of files of tuning records."""
+"""Tuning records: data inspect, data pack-records, and a model trained on what they become."""
 import gzip
 import json
 import unittest
@@ -6,6 +6,7 @@ import unittest
 from program import SAMPLES, SOURCE, ProgramTest
 
 RECORDS = SOURCE / "samples" / "ansor" / "records.jsonl.gz"
+DAGS = SOURCE / "samples" / "ansor" / "dags.jsonl.gz"
 
 
 class RecordsTest(ProgramTest):
@@ -44,6 +45,61 @@ class RecordsTest(ProgramTest):
         path.write_bytes(RECORDS.read_bytes()[:5000])
         done = self.run_foretime("data", "inspect", path, code=3)
         self.assertIn("cut.jsonl.gz: gzip data end", done.stderr)
+
+    def pack(self, *options, name="packed.foretime", code=0, records=RECORDS):
+        return self.run_foretime("data", "pack-records", self.folder / name, records, "--dags", DAGS, *options, code=code)
+
+    def test_packing_chooses_records(self):
+        out = self.pack("--most", "12").stdout
+        self.assertIn("49 workloads, 588 programs", out)
+        self.assertIn("1 records of workloads with fewer than 2 left out", out)
+        self.assertIn("49 groups", self.run_foretime("data", "verify", "packed.foretime").stdout)
+        (self.folder / "lines.json").write_text(json.dumps({"train": {"a": [0, 49, 96], "b": [1, 50]}}))
+        self.assertIn("2 workloads, 5 programs", self.pack("--lines", "lines.json", "--member", "train").stdout)
+        networks = [{"network": "one", "first_line": 0, "lines": 300}, {"network": "two", "first_line": 300, "lines": 100}]
+        (self.folder / "networks.json").write_text(json.dumps(networks))
+        out = self.pack("--networks", "networks.json", "--take", "one").stdout
+        self.assertIn(" 299 programs", out)
+        done = self.pack("--networks", "networks.json", "--take", "one", "--never", "two", code=3)
+        self.assertIn("no workload with 2 records", done.stderr)  # both networks have all workloads
+
+    def test_packing_refuses_what_it_cannot_read(self):
+        self.assertIn("no network three", self.pack_with_networks("--take", "three").stderr)
+        done = self.pack("--lines", "missing.json", code=3)
+        self.assertIn("missing.json: cannot be opened", done.stderr)
+        (self.folder / "lines.json").write_text('{"a": "text"}')
+        self.assertIn("no such member", self.pack("--lines", "lines.json", "--member", "b", code=3).stderr)
+        self.assertIn("expected line numbers", self.pack("--lines", "lines.json", "--member", "a", code=3).stderr)
+        self.assertIn("KEY=VALUE", self.pack("--hardware", "cores", code=2).stderr)
+        self.assertIn("data.hardware.sockets", self.pack("--hardware", "sockets=2", code=2).stderr)
+        empty = self.folder / "none.jsonl"
+        empty.write_text("")
+        done = self.run_foretime("data", "pack-records", "x.foretime", RECORDS, "--dags", empty, code=3)
+        self.assertIn("none.jsonl", done.stderr)
+        self.assertFalse(list(self.folder.glob("*.part*")))
+
+    def pack_with_networks(self, *options):
+        (self.folder / "networks.json").write_text('[{"network": "one", "first_line": 0, "lines": 300}]')
+        return self.pack("--networks", "networks.json", *options, code=3)
+
+    def test_a_model_learns_from_records_and_ranks_trees(self):
+        self.pack("--most", "40", "--hardware", "vector_bytes=64,vector_registers=32,cores=1")
+        settings = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
+                    "model.hidden=32", "model.loop_hidden=32", "model.statement_inputs=[loops,accesses,statement]",
+                    "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
+                    "optimizer.warmup_steps=10", "run.directory=run")
+        self.run_foretime("train", "--quiet", *settings)
+        last = json.loads((self.folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+        self.assertGreater(last["holdout/kendall_tau"], 0.5)
+        self.assertIn("holdout/mae", last)
+        trees = SOURCE / "samples" / "ansor" / "trees" / "t00.npz"
+        ranking, = json.loads(self.run_foretime("rank", "run", trees, "--format", "json").stdout)
+        self.assertEqual(len(ranking["ranking"]), 103)
+        done = self.run_foretime("train", "--quiet", *settings, "data.representation=curve", "run.directory=other", code=3)
+        self.assertIn("expected 216 of data.representation curve", done.stderr)
+        done = self.run_foretime("train", "--quiet", *settings, f"data.train=[{trees}]", "data.representation=ast",
+                                 "run.directory=other", code=2)
+        self.assertIn("set data.representation to loops", done.stderr)
 
 
 if __name__ == "__main__":
