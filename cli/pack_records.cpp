@@ -32,12 +32,16 @@ Json read_json(const std::string& file) {
   }
 }
 
-void collect_lines(const Json& json, const std::string& origin, std::vector<int64_t>& lines) {
+constexpr int kDeepestList = 8;
+
+void collect_lines(const Json& json, const std::string& origin, int depth, std::vector<int64_t>& lines) {
+  if (depth > kDeepestList)
+    throw data::DataError(fmt::format("{}: lists in lists in lists, expected line numbers in them", origin));
   if (json.is_number_integer()) {
     lines.push_back(json.get<int64_t>());
   } else if (json.is_array() || json.is_object()) {
     for (const auto& item : json) {
-      if (!item.is_string()) collect_lines(item, origin, lines);
+      if (!item.is_string()) collect_lines(item, origin, depth + 1, lines);
     }
   } else {
     throw data::DataError(
@@ -55,21 +59,36 @@ std::vector<int64_t> chosen_lines(const PackRecordsArguments& arguments) {
     json = json.at(arguments.member);
   }
   std::vector<int64_t> lines;
-  collect_lines(json, origin, lines);
+  collect_lines(json, origin, 0, lines);
   return lines;
 }
 
-/// Lines of the networks to take, without those of workloads that networks never to be taken have too.
-std::vector<int64_t> network_lines(const PackRecordsArguments& arguments) {
-  std::set<std::string> take(arguments.take.begin(), arguments.take.end());
-  std::set<std::string> never(arguments.never.begin(), arguments.never.end()), seen;
-  std::vector<std::pair<int64_t, int64_t>> ranges, refused;
+using LineRanges = std::vector<std::pair<int64_t, int64_t>>;  // first, after the last
+
+std::vector<int64_t> lines_of(const LineRanges& ranges) {
+  std::vector<int64_t> lines;
+  for (const auto& [first, last] : ranges) {
+    for (int64_t line = first; line < last; ++line) lines.push_back(line);
+  }
+  return lines;
+}
+
+/// Takes the lines of networks, and leaves out all workloads of those that are never to be taken.
+void choose_networks(const PackRecordsArguments& arguments, data::RecordChoice& choice) {
+  constexpr int64_t kMostLines = 100'000'000;
+  const std::set<std::string> take(arguments.take.begin(), arguments.take.end());
+  const std::set<std::string> never(arguments.never.begin(), arguments.never.end());
+  std::set<std::string> seen;
+  LineRanges taken, refused;
   try {
     for (const Json& part : read_json(arguments.networks)) {
       const std::string network = part.at("network");
       const int64_t first = part.at("first_line"), lines = part.at("lines");
+      if (first < 0 || lines < 0 || first > kMostLines || lines > kMostLines - first)
+        throw data::DataError(
+            fmt::format("{}: {} lines from {} on, expected lines of a file", arguments.networks, lines, first));
       seen.insert(network);
-      if (take.empty() ? !never.contains(network) : take.contains(network)) ranges.emplace_back(first, first + lines);
+      if (take.empty() ? !never.contains(network) : take.contains(network)) taken.emplace_back(first, first + lines);
       if (never.contains(network)) refused.emplace_back(first, first + lines);
     }
   } catch (const Json::exception& error) {
@@ -83,29 +102,11 @@ std::vector<int64_t> network_lines(const PackRecordsArguments& arguments) {
             fmt::format("{}: no network {}, expected one of {}", arguments.networks, name, fmt::join(seen, ", ")));
     }
   }
-  std::set<std::string> keys;
-  if (!refused.empty()) {
-    auto lines = std::make_shared<std::vector<bool>>();
-    for (const auto& [first, last] : refused) {
-      lines->resize(std::max(lines->size(), static_cast<size_t>(last)));
-      std::fill(lines->begin() + first, lines->begin() + last, true);
-    }
-    data::RecordReader reader(arguments.in.at(0), {.lines = lines});
-    data::TuningRecord record;
-    while (reader.next_with_failed(record)) keys.insert(record.workload_key);
-  }
-  std::vector<int64_t> chosen;
-  auto lines = std::make_shared<std::vector<bool>>();
-  for (const auto& [first, last] : ranges) {
-    lines->resize(std::max(lines->size(), static_cast<size_t>(last)));
-    std::fill(lines->begin() + first, lines->begin() + last, true);
-  }
-  data::RecordReader reader(arguments.in.at(0), {.lines = lines});
+  choice.lines = {lines_of(taken)};
+  if (refused.empty()) return;
+  data::RecordReader reader(arguments.in.at(0), {.lines = data::line_set(lines_of(refused), arguments.networks)});
   data::TuningRecord record;
-  while (reader.next(record)) {
-    if (!keys.contains(record.workload_key)) chosen.push_back(record.line - 1);
-  }
-  return chosen;
+  while (reader.next_with_failed(record)) choice.never.insert(record.workload_key);
 }
 
 data::RecordChoice choice_of(const PackRecordsArguments& arguments) {
@@ -114,7 +115,7 @@ data::RecordChoice choice_of(const PackRecordsArguments& arguments) {
   choice.least = arguments.least;
   choice.seed = arguments.seed;
   if (!arguments.lines.empty()) choice.lines = {chosen_lines(arguments)};
-  if (!arguments.networks.empty()) choice.lines = {network_lines(arguments)};
+  if (!arguments.networks.empty()) choose_networks(arguments, choice);
   return choice;
 }
 

@@ -36,6 +36,21 @@ std::string find_segment_conflict(const Settings& s) {
 
 std::string find_program_conflict(const Settings& s) {
   const bool fasttext = s.model.node_types.vectors == "fasttext";
+  if (s.data.representation != "ast") {
+    if (s.data.format != "programs") {
+      return fmt::format(
+          "data.representation: found {} while data.format is {}: only tensor programs have other graphs than those of "
+          "their files; set it to ast",
+          s.data.representation, s.data.format);
+    }
+    if (fasttext) {
+      return fmt::format(
+          "model.node_types.vectors: found fasttext while data.representation is {}: its walks go through syntax "
+          "trees; "
+          "set it to learned",
+          s.data.representation);
+    }
+  }
   if (s.data.format != "programs") {
     if (s.model.type == "tpgnn") {
       return fmt::format(

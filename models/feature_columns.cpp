@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "configs/nearest.h"
+#include "data/program/loop_columns.h"
 #include "data/schema.h"
 #include "models/error.h"
 
@@ -20,7 +21,8 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  const auto& known = data::feature_names(kind);
+  const bool loops = kind == data::CandidateKind::program && feature_count == data::LoopColumns::count;
+  const auto known = loops ? data::loop_column_names() : data::feature_names(kind);
   if (static_cast<int64_t>(known.size()) != feature_count) {
     throw ModelError(fmt::format(
         "model.features.columns: the data have {} columns of node features, expected the {} that have names; leave the "

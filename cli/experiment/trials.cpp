@@ -105,8 +105,8 @@ std::string trial_key(const ExperimentEntry& entry, const configs::Settings& set
   auto key = to_string(entry.kind) + "\n" + configs::to_yaml(own);
   if (entry.kind == EntryKind::xgboost) {
     const auto& boosted = entry.xgboost;
-    key += fmt::format("{} {} {} {} {}\n", fmt::join(boosted.features, " "), boosted.statements, boosted.target,
-                       boosted.preset, boosted.rounds);
+    key += fmt::format("{} {} {} {} {} {} {}\n", fmt::join(boosted.features, " "), boosted.records, boosted.dags,
+                       boosted.statements, boosted.target, boosted.preset, boosted.rounds);
   }
   return key;
 }

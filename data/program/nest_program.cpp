@@ -182,9 +182,17 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, bool initial, Loop
     program.loops.push_back(open.loop);
     index_loops_.push_back({open.variable, open.loop.extent});
   }
-  stage_accesses(nest, stage, accesses_);
+  if (initial) {  // it reads nothing
+    axis_values(nest, stage, values_);
+    const auto rank = nest.dag->stages[stage].axes.size();
+    accesses_.assign(1, {.stage = stage,
+                         .indices = {values_.begin(), values_.begin() + static_cast<int64_t>(rank)},
+                         .unknown = std::vector<uint8_t>(rank, 0)});
+  } else {
+    stage_accesses(nest, stage, accesses_);
+  }
   // A reduction reads what it writes: the store and this load are one access here, and `update` says so.
-  for (size_t i = 0; i < (initial ? 1 : accesses_.size()); ++i) {
+  for (size_t i = 0; i < accesses_.size(); ++i) {
     add_access(nest, accesses_[i], statement.loops, program);
     if (is_rewritten(nest, stage, i)) rearrange(statement, program.accesses.back(), program);
   }

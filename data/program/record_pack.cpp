@@ -55,17 +55,6 @@ void choose(std::vector<int64_t>& places, const RecordChoice& choice) {
   std::sort(places.begin(), places.end());
 }
 
-std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin) {
-  auto set = std::make_shared<std::vector<bool>>();
-  for (const int64_t line : lines) {
-    if (line < 0 || line > std::numeric_limits<int32_t>::max())
-      throw DataError(fmt::format("{}: line {}, expected 0 or more", origin, line));
-    if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
-    (*set)[static_cast<size_t>(line)] = true;
-  }
-  return set;
-}
-
 /// A workload whose records are being read.
 struct OpenGroup {
   std::unique_ptr<ProgramGraphs> graphs;
@@ -95,17 +84,26 @@ class RecordPacker {
   size_t batch(std::span<const int64_t> groups) const {
     const auto most =
         static_cast<int64_t>(static_cast<double>(options_.memory) / bytes_of_program(options_.representation));
-    std::vector<std::pair<int64_t, int64_t>> changes;  // place, records that are open from there on
-    for (size_t count = 0; count < groups.size(); ++count) {
-      const auto& places = group(groups[count]).places;
+    size_t fits = 1, beyond = groups.size() + 1;  // more groups have no fewer records open
+    while (fits + 1 < beyond) {
+      const size_t middle = fits + (beyond - fits) / 2;
+      (most_open(groups.first(middle)) <= most ? fits : beyond) = middle;
+    }
+    return fits;
+  }
+
+  /// Records that are held at once where these groups are read together, each from its first record to its last.
+  int64_t most_open(std::span<const int64_t> groups) const {
+    std::vector<std::pair<int64_t, int64_t>> changes;  // place, records more from there on
+    for (const int64_t id : groups) {
+      const auto& places = group(id).places;
       changes.emplace_back(places.front(), static_cast<int64_t>(places.size()));
       changes.emplace_back(places.back() + 1, -static_cast<int64_t>(places.size()));
-      std::sort(changes.begin(), changes.end());
-      int64_t open = 0, peak = 0;
-      for (const auto& change : changes) peak = std::max(peak, open += change.second);
-      if (peak > most && count > 0) return count;
     }
-    return groups.size();
+    std::sort(changes.begin(), changes.end());
+    int64_t open = 0, peak = 0;
+    for (const auto& change : changes) peak = std::max(peak, open += change.second);
+    return peak;
   }
 
   void read(std::span<const int64_t> groups) {
@@ -190,6 +188,17 @@ class RecordPacker {
 
 }  // namespace
 
+std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin) {
+  auto set = std::make_shared<std::vector<bool>>();
+  for (const int64_t line : lines) {
+    if (line < 0 || line > std::numeric_limits<int32_t>::max())
+      throw DataError(fmt::format("{}: line {}, expected 0 or more", origin, line));
+    if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
+    (*set)[static_cast<size_t>(line)] = true;
+  }
+  return set;
+}
+
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice) {
   RecordIndex index;
@@ -203,6 +212,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
       share.lines = line_set(*choice.lines[file], files[file].string());
     RecordReader reader(files[file], share);
     while (reader.next(record)) {
+      if (choice.never.contains(record.workload_key)) continue;
       auto found = by_key.find(record.workload_key);
       if (found == by_key.end()) {
         auto dag = missing.contains(record.workload_key) ? nullptr : dags.find(record.workload_key);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,14 @@ namespace foretime::data {
 struct RecordChoice {
   /// 0-based lines of each file; absent: all of the file.
   std::vector<std::optional<std::vector<int64_t>>> lines = {};
-  int64_t most = 0;   // records of a workload, chosen by hash of their place; 0: all
-  int64_t least = 2;  // workloads with fewer records are left out
-  uint64_t seed = 1;  // of the choice
+  std::set<std::string> never = {};  // workload keys that are left out
+  int64_t most = 0;                  // records of a workload, chosen by hash of their place; 0: all
+  int64_t least = 2;                 // workloads with fewer records are left out
+  uint64_t seed = 1;                 // of the choice
 };
+
+/// 0-based lines as RecordShare wants them. Throws DataError for numbers that are no lines.
+std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin);
 
 /// One workload of the files.
 struct RecordGroup {

@@ -162,6 +162,10 @@ TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
 }
 
 TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
+  EXPECT_THAT(error_of("data: {representation: loops}"),
+              HasSubstr("data.representation: found loops while data.format is layout"));
+  EXPECT_THAT(error_of("data: {format: programs, representation: loops}\nmodel: {node_types: {vectors: fasttext}}"),
+              HasSubstr("found fasttext while data.representation is loops"));
   EXPECT_THAT(error_of("data: {format: tile}\nmodel: {type: tpgnn}"),
               HasSubstr("model.type: found tpgnn while data.format is tile"));
   EXPECT_THAT(error_of("model: {node_types: {vectors: fasttext}}"),

@@ -166,7 +166,9 @@ TEST(ToYaml, RandomSettingsComeBack) {
     if (settings.data.format != "programs") {
       if (settings.model.type == "tpgnn") settings.model.type = "gcn";
       settings.model.node_types.vectors = "learned";
+      settings.data.representation = "ast";
     }
+    if (settings.data.representation != "ast") settings.model.node_types.vectors = "learned";
     if (settings.model.node_types.vectors != "fasttext") settings.data.node_type_vectors.clear();
     if (settings.segments.stale == "full_forward") settings.shard.max_rank_bytes = 0;
     settings.segments.finetune_steps = settings.sampler.max_segment_nodes == 0 ? 0 : settings.trainer.steps - 1;

@@ -73,7 +73,13 @@ double loop_loss(const LossSettings& settings, const std::vector<double>& scores
       loss += term / static_cast<double>(n);
     }
   }
-  return (loss + settings.mse_weight * squared) / (1 + settings.mse_weight);
+  double huber = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double r = std::abs(scores[i] - targets[i]);
+    huber += (r <= settings.delta ? 0.5 * r * r : settings.delta * (r - 0.5 * settings.delta)) / static_cast<double>(n);
+  }
+  return (loss + settings.mse_weight * squared + settings.huber_weight * huber) /
+         (1 + settings.mse_weight + settings.huber_weight);
 }
 
 TEST(Losses, EqualHandComputedValues) {
@@ -102,6 +108,9 @@ TEST(Losses, EqualHandComputedValues) {
   auto mix = loss_of("listmle");
   mix.mse_weight = 0.02;
   EXPECT_NEAR(value_of(mix, {1, 5}, {2, 3}), (std::log(1 + std::exp(-4.0)) + 0.02 * 2.5) / 1.02, 1e-12);
+  mix.huber_weight = 0.5;
+  mix.delta = 1;
+  EXPECT_NEAR(value_of(mix, {1, 5}, {2, 3}), (std::log(1 + std::exp(-4.0)) + 0.02 * 2.5 + 0.5 * 1.0) / 1.52, 1e-12);
 }
 
 TEST(Losses, TemperatureDividesTheScores) {
@@ -156,6 +165,7 @@ TEST_P(EachLoss, EqualsItsLoopTwin) {
     for (auto& target : targets) target = round % 2 ? few(random) : normal(random);
     auto mixed = settings();
     if (round % 3 == 0) mixed.mse_weight = 0.3;
+    if (round % 2 == 0) mixed.huber_weight = 0.2;
     EXPECT_NEAR(value_of(mixed, scores, targets), loop_loss(mixed, scores, targets), 1e-10) << "round " << round;
   }
 }

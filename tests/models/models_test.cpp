@@ -9,8 +9,8 @@
 
 #include "models/model.h"
 #include "models/plan_tensors.h"
-#include "models/statistics.h"
 #include "tests/data/groups.h"
+#include "tests/models/fitted_model.h"
 #include "tests/models/slow_model.h"
 #include "tests/support/gradcheck.h"
 
@@ -47,18 +47,6 @@ ModelSettings small_settings(const std::string& type, CandidateKind kind) {
     settings.readout = {"mean", "normalized_sum", "configurable_normalized_sum", "configurable_max"};
   }
   return settings;
-}
-
-/// Seeded, in double precision, with its feature transform fitted to `groups`.
-std::shared_ptr<CostModel> fitted_model(const ModelSettings& settings, const std::vector<const Group*>& groups) {
-  torch::manual_seed(7);
-  const InputSchema schema{groups[0]->kind, groups[0]->graphs.feature_count, groups[0]->graphs.node_type_count};
-  auto model = make_model(settings, schema);
-  model->to(torch::kDouble);
-  StatisticsAccumulator statistics(schema, settings.features.log);
-  for (const Group* group : groups) statistics.add(*group);
-  model->fit_transform(statistics.finish());
-  return model;
 }
 
 /// The scores are summed with unequal weights, so that no gradient can hide behind another.

@@ -232,6 +232,21 @@ TEST(StatementCost, MembersAreTrainedApartAndTheirMeanIsTheScore) {
   }
 }
 
+TEST(StatementCost, OtherModelsCanChooseLoopColumnsByName) {
+  configs::ModelSettings settings;
+  settings.type = "mlp";
+  settings.readout = {"sum"};
+  settings.features.columns = {"loop.extent", "access.*"};
+  EXPECT_NO_THROW(make_model(settings, schema()));
+  settings.features.columns = {"loop.extents"};
+  try {
+    make_model(settings, schema());
+    ADD_FAILURE() << "a column that is not there";
+  } catch (const ModelError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("is it loop.extent?"));
+  }
+}
+
 TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
   const auto message = [](const ModelSettings& settings, const InputSchema& of) -> std::string {
     try {

@@ -11,6 +11,7 @@
 #include "data/catalogue.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"
+#include "tests/models/fitted_model.h"
 #include "tests/models/slow_tpgnn.h"
 #include "tests/support/paths.h"
 
@@ -94,20 +95,6 @@ ModelSettings small_settings() {
   settings.readout = {"mean", "max"};
   settings.features.transform = "zscore";
   return settings;
-}
-
-std::shared_ptr<CostModel> fitted_model(const ModelSettings& settings, const std::vector<const Group*>& groups) {
-  torch::manual_seed(7);
-  const InputSchema schema{groups[0]->kind, groups[0]->graphs.feature_count, groups[0]->graphs.node_type_count};
-  auto model = make_model(settings, schema);
-  model->to(torch::kDouble);
-  StatisticsAccumulator accumulator(schema, settings.features.log);
-  for (const Group* group : groups) accumulator.add(*group);
-  auto statistics = accumulator.finish();
-  if (settings.node_types.vectors == "fasttext")
-    statistics.type_vectors = torch::randn({schema.node_type_count, settings.node_type_embedding});
-  model->fit_transform(statistics);
-  return model;
 }
 
 PlanTensors plan_of(const CostModel& model, const Group& group, const std::vector<int64_t>& ids,
