@@ -188,17 +188,6 @@ class RecordPacker {
 
 }  // namespace
 
-std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin) {
-  auto set = std::make_shared<std::vector<bool>>();
-  for (const int64_t line : lines) {
-    if (line < 0 || line > std::numeric_limits<int32_t>::max())
-      throw DataError(fmt::format("{}: line {}, expected 0 or more", origin, line));
-    if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
-    (*set)[static_cast<size_t>(line)] = true;
-  }
-  return set;
-}
-
 RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
                           const RecordChoice& choice) {
   RecordIndex index;

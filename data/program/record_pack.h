@@ -28,9 +28,6 @@ struct RecordChoice {
   uint64_t seed = 1;                 // of the choice
 };
 
-/// 0-based lines as RecordShare wants them. Throws DataError for numbers that are no lines.
-std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin);
-
 /// One workload of the files.
 struct RecordGroup {
   std::string workload_key, name;  // name: the key without quotes and blanks

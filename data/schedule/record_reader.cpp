@@ -1,6 +1,7 @@
 #include "data/schedule/record_reader.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -126,6 +127,17 @@ void parse(simdjson::dom::parser& parser, const char* text, size_t size, bool pa
 }
 
 }  // namespace
+
+std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin) {
+  auto set = std::make_shared<std::vector<bool>>();
+  for (const int64_t line : lines) {
+    if (line < 0 || line > std::numeric_limits<int32_t>::max())
+      throw DataError(fmt::format("{}: line {}, expected 0 or more", origin, line));
+    if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
+    (*set)[static_cast<size_t>(line)] = true;
+  }
+  return set;
+}
 
 int64_t RecordCounts::failed() const { return std::accumulate(errors.begin(), errors.end(), int64_t{0}); }
 

@@ -46,6 +46,9 @@ struct RecordShare {
   }
 };
 
+/// 0-based lines as RecordShare wants them. Throws DataError `origin: …` for numbers that are no lines.
+std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin);
+
 /// The records of TVM's auto_scheduler logs (JSON lines, plain or gzip; v0.5 and v0.6, TenSet's keys too), one at a
 /// time: memory does not grow with the file. Measurements that failed and lines that are no record are counted and kept
 /// out.

@@ -74,7 +74,9 @@ struct Gathered {
 void gather(const std::filesystem::path& records, const std::filesystem::path& dags, const RecordLines& lines,
             Gathered& out, RecordRows& report) {
   const data::DagTable table(dags);
-  data::RecordReader reader(records);
+  data::RecordShare share;  // others are not even parsed
+  if (!lines.empty()) share.lines = data::line_set({lines.begin(), lines.end()}, records.string());
+  data::RecordReader reader(records, share);
   data::TuningRecord record;
   data::Replayer replayer;
   data::LoopNest nest;
@@ -82,7 +84,6 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
   std::map<std::string, std::pair<int32_t, std::shared_ptr<const data::ComputeDag>>> known;
   int64_t rows = 0, wanted = 0;
   while (reader.next(record)) {
-    if (!lines.empty() && !lines.contains(record.line - 1)) continue;
     ++wanted;
     const auto [at, fresh] = known.try_emplace(record.workload_key);
     if (fresh) {
