@@ -3,12 +3,12 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/data_command.h"
+#include "cli/threads.h"
 #include "data/catalogue.h"
 #include "data/inspect.h"
 #include "data/npz_reader.h"
@@ -217,10 +217,9 @@ std::string packed_text(const PackArguments& arguments, const std::vector<data::
 
 void pack_alone(const PackArguments& arguments) {
   const auto headers = groups_to_pack(arguments);
-  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  data::pack_collection(arguments.out, headers,
-                        {.threads = arguments.threads > 0 ? arguments.threads : cores,
-                         .memory = static_cast<uint64_t>(arguments.memory_mib) << 20});
+  data::pack_collection(
+      arguments.out, headers,
+      {.threads = threads_to_use(arguments.threads), .memory = static_cast<uint64_t>(arguments.memory_mib) << 20});
   std::cout << packed_text(arguments, headers);
 }
 

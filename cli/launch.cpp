@@ -1,12 +1,11 @@
 #include "cli/launch.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "cli/threads.h"
 #include "coordinator/agree.h"
 #include "coordinator/run_directory.h"
 
@@ -16,8 +15,7 @@ void with_communicator(const configs::CommSettings& settings, int64_t threads,
                        const std::function<void(comm::Communicator&)>& body) {
   const auto comm =
       comm::make_communicator({settings.backend, std::chrono::duration<double>(settings.timeout_seconds)});
-  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  torch::set_num_threads(static_cast<int>(threads > 0 ? threads : std::max<int64_t>(1, cores / comm->local_size())));
+  torch::set_num_threads(static_cast<int>(threads_to_use(threads, comm->local_size())));
   try {
     body(*comm);
     comm->barrier();  // a peer that is lost at the very end is still noticed

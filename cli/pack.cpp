@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <iostream>
-#include <thread>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/data_command.h"
 #include "cli/launch.h"
+#include "cli/threads.h"
 #include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/packing.h"
@@ -45,9 +45,8 @@ void pack_together(const PackArguments& arguments) {
       if (comm.rank() == 0) headers = groups_to_pack(arguments);
     });
     headers = coordinator::share_headers(comm, headers);
-    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
     data::PackOptions options;
-    options.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
+    options.threads = threads_to_use(arguments.threads, comm.local_size());
     options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
     coordinator::run_together(comm, [&] {
       if (!arguments.plans.empty()) options.plan_maker = plan_maker(arguments.plans, headers);
@@ -60,11 +59,10 @@ void pack_together(const PackArguments& arguments) {
 void pack_records_together(const PackRecordsArguments& arguments) {
   configs::CommSettings comm_settings;
   with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
-    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
     PackShare share;
     share.process = comm.rank();
     share.processes = comm.size();
-    share.threads = arguments.threads > 0 ? arguments.threads : std::max<int64_t>(1, cores / comm.local_size());
+    share.threads = threads_to_use(arguments.threads, comm.local_size());
     share.token = comm.broadcast_bytes(std::to_string(::getpid()), 0);
     share.together = [&](const std::function<void()>& run) { coordinator::run_together(comm, run); };
     pack_record_share(arguments, share);

@@ -6,13 +6,13 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "cli/threads.h"
 #include "configs/load.h"
 #include "data/program/program_forms.h"
 #include "data/schedule/record_reader.h"
@@ -187,9 +187,8 @@ void pack_record_share(const PackRecordsArguments& arguments, const PackShare& s
 }
 
 void pack_records_alone(const PackRecordsArguments& arguments) {
-  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   PackShare share;
-  share.threads = arguments.threads > 0 ? arguments.threads : cores;
+  share.threads = threads_to_use(arguments.threads);
   share.token = std::to_string(::getpid());
   pack_record_share(arguments, share);
 }

@@ -114,7 +114,8 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("tile_join", s.tile_join, "tile: where the candidate's features join the nodes' (before or after propagation)",
         one_of({"early", "late"}));
   visit("statement_inputs", s.statement_inputs,
-        "statement_cost: what the cost of a statement depends on: its loops, its accesses, the statement itself");
+        "statement_cost: what the cost of a statement depends on: its loops, its accesses, the statement itself, or of "
+        "the latter the innermost block alone");
   visit("context", s.context, "statement_cost: the cost of a statement also depends on the program's other statements");
   visit("members", s.members,
         "statement_cost: models that are trained apart on the same batches; the score is their mean", at_least(1));

@@ -13,6 +13,7 @@
 #include "configs/field_list.h"
 #include "configs/nearest.h"
 #include "configs/values.h"
+#include "configs/yaml_document.h"
 
 namespace foretime::configs {
 namespace {
@@ -60,9 +61,9 @@ class Loader {
 
 YAML::Node Loader::parse(const std::string& yaml, const Source& source) const {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    if (documents.size() > 1) fail(source.name, fmt::format("found {} YAML documents, expected one", documents.size()));
-    return documents.empty() ? YAML::Node() : documents[0];
+    const auto document = only_document(yaml);
+    if (!document) fail(source.name, "found more than one YAML document, expected one");
+    return *document;
   } catch (const YAML::Exception& error) {
     const bool at_line = source.has_lines && error.mark.line >= 0;
     const bool glob = error.msg.find("anchor") != std::string::npos || error.msg.find("alias") != std::string::npos;

@@ -12,6 +12,7 @@
 
 #include "configs/nearest.h"
 #include "configs/values.h"
+#include "configs/yaml_document.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -89,10 +90,9 @@ YAML::Node parse_yaml(const std::string& yaml, const std::string& origin) {
   }
   YAML::Node root;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    if (documents.size() != 1)
-      throw SweepError(fmt::format("{}: found {} YAML documents, expected one", origin, documents.size()));
-    root = documents[0];
+    const auto document = configs::only_document(yaml);
+    if (!document) throw SweepError(fmt::format("{}: found more than one YAML document, expected one", origin));
+    root = *document;
   } catch (const YAML::Exception& error) {
     throw SweepError(
         fmt::format("{}:{}: found text that is no YAML: {}", origin, std::max(error.mark.line, 0) + 1, error.msg));

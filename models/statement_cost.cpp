@@ -182,19 +182,29 @@ StatementCost::StatementCost(const configs::ModelSettings& settings, const Input
                     schema.feature_count, static_cast<int64_t>(Columns::count)));
   }
   for (const auto& part : settings.statement_inputs) {
-    bool* use = part == "loops"       ? &use_loops_
-                : part == "accesses"  ? &use_accesses_
-                : part == "statement" ? &use_statement_
-                                      : nullptr;
-    if (use == nullptr)
-      throw ModelError(fmt::format("model.statement_inputs: '{}', expected loops, accesses or statement", part));
-    *use = true;
+    const bool of_statement = part == "statement" || part == "block";
+    if (of_statement && !statement_columns_.empty())
+      throw ModelError(
+          fmt::format("model.statement_inputs: '{}' and a part before it that has the same columns, "
+                      "expected statement or block, and once",
+                      part));
+    if (part == "loops") {
+      use_loops_ = true;
+    } else if (part == "accesses") {
+      use_accesses_ = true;
+    } else if (part == "statement") {
+      statement_columns_ = {{Columns::shape, Columns::kStatement - Columns::shape}};
+    } else if (part == "block") {
+      statement_columns_ = data::block_columns();
+    } else {
+      throw ModelError(fmt::format("model.statement_inputs: '{}', expected loops, accesses, statement or block", part));
+    }
   }
   int64_t width = 0;
   if (use_accesses_) width += Columns::kSlots * Columns::kAccess;
-  if (use_statement_) width += Columns::kStatement - Columns::shape;
+  for (const auto& range : statement_columns_) width += range.count;
   if (width == 0 && !use_loops_)
-    throw ModelError("model.statement_inputs: empty, expected loops, accesses or statement");
+    throw ModelError("model.statement_inputs: empty, expected loops, accesses, statement or block");
   auto members = register_module("members", torch::nn::ModuleList());
   for (int64_t i = 0; i < settings.members; ++i) {
     members_.push_back(std::make_shared<Member>(settings, width, use_loops_));
@@ -249,11 +259,8 @@ std::vector<torch::Tensor> StatementCost::member_scores(const PlanTensors& plan)
     for (const CsrTensor& slot : parts.accesses)
       inputs.push_back(scaled(csr_matmul(slot, columns), Columns::access, Columns::kAccess));
   }
-  if (use_statement_) {
-    constexpr int64_t count = Columns::kStatement - Columns::shape;
-    const auto columns = features.narrow(1, Columns::shape, count).index_select(0, parts.statements);
-    inputs.push_back(scaled(columns, Columns::shape, count));
-  }
+  for (const auto& [first, count] : statement_columns_)
+    inputs.push_back(scaled(features.narrow(1, first, count).index_select(0, parts.statements), first, count));
   if (!inputs.empty()) others = torch::cat(inputs, 1);
   const auto of_statements = [&](int64_t column) {
     return features.select(1, column).index_select(0, parts.statements).unsqueeze(1);

@@ -40,6 +40,7 @@ StatementPlan make_statement_plan(const PlanTensors& plan);
 ///              model.loop_hidden), and those of the innermost loop and of the one around it
 ///   accesses   the columns of the store and of the first three loads
 ///   statement  the statement's own columns
+///   block      of these, the ones that describe the code of its innermost block (data::block_columns)
 /// of which model.statement_inputs chooses; with model.context, what its hidden states sum up to over the program comes
 /// in before the last two layers. With model.members, several of these are trained apart, and the score is their mean.
 /// Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at model.clip deviations:
@@ -58,7 +59,8 @@ class StatementCost : public CostModel {
   class Member;
   torch::Tensor scaled(const torch::Tensor& features, int64_t first, int64_t count) const;
 
-  bool use_loops_ = false, use_accesses_ = false, use_statement_ = false;
+  bool use_loops_ = false, use_accesses_ = false;
+  std::vector<data::ColumnRange> statement_columns_;
   double clip_;
   torch::Tensor offset_, scale_;
   std::vector<std::shared_ptr<Member>> members_;

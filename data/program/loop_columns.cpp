@@ -384,4 +384,17 @@ std::vector<std::string> loop_column_names() {
   return names;
 }
 
+std::vector<ColumnRange> block_columns() {
+  std::vector<ColumnRange> ranges;
+  const auto names = loop_column_names();
+  for (int64_t c = 0; c < static_cast<int64_t>(names.size()); ++c) {
+    const std::string& name = names[static_cast<size_t>(c)];
+    if (!name.starts_with("statement.vector") && name != "statement.scalar" && !name.starts_with("statement.block."))
+      continue;
+    if (ranges.empty() || ranges.back().first + ranges.back().count != c) ranges.push_back({c, 0});
+    ++ranges.back().count;
+  }
+  return ranges;
+}
+
 }  // namespace foretime::data

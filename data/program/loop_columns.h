@@ -42,6 +42,13 @@ struct LoopColumns {
 /// Names of all columns: statement.vector.
 std::vector<std::string> loop_column_names();
 
+struct ColumnRange {
+  int64_t first = 0, count = 0;
+};
+
+/// Those columns of a statement that describe the code of its vector loop and unrolled block, whatever is around it.
+std::vector<ColumnRange> block_columns();
+
 /// A statement among its neighbours.
 struct StatementPlace {
   size_t index = 0, statements = 1;

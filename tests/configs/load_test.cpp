@@ -184,7 +184,13 @@ TEST(ParseSettings, TextThatIsNoMapIsRefused) {
   EXPECT_THAT(error_of("- a\n"), StartsWith("run.yaml:1: found a list, expected a map of settings"));
   EXPECT_THAT(error_of("hello"), StartsWith("run.yaml:1: found a single value, expected a map of settings"));
   EXPECT_THAT(error_of("? [a]\n: 1\n"), HasSubstr("found a key that is not a name"));
-  EXPECT_THAT(error_of("model: {}\n---\nmodel: {}\n"), HasSubstr("found 2 YAML documents, expected one"));
+  EXPECT_THAT(error_of("model: {}\n---\nmodel: {}\n"), HasSubstr("found more than one YAML document, expected one"));
+}
+
+TEST(ParseSettings, TextWithDocumentsWithoutEndIsRefused) {
+  EXPECT_THAT(error_of(","), StartsWith("run.yaml: found no settings"));
+  EXPECT_THAT(error_of(", e: \"f\""), StartsWith("run.yaml: found no settings"));
+  EXPECT_THAT(error_of("[1], e"), StartsWith("run.yaml:1: found a list"));
 }
 
 TEST(ParseSettings, SyntaxErrorsNameTheLine) {

@@ -146,8 +146,15 @@ class Twin {
       }
       all.insert(all.end(), row.begin(), row.end());
     }
-    const Row own = scaled(statement, Columns::shape, Columns::kStatement - Columns::shape);
-    all.insert(all.end(), own.begin(), own.end());
+    const bool block = settings_.statement_inputs.back() == "block";
+    const auto names = data::loop_column_names();
+    const Row own = scaled(statement, 0, Columns::kStatement);
+    for (int64_t c = Columns::shape; c < Columns::kStatement; ++c) {
+      const auto& name = names[static_cast<size_t>(c)];
+      const bool of_block =
+          name.starts_with("statement.block.") || name.starts_with("statement.vector") || name == "statement.scalar";
+      if (!block || of_block) all.push_back(own[static_cast<size_t>(c)]);
+    }
     return all;
   }
 
@@ -176,6 +183,7 @@ TEST(StatementCost, EqualsItsTwin) {
   for (const bool context : {false, true}) {
     auto settings = small_settings();
     settings.context = context;
+    settings.statement_inputs.back() = context ? "statement" : "block";
     settings.members = 2;
     const auto model = make(settings);
     const std::vector<int64_t> candidates = {0, 3, 50, 99, 3};
@@ -260,7 +268,10 @@ TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
               ::testing::HasSubstr("data.representation to loops"));
   auto settings = small_settings();
   settings.statement_inputs = {"loop"};
-  EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'loop', expected loops, accesses or statement"));
+  EXPECT_THAT(message(settings, schema()),
+              ::testing::HasSubstr("'loop', expected loops, accesses, statement or block"));
+  settings.statement_inputs = {"block", "loops", "statement"};
+  EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'statement' and a part before it"));
   settings.statement_inputs = {};
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("empty"));
 }

@@ -1,6 +1,7 @@
 #include "cli/experiment/document.h"
 
 #include <fstream>
+#include <random>
 #include <set>
 
 #include <fmt/format.h>
@@ -151,6 +152,33 @@ TEST(Experiment, ModelsBecomeJobsOfOneSweep) {
   EXPECT_EQ(ids.size(), 8U);
   // The folder for the output is no part of what jobs are.
   EXPECT_EQ(sweep_of(experiment, trials_of(experiment, "other"), {}, 0).jobs[5].id, sweep.jobs[5].id);
+}
+
+TEST(Experiment, DamagedFilesAreRefusedAndNothingElseHappens) {
+  std::mt19937 random(5);
+  const std::string figures = "figures: [{file: a.svg, kind: curves, metric: mae}]\nreferences: [{label: x, mae: 1}]\n";
+  const std::string whole = kSmall + figures, letters = "{}[]:,-'\"&*!|>%@ \n\tax09.~#";
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    auto text = whole;
+    for (size_t edits = 1 + random() % 4; edits > 0; --edits) {
+      const size_t at = random() % text.size();
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 20);
+      } else {
+        text[at] = letters[random() % letters.size()];
+      }
+    }
+    try {
+      trials_of(parse(text, {.variant = random() % 2 == 0 ? "quicker" : ""}), "out");
+    } catch (const jobs::SweepError&) {
+      ++refused;
+    } catch (const configs::SettingsError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_LT(refused, 3000);
 }
 
 TEST(Experiment, ShippedFilesAreRight) {
