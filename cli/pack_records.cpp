@@ -157,8 +157,10 @@ void pack_record_share(const PackRecordsArguments& arguments, const PackShare& s
     index = data::index_records(arguments.in, data::DagTable(arguments.dags), choice_of(arguments));
     if (index.groups.empty()) {
       throw data::DataError(fmt::format(
-          "{}: no workload with {} records or more, expected tuning records of workloads in {}{}",
-          arguments.in.front().string(), arguments.least, arguments.dags,
+          "{}: no workload with {} records or more among {} records ({} failed measurements, {} malformed lines), "
+          "expected tuning records of workloads in {}{}",
+          arguments.in.front().string(), arguments.least, index.records + index.left_out + index.without_dag, index.failed,
+          index.malformed, arguments.dags,
           index.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index.missing_keys.front())));
     }
     options.hardware = hardware_of(arguments.hardware);

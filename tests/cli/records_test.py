@@ -63,6 +63,15 @@ class RecordsTest(ProgramTest):
         done = self.pack("--networks", "networks.json", "--take", "one", "--never", "two", code=3)
         self.assertIn("no workload with 2 records", done.stderr)  # both networks have all workloads
 
+    def test_ranks_pack_together(self):
+        self.pack("--most", "30", "--threads", "1")
+        alone = (self.folder / "packed.foretime").read_bytes()
+        self.run_foretime("data", "pack-records", "shared.foretime", RECORDS, "--dags", DAGS, "--most", "30", ranks=2)
+        self.assertEqual((self.folder / "shared.foretime").read_bytes(), alone)
+        done = self.run_foretime("data", "pack-records", "none.foretime", self.damaged(), "--dags", DAGS, ranks=2, code=3)
+        self.assertIn("no workload with 2 records or more among 3 records (1 failed measurements, 1 malformed lines)", done.stderr)
+        self.assertFalse(list(self.folder.glob("none.foretime*")))
+
     def test_packing_refuses_what_it_cannot_read(self):
         self.assertIn("no network three", self.pack_with_networks("--take", "three").stderr)
         done = self.pack("--lines", "missing.json", code=3)
@@ -85,7 +94,7 @@ class RecordsTest(ProgramTest):
     def test_a_model_learns_from_records_and_ranks_trees(self):
         self.pack("--most", "40", "--hardware", "vector_bytes=64,vector_registers=32,cores=1")
         settings = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
-                    "model.hidden=32", "model.loop_hidden=32", "model.statement_inputs=[loops,accesses,statement]",
+                    "model.hidden=32", "model.loop_hidden=32", "model.members=1", "model.statement_inputs=[loops,accesses,statement]",
                     "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
                     "optimizer.warmup_steps=10", "run.directory=run")
         self.run_foretime("train", "--quiet", *settings)
