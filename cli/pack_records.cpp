@@ -159,8 +159,8 @@ void pack_record_share(const PackRecordsArguments& arguments, const PackShare& s
       throw data::DataError(fmt::format(
           "{}: no workload with {} records or more among {} records ({} failed measurements, {} malformed lines), "
           "expected tuning records of workloads in {}{}",
-          arguments.in.front().string(), arguments.least, index.records + index.left_out + index.without_dag, index.failed,
-          index.malformed, arguments.dags,
+          arguments.in.front().string(), arguments.least, index.records + index.left_out + index.without_dag,
+          index.failed, index.malformed, arguments.dags,
           index.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index.missing_keys.front())));
     }
     options.hardware = hardware_of(arguments.hardware);
