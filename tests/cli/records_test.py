@@ -106,6 +106,9 @@ class RecordsTest(ProgramTest):
         self.assertEqual(len(ranking["ranking"]), 103)
         done = self.run_foretime("train", "--quiet", *settings, "data.representation=curve", "run.directory=other", code=3)
         self.assertIn("expected 216 of data.representation curve", done.stderr)
+        done = self.run_foretime("train", "--quiet", *settings, "data.representation=ast", "model.type=gcn", "run.directory=other",
+                                 code=3)
+        self.assertIn("the 193 node features of data.representation loops, expected ast", done.stderr)
         done = self.run_foretime("train", "--quiet", *settings, f"data.train=[{trees}]", "data.representation=ast",
                                  "run.directory=other", code=2)
         self.assertIn("set data.representation to loops", done.stderr)
