@@ -58,17 +58,6 @@ data::CandidateKind candidate_kind(const std::string& format) {
   return data::CandidateKind::program;
 }
 
-/// Packed trees and packed loop graphs differ in nothing but their columns.
-void check_representation(const data::GroupHeader& header, const std::string& representation) {
-  for (const char* other : {"loops", "curve"}) {
-    if (representation != other && header.feature_count == data::program_columns(other)) {
-      throw data::DataError(
-          fmt::format("{}: its programs have the {} node features of data.representation {}, expected {}",
-                      header.file.string(), header.feature_count, other, representation));
-    }
-  }
-}
-
 CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {
   CatalogueEntry entry{.header = std::move(header), .role = role};
   entry.parts = count_parts(entry.header, settings);
@@ -84,7 +73,6 @@ Catalogue make_catalogue(const configs::Settings& settings) {
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
     for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data), form)) {
-      if (kind == data::CandidateKind::program) check_representation(header, settings.data.representation);
       catalogue.entries.push_back(make_entry(std::move(header), role, settings));
     }
   };
@@ -100,6 +88,19 @@ Catalogue make_catalogue(const configs::Settings& settings) {
     }
   }
   return catalogue;
+}
+
+void check_representation(const Catalogue& catalogue, const configs::DataSettings& settings) {
+  for (const auto& [header, role, parts, cost, draws] : catalogue.entries) {
+    for (const char* other : {"loops", "curve"}) {
+      if (header.kind == data::CandidateKind::program && settings.representation != other &&
+          header.feature_count == data::program_columns(other)) {
+        throw data::DataError(
+            fmt::format("{}: its programs have the {} node features of data.representation {}, expected {}",
+                        header.file.string(), header.feature_count, other, settings.representation));
+      }
+    }
+  }
 }
 
 std::string serialize(const Catalogue& catalogue) {

@@ -40,6 +40,10 @@ CatalogueEntry make_entry(data::GroupHeader header, Role role, const configs::Se
 /// count_parts does.
 Catalogue make_catalogue(const configs::Settings& settings);
 
+/// Throws DataError where packed loop graphs (data.representation loops, curve) are taken for trees: they differ in
+/// nothing but their columns. Only who looks at graphs has to ask.
+void check_representation(const Catalogue& catalogue, const configs::DataSettings& settings);
+
 std::string serialize(const Catalogue& catalogue);
 /// `form` as in data::list_groups.
 Catalogue parse_catalogue(const std::string& bytes, const data::ProgramFormPtr& form = {});

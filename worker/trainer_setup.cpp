@@ -49,6 +49,7 @@ void Trainer::load_data() {
   coordinator::run_together(comm_, [&] {
     if (!root) return;
     catalogue_ = coordinator::make_catalogue(settings_);
+    coordinator::check_representation(catalogue_, settings_.data);
     if (catalogue_.with_role(coordinator::Role::train).empty()) throw data::DataError("data.train: names no groups");
     directory_ = std::make_unique<coordinator::RunDirectory>(settings_, catalogue_.fingerprint());
     directory_->write(
