@@ -93,7 +93,9 @@ void run(const Options& options) {
     if (options.format == "json") json.push_back(to_json(ranked, group, options.top));
     if (options.format == "csv") text += to_csv(ranked, group, options.top);
     if (options.format == "submission") {
-      const auto collection = options.collection.empty() ? collection_of(header.file.string()) : options.collection;
+      auto collection = options.collection;
+      if (collection.empty()) collection = data::to_string(header.collection);
+      if (collection.empty()) collection = data::collection_in(header.file);
       if (collection.empty()) {
         throw data::DataError(
             fmt::format("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random",

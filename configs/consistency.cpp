@@ -76,6 +76,38 @@ std::string find_program_conflict(const Settings& s) {
   return "";
 }
 
+std::string find_model_conflict(const Settings& s) {
+  const auto& m = s.model;
+  if ((m.type == "stacked") != !m.convolutions.empty()) {
+    return m.type == "stacked" ? "model.convolutions: found none while model.type is stacked: name its layers, e.g. "
+                                 "[chebnet, sage]"
+                               : fmt::format(
+                                     "model.convolutions: found {} while model.type is {}: only a model of "
+                                     "type stacked reads them; set model.type to stacked, or leave them out",
+                                     m.convolutions.size(), m.type);
+  }
+  if (m.collection_embedding > 0 && s.data.format == "programs") {
+    return fmt::format(
+        "model.collection_embedding: found {} while data.format is programs: only TpuGraphs has collections; set it to "
+        "0",
+        m.collection_embedding);
+  }
+  const int64_t most = s.sampler.max_segment_nodes;
+  if (most > 0 && m.candidate_attention) {
+    return fmt::format(
+        "model.candidate_attention: found true while sampler.max_segment_nodes is {}: candidates are compared as "
+        "wholes, not by segments; set one to false or the other to 0",
+        most);
+  }
+  if (most > 0 && m.norm == "batch") {
+    return fmt::format(
+        "model.norm: found batch while sampler.max_segment_nodes is {}: one segment's statistics are not the graph's; "
+        "set it to layer",
+        most);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string find_conflict(const Settings& s) {
@@ -96,6 +128,7 @@ std::string find_conflict(const Settings& s) {
     return "comm.backend: found nccl while trainer.device is cpu: NCCL reduces on GPUs only; set comm.backend to mpi";
   }
   if (const auto conflict = find_program_conflict(s); !conflict.empty()) return conflict;
+  if (const auto conflict = find_model_conflict(s); !conflict.empty()) return conflict;
   return find_segment_conflict(s);
 }
 

@@ -60,7 +60,14 @@ void visit_fields(FeatureSettings& s, Visit&& visit) {
   visit("transform", s.transform, "scaling of each column, fitted on the training graphs",
         one_of({"none", "minmax", "zscore"}));
   visit("log", s.log, "take sign(x) log(1 + |x|) before the scaling");
-  visit("layout_scale", s.layout_scale, "factor on layout features, as in the published baseline", above(0));
+  visit("layout", s.layout,
+        "what a layout's 18 numbers become: scaled numbers, numbers times learned factors, or learned vectors of each",
+        one_of({"scaled", "learned_scale", "embedding"}));
+  visit("layout_scale", s.layout_scale,
+        "layout scaled: factor on layout features, as in the published baseline; learned_scale: the factors at first",
+        above(0));
+  visit("layout_embedding", s.layout_embedding, "layout embedding: width of the vector of each of the 18 numbers",
+        at_least(1));
   visit(
       "columns", s.columns,
       "columns of node features that the model reads, by name, or by the beginning of several names and *; empty: all");
@@ -85,11 +92,30 @@ void visit_fields(NodeTypeSettings& s, Visit&& visit) {
 template <class Visit>
 void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("type", s.type, "model that scores the candidates",
-        one_of({"mlp", "gcn", "sage", "residual_gcn", "tpgnn", "statement_cost"}));
+        one_of({"mlp", "gcn", "sage", "gin", "gat", "chebnet", "transformer", "stacked", "residual_gcn",
+                "preactivated_gcn", "tpgnn", "statement_cost"}));
   visit("hidden", s.hidden, "width of the hidden states", at_least(1));
   visit("layers", s.layers, "message-passing layers", at_least(0));
+  visit("convolutions", s.convolutions, "stacked: the message-passing layers, by type, instead of model.layers",
+        one_of({"gcn", "sage", "gin", "gat", "chebnet", "transformer"}));
+  visit("directions", s.directions,
+        "sage, gin, gat and transformer: messages of producers and of consumers apart, with weights of their own, or "
+        "together",
+        one_of({"apart", "together"}));
+  visit("aggregation", s.aggregation, "sage: what becomes of the neighbours' states", one_of({"mean", "max", "sum"}));
+  visit("heads", s.heads, "gat and transformer: attention heads, which divide model.hidden", at_least(1));
+  visit("cheb_order", s.cheb_order,
+        "chebnet: number of Chebyshev polynomials; a layer of order K passes messages K - 1 steps", at_least(1));
+  visit("cheb_lambda", s.cheb_lambda,
+        "chebnet: largest eigenvalue of the Laplacian: its bound 2, or estimated for each graph by power iteration",
+        one_of({"two", "estimated"}));
   visit("node_type_embedding", s.node_type_embedding, "width of the vector of an opcode or node type", at_least(1));
-  visit("encoder_layers", s.encoder_layers, "dense layers before propagation (prenet); 0: tpgnn only", at_least(0));
+  visit("collection_embedding", s.collection_embedding,
+        "width of the learned vector of a graph's TpuGraphs collection, which its files' folders name; 0: none",
+        at_least(0));
+  visit("encoder_layers", s.encoder_layers,
+        "dense layers before propagation (prenet); 0: inputs are the first states as they are", at_least(0));
+  visit("encoder_hidden", s.encoder_hidden, "width of these layers but the last; 0: model.hidden", at_least(0));
   visit(
       "head_layers", s.head_layers,
       "dense layers after the readout (postnet), the last one to a scalar; tpgnn: each half as wide as the one before",
@@ -101,16 +127,21 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
         one_of({"relu", "leaky_relu"}));
   visit("leaky_slope", s.leaky_slope, "leaky_relu: slope for negative inputs", at_least(0));
   visit("dropout", s.dropout, "probability that an activation is dropped in training", from_to_below(0, 1));
-  visit("residual", s.residual, "gcn and sage: each layer gives x + conv(x)");
+  visit("edge_dropout", s.edge_dropout,
+        "probability that a message is left out in training; sums of the others are scaled up", from_to_below(0, 1));
+  visit("residual", s.residual, "each layer gives x + conv(x), as residual_gcn and preactivated_gcn always do");
   visit("norm", s.norm,
-        "normalisation after each convolution: layer (each state alone) or graph (over a candidate's nodes, so that "
-        "candidates share no states)",
-        one_of({"none", "layer", "graph"}));
+        "normalisation after each convolution: layer (each state alone), batch (each column over the batch; running "
+        "means in evaluation) or graph (over a candidate's nodes, so that candidates share no states)",
+        one_of({"none", "layer", "graph", "batch"}));
   visit("sharing", s.sharing,
         "layout: which node states are computed once: equal ones (states), those that no layout reaches (invariant), "
         "or none; scores are the same",
         one_of({"states", "invariant", "none"}));
-  visit("l2_normalize", s.l2_normalize, "sage: scale each state to unit length after each layer");
+  visit("l2_normalize", s.l2_normalize, "scale each state to unit length after each layer");
+  visit("candidate_attention", s.candidate_attention,
+        "the readout gives, beside each column, its softmax over the candidates of the group: scores then depend on "
+        "which candidates are ranked together");
   visit("tile_join", s.tile_join, "tile: where the candidate's features join the nodes' (before or after propagation)",
         one_of({"early", "late"}));
   visit("statement_inputs", s.statement_inputs,
@@ -152,7 +183,9 @@ void visit_fields(OptimizerSettings& s, Visit&& visit) {
   visit("beta1", s.beta1, "decay of the gradient's running mean", from_to_below(0, 1));
   visit("beta2", s.beta2, "decay of the squared gradient's running mean", from_to_below(0, 1));
   visit("epsilon", s.epsilon, "added to the denominator of a step", above(0));
-  visit("clip_norm", s.clip_norm, "largest global gradient norm; 0 turns clipping off", at_least(0));
+  visit("clip_norm", s.clip_norm, "largest gradient norm; 0 turns clipping off", at_least(0));
+  visit("clip", s.clip, "the norm that is clipped: of all gradients together, or of each tensor's",
+        one_of({"global", "tensor"}));
   visit("schedule", s.schedule, "learning rate after the warm-up", one_of({"constant", "cosine"}));
   visit("warmup_steps", s.warmup_steps, "steps over which the learning rate rises linearly from 0", at_least(0));
   visit("final_ratio", s.final_ratio, "cosine: learning rate at the end, relative to learning_rate", between(0, 1));

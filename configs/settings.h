@@ -40,7 +40,9 @@ struct DataSettings {
 struct FeatureSettings {
   std::string transform = "minmax";  // none | minmax | zscore, per column, over the training graphs
   bool log = false;                  // sign(x) log(1 + |x|) first
-  double layout_scale = 100.0;       // factor on layout features, as in the published baseline
+  std::string layout = "scaled";     // scaled | learned_scale | embedding: of the 18 numbers of a layout
+  double layout_scale = 100.0;       // scaled: factor on layout features, as in the published baseline
+  int64_t layout_embedding = 4;      // embedding: width of the vector of each of a layout's 18 numbers
   std::vector<std::string> columns;  // of node features that the model reads, by name; empty: all
 };
 
@@ -56,21 +58,33 @@ struct NodeTypeSettings {
 };
 
 struct ModelSettings {
-  std::string type = "residual_gcn";  // mlp | gcn | sage | residual_gcn | tpgnn | statement_cost
+  // mlp | gcn | sage | gin | gat | chebnet | transformer | stacked | residual_gcn | preactivated_gcn | tpgnn |
+  // statement_cost
+  std::string type = "residual_gcn";
   int64_t hidden = 32;
-  int64_t layers = 2;                // message-passing layers
-  int64_t node_type_embedding = 32;  // width of an opcode's or node type's vector
-  int64_t encoder_layers = 2;        // dense layers before propagation (prenet)
-  int64_t head_layers = 2;           // dense layers after the readout (postnet), the last one to a scalar
+  int64_t layers = 2;                     // message-passing layers
+  std::vector<std::string> convolutions;  // stacked: its layers, by type
+  std::string directions = "apart";       // sage, gin, gat, transformer: producers and consumers apart | together
+  std::string aggregation = "mean";       // sage: mean | max | sum
+  int64_t heads = 4;                      // gat, transformer
+  int64_t cheb_order = 3;                 // chebnet: polynomials of degree below it
+  std::string cheb_lambda = "two";        // chebnet: two | estimated, the Laplacian's largest eigenvalue
+  int64_t node_type_embedding = 32;       // width of an opcode's or node type's vector
+  int64_t collection_embedding = 0;       // width of a vector of the graph's collection (TpuGraphs); 0: none
+  int64_t encoder_layers = 2;             // dense layers before propagation (prenet)
+  int64_t encoder_hidden = 0;             // width of the dense layers before the last; 0: hidden
+  int64_t head_layers = 2;                // dense layers after the readout (postnet), the last one to a scalar
   std::vector<std::string> readout = {"mean", "normalized_sum", "configurable_normalized_sum"};
   std::string activation = "leaky_relu";  // relu | leaky_relu
   double leaky_slope = 0.2;
   double dropout = 0.0;
-  bool residual = true;             // gcn and sage: x + conv(x)
-  std::string norm = "none";        // none | layer | graph, after each convolution
-  std::string sharing = "states";   // states | invariant | none: which node states of a layout group are one
-  bool l2_normalize = false;        // sage: normalise each state after each layer (EarlyJoinSAGE)
-  std::string tile_join = "early";  // early | late
+  double edge_dropout = 0.0;         // probability that a message is left out in training
+  bool residual = true;              // x + conv(x); residual_gcn always
+  std::string norm = "none";         // none | layer | graph | batch, after each convolution
+  std::string sharing = "states";    // states | invariant | none: which node states of a layout group are one
+  bool l2_normalize = false;         // normalise each state after each layer (EarlyJoinSAGE)
+  bool candidate_attention = false;  // the readout compares the candidates of a group
+  std::string tile_join = "early";   // early | late
   std::vector<std::string> statement_inputs = {"loops", "accesses", "statement"};  // statement_cost
   bool context = false;            // statement_cost: a statement's cost also depends on the program's other ones
   int64_t members = 1;             // statement_cost: models trained apart, whose mean is the score
@@ -101,7 +115,8 @@ struct OptimizerSettings {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double clip_norm = 1.0;             // largest global gradient norm; 0 turns clipping off
+  double clip_norm = 1.0;             // largest gradient norm; 0 turns clipping off
+  std::string clip = "global";        // global | tensor: the norm of all gradients together, or of each tensor's
   std::string schedule = "constant";  // constant | cosine
   int64_t warmup_steps = 0;
   double final_ratio = 0.0;  // cosine: learning rate at the end, relative

@@ -108,7 +108,8 @@ std::string serialize(const Catalogue& catalogue) {
   for (const auto& [header, role, parts, cost, draws] : catalogue.entries) {
     list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs,
                     header.nodes, header.edges, header.candidates, header.configurable, header.feature_count,
-                    header.fingerprint, header.node_type_count, static_cast<int>(role), parts, cost, draws});
+                    header.fingerprint, header.node_type_count, static_cast<int>(role), parts, cost, draws,
+                    static_cast<int>(header.collection)});
   }
   return list.dump();
 }
@@ -135,6 +136,7 @@ Catalogue parse_catalogue(const std::string& bytes, const data::ProgramFormPtr& 
     entry.parts = item[13];
     entry.draw_cost = item[14];
     entry.draws = item[15];
+    header.collection = static_cast<data::Collection>(item[16].get<int>());
     catalogue.entries.push_back(std::move(entry));
   }
   return catalogue;

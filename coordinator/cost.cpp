@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "configs/load.h"
+#include "configs/message_hops.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -74,7 +75,7 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
 }
 
 std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings) {
-  const auto levels = static_cast<size_t>(settings.model.layers) + 1;
+  const auto levels = static_cast<size_t>(configs::message_hops(settings.model)) + 1;
   const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
   const auto nodes = static_cast<double>(std::max<int64_t>(header.nodes, 1)),
              drawn = static_cast<double>(std::max<int64_t>(1, std::min(at_once, header.candidates)));

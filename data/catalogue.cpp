@@ -34,6 +34,7 @@ GroupHeader npz_header(const fs::path& path) {
   header.file = path;
   header.name = path.stem().string();
   header.kind = kind_of(file);
+  header.collection = collection_named(collection_in(path));
   header.fingerprint = file.fingerprint();
   switch (header.kind) {
     case CandidateKind::layout:
@@ -109,6 +110,15 @@ void set_form(GroupHeader& header, const ProgramFormPtr& form) {
   }
 }
 
+/// `groups` are sorted by name.
+bool has_name_of_two_collections(const std::vector<GroupHeader>& groups) {
+  for (size_t i = 1; i < groups.size(); ++i) {
+    const auto &a = groups[i - 1], &b = groups[i];
+    if (a.name == b.name && a.fingerprint != b.fingerprint && a.collection != b.collection) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
@@ -129,7 +139,12 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
       }
     }
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::stable_sort(groups.begin(), groups.end(), by_name);
+  if (has_name_of_two_collections(groups)) {
+    for (auto& group : groups) group.name = qualified_name(group.collection, group.name);
+    std::stable_sort(groups.begin(), groups.end(), by_name);
+  }
   for (size_t i = 1; i < groups.size(); ++i) {
     if (groups[i].name == groups[i - 1].name && groups[i].fingerprint != groups[i - 1].fingerprint)
       throw DataError(fmt::format("{}: group {} has other contents in {}, expected one group of a name",
@@ -147,12 +162,14 @@ Group load_group(const GroupHeader& header) {
                 : header.kind == CandidateKind::tile ? read_tile(file)
                                                      : read_program(file, header.form.get());
   group.name = header.name;
+  group.collection = header.collection;
   return group;
 }
 
 Group load_group(const GroupHeader& header, const LayoutSink& sink) {
   Group group = read_layout(unchanged_npz(header), sink);
   group.name = header.name;
+  group.collection = header.collection;
   return group;
 }
 

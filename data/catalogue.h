@@ -21,6 +21,7 @@ struct GroupHeader {
   int64_t member = -1;         // index inside a packed collection, -1 for an .npz
   std::string name;
   CandidateKind kind = CandidateKind::layout;
+  Collection collection = Collection::none;  // from the path of an .npz, or as a packed collection noted it
   int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
   int64_t node_type_count = 0;  // node types are below this
   ProgramFormPtr form = {};     // of programs that are read from syntax trees; null: the trees as they are
@@ -29,6 +30,8 @@ struct GroupHeader {
 
 /// The groups that `patterns` name, sorted by name, headers only. A pattern is an .npz file, a packed collection
 /// (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start at `root`.
+/// Where a name occurs with different contents in several of TpuGraphs' collections, all groups that have a collection
+/// get their qualified names (data/collection.h).
 /// Throws DataError where a pattern matches nothing, a folder is empty, a file is not of `kind`, or two groups have one
 /// name and different fingerprints. `admit`, where there is one, is asked before each file is opened and refuses it by
 /// throwing. Programs in .npz files become graphs of `form`; those of packed collections must be of it already.

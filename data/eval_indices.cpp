@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 
 namespace foretime::data {
+namespace {
 
-EvalIndices read_eval_indices(const std::filesystem::path& file) {
+EvalIndices read_file(const std::filesystem::path& file) {
   const std::string origin = file.string();
   std::ifstream stream(file);
   if (!stream) throw DataError(fmt::format("{}: cannot be read, expected evaluation indices (JSON)", origin));
@@ -36,6 +37,30 @@ EvalIndices read_eval_indices(const std::filesystem::path& file) {
     }
   }
   return indices;
+}
+
+}  // namespace
+
+EvalIndices read_eval_indices(const std::filesystem::path& file) {
+  if (!std::filesystem::is_directory(file)) return read_file(file);
+  EvalIndices all;
+  for (const auto* name : {"xla_random", "xla_default", "nlp_random", "nlp_default"}) {
+    const auto part = file / (std::string(name) + ".json");
+    if (!std::filesystem::exists(part)) continue;
+    auto collection = "layout:" + std::string(name);
+    collection[collection.find('_')] = ':';
+    for (auto& [graph, ids] : read_file(part))
+      all.emplace(qualified_name(collection_named(collection), graph), std::move(ids));
+  }
+  if (all.empty())
+    throw DataError(fmt::format("{}: no evaluation indices, expected xla_default.json or its like", file.string()));
+  return all;
+}
+
+const std::vector<int64_t>* find_indices(const EvalIndices& indices, Collection collection, const std::string& name) {
+  auto found = indices.find(qualified_name(collection, name));
+  if (found == indices.end()) found = indices.find(plain_name(name));
+  return found == indices.end() ? nullptr : &found->second;
 }
 
 }  // namespace foretime::data

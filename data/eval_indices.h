@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/collection.h"
 #include "data/error.h"
 
 namespace foretime::data {
@@ -13,8 +14,13 @@ namespace foretime::data {
 /// Candidates by which TpuGraphs' validation graphs are judged: group name → candidate ids, in the order of the file.
 using EvalIndices = std::map<std::string, std::vector<int64_t>>;
 
-/// Reads {"graph": [ids, …], …}. Throws DataError for a file that is missing or not such JSON, and for a graph whose
-/// ids are none, negative or repeated.
+/// Reads {"graph": [ids, …], …}, or such files of a folder, TpuGraphs' xla_random.json, xla_default.json and so on; of
+/// these graphs' names are qualified by their collections (data/collection.h), and other files are not looked at.
+/// Throws DataError for a file that is missing or not such JSON, and for a graph whose ids are none, negative or
+/// repeated; likewise for a folder without any.
 EvalIndices read_eval_indices(const std::filesystem::path& file);
+
+/// The indices of a group, by its qualified name, else by its plain one; null where there are none.
+const std::vector<int64_t>* find_indices(const EvalIndices& indices, Collection collection, const std::string& name);
 
 }  // namespace foretime::data

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/array.h"
+#include "data/collection.h"
 
 namespace foretime::data {
 
@@ -57,6 +58,7 @@ struct LayoutCandidates {
 struct Group {
   std::string name;  // file name without its extension: alexnet_train_batch_32, C1
   CandidateKind kind = CandidateKind::layout;
+  Collection collection = Collection::none;
   RuntimeUnit unit = RuntimeUnit::nanoseconds;
   int64_t candidates = 0;
   GraphBlock graphs;                       // one graph, or one for each candidate (kind program)

@@ -23,7 +23,8 @@ struct Entry {
   std::vector<int64_t> candidates;
   std::shared_ptr<const GroupTopology> topology;  // none: each relation is made for this batch alone
   int64_t nodes = 0;                              // rows of node_features that it adds
-  int64_t copies = 1;                             // states of each node: candidates, or 1 (programs, tile late)
+  Collection collection = Collection::none;
+  int64_t copies = 1;  // states of each node: candidates, or 1 (programs, tile late)
   int64_t states() const { return nodes * copies; }
 };
 
@@ -138,6 +139,9 @@ void PlanBuilder::State::fill_inputs(MessagePlan& plan) const {
     const auto copy_nodes = [&](int64_t first, int64_t count) {
       append(plan.node_features, entry.graphs.node_features, first * feature_count, count * feature_count);
       append(plan.node_types, entry.graphs.node_types, first, count);
+      if (request.collections)
+        plan.node_collections.insert(plan.node_collections.end(), static_cast<size_t>(count),
+                                     static_cast<uint8_t>(entry.collection));
     };
     if (kind == CandidateKind::program) {
       for (const int64_t c : entry.candidates) {
@@ -236,7 +240,7 @@ void PlanBuilder::State::add_shared(const Group& group, std::span<const int64_t>
   kind = group.kind;
   feature_count = group.graphs.feature_count;
   candidates += static_cast<int64_t>(list.size());
-  shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(skeleton)});
+  shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(skeleton), group.collection});
 }
 
 void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
@@ -297,6 +301,7 @@ void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
   state_->states += entry.states();
   state_->candidates += count;
   entry.graphs = group.graphs;
+  entry.collection = group.collection;
   if (group.kind == CandidateKind::layout) entry.layout = group.layout;
   if (group.kind == CandidateKind::tile) entry.tile_features = group.tile_features;
   entry.candidates.assign(candidates.begin(), candidates.end());

@@ -22,6 +22,12 @@ enum class EdgeNorm : uint8_t {
   sum,        // 1
   mean,       // 1 / degree(v)
   symmetric,  // 1 / sqrt(degree(v) degree(u))
+  sender,     // 1 / degree(u)
+  // The scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), as Chebyshev polynomials
+  // take it: λmax is the largest eigenvalue of L over each graph, by power iteration, or its bound 2, which leaves
+  // -D^-½ A D^-½.
+  laplacian,
+  laplacian_of_two,
 };
 
 /// One adjacency that a model wants propagated. Parallel edges count as often as they occur (data/topology.h has the
@@ -49,6 +55,7 @@ struct PlanRequest {
   std::vector<RelationSpec> relations;  // the same for each layer
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
+  bool collections = false;  // the model sees which collection a node's graph is of
   bool operator==(const PlanRequest&) const = default;
 };
 
@@ -96,6 +103,7 @@ struct MessagePlan {
   int64_t feature_count = 0;
   std::vector<float> node_features;       // [nodes, feature_count]
   std::vector<uint8_t> node_types;        // [nodes]
+  std::vector<uint8_t> node_collections;  // [nodes] data::Collection; empty unless the request asks for it
   std::vector<int8_t> layout_rows;        // [rows, 18]; row 0 is all zeros; empty where no group has layouts
   std::vector<float> candidate_features;  // [candidates, 24] (tile), else empty
   std::vector<std::shared_ptr<const PlanLevel>> levels;  // [layers + 1]; may be one object several times

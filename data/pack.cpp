@@ -79,9 +79,9 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
     uint64_t member;
   };
   std::vector<Place> places;
-  std::vector<std::unique_ptr<packed::Collection>> open(parts.size());
+  std::vector<std::unique_ptr<packed::CollectionFile>> open(parts.size());
   for (size_t part = 0; part < parts.size(); ++part) {
-    if (!lists[part].empty()) open[part] = std::make_unique<packed::Collection>(parts[part]);
+    if (!lists[part].empty()) open[part] = std::make_unique<packed::CollectionFile>(parts[part]);
     for (size_t member = 0; member < lists[part].size(); ++member)
       places.push_back({lists[part][member], part, member});
   }

@@ -15,7 +15,7 @@
 namespace foretime::data {
 namespace {
 
-using packed::Collection;
+using packed::CollectionFile;
 using packed::GroupRecord;
 using packed::Sections;
 
@@ -25,6 +25,7 @@ GroupHeader to_header(const std::filesystem::path& file, int64_t member, std::st
   header.member = member;
   header.name = std::move(name);
   header.kind = static_cast<CandidateKind>(record.kind);
+  header.collection = static_cast<data::Collection>(record.collection);
   header.graphs = record.graphs;
   header.nodes = record.nodes;
   header.edges = record.edges;
@@ -37,14 +38,15 @@ GroupHeader to_header(const std::filesystem::path& file, int64_t member, std::st
 }
 
 /// The record that the header came from.
-GroupRecord record_of(const Collection& collection, const GroupHeader& header) {
+GroupRecord record_of(const CollectionFile& collection, const GroupHeader& header) {
   const uint64_t count = collection.preamble().group_count;
   if (header.member < 0 || static_cast<uint64_t>(header.member) >= count) {
     collection.file().fail("group", fmt::format("{}, expected 0 … {}", header.member, count - 1));
   }
   std::string name;
   const GroupRecord record = collection.record(static_cast<uint64_t>(header.member), name);
-  if (name != header.name || record.fingerprint != header.fingerprint) {
+  const bool same_name = name == header.name || qualified_name(header.collection, name) == header.name;
+  if (!same_name || record.fingerprint != header.fingerprint) {
     collection.file().fail(
         header.name,
         fmt::format("now holds {} with fingerprint {:016x}, expected {:016x}: the file has changed since it was listed",
@@ -70,7 +72,7 @@ bool same(const ColumnStatistics& a, const ColumnStatistics& b) {
 }
 
 void verify_plans(const GroupHeader& header) {
-  const Collection collection(header.file);
+  const CollectionFile collection(header.file);
   const GroupRecord record = record_of(collection, header);
   Sections(collection.file(), record, header.name, packed::kPlans, packed::kPlans).bytes(packed::kPlans, "plans");
 }
@@ -87,7 +89,7 @@ bool is_packed(const std::filesystem::path& file) {
 }
 
 std::vector<GroupHeader> packed_headers(const std::filesystem::path& path) {
-  const Collection collection(path);
+  const CollectionFile collection(path);
   const std::vector<char> directory = collection.directory();
   std::vector<GroupHeader> headers;
   for (uint64_t g = 0; g < collection.preamble().group_count; ++g) {
@@ -101,15 +103,16 @@ std::vector<GroupHeader> packed_headers(const std::filesystem::path& path) {
 }
 
 Group load_packed(const GroupHeader& header) {
-  const Collection collection(header.file);
+  const CollectionFile collection(header.file);
   const GroupRecord record = record_of(collection, header);
   Group group = packed::read_group(collection.file(), record, header.name);
+  group.name = header.name;
   validate_group(group, collection.file().path() + ": " + group.name);
   return group;
 }
 
 GroupSummary load_packed_summary(const GroupHeader& header) {
-  const Collection collection(header.file);
+  const CollectionFile collection(header.file);
   const GroupRecord record = record_of(collection, header);
   const Sections sections(collection.file(), record, header.name, packed::kRuntimes, packed::kStatistics);
   GroupSummary summary;
@@ -133,7 +136,7 @@ GroupSummary load_packed_summary(const GroupHeader& header) {
 }
 
 std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint64_t key) {
-  const Collection collection(header.file);
+  const CollectionFile collection(header.file);
   const GroupRecord record = record_of(collection, header);
   if (record.sections[packed::kPlans].bytes == 0) return std::nullopt;
   const Sections sections(collection.file(), record, header.name, packed::kPlans, packed::kPlans);

@@ -66,7 +66,7 @@ void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) co
   }
 }
 
-Collection::Collection(const std::filesystem::path& path) : file_(path) {
+CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) {
   struct stat status {};
   if (::fstat(file_.descriptor(), &status) != 0) file_.fail("file", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) file_.fail("file", "not a regular file");
@@ -93,7 +93,7 @@ Collection::Collection(const std::filesystem::path& path) : file_(path) {
   }
 }
 
-std::vector<char> Collection::directory() const {
+std::vector<char> CollectionFile::directory() const {
   std::vector<char> directory(preamble_.directory_bytes);
   file_.read(directory.data(), directory.size(), preamble_.directory_offset, "directory");
   if (checksum_of(std::span<const char>(directory)) != preamble_.directory_checksum) {
@@ -102,7 +102,7 @@ std::vector<char> Collection::directory() const {
   return directory;
 }
 
-void Collection::check(const GroupRecord& record, uint64_t index) const {
+void CollectionFile::check(const GroupRecord& record, uint64_t index) const {
   const std::string field = fmt::format("record of group {}", index);
   if (record.checksum != own_checksum(record)) file_.fail(field, "wrong checksum, expected an undamaged file");
   const uint64_t records = preamble_.group_count * sizeof(GroupRecord), end = preamble_.directory_bytes;
@@ -111,6 +111,9 @@ void Collection::check(const GroupRecord& record, uint64_t index) const {
   }
   if (record.kind > 2) file_.fail(field, fmt::format("kind {}, expected 0, 1 or 2", record.kind));
   if (record.unit > 2) file_.fail(field, fmt::format("unit {}, expected 0, 1 or 2", record.unit));
+  if (record.collection >= kCollections) {
+    file_.fail(field, fmt::format("collection {}, expected below {}", record.collection, kCollections));
+  }
   for (const int64_t count : {record.candidates, record.graphs, record.nodes, record.edges, record.configurable,
                               record.feature_count, record.node_type_count}) {
     if (count < 0) file_.fail(field, fmt::format("a size of {}, expected 0 or more", count));
@@ -126,7 +129,7 @@ void Collection::check(const GroupRecord& record, uint64_t index) const {
   }
 }
 
-GroupRecord Collection::record(uint64_t index, std::string& name) const {
+GroupRecord CollectionFile::record(uint64_t index, std::string& name) const {
   GroupRecord record;
   file_.read(&record, sizeof record, preamble_.directory_offset + index * sizeof record, "directory");
   check(record, index);
@@ -212,6 +215,7 @@ Group read_group(const File& file, const GroupRecord& record, const std::string&
   Group group;
   group.name = name;
   group.kind = static_cast<CandidateKind>(record.kind);
+  group.collection = static_cast<data::Collection>(record.collection);
   group.unit = static_cast<RuntimeUnit>(record.unit);
   group.candidates = candidates;
   group.graphs.feature_count = record.feature_count;

@@ -36,9 +36,9 @@ class File {
 };
 
 /// A collection whose preamble has been checked. All throw DataError.
-class Collection {
+class CollectionFile {
  public:
-  explicit Collection(const std::filesystem::path& path);
+  explicit CollectionFile(const std::filesystem::path& path);
 
   const File& file() const { return file_; }
   const Preamble& preamble() const { return preamble_; }

@@ -88,7 +88,8 @@ struct GroupRecord {
   int64_t feature_count;
   int64_t node_type_count;
   std::array<SectionRecord, kSectionCount> sections;
-  std::array<uint64_t, 61> reserved;  // 0
+  uint64_t collection;                // data::Collection
+  std::array<uint64_t, 60> reserved;  // 0
   uint64_t checksum;                  // of the bytes before it
 };
 static_assert(sizeof(GroupRecord) == 1024 && std::is_trivially_copyable_v<GroupRecord>);

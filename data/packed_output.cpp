@@ -109,7 +109,7 @@ void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
   }
 }
 
-void Output::copy_group(const Collection& from, uint64_t member) {
+void Output::copy_group(const CollectionFile& from, uint64_t member) {
   std::string name;
   GroupRecord record = from.record(member, name);
   uint64_t begin = std::numeric_limits<uint64_t>::max(), end = 0;

@@ -38,7 +38,7 @@ class Output {
   /// Ends a group whose sections have been written.
   void add_record(GroupRecord record, const std::string& name);
   /// Copies group `member` of another collection, sections and record, without looking at its contents.
-  void copy_group(const Collection& from, uint64_t member);
+  void copy_group(const CollectionFile& from, uint64_t member);
 
   /// After it, others that open `aside` read what has been written so far.
   void flush();

@@ -166,6 +166,7 @@ void PackedWriter::State::write(const std::string& name, const std::function<Gro
 
   record.kind = static_cast<uint32_t>(group.kind);
   record.unit = static_cast<uint32_t>(group.unit);
+  record.collection = static_cast<uint64_t>(group.collection);
   record.candidates = group.candidates;
   record.graphs = group.graphs.graphs();
   record.nodes = group.graphs.nodes();

@@ -169,6 +169,8 @@ class SkeletonMaker {
       auto hash = hash_bytes(std::as_bytes(graph.node_features.subspan(v * graph.feature_count, graph.feature_count)),
                              graph.node_types[v]);
       if (!merges_) hash = mixed(hash, static_cast<uint64_t>(v) + 1);
+      // Equal nodes of two collections are inputs of their own: the model tells them apart.
+      if (result_->request.collections) hash = mixed(hash, ~static_cast<uint64_t>(group_.collection));
       const auto [at, fresh] = index.emplace(hash, static_cast<int32_t>(result_->inputs.hash.size()));
       if (fresh) {
         result_->inputs.hash.push_back(hash);

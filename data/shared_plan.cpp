@@ -149,6 +149,7 @@ class SharedPlanMaker {
         const auto features = graphs.node_features.subspan(v * width, width);
         plan_.node_features.insert(plan_.node_features.end(), features.begin(), features.end());
         plan_.node_types.push_back(graphs.node_types[v]);
+        if (request_.collections) plan_.node_collections.push_back(static_cast<uint8_t>(draw.entry->collection));
       }
     }
     level_->node.push_back(row);

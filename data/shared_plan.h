@@ -17,6 +17,7 @@ struct SharedEntry {
   LayoutCandidates layout;
   std::vector<int64_t> candidates;
   std::shared_ptr<const PlanSkeleton> skeleton;
+  Collection collection = Collection::none;
 };
 
 /// Inputs, levels, layers and readout of the plan that shares states among all entries, of whatever groups; group_ptr

@@ -242,6 +242,7 @@ class Checker {
 uint64_t skeleton_key(const PlanRequest& request) {
   std::vector<int64_t> fields = {static_cast<int64_t>(kVersion), request.layers, static_cast<int64_t>(request.sharing),
                                  kClassLimit};
+  if (request.collections) fields.push_back(1);
   for (const RelationSpec& relation : request.relations) {
     fields.insert(fields.end(), {static_cast<int64_t>(relation.direction), static_cast<int64_t>(relation.norm),
                                  relation.self_loop ? 1 : 0});

@@ -1,6 +1,7 @@
 #include "data/topology.h"
 
 #include <cmath>
+#include <utility>
 
 namespace foretime::data {
 namespace {
@@ -34,16 +35,102 @@ double entry_weight(EdgeNorm norm, int64_t received, int64_t sent) {
       return 1.0;
     case EdgeNorm::mean:
       return 1.0 / static_cast<double>(received);
+    case EdgeNorm::sender:
+      return 1.0 / static_cast<double>(sent);
     case EdgeNorm::symmetric:
+    case EdgeNorm::laplacian:
+    case EdgeNorm::laplacian_of_two:
       return 1.0 / std::sqrt(static_cast<double>(received) * static_cast<double>(sent));
   }
   return 0.0;
 }
 
+/// D^-½ A D^-½ → 2 / λ (I - D^-½ A D^-½) - I, λ of each row's graph.
+CsrMatrix scaled_laplacian(const CsrMatrix& symmetric, std::span<const int64_t> graph_ptr) {
+  const int64_t nodes = symmetric.rows;
+  const std::vector<int64_t> whole = {0, nodes};
+  if (graph_ptr.empty()) graph_ptr = whole;
+  CsrMatrix result;
+  result.rows = result.cols = nodes;
+  result.row_ptr.push_back(0);
+  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
+    const int64_t first = graph_ptr[g] - graph_ptr.front(), last = graph_ptr[g + 1] - graph_ptr.front();
+    const double scale = 2.0 / largest_laplacian_eigenvalue(symmetric, first, last);
+    for (int64_t v = first; v < last; ++v) {
+      bool placed = scale == 1.0;  // of λ = 2 no diagonal is left
+      const auto place = [&] {
+        result.columns.push_back(static_cast<int32_t>(v));
+        result.values.push_back(scale - 1.0);
+        placed = true;
+      };
+      for (auto e = static_cast<size_t>(symmetric.row_ptr[static_cast<size_t>(v)]);
+           e < static_cast<size_t>(symmetric.row_ptr[static_cast<size_t>(v) + 1]); ++e) {
+        if (!placed && symmetric.columns[e] >= v) place();
+        const double value = -scale * symmetric.values[e];
+        if (symmetric.columns[e] == v && scale != 1.0) {  // an edge from a node to itself: the diagonal stands there
+          result.values.back() += value;
+          continue;
+        }
+        result.columns.push_back(symmetric.columns[e]);
+        result.values.push_back(value);
+      }
+      if (!placed) place();
+      result.row_ptr.push_back(static_cast<int64_t>(result.columns.size()));
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
+double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last) {
+  constexpr int kMost = 200;
+  constexpr double kClose = 1e-5;  // relative change between two steps
+  const auto n = static_cast<size_t>(last - first);
+  std::vector<double> x(n), y(n);
+  // Any vector does that is not orthogonal to the eigenvector; this one has no symmetry that a graph could share.
+  for (size_t i = 0; i < n; ++i) x[i] = 1.0 + std::sin(12.9898 * static_cast<double>(i + 1));
+  const auto normalize = [](std::vector<double>& v) {
+    double sum = 0;
+    for (const double value : v) sum += value * value;
+    for (double& value : v) value /= std::sqrt(sum);
+  };
+  if (n == 0) return 1.0;
+  normalize(x);
+  double eigenvalue = 0;
+  for (int i = 0; i < kMost; ++i) {
+    double rayleigh = 0;
+    for (size_t v = 0; v < n; ++v) {
+      double sum = x[v];
+      const auto row = static_cast<size_t>(first) + v;
+      for (auto e = static_cast<size_t>(symmetric.row_ptr[row]); e < static_cast<size_t>(symmetric.row_ptr[row + 1]);
+           ++e)
+        sum -= symmetric.values[e] * x[static_cast<size_t>(symmetric.columns[e] - first)];
+      y[v] = sum;
+      rayleigh += x[v] * sum;
+    }
+    const bool close = std::abs(rayleigh - eigenvalue) <= kClose * rayleigh;
+    eigenvalue = rayleigh;
+    if (close || eigenvalue <= 0) break;
+    normalize(y);
+    std::swap(x, y);
+  }
+  return eigenvalue > 0 ? eigenvalue : 1.0;
+}
+
 CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int32_t> sources,
-                          std::span<const int32_t> targets, const RelationSpec& relation) {
+                          std::span<const int32_t> targets, const RelationSpec& relation,
+                          std::span<const int64_t> graph_ptr) {
+  const bool laplacian = relation.norm == EdgeNorm::laplacian || relation.norm == EdgeNorm::laplacian_of_two;
+  if (laplacian) {
+    if (relation.direction != Direction::both || relation.self_loop)
+      throw DataError("message plan: a Laplacian of one direction or with self loops, expected of an undirected graph");
+    auto symmetric =
+        relation_matrix(first_node, nodes, sources, targets, {Direction::both, EdgeNorm::symmetric, false});
+    if (relation.norm == EdgeNorm::laplacian) return scaled_laplacian(symmetric, graph_ptr);
+    for (double& value : symmetric.values) value = -value;
+    return symmetric;
+  }
   const auto n = static_cast<size_t>(nodes);
   const int64_t loop = relation.self_loop ? 1 : 0;
   std::vector<int64_t> row_start(n + 1, loop);
@@ -109,7 +196,8 @@ std::shared_ptr<const GroupTopology> make_topology(const Group& group, const Pla
   auto topology = std::make_shared<GroupTopology>();
   for (const RelationSpec& relation : request.relations) {
     topology->relations.push_back(relation_matrix(0, group.graphs.nodes(), group.graphs.edge_source.span(),
-                                                  group.graphs.edge_target.span(), relation));
+                                                  group.graphs.edge_target.span(), relation,
+                                                  group.graphs.graph_ptr.span()));
   }
   return topology;
 }

@@ -142,13 +142,6 @@ struct CsrMaximum : torch::autograd::Function<CsrMaximum> {
   }
 };
 
-/// The row of each entry.
-torch::Tensor entry_rows(const CsrTensor& matrix) {
-  if (!matrix.row_ptr.defined()) return torch::arange(matrix.rows, matrix.columns.options().dtype(torch::kLong));
-  const auto counts = matrix.row_ptr.slice(0, 1) - matrix.row_ptr.slice(0, 0, matrix.rows);
-  return torch::arange(matrix.rows, counts.options()).repeat_interleave(counts);
-}
-
 }  // namespace
 
 torch::Tensor csr_sum(const std::vector<CsrTermTensor>& terms, const SumEpilogue& epilogue) {

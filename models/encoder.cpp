@@ -1,5 +1,6 @@
 #include "models/encoder.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,10 +10,22 @@
 #include "models/feature_columns.h"
 
 namespace foretime::models {
+namespace {
 
-Encoder::Encoder(const configs::ModelSettings& settings, const InputSchema& schema, const Activation& activation)
-    : has_layouts_(schema.kind == data::CandidateKind::layout),
-      joins_tiles_(schema.kind == data::CandidateKind::tile && settings.tile_join == "early"),
+constexpr int64_t kLayoutValues = 8, kLeastLayoutValue = -1;  // of a layout's numbers: dimensions, and -1 for none
+
+}  // namespace
+
+int64_t layout_columns(const configs::ModelSettings& settings, const InputSchema& schema) {
+  if (schema.kind != data::CandidateKind::layout) return 0;
+  const auto& features = settings.features;
+  return data::kLayoutFeatures * (features.layout == "embedding" ? features.layout_embedding : 1);
+}
+
+Encoder::Encoder(const configs::ModelSettings& settings, const InputSchema& schema, const Activation& activation,
+                 bool activate_last)
+    : joins_tiles_(schema.kind == data::CandidateKind::tile && settings.tile_join == "early"),
+      layout_width_(layout_columns(settings, schema)),
       layout_scale_(settings.features.layout_scale),
       embedding_width_(settings.node_type_embedding),
       width_(settings.hidden) {
@@ -25,17 +38,30 @@ Encoder::Encoder(const configs::ModelSettings& settings, const InputSchema& sche
     tile_transform_ =
         register_module("tile_features", std::make_shared<FeatureTransform>(settings.features, data::kTileFeatures));
   }
+  const auto& layout = settings.features.layout;
+  if (layout != "scaled" && layout != "learned_scale" && layout != "embedding") {
+    throw ModelError(fmt::format("model.features.layout: '{}', expected scaled, learned_scale or embedding", layout));
+  }
+  if (layout_width_ > 0 && layout == "learned_scale")
+    learned_scale_ = register_parameter("layout_scale", torch::full({layout_width_}, layout_scale_));
+  if (layout_width_ > 0 && layout == "embedding") {
+    layout_codes_ = register_module("layout_codes", torch::nn::Embedding(data::kLayoutFeatures * kLayoutValues,
+                                                                         settings.features.layout_embedding));
+  }
   if (embedding_width_ > 0) make_node_types(settings.node_types.vectors, schema);
+  if (settings.collection_embedding > 0) {
+    collections_ =
+        register_module("collections", torch::nn::Embedding(data::kCollections, settings.collection_embedding));
+  }
   std::vector<int64_t> widths(static_cast<size_t>(settings.encoder_layers) + 1, settings.hidden);
-  widths[0] = (has_layouts_ ? data::kLayoutFeatures : 0) + feature_count_ + embedding_width_ +
+  widths[0] = layout_width_ + feature_count_ + embedding_width_ + settings.collection_embedding +
               (joins_tiles_ ? data::kTileFeatures : 0);
   if (settings.encoder_layers == 0) {
-    if (schema.kind != data::CandidateKind::program)
-      throw ModelError("model.encoder_layers: 0, expected at least 1 for layout and tile data");
     width_ = widths[0];
     return;
   }
-  const DenseOptions options{.bias = true, .activate_last = true, .dropout = settings.dropout};
+  if (settings.encoder_hidden > 0) std::fill(widths.begin() + 1, widths.end() - 1, settings.encoder_hidden);
+  const DenseOptions options{.bias = true, .activate_last = activate_last, .dropout = settings.dropout};
   dense_ = register_module("dense", std::make_shared<DenseStack>(widths, activation, options));
 }
 
@@ -56,8 +82,7 @@ void Encoder::make_node_types(const std::string& vectors, const InputSchema& sch
 
 torch::Tensor Encoder::forward(const PlanTensors& plan) {
   const LevelTensors& level = *plan.levels.front();
-  const int64_t node_start = has_layouts_ ? data::kLayoutFeatures : 0;
-  const int64_t node_width = feature_count_ + embedding_width_;
+  const int64_t node_start = layout_width_;
 
   auto node_inputs = node_transform_->forward(
       columns_.defined() ? plan.node_features.index_select(1, columns_.to(plan.node_features.device()))
@@ -67,12 +92,13 @@ torch::Tensor Encoder::forward(const PlanTensors& plan) {
     const auto known = table.narrow(0, 0, plan.node_type_count);
     node_inputs = torch::cat({node_inputs, csr_matmul(plan.node_types, known)}, 1);
   }
-  if (!dense_) return csr_matmul(level.node, node_inputs);
+  if (collections_) node_inputs = torch::cat({node_inputs, csr_matmul(plan.node_collections, collections_->weight)}, 1);
+  const int64_t node_width = node_inputs.size(1);
+  if (!dense_) return joined(plan, node_inputs);
   std::vector<CsrTermTensor> terms;
   terms.emplace_back(&level.node, torch::linear(node_inputs, dense_->first_weight(node_start, node_width)));
-  if (const auto states = layout(plan, 0); has_layouts_ && states.row_of_state.defined()) {
-    terms.emplace_back(&level.layout_row, torch::linear(states.rows, dense_->first_weight(0, data::kLayoutFeatures)));
-  }
+  if (const auto states = layout(plan, 0); layout_width_ > 0 && states.row_of_state.defined())
+    terms.emplace_back(&level.layout_row, torch::linear(states.rows, dense_->first_weight(0, layout_width_)));
   if (joins_tiles_) {
     const auto weight = dense_->first_weight(node_start + node_width, data::kTileFeatures);
     terms.emplace_back(&level.candidate, torch::linear(tile_features(plan), weight));
@@ -80,9 +106,33 @@ torch::Tensor Encoder::forward(const PlanTensors& plan) {
   return dense_->after_first(csr_sum(terms, dense_->first_epilogue()));
 }
 
+torch::Tensor Encoder::joined(const PlanTensors& plan, const torch::Tensor& node_inputs) const {
+  const LevelTensors& level = *plan.levels.front();
+  std::vector<torch::Tensor> columns = {csr_matmul(level.node, node_inputs)};
+  if (layout_width_ > 0) {
+    const auto states = layout(plan, 0);
+    columns.insert(columns.begin(), states.row_of_state.defined()
+                                        ? csr_matmul(level.layout_row, states.rows)
+                                        : torch::zeros({level.states, layout_width_}, node_inputs.options()));
+  }
+  if (joins_tiles_) columns.push_back(csr_matmul(level.candidate, tile_features(plan)));
+  return torch::cat(columns, 1);
+}
+
 StateLayout Encoder::layout(const PlanTensors& plan, size_t level) const {
   if (!plan.layout_rows.defined()) return {};
-  return {plan.layout_rows * layout_scale_, plan.levels[level]->layout_row};
+  return {layout_rows(plan.layout_rows), plan.levels[level]->layout_row};
+}
+
+torch::Tensor Encoder::layout_rows(const torch::Tensor& rows) const {
+  if (learned_scale_.defined()) return rows * learned_scale_;
+  if (!layout_codes_) return rows * layout_scale_;
+  const auto values = (rows.to(torch::kLong) - kLeastLayoutValue).clamp(0, kLayoutValues - 1);
+  const auto first = kLayoutValues * torch::arange(data::kLayoutFeatures, values.options());
+  const auto vectors = layout_codes_->weight.index_select(0, (values + first).view(-1)).view({rows.size(0), -1});
+  // The first row stands for "not configurable", which a layout of zeros is not.
+  const auto is_layout = torch::arange(rows.size(0), values.options()).unsqueeze(1) > 0;
+  return vectors * is_layout;
 }
 
 torch::Tensor Encoder::tile_features(const PlanTensors& plan) const {

@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include "models/convolutions.h"
+#include "models/convolutions/convolution.h"
 #include "models/dense.h"
 #include "models/feature_transform.h"
 #include "models/model.h"
@@ -13,19 +13,24 @@
 namespace foretime::models {
 
 /// From a plan's inputs to the states of its first level: a dense stack over the joined columns
-///   [layout features * layout_scale (18, layout data) | node features (model.features.columns) | node-type vector |
+///   [layout columns (layout data) | node features (model.features.columns) | node-type vector | collection vector |
 ///    tile features (24, early join)].
+/// Layout columns are the 18 numbers of a layout times model.features.layout_scale, or times learned factors
+/// (layout_scale), or for each of the 18 a learned vector of its value (layout_codes.weight; values below -1 count as
+/// -1, above 6 as 6); zeros where a node is not configurable.
 /// The vectors of node types are parameters (node_types.weight), or were made beforehand and are a buffer
 /// (type_vectors: model.node_types). The first layer is linear in each of these, so its output is a sum of products
 /// with slices of one weight, each taken once for every distinct row and gathered by state: equal to a plain linear
 /// layer on the joined input, without ever making that input.
 class Encoder : public torch::nn::Module {
  public:
-  Encoder(const configs::ModelSettings& settings, const InputSchema& schema, const Activation& activation);
+  /// `activate_last`: of the last dense layer.
+  Encoder(const configs::ModelSettings& settings, const InputSchema& schema, const Activation& activation,
+          bool activate_last = true);
 
   /// [states of level 0, width()].
   torch::Tensor forward(const PlanTensors& plan);
-  /// model.hidden; of programs with model.encoder_layers 0 the number of joined columns, which are then the states.
+  /// model.hidden; with model.encoder_layers 0 the number of joined columns, which are then the states.
   int64_t width() const { return width_; }
 
   /// The layout features of level `level`, scaled.
@@ -37,14 +42,24 @@ class Encoder : public torch::nn::Module {
  private:
   void make_node_types(const std::string& vectors, const InputSchema& schema);
 
-  bool has_layouts_, joins_tiles_;
+  torch::Tensor layout_rows(const torch::Tensor& rows) const;
+  torch::Tensor joined(const PlanTensors& plan, const torch::Tensor& node_inputs) const;
+
+  bool joins_tiles_;
+  int64_t layout_width_;  // 0: no layouts
   double layout_scale_;
-  torch::Tensor columns_;  // [feature_count_] int64, of the raw features; undefined: all of them
+  torch::Tensor learned_scale_;                 // [18], or undefined
+  torch::nn::Embedding layout_codes_{nullptr};  // [18 * values, width], or null
+  torch::Tensor columns_;                       // [feature_count_] int64, of the raw features; undefined: all of them
   int64_t feature_count_, embedding_width_, width_;
   std::shared_ptr<FeatureTransform> node_transform_, tile_transform_;
-  torch::nn::Embedding node_types_{nullptr};  // null where type_vectors_ takes its place
-  torch::Tensor type_vectors_;                // [node types, embedding_width_]; undefined until fit_transform
-  std::shared_ptr<DenseStack> dense_;         // null: no layers
+  torch::nn::Embedding collections_{nullptr};  // null: collections are not seen
+  torch::nn::Embedding node_types_{nullptr};   // null where type_vectors_ takes its place
+  torch::Tensor type_vectors_;                 // [node types, embedding_width_]; undefined until fit_transform
+  std::shared_ptr<DenseStack> dense_;          // null: no layers
 };
+
+/// Columns that layouts have in such a model: 0 for data without layouts.
+int64_t layout_columns(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

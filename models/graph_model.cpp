@@ -1,10 +1,12 @@
 #include "models/graph_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "models/autocast.h"
+#include "models/edge_dropout.h"
 
 namespace foretime::models {
 namespace {
@@ -21,13 +23,16 @@ const configs::ModelSettings& checked(const configs::ModelSettings& settings, co
   at_least(1, settings.hidden, "model.hidden");
   at_least(0, settings.layers, "model.layers");
   at_least(0, settings.node_type_embedding, "model.node_type_embedding");
-  at_least(1, settings.encoder_layers, "model.encoder_layers");
+  at_least(0, settings.encoder_layers, "model.encoder_layers");
   at_least(1, settings.head_layers, "model.head_layers");
   at_least(0, schema.feature_count, "columns of node features");
   at_least(1, schema.node_type_count, "node types");
-  if (settings.dropout < 0 || settings.dropout >= 1) {
-    throw ModelError(fmt::format("model.dropout: {}, expected at least 0 and below 1", settings.dropout));
-  }
+  const auto probability = [](double found, const char* setting) {
+    if (found < 0 || found >= 1)
+      throw ModelError(fmt::format("{}: {}, expected at least 0 and below 1", setting, found));
+  };
+  probability(settings.dropout, "model.dropout");
+  probability(settings.edge_dropout, "model.edge_dropout");
   if (settings.tile_join != "early" && settings.tile_join != "late") {
     throw ModelError(fmt::format("model.tile_join: '{}', expected early or late", settings.tile_join));
   }
@@ -48,21 +53,42 @@ GraphModel::GraphModel(const configs::ModelSettings& settings, const InputSchema
       propagation_(std::move(propagation)),
       activation_(settings),
       readout_(settings.readout, schema.kind) {
-  encoder_ = register_module("encoder", std::make_shared<Encoder>(settings, schema, activation_));
+  encoder_ = register_module("encoder",
+                             std::make_shared<Encoder>(settings, schema, activation_, !propagation_.activates_before));
+  width_ = encoder_->width();
   auto layers = register_module("layers", torch::nn::ModuleList());
-  for (int64_t i = 0; i < propagation_.layers; ++i) {
-    convolutions_.push_back(propagation_.make_convolution());
-    layers->push_back(convolutions_.back());
+  size_t hop = 0;
+  for (const auto& spec : propagation_.layers) {
+    if (propagation_.residual && width_ != settings.hidden) {
+      throw ModelError(
+          fmt::format("model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum "
+                      "needs equal widths; set model.residual to false",
+                      width_, settings.hidden));
+    }
+    Layer layer{spec.make(width_), {}, hop, static_cast<size_t>(spec.hops)};
+    width_ = settings.hidden;
+    for (const auto& relation : spec.relations) {
+      const auto known = std::find(relations_.begin(), relations_.end(), relation);
+      layer.relations.push_back(static_cast<size_t>(known - relations_.begin()));
+      if (known == relations_.end()) relations_.push_back(relation);
+    }
+    hop += layer.hops;
+    layers->push_back(layer.convolution);
+    layers_.push_back(std::move(layer));
   }
   if (settings.norm != "none") {
     auto norms = register_module("norms", torch::nn::ModuleList());
-    for (int64_t i = 0; i < propagation_.layers; ++i) {
+    for (size_t i = 0; i < layers_.size(); ++i) {
       norms_.push_back(std::make_shared<Normalization>(settings.norm, settings.hidden));
       norms->push_back(norms_.back());
     }
   }
   std::vector<int64_t> widths(static_cast<size_t>(settings.head_layers) + 1, settings.hidden);
-  widths.front() = readout_.width(settings.hidden) + (joins_late(settings, schema) ? data::kTileFeatures : 0);
+  widths.front() = readout_.width(width_) + (joins_late(settings, schema) ? data::kTileFeatures : 0);
+  if (settings.candidate_attention) {
+    attention_ = register_module("candidates", std::make_shared<CandidateAttention>());
+    widths.front() *= 2;
+  }
   widths.back() = 1;
   const DenseOptions options{.bias = settings.head_bias == "all", .activate_last = false, .dropout = settings.dropout};
   head_ = register_module("head", std::make_shared<DenseStack>(widths, activation_, options));
@@ -74,18 +100,22 @@ data::PlanRequest GraphModel::plan_request() const {
     if (settings_.sharing == "states") sharing = data::Sharing::states;
     if (settings_.sharing == "invariant") sharing = data::Sharing::invariant;
   }
-  return {propagation_.layers, propagation_.relations,
-          joins_late(settings_, schema_) ? data::TileJoin::late : data::TileJoin::early, sharing};
+  const int64_t hops = layers_.empty() ? 0 : static_cast<int64_t>(layers_.back().first_hop + layers_.back().hops);
+  return {hops, relations_, joins_late(settings_, schema_) ? data::TileJoin::late : data::TileJoin::early, sharing,
+          settings_.collection_embedding > 0};
 }
 
-torch::Tensor GraphModel::score(const PlanTensors& plan) {
+torch::Tensor GraphModel::embed(const PlanTensors& plan) {
   check(plan);
   if (plan.pools != 1) throw ModelError(fmt::format("message plan: {} pools, expected 1", plan.pools));
   auto pooled = readout_(propagate(encoder_->forward(plan), plan), plan);
-  if (joins_late(settings_, schema_)) pooled = torch::cat({pooled, encoder_->tile_features(plan)}, 1);
+  return joins_late(settings_, schema_) ? torch::cat({pooled, encoder_->tile_features(plan)}, 1) : pooled;
+}
+
+torch::Tensor GraphModel::score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
   // Candidates that differ by less than a bfloat16's 8 bits must keep their order.
-  const Autocast full(pooled.device(), /*mixed=*/false);
-  return head_->forward(pooled).squeeze(-1);
+  const Autocast full(embedded.device(), /*mixed=*/false);
+  return head_->forward(attention_ ? attention_->forward(embedded, group_ptr) : embedded).squeeze(-1);
 }
 
 torch::Tensor GraphModel::pool(const PlanTensors& plan) {
@@ -95,26 +125,42 @@ torch::Tensor GraphModel::pool(const PlanTensors& plan) {
 }
 
 torch::Tensor GraphModel::combine_pools(const torch::Tensor& pools, const torch::Tensor& weights) const {
-  return readout_.combine(pools, weights, settings_.hidden);
+  return readout_.combine(pools, weights, width_);
 }
 
 torch::Tensor GraphModel::score_pools(const torch::Tensor& pools) {
   if (schema_.kind != data::CandidateKind::layout) throw ModelError("a graph in pieces, expected layout data");
-  const Autocast full(pools.device(), /*mixed=*/false);  // as in score
-  return head_->forward(readout_.finish(pools, settings_.hidden)).squeeze(-1);
+  if (attention_) throw ModelError("model.candidate_attention: on, with a graph in pieces; set it to false");
+  const Autocast full(pools.device(), /*mixed=*/false);  // as in score_embedded
+  return head_->forward(readout_.finish(pools, width_)).squeeze(-1);
 }
 
 torch::Tensor GraphModel::propagate(const torch::Tensor& states, const PlanTensors& plan) {
   torch::Tensor x = states;
-  for (size_t i = 0; i < convolutions_.size(); ++i) {
-    const double slope = norms_.empty() ? activation_.slope() : 1.0;
-    auto y = convolutions_[i]->forward(x, *plan.layers[i], encoder_->layout(plan, i), slope);
-    if (!norms_.empty()) y = activation_(norms_[i]->forward(y, plan));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto hops = hops_of(i, plan);
+    const size_t below = layers_[i].first_hop, above = below + layers_[i].hops;
+    const double slope = norms_.empty() && !propagation_.activates_before ? activation_.slope() : 1.0;
+    auto y = layers_[i].convolution->forward(x, hops, encoder_->layout(plan, below), slope);
+    if (!norms_.empty()) y = norms_[i]->forward(y, plan, above);
+    if (!norms_.empty() && !propagation_.activates_before) y = activation_(y);
     if (settings_.dropout > 0) y = torch::dropout(y, settings_.dropout, is_training());
-    x = propagation_.residual ? own_states(x, *plan.layers[i]) + y : y;
+    x = propagation_.residual ? own_states(x, hops) + y : y;
     if (propagation_.l2_normalize) x = l2_normalized(x);
   }
-  return x;
+  return propagation_.activates_before ? activation_(x) : x;
+}
+
+std::vector<LayerTensors> GraphModel::hops_of(size_t convolution, const PlanTensors& plan) const {
+  const Layer& layer = layers_[convolution];
+  std::vector<LayerTensors> hops;
+  for (size_t hop = layer.first_hop; hop < layer.first_hop + layer.hops; ++hop) {
+    LayerTensors own{{}, plan.layers[hop]->self};
+    for (const size_t relation : layer.relations) own.relations.push_back(plan.layers[hop]->relations[relation]);
+    const bool drops = settings_.edge_dropout > 0 && is_training();
+    hops.push_back(drops ? drop_messages(own, settings_.edge_dropout) : std::move(own));
+  }
+  return hops;
 }
 
 void GraphModel::check(const PlanTensors& plan) const {
@@ -123,13 +169,16 @@ void GraphModel::check(const PlanTensors& plan) const {
   };
   expect(plan.node_features.size(1) == schema_.feature_count, "columns of node features", plan.node_features.size(1),
          schema_.feature_count);
-  expect(plan.layers.size() == convolutions_.size(), "layers", plan.layers.size(), convolutions_.size());
+  const auto hops = static_cast<size_t>(plan_request().layers);
+  expect(plan.layers.size() == hops, "layers", plan.layers.size(), hops);
   for (const auto& layer : plan.layers) {
-    expect(layer->relations.size() == propagation_.relations.size(), "relations of a layer", layer->relations.size(),
-           propagation_.relations.size());
+    expect(layer->relations.size() == relations_.size(), "relations of a layer", layer->relations.size(),
+           relations_.size());
   }
   expect(plan.node_type_count <= schema_.node_type_count, "node type", plan.node_type_count - 1,
          fmt::format("below {}", schema_.node_type_count));
+  expect(settings_.collection_embedding == 0 || plan.node_collections.defined(), "collections of nodes", "none",
+         "some");
   const bool tiles = schema_.kind == data::CandidateKind::tile;
   expect(plan.candidate_features.defined() == tiles, "tile features",
          plan.candidate_features.defined() ? "some" : "none", tiles ? "some" : "none");

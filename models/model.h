@@ -44,6 +44,14 @@ class CostModel : public torch::nn::Module {
   /// apart. `score` is their mean.
   virtual std::vector<torch::Tensor> member_scores(const PlanTensors& plan) { return {score(plan)}; }
 
+  /// `score` in two halves, for groups that are scored a few candidates at a time: `embed` looks at each candidate for
+  /// itself, [candidates, columns]; `score_embedded` may compare those of a group, [candidates]. `group_ptr`: as
+  /// PlanTensors::group_ptr.
+  virtual torch::Tensor embed(const PlanTensors& plan) { return score(plan).unsqueeze(1); }
+  virtual torch::Tensor score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& /*group_ptr*/) {
+    return embedded.squeeze(1);
+  }
+
   /// A graph in pieces (segment training): each piece is pooled, pools are combined, and the head scores the result.
   /// combine_pools(pool(plan)) through score_pools equals score(plan) for a plan of one piece. Layout data only.
   ///   pool           [candidates, pools, columns]: sums, counts and maxima over nodes, before any normalisation

@@ -8,20 +8,51 @@
 namespace foretime::models {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
+constexpr double kEpsilon = 1e-5, kMomentum = 0.1;
 
 }  // namespace
 
-Normalization::Normalization(const std::string& type, int64_t width) : graph_(type == "graph") {
-  if (!graph_ && type != "layer")
-    throw ModelError(fmt::format("model.norm: '{}', expected none, layer or graph", type));
+Normalization::Normalization(const std::string& type, int64_t width) {
+  if (type == "layer") {
+    kind_ = Kind::layer;
+  } else if (type == "graph") {
+    kind_ = Kind::graph;
+  } else if (type == "batch") {
+    kind_ = Kind::batch;
+  } else {
+    throw ModelError(fmt::format("model.norm: '{}', expected none, layer, graph or batch", type));
+  }
   weight_ = register_parameter("weight", torch::ones({width}));
   bias_ = register_parameter("bias", torch::zeros({width}));
-  if (graph_) mean_scale_ = register_parameter("mean_scale", torch::ones({width}));
+  if (kind_ == Kind::graph) mean_scale_ = register_parameter("mean_scale", torch::ones({width}));
+  if (kind_ == Kind::batch) {
+    running_mean_ = register_buffer("running_mean", torch::zeros({width}));
+    running_variance_ = register_buffer("running_variance", torch::ones({width}));
+  }
 }
 
-torch::Tensor Normalization::forward(const torch::Tensor& x, const PlanTensors& plan) const {
-  return graph_ ? over_graph(x, plan) : torch::layer_norm(x, {x.size(1)}, weight_, bias_, kEpsilon);
+torch::Tensor Normalization::forward(const torch::Tensor& x, const PlanTensors& plan, size_t level) {
+  if (kind_ == Kind::graph) return over_graph(x, plan);
+  if (kind_ == Kind::batch) return over_batch(x, plan, level);
+  return torch::layer_norm(x, {x.size(1)}, weight_, bias_, kEpsilon);
+}
+
+torch::Tensor Normalization::over_batch(const torch::Tensor& x, const PlanTensors& plan, size_t level) {
+  const auto scaled = [&](const torch::Tensor& mean, const torch::Tensor& variance) {
+    const auto factor = weight_ * torch::rsqrt(variance + kEpsilon);
+    return x * factor + (bias_ - mean * factor);
+  };
+  if (!is_training()) return scaled(running_mean_, running_variance_);
+  const auto counts = state_counts(plan, level);
+  const auto total = counts.sum();
+  const auto mean = (x * counts).sum(0) / total;
+  const auto variance = ((x - mean).square() * counts).sum(0) / total;
+  {
+    const torch::NoGradGuard no_gradient;
+    running_mean_.lerp_(mean, kMomentum);
+    running_variance_.lerp_(variance * (total / (total - 1).clamp_min(1)), kMomentum);  // unbiased, as is usual
+  }
+  return scaled(mean, variance);
 }
 
 torch::Tensor Normalization::over_graph(const torch::Tensor& x, const PlanTensors& plan) const {
@@ -36,6 +67,20 @@ torch::Tensor Normalization::over_graph(const torch::Tensor& x, const PlanTensor
   const auto centered = x - csr_matmul(candidates, mean) * mean_scale_;
   const auto variance = csr_matmul(rows, centered * centered) / count;
   return weight_ * centered * csr_matmul(candidates, torch::rsqrt(variance + kEpsilon)) + bias_;
+}
+
+bool is_running_statistic(const std::string& name) {
+  return name.ends_with(".running_mean") || name.ends_with(".running_variance");
+}
+
+torch::Tensor state_counts(const PlanTensors& plan, size_t level) {
+  auto counts = torch::ones_like(plan.nodes.counts);
+  for (size_t i = plan.nodes.stages.size(); i-- > 0;) counts = csr_matmul(transposed(plan.nodes.stages[i]), counts);
+  // Every pair has one state in each level, and the one above knows which it was below.
+  for (size_t i = plan.layers.size(); i-- > level;) {
+    if (plan.layers[i]->self.defined()) counts = csr_matmul(transposed(plan.layers[i]->self), counts);
+  }
+  return counts;
 }
 
 }  // namespace foretime::models

@@ -156,6 +156,12 @@ CsrTensor transposed(const CsrTensor& matrix) {
           matrix.values};
 }
 
+torch::Tensor entry_rows(const CsrTensor& matrix) {
+  if (!matrix.row_ptr.defined()) return torch::arange(matrix.rows, matrix.columns.options().dtype(torch::kLong));
+  const auto counts = matrix.row_ptr.slice(0, 1) - matrix.row_ptr.slice(0, 0, matrix.rows);
+  return torch::arange(matrix.rows, counts.options().dtype(torch::kLong)).repeat_interleave(counts);
+}
+
 PlanTensors to_tensors(const data::MessagePlan& plan, const PlanTensorOptions& options) {
   const auto device = options.device;
   const auto dtype = options.dtype;
@@ -167,6 +173,10 @@ PlanTensors to_tensors(const data::MessagePlan& plan, const PlanTensorOptions& o
   std::vector<int32_t> types(plan.node_types.begin(), plan.node_types.end());
   result.node_type_count = types.empty() ? 0 : *std::max_element(types.begin(), types.end()) + 1;
   result.node_types = convert.gather(types, result.node_type_count, "node type");
+  if (!plan.node_collections.empty()) {
+    const std::vector<int32_t> collections(plan.node_collections.begin(), plan.node_collections.end());
+    result.node_collections = convert.gather(collections, data::kCollections, "collection of a node");
+  }
   if (!plan.layout_rows.empty()) {
     result.layout_rows = copy_rows(plan.layout_rows, data::kLayoutFeatures, dtype, device);
   }

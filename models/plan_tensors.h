@@ -23,6 +23,9 @@ struct CsrTensor {
 /// The same entries the other way round. Of a plan made with gradients.
 CsrTensor transposed(const CsrTensor& matrix);
 
+/// [entries] int64: the row of each entry.
+torch::Tensor entry_rows(const CsrTensor& matrix);
+
 /// Each matrix gathers the row of a state.
 struct LevelTensors {
   CsrTensor node;        // [states, nodes]
@@ -46,6 +49,7 @@ struct PoolTensors {
 struct PlanTensors {
   torch::Tensor node_features;       // [nodes, features] float
   CsrTensor node_types;              // [nodes, node types] a gather
+  CsrTensor node_collections;        // [nodes, data::kCollections] a gather, undefined unless the request asks for it
   int64_t node_type_count = 0;       // columns of node_types: the largest type + 1
   torch::Tensor layout_rows;         // [rows, 18] float, undefined without layouts
   torch::Tensor candidate_features;  // [candidates, 24] float, undefined without tiles

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "models/convolutions/specs.h"
 #include "models/statement_cost.h"
 
 namespace foretime::models {
@@ -13,25 +14,23 @@ namespace {
 
 using MakeModel = std::function<std::shared_ptr<CostModel>(const configs::ModelSettings&, const InputSchema&)>;
 
-/// A GraphModel whose states pass messages in this way.
-MakeModel graph_model(Propagation (*propagation)(const configs::ModelSettings&, const InputSchema&)) {
-  return [propagation](const configs::ModelSettings& settings, const InputSchema& schema) {
-    return std::make_shared<GraphModel>(settings, schema, propagation(settings, schema));
-  };
+std::shared_ptr<CostModel> make_graph_model(const configs::ModelSettings& settings, const InputSchema& schema) {
+  return std::make_shared<GraphModel>(settings, schema, make_propagation(settings, schema));
 }
 
 const std::vector<std::pair<std::string, MakeModel>>& registered() {
-  static const std::vector<std::pair<std::string, MakeModel>> types = {
-      {"mlp", graph_model(mlp_propagation)},
-      {"gcn", graph_model(gcn_propagation)},
-      {"sage", graph_model(sage_propagation)},
-      {"residual_gcn", graph_model(residual_gcn_propagation)},
-      {"tpgnn", make_tpgnn},
-      {"statement_cost",
-       [](const configs::ModelSettings& settings, const InputSchema& schema) -> std::shared_ptr<CostModel> {
-         return std::make_shared<StatementCost>(settings, schema);
-       }},
-  };
+  static const auto types = [] {
+    std::vector<std::pair<std::string, MakeModel>> list = {{"mlp", make_graph_model}};
+    for (const auto& name : convolution_names()) list.emplace_back(name, make_graph_model);
+    list.emplace_back("stacked", make_graph_model);
+    list.emplace_back("residual_gcn", make_graph_model);
+    list.emplace_back("preactivated_gcn", make_graph_model);
+    list.emplace_back("tpgnn", make_tpgnn);
+    list.emplace_back("statement_cost", [](const configs::ModelSettings& settings, const InputSchema& schema) {
+      return std::make_shared<StatementCost>(settings, schema);
+    });
+    return list;
+  }();
   return types;
 }
 

@@ -61,9 +61,8 @@ torch::Tensor Tpgnn::score(const PlanTensors& plan) {
   auto x = encoder_->forward(plan);
   torch::Tensor summed;
   for (size_t i = 0; i < convolutions_.size(); ++i) {
-    LayerTensors layer;
-    layer.relations.push_back(symmetrically_normalized(graphs));
-    x = pools_[i]->forward(convolutions_[i]->forward(x, layer, {}, activation_.slope()), graphs);
+    const LayerTensors layer{{symmetrically_normalized(graphs)}, {}};
+    x = pools_[i]->forward(convolutions_[i]->forward(x, {&layer, 1}, {}, activation_.slope()), graphs);
     PlanTensors left;
     left.nodes = pool_of(graphs, x.scalar_type());
     const auto pooled = readout_(x, left);

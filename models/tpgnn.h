@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/convolutions.h"
+#include "models/convolutions/gcn.h"
 #include "models/dense.h"
 #include "models/encoder.h"
 #include "models/model.h"

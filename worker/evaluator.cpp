@@ -102,13 +102,18 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
     model->eval();
     const auto distinct = data::distinct_candidates(group, candidates);
     const auto source = loaded.plan_source ? loaded.plan_source : data::make_plan_source(group, model->plan_request());
-    std::vector<double> found, all;
+    std::vector<torch::Tensor> embedded;
     for_each_plan(group, source, distinct.ids, max_states, device, [&](const models::PlanTensors& plan) {
-      const auto scores = model->score(plan).to(torch::kCPU, torch::kDouble).contiguous();
-      found.insert(found.end(), scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
-      if (on_scored) on_scored(scores.numel());
+      embedded.push_back(model->embed(plan));
+      if (on_scored) on_scored(embedded.back().size(0));
     });
-    for (const int64_t place : distinct.place) all.push_back(found[static_cast<size_t>(place)]);
+    std::vector<double> all;
+    if (!embedded.empty()) {
+      const auto scores = model->score_embedded(torch::cat(embedded), {0, static_cast<int64_t>(distinct.ids.size())})
+                              .to(torch::kCPU, torch::kDouble)
+                              .contiguous();
+      for (const int64_t place : distinct.place) all.push_back(scores.data_ptr<double>()[place]);
+    }
     if (was_training) model->train();
     return with_runtimes(std::move(all), group, candidates, loss, targets);
   };

@@ -68,9 +68,9 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
   const uint64_t seed = settings.trainer.seed;
   std::vector<int64_t> held_out;
   if (role != coordinator::Role::train) {
-    if (const auto named = official.find(group.name); named != official.end()) {
-      check_official(named->second, group.name, group.candidates, settings);
-      loaded.evaluated = named->second;
+    if (const auto* named = data::find_indices(official, group.collection, group.name)) {
+      check_official(*named, group.name, group.candidates, settings);
+      loaded.evaluated = *named;
       return;
     }
     held_out.resize(static_cast<size_t>(group.candidates));
@@ -125,9 +125,9 @@ GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Cat
     : settings_(settings), official_(official) {
   for (const int64_t entry : entries) {
     const auto& item = catalogue.entries[static_cast<size_t>(entry)];
-    const auto named = official.find(item.header.name);
-    if (item.role != coordinator::Role::train && named != official.end())
-      check_official(named->second, item.header.name, item.header.candidates, settings);
+    const auto* named = data::find_indices(official, item.header.collection, item.header.name);
+    if (item.role != coordinator::Role::train && named != nullptr)
+      check_official(*named, item.header.name, item.header.candidates, settings);
     slots_.emplace(entry, std::make_unique<Slot>(item));
   }
 }

@@ -18,11 +18,18 @@ double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step
   return full * (low + (1 - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
 
+namespace {
+
+/// 0 where there is no gradient.
+double squared_norm(const torch::Tensor& parameter) {
+  return parameter.grad().defined() ? parameter.grad().to(torch::kDouble).square().sum().item<double>() : 0.0;
+}
+
+}  // namespace
+
 double clip_global_norm(const NamedTensors& parameters, double limit) {
   double square = 0;
-  for (const auto& [name, parameter] : parameters) {
-    if (parameter.grad().defined()) square += parameter.grad().to(torch::kDouble).square().sum().item<double>();
-  }
+  for (const auto& [name, parameter] : parameters) square += squared_norm(parameter);
   const double norm = std::sqrt(square);
   if (limit > 0 && norm > limit) {
     for (const auto& [name, parameter] : parameters) {
@@ -30,6 +37,20 @@ double clip_global_norm(const NamedTensors& parameters, double limit) {
     }
   }
   return norm;
+}
+
+double clip_each_norm(const NamedTensors& parameters, double limit) {
+  double square = 0;
+  for (const auto& [name, parameter] : parameters) {
+    const double own = squared_norm(parameter);
+    square += own;
+    if (limit > 0 && own > limit * limit) parameter.grad().mul_(limit / std::sqrt(own));
+  }
+  return std::sqrt(square);
+}
+
+double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSettings& settings) {
+  return (settings.clip == "tensor" ? clip_each_norm : clip_global_norm)(parameters, settings.clip_norm);
 }
 
 Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings)

@@ -22,6 +22,10 @@ double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step
 
 /// Scales all gradients so that their global ℓ2 norm is at most `limit` (0: leaves them). Returns the norm before.
 double clip_global_norm(const NamedTensors& parameters, double limit);
+/// Scales each gradient so that its own ℓ2 norm is at most `limit` (0: leaves them). Returns the global norm before.
+double clip_each_norm(const NamedTensors& parameters, double limit);
+/// One of the two, as optimizer.clip and optimizer.clip_norm say.
+double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSettings& settings);
 
 /// Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019), with weight decay as each defines it. Ours rather
 /// than LibTorch's because its state must go into checkpoints by parameter name, and LibTorch 1.13 and 2.x keep theirs

@@ -115,9 +115,10 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   monitor_.waited(timing.exposed_seconds);
   span.next("step");
   for (const auto& name : reducer_->take_unused()) log_.info("parameter {} had no gradient; it counts as zeros", name);
-  gradient_norm_ = clip_global_norm(optimizer_->parameters(), settings_.optimizer.clip_norm);
+  gradient_norm_ = clip_gradients(optimizer_->parameters(), settings_.optimizer);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
   if (segments_) segments_->end_step(step + 1, comm_);
+  average_running_statistics();
 
   span.next("totals");
   const auto waiting = Clock::now();
@@ -137,6 +138,21 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
                     step + 1, loss, gradient_norm_));
   }
   return loss;
+}
+
+/// After every step, so that all ranks evaluate, average and save one and the same model.
+void Trainer::average_running_statistics() {
+  if (running_statistics_.empty() || comm_.size() == 1) return;
+  std::vector<torch::Tensor> flat;
+  for (const auto& buffer : running_statistics_) flat.push_back(buffer.flatten());
+  auto joined = torch::cat(flat).to(comm_.device());
+  comm_.all_reduce(joined)->wait();
+  joined = joined.to(device_) / comm_.size();
+  int64_t at = 0;
+  for (auto& buffer : running_statistics_) {
+    buffer.copy_(joined.narrow(0, at, buffer.numel()).view_as(buffer));
+    at += buffer.numel();
+  }
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {

@@ -99,6 +99,7 @@ class Trainer {
   int64_t first_head_step() const;
   void train_head_only();
   void make_reducer(const NamedTensors& parameters);
+  void average_running_statistics();
 
   configs::Settings settings_;
   comm::Communicator& comm_;
@@ -119,6 +120,7 @@ class Trainer {
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::unique_ptr<SegmentTraining> segments_;  // null: whole graphs
   coordinator::EarlyStop early_stop_;
+  std::vector<torch::Tensor> running_statistics_;  // buffers that a step changes (models/normalization.h)
   int64_t saved_step_ = -1;
   double gradient_norm_ = 0;
   int64_t trained_candidates_ = 0;  // by all ranks since the last report

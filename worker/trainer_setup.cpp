@@ -9,6 +9,7 @@
 #include "coordinator/agree.h"
 #include "coordinator/confinement.h"
 #include "data/program/program_forms.h"
+#include "models/normalization.h"
 #include "models/statistics.h"
 #include "worker/sampler.h"
 #include "worker/trainer.h"
@@ -109,6 +110,9 @@ void Trainer::build_model() {
   const auto parameters = trainable(*model_);
   optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
   make_reducer(parameters);
+  for (const auto& buffer : model_->named_buffers()) {
+    if (models::is_running_statistic(buffer.key())) running_statistics_.push_back(buffer.value());
+  }
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
   log_.info("model {}: {} parameters in {} tensors, on {}", settings_.model.type, count, parameters.size(),

@@ -5,13 +5,6 @@
 namespace foretime::cli {
 namespace {
 
-TEST(Submission, CollectionsComeFromThePath) {
-  EXPECT_EQ(collection_of("data/npz/layout/xla/random/test/x.npz"), "layout:xla:random");
-  EXPECT_EQ(collection_of("/a/layout/nlp/default/valid/y.npz"), "layout:nlp:default");
-  EXPECT_EQ(collection_of("npz/tile/xla/test/z.npz"), "tile:xla");
-  EXPECT_EQ(collection_of("elsewhere/z.npz"), "");
-}
-
 worker::GroupEvaluation seven() {
   worker::GroupEvaluation group{.set = "rank", .group = "g"};
   group.candidates = {0, 1, 2, 3, 4, 5, 6};
@@ -22,6 +15,9 @@ worker::GroupEvaluation seven() {
 TEST(Submission, LayoutsRankAllAndTilesTheTopFive) {
   EXPECT_EQ(submission_line("layout:xla:random", seven()), "layout:xla:random:g,1;3;4;6;0;5;2\n");
   EXPECT_EQ(submission_line("tile:xla", seven()), "tile:xla:g,1;3;4;6;0\n");
+  auto qualified = seven();
+  qualified.group = "layout:xla:random:g";
+  EXPECT_EQ(submission_line("layout:xla:random", qualified), "layout:xla:random:g,1;3;4;6;0;5;2\n");
 }
 
 }  // namespace

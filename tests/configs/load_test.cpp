@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "configs/message_hops.h"
 #include "tests/configs/equal_settings.h"
 #include "tests/support/paths.h"
 
@@ -176,6 +177,29 @@ TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
   parse_settings(
       "data: {format: programs, node_type_vectors: a.vec}\nmodel: {type: tpgnn, node_types: {vectors: fasttext}}",
       "run.yaml");
+}
+
+TEST(ParseSettings, ModelsThatCannotBeAreRefused) {
+  EXPECT_THAT(error_of("model: {type: stacked}"),
+              HasSubstr("model.convolutions: found none while model.type is stacked"));
+  EXPECT_THAT(error_of("model: {type: sage, convolutions: [sage]}"),
+              HasSubstr("only a model of type stacked reads them"));
+  EXPECT_THAT(error_of("model: {type: stacked, convolutions: [mlp]}"), HasSubstr("model.convolutions"));
+  EXPECT_THAT(error_of("model: {candidate_attention: true}\nsampler: {max_segment_nodes: 9}"),
+              HasSubstr("model.candidate_attention: found true while sampler.max_segment_nodes is 9"));
+  EXPECT_THAT(error_of("model: {norm: batch}\nsampler: {max_segment_nodes: 9}"),
+              HasSubstr("model.norm: found batch while sampler.max_segment_nodes is 9"));
+  parse_settings("model: {type: stacked, convolutions: [chebnet, sage]}", "run.yaml");
+}
+
+TEST(MessageHops, CountStepsAndNotLayers) {
+  const auto hops = [](const std::string& model) {
+    return message_hops(parse_settings("model: {" + model + "}", "run.yaml").model);
+  };
+  EXPECT_EQ(hops("type: mlp, layers: 3"), 0);
+  EXPECT_EQ(hops("type: gat, layers: 3"), 3);
+  EXPECT_EQ(hops("type: chebnet, layers: 3, cheb_order: 4"), 9);
+  EXPECT_EQ(hops("type: stacked, layers: 7, convolutions: [chebnet, sage], cheb_order: 3"), 3);
 }
 
 TEST(ParseSettings, TextThatIsNoMapIsRefused) {

@@ -82,6 +82,7 @@ void expect_same(const char* what, const Array<T>& a, const Array<T>& b) {
 inline void expect_same(const Group& a, const Group& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.collection, b.collection);
   EXPECT_EQ(a.unit, b.unit);
   EXPECT_EQ(a.candidates, b.candidates);
   EXPECT_EQ(a.graphs.feature_count, b.graphs.feature_count);

@@ -195,6 +195,47 @@ TEST(Relation, HasTheWeightsComputedByHand) {
   expect_equal(to_dense(out), {{0, 2 / std::sqrt(4.0), 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}});
 }
 
+TEST(Laplacian, HasTheEigenvaluesOfKnownGraphs) {
+  const auto largest = [](int64_t nodes, const Edges& edges) {
+    std::vector<int32_t> source, target;
+    for (const auto& [u, v] : edges) source.push_back(u), target.push_back(v);
+    return largest_laplacian_eigenvalue(
+        relation_matrix(0, nodes, source, target, {Direction::both, EdgeNorm::symmetric, false}), 0, nodes);
+  };
+  EXPECT_NEAR(largest(2, {{0, 1}}), 2, 1e-4);                                        // bipartite
+  EXPECT_NEAR(largest(5, {{0, 1}, {0, 2}, {0, 3}, {0, 4}}), 2, 1e-4);                // a star is, too
+  EXPECT_NEAR(largest(3, {{0, 1}, {1, 2}, {0, 2}}), 1.5, 1e-4);                      // complete: n / (n - 1)
+  EXPECT_NEAR(largest(5, {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {0, 4}}), 1.80902, 1e-3);  // cycle: 1 + cos(π / 5)
+  EXPECT_NEAR(largest(3, {}), 1, 1e-12);
+}
+
+TEST(Laplacian, IsScaledByEachGraphsOwnEigenvalue) {
+  // A triangle, a single edge, a node alone.
+  const std::vector<int32_t> source = {0, 1, 0, 3}, target = {1, 2, 2, 4};
+  const std::vector<int64_t> graphs = {10, 13, 15, 16};
+  std::vector<int32_t> shifted_source, shifted_target;
+  for (const int32_t u : source) shifted_source.push_back(u + 10);
+  for (const int32_t v : target) shifted_target.push_back(v + 10);
+  const RelationSpec spec{Direction::both, EdgeNorm::laplacian, false};
+  const auto found = to_dense(relation_matrix(10, 6, shifted_source, shifted_target, spec, graphs));
+  // 2 / λ (I - Â) - I with λ = 1.5, 2 and 1, Â of the triangle ½ beside the diagonal.
+  const Dense expected = {{1. / 3, -2. / 3, -2. / 3, 0, 0, 0},
+                          {-2. / 3, 1. / 3, -2. / 3, 0, 0, 0},
+                          {-2. / 3, -2. / 3, 1. / 3, 0, 0, 0},
+                          {0, 0, 0, 0, -1, 0},
+                          {0, 0, 0, -1, 0, 0},
+                          {0, 0, 0, 0, 0, 1}};
+  for (size_t r = 0; r < 6; ++r) {
+    for (size_t c = 0; c < 6; ++c) EXPECT_NEAR(found[r][c], expected[r][c], 1e-3) << r << " " << c;
+  }
+  const auto of_two =
+      to_dense(relation_matrix(0, 6, source, target, {Direction::both, EdgeNorm::laplacian_of_two, false}));
+  EXPECT_NEAR(of_two[0][1], -0.5, 1e-12);
+  EXPECT_EQ(of_two[0][0], 0);
+  EXPECT_EQ(of_two[5][5], 0);
+  EXPECT_THROW(relation_matrix(0, 6, source, target, {Direction::in, EdgeNorm::laplacian, false}), DataError);
+}
+
 TEST(Transpose, SwapsRowsAndColumns) {
   std::mt19937 random(3);
   const Edges edges = random_edges(9, 14, random);

@@ -1,7 +1,7 @@
-#include "models/convolutions.h"
-
 #include <gtest/gtest.h>
 
+#include "models/convolutions/gcn.h"
+#include "models/convolutions/sage.h"
 #include "tests/data/groups.h"
 #include "tests/support/gradcheck.h"
 
@@ -34,17 +34,18 @@ torch::Tensor dense_of(const CsrTensor& matrix) {
   return dense;
 }
 
-torch::Tensor activated(const torch::Tensor& x, double slope) { return torch::where(x > 0, x, x * slope); }
-
 void expect_definition(Convolution& convolution, const LayerTensors& layer, const torch::Tensor& states, double slope,
                        const torch::Tensor& expected) {
-  const auto found = convolution.forward(states, layer, {}, slope);
+  const auto found = convolution.forward(states, {&layer, 1}, {}, slope);
   EXPECT_TRUE(torch::allclose(found, expected, 1e-10, 1e-12)) << convolution.name() << " slope " << slope;
   const auto weights = torch::cos(torch::arange(found.numel(), torch::kDouble)).view_as(found);
   std::vector<std::pair<std::string, torch::Tensor>> leaves = {{"states", states}};
   for (const auto& item : convolution.named_parameters()) leaves.emplace_back(item.key(), item.value());
-  testing::expect_gradients([&] { return (convolution.forward(states, layer, {}, slope) * weights).sum(); }, leaves,
-                            1e-5);
+  testing::expect_gradients(
+      [&] {
+        return (convolution.forward(states, {&layer, 1}, {}, slope) * weights).sum();
+      },
+      leaves, 1e-5);
 }
 
 TEST(GcnConvolution, EqualsItsDefinitionInEitherOrder) {
@@ -58,16 +59,16 @@ TEST(GcnConvolution, EqualsItsDefinitionInEitherOrder) {
     const auto values = convolution.named_parameters();
     const auto sum = adjacency.matmul(states).matmul(values["linear.weight"].t()) + values["linear.bias"];
     for (const double slope : {1.0, 0.1})
-      expect_definition(convolution, layer, states, slope, activated(sum, slope).detach());
+      expect_definition(convolution, layer, states, slope, torch::where(sum > 0, sum, sum * slope).detach());
   }
 }
 
 TEST(SageConvolution, EqualsItsDefinitionInEitherOrder) {
   torch::manual_seed(2);
-  const auto layer = layer_of(SageConvolution::relations());
+  const auto layer = layer_of(SageConvolution::relations(Aggregation::mean, true));
   const auto in = dense_of(layer.relations[0]), out = dense_of(layer.relations[1]);
   for (const auto& [input, output] : kWidths) {
-    SageConvolution convolution(input, output);
+    SageConvolution convolution(input, output, Aggregation::mean, true);
     convolution.to(torch::kDouble);
     const auto states = torch::randn({in.size(1), input}, torch::kDouble).requires_grad_(true);
     const auto values = convolution.named_parameters();
@@ -75,7 +76,7 @@ TEST(SageConvolution, EqualsItsDefinitionInEitherOrder) {
                      in.matmul(states).matmul(values["producers.weight"].t()) +
                      out.matmul(states).matmul(values["consumers.weight"].t());
     for (const double slope : {1.0, 0.1})
-      expect_definition(convolution, layer, states, slope, activated(sum, slope).detach());
+      expect_definition(convolution, layer, states, slope, torch::where(sum > 0, sum, sum * slope).detach());
   }
 }
 

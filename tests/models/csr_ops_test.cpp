@@ -7,40 +7,14 @@
 #include <omp.h>
 
 #include "models/error.h"
-#include "models/plan_tensors.h"
+#include "tests/models/random_matrix.h"
 #include "tests/support/gradcheck.h"
 
 namespace foretime::models {
 namespace {
 
-/// A random matrix with empty rows, repeated columns and, where asked, rows past the length at which kernels cut them.
-data::CsrMatrix random_matrix(int64_t rows, int64_t cols, int64_t most_entries) {
-  data::CsrMatrix matrix;
-  matrix.rows = rows;
-  matrix.cols = cols;
-  matrix.row_ptr = {0};
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t count = r % 3 == 1 ? 0 : torch::randint(1, most_entries + 1, {1}).item<int64_t>();
-    for (int64_t e = 0; e < count; ++e) {
-      matrix.columns.push_back(torch::randint(cols, {1}).item<int32_t>());
-      matrix.values.push_back(torch::randn({1}).item<float>());
-    }
-    matrix.row_ptr.push_back(static_cast<int64_t>(matrix.columns.size()));
-  }
-  return matrix;
-}
-
-/// The matrix alone, by way of a plan whose readout it is.
-CsrTensor tensor_of(const data::CsrMatrix& matrix, torch::Dtype dtype) {
-  data::MessagePlan plan;
-  auto level = std::make_shared<data::PlanLevel>();
-  level->node.assign(static_cast<size_t>(matrix.cols), 0);
-  plan.node_types = {0};
-  plan.levels = {level};
-  plan.readout.nodes.stages = plan.readout.configurable.stages = {matrix};
-  plan.group_ptr = {0, matrix.rows};
-  return to_tensors(plan, {.dtype = dtype}).nodes.stages.front();
-}
+using testing::random_matrix;
+using testing::tensor_of;
 
 torch::Tensor dense_of(const data::CsrMatrix& matrix) {
   auto dense = torch::zeros({matrix.rows, matrix.cols}, torch::kDouble);

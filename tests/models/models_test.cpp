@@ -12,6 +12,7 @@
 #include "tests/data/groups.h"
 #include "tests/models/fitted_model.h"
 #include "tests/models/slow_model.h"
+#include "tests/models/variants.h"
 #include "tests/support/gradcheck.h"
 
 namespace foretime::models {
@@ -25,9 +26,6 @@ using data::Group;
 // type.
 constexpr double kRelative = 1e-6, kAbsolute = 1e-8;
 
-/// Types that are an encoder, messages, a readout and a head, for data of every kind.
-const std::vector<std::string> kGraphModels = {"mlp", "gcn", "sage", "residual_gcn"};
-
 using Batch = std::vector<std::pair<const Group*, std::vector<int64_t>>>;
 
 PlanTensors plan_of(const CostModel& model, const Batch& batch, torch::Dtype dtype = torch::kDouble) {
@@ -36,9 +34,9 @@ PlanTensors plan_of(const CostModel& model, const Batch& batch, torch::Dtype dty
   return to_tensors(std::move(builder).build(), {.dtype = dtype});
 }
 
-ModelSettings small_settings(const std::string& type, CandidateKind kind) {
+/// `variant`: of tests/models/variants.h.
+ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
   ModelSettings settings;
-  settings.type = type;
   settings.hidden = 6;
   settings.node_type_embedding = 4;
   settings.features.layout_scale = 0.5;
@@ -46,6 +44,7 @@ ModelSettings small_settings(const std::string& type, CandidateKind kind) {
   if (kind == CandidateKind::layout) {
     settings.readout = {"mean", "normalized_sum", "configurable_normalized_sum", "configurable_max"};
   }
+  testing::apply_variant(variant, settings);
   return settings;
 }
 
@@ -65,7 +64,12 @@ class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, Candi
     return settings;
   }
   Group a_ = data::testing::make_group(std::get<1>(GetParam()), "a", 11);
-  Group b_ = data::testing::make_group(std::get<1>(GetParam()), "b", 12);
+  Group b_ = in_collection(data::testing::make_group(std::get<1>(GetParam()), "b", 12));
+
+  static Group in_collection(Group group) {
+    group.collection = data::Collection::layout_nlp_default;
+    return group;
+  }
 };
 
 TEST_P(EveryModel, EqualsSlowTwinOneCandidateAtATime) {
@@ -74,8 +78,10 @@ TEST_P(EveryModel, EqualsSlowTwinOneCandidateAtATime) {
     options.features.log = log;
     options.features.transform = log ? "zscore" : "minmax";
     const auto model = fitted_model(options, {&a_, &b_});
-    const testing::SlowModel slow(options, *model);
     const std::vector<int64_t> of_a = {3, 0, 3}, of_b = {1, 2, 4, 0};
+    if (options.norm == "batch") model->score(plan_of(*model, {{&b_, of_b}}));  // running statistics
+    model->eval();
+    const testing::SlowModel slow(options, *model);
     const auto scores = model->score(plan_of(*model, {{&a_, of_a}, {&b_, of_b}}));
     const auto expected = torch::cat({slow.score(a_, of_a), slow.score(b_, of_b)});
     EXPECT_TRUE(torch::allclose(scores, expected, kRelative, kAbsolute)) << scores << expected;
@@ -93,7 +99,10 @@ TEST_P(EveryModel, GradientsEqualFiniteDifferences) {
 }
 
 TEST_P(EveryModel, BatchEqualsOneByOne) {
-  const auto model = fitted_model(settings(), {&a_, &b_});
+  auto options = settings();
+  options.candidate_attention = false;  // a candidate alone has nobody to be compared with
+  const auto model = fitted_model(options, {&a_, &b_});
+  model->eval();
   const auto batched = model->score(plan_of(*model, {{&b_, {4, 2}}, {&a_, {0, 1}}}));
   std::vector<torch::Tensor> single;
   for (const auto& [group, id] :
@@ -104,21 +113,21 @@ TEST_P(EveryModel, BatchEqualsOneByOne) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<EveryModel::ParamType>& info) {
-  const auto& [type, kind, join] = info.param;
+  const auto& [variant, kind, join] = info.param;
   const std::string kinds[] = {"_layout", "_tile_" + join, "_program"};
-  return type + kinds[static_cast<size_t>(kind)];
+  return variant + kinds[static_cast<size_t>(kind)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Layout, EveryModel,
-                         ::testing::Combine(::testing::ValuesIn(kGraphModels), ::testing::Values(CandidateKind::layout),
-                                            ::testing::Values("early")),
+                         ::testing::Combine(::testing::ValuesIn(testing::variant_names()),
+                                            ::testing::Values(CandidateKind::layout), ::testing::Values("early")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Tile, EveryModel,
-                         ::testing::Combine(::testing::ValuesIn(kGraphModels), ::testing::Values(CandidateKind::tile),
-                                            ::testing::Values("early", "late")),
+                         ::testing::Combine(::testing::ValuesIn(testing::variant_names()),
+                                            ::testing::Values(CandidateKind::tile), ::testing::Values("early", "late")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Program, EveryModel,
-                         ::testing::Combine(::testing::ValuesIn(kGraphModels),
+                         ::testing::Combine(::testing::ValuesIn(testing::variant_names()),
                                             ::testing::Values(CandidateKind::program), ::testing::Values("early")),
                          name_of);
 
@@ -171,11 +180,70 @@ TEST(Models, ScoresDoNotDependOnTheOrderOfNodes) {
   std::iota(new_id.begin(), new_id.end(), 0);
   std::reverse(new_id.begin() + 2, new_id.end());
   const auto other = relabelled(group, new_id);
-  for (const auto& type : kGraphModels) {
+  for (const auto& type : testing::variant_names()) {
     const auto model = fitted_model(small_settings(type, CandidateKind::layout), {&group});
     const auto scores = model->score(plan_of(*model, {{&group, {0, 1, 2}}}));
     EXPECT_TRUE(torch::allclose(scores, model->score(plan_of(*model, {{&other, {0, 1, 2}}})), 1e-10, 1e-12)) << type;
     EXPECT_FALSE(torch::equal(scores[0], scores[1])) << type << " does not see layouts";
+  }
+}
+
+TEST(Models, CandidatesAreComparedWithinTheirGroupInAnyOrder) {
+  const auto a = data::testing::make_group(CandidateKind::layout, "a", 32),
+             b = data::testing::make_group(CandidateKind::layout, "b", 33);
+  const auto model = fitted_model(small_settings("gcn_candidate_attention", CandidateKind::layout), {&a, &b});
+  const auto scores = model->score(plan_of(*model, {{&a, {0, 1, 2}}, {&b, {3, 1}}}));
+  EXPECT_TRUE(torch::allclose(scores.narrow(0, 0, 3), model->score(plan_of(*model, {{&a, {0, 1, 2}}})), 1e-10, 1e-12))
+      << "another group matters";
+  EXPECT_TRUE(
+      torch::allclose(scores.narrow(0, 0, 3).flip(0), model->score(plan_of(*model, {{&a, {2, 1, 0}}})), 1e-10, 1e-12));
+  EXPECT_FALSE(torch::allclose(scores[0], model->score(plan_of(*model, {{&a, {0, 1}}}))[0], 1e-6, 1e-9))
+      << "candidates are not compared";
+  // In pieces, as evaluation takes large groups.
+  const auto embedded =
+      torch::cat({model->embed(plan_of(*model, {{&a, {0}}})), model->embed(plan_of(*model, {{&a, {1, 2}}}))});
+  EXPECT_TRUE(torch::allclose(model->score_embedded(embedded, {0, 3}), scores.narrow(0, 0, 3), 1e-10, 1e-12));
+}
+
+/// The largest eigenvalue by power iteration is near the exact one, so scores are near the twin's.
+TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
+    const auto group = data::testing::make_group(kind, "a", 34);
+    auto settings = small_settings("chebnet", kind);
+    const auto fixed =
+        fitted_model(settings, {&group})->score(plan_of(*fitted_model(settings, {&group}), {{&group, {0, 1, 2}}}));
+    settings.cheb_lambda = "estimated";
+    const auto model = fitted_model(settings, {&group});
+    const auto found = model->score(plan_of(*model, {{&group, {0, 1, 2}}}));
+    EXPECT_TRUE(torch::allclose(found, testing::SlowModel(settings, *model).score(group, {0, 1, 2}), 1e-2, 1e-3));
+    EXPECT_FALSE(torch::allclose(found, fixed, 1e-6, 1e-8)) << "the eigenvalue does not matter";
+  }
+}
+
+TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
+  const auto group = data::testing::make_group(CandidateKind::layout, "a", 35);
+  for (const auto* type : {"gcn", "gat", "sage_max", "chebnet"}) {
+    auto settings = small_settings(type, CandidateKind::layout);
+    const auto whole = fitted_model(settings, {&group});
+    settings.edge_dropout = 0.3;
+    const auto model = fitted_model(settings, {&group});
+    const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
+    torch::manual_seed(1);
+    const auto first = model->score(plan);
+    EXPECT_FALSE(torch::equal(first, model->score(plan))) << type;
+    torch::manual_seed(1);
+    EXPECT_TRUE(torch::equal(first, model->score(plan))) << type;
+    torch::manual_seed(1);
+    std::vector<std::pair<std::string, torch::Tensor>> leaves;
+    for (const auto& item : model->named_parameters()) leaves.emplace_back(item.key(), item.value());
+    testing::expect_gradients(
+        [&] {
+          torch::manual_seed(2);  // the same messages each time
+          return model->score(plan).sum();
+        },
+        leaves, 1e-5);
+    model->eval();
+    EXPECT_TRUE(torch::equal(model->score(plan), whole->score(plan))) << type;
   }
 }
 
@@ -197,8 +265,9 @@ TEST(Models, SageNormalisesAndOptionsReachTheModel) {
 /// States that merge and multiply between levels, as in a shared plan: nothing may assume node × candidate.
 TEST(Models, HoldForPlansWhoseLevelsDiffer) {
   const auto group = data::testing::make_group(CandidateKind::layout, "a", 51);
-  for (const auto& type : {"gcn", "sage", "residual_gcn"}) {
+  for (const auto& type : testing::variant_names()) {
     auto settings = small_settings(type, CandidateKind::layout);
+    if (type.starts_with("mlp")) continue;  // one level only
     settings.sharing = "none";
     const auto model = fitted_model(settings, {&group});
     data::PlanBuilder builder(model->plan_request());

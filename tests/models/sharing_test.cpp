@@ -13,6 +13,7 @@
 #include "models/model.h"
 #include "models/plan_tensors.h"
 #include "models/statistics.h"
+#include "tests/models/variants.h"
 #include "tests/support/paths.h"
 
 /// Shared plans against node × candidate plans, the slow twin: scores and gradients in double precision.
@@ -24,15 +25,16 @@ using data::Group;
 
 constexpr double kTolerance = 1e-9;
 
-ModelSettings settings_of(const std::string& type, int64_t layers) {
+/// `variant`: of tests/models/variants.h.
+ModelSettings settings_of(const std::string& variant, int64_t layers) {
   ModelSettings settings;
-  settings.type = type;
-  settings.hidden = 5;
+  settings.hidden = 6;
   settings.layers = layers;
   settings.node_type_embedding = 3;
-  settings.l2_normalize = type == "sage";
+  settings.l2_normalize = variant == "sage";
   settings.features.layout_scale = 0.5;
   settings.readout = {"mean", "max", "normalized_sum", "configurable_normalized_sum", "configurable_max"};
+  testing::apply_variant(variant, settings);
   return settings;
 }
 
@@ -95,7 +97,7 @@ void expect_sharing_changes_nothing(const Group& group, const std::vector<std::v
 TEST(Sharing, ChangesNeitherScoresNorGradientsOfSyntheticGraphs) {
   for (const uint64_t seed : {1, 2, 3}) {
     const auto group = data::synthesize_layout_group({60, 14, 40, seed}, "synthetic_small");
-    for (const auto* type : {"mlp", "gcn", "sage", "residual_gcn"}) {
+    for (const auto& type : testing::variant_names()) {
       for (const int64_t layers : {0, 1, 3}) {
         // Two draws of one group that overlap, and a configuration twice.
         expect_sharing_changes_nothing(group, {{0, 7, 3, 39, 7, 12}, {5, 3}}, type, layers);
@@ -125,7 +127,8 @@ TEST(Sharing, ChangesNothingOnRealGraphs) {
           draw.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(group.candidates)));
         }
       }
-      for (const auto* type : {"gcn", "sage", "residual_gcn"}) expect_sharing_changes_nothing(group, draws, type, 2);
+      for (const auto* type : {"gcn", "sage", "residual_gcn", "gat", "sage_max"})
+        expect_sharing_changes_nothing(group, draws, type, 2);
       expect_sharing_changes_nothing(group, draws, "sage", 3);
     }
   }

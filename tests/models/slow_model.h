@@ -22,13 +22,18 @@ class SlowModel {
   }
 
   torch::Tensor score(const data::Group& group, const std::vector<int64_t>& candidates) const {
-    std::vector<torch::Tensor> scores;
-    for (const int64_t c : candidates) scores.push_back(score(group, c));
-    return torch::stack(scores);
+    std::vector<torch::Tensor> rows;
+    for (const int64_t c : candidates) rows.push_back(pooled(group, c));
+    auto x = torch::stack(rows);
+    if (settings_.candidate_attention) {
+      const auto weights = torch::softmax(x / torch::exp(values_["candidates.log_temperature"]), 0);
+      x = torch::cat({x, static_cast<double>(candidates.size()) * weights * x}, 1);
+    }
+    return dense("head", x, settings_.head_layers, false).squeeze(1);
   }
 
  private:
-  torch::Tensor score(const data::Group& group, int64_t candidate) const {
+  torch::Tensor pooled(const data::Group& group, int64_t candidate) const {
     const auto& graphs = group.graphs;
     const int64_t g = group.kind == data::CandidateKind::program ? candidate : 0;
     const int64_t first = graphs.graph_ptr[g], nodes = graphs.graph_ptr[g + 1] - first;
@@ -50,29 +55,44 @@ class SlowModel {
       }
       tiles = transformed(tiles, "encoder.tile_features");
     }
-    auto layouts = torch::zeros({nodes, data::kLayoutFeatures}, torch::kDouble);
-    for (int64_t j = 0; j < group.layout.configurable(); ++j) {
-      const int64_t row = group.layout.row_ptr[j] + group.layout.codes[candidate * group.layout.configurable() + j];
-      for (int64_t f = 0; f < data::kLayoutFeatures; ++f) {
-        layouts[group.layout.nodes[j]][f] =
-            settings_.features.layout_scale * static_cast<double>(group.layout.rows[row * data::kLayoutFeatures + f]);
-      }
-    }
-
+    torch::Tensor layouts;
+    if (group.kind == data::CandidateKind::layout) layouts = layouts_of(group, candidate, nodes);
     std::vector<torch::Tensor> inputs = {features, embedded};
-    if (group.kind == data::CandidateKind::layout) inputs.insert(inputs.begin(), layouts);
+    if (settings_.collection_embedding > 0) {
+      const auto vector = values_["encoder.collections.weight"][static_cast<int64_t>(group.collection)];
+      inputs.push_back(vector.expand({nodes, vector.size(0)}));
+    }
+    if (layouts.defined()) inputs.insert(inputs.begin(), layouts);
     if (tile && early) inputs.push_back(tiles.expand({nodes, data::kTileFeatures}));
-    auto x = dense("encoder.dense", torch::cat(inputs, 1), settings_.encoder_layers, true);
+    const bool preactivated = settings_.type == "preactivated_gcn";
+    auto x = dense("encoder.dense", torch::cat(inputs, 1), settings_.encoder_layers, !preactivated);
 
     auto received = torch::zeros({nodes, nodes}, torch::kDouble);  // [consumer, producer]
     for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e) {
       received[graphs.edge_target[e] - first][graphs.edge_source[e] - first] += 1.0;
     }
-    const int64_t layers = settings_.type == "mlp" ? 0 : settings_.layers;
-    for (int64_t i = 0; i < layers; ++i) {
-      x = layer("layers." + std::to_string(i), x, received,
-                group.kind == data::CandidateKind::layout ? layouts : torch::Tensor());
+    std::vector<std::string> types(static_cast<size_t>(settings_.type == "mlp" ? 0 : settings_.layers), settings_.type);
+    if (settings_.type == "stacked") types = settings_.convolutions;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const auto number = std::to_string(i);
+      auto y = convolution(types[i], "layers." + number, x, received, layouts);
+      if (settings_.norm == "layer") {
+        y = (y - y.mean(1, true)) / (y.var(1, false, true) + 1e-5).sqrt() * values_["norms." + number + ".weight"] +
+            values_["norms." + number + ".bias"];
+      } else if (settings_.norm == "batch") {  // as in evaluation
+        y = (y - values_["norms." + number + ".running_mean"]) /
+                (values_["norms." + number + ".running_variance"] + 1e-5).sqrt() *
+                values_["norms." + number + ".weight"] +
+            values_["norms." + number + ".bias"];
+      }
+      if (preactivated) {
+        x = x + y;
+        continue;
+      }
+      x = settings_.residual || types[i] == "residual_gcn" ? x + act(y) : act(y);
+      if (settings_.l2_normalize && types[i] != "residual_gcn") x = x / x.square().sum(1, true).sqrt();
     }
+    if (preactivated) x = act(x);
 
     std::vector<torch::Tensor> pooled;
     for (const auto& part : settings_.readout) {
@@ -91,30 +111,118 @@ class SlowModel {
             torch::nn::functional::normalize(chosen.sum(0), torch::nn::functional::NormalizeFuncOptions().dim(0)));
     }
     if (tile && !early) pooled.push_back(tiles[0]);
-    return dense("head", torch::cat(pooled).unsqueeze(0), settings_.head_layers, false)[0][0];
+    return torch::cat(pooled);
   }
 
-  torch::Tensor layer(const std::string& name, const torch::Tensor& x, const torch::Tensor& received,
-                      const torch::Tensor& layouts) const {
+  torch::Tensor layouts_of(const data::Group& group, int64_t candidate, int64_t nodes) const {
+    std::vector<torch::Tensor> layout_of(static_cast<size_t>(nodes));
+    for (int64_t j = 0; j < group.layout.configurable(); ++j) {
+      const int64_t row = group.layout.row_ptr[j] + group.layout.codes[candidate * group.layout.configurable() + j];
+      auto values = torch::zeros({data::kLayoutFeatures}, torch::kDouble);
+      for (int64_t f = 0; f < data::kLayoutFeatures; ++f)
+        values[f] = static_cast<double>(group.layout.rows[row * data::kLayoutFeatures + f]);
+      layout_of[static_cast<size_t>(group.layout.nodes[j])] = layout_columns(values);
+    }
+    const auto none = torch::zeros_like(layout_columns(torch::zeros({data::kLayoutFeatures}, torch::kDouble)));
+    for (auto& row : layout_of) row = row.defined() ? row : none;
+    return torch::stack(layout_of);
+  }
+
+  torch::Tensor layout_columns(const torch::Tensor& values) const {
+    if (settings_.features.layout == "learned_scale") return values * values_["encoder.layout_scale"];
+    if (settings_.features.layout != "embedding") return values * settings_.features.layout_scale;
+    std::vector<torch::Tensor> vectors;
+    for (int64_t f = 0; f < data::kLayoutFeatures; ++f)
+      vectors.push_back(values_["encoder.layout_codes.weight"][8 * f + 1 + values[f].item<int64_t>()]);
+    return torch::cat(vectors);
+  }
+
+  /// `received` [consumer, producer] counts edges.
+  torch::Tensor convolution(const std::string& type, const std::string& name, const torch::Tensor& x,
+                            const torch::Tensor& received, const torch::Tensor& layouts) const {
     const int64_t nodes = x.size(0);
-    const auto looped = received + received.t() + torch::eye(nodes, torch::kDouble);
-    const auto root = looped.sum(1).rsqrt();
-    const auto symmetric = root.unsqueeze(1) * looped * root.unsqueeze(0);
-    torch::Tensor y;
-    if (settings_.type == "residual_gcn") {
-      const auto joined = layouts.defined() ? torch::cat({layouts, x}, 1) : x;
-      return x + act(dense(name + ".mlp", symmetric.matmul(joined), 2, false));
+    const auto both = received + received.t();
+    if (type == "residual_gcn" || type == "gcn") {
+      const auto looped = both + torch::eye(nodes, torch::kDouble);
+      const auto root = looped.sum(1).rsqrt();
+      const auto symmetric = root.unsqueeze(1) * looped * root.unsqueeze(0);
+      if (type == "gcn") return linear(name + ".linear", symmetric.matmul(x));
+      return dense(name + ".mlp", symmetric.matmul(layouts.defined() ? torch::cat({layouts, x}, 1) : x), 2, false);
     }
-    if (settings_.type == "gcn") {
-      y = linear(name + ".linear", symmetric.matmul(x));
-    } else {
-      const auto mean = [&](const torch::Tensor& a) { return a.matmul(x) / a.sum(1, true).clamp_min(1.0); };
-      y = linear(name + ".own", x) + linear(name + ".producers", mean(received)) +
-          linear(name + ".consumers", mean(received.t()));
+    if (type == "chebnet") return chebyshev(name, x, both);
+    if (type == "preactivated_gcn") {
+      const auto identity = torch::eye(nodes, torch::kDouble);
+      const auto looped = received.t() + identity;  // [producer, consumer]
+      const auto n = looped / looped.sum(1, true);
+      return dense(name + ".mlp", (n + n.t() + identity).matmul(act(x)), 2, false);
     }
-    y = settings_.residual ? x + act(y) : act(y);
-    if (settings_.type == "sage" && settings_.l2_normalize) y = y / y.square().sum(1, true).sqrt();
+    if (type == "sage") {
+      auto y = linear(name + ".own", x);
+      if (settings_.directions == "together") return y + linear(name + ".neighbours", aggregated(both, x));
+      return y + linear(name + ".producers", aggregated(received, x)) +
+             linear(name + ".consumers", aggregated(received.t(), x));
+    }
+    if (settings_.directions == "together") return undirected(type, name, x, both);
+    return undirected(type, name + ".producers", x, received) + undirected(type, name + ".consumers", x, received.t());
+  }
+
+  torch::Tensor undirected(const std::string& type, const std::string& name, const torch::Tensor& x,
+                           const torch::Tensor& edges) const {
+    const int64_t nodes = x.size(0);
+    if (type == "gin") return dense(name + ".mlp", (1 + values_[name + ".epsilon"]) * x + edges.matmul(x), 2, false);
+    const bool gat = type == "gat";
+    const int64_t width = settings_.hidden / settings_.heads;
+    const auto counts = gat ? edges + torch::eye(nodes, torch::kDouble) : edges;
+    const auto z = linear(name + (gat ? ".linear" : ".value"), x);
+    auto result = torch::zeros({nodes, settings_.hidden}, torch::kDouble);
+    const auto query = gat ? z : linear(name + ".query", x), key = gat ? z : linear(name + ".key", x);
+    for (int64_t h = 0; h < settings_.heads; ++h) {
+      for (int64_t i = 0; i < nodes; ++i) {
+        auto sum = torch::zeros({}, torch::kDouble), weighted = torch::zeros({width}, torch::kDouble);
+        for (int64_t j = 0; j < nodes; ++j) {
+          if (counts[i][j].item<double>() == 0) continue;
+          const auto qi = query[i].narrow(0, h * width, width), kj = key[j].narrow(0, h * width, width);
+          const auto score =
+              gat ? torch::leaky_relu(values_[name + ".target"][h].dot(qi) + values_[name + ".source"][h].dot(kj), 0.2)
+                  : qi.dot(kj) / std::sqrt(static_cast<double>(width));
+          const auto weight = counts[i][j] * torch::exp(score);
+          sum = sum + weight;
+          weighted = weighted + weight * z[j].narrow(0, h * width, width);
+        }
+        if (sum.item<double>() > 0) result[i].narrow(0, h * width, width) = weighted / sum;
+      }
+    }
+    return gat ? result + values_[name + ".bias"] : result + linear(name + ".own", x);
+  }
+
+  torch::Tensor chebyshev(const std::string& name, const torch::Tensor& x, const torch::Tensor& both) const {
+    const int64_t nodes = x.size(0);
+    const auto degree = both.sum(1);
+    const auto root = torch::where(degree > 0, degree.clamp_min(1).rsqrt(), torch::zeros_like(degree));
+    const auto identity = torch::eye(nodes, torch::kDouble);
+    const auto laplacian = identity - root.unsqueeze(1) * both * root.unsqueeze(0);
+    // With λmax = 2 a node without edges gets nothing: L̃ = L - I is -D^-½ A D^-½.
+    double largest = 2;
+    if (settings_.cheb_lambda == "estimated") largest = std::get<0>(torch::linalg_eigh(laplacian)).max().item<double>();
+    const auto scaled = 2 / largest * laplacian - identity;
+    std::vector<torch::Tensor> terms = {x, scaled.matmul(x)};
+    for (int64_t k = 2; k < settings_.cheb_order; ++k)
+      terms.push_back(2 * scaled.matmul(terms.back()) - terms[terms.size() - 2]);
+    auto y = torch::zeros({}, torch::kDouble);
+    for (int64_t k = 0; k < settings_.cheb_order; ++k)
+      y = y + linear(name + ".terms." + std::to_string(k), terms[static_cast<size_t>(k)]);
     return y;
+  }
+
+  torch::Tensor aggregated(const torch::Tensor& counts, const torch::Tensor& x) const {
+    if (settings_.aggregation == "sum") return counts.matmul(x);
+    if (settings_.aggregation == "mean") return counts.matmul(x) / counts.sum(1, true).clamp_min(1.0);
+    auto result = torch::zeros_like(x);
+    for (int64_t i = 0; i < x.size(0); ++i) {
+      const auto neighbours = (counts[i] > 0).nonzero().squeeze(1);
+      if (neighbours.numel() > 0) result[i] = std::get<0>(x.index_select(0, neighbours).max(0));
+    }
+    return result;
   }
 
   torch::Tensor dense(const std::string& name, torch::Tensor x, int64_t layers, bool activate_last) const {

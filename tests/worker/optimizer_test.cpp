@@ -96,5 +96,17 @@ TEST(ClipGlobalNorm, ScalesAllGradientsTogether) {
   EXPECT_NEAR(p[1].second.grad()[0].item<double>(), -1.0 / norm, 1e-6);
 }
 
+TEST(ClipEachNorm, ScalesEachGradientAlone) {
+  const auto p = two_parameters();
+  p[0].second.mutable_grad() = torch::full({4, 3}, 2.0);
+  p[1].second.mutable_grad() = torch::full({5}, -0.1);
+  configs::OptimizerSettings settings;
+  settings.clip = "tensor";
+  settings.clip_norm = 1.0;
+  EXPECT_NEAR(clip_gradients(p, settings), std::sqrt(12 * 4.0 + 0.05), 1e-6);
+  EXPECT_NEAR(p[0].second.grad().norm().item<double>(), 1.0, 1e-6);
+  EXPECT_NEAR(p[1].second.grad()[0].item<double>(), -0.1, 1e-7);
+}
+
 }  // namespace
 }  // namespace foretime::worker

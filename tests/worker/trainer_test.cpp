@@ -20,6 +20,16 @@
 namespace foretime::worker {
 namespace {
 
+/// What a run killed after step `step` leaves behind: the whole one's folder without the later checkpoints.
+void copy_as_of_step(int64_t step, const std::filesystem::path& whole, const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy(whole, folder, std::filesystem::copy_options::recursive);
+  const coordinator::CheckpointStore store(folder / "checkpoints");
+  for (const int64_t later : store.steps()) {
+    if (later > step) std::filesystem::remove_all(store.folder(later));
+  }
+}
+
 /// The files of the last checkpoint.
 std::map<std::string, std::string> train(const configs::Settings& settings, int ranks,
                                          const std::filesystem::path& folder) {
@@ -147,16 +157,28 @@ TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {
   settings.trainer.steps = 10;
   settings.optimizer.schedule = "cosine";
   const auto straight = train(settings, 1, scratch.path() / "straight");
-  // The straight run's state at step 5, alone in another folder, is what a run killed after step 5 leaves behind.
-  std::filesystem::create_directories(scratch.path() / "resumed");
-  std::filesystem::copy(scratch.path() / "straight", scratch.path() / "resumed",
-                        std::filesystem::copy_options::recursive);
-  for (const int64_t step : coordinator::CheckpointStore(scratch.path() / "resumed" / "checkpoints").steps()) {
-    if (step > 5)
-      std::filesystem::remove_all(
-          coordinator::CheckpointStore(scratch.path() / "resumed" / "checkpoints").folder(step));
-  }
+  copy_as_of_step(5, scratch.path() / "straight", scratch.path() / "resumed");
   EXPECT_EQ(train(settings, 1, scratch.path() / "resumed"), straight);
+}
+
+/// Every rank has the running statistics that rank 0 saves; else a resumed run would evaluate another model.
+TEST(Trainer, RanksShareTheRunningStatisticsOfBatchNormalisation) {
+  const foretime::testing::Scratch scratch;
+  auto settings = testing::sample_settings();
+  settings.model.type = "sage";
+  settings.model.norm = "batch";
+  settings.trainer.eval_every = 0;
+  settings.checkpoint.every_steps = 5;
+  settings.checkpoint.keep_last = 10;
+  settings.trainer.steps = 10;
+  const auto straight = testing::train(settings, 2, scratch.path() / "straight");
+  copy_as_of_step(5, scratch.path() / "straight", scratch.path() / "resumed");
+  const auto resumed = testing::train(settings, 2, scratch.path() / "resumed");
+  EXPECT_EQ(resumed.files, straight.files);
+  EXPECT_EQ(resumed.metrics, straight.metrics);
+  const auto model = models::parse_safetensors(straight.files.at("model.safetensors"), "model");
+  EXPECT_FALSE(torch::equal(model.tensors.at("norms.0.running_mean"),
+                            torch::zeros_like(model.tensors.at("norms.0.running_mean"))));
 }
 
 TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {

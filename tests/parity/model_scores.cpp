@@ -1,6 +1,6 @@
-// usage: residual_gcn_scores GRAPH.npz CANDIDATES OUT.safetensors
-// Scores the first candidates of a layout graph by an untrained residual GCN with default settings, and writes its
-// weights and buffers beside the scores (`scores`), for residual_gcn.py to compute the same in PyTorch.
+// usage: model_scores SETTINGS.yaml GRAPH.npz CANDIDATES OUT.safetensors
+// Scores the first candidates of a layout or tile graph by an untrained model of a settings file, and writes its
+// weights and buffers beside the scores (`scores`), for published_models.py to compute the same in PyTorch.
 
 #include <algorithm>
 #include <exception>
@@ -12,6 +12,7 @@
 
 #include <torch/torch.h>
 
+#include "configs/load.h"
 #include "data/catalogue.h"
 #include "data/message_plan.h"
 #include "models/model.h"
@@ -23,13 +24,15 @@ namespace {
 
 using namespace foretime;
 
-void write_scores(const std::filesystem::path& graph, int64_t most, const std::filesystem::path& out) {
-  const auto headers = data::list_groups({graph.string()}, ".", data::CandidateKind::layout);
+void write_scores(const std::filesystem::path& file, const std::string& graph, int64_t most,
+                  const std::filesystem::path& out) {
+  const auto settings = configs::load_settings(file).model;
+  const bool tile = configs::load_settings(file).data.format == "tile";
+  const auto headers = data::list_groups({graph}, ".", tile ? data::CandidateKind::tile : data::CandidateKind::layout);
   const data::Group group = data::load_group(headers.at(0));
   const models::InputSchema schema{group.kind, group.graphs.feature_count, group.graphs.node_type_count};
 
   torch::manual_seed(1);
-  const configs::ModelSettings settings;
   const auto model = models::make_model(settings, schema);
   models::StatisticsAccumulator statistics(schema, settings.features.log);
   statistics.add(group);
@@ -52,12 +55,12 @@ void write_scores(const std::filesystem::path& graph, int64_t most, const std::f
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::cerr << "usage: residual_gcn_scores GRAPH.npz CANDIDATES OUT.safetensors\n";
+  if (argc != 5) {
+    std::cerr << "usage: model_scores SETTINGS.yaml GRAPH.npz CANDIDATES OUT.safetensors\n";
     return 2;
   }
   try {
-    write_scores(argv[1], std::stoll(argv[2]), argv[3]);
+    write_scores(argv[1], argv[2], std::stoll(argv[3]), argv[4]);
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     return 1;

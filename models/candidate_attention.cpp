@@ -1,0 +1,19 @@
+#include "models/candidate_attention.h"
+
+namespace foretime::models {
+
+CandidateAttention::CandidateAttention() {
+  log_temperature_ = register_parameter("log_temperature", torch::zeros({1}));
+}
+
+torch::Tensor CandidateAttention::forward(const torch::Tensor& x, const std::vector<int64_t>& group_ptr) const {
+  const auto logits = x * torch::exp(-log_temperature_);
+  std::vector<torch::Tensor> attended;
+  for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
+    const int64_t first = group_ptr[g], count = group_ptr[g + 1] - first;
+    attended.push_back(torch::softmax(logits.narrow(0, first, count), 0) * static_cast<double>(count));
+  }
+  return torch::cat({x, x * torch::cat(attended)}, 1);
+}
+
+}  // namespace foretime::models

@@ -1,0 +1,55 @@
+#include "models/convolutions/convolution.h"
+
+#include <utility>
+
+#include "models/csr_ops.h"
+
+namespace foretime::models {
+namespace {
+
+/// The parts' parameters are named producers.… and consumers.….
+class TwoDirections : public Convolution {
+ public:
+  TwoDirections(std::shared_ptr<Convolution> producers, std::shared_ptr<Convolution> consumers)
+      : producers_(register_module("producers", std::move(producers))),
+        consumers_(register_module("consumers", std::move(consumers))) {}
+
+  torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override {
+    const auto part = [&](Convolution& convolution, size_t relation) {
+      std::vector<LayerTensors> own;
+      for (const auto& hop : hops) own.push_back({{hop.relations[relation]}, hop.self});
+      return convolution.forward(states, own, layout, 1.0);
+    };
+    return activated(part(*producers_, 0) + part(*consumers_, 1), slope);
+  }
+
+ private:
+  std::shared_ptr<Convolution> producers_, consumers_;
+};
+
+}  // namespace
+
+torch::Tensor own_states(const torch::Tensor& states, const LayerTensors& layer) {
+  return layer.self.defined() ? csr_matmul(layer.self, states) : states;
+}
+
+torch::Tensor own_states(const torch::Tensor& states, Hops hops) {
+  auto x = states;
+  for (const auto& hop : hops) x = own_states(x, hop);
+  return x;
+}
+
+torch::Tensor activated(const torch::Tensor& x, double slope) { return slope == 1.0 ? x : torch::leaky_relu(x, slope); }
+
+ConvolutionSpec in_each_direction(const ConvolutionSpec& spec) {
+  auto producers = spec.relations.at(0), consumers = producers;
+  producers.direction = data::Direction::in;
+  consumers.direction = data::Direction::out;
+  return {{producers, consumers}, spec.hops, [make = spec.make](int64_t input) {
+            // One after the other: the order in which weights are drawn is the parameters'.
+            auto first = make(input);
+            return std::make_shared<TwoDirections>(std::move(first), make(input));
+          }};
+}
+
+}  // namespace foretime::models

@@ -1,0 +1,22 @@
+#include "models/convolutions/gcn.h"
+
+#include "models/convolutions/products.h"
+
+namespace foretime::models {
+
+GcnConvolution::GcnConvolution(int64_t input, int64_t output)
+    : linear_(register_module("linear", dense_linear(input, output, true))) {}
+
+std::vector<data::RelationSpec> GcnConvolution::relations() {
+  return {{data::Direction::both, data::EdgeNorm::symmetric, /*self_loop=*/true}};
+}
+
+torch::Tensor GcnConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {
+  const CsrTensor& matrix = hops[0].relations[0];
+  if (multiplies_first(matrix, linear_->weight)) {
+    return csr_sum({{&matrix, torch::linear(states, linear_->weight)}}, {linear_->bias, slope});
+  }
+  return activated(linear_->forward(csr_matmul(matrix, states)), slope);
+}
+
+}  // namespace foretime::models

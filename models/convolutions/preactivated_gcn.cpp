@@ -1,0 +1,27 @@
+#include "models/convolutions/preactivated_gcn.h"
+
+namespace foretime::models {
+
+PreactivatedGcnConvolution::PreactivatedGcnConvolution(int64_t width, const Activation& activation, double dropout)
+    : width_(width), activation_(activation) {
+  const DenseOptions options{.bias = true, .activate_last = false, .dropout = dropout};
+  mlp_ = register_module("mlp",
+                         std::make_shared<DenseStack>(std::vector<int64_t>{width, width, width}, activation, options));
+}
+
+std::vector<data::RelationSpec> PreactivatedGcnConvolution::relations() {
+  return {{data::Direction::out, data::EdgeNorm::mean, /*self_loop=*/true},
+          {data::Direction::in, data::EdgeNorm::sender, /*self_loop=*/true}};
+}
+
+torch::Tensor PreactivatedGcnConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&,
+                                                  double slope) {
+  const LayerTensors& layer = hops[0];
+  // The first linear layer comes before the sums, which it commutes with.
+  const auto first = torch::linear(activation_(states), mlp_->first_weight(0, width_));
+  const auto epilogue = mlp_->first_epilogue();
+  const auto summed = csr_sum({{&layer.relations[0], first}, {&layer.relations[1], first}}, {epilogue.bias, 1.0});
+  return activated(mlp_->after_first(activated(summed + own_states(first, layer), epilogue.slope)), slope);
+}
+
+}  // namespace foretime::models

@@ -1,0 +1,35 @@
+#include "models/convolutions/transformer.h"
+
+#include <cmath>
+
+#include "models/convolutions/gat.h"
+#include "models/convolutions/products.h"
+#include "models/edge_ops.h"
+
+namespace foretime::models {
+
+TransformerConvolution::TransformerConvolution(int64_t input, int64_t output, int64_t heads)
+    : heads_(heads),
+      own_(register_module("own", dense_linear(input, output, true))),
+      query_(register_module("query", dense_linear(input, output, false))),
+      key_(register_module("key", dense_linear(input, output, false))),
+      value_(register_module("value", dense_linear(input, output, false))) {
+  head_width(output, heads);
+}
+
+std::vector<data::RelationSpec> TransformerConvolution::relations() {
+  return {{data::Direction::both, data::EdgeNorm::sum, /*self_loop=*/false}};
+}
+
+torch::Tensor TransformerConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&,
+                                              double slope) {
+  const LayerTensors& layer = hops[0];
+  const CsrTensor& matrix = layer.relations[0];
+  const auto self = own_states(states, layer);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(query_->options.out_features() / heads_));
+  const auto query = query_->forward(self) * scale;
+  const auto weights = edge_softmax(matrix, entry_products(matrix, query, key_->forward(states), heads_));
+  return activated(own_->forward(self) + weighted_sum(matrix, weights, value_->forward(states)), slope);
+}
+
+}  // namespace foretime::models

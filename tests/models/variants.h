@@ -1,0 +1,133 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "configs/settings.h"
+
+/// Ways in which a graph model can be set up, by name: each runs through the same tests (slow twin, finite differences,
+/// batches, relabelled nodes, shared states).
+namespace foretime::testing {
+
+struct Variant {
+  const char* name;
+  void (*set)(configs::ModelSettings& settings);
+};
+
+inline const std::vector<Variant>& graph_variants() {
+  using Settings = configs::ModelSettings;
+  static const std::vector<Variant> variants = {
+      {"mlp", [](Settings& s) { s.type = "mlp"; }},
+      {"gcn", [](Settings& s) { s.type = "gcn"; }},
+      {"residual_gcn", [](Settings& s) { s.type = "residual_gcn"; }},
+      {"residual_gcn_embedded_layouts",
+       [](Settings& s) {
+         s.type = "residual_gcn";
+         s.features.layout = "embedding";
+         s.features.layout_embedding = 2;
+       }},
+      {"preactivated_gcn", [](Settings& s) { s.type = "preactivated_gcn"; }},
+      {"sage", [](Settings& s) { s.type = "sage"; }},
+      {"mlp_of_raw_inputs",
+       [](Settings& s) {
+         s.type = "mlp";
+         s.encoder_layers = 0;
+       }},
+      {"sage_of_raw_inputs",
+       [](Settings& s) {
+         s.type = "sage";
+         s.encoder_layers = 0;
+         s.residual = false;
+         s.features.layout = "embedding";
+       }},
+      {"gat_of_a_narrow_encoder",
+       [](Settings& s) {
+         s.type = "gat";
+         s.encoder_hidden = 5;
+       }},
+      {"sage_max",
+       [](Settings& s) {
+         s.type = "sage";
+         s.aggregation = "max";
+       }},
+      {"sage_sum_together",
+       [](Settings& s) {
+         s.type = "sage";
+         s.aggregation = "sum";
+         s.directions = "together";
+         s.l2_normalize = true;
+         s.residual = false;
+       }},
+      {"gin", [](Settings& s) { s.type = "gin"; }},
+      {"gin_together",
+       [](Settings& s) {
+         s.type = "gin";
+         s.directions = "together";
+         s.features.layout = "learned_scale";
+       }},
+      {"gat", [](Settings& s) { s.type = "gat"; }},
+      {"gat_together",
+       [](Settings& s) {
+         s.type = "gat";
+         s.directions = "together";
+         s.residual = false;
+       }},
+      {"transformer", [](Settings& s) { s.type = "transformer"; }},
+      {"transformer_together",
+       [](Settings& s) {
+         s.type = "transformer";
+         s.directions = "together";
+         s.heads = 1;
+       }},
+      {"chebnet", [](Settings& s) { s.type = "chebnet"; }},
+      {"chebnet_of_two",
+       [](Settings& s) {
+         s.type = "chebnet";
+         s.cheb_order = 2;
+         s.residual = false;
+       }},
+      {"stacked",
+       [](Settings& s) {
+         s.type = "stacked";
+         s.convolutions = {"chebnet", "sage", "gat"};
+         s.norm = "layer";
+       }},
+      {"sage_batch_norm",
+       [](Settings& s) {
+         s.type = "sage";
+         s.norm = "batch";
+       }},
+      {"chebnet_batch_norm",
+       [](Settings& s) {
+         s.type = "chebnet";
+         s.norm = "batch";
+       }},
+      {"gcn_collections",
+       [](Settings& s) {
+         s.type = "gcn";
+         s.collection_embedding = 3;
+       }},
+      {"gcn_candidate_attention",
+       [](Settings& s) {
+         s.type = "gcn";
+         s.candidate_attention = true;
+       }},
+  };
+  return variants;
+}
+
+inline std::vector<std::string> variant_names() {
+  std::vector<std::string> names;
+  for (const auto& variant : graph_variants()) names.emplace_back(variant.name);
+  return names;
+}
+
+inline void apply_variant(const std::string& name, configs::ModelSettings& settings) {
+  settings.heads = 2;
+  for (const auto& variant : graph_variants()) {
+    if (variant.name == name) variant.set(settings);
+  }
+}
+
+}  // namespace foretime::testing
