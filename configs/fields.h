@@ -120,9 +120,12 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
       "head_layers", s.head_layers,
       "dense layers after the readout (postnet), the last one to a scalar; tpgnn: each half as wide as the one before",
       at_least(1));
-  visit("readout", s.readout, "how final states become one vector; several are concatenated",
+  visit("readout", s.readout,
+        "how final states become one vector; several are concatenated. configurable_: over configurable nodes; tied_: "
+        "over "
+        "these, those whose layouts are always chosen together counting as one",
         some_of({"mean", "sum", "max", "normalized_sum", "configurable_mean", "configurable_sum", "configurable_max",
-                 "configurable_normalized_sum"}));
+                 "configurable_normalized_sum", "tied_mean", "tied_sum", "tied_normalized_sum"}));
   visit("activation", s.activation, "activation between dense layers and after convolutions",
         one_of({"relu", "leaky_relu"}));
   visit("leaky_slope", s.leaky_slope, "leaky_relu: slope for negative inputs", at_least(0));

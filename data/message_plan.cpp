@@ -9,6 +9,7 @@
 
 #include "data/plan_source.h"
 #include "data/shared_plan.h"
+#include "data/tied_nodes.h"
 
 namespace foretime::data {
 namespace {
@@ -24,7 +25,8 @@ struct Entry {
   std::shared_ptr<const GroupTopology> topology;  // none: each relation is made for this batch alone
   int64_t nodes = 0;                              // rows of node_features that it adds
   Collection collection = Collection::none;
-  int64_t copies = 1;  // states of each node: candidates, or 1 (programs, tile late)
+  std::vector<double> tied;  // weights of the configurable nodes, where the request asks for them
+  int64_t copies = 1;        // states of each node: candidates, or 1 (programs, tile late)
   int64_t states() const { return nodes * copies; }
 };
 
@@ -223,6 +225,13 @@ PlanReadout PlanBuilder::State::make_readout() const {
     first_state += entry.states();
   }
   for (CsrMatrix* matrix : {&all, &some}) matrix->values.assign(matrix->columns.size(), 1.0);
+  if (!request.tied) return readout;
+  auto& tied = readout.tied.stages.emplace_back(some);
+  tied.values.clear();
+  for (const Entry& entry : entries) {
+    for (size_t c = 0; c < entry.candidates.size(); ++c)
+      tied.values.insert(tied.values.end(), entry.tied.begin(), entry.tied.end());
+  }
   return readout;
 }
 
@@ -302,7 +311,10 @@ void PlanBuilder::add(const Group& group, std::span<const int64_t> candidates,
   state_->candidates += count;
   entry.graphs = group.graphs;
   entry.collection = group.collection;
-  if (group.kind == CandidateKind::layout) entry.layout = group.layout;
+  if (group.kind == CandidateKind::layout) {
+    entry.layout = group.layout;
+    if (state_->request.tied) entry.tied = tied_weights(group.layout, group.candidates);
+  }
   if (group.kind == CandidateKind::tile) entry.tile_features = group.tile_features;
   entry.candidates.assign(candidates.begin(), candidates.end());
   entry.topology = topology;

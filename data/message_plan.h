@@ -55,6 +55,7 @@ struct PlanRequest {
   std::vector<RelationSpec> relations;  // the same for each layer
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
+  bool tied = false;         // a readout that counts tied configurable nodes as one (data/tied_nodes.h)
   bool collections = false;  // the model sees which collection a node's graph is of
   bool operator==(const PlanRequest&) const = default;
 };
@@ -97,6 +98,7 @@ struct PlanReadout {
   int64_t pools = 1;
   PlanPool nodes;         // over all nodes of the candidate's graph
   PlanPool configurable;  // over its configurable nodes; empty rows where it has none
+  PlanPool tied;          // likewise, each by its weight among those that it is tied to; no stages unless asked for
 };
 
 struct MessagePlan {

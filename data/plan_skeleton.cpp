@@ -8,6 +8,7 @@
 
 #include "data/plan_source.h"
 #include "data/state_table.h"
+#include "data/tied_nodes.h"
 #include "data/topology.h"
 
 namespace foretime::data {
@@ -105,14 +106,15 @@ class SkeletonMaker {
     find_inputs();
     make_first_level();
     for (int64_t l = 0; l < result_->request.layers; ++l) make_next_level();
-    result_->node_parts = make_parts(false);
-    result_->configurable_parts = make_parts(true);
+    result_->node_parts = make_parts(false, {});
+    result_->configurable_parts = make_parts(true, {});
+    if (result_->request.tied) result_->tied_parts = make_parts(true, tied_weights(group_.layout, group_.candidates));
     result_->classes = std::move(*classes_).finish();
     const int32_t everything = result_->classes.everything();
     for (auto& level : result_->levels) {
       for (int32_t& q : level.varying.class_of) q = q == ClassTable::kEverything ? everything : q;
     }
-    for (auto* parts : {&result_->node_parts, &result_->configurable_parts}) {
+    for (auto* parts : {&result_->node_parts, &result_->configurable_parts, &result_->tied_parts}) {
       for (auto& part : *parts) part.class_of = part.class_of == ClassTable::kEverything ? everything : part.class_of;
     }
     return result_;
@@ -301,7 +303,8 @@ class SkeletonMaker {
     }
   }
 
-  std::vector<PlanSkeleton::Part> make_parts(bool only_configurable) const {
+  /// `weights`: of the group's configurable nodes; empty: each node counts 1.
+  std::vector<PlanSkeleton::Part> make_parts(bool only_configurable, const std::vector<double>& weights) const {
     std::map<std::pair<int32_t, int32_t>, PlanSkeleton::Part> parts;  // by pool and class
     std::map<std::pair<int32_t, int32_t>, size_t> place;              // of a fixed state in its pool's part
     const auto& varying = result_->levels.back().varying;
@@ -309,12 +312,18 @@ class SkeletonMaker {
       if (only_configurable && configurable_[v] < 0) continue;
       const int32_t pool = subset_.pool.empty() ? 0 : subset_.pool[v];
       const int32_t at = reference_[v];
+      double weight = 1.0;
+      if (!weights.empty()) {
+        const auto column = static_cast<size_t>(configurable_[v]);
+        weight = weights[static_cast<size_t>(result_->column[column])];
+      }
       const int32_t q = at >= 0 ? varying.class_of[static_cast<size_t>(at)] : -1;
       auto& part = parts[{pool, q}];
       part.pool = pool;
       part.class_of = q;
       if (at >= 0) {
         part.members.push_back(at);
+        part.counts.push_back(weight);
         continue;
       }
       const auto [found, fresh] = place.emplace(std::pair{pool, at}, part.members.size());
@@ -322,7 +331,7 @@ class SkeletonMaker {
         part.members.push_back(-1 - at);
         part.counts.push_back(0);
       }
-      part.counts[found->second] += 1.0;
+      part.counts[found->second] += weight;
     }
     std::vector<PlanSkeleton::Part> list;
     for (auto& [key, part] : parts) list.push_back(std::move(part));

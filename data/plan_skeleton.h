@@ -77,7 +77,7 @@ struct PlanSkeleton {
     int32_t pool = 0;
     int32_t class_of = -1;         // -1: fixed
     std::vector<int32_t> members;  // fixed states, or varying positions
-    std::vector<double> counts;    // of fixed states
+    std::vector<double> counts;    // how often each counts
   };
 
   PlanRequest request;
@@ -90,6 +90,7 @@ struct PlanSkeleton {
   Classes classes;
   std::vector<Level> levels;  // [layers + 1]
   std::vector<Part> node_parts, configurable_parts;
+  std::vector<Part> tied_parts;  // none unless the request asks for them
 
   int64_t configurable() const { return static_cast<int64_t>(column.size()); }
 };

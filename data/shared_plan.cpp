@@ -76,6 +76,7 @@ class SharedPlanMaker {
     plan_.readout.pools = draws_.empty() ? 1 : draws_.front().skeleton().pools;
     plan_.readout.nodes = make_pool(&PlanSkeleton::node_parts);
     plan_.readout.configurable = make_pool(&PlanSkeleton::configurable_parts);
+    if (request_.tied) plan_.readout.tied = make_pool(&PlanSkeleton::tied_parts);
   }
 
  private:
@@ -323,7 +324,7 @@ class SharedPlanMaker {
           if (part.class_of < 0) {
             counts.emplace_back(draw.fixed[member], part.counts[i]);
           } else {
-            counts.emplace_back(draw.states[static_cast<size_t>(draw.first[member] + b)], 1.0);
+            counts.emplace_back(draw.states[static_cast<size_t>(draw.first[member] + b)], part.counts[i]);
           }
         }
         append_merged(counts, parts.columns, parts.values);

@@ -10,7 +10,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr uint64_t kVersion = 1;  // of the bytes, and of the way in which hashes are made
+constexpr uint64_t kVersion = 2;  // of the bytes, and of the way in which hashes are made
 
 /// Visits all that is written, in order: `visit(array)` and `visit.number(value)`.
 template <class Skeleton, class Visit>
@@ -56,6 +56,7 @@ void visit_skeleton(Skeleton& s, Visit& visit) {
   }
   visit_parts(s.node_parts, visit);
   visit_parts(s.configurable_parts, visit);
+  visit_parts(s.tied_parts, visit);
 }
 
 class Writer {
@@ -139,7 +140,7 @@ class Checker {
   void check() const {
     const auto& layout = group_.layout;
     expect(s_.nodes > 0 && s_.nodes <= group_.graphs.nodes(), "nodes");
-    expect(s_.pools >= 1, "pools");
+    expect(s_.pools >= 1 && s_.pools <= s_.nodes, "pools");
     expect(size(s_.row_hash) == layout.rows.size() / kLayoutFeatures, "layout rows");
     within(s_.column, 0, layout.configurable(), "column");
     within(s_.first_column, 0, s_.configurable(), "first_column");
@@ -150,6 +151,7 @@ class Checker {
     for (size_t l = 0; l < s_.levels.size(); ++l) l == 0 ? check_first(s_.levels[0]) : check_level(l);
     check_parts(s_.node_parts);
     check_parts(s_.configurable_parts);
+    check_parts(s_.tied_parts);
   }
 
  private:
@@ -225,7 +227,7 @@ class Checker {
       const bool fixed = part.class_of < 0;
       expect(part.class_of >= -1 && part.class_of < s_.classes.count(), "class of the readout");
       within(part.members, 0, fixed ? last.fixed.states() : last.varying.nodes(), "member of the readout");
-      expect(part.counts.size() == (fixed ? part.members.size() : 0), "counts of the readout");
+      expect(part.counts.size() == part.members.size(), "counts of the readout");
       for (const int32_t member : part.members) {
         expect(fixed || last.varying.class_of[static_cast<size_t>(member)] == part.class_of, "class of a member");
       }
@@ -243,6 +245,7 @@ uint64_t skeleton_key(const PlanRequest& request) {
   std::vector<int64_t> fields = {static_cast<int64_t>(kVersion), request.layers, static_cast<int64_t>(request.sharing),
                                  kClassLimit};
   if (request.collections) fields.push_back(1);
+  if (request.tied) fields.push_back(2);
   for (const RelationSpec& relation : request.relations) {
     fields.insert(fields.end(), {static_cast<int64_t>(relation.direction), static_cast<int64_t>(relation.norm),
                                  relation.self_loop ? 1 : 0});

@@ -101,8 +101,12 @@ data::PlanRequest GraphModel::plan_request() const {
     if (settings_.sharing == "invariant") sharing = data::Sharing::invariant;
   }
   const int64_t hops = layers_.empty() ? 0 : static_cast<int64_t>(layers_.back().first_hop + layers_.back().hops);
-  return {hops, relations_, joins_late(settings_, schema_) ? data::TileJoin::late : data::TileJoin::early, sharing,
-          settings_.collection_embedding > 0};
+  return {.layers = hops,
+          .relations = relations_,
+          .tile_join = joins_late(settings_, schema_) ? data::TileJoin::late : data::TileJoin::early,
+          .sharing = sharing,
+          .tied = readout_.needs_tied(),
+          .collections = settings_.collection_embedding > 0};
 }
 
 torch::Tensor GraphModel::embed(const PlanTensors& plan) {
@@ -179,6 +183,7 @@ void GraphModel::check(const PlanTensors& plan) const {
          fmt::format("below {}", schema_.node_type_count));
   expect(settings_.collection_embedding == 0 || plan.node_collections.defined(), "collections of nodes", "none",
          "some");
+  expect(!readout_.needs_tied() || !plan.tied.stages.empty(), "tied nodes", "none", "some");
   const bool tiles = schema_.kind == data::CandidateKind::tile;
   expect(plan.candidate_features.defined() == tiles, "tile features",
          plan.candidate_features.defined() ? "some" : "none", tiles ? "some" : "none");

@@ -203,7 +203,8 @@ PlanTensors to_tensors(const data::MessagePlan& plan, const PlanTensorOptions& o
   }
 
   const int64_t final_states = plan.levels.back()->states();
-  for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable}) {
+  for (const auto* pool : {&plan.readout.nodes, &plan.readout.configurable, &plan.readout.tied}) {
+    if (pool == &plan.readout.tied && pool->stages.empty()) continue;
     expect(!pool->stages.empty(), "stages of a readout", 0, 1);
     const int64_t rows = plan.candidates() * plan.readout.pools;
     expect(pool->stages.back().rows == rows, "rows of a readout", pool->stages.back().rows, rows);
@@ -216,6 +217,7 @@ PlanTensors to_tensors(const data::MessagePlan& plan, const PlanTensorOptions& o
   result.pools = plan.readout.pools;
   result.nodes = convert.pool(plan.readout.nodes);
   result.configurable = convert.pool(plan.readout.configurable);
+  if (!plan.readout.tied.stages.empty()) result.tied = convert.pool(plan.readout.tied);
   result.group_ptr = plan.group_ptr;
   return result;
 }

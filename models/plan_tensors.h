@@ -57,6 +57,7 @@ struct PlanTensors {
   std::vector<std::shared_ptr<const LayerTensors>> layers;
   int64_t pools = 1;
   PoolTensors nodes, configurable;  // rows: candidates * pools
+  PoolTensors tied;                 // likewise; no stages unless the request asks for it
   std::vector<int64_t> group_ptr;
 };
 

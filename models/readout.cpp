@@ -13,7 +13,7 @@
 namespace foretime::models {
 namespace {
 
-constexpr std::string_view kConfigurable = "configurable_";
+constexpr std::string_view kPrefixes[] = {"", "configurable_", "tied_"};  // in the order of Readout::Over
 
 }  // namespace
 
@@ -26,33 +26,42 @@ Readout::Readout(const std::vector<std::string>& parts, data::CandidateKind kind
       throw ModelError(fmt::format("model.readout: '{}' stands there twice", name));
     }
     Part part{};
-    part.configurable = name.substr(0, kConfigurable.size()) == kConfigurable;
-    if (part.configurable) name.remove_prefix(kConfigurable.size());
+    for (const auto over : {configurable, tied}) {
+      if (!name.starts_with(kPrefixes[over])) continue;
+      part.over = over;
+      name.remove_prefix(kPrefixes[over].size());
+      break;
+    }
     if (name == "mean") {
       part.pooling = Pooling::mean;
     } else if (name == "sum") {
       part.pooling = Pooling::sum;
-    } else if (name == "max") {
+    } else if (name == "max" && part.over != tied) {
       part.pooling = Pooling::max;
     } else if (name == "normalized_sum") {
       part.pooling = Pooling::normalized_sum;
     } else {
       throw ModelError(fmt::format(
-          "model.readout: '{}', expected mean, sum, max or normalized_sum, or one of these after configurable_",
+          "model.readout: '{}', expected mean, sum, max or normalized_sum, or one of these after configurable_, or one "
+          "of these but max after tied_",
           parts[i]));
     }
-    if (part.configurable && kind != data::CandidateKind::layout) {
+    if (part.over != nodes && kind != data::CandidateKind::layout) {
       throw ModelError(
           fmt::format("model.readout: '{}' needs configurable nodes, which only layout data have", parts[i]));
     }
     parts_.push_back(part);
-    Pool& pool = part.configurable ? configurable_ : nodes_;
+    Pool& pool = pools_[part.over];
     pool.used = true;
     (part.pooling == Pooling::max ? pool.max : pool.sum) = true;
   }
 }
 
-int64_t Readout::pool_columns(int64_t width) const { return nodes_.columns(width) + configurable_.columns(width); }
+int64_t Readout::pool_columns(int64_t width) const {
+  int64_t columns = 0;
+  for (const Pool& pool : pools_) columns += pool.columns(width);
+  return columns;
+}
 
 torch::Tensor Readout::pool(const torch::Tensor& states, const PlanTensors& plan) const {
   std::vector<torch::Tensor> columns;
@@ -67,8 +76,9 @@ torch::Tensor Readout::pool(const torch::Tensor& states, const PlanTensors& plan
     columns.push_back(over.counts);
     if (pool.max) columns.push_back(through(csr_max));
   };
-  add(nodes_, plan.nodes);
-  add(configurable_, plan.configurable);
+  add(pools_[nodes], plan.nodes);
+  add(pools_[configurable], plan.configurable);
+  add(pools_[tied], plan.tied);
   return torch::cat(columns, 1);
 }
 
@@ -94,16 +104,16 @@ torch::Tensor Readout::combine(const torch::Tensor& pools, const torch::Tensor& 
     }
     at += pool.columns(width);
   };
-  add(nodes_);
-  add(configurable_);
+  for (const Pool& pool : pools_) add(pool);
   return torch::cat(columns, 1);
 }
 
 torch::Tensor Readout::finish(const torch::Tensor& pooled, int64_t width) const {
   std::vector<torch::Tensor> columns;
   for (const Part& part : parts_) {
-    const Pool& pool = part.configurable ? configurable_ : nodes_;
-    const int64_t start = part.configurable ? nodes_.columns(width) : 0;
+    const Pool& pool = pools_[part.over];
+    int64_t start = 0;
+    for (size_t before = 0; before < part.over; ++before) start += pools_[before].columns(width);
     const int64_t sums = pool.sum ? width : 0;
     const auto sum = [&] { return pooled.narrow(1, start, width); };
     switch (part.pooling) {

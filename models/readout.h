@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,11 +14,12 @@ namespace foretime::models {
 
 /// From final states to one row a candidate: the parts of model.readout, side by side. mean, sum, max, and
 /// normalized_sum (the sum over its Euclidean norm) are over all nodes of the candidate's graph; with the prefix
-/// configurable_ over the configurable ones, and 0 where a graph has none.
+/// configurable_ over the configurable ones, and 0 where a graph has none; with the prefix tied_ (sum, mean and
+/// normalized_sum only) likewise, nodes that are tied to each other counting as one (data/tied_nodes.h).
 class Readout {
  public:
-  /// Throws ModelError for an unknown or repeated part, for none at all, and for configurable_ parts of data without
-  /// layouts.
+  /// Throws ModelError for an unknown or repeated part, for none at all, and for configurable_ and tied_ parts of data
+  /// without layouts.
   Readout(const std::vector<std::string>& parts, data::CandidateKind kind);
 
   /// Columns of the result for states of `width` columns.
@@ -35,12 +37,15 @@ class Readout {
   torch::Tensor combine(const torch::Tensor& pools, const torch::Tensor& weights, int64_t width) const;
   torch::Tensor finish(const torch::Tensor& pooled, int64_t width) const;
   int64_t pool_columns(int64_t width) const;
+  /// Whether plans must know which nodes are tied (data::PlanRequest::tied).
+  bool needs_tied() const { return pools_[tied].used; }
 
  private:
   enum class Pooling { mean, sum, max, normalized_sum };
+  enum Over : size_t { nodes, configurable, tied, kOvers };
   struct Part {
     Pooling pooling;
-    bool configurable;
+    Over over;
   };
   /// What is pooled over one set of nodes: a sum (width columns), the count (1), a maximum (width).
   struct Pool {
@@ -49,7 +54,7 @@ class Readout {
   };
 
   std::vector<Part> parts_;
-  Pool nodes_, configurable_;
+  std::array<Pool, kOvers> pools_;
 };
 
 }  // namespace foretime::models

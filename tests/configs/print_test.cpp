@@ -22,9 +22,8 @@ using ::testing::StartsWith;
 TEST(ToYaml, PrintsEveryKeyInOrder) {
   const std::string yaml = to_yaml(Settings());
   EXPECT_THAT(yaml, StartsWith("data:\n  format: layout\n  representation: ast\n  root: .\n  train: []\n"));
-  EXPECT_THAT(
-      yaml,
-      HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout_scale: 100\n    columns: []\nloss:\n"));
+  EXPECT_THAT(yaml, HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout: scaled\n    "
+                              "layout_scale: 100\n    layout_embedding: 4\n    columns: []\nloss:\n"));
   EXPECT_THAT(yaml, HasSubstr("    min_delta: 0\n  eval_states: 2000000\n")) << "back in trainer after its early_stop";
   EXPECT_THAT(yaml, HasSubstr("  learning_rate: 0.001\n"));
   EXPECT_THAT(yaml, HasSubstr("  eval_indices: \"\"\n"));
@@ -163,6 +162,13 @@ TEST(ToYaml, RandomSettingsComeBack) {
     }
     if (settings.trainer.device == "cpu") settings.comm.backend = "mpi";
     if (settings.data.format != "layout") settings.sampler.max_segment_nodes = 0;
+    if (settings.data.format == "programs") settings.model.collection_embedding = 0;
+    settings.model.convolutions.clear();
+    if (settings.model.type == "stacked") settings.model.convolutions = {"chebnet", "gat"};
+    if (settings.sampler.max_segment_nodes > 0) {
+      settings.model.candidate_attention = false;
+      if (settings.model.norm == "batch") settings.model.norm = "layer";
+    }
     if (settings.data.format != "programs") {
       if (settings.model.type == "tpgnn") settings.model.type = "gcn";
       settings.model.node_types.vectors = "learned";

@@ -146,7 +146,8 @@ TEST_P(EveryReadout, EqualsSlowTwinAndFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryReadout,
                          ::testing::Values("mean", "sum", "max", "normalized_sum", "configurable_mean",
-                                           "configurable_sum", "configurable_max", "configurable_normalized_sum"));
+                                           "configurable_sum", "configurable_max", "configurable_normalized_sum",
+                                           "tied_mean", "tied_sum", "tied_normalized_sum"));
 
 /// The same graph with its nodes in another order.
 Group relabelled(const Group& group, const std::vector<int32_t>& new_id) {

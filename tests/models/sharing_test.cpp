@@ -33,7 +33,7 @@ ModelSettings settings_of(const std::string& variant, int64_t layers) {
   settings.node_type_embedding = 3;
   settings.l2_normalize = variant == "sage";
   settings.features.layout_scale = 0.5;
-  settings.readout = {"mean", "max", "normalized_sum", "configurable_normalized_sum", "configurable_max"};
+  settings.readout = {"mean", "max", "normalized_sum", "configurable_normalized_sum", "configurable_max", "tied_sum"};
   testing::apply_variant(variant, settings);
   return settings;
 }
@@ -179,7 +179,7 @@ TEST(Sharing, OfAPartEqualsThePartAsAGroup) {
 TEST(Pools, OfThePiecesCombineToTheWhole) {
   const auto group = data::synthesize_layout_group({80, 20, 30, 6}, "synthetic_pools");
   auto settings = settings_of("gcn", 2);
-  settings.readout = {"mean", "sum", "max", "configurable_mean", "configurable_max", "configurable_sum"};
+  settings.readout = {"mean", "sum", "max", "configurable_mean", "configurable_max", "configurable_sum", "tied_mean"};
   const auto model = fitted(settings, group);
   const auto request = model->plan_request();
   std::vector<int32_t> pool(80);

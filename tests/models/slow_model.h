@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -96,9 +97,13 @@ class SlowModel {
 
     std::vector<torch::Tensor> pooled;
     for (const auto& part : settings_.readout) {
-      const bool configurable = part.rfind("configurable_", 0) == 0;
-      const auto kind = configurable ? part.substr(13) : part;
+      const bool configurable = part.rfind("configurable_", 0) == 0, tied = part.rfind("tied_", 0) == 0;
+      const auto kind = configurable ? part.substr(13) : tied ? part.substr(5) : part;
       auto chosen = x;
+      if (tied) {
+        pooled.push_back(of_decisions(group, x, kind));
+        continue;
+      }
       if (configurable) {
         std::vector<int64_t> ids(group.layout.nodes.begin(), group.layout.nodes.end());
         chosen = x.index_select(0, torch::tensor(ids));
@@ -112,6 +117,38 @@ class SlowModel {
     }
     if (tile && !early) pooled.push_back(tiles[0]);
     return torch::cat(pooled);
+  }
+
+  /// The mean over the nodes of each decision, then the sum or mean of these: two nodes are one decision where every
+  /// two candidates agree at both or at neither.
+  static torch::Tensor of_decisions(const data::Group& group, const torch::Tensor& x, const std::string& kind) {
+    const auto& layout = group.layout;
+    const auto code = [&](int64_t c, int64_t j) { return layout.codes[c * layout.configurable() + j]; };
+    const auto tied = [&](int64_t i, int64_t j) {
+      for (int64_t a = 0; a < group.candidates; ++a) {
+        for (int64_t b = 0; b < group.candidates; ++b) {
+          if ((code(a, i) == code(b, i)) != (code(a, j) == code(b, j))) return false;
+        }
+      }
+      return true;
+    };
+    std::vector<std::vector<int64_t>> decisions;
+    for (int64_t j = 0; j < layout.configurable(); ++j) {
+      auto found = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return tied(d[0], j); });
+      if (found == decisions.end()) found = decisions.insert(decisions.end(), std::vector<int64_t>());
+      found->push_back(j);
+    }
+    std::vector<torch::Tensor> means;
+    for (const auto& decision : decisions) {
+      auto sum = torch::zeros({x.size(1)}, torch::kDouble);
+      for (const int64_t j : decision) sum = sum + x[layout.nodes[j]];
+      means.push_back(sum / static_cast<double>(decision.size()));
+    }
+    // As the plan has it: the mean is over decisions, by their weights.
+    const auto all = torch::stack(means);
+    if (kind == "mean") return all.mean(0);
+    const auto options = torch::nn::functional::NormalizeFuncOptions().dim(0);
+    return kind == "sum" ? all.sum(0) : torch::nn::functional::normalize(all.sum(0), options);
   }
 
   torch::Tensor layouts_of(const data::Group& group, int64_t candidate, int64_t nodes) const {
