@@ -34,6 +34,17 @@ std::string find_segment_conflict(const Settings& s) {
   return "";
 }
 
+std::string find_averaging_conflict(const Settings& s) {
+  const auto& averaging = s.averaging;
+  if (averaging.type != "swa") return "";
+  const auto before = static_cast<int64_t>(averaging.start * static_cast<double>(s.trainer.steps));
+  if (averaging.every_steps <= s.trainer.steps - before) return "";
+  return fmt::format(
+      "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "
+      "averaging.start ({}): else no step would count",
+      averaging.every_steps, s.trainer.steps - before, s.trainer.steps, averaging.start);
+}
+
 std::string find_program_conflict(const Settings& s) {
   const bool fasttext = s.model.node_types.vectors == "fasttext";
   if (s.data.representation != "ast") {
@@ -96,6 +107,7 @@ std::string find_conflict(const Settings& s) {
     return "comm.backend: found nccl while trainer.device is cpu: NCCL reduces on GPUs only; set comm.backend to mpi";
   }
   if (const auto conflict = find_program_conflict(s); !conflict.empty()) return conflict;
+  if (const auto conflict = find_averaging_conflict(s); !conflict.empty()) return conflict;
   return find_segment_conflict(s);
 }
 

@@ -108,6 +108,15 @@ struct OptimizerSettings {
   int64_t accumulation = 1;  // batches summed before one optimiser step
 };
 
+/// A mean of the weights over many steps, which is evaluated and kept in place of the last ones
+/// (worker/weight_average.h).
+struct AveragingSettings {
+  std::string type = "none";  // none | ema | swa
+  double decay = 0.999;       // ema: weight of the past in each step
+  double start = 0.0;         // fraction of the steps that comes before the first one that counts
+  int64_t every_steps = 1;    // swa: steps between those that count
+};
+
 struct SamplerSettings {
   int64_t groups_per_batch = 4;  // global, over all ranks; also the number of lanes (see coordinator/shard_plan.h)
   int64_t candidates_per_group = 16;
@@ -178,6 +187,7 @@ struct Settings {
   ModelSettings model;
   LossSettings loss;
   OptimizerSettings optimizer;
+  AveragingSettings averaging;
   SamplerSettings sampler;
   SegmentSettings segments;
   TrainerSettings trainer;

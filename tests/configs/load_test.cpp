@@ -161,6 +161,15 @@ TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
   parse_settings("segments: {stale: pools, finetune_steps: 5}\nsampler: {max_segment_nodes: 9}", "run.yaml");
 }
 
+TEST(ParseSettings, AveragingOfNoStepIsRefused) {
+  EXPECT_THAT(error_of("averaging: {type: swa, start: 0.75, every_steps: 26}\ntrainer: {steps: 100}"),
+              HasSubstr("averaging.every_steps: found 26, expected at most 25"));
+  EXPECT_THAT(error_of("averaging: {start: 1}"), HasSubstr("found 1, expected in [0, 1)"));
+  EXPECT_THAT(error_of("averaging: {type: polyak}"), HasSubstr("one of none, ema, swa"));
+  parse_settings("averaging: {type: swa, start: 0.75, every_steps: 25}\ntrainer: {steps: 100}", "run.yaml");
+  parse_settings("averaging: {type: ema, every_steps: 1000}\ntrainer: {steps: 100}", "run.yaml");
+}
+
 TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
   EXPECT_THAT(error_of("data: {representation: loops}"),
               HasSubstr("data.representation: found loops while data.format is layout"));
