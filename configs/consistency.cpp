@@ -89,6 +89,23 @@ std::string find_program_conflict(const Settings& s) {
 
 }  // namespace
 
+std::string find_pruning_conflict(const Settings& s) {
+  if (s.data.prune_hops < 0) return "";
+  if (s.data.format != "layout") {
+    return fmt::format(
+        "data.prune_hops: found {} while data.format is {}: only layout graphs have configurable nodes to stay near; "
+        "set it to -1",
+        s.data.prune_hops, s.data.format);
+  }
+  if (s.shard.max_rank_bytes > 0) {
+    return fmt::format(
+        "data.prune_hops: found {} while shard.max_rank_bytes is {}: parts are counted from headers, which do not tell "
+        "how many nodes pruning leaves; set one of them to its default",
+        s.data.prune_hops, s.shard.max_rank_bytes);
+  }
+  return "";
+}
+
 std::string find_conflict(const Settings& s) {
   const bool ranks = s.loss.type == "listmle" || s.loss.type.starts_with("pairwise_");
   if (ranks && s.sampler.candidates_per_group == 1) {
@@ -107,6 +124,7 @@ std::string find_conflict(const Settings& s) {
     return "comm.backend: found nccl while trainer.device is cpu: NCCL reduces on GPUs only; set comm.backend to mpi";
   }
   if (const auto conflict = find_program_conflict(s); !conflict.empty()) return conflict;
+  if (const auto conflict = find_pruning_conflict(s); !conflict.empty()) return conflict;
   if (const auto conflict = find_averaging_conflict(s); !conflict.empty()) return conflict;
   return find_segment_conflict(s);
 }

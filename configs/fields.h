@@ -45,6 +45,14 @@ void visit_fields(DataSettings& s, Visit&& visit) {
         at_least(0));
   visit("train_fraction", s.train_fraction, "fraction of the remaining training candidates that is used",
         above_up_to(0, 1));
+  visit("duplicates", s.duplicates,
+        "training candidates of one configuration: keep all, the first alone, or the first with the mean run time of "
+        "all; what is evaluated stays as it is",
+        one_of({"keep", "first", "mean"}));
+  visit("prune_hops", s.prune_hops,
+        "layout: nodes that are more edges away from every configurable node, in whatever direction, are cut away in "
+        "training, evaluation and ranking; -1: none",
+        at_least(-1));
   visit("read_threads", s.read_threads,
         "threads of each rank that open groups before they are drawn; 0: each is opened when it is needed",
         at_least(0));

@@ -31,6 +31,8 @@ struct DataSettings {
   double holdout = 0.0;                // fraction of each training group's distinct configurations kept for evaluation
   int64_t max_eval_candidates = 1000;  // per group; 0: all
   double train_fraction = 1.0;         // fraction of the remaining training candidates that is used
+  std::string duplicates = "keep";     // keep | first | mean: training candidates of one configuration
+  int64_t prune_hops = -1;             // layout: nodes farther from all configurable ones are cut away; -1: none
   int64_t read_threads = 2;            // of each rank, which open groups before they are drawn; 0: none
   std::vector<std::string> confine;    // folders that hold every file that is read; empty: anywhere
   HardwareSettings hardware;
