@@ -8,7 +8,9 @@
 #include "cli/launch.h"
 #include "cli/table.h"
 #include "configs/load.h"
+#include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
+#include "worker/ensemble.h"
 #include "worker/evaluation_run.h"
 
 namespace foretime::cli {
@@ -16,6 +18,7 @@ namespace {
 
 struct Options {
   std::string checkpoint;
+  std::vector<std::string> ensemble;
   std::vector<std::string> files;
   std::vector<std::string> overrides;
   std::string rankings;
@@ -28,8 +31,40 @@ void apply(configs::Settings& settings, const std::string& item) {
   configs::apply_override(settings, item.substr(0, equals), item.substr(equals + 1));
 }
 
-std::string to_json(const worker::Evaluation& evaluation) {
+/// A model alone, or the members of an ensemble and what they say together.
+struct Evaluations {
+  std::vector<worker::EnsembleMember> members;
+  std::vector<worker::Evaluation> of_members;
+  worker::Evaluation joined;  // the member's own where there is one
+};
+
+Evaluations evaluate_all(std::vector<worker::EnsembleMember> members, const configs::Settings& settings,
+                         const std::vector<std::string>& sets, comm::Communicator& comm,
+                         const std::function<void(int64_t)>& on_scored) {
+  Evaluations found{std::move(members), {}, {}};
+  for (size_t m = 0; m < found.members.size(); ++m) {
+    const auto& trained = found.members[m].trained;
+    auto own = settings;
+    if (m > 0) own.shard = trained.state.settings.shard;  // which goes with the segments of its training
+    found.of_members.push_back(worker::evaluate_trained(trained, own, sets, comm, comm.device(), on_scored));
+  }
+  found.joined =
+      found.members.size() == 1
+          ? found.of_members.front()
+          : worker::joined_evaluation(found.of_members, found.members.front().trained.state.schema.kind, comm);
+  return found;
+}
+
+std::string to_json(const Evaluations& found) {
+  const auto& evaluation = found.joined;
   nlohmann::json json = {{"metrics", evaluation.metrics}, {"groups", nlohmann::json::array()}};
+  for (size_t m = 0; found.members.size() > 1 && m < found.members.size(); ++m) {
+    const auto& state = found.members[m].trained.state;
+    json["members"].push_back({{"checkpoint", found.members[m].name},
+                               {"model", state.settings.model.type},
+                               {"step", state.step},
+                               {"metrics", found.of_members[m].metrics}});
+  }
   for (const auto& group : evaluation.groups) {
     json["groups"].push_back({{"set", group.set},
                               {"group", group.group},
@@ -37,6 +72,27 @@ std::string to_json(const worker::Evaluation& evaluation) {
                               {"metrics", group.metrics}});
   }
   return json.dump(2);
+}
+
+std::string to_text(const Evaluations& found) {
+  std::string head;
+  std::vector<NamedEvaluation> rows;
+  for (size_t m = 0; m < found.members.size(); ++m) {
+    const auto& [name, trained] = found.members[m];
+    const auto& type = trained.state.settings.model.type;
+    head += fmt::format("{} of step {}{}\n", type, trained.state.step, found.members.size() > 1 ? ": " + name : "");
+    rows.emplace_back(found.members.size() > 1 ? fmt::format("{}. {}", m + 1, type) : type, found.of_members[m]);
+  }
+  if (found.members.size() > 1) rows.emplace_back("ensemble", found.joined);
+  return fmt::format("{}{}\n{}", head, comparison_table(rows), group_table(found.joined));
+}
+
+std::vector<worker::EnsembleMember> load_members(const Options& options, comm::Communicator& comm) {
+  std::vector<worker::EnsembleMember> members;
+  members.push_back({options.checkpoint, worker::load_for_all(options.checkpoint, comm, comm.device())});
+  for (const auto& name : options.ensemble) members.push_back({name, worker::load_for_all(name, comm, comm.device())});
+  coordinator::run_together(comm, [&] { worker::check_same_inputs(members); });
+  return members;
 }
 
 void run(const Options& options) {
@@ -47,9 +103,8 @@ void run(const Options& options) {
   }
   with_communicator(launch.comm, launch.trainer.threads, [&](comm::Communicator& comm) {
     JobChannel channel(comm);
-    const auto device = comm.device();
-    const auto trained = worker::load_for_all(options.checkpoint, comm, device);
-    auto settings = trained.state.settings;
+    auto members = load_members(options, comm);
+    auto settings = members.front().trained.state.settings;
     for (const auto& item : options.overrides) apply(settings, item);
     std::vector<std::string> sets = {"holdout", "valid", "test"};
     if (!options.files.empty()) {
@@ -57,18 +112,20 @@ void run(const Options& options) {
       settings.data.train = settings.data.valid = {};
       settings.data.test = options.files;
       sets = {"test"};
+    } else if (members.size() > 1 && !worker::hold_out_the_same(members, settings)) {
+      sets = {"valid", "test"};
+      if (comm.rank() == 0) {
+        fmt::print(stderr,
+                   "foretime: held-out candidates are left out: some member was trained on them, with another "
+                   "trainer.seed or a smaller data.holdout\n");
+      }
     }
-    const auto evaluation = worker::evaluate_trained(trained, settings, sets, comm, device, channel.scored());
+    const auto found = evaluate_all(std::move(members), settings, sets, comm, channel.scored());
     if (comm.rank() != 0) return;
-    channel.send_result(trained.state.step, evaluation.metrics);
+    channel.send_result(found.members.front().trained.state.step, found.joined.metrics);
     if (!options.rankings.empty())
-      coordinator::write_file_atomically(options.rankings, worker::rankings_csv(evaluation));
-    if (options.json) {
-      fmt::print("{}\n", to_json(evaluation));
-    } else {
-      fmt::print("{} of step {}\n{}\n{}", settings.model.type, trained.state.step,
-                 comparison_table({{settings.model.type, evaluation}}), group_table(evaluation));
-    }
+      coordinator::write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
+    fmt::print("{}", options.json ? to_json(found) + "\n" : to_text(found));
   });
 }
 
@@ -81,6 +138,11 @@ void add_evaluate_command(CLI::App& app) {
       ->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")
       ->required();
   command->add_option("files", options->files, "files, folders or globs; without any, the sets of the run's settings");
+  command
+      ->add_option("--ensemble", options->ensemble,
+                   "another checkpoint whose model is measured, alone and together with the first one, on the first "
+                   "one's sets; may be repeated")
+      ->allow_extra_args(false);
   command->add_option("--set", options->overrides, "key=value, e.g. data.max_eval_candidates=0")->take_all();
   command->add_option("--rankings", options->rankings, "write all rankings to this CSV file");
   command->add_flag("--json", options->json, "print JSON");

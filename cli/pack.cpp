@@ -23,15 +23,21 @@ data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
   for (const auto& header : headers) {
     schema = {header.kind, header.feature_count, std::max(schema.node_type_count, header.node_type_count)};
   }
-  std::vector<data::PlanRequest> requests;
+  struct Wanted {
+    data::PlanRequest request;
+    int64_t prune_hops;
+  };
+  std::vector<Wanted> wanted;
   for (const auto& file : settings_files) {
-    const auto request = models::make_model(configs::load_settings(file, {}).model, schema)->plan_request();
-    if (request.sharing != data::Sharing::none) requests.push_back(request);
+    const auto settings = configs::load_settings(file, {});
+    const auto request = models::make_model(settings.model, schema)->plan_request();
+    if (request.sharing != data::Sharing::none) wanted.push_back({request, settings.data.prune_hops});
   }
-  return [requests](const data::Group& group) {
+  return [wanted](const data::Group& group) {
     data::PackedPlans plans;
-    for (const auto& request : requests) {
-      plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
+    for (const auto& [request, hops] : wanted) {
+      plans[data::skeleton_key(request, hops)] =
+          data::to_bytes(*data::make_skeleton(data::pruned_group(group, hops), request, {}));
     }
     return plans;
   };

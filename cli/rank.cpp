@@ -10,19 +10,25 @@
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/program/program_forms.h"
-#include "worker/segment_evaluation.h"
-#include "worker/training_state.h"
+#include "worker/ensemble.h"
 
 namespace foretime::cli {
 namespace {
 
 struct Options {
   std::string checkpoint;
+  std::vector<std::string> ensemble;
   std::vector<std::string> files;
   std::string format = "csv";
   std::string output;
   std::string collection;
   int64_t top = 0;
+
+  std::vector<std::string> checkpoints() const {
+    std::vector<std::string> all = {checkpoint};
+    all.insert(all.end(), ensemble.begin(), ensemble.end());
+    return all;
+  }
 };
 
 std::vector<size_t> fastest_first(const worker::GroupEvaluation& group, int64_t top) {
@@ -58,21 +64,26 @@ nlohmann::json to_json(const worker::GroupEvaluation& group, const data::Group& 
   return {{"group", group.group}, {"ranking", std::move(ranking)}};
 }
 
+worker::Ensemble load(const Options& options) {
+  std::vector<worker::EnsembleMember> members;
+  for (const auto& checkpoint : options.checkpoints())
+    members.push_back({checkpoint, worker::load_trained_model(coordinator::read_checkpoint(checkpoint))});
+  return {std::move(members), torch::kCPU};
+}
+
 void run(const Options& options) {
-  const auto trained = worker::load_trained_model(coordinator::read_checkpoint(options.checkpoint));
-  const auto& settings = trained.state.settings;
-  const auto scorer =
-      worker::scorer_for(trained.model, settings, trained.state.targets, torch::kCPU, settings.trainer.eval_states);
+  const auto ensemble = load(options);
+  const auto& state = ensemble.state();
   std::string text;
   if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime\n";
   if (options.format == "submission") text = "ID,TopConfigs\n";
   auto json = nlohmann::json::array();
   const auto headers =
-      data::list_groups(options.files, ".", trained.state.schema.kind, {}, data::make_program_form(settings.data));
+      data::list_groups(options.files, ".", state.schema.kind, {}, data::make_program_form(state.settings.data));
   for (const auto& header : headers) {
-    if (header.feature_count != trained.state.schema.feature_count) {
+    if (header.feature_count != state.schema.feature_count) {
       throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
-                                        header.feature_count, trained.state.schema.feature_count));
+                                        header.feature_count, state.schema.feature_count));
     }
   }
   // The next group is read while one is scored, and no more than two are in memory.
@@ -82,14 +93,9 @@ void run(const Options& options) {
   auto next = headers.empty() ? std::future<data::Group>() : read(0);
   for (size_t i = 0; i < headers.size(); ++i) {
     const auto& header = headers[i];
-    worker::LoadedGroup loaded{.group = next.get()};
-    const auto& group = loaded.group;
-    loaded.plan_source = data::load_plan_source(header, group, trained.model->plan_request());
-    loaded.segments = worker::segments_of(group, settings);
+    const auto group = next.get();
     if (i + 1 < headers.size()) next = read(i + 1);
-    std::vector<int64_t> all(static_cast<size_t>(group.candidates));
-    std::iota(all.begin(), all.end(), 0);
-    const auto ranked = worker::evaluate_group(scorer, "rank", loaded, std::move(all));
+    const auto ranked = ensemble.rank(header, group);
     if (options.format == "json") json.push_back(to_json(ranked, group, options.top));
     if (options.format == "csv") text += to_csv(ranked, group, options.top);
     if (options.format == "submission") {
@@ -121,6 +127,11 @@ void add_rank_command(CLI::App& app) {
       ->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")
       ->required();
   command->add_option("files", options->files, "graph files, folders, globs or packed collections")->required();
+  command
+      ->add_option("--ensemble", options->ensemble,
+                   "another checkpoint whose model scores with the first one; may be repeated. Predicted run times are "
+                   "joined by their geometric mean, mere scores by their mean after standardising them in each group")
+      ->allow_extra_args(false);
   command->add_option("--format", options->format, "csv, json, or the contest's submission")
       ->check(CLI::IsMember({"csv", "json", "submission"}))
       ->capture_default_str();

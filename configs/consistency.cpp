@@ -34,6 +34,17 @@ std::string find_segment_conflict(const Settings& s) {
   return "";
 }
 
+std::string find_averaging_conflict(const Settings& s) {
+  const auto& averaging = s.averaging;
+  if (averaging.type != "swa") return "";
+  const auto before = static_cast<int64_t>(averaging.start * static_cast<double>(s.trainer.steps));
+  if (averaging.every_steps <= s.trainer.steps - before) return "";
+  return fmt::format(
+      "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "
+      "averaging.start ({}): else no step would count",
+      averaging.every_steps, s.trainer.steps - before, s.trainer.steps, averaging.start);
+}
+
 std::string find_program_conflict(const Settings& s) {
   const bool fasttext = s.model.node_types.vectors == "fasttext";
   if (s.data.representation != "ast") {
@@ -110,6 +121,23 @@ std::string find_model_conflict(const Settings& s) {
 
 }  // namespace
 
+std::string find_pruning_conflict(const Settings& s) {
+  if (s.data.prune_hops < 0) return "";
+  if (s.data.format != "layout") {
+    return fmt::format(
+        "data.prune_hops: found {} while data.format is {}: only layout graphs have configurable nodes to stay near; "
+        "set it to -1",
+        s.data.prune_hops, s.data.format);
+  }
+  if (s.shard.max_rank_bytes > 0) {
+    return fmt::format(
+        "data.prune_hops: found {} while shard.max_rank_bytes is {}: parts are counted from headers, which do not tell "
+        "how many nodes pruning leaves; set one of them to its default",
+        s.data.prune_hops, s.shard.max_rank_bytes);
+  }
+  return "";
+}
+
 std::string find_conflict(const Settings& s) {
   const bool ranks = s.loss.type == "listmle" || s.loss.type.starts_with("pairwise_");
   if (ranks && s.sampler.candidates_per_group == 1) {
@@ -129,6 +157,8 @@ std::string find_conflict(const Settings& s) {
   }
   if (const auto conflict = find_program_conflict(s); !conflict.empty()) return conflict;
   if (const auto conflict = find_model_conflict(s); !conflict.empty()) return conflict;
+  if (const auto conflict = find_pruning_conflict(s); !conflict.empty()) return conflict;
+  if (const auto conflict = find_averaging_conflict(s); !conflict.empty()) return conflict;
   return find_segment_conflict(s);
 }
 

@@ -10,4 +10,7 @@ namespace foretime::configs {
 /// empty where all is well.
 std::string find_conflict(const Settings& settings);
 
+/// Of these, what concerns data.prune_hops.
+std::string find_pruning_conflict(const Settings& settings);
+
 }  // namespace foretime::configs

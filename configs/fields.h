@@ -45,6 +45,14 @@ void visit_fields(DataSettings& s, Visit&& visit) {
         at_least(0));
   visit("train_fraction", s.train_fraction, "fraction of the remaining training candidates that is used",
         above_up_to(0, 1));
+  visit("duplicates", s.duplicates,
+        "training candidates of one configuration: keep all, the first alone, or the first with the mean run time of "
+        "all; what is evaluated stays as it is",
+        one_of({"keep", "first", "mean"}));
+  visit("prune_hops", s.prune_hops,
+        "layout: nodes that are more edges away from every configurable node, in whatever direction, are cut away in "
+        "training, evaluation and ranking; -1: none",
+        at_least(-1));
   visit("read_threads", s.read_threads,
         "threads of each rank that open groups before they are drawn; 0: each is opened when it is needed",
         at_least(0));
@@ -196,6 +204,19 @@ void visit_fields(OptimizerSettings& s, Visit&& visit) {
 }
 
 template <class Visit>
+void visit_fields(AveragingSettings& s, Visit&& visit) {
+  visit("type", s.type,
+        "ema: exponential moving average over the steps, corrected for its beginning; swa: mean of the weights of some "
+        "steps (stochastic weight averaging)",
+        one_of({"none", "ema", "swa"}));
+  visit("decay", s.decay, "ema: weight of the past in each step", from_to_below(0, 1));
+  visit("start", s.start,
+        "fraction of the steps that comes before the first one that counts; swa was published with 0.75",
+        from_to_below(0, 1));
+  visit("every_steps", s.every_steps, "swa: optimiser steps between those that count", at_least(1));
+}
+
+template <class Visit>
 void visit_fields(SamplerSettings& s, Visit&& visit) {
   visit("groups_per_batch", s.groups_per_batch, "groups in a batch, over all ranks together", at_least(1));
   visit("candidates_per_group", s.candidates_per_group, "candidates drawn from each group of a batch; 0: all",
@@ -303,6 +324,9 @@ void visit_fields(Settings& s, Visit&& visit) {
   visit.section("model", s.model, "The graph neural network, or a baseline in its place.");
   visit.section("loss", s.loss, "What training minimises.");
   visit.section("optimizer", s.optimizer, "How weights follow the gradient.");
+  visit.section("averaging", s.averaging,
+                "A mean of the weights over many steps, which is evaluated, ranks and is exported in place of the last "
+                "ones.");
   visit.section("sampler", s.sampler, "What a batch holds.");
   visit.section("segments", s.segments, "How large graphs are trained on, one segment at a time.");
   visit.section("trainer", s.trainer, "How long a run takes, on what, and how it is judged.");

@@ -31,6 +31,8 @@ struct DataSettings {
   double holdout = 0.0;                // fraction of each training group's distinct configurations kept for evaluation
   int64_t max_eval_candidates = 1000;  // per group; 0: all
   double train_fraction = 1.0;         // fraction of the remaining training candidates that is used
+  std::string duplicates = "keep";     // keep | first | mean: training candidates of one configuration
+  int64_t prune_hops = -1;             // layout: nodes farther from all configurable ones are cut away; -1: none
   int64_t read_threads = 2;            // of each rank, which open groups before they are drawn; 0: none
   std::vector<std::string> confine;    // folders that hold every file that is read; empty: anywhere
   HardwareSettings hardware;
@@ -123,6 +125,15 @@ struct OptimizerSettings {
   int64_t accumulation = 1;  // batches summed before one optimiser step
 };
 
+/// A mean of the weights over many steps, which is evaluated and kept in place of the last ones
+/// (worker/weight_average.h).
+struct AveragingSettings {
+  std::string type = "none";  // none | ema | swa
+  double decay = 0.999;       // ema: weight of the past in each step
+  double start = 0.0;         // fraction of the steps that comes before the first one that counts
+  int64_t every_steps = 1;    // swa: steps between those that count
+};
+
 struct SamplerSettings {
   int64_t groups_per_batch = 4;  // global, over all ranks; also the number of lanes (see coordinator/shard_plan.h)
   int64_t candidates_per_group = 16;
@@ -193,6 +204,7 @@ struct Settings {
   ModelSettings model;
   LossSettings loss;
   OptimizerSettings optimizer;
+  AveragingSettings averaging;
   SamplerSettings sampler;
   SegmentSettings segments;
   TrainerSettings trainer;

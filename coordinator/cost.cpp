@@ -31,16 +31,26 @@ int64_t least_segments(int64_t nodes, const configs::SamplerSettings& sampler) {
   return most == 0 ? 1 : std::max<int64_t>(1, (nodes + most - 1) / most);
 }
 
+double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataSettings& settings) {
+  const auto nodes = static_cast<double>(header.nodes), configurable = static_cast<double>(header.configurable);
+  if (settings.prune_hops < 0 || header.kind != data::CandidateKind::layout || header.configurable == 0) return nodes;
+  if (settings.prune_hops == 0) return std::min(configurable, nodes);
+  const double reached = 1.7 * std::exp2(static_cast<double>(std::min<int64_t>(settings.prune_hops, 64)));
+  return std::clamp(nodes * -std::expm1(-reached * configurable / nodes), std::min(configurable, nodes), nodes);
+}
+
 ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const configs::Settings& settings) {
   const auto& model = settings.model;
   const auto& sampler = settings.sampler;
-  const auto nodes = static_cast<double>(header.nodes), edges = static_cast<double>(header.edges),
-             candidates = static_cast<double>(header.candidates), hidden = static_cast<double>(model.hidden);
+  const double nodes = estimate_kept_nodes(header, settings.data);
+  const double kept = header.nodes > 0 ? nodes / static_cast<double>(header.nodes) : 1.0;
+  const double edges = static_cast<double>(header.edges) * kept;
+  const auto candidates = static_cast<double>(header.candidates), hidden = static_cast<double>(model.hidden);
   ResidentBytes bytes;
   bytes.divided = static_cast<double>(header.configurable) * candidates +
                   nodes * (4 * static_cast<double>(header.feature_count) + 9) + 24 * edges;
   if (sampler.max_segment_nodes > 0) {
-    const auto segments = static_cast<double>(least_segments(header.nodes, sampler));
+    const auto segments = static_cast<double>(least_segments(static_cast<int64_t>(nodes), sampler));
     bytes.divided += 4 * segments * candidates * hidden * static_cast<double>(model.readout.size());
   }
   const auto states = estimate_states(header, settings);
@@ -77,8 +87,8 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
 std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings) {
   const auto levels = static_cast<size_t>(configs::message_hops(settings.model)) + 1;
   const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
-  const auto nodes = static_cast<double>(std::max<int64_t>(header.nodes, 1)),
-             drawn = static_cast<double>(std::max<int64_t>(1, std::min(at_once, header.candidates)));
+  const double nodes = std::max(estimate_kept_nodes(header, settings.data), 1.0),
+               drawn = static_cast<double>(std::max<int64_t>(1, std::min(at_once, header.candidates)));
   if (header.kind == data::CandidateKind::program)
     return std::vector<double>(levels, nodes * drawn / static_cast<double>(std::max<int64_t>(header.graphs, 1)));
   if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);
@@ -88,7 +98,7 @@ std::vector<double> estimate_states(const data::GroupHeader& header, const confi
   const double growth = fitted[4] / fitted[3];
   while (fitted.size() < levels) fitted.push_back(fitted.back() * growth);
   fitted.resize(levels);
-  const auto segments = static_cast<double>(least_segments(header.nodes, settings.sampler));
+  const auto segments = static_cast<double>(least_segments(static_cast<int64_t>(nodes), settings.sampler));
   for (auto& states : fitted) states = std::min(states, nodes * drawn) / segments;
   return fitted;
 }

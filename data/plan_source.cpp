@@ -54,9 +54,9 @@ std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const Pla
 }
 
 std::shared_ptr<const PlanSource> load_plan_source(const GroupHeader& header, const Group& group,
-                                                   const PlanRequest& request) {
+                                                   const PlanRequest& request, int64_t prune_hops) {
   if (header.member >= 0 && group.kind == CandidateKind::layout && request.sharing != Sharing::none) {
-    if (const auto stored = load_packed_plan(header, skeleton_key(request))) {
+    if (const auto stored = load_packed_plan(header, skeleton_key(request, prune_hops))) {
       auto source = std::make_shared<PlanSource>();
       source->request = request;
       source->skeleton =

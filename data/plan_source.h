@@ -8,6 +8,7 @@
 #include "data/group.h"
 #include "data/message_plan.h"
 #include "data/plan_skeleton.h"
+#include "data/pruning.h"
 #include "data/topology.h"
 
 namespace foretime::data {
@@ -28,10 +29,10 @@ struct PlanSource {
 
 std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request);
 
-/// The same of a group that was opened by `header`: read where its packed collection keeps a plan for the request
-/// (skeleton_bytes.h), else made. Throws DataError where a stored one is damaged.
+/// The same of a group that was opened by `header` and pruned to `prune_hops` (pruning.h): read where its packed
+/// collection keeps a plan for the two (skeleton_bytes.h), else made. Throws DataError where a stored one is damaged.
 std::shared_ptr<const PlanSource> load_plan_source(const GroupHeader& header, const Group& group,
-                                                   const PlanRequest& request);
+                                                   const PlanRequest& request, int64_t prune_hops = kNoPruning);
 
 /// Plans of a part of a layout group: the subgraph that the nodes induce, with degrees and weights of its own. Edges
 /// that leave the subset carry nothing. Throws DataError where the group is not a layout group, the request does not

@@ -241,7 +241,7 @@ class Checker {
 
 }  // namespace
 
-uint64_t skeleton_key(const PlanRequest& request) {
+uint64_t skeleton_key(const PlanRequest& request, int64_t prune_hops) {
   std::vector<int64_t> fields = {static_cast<int64_t>(kVersion), request.layers, static_cast<int64_t>(request.sharing),
                                  kClassLimit};
   if (request.collections) fields.push_back(1);
@@ -250,6 +250,8 @@ uint64_t skeleton_key(const PlanRequest& request) {
     fields.insert(fields.end(), {static_cast<int64_t>(relation.direction), static_cast<int64_t>(relation.norm),
                                  relation.self_loop ? 1 : 0});
   }
+  // Only where there is pruning, so that plans that were packed before it keep their key.
+  if (prune_hops >= 0) fields.push_back(prune_hops);
   return hash_bytes(std::as_bytes(std::span<const int64_t>(fields)), kVersion).low;
 }
 

@@ -9,13 +9,14 @@
 
 #include "data/group.h"
 #include "data/plan_skeleton.h"
+#include "data/pruning.h"
 
 /// Skeletons as bytes, to be kept beside their group in a packed collection.
 namespace foretime::data {
 
-/// Tells apart what skeletons are for: layers, relations, sharing, and the way in which they are made and written. A
-/// skeleton is only read for the key that it was written under.
-uint64_t skeleton_key(const PlanRequest& request);
+/// Tells apart what skeletons are for: layers, relations, sharing, the hops that the group was pruned to (pruning.h),
+/// and the way in which they are made and written. A skeleton is only read for the key that it was written under.
+uint64_t skeleton_key(const PlanRequest& request, int64_t prune_hops = kNoPruning);
 
 std::vector<std::byte> to_bytes(const PlanSkeleton& skeleton);
 

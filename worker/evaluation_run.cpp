@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "configs/consistency.h"
+#include "configs/load.h"
 #include "coordinator/agree.h"
 #include "coordinator/confinement.h"
 #include "data/program/program_forms.h"
@@ -28,13 +30,20 @@ TrainedModel load_for_all(const std::filesystem::path& checkpoint, comm::Communi
 Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings& settings,
                             const std::vector<std::string>& sets, comm::Communicator& comm, torch::Device device,
                             std::function<void(int64_t)> on_scored) {
+  auto own = settings;  // graphs are pruned and cut as in training
+  own.model = trained.state.settings.model;
+  own.sampler.max_segment_nodes = trained.state.settings.sampler.max_segment_nodes;
+  own.segments = trained.state.settings.segments;
+  own.data.prune_hops = trained.state.settings.data.prune_hops;
   std::string listed;
   coordinator::run_together(comm, [&] {
-    if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(settings));
+    if (const auto conflict = configs::find_pruning_conflict(own); !conflict.empty())
+      throw configs::SettingsError(conflict);
+    if (comm.rank() == 0) listed = coordinator::serialize(coordinator::make_catalogue(own));
   });
   const auto catalogue =
       coordinator::parse_catalogue(comm.broadcast_bytes(listed, 0), data::make_program_form(settings.data));
-  const auto plan = coordinator::make_shard_plan(catalogue, settings, comm.size());
+  const auto plan = coordinator::make_shard_plan(catalogue, own, comm.size());
   std::unique_ptr<GroupStore> store;
   coordinator::run_together(comm, [&] {
     std::vector<int64_t> entries;
@@ -50,10 +59,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       entries.push_back(static_cast<int64_t>(entry));
     }
     coordinator::verify_files(catalogue, entries, coordinator::confinement(settings.data));
-    auto cut = settings;  // graphs are cut as in training
-    cut.sampler.max_segment_nodes = trained.state.settings.sampler.max_segment_nodes;
-    cut.segments = trained.state.settings.segments;
-    store = std::make_unique<GroupStore>(cut, catalogue, entries, load_official_indices(settings.data));
+    store = std::make_unique<GroupStore>(own, catalogue, entries, load_official_indices(settings.data));
     store->prepare_plans(trained.model->plan_request());
     store->read_ahead(entries);
   });

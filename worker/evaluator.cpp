@@ -125,6 +125,17 @@ Scorer constant_scorer(double runtime) {
   };
 }
 
+std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind) {
+  auto metrics = models::ranking_metrics(group.scores.scores, group.runtimes, kind);
+  if (!group.scores.predicted.empty()) {
+    auto errors = models::regression_metrics(group.scores.predicted, group.runtimes);
+    errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates
+    metrics.merge(errors);
+  }
+  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
+  return metrics;
+}
+
 GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
                                std::vector<int64_t> candidates) {
   const data::Group& group = loaded.group;
@@ -136,20 +147,45 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   }
   if (!group.labelled()) return result;
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
-  const auto& scores = result.scores.scores;
-  const auto& runtimes = result.runtimes;
-  auto metrics = models::ranking_metrics(scores, runtimes, group.kind);
+  result.metrics = measure(result, group.kind);
   if (const auto oracle = oracle_runtimes(group, result.candidates); !oracle.empty()) {
-    metrics["noise_ceiling_tau"] = models::kendall_tau(oracle, runtimes);
+    const double ceiling = models::kendall_tau(oracle, result.runtimes);
+    if (!std::isnan(ceiling)) result.metrics["noise_ceiling_tau"] = ceiling;
   }
-  if (!result.scores.predicted.empty()) {
-    auto errors = models::regression_metrics(result.scores.predicted, runtimes);
-    errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates
-    metrics.merge(errors);
-  }
-  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
-  result.metrics = std::move(metrics);
   return result;
+}
+
+std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm) {
+  auto sums =
+      torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
+  auto access = sums.accessor<double, 3>();
+  for (const auto& group : own) {
+    const auto set = std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets);
+    for (size_t m = 0; m < kMetricCount; ++m) {
+      const auto found = group.metrics.find(kMetrics[m].name);
+      if (found == group.metrics.end()) continue;
+      const double count = kMetrics[m].by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
+      access[set][static_cast<int64_t>(m)][0] += found->second * count;
+      access[set][static_cast<int64_t>(m)][1] += count;
+    }
+  }
+  auto reduced = sums.to(comm.device());
+  comm.all_reduce(reduced)->wait();
+  sums = reduced.to(torch::kCPU);
+
+  std::map<std::string, double> metrics;
+  const auto total = sums.accessor<double, 3>();
+  for (size_t s = 0; s < std::size(kSets); ++s) {
+    for (size_t m = 0; m < kMetricCount; ++m) {
+      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0],
+                   count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
+      if (count == 0) continue;
+      const bool squared = std::string(kMetrics[m].name) == "mse";
+      metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] =
+          squared ? std::sqrt(sum / count) : sum / count;
+    }
+  }
+  return metrics;
 }
 
 Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
@@ -167,37 +203,10 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
     own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded, loaded.evaluated));
   }
 
-  auto sums =
-      torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
-  auto access = sums.accessor<double, 3>();
-  Json rows = Json::array();
-  for (const auto& group : own) {
-    const auto set = std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets);
-    for (size_t m = 0; m < kMetricCount; ++m) {
-      const auto found = group.metrics.find(kMetrics[m].name);
-      if (found == group.metrics.end()) continue;
-      const double count = kMetrics[m].by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
-      access[set][static_cast<int64_t>(m)][0] += found->second * count;
-      access[set][static_cast<int64_t>(m)][1] += count;
-    }
-    rows.push_back(to_json(group));
-  }
-  auto reduced = sums.to(comm.device());
-  comm.all_reduce(reduced)->wait();
-  sums = reduced.to(torch::kCPU);
-
   Evaluation result;
-  const auto total = sums.accessor<double, 3>();
-  for (size_t s = 0; s < std::size(kSets); ++s) {
-    for (size_t m = 0; m < kMetricCount; ++m) {
-      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0],
-                   count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
-      if (count == 0) continue;
-      const bool squared = std::string(kMetrics[m].name) == "mse";
-      result.metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] =
-          squared ? std::sqrt(sum / count) : sum / count;
-    }
-  }
+  result.metrics = mean_metrics(own, comm);
+  Json rows = Json::array();
+  for (const auto& group : own) rows.push_back(to_json(group));
   // CBOR and not text: a model that has diverged predicts infinite run times, which JSON cannot say.
   const auto packed = Json::to_cbor(rows);
   const auto gathered = comm.all_gather_bytes(std::string(packed.begin(), packed.end()));

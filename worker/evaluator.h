@@ -9,17 +9,14 @@
 
 #include "comm/communicator.h"
 #include "coordinator/shard_plan.h"
+#include "models/ensemble.h"
 #include "models/model.h"
 #include "models/targets.h"
 #include "worker/group_store.h"
 
 namespace foretime::worker {
 
-/// What a model says of some candidates of a group.
-struct Scores {
-  std::vector<double> scores;     // lower means faster
-  std::vector<double> predicted;  // run times in the group's unit; empty where the model only ranks
-};
+using models::Scores;
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
 /// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients; the
@@ -57,6 +54,12 @@ struct Evaluation {
   std::map<std::string, double> metrics;  // the same on every rank
   std::vector<GroupEvaluation> groups;    // on rank 0: all of them, by set and name; elsewhere empty
 };
+
+/// Metrics of `group.scores` against its run times, which are there.
+std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind);
+
+/// Metrics by "set/metric" of all groups of all ranks; `own` are those that this rank evaluated. All ranks call it.
+std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm);
 
 /// Scores and measures one group.
 GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,

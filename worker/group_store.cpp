@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -41,6 +43,30 @@ std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uin
   for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(static_cast<uint64_t>(i))]);
   std::sort(chosen.begin(), chosen.end());
   return chosen;
+}
+
+/// Leaves the first training candidate of each configuration, with the mean run time of all where that is wanted.
+void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, bool mean) {
+  struct Measured {
+    int64_t candidate;
+    double sum;
+    int64_t count;
+  };
+  std::vector<Measured> kept;
+  std::unordered_map<uint64_t, size_t> place;
+  for (const int64_t c : loaded.train) {
+    const auto [at, fresh] = place.emplace(hashes[static_cast<size_t>(c)], kept.size());
+    if (fresh) kept.push_back({c, 0.0, 0});
+    kept[at->second].sum += loaded.group.runtimes[c];
+    ++kept[at->second].count;
+  }
+  loaded.train.clear();
+  for (const auto& [candidate, sum, count] : kept) loaded.train.push_back(candidate);
+  if (!mean) return;
+  std::vector<double> runtimes(loaded.group.runtimes.begin(), loaded.group.runtimes.end());
+  for (const auto& [candidate, sum, count] : kept)
+    runtimes[static_cast<size_t>(candidate)] = sum / static_cast<double>(count);
+  loaded.group.runtimes = std::move(runtimes);
 }
 
 void check_official(const std::vector<int64_t>& indices, const std::string& name, int64_t candidates,
@@ -93,6 +119,7 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
           fmt::format("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
                       group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
     }
+    if (settings.data.duplicates != "keep") merge_duplicates(loaded, hashes, settings.data.duplicates == "mean");
     if (settings.sampler.fast_bias != 0) loaded.speed_rank = ranks_of(group, loaded.train);
   }
   loaded.evaluated = limited(std::move(held_out), settings.data.max_eval_candidates, seed);
@@ -118,6 +145,7 @@ struct GroupStore::Slot {
   bool opened = false;
   std::exception_ptr failure;
   LoadedGroup loaded;
+  std::optional<data::ColumnStatistics> features;  // of all nodes, of an .npz that is pruned
 };
 
 GroupStore::GroupStore(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
@@ -147,6 +175,16 @@ std::vector<int64_t> GroupStore::entries() const {
 }
 
 /// The slot's mutex is held.
+void GroupStore::prune(Slot& slot) const {
+  auto& group = slot.loaded.group;
+  if (slot.item.role == coordinator::Role::train && slot.item.header.member < 0) {
+    slot.features = data::column_statistics(group.graphs.node_features.span(), group.graphs.feature_count,
+                                            settings_.model.features.log);
+  }
+  group = data::pruned_group(group, settings_.data.prune_hops);
+}
+
+/// The slot's mutex is held.
 void GroupStore::open(Slot& slot) const {
   if (slot.failure) std::rethrow_exception(slot.failure);
   if (!slot.opened) {
@@ -157,6 +195,7 @@ void GroupStore::open(Slot& slot) const {
       const auto configurations =
           train && header.member >= 0 ? data::load_summary(header).configurations : data::Array<uint64_t>();
       divide_candidates(slot.loaded, slot.item.role, settings_, official_, configurations.span());
+      if (settings_.data.prune_hops >= 0) prune(slot);
       slot.loaded.segments = segments_of(slot.loaded.group, settings_);
     } catch (...) {
       slot.loaded = {};
@@ -174,7 +213,8 @@ void GroupStore::open(Slot& slot) const {
   }
   const bool by_segment = slot.loaded.segments && settings_.segments.stale != "full_forward";
   if (request && !by_segment)
-    slot.loaded.plan_source = data::load_plan_source(slot.item.header, slot.loaded.group, *request);
+    slot.loaded.plan_source =
+        data::load_plan_source(slot.item.header, slot.loaded.group, *request, settings_.data.prune_hops);
 }
 
 const LoadedGroup& GroupStore::get(int64_t entry) const {
@@ -194,7 +234,8 @@ TrainingPart GroupStore::training_part(int64_t entry) const {
     part.labels.flops = loaded.group.flops;
     part.train = loaded.train;
     const auto& graphs = loaded.group.graphs;
-    part.features = data::column_statistics(graphs.node_features.span(), graphs.feature_count, log);
+    const auto& whole = slots_.at(entry)->features;
+    part.features = whole ? *whole : data::column_statistics(graphs.node_features.span(), graphs.feature_count, log);
     if (header.kind == data::CandidateKind::tile)
       part.tile_features = data::column_statistics(loaded.group.tile_features.span(), data::kTileFeatures, log);
   } else {

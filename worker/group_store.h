@@ -23,7 +23,7 @@ namespace foretime::worker {
 
 /// A group in memory, with its candidates divided. Duplicates of one configuration fall on the same side.
 struct LoadedGroup {
-  data::Group group;
+  data::Group group;  // pruned to data.prune_hops; data.duplicates mean puts the mean run time at training candidates
   std::shared_ptr<const data::PlanSource> plan_source = {};  // under the model's plan request; null: not prepared
   std::shared_ptr<const data::Segments> segments = {};       // of graphs that sampler.max_segment_nodes cuts, else null
   std::vector<int64_t> train = {};      // candidates to train on, ascending; empty unless the role is train
@@ -35,7 +35,8 @@ struct LoadedGroup {
 struct TrainingPart {
   data::Group labels;                              // name, kind, candidates, run times and flops; no graph
   std::vector<int64_t> train;                      // as in LoadedGroup
-  data::ColumnStatistics features, tile_features;  // of plain values, or of logarithms: model.features.log
+  data::ColumnStatistics features, tile_features;  // of plain values, or of logarithms: model.features.log; of all
+                                                   // nodes of the file, those that data.prune_hops cuts away as well
 };
 
 /// Official candidates by group name; groups that are not named are evaluated on all.
@@ -51,8 +52,10 @@ data::SegmentRule segment_rule(const configs::Settings& settings);
 std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings);
 
 /// Divides a group's candidates as the settings say; a pure function of them and the group's contents. For training
-/// groups `configurations` are the group's configuration hashes, computed where they are not given. Throws
-/// data::DataError where official indices are out of range, or a training group has no labels or no candidates left.
+/// groups `configurations` are the group's configuration hashes, computed where they are not given. data.duplicates
+/// leaves the first training candidate of each configuration, and mean gives it the mean run time of all of them, in
+/// `loaded.group`; held-out candidates are of other configurations and stay as they are. Throws data::DataError where
+/// official indices are out of range, or a training group has no labels or no candidates left.
 void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const configs::Settings& settings,
                        const EvalIndices& official, std::span<const uint64_t> configurations = {});
 
@@ -91,6 +94,7 @@ class GroupStore {
  private:
   struct Slot;
   void open(Slot& slot) const;
+  void prune(Slot& slot) const;
   void read_in_background();
 
   configs::Settings settings_;

@@ -49,6 +49,7 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const coordi
   label_ =
       fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(), settings.segments.stale,
                   settings.segments.method, settings.sampler.max_segment_nodes, catalogue.fingerprint());
+  if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
   if (stale_ == Stale::full_forward && plans_->request().sharing == data::Sharing::none) {
     throw configs::SettingsError(
         "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "

@@ -117,6 +117,7 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   for (const auto& name : reducer_->take_unused()) log_.info("parameter {} had no gradient; it counts as zeros", name);
   gradient_norm_ = clip_gradients(optimizer_->parameters(), settings_.optimizer);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
+  if (average_) average_->update(step + 1);
   if (segments_) segments_->end_step(step + 1, comm_);
   average_running_statistics();
 
@@ -157,6 +158,7 @@ void Trainer::average_running_statistics() {
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
   const ProfileSpan span(profiler_, "evaluation");
+  const AveragedWeights averaged(*model_, average_.get());
   return evaluate_model(model_, settings_, state_.targets, device_, settings_.trainer.eval_states,
                         comm_.rank() == 0 ? events_.on_scored : nullptr, sets, catalogue_, plan_, *store_, comm_);
 }
@@ -176,6 +178,7 @@ void Trainer::save(int64_t step) {
     if (comm_.rank() != 0) return;
     auto files = checkpoint_files(state_, *model_, *optimizer_, early_stop_);
     if (!history.empty()) files[kHistoryFile] = history;
+    if (average_ && average_->count() > 0) files[kAverageFile] = average_->checkpoint_file();
     directory_->checkpoints().commit(step, files);
     if (events_.on_checkpoint) events_.on_checkpoint(step, directory_->checkpoints().folder(step));
     directory_->checkpoints().prune(settings_.checkpoint.keep_last, settings_.checkpoint.keep_best);
@@ -310,7 +313,8 @@ void Trainer::restore_best(int64_t step) {
   best = comm_.broadcast_bytes(best, 0);
   if (best.empty()) return;
   const auto checkpoint = parse_stored_checkpoint(best);
-  restore_model(checkpoint, *model_);
+  restore_final_model(checkpoint, *model_);
+  average_.reset();  // that of the last step, which is not the best
   log_.info("final evaluation of the best model, of step {}", checkpoint.step);
 }
 

@@ -20,6 +20,7 @@
 #include "worker/segment_training.h"
 #include "worker/step_monitor.h"
 #include "worker/training_state.h"
+#include "worker/weight_average.h"
 
 namespace foretime::worker {
 
@@ -87,6 +88,7 @@ class Trainer {
   void say_what_is_shared() const;
   void fit_transforms();
   void resume();
+  void restore_average(const coordinator::StoredCheckpoint& checkpoint);
   void carry_over_best(const std::filesystem::path& checkpoint);
   double train_step(int64_t step, class BatchLoader& loader, const class PreemptionGuard& preemption);
   Evaluation run_evaluation(const std::vector<std::string>& sets);
@@ -117,6 +119,7 @@ class Trainer {
   std::shared_ptr<models::CostModel> model_;
   TrainingState state_;
   std::unique_ptr<Adam> optimizer_;
+  std::unique_ptr<WeightAverage> average_;  // null: the last weights are evaluated
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::unique_ptr<SegmentTraining> segments_;  // null: whole graphs
   coordinator::EarlyStop early_stop_;

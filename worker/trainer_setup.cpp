@@ -109,6 +109,7 @@ void Trainer::build_model() {
   state_.data_fingerprint = catalogue_.fingerprint();
   const auto parameters = trainable(*model_);
   optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
+  average_ = make_weight_average(settings_.averaging, *model_, total_steps());
   make_reducer(parameters);
   for (const auto& buffer : model_->named_buffers()) {
     if (models::is_running_statistic(buffer.key())) running_statistics_.push_back(buffer.value());
@@ -216,6 +217,16 @@ void Trainer::carry_over_best(const std::filesystem::path& checkpoint) {
     directory_->checkpoints().commit(best, before.read(best).files);
 }
 
+void Trainer::restore_average(const coordinator::StoredCheckpoint& checkpoint) {
+  if (!average_) return;
+  const auto stored = checkpoint.files.find(kAverageFile);
+  if (stored != checkpoint.files.end() &&
+      average_->restore(stored->second, (checkpoint.folder / kAverageFile).string()))
+    return;
+  log_.info("{}: holds no average of the weights ({}); it begins later", checkpoint.folder.string(),
+            settings_.averaging.type);
+}
+
 void Trainer::resume() {
   const bool root = comm_.rank() == 0;
   std::string found;
@@ -253,6 +264,7 @@ void Trainer::resume() {
     state_.targets = stored.targets;
     state_.train_mean_runtime = stored.train_mean_runtime;
     saved_step_ = stored.step;
+    restore_average(checkpoint);
     const auto history = checkpoint.files.find(kHistoryFile);
     const bool kept = segments_ && history != checkpoint.files.end() &&
                       segments_->restore(history->second, (checkpoint.folder / kHistoryFile).string());

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
+#include "worker/weight_average.h"
 
 namespace foretime::worker {
 namespace {
@@ -25,11 +26,7 @@ const std::string& file_of(const StoredCheckpoint& checkpoint, const std::string
 }
 
 models::Safetensors tensors_of(const StoredCheckpoint& checkpoint, const char* name) {
-  try {
-    return models::parse_safetensors(file_of(checkpoint, name), (checkpoint.folder / name).string());
-  } catch (const models::ModelError& error) {
-    throw RunError(error.what());
-  }
+  return parse_tensors(file_of(checkpoint, name), (checkpoint.folder / name).string());
 }
 
 Json state_json(const StoredCheckpoint& checkpoint) {
@@ -106,11 +103,16 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
   return state;
 }
 
-void restore_model(const StoredCheckpoint& checkpoint, models::CostModel& model) {
+models::Safetensors parse_tensors(const std::string& file, const std::string& origin) {
+  try {
+    return models::parse_safetensors(file, origin);
+  } catch (const models::ModelError& error) {
+    throw RunError(error.what());
+  }
+}
+
+void copy_tensors(const models::Safetensors& stored, const NamedTensors& own, const std::string& origin) {
   const torch::NoGradGuard no_grad;
-  const auto stored = tensors_of(checkpoint, kModelFile);
-  const auto own = model_tensors(model);
-  const auto origin = (checkpoint.folder / kModelFile).string();
   for (const auto& [name, tensor] : own) {
     const auto found = stored.tensors.find(name);
     if (found == stored.tensors.end())
@@ -126,6 +128,15 @@ void restore_model(const StoredCheckpoint& checkpoint, models::CostModel& model)
                                stored.tensors.size(), own.size()));
   }
   for (auto [name, tensor] : own) tensor.copy_(stored.tensors.at(name));
+}
+
+void restore_model(const StoredCheckpoint& checkpoint, models::CostModel& model) {
+  copy_tensors(tensors_of(checkpoint, kModelFile), model_tensors(model), (checkpoint.folder / kModelFile).string());
+}
+
+void restore_final_model(const StoredCheckpoint& checkpoint, models::CostModel& model) {
+  const char* name = checkpoint.files.contains(kAverageFile) ? kAverageFile : kModelFile;
+  copy_tensors(tensors_of(checkpoint, name), model_tensors(model), (checkpoint.folder / name).string());
 }
 
 void restore_progress(const StoredCheckpoint& checkpoint, Adam& optimizer, coordinator::EarlyStop& early_stop) {
@@ -147,7 +158,7 @@ TrainedModel load_trained_model(const StoredCheckpoint& checkpoint) {
   TrainedModel trained;
   trained.state = read_state(checkpoint);
   trained.model = models::make_model(trained.state.settings.model, trained.state.schema);
-  restore_model(checkpoint, *trained.model);
+  restore_final_model(checkpoint, *trained.model);
   trained.model->eval();
   return trained;
 }

@@ -9,6 +9,7 @@
 #include "data/csv.h"
 #include "data/error.h"
 #include "data/npz_reader.h"
+#include "models/ensemble.h"
 #include "models/group_metrics.h"
 
 namespace foretime::cli {
@@ -40,17 +41,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Mean 0 and deviation 1; all 0 where the scores are equal.
-std::vector<double> standardized(const std::vector<double>& scores) {
-  const auto n = static_cast<double>(scores.size());
-  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
-  double squares = 0;
-  for (const double score : scores) squares += (score - mean) * (score - mean);
-  std::vector<double> out;
-  for (const double score : scores) out.push_back(squares > 0 ? (score - mean) / std::sqrt(squares / n) : 0.0);
-  return out;
-}
-
 /// Places of the first seed's candidates in another seed; empty where the two have different ones.
 std::vector<size_t> places_in(const GroupPredictions& seed, const GroupPredictions& first) {
   std::unordered_map<std::string, size_t> place;
@@ -67,20 +57,18 @@ std::vector<size_t> places_in(const GroupPredictions& seed, const GroupPredictio
 /// One group of several seeds, in the first one's order; no candidates where they differ.
 GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
   const GroupPredictions& first = *seeds.front();
-  const bool times = std::all_of(seeds.begin(), seeds.end(), [](const auto* seed) { return !seed->predicted.empty(); });
-  GroupPredictions out{first.group, first.ids, std::vector<double>(first.ids.size()), first.measured, {}};
-  const auto count = static_cast<double>(seeds.size());
+  std::vector<models::Scores> members;
   for (const auto* seed : seeds) {
     const auto places = places_in(*seed, first);
     if (places.empty()) return {};
-    const auto scores = standardized(seed->scores);
-    for (size_t i = 0; i < places.size(); ++i)
-      out.scores[i] += (times ? std::log(seed->predicted[places[i]]) : scores[places[i]]) / count;
+    auto& member = members.emplace_back();
+    for (const size_t place : places) {
+      member.scores.push_back(seed->scores[place]);
+      if (!seed->predicted.empty()) member.predicted.push_back(seed->predicted[place]);
+    }
   }
-  if (!times) return out;
-  for (double& score : out.scores) score = std::exp(score);
-  out.predicted = out.scores;
-  return out;
+  auto joined = models::joined_scores(members);
+  return {first.group, first.ids, std::move(joined.scores), first.measured, std::move(joined.predicted)};
 }
 
 }  // namespace

@@ -50,9 +50,8 @@ Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind);
 /// defined is absent. Times are in the unit of the run times.
 Metrics metrics_of(const Predictions& groups, data::CandidateKind kind);
 
-/// What several seeds say together: the geometric mean of the predicted run times, or, where a model only ranks, the
-/// mean of the scores after each seed's were given mean 0 and deviation 1 in the group. Empty where the seeds were not
-/// measured on the same candidates, as where data.max_eval_candidates draws some of them.
+/// What several seeds say together (models::joined_scores). Empty where the seeds were not measured on the same
+/// candidates, as where data.max_eval_candidates draws some of them.
 Predictions joined(const std::vector<Predictions>& seeds);
 
 /// Second measurements by id. Throws data::DataError.

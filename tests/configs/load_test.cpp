@@ -162,6 +162,25 @@ TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
   parse_settings("segments: {stale: pools, finetune_steps: 5}\nsampler: {max_segment_nodes: 9}", "run.yaml");
 }
 
+TEST(ParseSettings, PruningThatCannotBeIsRefused) {
+  EXPECT_THAT(error_of("data: {format: tile, prune_hops: 2}"),
+              HasSubstr("data.prune_hops: found 2 while data.format is tile"));
+  EXPECT_THAT(error_of("data: {prune_hops: 0}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"),
+              HasSubstr("data.prune_hops: found 0 while shard.max_rank_bytes is 1"));
+  EXPECT_THAT(error_of("data: {prune_hops: -2}"), HasSubstr("found -2, expected >= -1"));
+  parse_settings("data: {prune_hops: 0}\nsampler: {max_segment_nodes: 9}", "run.yaml");
+  parse_settings("data: {format: tile, prune_hops: -1}\nshard: {max_rank_bytes: 1}", "run.yaml");
+}
+
+TEST(ParseSettings, AveragingOfNoStepIsRefused) {
+  EXPECT_THAT(error_of("averaging: {type: swa, start: 0.75, every_steps: 26}\ntrainer: {steps: 100}"),
+              HasSubstr("averaging.every_steps: found 26, expected at most 25"));
+  EXPECT_THAT(error_of("averaging: {start: 1}"), HasSubstr("found 1, expected in [0, 1)"));
+  EXPECT_THAT(error_of("averaging: {type: polyak}"), HasSubstr("one of none, ema, swa"));
+  parse_settings("averaging: {type: swa, start: 0.75, every_steps: 25}\ntrainer: {steps: 100}", "run.yaml");
+  parse_settings("averaging: {type: ema, every_steps: 1000}\ntrainer: {steps: 100}", "run.yaml");
+}
+
 TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
   EXPECT_THAT(error_of("data: {representation: loops}"),
               HasSubstr("data.representation: found loops while data.format is layout"));

@@ -176,6 +176,12 @@ TEST(ToYaml, RandomSettingsComeBack) {
     }
     if (settings.data.representation != "ast") settings.model.node_types.vectors = "learned";
     if (settings.model.node_types.vectors != "fasttext") settings.data.node_type_vectors.clear();
+    if (settings.data.format != "layout" || random() % 2 == 0) {
+      settings.data.prune_hops = -1;
+    } else {
+      settings.shard.max_rank_bytes = 0;
+    }
+    if (settings.averaging.type == "swa") settings.averaging.every_steps = 1 + static_cast<int64_t>(random() % 2);
     if (settings.segments.stale == "full_forward") settings.shard.max_rank_bytes = 0;
     settings.segments.finetune_steps = settings.sampler.max_segment_nodes == 0 ? 0 : settings.trainer.steps - 1;
     const std::string yaml = to_yaml(settings);

@@ -91,6 +91,53 @@ TEST(States, AreNeverMoreThanNodesTimesCandidatesAndLessInSegments) {
   EXPECT_DOUBLE_EQ(segment_cost * 8, estimate_draw_cost(header, settings));
 }
 
+TEST(KeptNodes, FollowTheCountsOnRealFiles) {
+  // Counted on alexnet_train_batch_32, unet3d, unet_3d.4x4.bf16 and 3a0c55…: nodes, configurable ones, and the shares
+  // of nodes within 1 … 4 hops of these.
+  struct Case {
+    int64_t nodes, configurable;
+    std::vector<double> shares;
+  };
+  configs::Settings settings;
+  for (const auto& [nodes, configurable, shares] : {Case{372, 26, {.196, .401, .610, .801}},
+                                                    {2774, 56, {.061, .131, .307, .568}},
+                                                    {3163, 62, {.071, .138, .248, .426}},
+                                                    {21918, 848, {.130, .233, .431, .690}}}) {
+    auto header = large_header();
+    header.nodes = nodes;
+    header.configurable = configurable;
+    for (size_t k = 0; k < shares.size(); ++k) {
+      settings.data.prune_hops = static_cast<int64_t>(k) + 1;
+      const double kept = estimate_kept_nodes(header, settings.data) / static_cast<double>(nodes);
+      EXPECT_NEAR(kept, shares[k], 0.3 * shares[k]) << nodes << " nodes, " << k + 1 << " hops";
+    }
+    settings.data.prune_hops = 0;
+    EXPECT_EQ(estimate_kept_nodes(header, settings.data), static_cast<double>(configurable));
+    settings.data.prune_hops = 1000;
+    EXPECT_EQ(estimate_kept_nodes(header, settings.data), static_cast<double>(nodes));
+    settings.data.prune_hops = -1;
+    EXPECT_EQ(estimate_kept_nodes(header, settings.data), static_cast<double>(nodes));
+  }
+}
+
+TEST(KeptNodes, MakeDrawsAndGraphsCheaperButNoOthers) {
+  auto header = large_header();
+  auto pruned = with_segments(0, 0);
+  const auto whole = pruned;
+  pruned.data.prune_hops = 1;
+  EXPECT_LT(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole));
+  EXPECT_LT(estimate_resident_bytes(header, pruned).divided, estimate_resident_bytes(header, whole).divided);
+  pruned.data.prune_hops = 1000;
+  EXPECT_EQ(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole));
+  EXPECT_EQ(estimate_resident_bytes(header, pruned).divided, estimate_resident_bytes(header, whole).divided);
+  pruned.data.prune_hops = 0;
+  header.configurable = 0;
+  EXPECT_EQ(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole)) << "nothing to be near to";
+  header = large_header();
+  header.kind = data::CandidateKind::program;
+  EXPECT_EQ(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole));
+}
+
 TEST(DrawCost, ProgramsAndTilesCountEveryNode) {
   configs::Settings settings;
   settings.model.hidden = 10;

@@ -95,6 +95,49 @@ TEST(DivideCandidates, RanksSpeedsFromZeroToOne) {
   EXPECT_EQ(loaded.speed_rank, (std::vector<double>{1.0, 0.0, 0.5}));
 }
 
+TEST(DivideCandidates, DuplicatesAreKeptOrMergedInTrainingAlone) {
+  configs::Settings settings;
+  settings.data.holdout = 0.3;
+  settings.data.max_eval_candidates = 0;
+  const auto values = repeated();
+  const auto divide = [&](const std::string& duplicates) {
+    settings.data.duplicates = duplicates;
+    LoadedGroup loaded;
+    loaded.group = testing::tile_group("g", values);
+    std::vector<double> runtimes(values.size());
+    for (size_t c = 0; c < values.size(); ++c) runtimes[c] = 1.0 + static_cast<double>(c * c % 997);
+    loaded.group.runtimes = runtimes;
+    divide_candidates(loaded, coordinator::Role::train, settings, {});
+    return loaded;
+  };
+  const auto all = divide("keep"), first = divide("first"), mean = divide("mean");
+  std::vector<int64_t> expected;
+  for (const int64_t c : all.train) {
+    if (c < 100) expected.push_back(c);
+  }
+  EXPECT_EQ(all.train.size(), 3 * expected.size());
+  EXPECT_EQ(first.train, expected);
+  EXPECT_EQ(mean.train, expected);
+  for (const int64_t c : expected) {
+    const auto& measured = all.group.runtimes;
+    EXPECT_EQ(first.group.runtimes[c], measured[c]);
+    EXPECT_DOUBLE_EQ(mean.group.runtimes[c], (measured[c] + measured[c + 100] + measured[c + 200]) / 3);
+  }
+  for (const auto* merged : {&first, &mean}) {
+    EXPECT_EQ(merged->evaluated, all.evaluated);
+    for (const int64_t c : all.evaluated) EXPECT_EQ(merged->group.runtimes[c], all.group.runtimes[c]);
+  }
+  settings.sampler.fast_bias = 1;
+  const auto ranked = divide("mean");
+  ASSERT_EQ(ranked.speed_rank.size(), expected.size());
+  for (size_t i = 1; i < expected.size(); ++i) {
+    EXPECT_EQ(ranked.speed_rank[i] < ranked.speed_rank[i - 1] ||
+                  ranked.group.runtimes[expected[i]] >= ranked.group.runtimes[expected[i - 1]],
+              true)
+        << "ranks are those of the mean run times";
+  }
+}
+
 TEST(DivideCandidates, RefusesTrainingDataWithoutLabels) {
   LoadedGroup loaded;
   loaded.group = testing::tile_group("g", {1, 2});
