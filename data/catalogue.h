@@ -28,13 +28,13 @@ struct GroupHeader {
   uint64_t fingerprint = 0;     // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
-/// The groups that `patterns` name, sorted by name, headers only. A pattern is an .npz file, HLO protobuf (.pb), a packed
-/// collection (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start at `root`.
-/// Where a name occurs with different contents in several of TpuGraphs' collections, all groups that have a collection
-/// get their qualified names (data/collection.h).
-/// Throws DataError where a pattern matches nothing, a folder is empty, a file is not of `kind`, or two groups have one
-/// name and different fingerprints. `admit`, where there is one, is asked before each file is opened and refuses it by
-/// throwing. Programs in .npz files become graphs of `form`; those of packed collections must be of it already.
+/// The groups that `patterns` name, sorted by name, headers only. A pattern is an .npz file, HLO protobuf (.pb), a
+/// packed collection (.foretime), a folder (all of these below it) or a glob with * ? and {a,b}; relative ones start at
+/// `root`. Where a name occurs with different contents in several of TpuGraphs' collections, all groups that have a
+/// collection get their qualified names (data/collection.h). Throws DataError where a pattern matches nothing, a folder
+/// is empty, a file is not of `kind`, or two groups have one name and different fingerprints. `admit`, where there is
+/// one, is asked before each file is opened and refuses it by throwing. Programs in .npz files become graphs of `form`;
+/// those of packed collections must be of it already.
 using FileCheck = std::function<void(const std::filesystem::path& file)>;
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
                                      CandidateKind kind, const FileCheck& admit = {}, const ProgramFormPtr& form = {});

@@ -91,6 +91,7 @@ GroupHeader header_of(const HloFile& file, const HloFile::Module& module, const 
   header.file = file.source().name;
   header.name = module.name;
   header.kind = candidates.kind;
+  header.collection = collection_named(collection_in(header.file));
   header.graphs = 1;
   header.nodes = graph.graph.nodes();
   header.edges = graph.graph.edges();
@@ -108,9 +109,12 @@ GroupHeader header_of(const HloFile& file, const HloFile::Module& module, const 
 Group load(const GroupHeader& header, const LayoutSink* sink) {
   const HloFile file(header.file);
   for (const auto& module : file.modules()) {
-    if (module.name != header.name) continue;
+    if (module.name != header.name && module.name != plain_name(header.name)) continue;
     if (checksum_of(std::span<const char>(module.bytes)) != header.fingerprint) break;
-    return read_hlo_group(file, module, {}, sink).group;
+    Group group = read_hlo_group(file, module, {}, sink).group;
+    group.name = header.name;
+    group.collection = header.collection;
+    return group;
   }
   throw DataError(fmt::format("{}: group {}: has changed since it was listed", header.file.string(), header.name));
 }

@@ -15,10 +15,11 @@
 namespace foretime::data {
 namespace {
 
-constexpr uint32_t kModules = 1;     // of TuningData
-constexpr uint32_t kModule = 1;      // of ModuleTuningData and HloProto
-constexpr uint32_t kModuleName = 1;  // of HloModuleProto
-constexpr size_t kNameBytes = 120;   // of a module's name in a group's
+constexpr uint32_t kModules = 1;          // of TuningData
+constexpr uint32_t kModule = 1;           // of ModuleTuningData and HloProto
+constexpr uint32_t kModuleName = 1;       // of HloModuleProto
+constexpr size_t kMostModules = 200'000;  // TpuGraphs' tile collection has 7,229
+constexpr size_t kNameBytes = 120;        // of a module's name in a group's
 
 struct Descriptor {
   int value;
@@ -88,6 +89,8 @@ void HloFile::list_modules(const std::string& stem) {
   WireReader reader(source_, source_.bytes);
   for (WireField field; reader.next(field);) {
     if (!field.is_bytes(kModules)) continue;
+    if (modules_.size() == kMostModules)
+      source_.fail(fmt::format("more than {} modules, which is the limit", kMostModules));
     std::string name = fmt::format("{}_{}", stem, module_name(source_, field.bytes));
     if (names.contains(name)) name += fmt::format("_{:016x}", outline_tuning(source_, field.bytes).fingerprint);
     if (names.contains(name)) name += fmt::format("_{}", modules_.size());

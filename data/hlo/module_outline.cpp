@@ -1,6 +1,7 @@
 #include "data/hlo/module_outline.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@ int64_t read_id(const HloSource& source, std::string_view instruction) {
   return id;
 }
 
-void add_computation(const HloSource& source, std::string_view bytes, const HloLimits& limits, ModuleOutline& module) {
+void add_computation(const HloSource& source, std::string_view bytes, int64_t most, ModuleOutline& module) {
   auto& computation = module.computations.emplace_back();
   computation.first = static_cast<int64_t>(module.instructions.size());
   WireReader reader(source, bytes);
@@ -30,9 +31,9 @@ void add_computation(const HloSource& source, std::string_view bytes, const HloL
     if (field.is_varint(kComputationId)) computation.id = static_cast<int64_t>(field.value);
     if (field.is_varint(kRootId)) computation.root_id = static_cast<int64_t>(field.value);
     if (!field.is_bytes(kInstructions)) continue;
-    if (static_cast<int64_t>(module.instructions.size()) == limits.nodes)
-      source.fail(fmt::format("module {}: more than {} instructions, which is the limit", printable(module.name),
-                              limits.nodes));
+    if (static_cast<int64_t>(module.instructions.size()) == most)
+      source.fail(
+          fmt::format("module {}: more than {} instructions, which is the limit", printable(module.name), most));
     module.instructions.push_back({field.bytes, read_id(source, field.bytes)});
   }
   computation.last = static_cast<int64_t>(module.instructions.size());
@@ -68,11 +69,12 @@ int64_t ModuleOutline::find_computation(int64_t id) const { return find(computat
 ModuleOutline outline_module(const HloSource& source, std::span<const std::string_view> pieces,
                              const HloLimits& limits) {
   ModuleOutline module;
+  const int64_t most = std::min<int64_t>(limits.nodes, std::numeric_limits<int32_t>::max());
   for (const auto piece : pieces) {
     WireReader reader(source, piece);
     for (WireField field; reader.next(field);) {
       if (field.is_bytes(kModuleName)) module.name = field.bytes;
-      if (field.is_bytes(kComputations)) add_computation(source, field.bytes, limits, module);
+      if (field.is_bytes(kComputations)) add_computation(source, field.bytes, most, module);
     }
   }
   if (module.computations.empty())

@@ -13,6 +13,9 @@ namespace {
 enum TuningField : uint32_t { kModule = 1, kFingerprint = 2, kRuns = 3, kConfigIndexToNode = 4 };
 using Run = hlo::ConfigProfile;
 
+/// Runs, and configurable nodes, of one module: of TpuGraphs' none has more than 100,040. A run of four bytes takes
+/// some hundred once it is listed.
+constexpr size_t kMostRuns = 4'000'000;
 constexpr int kDimensions = 6;
 constexpr int kTensors = 3;
 
@@ -60,6 +63,7 @@ void add_positions(const HloSource& source, const WireField& field, std::vector<
     if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
     shift += 7;
     if (byte >= 0x80) continue;
+    if (positions.size() > kMostRuns) return;
     positions.push_back(static_cast<int64_t>(value));
     value = 0;
     shift = 0;
@@ -87,6 +91,8 @@ TuningOutline outline_tuning(const HloSource& source, std::string_view module_tu
     if (field.is_varint(kFingerprint)) tuning.fingerprint = field.value;
     if (field.is_bytes(kRuns)) tuning.runs.push_back(field.bytes);
     if (field.number == kConfigIndexToNode) add_positions(source, field, tuning.layout_nodes);
+    if (std::max(tuning.runs.size(), tuning.layout_nodes.size()) > kMostRuns)
+      source.fail(fmt::format("more than {} runs or configurable nodes of one module, which is the limit", kMostRuns));
   }
   return tuning;
 }

@@ -191,5 +191,29 @@ TEST(MalformedRuns, TooLargeToBeOne) {
             std::string::npos);
 }
 
+std::string repeated(const std::string& field, size_t times) {
+  std::string bytes;
+  for (size_t i = 0; i < times; ++i) bytes += field;
+  return bytes;
+}
+
+/// What takes a few bytes in the file and much more in memory is counted while it is listed.
+TEST(MalformedRuns, TooManyToBeReal) {
+  const Scratch folder;
+  const auto module = testing::bytes_field(1, testing::small_module());
+  const auto outline = [&](const std::string& bytes) {
+    const HloSource source{bytes, "test.pb"};
+    return complaint_of([&] { outline_tuning(source, bytes); });
+  };
+  const std::string limit = "test.pb: more than 4000000 runs or configurable nodes of one module, which is the limit";
+  EXPECT_EQ(outline(module + repeated(testing::bytes_field(3, testing::number_field(3, 1)), 4'000'001)), limit);
+  EXPECT_EQ(outline(module + testing::bytes_field(4, std::string(5'000'000, '\1'))), limit);
+  EXPECT_EQ(outline(module + repeated(testing::number_field(4, 1), 4'000'001)), limit);
+  const auto path = testing::write_file(folder, repeated(testing::bytes_field(1, ""), 200'001));
+  EXPECT_NE(
+      complaint_of([&] { HloFile(path, HloMessage::tuning); }).find("more than 200000 modules, which is the limit"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace foretime::data
