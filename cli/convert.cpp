@@ -69,7 +69,8 @@ void add_convert(CLI::App& data_command) {
   command->add_option("--message", arguments->message, "Which message the file holds, if its content does not show it")
       ->check(CLI::IsMember(names))
       ->capture_default_str();
-  command->add_option("--max-nodes", arguments->nodes, "Largest module that is read; a node takes 600 bytes of memory")
+  command
+      ->add_option("--max-nodes", arguments->nodes, "Instructions of a module at most; one takes up to 2 kB of memory")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([arguments] { convert(*arguments); });
