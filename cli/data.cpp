@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "cli/convert.h"
 #include "cli/data_command.h"
 #include "cli/threads.h"
 #include "data/catalogue.h"
+#include "data/hlo_groups.h"
 #include "data/inspect.h"
 #include "data/npz_reader.h"
 #include "data/pack.h"
@@ -45,6 +47,7 @@ CandidateKind kind_of_format(const std::string& format) {
 
 /// What kind of groups a single file holds, from its directory or the names of its members.
 CandidateKind kind_of_file(const std::filesystem::path& file) {
+  if (data::is_hlo_file(file)) return data::hlo_headers(file).at(0).kind;
   if (data::is_packed(file)) return data::packed_headers(file).at(0).kind;
   const data::NpzReader reader(file);
   if (reader.has("node_config_feat")) return CandidateKind::layout;
@@ -61,7 +64,8 @@ InputKind input_kind(const InspectArguments& arguments) {
   if (!arguments.format.empty()) return InputKind::groups;
   std::set<InputKind> kinds;
   for (const std::string& file : arguments.files) {
-    kinds.insert(data::is_tir_text(file)      ? InputKind::tir
+    kinds.insert(data::is_hlo_file(file)      ? InputKind::groups
+                 : data::is_tir_text(file)    ? InputKind::tir
                  : data::is_record_file(file) ? InputKind::records
                                               : InputKind::groups);
   }
@@ -224,12 +228,13 @@ void pack_alone(const PackArguments& arguments) {
 }
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPackRunner& pack_records) {
-  auto* command = app.add_subcommand("data", "Pack, inspect, verify and synthesise data sets");
+  auto* command = app.add_subcommand("data", "Pack, convert, inspect, verify and synthesise data sets");
   command->require_subcommand(1);
   add_pack(*command, pack);
   add_pack_tir(*command);
   add_pack_records(*command, pack_records);
   add_inspect(*command);
+  add_convert(*command);
   add_synth(*command);
   add_verify(*command);
 }

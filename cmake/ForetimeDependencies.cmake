@@ -22,6 +22,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(METIS REQUIRED)
 find_package(simdjson REQUIRED)
+find_package(Protobuf REQUIRED)
 
 # LibTorch as a system library: its headers are not ours to fix.
 add_library(foretime_torch INTERFACE)

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "data/glob.h"
+#include "data/hlo_groups.h"
 #include "data/npz_groups.h"
 #include "data/packed.h"
 
@@ -50,7 +51,15 @@ GroupHeader npz_header(const fs::path& path) {
   return header;
 }
 
-bool is_data_file(const fs::path& path) { return path.extension() == ".npz" || path.extension() == ".foretime"; }
+std::vector<GroupHeader> headers_of(const fs::path& file) {
+  if (is_hlo_file(file)) return hlo_headers(file);
+  if (is_packed(file)) return packed_headers(file);
+  return {npz_header(file)};
+}
+
+bool is_data_file(const fs::path& path) {
+  return path.extension() == ".npz" || path.extension() == ".foretime" || is_hlo_file(path);
+}
 
 /// The data files below a folder, in the order of their names.
 std::vector<fs::path> files_below(const fs::path& folder) {
@@ -64,7 +73,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   }
   if (files.empty())
     throw DataError(
-        fmt::format("{}: no data in this folder, expected .npz or .foretime files below it", folder.string()));
+        fmt::format("{}: no data in this folder, expected .npz, .foretime or .pb files below it", folder.string()));
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -129,8 +138,7 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
     for (const auto& file : files_of(pattern, root)) {
       if (!seen.insert(file.lexically_normal()).second) continue;
       if (admit) admit(file);
-      auto headers = is_packed(file) ? packed_headers(file) : std::vector<GroupHeader>{npz_header(file)};
-      for (auto& header : headers) {
+      for (auto& header : headers_of(file)) {
         if (header.kind != kind)
           throw DataError(
               fmt::format("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind)));
@@ -157,6 +165,7 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
 
 Group load_group(const GroupHeader& header) {
   if (header.member >= 0) return load_packed(header);
+  if (is_hlo_file(header.file)) return load_hlo_group(header);
   const NpzReader file = unchanged_npz(header);
   Group group = header.kind == CandidateKind::layout ? read_layout(file)
                 : header.kind == CandidateKind::tile ? read_tile(file)
@@ -167,6 +176,7 @@ Group load_group(const GroupHeader& header) {
 }
 
 Group load_group(const GroupHeader& header, const LayoutSink& sink) {
+  if (is_hlo_file(header.file)) return load_hlo_group(header, sink);
   Group group = read_layout(unchanged_npz(header), sink);
   group.name = header.name;
   group.collection = header.collection;
