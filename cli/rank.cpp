@@ -45,10 +45,11 @@ std::string to_csv(const worker::GroupEvaluation& group, const data::Group& sour
   int64_t place = 0;
   for (const size_t i : fastest_first(group, top)) {
     const auto c = group.candidates[i];
-    text += fmt::format("{},{},{},{},{},{}\n", group.group, place++, c,
+    text += fmt::format("{},{},{},{},{},{},{}\n", group.group, place++, c,
                         source.candidate_ids.empty() ? "" : source.candidate_ids[static_cast<size_t>(c)],
                         group.scores.scores[i],
-                        group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]));
+                        group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
+                        group.scores.levels.empty() ? "" : fmt::format("{}", group.scores.levels[i]));
   }
   return text;
 }
@@ -59,6 +60,7 @@ nlohmann::json to_json(const worker::GroupEvaluation& group, const data::Group& 
     nlohmann::json item = {{"candidate", group.candidates[i]}, {"score", group.scores.scores[i]}};
     if (!source.candidate_ids.empty()) item["id"] = source.candidate_ids[static_cast<size_t>(group.candidates[i])];
     if (!group.scores.predicted.empty()) item["predicted_runtime"] = group.scores.predicted[i];
+    if (!group.scores.levels.empty()) item["level"] = group.scores.levels[i];
     ranking.push_back(std::move(item));
   }
   return {{"group", group.group}, {"ranking", std::move(ranking)}};
@@ -75,7 +77,7 @@ void run(const Options& options) {
   const auto ensemble = load(options);
   const auto& state = ensemble.state();
   std::string text;
-  if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime\n";
+  if (options.format == "csv") text = "group,rank,candidate,id,score,predicted_runtime,level\n";
   if (options.format == "submission") text = "ID,TopConfigs\n";
   auto json = nlohmann::json::array();
   const auto headers =

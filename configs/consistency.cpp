@@ -104,11 +104,11 @@ std::string find_model_conflict(const Settings& s) {
         m.collection_embedding);
   }
   const int64_t most = s.sampler.max_segment_nodes;
-  if (most > 0 && m.candidate_attention) {
+  if (most > 0 && (m.candidate_attention || m.candidate_norm)) {
     return fmt::format(
-        "model.candidate_attention: found true while sampler.max_segment_nodes is {}: candidates are compared as "
+        "model.{}: found true while sampler.max_segment_nodes is {}: candidates are compared as "
         "wholes, not by segments; set one to false or the other to 0",
-        most);
+        m.candidate_attention ? "candidate_attention" : "candidate_norm", most);
   }
   if (most > 0 && m.norm == "batch") {
     return fmt::format(

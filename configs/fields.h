@@ -150,6 +150,8 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
         "or none; scores are the same",
         one_of({"states", "invariant", "none"}));
   visit("l2_normalize", s.l2_normalize, "scale each state to unit length after each layer");
+  visit("candidate_norm", s.candidate_norm,
+        "the readout's columns are standardised over the candidates of the group that are ranked together");
   visit("candidate_attention", s.candidate_attention,
         "the readout gives, beside each column, its softmax over the candidates of the group: scores then depend on "
         "which candidates are ranked together");
@@ -159,8 +161,8 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
         "statement_cost: what the cost of a statement depends on: its loops, its accesses, the statement itself, or of "
         "the latter the innermost block alone");
   visit("context", s.context, "statement_cost: the cost of a statement also depends on the program's other statements");
-  visit("members", s.members,
-        "statement_cost: models that are trained apart on the same batches; the score is their mean", at_least(1));
+  visit("members", s.members, "models that are trained apart on the same batches; the score is their mean",
+        at_least(1));
   visit("loop_hidden", s.loop_hidden, "statement_cost: width of the dense stack over loops", at_least(1));
   visit("clip", s.clip, "statement_cost: scaled columns are cut at so many deviations; 0: not at all", at_least(0));
   visit("head_bias", s.head_bias, "whether the head's dense layers have a bias", one_of({"none", "all"}));
@@ -274,6 +276,10 @@ void visit_fields(TrainerSettings& s, Visit&& visit) {
   visit("metric", s.metric, "metric that chooses the best checkpoint and drives early stopping", not_empty());
   visit("metric_goal", s.metric_goal, "direction in which the metric is better", one_of({"maximize", "minimize"}));
   visit.section("early_stop", s.early_stop, "When a run that no longer improves is ended.");
+  visit("score_levels", s.score_levels,
+        "after training, so many training candidates of each group show which differences of scores are noise: scores "
+        "of that graph then fall into levels, and Kendall's tau-b counts candidates of a level as tied; 0: none",
+        at_least(0));
   visit("eval_states", s.eval_states, "node states evaluated at once; bounds the memory of evaluation", at_least(1));
 }
 

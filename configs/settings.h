@@ -85,11 +85,12 @@ struct ModelSettings {
   std::string norm = "none";         // none | layer | graph | batch, after each convolution
   std::string sharing = "states";    // states | invariant | none: which node states of a layout group are one
   bool l2_normalize = false;         // normalise each state after each layer (EarlyJoinSAGE)
+  bool candidate_norm = false;      // the readout's columns are standardised over the candidates of a group
   bool candidate_attention = false;  // the readout compares the candidates of a group
   std::string tile_join = "early";   // early | late
   std::vector<std::string> statement_inputs = {"loops", "accesses", "statement"};  // statement_cost
   bool context = false;            // statement_cost: a statement's cost also depends on the program's other ones
-  int64_t members = 1;             // statement_cost: models trained apart, whose mean is the score
+  int64_t members = 1;             // models trained apart, whose mean is the score
   int64_t loop_hidden = 64;        // statement_cost: width of the stack over loops
   double clip = 3.0;               // statement_cost: columns are cut at so many deviations; 0: not
   std::string head_bias = "none";  // none | all: bias in the head
@@ -171,6 +172,7 @@ struct TrainerSettings {
   std::string metric = "valid/kendall_tau";  // chooses the best checkpoint, drives early stopping
   std::string metric_goal = "maximize";      // maximize | minimize
   EarlyStopSettings early_stop;
+  int64_t score_levels = 0;       // training candidates of a group that show which differences are noise; 0: none
   int64_t eval_states = 2000000;  // node states evaluated at once; bounds the memory of evaluation
 };
 

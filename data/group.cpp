@@ -51,6 +51,15 @@ bool Group::labelled() const {
   return std::any_of(runtimes.begin(), runtimes.end(), [](double runtime) { return runtime != 0.0; });
 }
 
+uint64_t graph_fingerprint(const Group& group) {
+  uint64_t fingerprint = 0;
+  for (int64_t g = 0; g < group.graphs.graphs(); ++g) {
+    const uint64_t both[] = {fingerprint, graph_hash(group.graphs, g)};
+    fingerprint = checksum_of(std::span<const uint64_t>(both));
+  }
+  return fingerprint;
+}
+
 std::vector<uint64_t> configuration_hashes(const Group& group) {
   std::vector<uint64_t> hashes(static_cast<size_t>(group.candidates));
   for (int64_t c = 0; c < group.candidates; ++c) hashes[static_cast<size_t>(c)] = configuration_hash(group, c);

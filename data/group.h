@@ -73,6 +73,9 @@ struct Group {
   bool labelled() const;
 };
 
+/// A hash of the graphs, without their candidates: of types, features and edges.
+uint64_t graph_fingerprint(const Group& group);
+
 /// Content hash of each candidate's configuration: equal for duplicates. Two candidates of a layout group are
 /// duplicates when their codes agree, of a tile group when their features agree, of a program group when their graphs
 /// agree.

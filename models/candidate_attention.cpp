@@ -2,6 +2,17 @@
 
 namespace foretime::models {
 
+torch::Tensor standardized_in_groups(const torch::Tensor& x, const std::vector<int64_t>& group_ptr) {
+  constexpr double kEpsilon = 1e-5;
+  std::vector<torch::Tensor> groups;
+  for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
+    const auto own = x.narrow(0, group_ptr[g], group_ptr[g + 1] - group_ptr[g]);
+    const auto centered = own - own.mean(0, /*keepdim=*/true);
+    groups.push_back(centered * torch::rsqrt(centered.square().mean(0, /*keepdim=*/true) + kEpsilon));
+  }
+  return torch::cat(groups);
+}
+
 CandidateAttention::CandidateAttention() {
   log_temperature_ = register_parameter("log_temperature", torch::zeros({1}));
 }

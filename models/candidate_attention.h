@@ -7,6 +7,11 @@
 
 namespace foretime::models {
 
+/// x [candidates, columns], each column with mean 0 and deviation 1 over the candidates of its group, 0 where they
+/// agree: what candidates have in common says nothing about their order, and is gone. A configuration that was measured
+/// twice counts twice. `group_ptr`: as PlanTensors::group_ptr.
+torch::Tensor standardized_in_groups(const torch::Tensor& x, const std::vector<int64_t>& group_ptr);
+
 /// What sets a candidate apart from the others of its group: beside each column x_c of a candidate c of n stands
 ///   n x_c softmax over the group's candidates of x_c / T,
 /// T learned, column by column (after the cross-configuration attention of the TpuGraphs contest's winners and TGraph,

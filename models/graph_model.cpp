@@ -119,7 +119,9 @@ torch::Tensor GraphModel::embed(const PlanTensors& plan) {
 torch::Tensor GraphModel::score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
   // Candidates that differ by less than a bfloat16's 8 bits must keep their order.
   const Autocast full(embedded.device(), /*mixed=*/false);
-  return head_->forward(attention_ ? attention_->forward(embedded, group_ptr) : embedded).squeeze(-1);
+  auto x = settings_.candidate_norm ? standardized_in_groups(embedded, group_ptr) : embedded;
+  if (attention_) x = attention_->forward(x, group_ptr);
+  return head_->forward(x).squeeze(-1);
 }
 
 torch::Tensor GraphModel::pool(const PlanTensors& plan) {
@@ -135,6 +137,7 @@ torch::Tensor GraphModel::combine_pools(const torch::Tensor& pools, const torch:
 torch::Tensor GraphModel::score_pools(const torch::Tensor& pools) {
   if (schema_.kind != data::CandidateKind::layout) throw ModelError("a graph in pieces, expected layout data");
   if (attention_) throw ModelError("model.candidate_attention: on, with a graph in pieces; set it to false");
+  if (settings_.candidate_norm) throw ModelError("model.candidate_norm: on, with a graph in pieces; set it to false");
   const Autocast full(pools.device(), /*mixed=*/false);  // as in score_embedded
   return head_->forward(readout_.finish(pools, width_)).squeeze(-1);
 }

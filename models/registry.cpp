@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "models/convolutions/specs.h"
+#include "models/members.h"
 #include "models/statement_cost.h"
 
 namespace foretime::models {
@@ -38,7 +39,12 @@ const std::vector<std::pair<std::string, MakeModel>>& registered() {
 
 std::shared_ptr<CostModel> make_model(const configs::ModelSettings& settings, const InputSchema& schema) {
   for (const auto& [name, make] : registered()) {
-    if (name == settings.type) return make(settings, schema);
+    if (name != settings.type) continue;
+    // Statement costs have members of their own.
+    if (settings.members <= 1 || name == "statement_cost") return make(settings, schema);
+    std::vector<std::shared_ptr<CostModel>> members;
+    for (int64_t m = 0; m < settings.members; ++m) members.push_back(make(settings, schema));
+    return std::make_shared<Members>(std::move(members));
   }
   throw ModelError(fmt::format("model.type: '{}', expected {}", settings.type, fmt::join(model_types(), ", ")));
 }

@@ -65,8 +65,8 @@ Ensemble::Ensemble(std::vector<EnsembleMember> members, torch::Device device) : 
   check_same_inputs(members_);
   for (const auto& [name, trained] : members_) {
     const auto& settings = trained.state.settings;
-    scorers_.push_back(
-        scorer_for(trained.model, settings, trained.state.targets, device, settings.trainer.eval_states));
+    scorers_.push_back(scorer_for(trained.model, settings, trained.state.targets, trained.state.levels, device,
+                                  settings.trainer.eval_states));
   }
 }
 

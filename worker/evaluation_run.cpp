@@ -63,7 +63,7 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     store->prepare_plans(trained.model->plan_request());
     store->read_ahead(entries);
   });
-  return evaluate_model(trained.model, trained.state.settings, trained.state.targets, device,
+  return evaluate_model(trained.model, trained.state.settings, trained.state.targets, trained.state.levels, device,
                         settings.trainer.eval_states, on_scored, sets, catalogue, plan, *store, comm);
 }
 

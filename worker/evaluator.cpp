@@ -27,6 +27,7 @@ struct MetricName {
 // The order is that of the reduced tensor: every rank has the same.
 constexpr MetricName kMetrics[] = {
     {"kendall_tau", false},
+    {"kendall_tau_of_scores", false},
     {"noise_ceiling_tau", false},
     {"opa", false},
     {"pairwise_accuracy", false},
@@ -66,11 +67,11 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
 /// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
   return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
-          g.metrics, g.ids};
+          g.metrics, g.ids,   g.scores.levels};
 }
 
 GroupEvaluation from_json(const Json& j) {
-  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6]}, j[7], j[8]};
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6], j[9]}, j[7], j[8]};
 }
 
 }  // namespace
@@ -109,10 +110,13 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
     });
     std::vector<double> all;
     if (!embedded.empty()) {
-      const auto scores = model->score_embedded(torch::cat(embedded), {0, static_cast<int64_t>(distinct.ids.size())})
+      // A configuration that was measured twice is two candidates to a model that compares them.
+      const auto place = torch::tensor(distinct.place).to(embedded.front().device());
+      const auto scores = model->score_embedded(torch::cat(embedded).index_select(0, place),
+                                                {0, static_cast<int64_t>(candidates.size())})
                               .to(torch::kCPU, torch::kDouble)
                               .contiguous();
-      for (const int64_t place : distinct.place) all.push_back(scores.data_ptr<double>()[place]);
+      all.assign(scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
     }
     if (was_training) model->train();
     return with_runtimes(std::move(all), group, candidates, loss, targets);
@@ -127,6 +131,10 @@ Scorer constant_scorer(double runtime) {
 
 std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind) {
   auto metrics = models::ranking_metrics(group.scores.scores, group.runtimes, kind);
+  if (const auto& levels = group.scores.levels; !levels.empty()) {
+    metrics["kendall_tau_of_scores"] = metrics["kendall_tau"];
+    metrics["kendall_tau"] = models::kendall_tau(std::vector<double>(levels.begin(), levels.end()), group.runtimes);
+  }
   if (!group.scores.predicted.empty()) {
     auto errors = models::regression_metrics(group.scores.predicted, group.runtimes);
     errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates
@@ -220,7 +228,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
 }
 
 std::string rankings_csv(const Evaluation& evaluation) {
-  std::string csv = "set,group,rank,candidate,id,score,predicted_runtime,runtime\n";
+  std::string csv = "set,group,rank,candidate,id,score,predicted_runtime,runtime,level\n";
   for (const auto& group : evaluation.groups) {
     std::vector<size_t> order(group.candidates.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -228,11 +236,12 @@ std::string rankings_csv(const Evaluation& evaluation) {
                      [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
     for (size_t place = 0; place < order.size(); ++place) {
       const size_t i = order[place];
-      csv +=
-          fmt::format("{},{},{},{},{},{},{},{}\n", group.set, data::csv_field(group.group), place, group.candidates[i],
-                      group.ids.empty() ? "" : data::csv_field(group.ids[i]), group.scores.scores[i],
-                      group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
-                      group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]));
+      csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", group.set, data::csv_field(group.group), place,
+                         group.candidates[i], group.ids.empty() ? "" : data::csv_field(group.ids[i]),
+                         group.scores.scores[i],
+                         group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
+                         group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]),
+                         group.scores.levels.empty() ? "" : fmt::format("{}", group.scores.levels[i]));
     }
   }
   return csv;

@@ -55,7 +55,8 @@ struct Evaluation {
   std::vector<GroupEvaluation> groups;    // on rank 0: all of them, by set and name; elsewhere empty
 };
 
-/// Metrics of `group.scores` against its run times, which are there.
+/// Metrics of `group.scores` against its run times, which are there. Where candidates have levels, kendall_tau counts
+/// those of one level as tied, and kendall_tau_of_scores is that of the scores as they are.
 std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind);
 
 /// Metrics by "set/metric" of all groups of all ranks; `own` are those that this rank evaluated. All ranks call it.
@@ -71,7 +72,8 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
                     const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
                     const std::map<int64_t, Scores>& known = {});
 
-/// CSV of all rankings: set, group, rank, candidate, its id in the file, score, predicted run time, measured run time.
+/// CSV of all rankings: set, group, rank, candidate, its id in the file, score, predicted run time, measured run time,
+/// level.
 /// Numbers are in the shortest form that reads back the same.
 std::string rankings_csv(const Evaluation& evaluation);
 

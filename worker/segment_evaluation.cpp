@@ -114,26 +114,28 @@ Scores SegmentScorer::finish(const data::Group& group, const std::vector<int64_t
 }
 
 Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
-                  const models::TargetTransform& targets, torch::Device device, int64_t max_states,
-                  std::function<void(int64_t)> on_scored) {
+                  const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                  int64_t max_states, std::function<void(int64_t)> on_scored) {
   auto whole = model_scorer(model, targets, settings.loss, device, max_states, on_scored);
   const SegmentScorer cut(std::move(model), settings, targets, device, max_states, std::move(on_scored));
-  if (!cut.cuts()) return whole;
-  return [whole = std::move(whole), cut](const LoadedGroup& loaded, const std::vector<int64_t>& candidates) {
+  if (!cut.cuts()) return with_levels(std::move(whole), levels);
+  const auto either = [whole = std::move(whole), cut](const LoadedGroup& loaded,
+                                                      const std::vector<int64_t>& candidates) {
     return loaded.segments ? cut.score(loaded, candidates) : whole(loaded, candidates);
   };
+  return with_levels(either, levels);
 }
 
 Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
-                          const models::TargetTransform& targets, torch::Device device, int64_t max_states,
-                          const std::function<void(int64_t)>& on_scored, const std::vector<std::string>& sets,
-                          const coordinator::Catalogue& catalogue, const coordinator::ShardPlan& plan,
-                          const GroupStore& store, comm::Communicator& comm) {
+                          const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                          int64_t max_states, const std::function<void(int64_t)>& on_scored,
+                          const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
+                          const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
   const SegmentScorer cut(model, settings, targets, device, max_states, on_scored);
   std::map<int64_t, Scores> spanning;
   if (cut.cuts()) spanning = score_spanning(cut, sets, catalogue, plan, store, comm);
-  return evaluate(scorer_for(model, settings, targets, device, max_states, on_scored), sets, catalogue, plan, store,
-                  comm, spanning);
+  return evaluate(scorer_for(model, settings, targets, levels, device, max_states, on_scored), sets, catalogue, plan,
+                  store, comm, spanning);
 }
 
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,

@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include "worker/evaluator.h"
+#include "worker/score_levels.h"
 #include "worker/segment_plans.h"
 
 namespace foretime::worker {
@@ -51,17 +52,17 @@ class SegmentScorer {
 };
 
 /// The scorer of a model that was trained with these settings: model_scorer, or a SegmentScorer for graphs that are
-/// cut.
+/// cut; with levels where it was trained to know them (trainer.score_levels).
 Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
-                  const models::TargetTransform& targets, torch::Device device, int64_t max_states,
-                  std::function<void(int64_t)> on_scored = {});
+                  const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                  int64_t max_states, std::function<void(int64_t)> on_scored = {});
 
 /// evaluate() of a model, with graphs cut as it was trained. All ranks call it.
 Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
-                          const models::TargetTransform& targets, torch::Device device, int64_t max_states,
-                          const std::function<void(int64_t)>& on_scored, const std::vector<std::string>& sets,
-                          const coordinator::Catalogue& catalogue, const coordinator::ShardPlan& plan,
-                          const GroupStore& store, comm::Communicator& comm);
+                          const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                          int64_t max_states, const std::function<void(int64_t)>& on_scored,
+                          const std::vector<std::string>& sets, const coordinator::Catalogue& catalogue,
+                          const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
 
 /// Scores of the graphs in `sets` that span ranks, on the rank that answers for each (ShardPlan::eval_rank): every rank
 /// scores its parts' segments, and one exchange puts them together. All ranks call it.

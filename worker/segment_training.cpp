@@ -34,7 +34,9 @@ Stale parse_stale(const std::string& name) {
   throw configs::SettingsError(fmt::format("segments.stale: '{}', expected scores, pools, full_forward or none", name));
 }
 
-bool is_head_parameter(const std::string& name) { return name.starts_with("head."); }
+bool is_head_parameter(const std::string& name) {
+  return name.starts_with("head.") || (name.starts_with("members.") && name.find(".head.") != std::string::npos);
+}
 
 SegmentTraining::SegmentTraining(const configs::Settings& settings, const coordinator::Catalogue& catalogue,
                                  const coordinator::ShardPlan& plan, int rank, const models::CostModel& model,

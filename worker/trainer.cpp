@@ -117,9 +117,10 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   for (const auto& name : reducer_->take_unused()) log_.info("parameter {} had no gradient; it counts as zeros", name);
   gradient_norm_ = clip_gradients(optimizer_->parameters(), settings_.optimizer);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
+  average_running_statistics();
   if (average_) average_->update(step + 1);
   if (segments_) segments_->end_step(step + 1, comm_);
-  average_running_statistics();
+  levels_found_ = false;
 
   span.next("totals");
   const auto waiting = Clock::now();
@@ -156,10 +157,18 @@ void Trainer::average_running_statistics() {
   }
 }
 
+void Trainer::find_levels() {
+  if (settings_.trainer.score_levels == 0 || std::exchange(levels_found_, true)) return;
+  const AveragedWeights averaged(*model_, average_.get());
+  const auto scorer = scorer_for(model_, settings_, state_.targets, {}, device_, settings_.trainer.eval_states);
+  state_.levels = fit_levels(scorer, settings_.trainer.score_levels, catalogue_, plan_, *store_, comm_);
+}
+
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
   const ProfileSpan span(profiler_, "evaluation");
+  find_levels();
   const AveragedWeights averaged(*model_, average_.get());
-  return evaluate_model(model_, settings_, state_.targets, device_, settings_.trainer.eval_states,
+  return evaluate_model(model_, settings_, state_.targets, state_.levels, device_, settings_.trainer.eval_states,
                         comm_.rank() == 0 ? events_.on_scored : nullptr, sets, catalogue_, plan_, *store_, comm_);
 }
 
@@ -173,6 +182,7 @@ void Trainer::save(int64_t step) {
   const ProfileSpan span(profiler_, "checkpoint");
   saved_step_ = step;
   state_.step = step;
+  find_levels();
   const auto history = segments_ ? segments_->checkpoint_file(comm_) : std::string();
   coordinator::run_together(comm_, [&] {
     if (comm_.rank() != 0) return;
@@ -315,6 +325,7 @@ void Trainer::restore_best(int64_t step) {
   const auto checkpoint = parse_stored_checkpoint(best);
   restore_final_model(checkpoint, *model_);
   average_.reset();  // that of the last step, which is not the best
+  levels_found_ = false;
   log_.info("final evaluation of the best model, of step {}", checkpoint.step);
 }
 

@@ -102,6 +102,7 @@ class Trainer {
   void train_head_only();
   void make_reducer(const NamedTensors& parameters);
   void average_running_statistics();
+  void find_levels();
 
   configs::Settings settings_;
   comm::Communicator& comm_;
@@ -132,7 +133,8 @@ class Trainer {
   std::optional<double> metric_;  // trainer.metric at the last evaluation
   bool preempted_ = false;
   bool head_only_ = false;
-  bool evaluated_ = false;  // at least once since this process began
+  bool levels_found_ = false;  // for the weights as they are
+  bool evaluated_ = false;     // at least once since this process began
 };
 
 }  // namespace foretime::worker

@@ -75,6 +75,7 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
                {"best", early_stop.best() ? Json(*early_stop.best()) : Json(nullptr)},
                {"best_step", early_stop.best_step()},
                {"waited", early_stop.waited()}};
+  for (const auto& [graph, thresholds] : state.levels) json["levels"][fmt::format("{:016x}", graph)] = thresholds;
   return {{kModelFile, models::serialize_safetensors(model_tensors(model),
                                                      {{"format", "foretime"}, {"model", state.settings.model.type}})},
           {kOptimizerFile, models::serialize_safetensors(optimizer.moments())},
@@ -95,6 +96,8 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     state.settings = configs::parse_settings(json.at("settings"), (checkpoint.folder / kStateFile).string());
     state.data_fingerprint = std::stoull(json.at("data_fingerprint").get<std::string>(), nullptr, 16);
     state.train_mean_runtime = json.at("train_mean_runtime");
+    for (const auto& [graph, thresholds] : json.value("levels", Json::object()).items())
+      state.levels[std::stoull(graph, nullptr, 16)] = thresholds.get<std::vector<double>>();
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));
   } catch (const std::logic_error& error) {

@@ -11,6 +11,7 @@
 #include "models/safetensors.h"
 #include "models/targets.h"
 #include "worker/optimizer.h"
+#include "worker/score_levels.h"
 
 namespace foretime::worker {
 
@@ -22,6 +23,7 @@ struct TrainingState {
   models::TargetTransform targets;
   configs::Settings settings;
   uint64_t data_fingerprint = 0;
+  ScoreLevels levels;             // of the model that a checkpoint gives out (worker/score_levels.h)
   double train_mean_runtime = 0;  // of the training candidates, the baseline's prediction
 };
 

@@ -166,7 +166,7 @@ TEST(ToYaml, RandomSettingsComeBack) {
     settings.model.convolutions.clear();
     if (settings.model.type == "stacked") settings.model.convolutions = {"chebnet", "gat"};
     if (settings.sampler.max_segment_nodes > 0) {
-      settings.model.candidate_attention = false;
+      settings.model.candidate_attention = settings.model.candidate_norm = false;
       if (settings.model.norm == "batch") settings.model.norm = "layer";
     }
     if (settings.data.format != "programs") {

@@ -100,7 +100,7 @@ TEST_P(EveryModel, GradientsEqualFiniteDifferences) {
 
 TEST_P(EveryModel, BatchEqualsOneByOne) {
   auto options = settings();
-  options.candidate_attention = false;  // a candidate alone has nobody to be compared with
+  options.candidate_attention = options.candidate_norm = false;  // a candidate alone has nobody to be compared with
   const auto model = fitted_model(options, {&a_, &b_});
   model->eval();
   const auto batched = model->score(plan_of(*model, {{&b_, {4, 2}}, {&a_, {0, 1}}}));
@@ -294,6 +294,28 @@ TEST(Models, HoldForPlansWhoseLevelsDiffer) {
     EXPECT_TRUE(torch::allclose(model->score(to_tensors(plan, {.dtype = torch::kDouble})), expected, 1e-12, 1e-12))
         << type;
   }
+}
+
+/// Each member alone is the model that its weights make; together they are the mean.
+TEST(Models, MembersAreModelsOfTheirOwn) {
+  const auto group = data::testing::make_group(CandidateKind::layout, "a", 36);
+  auto settings = small_settings("gcn_candidate_attention", CandidateKind::layout);
+  const auto alone = fitted_model(settings, {&group});
+  settings.members = 3;
+  const auto model = fitted_model(settings, {&group});
+  const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
+  const auto scores = model->member_scores(plan);
+  ASSERT_EQ(scores.size(), 3U);
+  EXPECT_TRUE(torch::allclose(model->score(plan), torch::stack(scores).mean(0), 1e-12, 1e-12));
+  EXPECT_TRUE(
+      torch::allclose(model->score_embedded(model->embed(plan), plan.group_ptr), model->score(plan), 1e-12, 1e-12));
+  EXPECT_FALSE(torch::allclose(scores[0], scores[1], 1e-6, 1e-9));
+  EXPECT_TRUE(torch::equal(scores[0], alone->score(plan))) << "the first member's weights are drawn first";
+  EXPECT_EQ(model->named_parameters().size(), 3 * alone->named_parameters().size());
+  settings.candidate_attention = false;
+  const auto pooled = fitted_model(settings, {&group});
+  EXPECT_TRUE(torch::allclose(pooled->score_pools(pooled->combine_pools(pooled->pool(plan))), pooled->score(plan),
+                              1e-12, 1e-12));
 }
 
 TEST(Models, DropoutIsDrawnInTrainingOnlyAndFromTorchsGenerator) {

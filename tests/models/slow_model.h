@@ -26,6 +26,7 @@ class SlowModel {
     std::vector<torch::Tensor> rows;
     for (const int64_t c : candidates) rows.push_back(pooled(group, c));
     auto x = torch::stack(rows);
+    if (settings_.candidate_norm) x = (x - x.mean(0)) / (x.var(0, false) + 1e-5).sqrt();
     if (settings_.candidate_attention) {
       const auto weights = torch::softmax(x / torch::exp(values_["candidates.log_temperature"]), 0);
       x = torch::cat({x, static_cast<double>(candidates.size()) * weights * x}, 1);

@@ -108,6 +108,11 @@ inline const std::vector<Variant>& graph_variants() {
          s.type = "gcn";
          s.collection_embedding = 3;
        }},
+      {"gcn_candidate_norm",
+       [](Settings& s) {
+         s.type = "gcn";
+         s.candidate_norm = s.candidate_attention = true;
+       }},
       {"gcn_candidate_attention",
        [](Settings& s) {
          s.type = "gcn";

@@ -1,0 +1,73 @@
+#include "worker/score_levels.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "models/metrics.h"
+#include "models/score_levels.h"
+#include "tests/support/scratch.h"
+#include "tests/worker/samples.h"
+#include "tests/worker/segmented.h"
+#include "tests/worker/training_run.h"
+
+namespace foretime::worker {
+namespace {
+
+/// Small layout groups, with candidates held out of each.
+configs::Settings level_settings(const std::filesystem::path& data) {
+  auto settings = testing::segmented_settings(data);
+  settings.sampler.max_segment_nodes = 0;
+  settings.data.holdout = 0.3;
+  settings.trainer.steps = 6;
+  settings.trainer.eval_every = 3;
+  settings.trainer.score_levels = 20;
+  return settings;
+}
+
+nlohmann::json levels_of(const testing::TrainingRun& run) {
+  return nlohmann::json::parse(run.files.at("state.json")).value("levels", nlohmann::json());
+}
+
+TEST(ScoreLevels, OfAGraphAreFoundAgainWithOtherCandidates) {
+  const auto group = data::synthesize_layout_group({30, 6, 20, 3}, "synthetic_levels");
+  LoadedGroup loaded{.group = group};
+  const Scorer scorer = [](const LoadedGroup&, const std::vector<int64_t>& candidates) {
+    Scores scores;
+    for (const int64_t c : candidates) scores.scores.push_back(static_cast<double>(c));
+    return scores;
+  };
+  const std::vector<double> thresholds = {3.5, 10};
+  const auto found = with_levels(scorer, {{data::graph_fingerprint(group), thresholds}})(loaded, {2, 10, 4});
+  EXPECT_EQ(found.levels, (std::vector<int64_t>{0, 2, 1}));
+  EXPECT_TRUE(with_levels(scorer, {{data::graph_fingerprint(group) + 1, thresholds}})(loaded, {2}).levels.empty());
+  EXPECT_NE(data::graph_fingerprint(group),
+            data::graph_fingerprint(data::synthesize_layout_group({30, 6, 20, 4}, "synthetic_levels")));
+}
+
+TEST(ScoreLevels, AreSavedWithTheModelAndCountInKendallsTau) {
+  const foretime::testing::Scratch scratch;
+  auto settings = level_settings(scratch.path() / "data");
+  const auto run = testing::train(settings, 1, scratch.path() / "run");
+  EXPECT_FALSE(levels_of(run).empty());
+  EXPECT_TRUE(run.metrics.contains("holdout/kendall_tau_of_scores"));
+  EXPECT_NE(run.metrics.at("holdout/kendall_tau_of_scores"), run.metrics.at("holdout/kendall_tau"));
+  settings.trainer.score_levels = 0;
+  const auto without = testing::train(settings, 1, scratch.path() / "without");
+  EXPECT_TRUE(levels_of(without).empty());
+  EXPECT_FALSE(without.metrics.contains("holdout/kendall_tau_of_scores"));
+  EXPECT_EQ(without.metrics.at("holdout/kendall_tau"), run.metrics.at("holdout/kendall_tau_of_scores"));
+}
+
+TEST(ScoreLevels, AreTheSameOnAnyNumberOfRanks) {
+  const foretime::testing::Scratch scratch;
+  auto settings = level_settings(scratch.path() / "data");
+  settings.trainer.steps = 0;  // the weights that all begin with
+  settings.trainer.eval_every = 0;
+  const auto one = testing::train(settings, 1, scratch.path() / "one"),
+             two = testing::train(settings, 2, scratch.path() / "two");
+  ASSERT_FALSE(levels_of(one).empty());
+  EXPECT_EQ(levels_of(one), levels_of(two));
+}
+
+}  // namespace
+}  // namespace foretime::worker

@@ -1,0 +1,61 @@
+#include "worker/score_levels.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "coordinator/agree.h"
+#include "models/score_levels.h"
+
+namespace foretime::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<int64_t> spread(const std::vector<int64_t>& ids, int64_t most) {
+  const auto count = static_cast<int64_t>(ids.size());
+  if (count <= most) return ids;
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < most; ++i) chosen.push_back(ids[static_cast<size_t>(i * count / most)]);
+  return chosen;
+}
+
+}  // namespace
+
+Scorer with_levels(Scorer scorer, ScoreLevels levels) {
+  if (levels.empty()) return scorer;
+  return [scorer = std::move(scorer), levels = std::move(levels)](const LoadedGroup& loaded,
+                                                                  const std::vector<int64_t>& candidates) {
+    auto scores = scorer(loaded, candidates);
+    const auto found = levels.find(data::graph_fingerprint(loaded.group));
+    if (found == levels.end() || found->second.empty()) return scores;
+    for (const double score : scores.scores) scores.levels.push_back(models::level_of(found->second, score));
+    return scores;
+  };
+}
+
+ScoreLevels fit_levels(const Scorer& scorer, int64_t candidates, const coordinator::Catalogue& catalogue,
+                       const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
+  Json own = Json::array();
+  coordinator::run_together(comm, [&] {
+    for (const int64_t entry : catalogue.with_role(coordinator::Role::train)) {
+      if (plan.eval_rank(entry) != comm.rank() || catalogue.entries[static_cast<size_t>(entry)].parts > 1) continue;
+      const auto& loaded = store.get(entry);
+      const auto ids = spread(loaded.train, candidates);
+      std::vector<double> runtimes;
+      for (const int64_t c : ids) runtimes.push_back(loaded.group.runtimes[c]);
+      const auto thresholds = models::level_thresholds(scorer(loaded, ids).scores, runtimes);
+      if (!thresholds.empty()) own.push_back({data::graph_fingerprint(loaded.group), thresholds});
+    }
+  });
+  // CBOR keeps every bit of a number, and a threshold of a model that has diverged, which JSON cannot say.
+  const auto packed = Json::to_cbor(own);
+  ScoreLevels levels;
+  for (const auto& bytes : comm.all_gather_bytes(std::string(packed.begin(), packed.end()))) {
+    for (const auto& item : Json::from_cbor(bytes))
+      levels.emplace(item[0].get<uint64_t>(), item[1].get<std::vector<double>>());
+  }
+  return levels;
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "worker/evaluator.h"
+
+namespace foretime::worker {
+
+/// Thresholds between levels of scores (models/score_levels.h) of the graphs that a model was trained on, by
+/// data::graph_fingerprint. A model that meets one of these graphs again, with other candidates, says which of their
+/// scores differ by noise only; of other graphs nothing is known.
+using ScoreLevels = std::map<uint64_t, std::vector<double>>;
+
+/// What `scorer` says, with levels where the group's graph has them.
+Scorer with_levels(Scorer scorer, ScoreLevels levels);
+
+/// Levels from up to `candidates` training candidates of each training group, evenly spread, on the rank that answers
+/// for it; groups in parts have none. The same on all ranks, which all call it.
+ScoreLevels fit_levels(const Scorer& scorer, int64_t candidates, const coordinator::Catalogue& catalogue,
+                       const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
+
+}  // namespace foretime::worker
