@@ -65,6 +65,7 @@ TEST(ModuleGraph, UnknownOpcodesAreCounted) {
   EXPECT_EQ(graph.unknown_opcodes, (std::vector<std::pair<std::string, int64_t>>{{"erf", 2}, {"ragged-dot", 1}}));
 
   std::vector<Instruction> many;
+  many.reserve(100);
   for (int i = 0; i < 100; ++i) many.push_back(instruction(i, "later-" + std::to_string(i)));
   const HloGraph others = read_graph(module_of({computation("main", 1, 0, many)}));
   ASSERT_EQ(others.unknown_opcodes.size(), 24u);
