@@ -153,7 +153,7 @@ void read_layout_features(const HloSource& source, std::string_view bytes, int64
                               source.offset(bytes), node.tensors_size(), kTensors));
     for (int t = 0; t < node.tensors_size(); ++t) {
       const auto& dimensions = node.tensors(t).dims();
-      std::copy_n(dimensions.begin(), std::min(dimensions.size(), kDimensions), features + t * kDimensions);
+      std::copy_n(dimensions.begin(), std::min(dimensions.size(), kDimensions), features + int64_t{t} * kDimensions);
     }
     features += kLayoutFeatures;
   }

@@ -78,7 +78,7 @@ TEST(HloFuzz, ChangedBytes) {
   const int rounds = environment("FORETIME_FUZZ", 1);
   size_t accepted = 0, tried = 0;
   for (const auto& seed : seeds()) {
-    const int mutations = rounds * (seed.size() > 20'000 ? 25 : 700);
+    const int mutations = rounds * (seed.size() > 20'000 ? 15 : 400);
     for (int i = 0; i < mutations; ++i) {
       std::string bytes = seed;
       // One change goes deep; of large files, which have most of their bytes in what is skipped, many hit something.

@@ -118,7 +118,7 @@ TEST(HloGroups, TileRuns) {
   EXPECT_EQ(read.normalizer, 20);
   EXPECT_EQ(read.runtimes, (std::vector<int64_t>{30, 20, 10}));
   EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{1.5, 1.0, 0.5}));
-  std::vector<float> expected(3 * 24, 0.0f);  // products of empty lists are 0 here
+  std::vector<float> expected(72, 0.0f);  // products of empty lists are 0 here
   const auto set = [&](size_t at, std::vector<float> row) {
     std::copy(row.begin(), row.end(), expected.begin() + static_cast<int64_t>(at));
   };

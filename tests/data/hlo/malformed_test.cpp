@@ -41,6 +41,8 @@ TEST(MalformedModule, Ids) {
             "test.pb: computation c (id 4): its root, instruction 9, is not among its instructions");
   EXPECT_EQ(complaint(module_of({one(1, 3), computation("c", 4, 1, {instruction(2, "constant")})})),
             "test.pb: computation c (id 4): its root, instruction 1, is not among its instructions");
+  EXPECT_EQ(complaint(module_of({computation("c", 4, 1, {instruction(2, "constant")}), one(1, 3)})),
+            "test.pb: computation c (id 4): its root, instruction 1, is not among its instructions");
 }
 
 TEST(MalformedModule, Operands) {

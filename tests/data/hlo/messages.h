@@ -120,7 +120,7 @@ inline HloGraph read_graph(const std::string& module, std::vector<float>* rows =
 
 inline std::filesystem::path write_file(const foretime::testing::Scratch& folder, const std::string& bytes,
                                         const std::string& name = "test.pb") {
-  const auto path = folder.path() / name;
+  auto path = folder.path() / name;
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
 }

@@ -65,6 +65,7 @@ TEST(ModuleGraph, UnknownOpcodesAreCounted) {
   EXPECT_EQ(graph.unknown_opcodes, (std::vector<std::pair<std::string, int64_t>>{{"erf", 2}, {"ragged-dot", 1}}));
 
   std::vector<Instruction> many;
+  many.reserve(100);
   for (int i = 0; i < 100; ++i) many.push_back(instruction(i, "later-" + std::to_string(i)));
   const HloGraph others = read_graph(module_of({computation("main", 1, 0, many)}));
   ASSERT_EQ(others.unknown_opcodes.size(), 24u);
@@ -84,6 +85,53 @@ TEST(ModuleGraph, UnreadFieldsAreSkipped) {
                   "abcd" + testing::varint(91 << 3 | 1) + "abcdefgh"),
              &more);
   EXPECT_EQ(rows, more);
+}
+
+/// Every field that features are made of gets through the choice of fields that are parsed.
+TEST(ModuleGraph, ReadFieldsAreNotSkipped) {
+  Instruction full = instruction(1, "sort", {}, {2, 3, 4, 5, 6, 7});
+  full.set_parameter_number(9);
+  full.set_feature_group_count(8);
+  full.set_batch_group_count(4);
+  full.set_is_stable(true);
+  full.mutable_shape()->add_tuple_shapes("");
+  auto* numbers = full.mutable_convolution_dimension_numbers();
+  numbers->set_input_batch_dimension(1);
+  numbers->set_input_feature_dimension(2);
+  numbers->set_kernel_input_feature_dimension(3);
+  numbers->set_kernel_output_feature_dimension(4);
+  numbers->set_output_batch_dimension(5);
+  numbers->set_output_feature_dimension(6);
+  for (int64_t i = 2; i < 8; ++i) {
+    full.add_dimensions(i);
+    full.add_dynamic_slice_sizes(i);
+    full.mutable_shape()->mutable_layout()->add_minor_to_major(i);
+    numbers->add_input_spatial_dimensions(i);
+    numbers->add_kernel_spatial_dimensions(i);
+    auto* slice = full.add_slice_dimensions();
+    slice->set_start(i);
+    slice->set_limit(i);
+    slice->set_stride(i);
+    auto* padding = full.mutable_padding_config()->add_dimensions();
+    padding->set_edge_padding_low(i);
+    padding->set_edge_padding_high(i);
+    auto* window = full.mutable_window()->add_dimensions();
+    window->set_size(i);
+    window->set_stride(i);
+    window->set_padding_low(i);
+    window->set_padding_high(i);
+    window->set_window_dilation(i);
+    window->set_base_dilation(i);
+    window->set_window_reversal(true);
+  }
+  std::vector<float> rows, expected(kHloFeatures), empty(kHloFeatures);
+  read_graph(module_of({computation("main", 1, 1, {full})}), &rows);
+  ASSERT_EQ(node_features(full, true, expected.data()), "");
+  EXPECT_EQ(rows, expected);
+  ASSERT_EQ(node_features({}, false, empty.data()), "");
+  int64_t as_empty = 0;
+  for (size_t i = 0; i < empty.size(); ++i) as_empty += empty[i] == expected[i];
+  EXPECT_EQ(as_empty, 19);  // element_size_in_bits, 17 element types, the windows that are not reversed
 }
 
 TEST(ModuleGraph, AMessageMayComeInPieces) {
