@@ -5,12 +5,13 @@
 
 #include "data/group.h"
 
-/// Layout graphs without the nodes that are far from all configurable ones. A state after l layers depends on what is
-/// within l edges of its node, so of the rest of a graph a model sees no more than sums over all nodes.
+/// Layout graphs without the nodes that are far from all configurable ones. A state after l messages depends on what
+/// is within l edges of its node, so of the rest of a graph a model sees no more than sums over all nodes.
 ///
-/// A model of l layers that reads nothing but configurable nodes gives the same scores after pruning to l hops, or to
-/// l + 1 where the weights of its relations depend on degrees (EdgeNorm::mean and symmetric), which count the edges of
-/// nodes at a distance of l.
+/// A model that passes messages over l edges (configs::message_hops) and reads nothing but configurable nodes gives the
+/// same scores after pruning to l hops, or to l + 1 where the weights of its relations depend on degrees (any EdgeNorm
+/// but sum), which count the edges of nodes at a distance of l. Two things do not fit in: statistics over the nodes of
+/// a batch or graph, and an estimated λmax of the Laplacian.
 namespace foretime::data {
 
 /// In place of a number of hops: the graph stays as it is.

@@ -250,8 +250,8 @@ uint64_t skeleton_key(const PlanRequest& request, int64_t prune_hops) {
     fields.insert(fields.end(), {static_cast<int64_t>(relation.direction), static_cast<int64_t>(relation.norm),
                                  relation.self_loop ? 1 : 0});
   }
-  // Only where there is pruning, so that plans that were packed before it keep their key.
-  if (prune_hops >= 0) fields.push_back(prune_hops);
+  // Only where there is pruning, so that plans that were packed before it keep their key; -1 is no relation's field.
+  if (prune_hops >= 0) fields.insert(fields.end(), {-1, prune_hops});
   return hash_bytes(std::as_bytes(std::span<const int64_t>(fields)), kVersion).low;
 }
 

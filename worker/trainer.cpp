@@ -117,9 +117,9 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   for (const auto& name : reducer_->take_unused()) log_.info("parameter {} had no gradient; it counts as zeros", name);
   gradient_norm_ = clip_gradients(optimizer_->parameters(), settings_.optimizer);
   optimizer_->step(learning_rate_at(settings_.optimizer, step, total_steps()));
-  average_running_statistics();
-  if (average_) average_->update(step + 1);
   if (segments_) segments_->end_step(step + 1, comm_);
+  average_running_statistics();
+  if (average_) average_->update(step + 1);  // with the statistics that all ranks have agreed on
   levels_found_ = false;
 
   span.next("totals");

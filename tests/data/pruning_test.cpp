@@ -132,6 +132,11 @@ TEST(PrunedGroup, PlansHaveAKeyOfTheirOwn) {
   EXPECT_NE(skeleton_key(request, 0), skeleton_key(request));
   EXPECT_NE(skeleton_key(request, 2), skeleton_key(request, 3));
   EXPECT_EQ(skeleton_key(request, 2), skeleton_key(request, 2));
+  // Fields that another request has in other places: collections and one relation against a relation and one hop.
+  PlanRequest collections{2, {{Direction::in, EdgeNorm::sum, true}}, TileJoin::early, Sharing::states};
+  collections.collections = true;
+  const PlanRequest outwards{2, {{Direction::out, EdgeNorm::sum, false}}, TileJoin::early, Sharing::states};
+  EXPECT_NE(skeleton_key(outwards, 1), skeleton_key(collections));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "comm/threads.h"
 #include "coordinator/checkpoint_store.h"
+#include "models/normalization.h"
 #include "models/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
@@ -238,6 +239,28 @@ TEST(AveragedRun, HoldsTheMeanOfItsCheckpointsAndTrainsAsWithout) {
     // Until the first step that counts there is no average.
     EXPECT_EQ(coordinator::CheckpointStore(folder / "checkpoints").read(4).files.contains(kAverageFile), is_ema);
   }
+}
+
+TEST(AveragedRun, RunningStatisticsCountAsAllRanksAgreeOnThem) {
+  const Scratch scratch;
+  auto settings = run_settings(swa(0, 1));
+  settings.model.norm = "batch";
+  testing::train(settings, 2, scratch.path());
+  std::map<std::string, torch::Tensor> sums;
+  for (int64_t step = 1; step <= 9; ++step) {
+    for (const auto& [name, tensor] : tensors_at(scratch.path(), step, "model.safetensors")) {
+      const auto value = tensor.to(torch::kDouble) / 9;
+      sums[name] = sums.contains(name) ? sums[name] + value : value;
+    }
+  }
+  int64_t statistics = 0;
+  for (const auto& [name, tensor] : tensors_at(scratch.path(), 9, kAverageFile)) {
+    if (!models::is_running_statistic(name)) continue;
+    EXPECT_LE(difference(tensor, sums.at(name)), 1e-5 * std::max(1.0, sums.at(name).abs().max().item<double>()))
+        << name;
+    ++statistics;
+  }
+  EXPECT_GT(statistics, 0);
 }
 
 TEST(AveragedRun, ResumingGivesTheBytesOfAStraightRun) {
