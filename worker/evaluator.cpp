@@ -44,8 +44,18 @@ constexpr MetricName kMetrics[] = {
 constexpr size_t kMetricCount = std::size(kMetrics);
 constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
-/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group,
-/// the candidates that are not evaluated among them; empty where no configuration was measured twice.
+/// One group's evaluation on its way to rank 0.
+Json to_json(const GroupEvaluation& g) {
+  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
+          g.metrics, g.ids};
+}
+
+GroupEvaluation from_json(const Json& j) {
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6]}, j[7], j[8]};
+}
+
+}  // namespace
+
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
   const auto hashes = data::configuration_hashes(group);
   std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum, count
@@ -62,18 +72,6 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   }
   return means;
 }
-
-/// One group's evaluation on its way to rank 0.
-Json to_json(const GroupEvaluation& g) {
-  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
-          g.metrics, g.ids};
-}
-
-GroupEvaluation from_json(const Json& j) {
-  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6]}, j[7], j[8]};
-}
-
-}  // namespace
 
 std::string set_of(coordinator::Role role) {
   return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role);

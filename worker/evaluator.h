@@ -58,6 +58,11 @@ struct Evaluation {
   std::vector<GroupEvaluation> groups;    // on rank 0: all of them, by set and name; elsewhere empty
 };
 
+/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group,
+/// the candidates that are not evaluated among them: measurement noise bounds every model by it. Empty where no
+/// configuration was measured twice.
+std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates);
+
 /// Scores and measures one group.
 GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
                                std::vector<int64_t> candidates);
