@@ -10,7 +10,7 @@ from program import ProgramTest, data_dir
 
 PARTS = """
 title: Two questions
-overrides: {trainer: {steps: 4, threads: 1}}
+overrides: {trainer: {steps: 4, threads: 1}, data.max_eval_candidates: 60}
 parts:
   seen:
     requires: [npz/layout/xla/default/train]
@@ -41,7 +41,7 @@ parts:
     entries: *entries
 """
 GCN = """
-data: {format: layout, max_eval_candidates: 60}
+data: {format: layout, max_eval_candidates: 7}
 model: {type: gcn, hidden: 8, layers: 1, node_type_embedding: 4}
 loss: {type: listmle}
 sampler: {groups_per_batch: 2, candidates_per_group: 8, draws_per_group: 2}
@@ -133,7 +133,7 @@ class ExperimentPartsTest(ProgramTest):
         self.assertIn("submission.csv has 1 graphs by GCN", summary)
 
         # A fold is a training run without its groups.
-        (self.folder / "fold.yaml").write_text(GCN)
+        (self.folder / "fold.yaml").write_text(GCN.replace("candidates: 7", "candidates: 60"))
         train, test = "[npz/layout/xla/default/train/synthetic_b.npz]", "[npz/layout/xla/default/train/synthetic_a.npz,npz/layout/xla/default/train/synthetic_c.npz]"
         self.run_foretime("train", "--quiet", "fold.yaml", f"data.root={self.folder}/data", f"data.train={train}", f"data.test={test}", "trainer.steps=4",
                           "trainer.threads=1", "run.directory=alone")

@@ -150,24 +150,26 @@ TEST_F(PartsTest, JobsOfPartsAreSweepsOfTheirOwn) {
 TEST_F(PartsTest, MessagesSayWhatIsWrong) {
   EXPECT_NE(message_of("small.yaml}", "absent.yaml}").find("absent.yaml"), std::string::npos);
   EXPECT_NE(message_of("  here:", "  he/re:").find("it is a folder"), std::string::npos);
-  EXPECT_NE(message_of("there: {seeds", "where: {seeds").find("no such part, there are here, there"),
+  EXPECT_NE(message_of("there: {seeds", "where: {seeds", {.variant = "quick"}).find("there are here, there"),
             std::string::npos);
   EXPECT_NE(message_of("seeds: 2", "seeds: 2", {.parts = {"nowhere"}}).find("found no nowhere"), std::string::npos);
   EXPECT_NE(
       message_of("seeds: 2", "seeds: 2", {.entries = {"GAT"}}).find("expected some of small, wide, random, alone"),
       std::string::npos);
   EXPECT_NE(message_of("set: [valid, holdout]", "set: [valid, valid]").find("or one twice"), std::string::npos);
-  EXPECT_NE(message_of("{metric: kendall_tau, set: holdout", "{metric: kendall_tau, set: test").find("found test"),
-            std::string::npos);
+  EXPECT_NE(message_of("{metric: kendall_tau, set: holdout", "{metric: kendall_tau, set: test").find("holdout"),
+            std::string::npos)
+      << "a set that is not measured";
   EXPECT_NE(message_of("- {metric: seconds}", "- {set: valid}").find("a column without metric"), std::string::npos);
   EXPECT_NE(message_of("held out: 0.5", "held in: 0.5").find("held out"), std::string::npos) << "the nearest known";
   EXPECT_NE(message_of("title: Elsewhere", "submission: layout:tpu").find("a collection such as"), std::string::npos);
   EXPECT_NE(message_of("{label: random, kind: random}", "{label: r, kind: random, settings: small.yaml}")
                 .find("belong to kind model"),
             std::string::npos);
-  EXPECT_NE(
-      message_of("overrides: {trainer: {steps: 20", "overrides: {data.format: tile, trainer: {steps: 20").find("alone"),
-      0U);
+  EXPECT_NE(message_of("set: {model.hidden: 64,", "set: {data.format: tile,").find("wide: data.format: found tile"),
+            std::string::npos);
+  EXPECT_NE(message_of("set: {model.hidden: 64,", "set: {data.max_eval_candidates: 7,").find("on the same candidates"),
+            std::string::npos);
   EXPECT_NE(message_of("requires: [present]", "folds: {count: 2}").find("groups: [patterns"), std::string::npos);
   EXPECT_NE(message_of("requires: [present]", "variants: {}").find("variants"), std::string::npos);
 }
