@@ -1,16 +1,19 @@
+#include <algorithm>
+#include <functional>
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/experiment/collect.h"
-#include "cli/experiment/report.h"
+#include "cli/experiment/overview.h"
 #include "cli/experiment/run_trials.h"
 #include "cli/launch.h"
 #include "cli/queue_access.h"
-#include "cli/table.h"
 #include "comm/communicator.h"
 #include "coordinator/agree.h"
+#include "data/error.h"
 #include "worker/determinism.h"
 
 namespace foretime::cli {
@@ -27,107 +30,168 @@ struct Options {
   bool quick = false, overwrite = false, dry_run = false, report = false, submit = false, collect = false;
 };
 
-fs::path output_of(const Options& options, const Experiment& experiment) {
+/// A part with what it runs, and where.
+struct PlannedPart {
+  Experiment experiment;
+  fs::path out;
+  std::vector<Trial> trials;
+
+  bool has_models() const {
+    return std::any_of(experiment.entries.begin(), experiment.entries.end(),
+                       [](const auto& entry) { return entry.kind == EntryKind::model; });
+  }
+};
+struct Plan {
+  ExperimentFile file;
+  fs::path out;
+  std::vector<PlannedPart> parts;
+  std::vector<std::string> left_out;  // sentences
+
+  const configs::Settings& settings() const { return parts.front().experiment.base; }
+};
+
+fs::path output_of(const Options& options, const ExperimentFile& file) {
   if (!options.out.empty()) return options.out;
-  auto name = experiment.name;
-  if (!experiment.variant.empty()) name += "-" + experiment.variant;
+  auto name = file.name;
+  if (!file.variant.empty()) name += "-" + file.variant;
   return fs::path("runs") / "experiments" / name;
 }
 
-void print_report(const Results& results, const fs::path& out) {
-  if (results.trials.empty()) {
-    fmt::print("no trial is complete; nothing to report\n");
-    return;
+Plan make_plan(const Options& options) {
+  Plan plan;
+  auto choice = options.choice;
+  // Agents start elsewhere: what is relative to this working folder would name another one there.
+  if (!choice.data_root.empty()) choice.data_root = fs::absolute(choice.data_root).lexically_normal().string();
+  plan.file = load_experiments(find_experiment(options.name), choice);
+  plan.out = output_of(options, plan.file);
+  for (const auto& experiment : plan.file.parts) {
+    const auto missing = missing_requirement(experiment);
+    if (!missing.empty()) {
+      plan.left_out.push_back(fmt::format("{} is left out: {} is not there", experiment.full_name(), missing));
+      continue;
+    }
+    const auto out = plan.out / experiment.part;
+    plan.parts.push_back({experiment, out, trials_of(experiment, out)});
   }
-  const auto files = write_report(results, out);
-  fmt::print("\n{}\n\nwith {:.4g} % of the training data; {} of {} trials\n{}", results.experiment.title,
-             100 * results.whole(), results.trials.size(), results.expected, format_table(metrics_table(results)));
-  if (results.experiment.fractions.size() > 1)
-    fmt::print("\nby share of the training data\n{}", format_table(shares_table(results)));
-  fmt::print("\n{}: ", out.string());
-  for (size_t i = 0; i < files.size(); ++i) fmt::print("{}{}", i == 0 ? "" : ", ", files[i]);
-  fmt::print("\n");
+  if (plan.parts.empty())
+    throw data::DataError(fmt::format("{}: nothing to do: {}; --data names the folder that holds the data",
+                                      plan.file.origin, fmt::join(plan.left_out, "; ")));
+  return plan;
+}
+
+void print_left_out(const Plan& plan) {
+  for (const auto& reason : plan.left_out) fmt::print("{}\n", reason);
+}
+
+void report_all(const Plan& plan, const std::function<Results(const PlannedPart&)>& results_of) {
+  std::vector<PartReport> reports;
+  for (const auto& part : plan.parts) {
+    auto results = results_of(part);
+    results.compare_remeasured();
+    reports.push_back(report_part(std::move(results), part.trials, part.out));
+  }
+  if (plan.file.has_parts) report_file(plan.file, reports, plan.left_out, plan.out);
 }
 
 /// The trials that are complete in the output folder.
-Results local_results(const Experiment& experiment, const std::vector<Trial>& trials) {
+Results local_results(const PlannedPart& part) {
   TrialStates states;
-  auto results = begin_results(experiment, trials.size());
-  for (const auto& trial : trials) {
-    const auto state = states.find(experiment.entries[trial.entry], trial, true);
+  auto results = begin_results(part.experiment, part.trials.size());
+  for (const auto& trial : part.trials) {
+    const auto state = states.find(part.experiment.entries[trial.entry], trial, true);
     if (state.complete) results.add(trial, trial.folder, state.seconds);
   }
-  results.compare_remeasured();
   return results;
 }
 
-void print_trials(const Experiment& experiment, const std::vector<Trial>& trials) {
+void print_trials(const Plan& plan) {
   TrialStates states;
-  size_t complete = 0;
-  for (const auto& trial : trials) {
-    const auto state = states.find(experiment.entries[trial.entry], trial, true);
-    complete += state.complete ? 1 : 0;
-    fmt::print("{}: {}\n", describe(experiment, trial),
-               state.complete ? "complete"
-               : state.stale  ? "made otherwise, needs --overwrite"
-                              : "to do");
+  size_t complete = 0, count = 0;
+  for (const auto& [experiment, out, trials] : plan.parts) {
+    const auto part = experiment.part.empty() ? "" : experiment.part + ": ";
+    count += trials.size();
+    for (const auto& trial : trials) {
+      const auto state = states.find(experiment.entries[trial.entry], trial, true);
+      complete += state.complete ? 1 : 0;
+      fmt::print("{}{}: {}\n", part, describe(experiment, trial),
+                 state.complete ? "complete"
+                 : state.stale  ? "made otherwise, needs --overwrite"
+                                : "to do");
+    }
   }
-  fmt::print("{} trials, {} complete; nothing was run\n", trials.size(), complete);
+  fmt::print("{} trials, {} complete; nothing was run\n", count, complete);
 }
 
-void submit(const Options& options, const Experiment& experiment, const std::vector<Trial>& trials) {
-  const auto sweep = sweep_of(experiment, trials, options.resources, options.priority);
+void submit(const Options& options, const Plan& plan) {
   QueueAccess access(options.queue, Start::if_needed);
-  access.queue().create_sweep(sweep.spec);
-  int64_t added = 0;
-  for (const auto& job : sweep.jobs) added += access.queue().submit(job) ? 1 : 0;
-  fmt::print(
-      "sweep {} ({}): {} jobs added, {} were there already\nrun them with: foretime agent\nwatch them with: foretime "
-      "status {} --watch\nthen, with the same options: foretime experiment {} --collect\n",
-      sweep.spec.id, experiment.name, added, static_cast<int64_t>(sweep.jobs.size()) - added, sweep.spec.id,
-      options.name);
+  for (const auto& part : plan.parts) {
+    if (!part.has_models()) continue;
+    const auto sweep = sweep_of(part.experiment, part.trials, options.resources, options.priority);
+    access.queue().create_sweep(sweep.spec);
+    int64_t added = 0;
+    for (const auto& job : sweep.jobs) added += access.queue().submit(job) ? 1 : 0;
+    fmt::print("sweep {} ({}): {} jobs added, {} were there already; watch them with: foretime status {} --watch\n",
+               sweep.spec.id, part.experiment.full_name(), added, static_cast<int64_t>(sweep.jobs.size()) - added,
+               sweep.spec.id);
+  }
+  fmt::print("run them with: foretime agent\nthen, with the same options: foretime experiment {} --collect\n",
+             options.name);
 }
 
 /// Models' results from the queue; what is no model is made here.
-void collect_jobs(const Options& options, const Experiment& experiment, const std::vector<Trial>& trials,
-                  const fs::path& out) {
-  const auto sweep = sweep_of(experiment, trials, options.resources, options.priority);
-  Collection collection;
+void collect_jobs(const Options& options, const Plan& plan) {
+  std::vector<Collection> collections;
   {
     QueueAccess access(options.queue, Start::never);
-    collection = collect(experiment, trials, sweep, access.observer(), options.queue.runs);
+    for (const auto& part : plan.parts) {
+      collections.emplace_back();
+      if (!part.has_models()) continue;
+      const auto sweep = sweep_of(part.experiment, part.trials, options.resources, options.priority);
+      collections.back() = collect(part.experiment, part.trials, sweep, access.observer(), options.queue.runs);
+    }
   }
-  std::vector<Trial> own;
-  for (const auto& trial : trials) {
-    if (experiment.entries[trial.entry].kind != EntryKind::model) own.push_back(trial);
+  std::vector<std::vector<Trial>> own;
+  for (const auto& part : plan.parts) {
+    own.emplace_back();
+    for (const auto& trial : part.trials) {
+      if (part.experiment.entries[trial.entry].kind != EntryKind::model) own.back().push_back(trial);
+    }
   }
-  with_communicator(experiment.base.comm, experiment.base.trainer.threads,
-                    [&](comm::Communicator& comm) { run_trials(experiment, own, options.overwrite, comm); });
-  auto results = begin_results(experiment, trials.size());
-  for (const auto& done : collection.trials) results.add(trials[done.trial], done.folder, done.seconds);
-  for (const auto& trial : own) results.add(trial, trial.folder, 0);
-  results.compare_remeasured();
-  for (const auto& [state, count] : collection.others) fmt::print("{} jobs: {}\n", count, state);
-  print_report(results, out);
+  with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
+    for (size_t p = 0; p < own.size(); ++p) run_trials(plan.parts[p].experiment, own[p], options.overwrite, comm);
+  });
+  report_all(plan, [&](const PlannedPart& part) {
+    const auto p = static_cast<size_t>(&part - plan.parts.data());
+    auto results = begin_results(part.experiment, part.trials.size());
+    for (const auto& done : collections[p].trials) results.add(part.trials[done.trial], done.folder, done.seconds);
+    for (const auto& trial : own[p]) results.add(trial, trial.folder, 0);
+    for (const auto& [state, count] : collections[p].others)
+      fmt::print("{}{} jobs: {}\n", part.experiment.part.empty() ? "" : part.experiment.part + ": ", count, state);
+    return results;
+  });
 }
 
 void run(Options& options, int& exit_code) {
   if (options.quick) options.choice.variant = "quick";
-  const auto experiment = load_experiment(find_experiment(options.name), options.choice);
-  const auto out = output_of(options, experiment);
-  const auto trials = trials_of(experiment, out);
-  if (options.dry_run) return print_trials(experiment, trials);
-  if (options.submit) return submit(options, experiment, trials);
-  if (options.collect) return collect_jobs(options, experiment, trials, out);
-  if (options.report) return print_report(local_results(experiment, trials), out);
-  if (experiment.base.trainer.deterministic) worker::make_deterministic();
-  with_communicator(experiment.base.comm, experiment.base.trainer.threads, [&](comm::Communicator& comm) {
-    if (!run_trials(experiment, trials, options.overwrite, comm)) {
-      exit_code = coordinator::kPreempted;
-      return;
+  const auto plan = make_plan(options);
+  if (options.dry_run || options.submit || options.collect || options.report) print_left_out(plan);
+  if (options.dry_run) return print_trials(plan);
+  if (options.submit) return submit(options, plan);
+  if (options.collect) return collect_jobs(options, plan);
+  if (options.report) return report_all(plan, local_results);
+  const bool deterministic = std::any_of(plan.parts.begin(), plan.parts.end(),
+                                         [](const auto& part) { return part.experiment.base.trainer.deterministic; });
+  if (deterministic) worker::make_deterministic();
+  with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
+    if (comm.rank() == 0) print_left_out(plan);
+    for (const auto& part : plan.parts) {
+      if (!run_trials(part.experiment, part.trials, options.overwrite, comm)) {
+        exit_code = coordinator::kPreempted;
+        return;
+      }
     }
     coordinator::run_together(comm, [&] {
-      if (comm.rank() == 0) print_report(local_results(experiment, trials), out);
+      if (comm.rank() == 0) report_all(plan, local_results);
     });
   });
 }
@@ -150,6 +214,11 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   command->add_option("--entries", options->choice.entries, "only these, by their labels")
       ->delimiter(',')
       ->type_name("LABELS");
+  command->add_option("--parts", options->choice.parts, "only these parts of the file")
+      ->delimiter(',')
+      ->type_name("NAMES");
+  command->add_option("--data", options->choice.data_root, "data.root of all trials, relative to the working folder")
+      ->type_name("DIR");
   command->add_option("--fractions", options->choice.fractions, "shares of the training data, e.g. 0.1,1")
       ->delimiter(',')
       ->type_name("SHARES");
@@ -186,7 +255,8 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
       "  foretime experiment resnet18-cross-workload --quick\n"
       "  mpirun -n 4 foretime experiment resnet18-cross-workload --entries MLP,GCN --seeds 5\n"
       "  foretime experiment resnet18-cross-workload --submit && foretime agent --until-empty\n"
-      "  foretime experiment resnet18-cross-workload --collect");
+      "  foretime experiment resnet18-cross-workload --collect\n"
+      "  foretime experiment tpugraphs --data ../shared/data/tpugraphs --parts tile_from_pb");
   command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 

@@ -1,12 +1,15 @@
 #include "cli/training_run.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "cli/launch.h"
 #include "cli/progress.h"
+#include "cli/run_resources.h"
 #include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
 #include "worker/profile_report.h"
@@ -28,13 +31,40 @@ void write_profile(const worker::Profiler& profiler, const configs::Settings& se
   });
 }
 
+/// What the attempts took that this run continues; read before the run directory is set up anew.
+RunResources earlier_attempts(const configs::Settings& settings) {
+  const std::filesystem::path folder = settings.run.directory;
+  const bool continues = settings.checkpoint.resume == "auto" && !settings.run.overwrite &&
+                         !coordinator::CheckpointStore(folder / "checkpoints").steps().empty();
+  return continues ? read_run_resources(folder).value_or(RunResources{}) : RunResources{};
+}
+
+/// resources.json in the run directory. Every rank calls it.
+void write_resources(const ResourceMeter& meter, const RunResources& earlier, const configs::Settings& settings,
+                     comm::Communicator& comm) {
+  RunResources now;
+  now.seconds = earlier.seconds + meter.seconds();
+  for (const auto& peak : comm.all_gather_bytes(fmt::format("{}", meter.peak_memory())))
+    now.all_memory += std::stod(peak);
+  now.memory = std::max(earlier.memory, meter.peak_memory());
+  now.all_memory = std::max(earlier.all_memory, now.all_memory);
+  coordinator::run_together(comm, [&] {
+    if (comm.rank() == 0) write_run_resources(settings.run.directory, now);
+  });
+}
+
 }  // namespace
 
 std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
                                    worker::TrainerEvents events, bool mean, bool profile,
                                    std::vector<NamedEvaluation>& rows) {
   const bool root = comm.rank() == 0;
-  if (root) std::filesystem::create_directories(settings.run.directory);
+  const ResourceMeter meter;
+  RunResources earlier;
+  if (root) {
+    std::filesystem::create_directories(settings.run.directory);
+    earlier = earlier_attempts(settings);
+  }
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
   ProgressDisplay display(settings.model.type, settings.trainer.metric);
   worker::Profiler profiler(worker::events_per_rank(comm.size()));
@@ -45,6 +75,7 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   auto outcome = trainer.run();
   display.finish();
   if (profile) write_profile(profiler, settings, comm);
+  write_resources(meter, earlier, settings, comm);
   if (outcome.preempted) {
     log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
     return std::nullopt;

@@ -41,7 +41,8 @@ void visit_fields(DataSettings& s, Visit&& visit) {
         "the training groups when training starts");
   visit("holdout", s.holdout, "fraction of each training group's distinct configurations that is kept for evaluation",
         from_to_below(0, 1));
-  visit("max_eval_candidates", s.max_eval_candidates, "largest number of candidates evaluated in a group; 0: all",
+  visit("max_eval_candidates", s.max_eval_candidates,
+        "largest number of candidates evaluated in a group; 0: all; groups without run times are ranked as a whole",
         at_least(0));
   visit("train_fraction", s.train_fraction, "fraction of the remaining training candidates that is used",
         above_up_to(0, 1));

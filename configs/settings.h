@@ -85,7 +85,7 @@ struct ModelSettings {
   std::string norm = "none";         // none | layer | graph | batch, after each convolution
   std::string sharing = "states";    // states | invariant | none: which node states of a layout group are one
   bool l2_normalize = false;         // normalise each state after each layer (EarlyJoinSAGE)
-  bool candidate_norm = false;      // the readout's columns are standardised over the candidates of a group
+  bool candidate_norm = false;       // the readout's columns are standardised over the candidates of a group
   bool candidate_attention = false;  // the readout compares the candidates of a group
   std::string tile_join = "early";   // early | late
   std::vector<std::string> statement_inputs = {"loops", "accesses", "statement"};  // statement_cost

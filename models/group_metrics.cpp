@@ -1,5 +1,7 @@
 #include "models/group_metrics.h"
 
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "models/metrics.h"
@@ -15,6 +17,16 @@ std::map<std::string, double> ranking_metrics(std::span<const double> scores, st
   for (const int k : {1, 5}) metrics[fmt::format("top{}_score", k)] = top_k_score(scores, runtimes, k);
   if (kind == data::CandidateKind::layout) metrics["contest_score"] = metrics["kendall_tau"];
   if (kind == data::CandidateKind::tile) metrics["contest_score"] = 1 - metrics["top5_slowdown"];
+  return metrics;
+}
+
+std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
+                                              data::CandidateKind kind) {
+  auto metrics = ranking_metrics(std::span(scores.scores), runtimes, kind);
+  if (scores.levels.empty()) return metrics;
+  const std::vector<double> levels(scores.levels.begin(), scores.levels.end());
+  metrics["kendall_tau_of_scores"] = metrics["kendall_tau"];
+  metrics["kendall_tau"] = kendall_tau(levels, runtimes);
   return metrics;
 }
 

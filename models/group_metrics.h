@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/group.h"
+#include "models/ensemble.h"
 
 /// All metrics of one group by name, as logs and result tables show them.
 namespace foretime::models {
@@ -14,6 +15,11 @@ namespace foretime::models {
 /// 2 - best-of-top-5 / best (tile). NaN: undefined for this group (models/metrics.h says when), so leave it out of
 /// averages.
 std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
+                                              data::CandidateKind kind);
+
+/// The same of scores that may have levels: kendall_tau then counts candidates of one level as tied, and
+/// kendall_tau_of_scores is that of the bare scores.
+std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
                                               data::CandidateKind kind);
 
 /// mae, rmse (in the unit of the run times), mape (a fraction), r_squared of predicted run times. NaN: undefined.

@@ -45,8 +45,18 @@ constexpr MetricName kMetrics[] = {
 constexpr size_t kMetricCount = std::size(kMetrics);
 constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
-/// What an oracle predicts that knows every configuration's mean run time over all of its measurements in the group,
-/// the candidates that are not evaluated among them; empty where no configuration was measured twice.
+/// One group's evaluation on its way to rank 0.
+Json to_json(const GroupEvaluation& g) {
+  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
+          g.metrics, g.ids,   g.scores.levels};
+}
+
+GroupEvaluation from_json(const Json& j) {
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6], j[9]}, j[7], j[8]};
+}
+
+}  // namespace
+
 std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
   const auto hashes = data::configuration_hashes(group);
   std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum, count
@@ -63,18 +73,6 @@ std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<
   }
   return means;
 }
-
-/// One group's evaluation on its way to rank 0.
-Json to_json(const GroupEvaluation& g) {
-  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
-          g.metrics, g.ids,   g.scores.levels};
-}
-
-GroupEvaluation from_json(const Json& j) {
-  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6], j[9]}, j[7], j[8]};
-}
-
-}  // namespace
 
 std::string set_of(coordinator::Role role) {
   return role == coordinator::Role::train ? "holdout" : coordinator::to_string(role);
@@ -112,8 +110,9 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
     if (!embedded.empty()) {
       // A configuration that was measured twice is two candidates to a model that compares them.
       const auto place = torch::tensor(distinct.place).to(embedded.front().device());
-      const auto scores = model->score_embedded(torch::cat(embedded).index_select(0, place),
-                                                {0, static_cast<int64_t>(candidates.size())})
+      const auto scores = model
+                              ->score_embedded(torch::cat(embedded).index_select(0, place),
+                                               {0, static_cast<int64_t>(candidates.size())})
                               .to(torch::kCPU, torch::kDouble)
                               .contiguous();
       all.assign(scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
@@ -130,11 +129,7 @@ Scorer constant_scorer(double runtime) {
 }
 
 std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind) {
-  auto metrics = models::ranking_metrics(group.scores.scores, group.runtimes, kind);
-  if (const auto& levels = group.scores.levels; !levels.empty()) {
-    metrics["kendall_tau_of_scores"] = metrics["kendall_tau"];
-    metrics["kendall_tau"] = models::kendall_tau(std::vector<double>(levels.begin(), levels.end()), group.runtimes);
-  }
+  auto metrics = models::ranking_metrics(group.scores, group.runtimes, kind);
   if (!group.scores.predicted.empty()) {
     auto errors = models::regression_metrics(group.scores.predicted, group.runtimes);
     errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates

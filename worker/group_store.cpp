@@ -122,7 +122,9 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
     if (settings.data.duplicates != "keep") merge_duplicates(loaded, hashes, settings.data.duplicates == "mean");
     if (settings.sampler.fast_bias != 0) loaded.speed_rank = ranks_of(group, loaded.train);
   }
-  loaded.evaluated = limited(std::move(held_out), settings.data.max_eval_candidates, seed);
+  // Nothing is measured of unlabelled groups, they are there to be ranked: as a whole or not at all.
+  const int64_t limit = group.labelled() ? settings.data.max_eval_candidates : 0;
+  loaded.evaluated = limited(std::move(held_out), limit, seed);
 }
 
 data::SegmentRule segment_rule(const configs::Settings& settings) {

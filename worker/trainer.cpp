@@ -205,9 +205,12 @@ void Trainer::require_metric(const Evaluation& evaluation) const {
                   known.empty() ? " there is nothing to evaluate (data.holdout, data.valid)" : known));
 }
 
+bool Trainer::metric_of_test() const { return settings_.trainer.metric.starts_with("test/"); }
+
 bool Trainer::finish_evaluation(int64_t step, const Evaluation& evaluation) {
   const bool first = !std::exchange(evaluated_, true);
-  if (settings_.trainer.early_stop.patience > 0 || (events_.metric_required && first)) require_metric(evaluation);
+  if (settings_.trainer.early_stop.patience > 0 || (events_.metric_required && first && !metric_of_test()))
+    require_metric(evaluation);
   if (comm_.rank() == 0) {
     nlohmann::json line = {{"kind", "eval"}, {"step", step}};
     std::string text;
@@ -304,6 +307,7 @@ TrainingOutcome Trainer::run() {
     finish_evaluation(step, run_evaluation({"holdout", "valid"}));
   restore_best(step);
   outcome.final_evaluation = run_evaluation({"holdout", "valid", "test"});
+  if (events_.metric_required && metric_of_test()) require_metric(outcome.final_evaluation);
   if (comm_.rank() == 0) {
     nlohmann::json line = {{"kind", "final"}, {"step", step}, {"best_step", early_stop_.best_step()}};
     for (const auto& [name, value] : outcome.final_evaluation.metrics) line[name] = value;

@@ -54,7 +54,7 @@ struct TrainerEvents {
   /// Asked at every step; true ends the run at the step's end as SIGTERM does, on all ranks.
   std::function<bool()> stop_requested;
   /// The same on all ranks: a first evaluation without trainer.metric is a configs::SettingsError, since somebody waits
-  /// for that metric.
+  /// for that metric. One of the test set is there at the end only, and chooses nothing.
   bool metric_required = false;
 };
 
@@ -97,6 +97,7 @@ class Trainer {
   void report_step(int64_t step, double loss);
   bool finish_evaluation(int64_t step, const Evaluation& evaluation);
   void require_metric(const Evaluation& evaluation) const;
+  bool metric_of_test() const;
   int64_t total_steps() const;
   int64_t first_head_step() const;
   void train_head_only();

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/experiment/layout_boosting.h"
 #include "coordinator/catalogue.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/counter_random.h"
@@ -65,7 +66,8 @@ class FeatureTable {
     for (const auto& name : settings.features) {
       const auto file = root / name;
       files_ += (files_.empty() ? "" : ", ") + file.string();
-      auto rows = settings.statements ? models::read_statement_rows(file) : models::read_loop_features(file);
+      auto rows = settings.rows == BoostedRows::statements ? models::read_statement_rows(file)
+                                                           : models::read_loop_features(file);
       if (!tables_.empty() && rows.columns != tables_.front().columns)
         throw data::DataError(fmt::format("{}: {} features a row, expected {} as in the first file", file.string(),
                                           rows.columns, tables_.front().columns));
@@ -200,26 +202,41 @@ GroupScorer statement_scorer(const ExperimentEntry& entry, const Trial& trial, c
   };
 }
 
+/// Labels that are not there cannot be known: of unlabelled groups it says nothing.
+GroupScorer ceiling_scorer() {
+  return [](const data::Group& group, const std::vector<int64_t>& candidates) {
+    if (!group.labelled()) return worker::Scores{std::vector<double>(candidates.size(), 0.0), {}};
+    auto means = worker::oracle_runtimes(group, candidates);
+    if (means.empty()) {
+      for (const int64_t c : candidates) means.push_back(group.runtimes[c]);
+    }
+    return worker::Scores{means, means};
+  };
+}
+
 GroupScorer make_scorer(const ExperimentEntry& entry, const Trial& trial, const Groups& groups) {
   if (entry.kind == EntryKind::mean) return mean_scorer(groups);
   if (entry.kind == EntryKind::random) return random_scorer(trial.seed);
+  if (entry.kind == EntryKind::ceiling) return ceiling_scorer();
   auto table = std::make_shared<FeatureTable>(entry.xgboost, trial.settings.data, groups);
-  return entry.xgboost.statements ? statement_scorer(entry, trial, groups, std::move(table))
-                                  : loop_scorer(entry, trial, groups, std::move(table));
+  return entry.xgboost.rows == BoostedRows::statements ? statement_scorer(entry, trial, groups, std::move(table))
+                                                       : loop_scorer(entry, trial, groups, std::move(table));
 }
 
 }  // namespace
 
 void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
   const Groups groups(trial.settings);
-  const auto scorer = make_scorer(entry, trial, groups);
+  const bool by_graph = entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes;
+  const auto scorer = by_graph ? GroupScorer() : make_scorer(entry, trial, groups);
+  const auto threads = std::max<int64_t>(1, trial.settings.trainer.threads);
   worker::Evaluation evaluation;
   groups.for_each([&](coordinator::Role role, const worker::LoadedGroup& loaded) {
-    if (loaded.evaluated.empty()) return;
-    evaluation.groups.push_back(
-        worker::evaluate_group([&](const worker::LoadedGroup& one,
-                                   const std::vector<int64_t>& candidates) { return scorer(one.group, candidates); },
-                               worker::set_of(role), loaded, loaded.evaluated));
+    if (loaded.evaluated.empty() || (by_graph && role != coordinator::Role::train)) return;
+    const worker::Scorer own = [&](const worker::LoadedGroup& one, const std::vector<int64_t>& candidates) {
+      return by_graph ? score_layouts_by_trees(one, entry.xgboost, trial.seed, threads) : scorer(one.group, candidates);
+    };
+    evaluation.groups.push_back(worker::evaluate_group(own, worker::set_of(role), loaded, loaded.evaluated));
   });
   std::filesystem::create_directories(trial.folder);
   coordinator::write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));

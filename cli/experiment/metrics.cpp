@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "data/csv.h"
 #include "data/error.h"
@@ -22,14 +23,19 @@ const std::vector<MetricInfo> kMetrics = {
     {"rmse", "RMSE", true, false, true},
     {"mape", "MAPE", false, true, true},
     {"kendall_tau", "Kendall's τ-b", false, false, false},
+    {"kendall_tau_of_scores", "τ-b of scores", false, false, false},
     {"opa", "ordered pair accuracy", false, false, false},
     {"pairwise_accuracy", "pairwise accuracy", false, false, false},
+    {"contest_score", "contest score", false, false, false},
+    {"accuracy", "accuracy", false, false, false},
     {"top1_score", "top-1 score", false, false, false},
     {"top5_score", "top-5 score", false, false, false},
     {"top1_slowdown", "top-1 slowdown", false, true, true},
     {"top5_slowdown", "top-5 slowdown", false, true, true},
     {"top10_slowdown", "top-10 slowdown", false, true, true},
     {"top100_slowdown", "top-100 slowdown", false, true, true},
+    {"seconds", "seconds", false, false, true, true},
+    {"memory", "memory (MiB)", false, false, true, true},
 };
 
 bool is_error(const std::string& metric) { return metric == "mae" || metric == "rmse" || metric == "mape"; }
@@ -68,7 +74,14 @@ GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
     }
   }
   auto joined = models::joined_scores(members);
-  return {first.group, first.ids, std::move(joined.scores), first.measured, std::move(joined.predicted)};
+  return {first.group,
+          first.ids,
+          std::move(joined.scores),
+          first.measured,
+          std::move(joined.predicted),
+          std::move(joined.levels),
+          first.name,
+          first.set};
 }
 
 }  // namespace
@@ -91,36 +104,67 @@ TimeUnit time_unit(const std::string& format) {
   return {};
 }
 
-Predictions read_rankings(const std::filesystem::path& file, const std::string& set) {
+Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& wanted) {
   const auto table = data::read_csv(file);
   const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
   const size_t id = table.column("id"), score = table.column("score"), predicted = table.column("predicted_runtime");
-  const size_t measured = table.column("runtime");
+  const size_t measured = table.column("runtime"), level = table.column("level");
   std::map<std::string, GroupPredictions> groups;
   for (size_t r = 0; r < table.rows.size(); ++r) {
     const auto& row = table.rows[r];
-    if (row[sets] != set) continue;
-    auto& own = groups[row[group]];
-    own.group = row[group];
+    if (row[measured].empty() || std::find(wanted.begin(), wanted.end(), row[sets]) == wanted.end()) continue;
+    const auto label = wanted.size() == 1 ? row[group] : fmt::format("{}, {}", row[group], row[sets]);
+    auto& own = groups[label];
+    own.group = label;
+    own.name = row[group];
+    own.set = row[sets];
     own.ids.push_back(row[id].empty() ? row[candidate] : row[id]);
     own.scores.push_back(csv_number(table, r, score));
     own.measured.push_back(csv_number(table, r, measured));
     if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
+    if (!row[level].empty()) own.levels.push_back(static_cast<int64_t>(csv_number(table, r, level)));
   }
   Predictions found;
   for (auto& [name, own] : groups) {
+    if (own.levels.size() != own.ids.size()) own.levels.clear();
     if (!own.predicted.empty() && own.predicted.size() != own.ids.size())
       throw DataError(fmt::format("{}: {}: {} of {} candidates have a predicted run time, expected all or none",
                                   file.string(), name, own.predicted.size(), own.ids.size()));
     found.push_back(std::move(own));
   }
-  if (found.empty()) throw DataError(fmt::format("{}: no rows of set {}", file.string(), set));
+  if (found.empty())
+    throw DataError(fmt::format("{}: no rows of set {} that have run times", file.string(), fmt::join(wanted, ", ")));
+  return found;
+}
+
+Predictions read_unlabelled(const std::filesystem::path& file) {
+  const auto table = data::read_csv(file);
+  const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
+  const size_t score = table.column("score"), predicted = table.column("predicted_runtime");
+  const size_t measured = table.column("runtime");
+  std::map<std::string, GroupPredictions> groups;
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
+    if (!row[measured].empty() || row[sets] != "test") continue;
+    auto& own = groups[row[group]];
+    own.group = own.name = row[group];
+    own.set = row[sets];
+    own.ids.push_back(row[candidate]);
+    own.scores.push_back(csv_number(table, r, score));
+    if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
+  }
+  Predictions found;
+  for (auto& [name, own] : groups) {
+    if (own.predicted.size() != own.ids.size()) own.predicted.clear();
+    found.push_back(std::move(own));
+  }
   return found;
 }
 
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
-  auto metrics = models::ranking_metrics(group.scores, group.measured, kind);
+  auto metrics = models::ranking_metrics(models::Scores{group.scores, {}, group.levels}, group.measured, kind);
   if (!group.predicted.empty()) metrics.merge(models::regression_metrics(group.predicted, group.measured));
+  if (const auto score = metrics.find("contest_score"); score != metrics.end()) metrics["accuracy"] = score->second;
   std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
   return metrics;
 }
@@ -178,7 +222,7 @@ Remeasurement as_prediction(const Predictions& measured, const std::unordered_ma
   Remeasurement result;
   std::vector<double> ratios;
   for (const auto& group : measured) {
-    GroupPredictions own{group.group, {}, {}, {}, {}};
+    GroupPredictions own{group.group, {}, {}, {}, {}, {}, group.name, group.set};
     for (size_t i = 0; i < group.ids.size(); ++i) {
       const auto found = second.find(group.ids[i]);
       if (found == second.end()) continue;

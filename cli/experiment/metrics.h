@@ -19,6 +19,7 @@ struct MetricInfo {
   bool time = false;     // of the run times' unit: shown in milliseconds where that is known
   bool percent = false;  // a fraction
   bool lower_is_better = false;
+  bool of_trial = false;  // of the training run, not of what it predicts
 };
 /// Null for a name that none has.
 const MetricInfo* find_metric(const std::string& name);
@@ -37,16 +38,22 @@ struct GroupPredictions {
   std::vector<std::string> ids;          // as the data name them, else their numbers
   std::vector<double> scores, measured;  // lower scores are faster
   std::vector<double> predicted;         // of the unit of `measured`; empty where the model only ranks
+  std::vector<int64_t> levels = {};      // of the scores (worker/score_levels.h); empty: none
+  std::string name = {}, set = {};       // of which `group` is made: the name, or "name, set" where several are read
 };
-using Predictions = std::vector<GroupPredictions>;  // by name
+using Predictions = std::vector<GroupPredictions>;  // by `group`
 
-/// The groups of one set (test, valid, holdout) of a rankings.csv. Throws data::DataError for a damaged one, and where
-/// it holds none of that set.
-Predictions read_rankings(const std::filesystem::path& file, const std::string& set);
+/// The groups with run times of some sets (test, valid, holdout) of a rankings.csv. Throws data::DataError for a
+/// damaged one, and where it holds none of them.
+Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& sets);
+/// The test groups without run times; their ids are the numbers of their candidates, `measured` is empty. Throws
+/// data::DataError for a damaged file.
+Predictions read_unlabelled(const std::filesystem::path& file);
 
 using Metrics = std::map<std::string, double>;
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind);
-/// As worker::evaluate has them: ranking metrics are means over groups, errors are means over candidates. What is not
+/// As worker::evaluate has them: ranking metrics are means over groups, errors are means over candidates. `accuracy` is
+/// the contest's score, as Xu et al. report it: Kendall's tau of layouts, 1 - top-5 slowdown of tiles. What is not
 /// defined is absent. Times are in the unit of the run times.
 Metrics metrics_of(const Predictions& groups, data::CandidateKind kind);
 

@@ -5,31 +5,17 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "cli/experiment/columns.h"
 #include "coordinator/checkpoint_store.h"
-#include "data/csv.h"
 #include "data/glob.h"
 
 namespace foretime::cli {
 namespace {
 
-using data::csv_field;
 using Row = std::vector<std::string>;
 constexpr size_t kGroupRows = 60;  // beyond, a table of groups says nothing
-
-std::string unit_of(const std::string& metric, const TimeUnit& unit) {
-  const auto* info = find_metric(metric);
-  return info != nullptr && info->time ? unit.name : "";
-}
-
-/// The experiment's metrics first, then the others.
-std::vector<std::string> all_metrics(const Experiment& experiment) {
-  auto names = experiment.metrics;
-  for (const auto& name : metric_names()) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  return names;
-}
 
 double value_of(const Metrics& metrics, const std::string& name) {
   const auto found = metrics.find(name);
@@ -98,98 +84,32 @@ Metrics class_ceiling(const Results& results, const std::vector<std::string>& gr
   return results.shown(metrics_of(own, results.kind));
 }
 
-std::string results_csv(const Results& results) {
-  const auto& experiment = results.experiment;
-  std::string csv = "entry,kind,fraction,seed,metric,unit,value\n";
-  const auto add = [&](const std::string& label, const std::string& kind, double fraction, const std::string& seed,
-                       const Metrics& metrics) {
-    for (const auto& name : all_metrics(experiment)) {
-      const auto found = metrics.find(name);
-      if (found != metrics.end())
-        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(label), kind, fraction, seed, name,
-                           unit_of(name, results.unit), found->second);
-    }
-  };
-  for (size_t e = 0; e < experiment.entries.size(); ++e) {
-    const auto& entry = experiment.entries[e];
-    for (const double fraction : experiment.fractions) {
-      for (const auto* trial : results.of(e, fraction))
-        add(entry.label, to_string(entry.kind), fraction, fmt::format("{}", trial->seed), trial->metrics);
-      if (entry.is_learned())
-        add(entry.label, to_string(entry.kind), fraction, "joined", results.joined_metrics(e, fraction));
-    }
-  }
-  add("second measurement", "reference", results.whole(), "", results.ceiling_metrics);
-  add("second measurement, with drift", "reference", results.whole(), "", results.drifted_metrics);
-  for (const auto& reference : experiment.references)
-    add(reference.label, "reference", results.whole(), "", reference.metrics);
-  return csv;
-}
-
-std::string groups_csv(const Results& results) {
-  const auto names = all_metrics(results.experiment);
-  std::string csv = "entry,fraction,seed,group,candidates";
-  for (const auto& name : names) {
-    const auto unit = unit_of(name, results.unit);
-    csv += "," + name + (unit.empty() ? "" : "_" + unit);
-  }
-  csv += "\n";
-  for (const auto& trial : results.trials) {
-    for (const auto& group : trial.groups) {
-      const auto metrics = results.shown(metrics_of(group, results.kind));
-      csv += fmt::format("{},{},{},{},{}", csv_field(results.experiment.entries[trial.entry].label), trial.fraction,
-                         trial.seed, csv_field(group.group), group.ids.size());
-      for (const auto& name : names) {
-        const auto found = metrics.find(name);
-        csv += found == metrics.end() ? "," : fmt::format(",{}", found->second);
-      }
-      csv += "\n";
-    }
-  }
-  return csv;
-}
-
-std::string predictions_csv(const Results& results) {
-  std::string csv = "entry,seed,group,id,score,predicted,measured\n";
-  for (const auto& trial : results.trials) {
-    if (trial.fraction != results.whole()) continue;
-    for (const auto& group : trial.groups) {
-      for (size_t i = 0; i < group.ids.size(); ++i) {
-        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(results.experiment.entries[trial.entry].label),
-                           trial.seed, csv_field(group.group), csv_field(group.ids[i]), group.scores[i],
-                           group.predicted.empty() ? "" : fmt::format("{}", group.predicted[i]), group.measured[i]);
-      }
-    }
-  }
-  return csv;
-}
-
 std::vector<Row> metrics_table(const Results& results) {
   const auto& experiment = results.experiment;
+  const auto& columns = experiment.columns;
   std::vector<Row> rows = {{"", "seeds"}};
-  for (const auto& metric : experiment.metrics) rows.front().push_back(metric_title(metric, results.unit));
+  for (const auto& column : columns) rows.front().push_back(column_title(column, results.unit));
+  const auto add = [&](const std::string& label, const std::string& seeds, const std::vector<double>& values) {
+    rows.push_back({label, seeds});
+    for (size_t c = 0; c < values.size(); ++c) rows.back().push_back(metric_text(columns[c].metric, values[c]));
+  };
   for (size_t e = 0; e < experiment.entries.size(); ++e) {
     const auto& label = experiment.entries[e].label;
-    const auto seeds = results.of(e, results.whole()).size();
-    Row row = {label, fmt::format("{}", seeds)};
-    for (const auto& metric : experiment.metrics)
-      row.push_back(spread_text(metric, results.spread(e, results.whole(), metric)));
-    rows.push_back(std::move(row));
-    const auto joined = experiment.entries[e].is_learned() ? results.joined_metrics(e, results.whole()) : Metrics{};
-    if (joined.empty()) continue;
-    rows.push_back({label + ", seeds joined", fmt::format("{}", seeds)});
-    for (const auto& metric : experiment.metrics) rows.back().push_back(metric_text(metric, value_of(joined, metric)));
+    const auto seeds = fmt::format("{}", results.of(e, results.whole()).size());
+    rows.push_back({label, seeds});
+    const auto spreads = column_spreads(results, e, results.whole());
+    for (size_t c = 0; c < columns.size(); ++c) rows.back().push_back(spread_text(columns[c].metric, spreads[c]));
+    if (!experiment.entries[e].is_learned()) continue;
+    const auto joined = joined_columns(results, e, results.whole());
+    if (std::any_of(joined.begin(), joined.end(), [](double value) { return !std::isnan(value); }))
+      add(label + ", seeds joined", seeds, joined);
   }
-  const auto add = [&](const std::string& label, const Metrics& metrics) {
-    rows.push_back({label, ""});
-    for (const auto& metric : experiment.metrics) rows.back().push_back(metric_text(metric, value_of(metrics, metric)));
-  };
   if (results.ceiling) {
-    add("second measurement", results.ceiling_metrics);
-    add(fmt::format("second measurement, its drift of {:.1f} % left in", 100 * (results.ceiling->drift - 1)),
-        results.drifted_metrics);
+    add("second measurement", "", column_values(results, results.ceiling->groups));
+    add(fmt::format("second measurement, its drift of {:.1f} % left in", 100 * (results.ceiling->drift - 1)), "",
+        column_values(results, results.drifted->groups));
   }
-  for (const auto& reference : experiment.references) add(reference.label, reference.metrics);
+  for (const auto& reference : experiment.references) add(reference.label, "", reference_columns(results, reference));
   return rows;
 }
 
@@ -250,13 +170,17 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
     for (const auto& group : results.trials.front().groups) candidates += group.ids.size();
   }
   text += fmt::format("`{}`{}: {} of {} trials; measured on {} candidates of {} groups (set: {}). ", experiment.origin,
-                      experiment.variant.empty() ? "" : ", variant " + experiment.variant, results.trials.size(),
-                      results.expected, candidates, groups.size(), experiment.set);
+                      experiment.variant.empty() ? "" : ", variant " + experiment.variant, results.complete,
+                      results.expected, candidates, groups.size(), fmt::join(experiment.sets, ", "));
+  if (experiment.folds.count > 0)
+    text += fmt::format("Groups were left out in {} folds, each of which trained on the groups of the others. ",
+                        experiment.folds.count);
   text +=
       "± is the sample standard deviation over seeds; ranking metrics are means over groups, errors are means over "
       "candidates.\n\n";
   text += fmt::format("## With {:.4g} % of the training data\n\n{}\n", 100 * results.whole(),
                       markdown(metrics_table(results)));
+  if (!results.note.empty()) text += results.note + "\n\n";
   if (results.ceiling)
     text += fmt::format(
         "The second measurement is that of {} of the candidates. In the median it is {:.1f} % {}, which is taken out "
@@ -267,6 +191,7 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
   if (experiment.fractions.size() > 1)
     text += fmt::format("## By share of the training data\n\n{}\n", markdown(shares_table(results)));
   for (const auto& metric : experiment.metrics) {
+    if (find_metric(metric)->of_trial) continue;
     const auto rows = groups_table(results, metric);
     if (!rows.empty())
       text += fmt::format("## {} by {}\n\n{}\n", metric_title(metric, results.unit),
@@ -295,6 +220,7 @@ std::vector<std::string> write_report(const Results& results, const std::filesys
   write("results.csv", results_csv(results));
   write("groups.csv", groups_csv(results));
   write("predictions.csv", predictions_csv(results));
+  if (results.experiment.has_columns) write("columns.csv", columns_csv(results));
   write("summary.md", summary_md(results, figures));
   return written;
 }

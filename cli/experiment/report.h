@@ -18,7 +18,10 @@ std::string groups_csv(const Results& results);
 /// the run times.
 std::string predictions_csv(const Results& results);
 
-/// Entries by metrics, with all training data: mean ± deviation over the seeds; then references.
+/// The experiment's columns: entry, kind, fraction, seed, column, metric, set, value.
+std::string columns_csv(const Results& results);
+
+/// Entries by columns, with all training data: mean ± deviation over the seeds; then references.
 std::vector<std::vector<std::string>> metrics_table(const Results& results);
 /// Entries by shares of the training data, of the experiment's first metric.
 std::vector<std::vector<std::string>> shares_table(const Results& results);
@@ -43,7 +46,8 @@ Metrics class_ceiling(const Results& results, const std::vector<std::string>& gr
 /// One SVG of the experiment; empty where no trial gives it a point.
 std::string draw_figure(const Results& results, const FigureSpec& figure);
 
-/// Writes results.csv, groups.csv, predictions.csv, summary.md and the figures into `out`; returns their names.
+/// Writes results.csv, groups.csv, predictions.csv, columns.csv where the file names columns, summary.md and the
+/// figures into `out`; returns their names.
 std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out);
 
 }  // namespace foretime::cli

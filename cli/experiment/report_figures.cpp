@@ -55,7 +55,7 @@ std::vector<figures::LevelLine> levels_of(const Results& results, const std::str
     if (std::isfinite(value)) levels.push_back({label, value});
   };
   add("second measurement", value_of(results.ceiling_metrics, metric));
-  for (const auto& reference : results.experiment.references) add(reference.label, value_of(reference.metrics, metric));
+  for (const auto& reference : results.experiment.references) add(reference.label, value_of(reference.values, metric));
   return levels;
 }
 
@@ -76,8 +76,8 @@ std::string seeds_note(const Results& results) {
   const size_t seeds = results.experiment.seeds.size();
   auto note =
       seeds == 1 ? "One seed." : fmt::format("Mean of {} seeds, with the range from the lowest to the highest.", seeds);
-  if (results.trials.size() < results.expected)
-    note += fmt::format(" {} of {} trials are complete.", results.trials.size(), results.expected);
+  if (results.complete < results.expected)
+    note += fmt::format(" {} of {} trials are complete.", results.complete, results.expected);
   return note;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "cli/run_resources.h"
 #include "data/error.h"
 
 namespace foretime::cli {
@@ -33,9 +35,38 @@ Metrics Results::shown(const Metrics& metrics) const {
 }
 
 void Results::add(const Trial& trial, const std::filesystem::path& folder, double seconds) {
-  TrialResult result{trial.entry, trial.fraction, trial.seed, seconds, {}, {}};
-  result.groups = read_rankings(folder / "rankings.csv", experiment.set);
+  ++complete;
+  const auto resources = read_run_resources(folder);
+  TrialResult result{trial.entry,
+                     trial.fraction,
+                     trial.seed,
+                     resources ? resources->seconds : seconds,
+                     resources ? resources->all_memory : 0,
+                     read_rankings(folder / "rankings.csv", experiment.sets),
+                     {},
+                     {folder}};
+  if (trial.fold < 0) return finish(std::move(result));
+  const auto found = std::find_if(unfinished_.begin(), unfinished_.end(), [&](const auto& other) {
+    return other.entry == trial.entry && other.fraction == trial.fraction && other.seed == trial.seed;
+  });
+  if (found == unfinished_.end()) {
+    unfinished_.push_back(std::move(result));
+    return;  // there are two folds at the least
+  }
+  found->seconds += result.seconds;
+  found->memory = std::max(found->memory, result.memory);
+  std::move(result.groups.begin(), result.groups.end(), std::back_inserter(found->groups));
+  found->folders.push_back(folder);
+  if (static_cast<int64_t>(found->folders.size()) < experiment.folds.count) return;
+  finish(std::move(*found));
+  unfinished_.erase(found);
+}
+
+void Results::finish(TrialResult result) {
+  std::sort(result.groups.begin(), result.groups.end(), [](const auto& a, const auto& b) { return a.group < b.group; });
   result.metrics = shown(metrics_of(result.groups, kind));
+  if (result.seconds > 0) result.metrics["seconds"] = result.seconds;
+  if (result.memory > 0) result.metrics["memory"] = result.memory;
   trials.push_back(std::move(result));
 }
 
@@ -48,7 +79,8 @@ void Results::compare_remeasured() {
     throw data::DataError(fmt::format("{}: holds none of the candidates that were measured (such as {})", file.string(),
                                       trials.front().groups.front().ids.front()));
   ceiling_metrics = shown(metrics_of(ceiling->groups, kind));
-  drifted_metrics = shown(metrics_of(as_prediction(trials.front().groups, second, false).groups, kind));
+  drifted = as_prediction(trials.front().groups, second, false);
+  drifted_metrics = shown(metrics_of(drifted->groups, kind));
 }
 
 std::vector<const TrialResult*> Results::of(size_t entry, double fraction) const {
@@ -115,7 +147,9 @@ std::string metric_text(const std::string& metric, double value) {
   if (std::isnan(value)) return "-";
   const auto* info = find_metric(metric);
   if (info != nullptr && info->percent) return fmt::format("{:.1f} %", 100 * value);
-  return info != nullptr && info->time ? fmt::format("{:.3g}", value) : fmt::format("{:.3f}", value);
+  if (info != nullptr && info->of_trial && value >= 10) return fmt::format("{:.0f}", value);
+  return info != nullptr && (info->time || info->of_trial) ? fmt::format("{:.3g}", value)
+                                                           : fmt::format("{:.3f}", value);
 }
 
 std::string metric_title(const std::string& metric, const TimeUnit& unit) {

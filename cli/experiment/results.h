@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,14 +11,16 @@
 
 namespace foretime::cli {
 
-/// A trial that is complete.
+/// A trial that is complete, with all of its folds.
 struct TrialResult {
   size_t entry = 0;
   double fraction = 1;
   uint64_t seed = 1;
-  double seconds = 0;  // 0: not known
+  double seconds = 0;  // of all folds; 0: not known
+  double memory = 0;   // MiB, the peaks of all ranks together, of the largest fold; 0: not known
   Predictions groups;
-  Metrics metrics;  // over the groups; times as they are shown
+  Metrics metrics;  // over the groups, and those of the trial itself; times as they are shown
+  std::vector<std::filesystem::path> folders = {};  // of the runs, with their rankings.csv
 };
 
 /// Values of several seeds.
@@ -33,12 +36,15 @@ struct Results {
   TimeUnit unit;
   data::CandidateKind kind = data::CandidateKind::program;
   std::vector<TrialResult> trials;
-  size_t expected = 0;  // trials in all, with those that are not complete
+  size_t expected = 0;  // trials in all, with those that are not complete; each fold is one
+  size_t complete = 0;
   /// A second measurement as a prediction of the first, with what both drifted apart taken out; and with it left in.
-  std::optional<Remeasurement> ceiling;
+  std::optional<Remeasurement> ceiling, drifted;
   Metrics ceiling_metrics, drifted_metrics;  // times as they are shown
+  std::string note;                          // a sentence for the summary; may be empty
 
-  /// Reads what a complete trial left in `folder`.
+  /// Reads what a complete trial left in `folder`. `seconds` count where it left no resources.json. The folds of an
+  /// entry, share and seed become a result when the last one is there. Throws data::DataError.
   void add(const Trial& trial, const std::filesystem::path& folder, double seconds);
   /// After the last trial: the second measurement, of the groups that were measured.
   void compare_remeasured();
@@ -54,6 +60,10 @@ struct Results {
   /// The largest share: "all training data".
   double whole() const { return experiment.fractions.back(); }
   Metrics shown(const Metrics& metrics) const;  // times in the unit of display
+
+ private:
+  void finish(TrialResult result);
+  std::vector<TrialResult> unfinished_;  // of which folds are missing
 };
 
 Results begin_results(const Experiment& experiment, size_t expected);

@@ -1,10 +1,9 @@
 #include "cli/experiment/run_trials.h"
 
-#include <chrono>
-
 #include <fmt/format.h>
 
 #include "cli/experiment/baseline_trial.h"
+#include "cli/run_resources.h"
 #include "cli/training_run.h"
 #include "configs/load.h"
 #include "coordinator/agree.h"
@@ -13,8 +12,6 @@
 
 namespace foretime::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 std::string what_differs(const configs::Settings& before, const configs::Settings& now) {
   auto text = coordinator::config_differences(before, now);
@@ -96,7 +93,7 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
                  state.complete ? ": is there" : "");
     if (state.complete) continue;
     if (root && state.stale) std::filesystem::remove(trial.folder / "trial.json");
-    const auto start = Clock::now();
+    const ResourceMeter meter;
     if (entry.kind == EntryKind::model) {
       auto settings = trial.settings;
       settings.run.overwrite = state.stale;
@@ -105,9 +102,11 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
     }
     coordinator::run_together(comm, [&] {
       if (!root) return;
-      if (entry.kind != EntryKind::model) run_baseline_trial(entry, trial);
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      write_trial_record(trial.folder, {state.key, seconds});
+      if (entry.kind != EntryKind::model) {
+        run_baseline_trial(entry, trial);
+        write_run_resources(trial.folder, {meter.seconds(), meter.peak_memory(), meter.peak_memory()});
+      }
+      write_trial_record(trial.folder, {state.key, meter.seconds()});
     });
   }
   return true;

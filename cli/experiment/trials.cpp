@@ -6,6 +6,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/document_entries.h"
+#include "cli/experiment/folds.h"
 #include "configs/consistency.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -18,34 +20,53 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRecord = "trial.json";
 
-configs::Settings settings_of(const Experiment& experiment, const ExperimentEntry& entry, double fraction,
-                              uint64_t seed) {
-  auto settings = experiment.base;
-  const auto set = [&](const std::string& key, const std::string& value, const std::string& place) {
-    try {
-      configs::apply_override(settings, key, value);
-    } catch (const configs::SettingsError& error) {
-      throw jobs::SweepError(fmt::format("{}: {}", place, error.what()));
-    }
+/// What is compared is measured on the same candidates. Throws jobs::SweepError naming the setting that says otherwise.
+void check_measured(const Experiment& experiment, const ExperimentEntry& entry, const configs::DataSettings& own) {
+  const auto& base = experiment.base.data;
+  const auto need = [&](const char* name, const auto& found, const auto& expected) {
+    if (found != expected)
+      throw jobs::SweepError(
+          fmt::format("{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same "
+                      "candidates; set it under overrides",
+                      experiment.origin, entry.label, name, found, expected));
   };
-  for (const auto* overrides : {&entry.set, &experiment.last}) {
-    for (const auto& item : *overrides) set(item.key, item.value, item.entry.place);
+  need("data.format", own.format, base.format);
+  need("data.max_eval_candidates", own.max_eval_candidates, base.max_eval_candidates);
+  if (experiment.folds.count > 0) {
+    need("data.root", own.root, base.root);
+    return;
   }
-  set("data.train_fraction", fmt::format("{}", fraction), experiment.origin);
-  set("trainer.seed", fmt::format("{}", seed), experiment.origin);
+  need("data.eval_indices", own.eval_indices, base.eval_indices);
+  if (std::find(experiment.sets.begin(), experiment.sets.end(), "holdout") != experiment.sets.end())
+    need("data.holdout", own.holdout, base.holdout);
+}
+
+/// The settings of an entry, but for what the trial chooses.
+configs::Settings settings_of(const Experiment& experiment, const ExperimentEntry& entry) {
+  auto settings = entry.own ? *entry.own : experiment.base;
+  apply_all(settings, entry.set);
+  apply_all(settings, experiment.last);
+  check_measured(experiment, entry, settings.data);
   settings.trainer.baselines.clear();
   settings.checkpoint.resume = "auto";
-  const auto conflict = configs::find_conflict(settings);
-  if (!conflict.empty()) throw jobs::SweepError(fmt::format("{}: {}: {}", experiment.origin, entry.label, conflict));
   return settings;
 }
 
-std::string folder_name(const ExperimentEntry& entry, double fraction, uint64_t seed) {
-  return fmt::format("{}/fraction-{}/seed-{}", entry.slug(), fraction, seed);
+std::string folder_name(const ExperimentEntry& entry, const Trial& trial) {
+  auto name = fmt::format("{}/fraction-{}/seed-{}", entry.slug(), trial.fraction, trial.seed);
+  if (trial.fold >= 0) name += fmt::format("/fold-{}", trial.fold);
+  return name;
 }
 
+/// What the leaderboard shows. Entries with settings files of their own differ in more than has room there.
 jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial) {
   jobs::Parameters parameters;
+  if (entry.own) {
+    parameters["model.type"] = trial.settings.model.type;
+    parameters["model.tile_join"] = trial.settings.model.tile_join;
+    parameters["loss.type"] = trial.settings.loss.type;
+    parameters["sampler.max_segment_nodes"] = fmt::format("{}", trial.settings.sampler.max_segment_nodes);
+  }
   for (const auto& item : entry.set) parameters[item.key] = item.value;
   parameters["data.train_fraction"] = fmt::format("{}", trial.fraction);
   parameters["trainer.seed"] = fmt::format("{}", trial.seed);
@@ -56,16 +77,26 @@ jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial)
 
 std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
   std::vector<Trial> trials;
+  const auto folds = make_folds(experiment);
+  const auto count = std::max<int64_t>(1, static_cast<int64_t>(folds.size()));
   auto fractions = experiment.fractions;
   std::reverse(fractions.begin(), fractions.end());
   for (const uint64_t seed : experiment.seeds) {
     for (const double fraction : fractions) {
       for (size_t e = 0; e < experiment.entries.size(); ++e) {
         const auto& entry = experiment.entries[e];
-        Trial trial{e, fraction, seed, settings_of(experiment, entry, fraction, seed), {}};
-        trial.folder = out / "trials" / folder_name(entry, fraction, seed);
-        trial.settings.run.directory = trial.folder.string();
-        trials.push_back(std::move(trial));
+        for (int64_t f = 0; f < count; ++f) {
+          Trial trial{e, fraction, seed, settings_of(experiment, entry), {}, folds.empty() ? -1 : f};
+          trial.settings.data.train_fraction = fraction;
+          trial.settings.trainer.seed = seed;
+          if (!folds.empty()) apply_fold(folds[static_cast<size_t>(f)], trial.settings, experiment.origin);
+          const auto conflict = configs::find_conflict(trial.settings);
+          if (!conflict.empty())
+            throw jobs::SweepError(fmt::format("{}: {}: {}", experiment.origin, entry.label, conflict));
+          trial.folder = out / "trials" / folder_name(entry, trial);
+          trial.settings.run.directory = trial.folder.string();
+          trials.push_back(std::move(trial));
+        }
       }
     }
   }
@@ -73,8 +104,10 @@ std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) 
 }
 
 std::string describe(const Experiment& experiment, const Trial& trial) {
-  return fmt::format("{}, {:.4g} % of the training data, seed {}", experiment.entries[trial.entry].label,
-                     100 * trial.fraction, trial.seed);
+  auto text = fmt::format("{}, {:.4g} % of the training data, seed {}", experiment.entries[trial.entry].label,
+                          100 * trial.fraction, trial.seed);
+  if (trial.fold >= 0) text += fmt::format(", fold {}", trial.fold);
+  return text;
 }
 
 std::string trial_key(const ExperimentEntry& entry, const configs::Settings& settings) {
@@ -106,7 +139,8 @@ std::string trial_key(const ExperimentEntry& entry, const configs::Settings& set
   if (entry.kind == EntryKind::xgboost) {
     const auto& boosted = entry.xgboost;
     key += fmt::format("{} {} {} {} {} {} {}\n", fmt::join(boosted.features, " "), boosted.records, boosted.dags,
-                       boosted.statements, boosted.target, boosted.preset, boosted.rounds);
+                       boosted.rows == BoostedRows::statements, boosted.target, boosted.preset, boosted.rounds);
+    if (boosted.rows == BoostedRows::layout_codes) key += "layout codes\n";
   }
   return key;
 }
@@ -139,7 +173,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     auto settings = trial.settings;
     jobs::prepare_for_queue(settings);
     jobs::JobSpec job;
-    job.name = fmt::format("{}/{}", experiment.name, folder_name(entry, trial.fraction, trial.seed));
+    job.name = fmt::format("{}/{}", experiment.full_name(), folder_name(entry, trial));
     job.trial = static_cast<int64_t>(sweep.jobs.size());
     job.settings = configs::to_yaml(settings);
     job.parameters = parameters_of(entry, trial);
@@ -154,7 +188,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     throw jobs::SweepError(fmt::format("{}: found no entry of kind model, which alone are jobs", experiment.origin));
   auto& spec = sweep.spec;
   spec.id = jobs::content_id(content);
-  spec.name = experiment.name;
+  spec.name = experiment.full_name();
   spec.method = "grid";
   spec.definition = jobs::to_json(jobs::SearchSpace{});
   spec.metric = sweep.jobs.front().metric;

@@ -11,17 +11,19 @@
 
 namespace foretime::cli {
 
-/// One run of an experiment: an entry with a share of the training data and a seed.
+/// One run of an experiment: an entry with a share of the training data and a seed, or one fold of it.
 struct Trial {
   size_t entry = 0;
   double fraction = 1;
   uint64_t seed = 1;
   configs::Settings settings;    // what `foretime train` would be given; of all kinds: they say which candidates
-  std::filesystem::path folder;  // OUT/trials/ENTRY/fraction-F/seed-S
+  std::filesystem::path folder;  // OUT/trials/ENTRY/fraction-F/seed-S, with folds …/fold-N
+  int64_t fold = -1;             // -1: no folds
 };
 
 /// All trials: of the first seed those with all training data first, so that what is there early tells the most.
-/// Throws jobs::SweepError where the settings of one contradict each other.
+/// Reads headers where there are folds. Throws jobs::SweepError where the settings of one contradict each other, and
+/// data::DataError as make_folds.
 std::vector<Trial> trials_of(const Experiment& experiment, const std::filesystem::path& out);
 
 /// "GCN, 25 % of the training data, seed 2"

@@ -87,6 +87,13 @@ TEST(DivideCandidates, LimitsWhatIsEvaluated) {
   EXPECT_EQ(std::set<int64_t>(loaded.evaluated.begin(), loaded.evaluated.end()).size(), 10U);
 }
 
+TEST(DivideCandidates, UnlabelledGroupsAreRankedAsAWhole) {
+  configs::Settings settings;
+  settings.data.max_eval_candidates = 10;
+  const std::vector<float> none(300, -1.0F);  // run times of 0
+  EXPECT_EQ(divided(settings, coordinator::Role::test, none).evaluated.size(), none.size());
+}
+
 TEST(DivideCandidates, RanksSpeedsFromZeroToOne) {
   configs::Settings settings;
   EXPECT_TRUE(divided(settings, coordinator::Role::train, {5, 1, 3}).speed_rank.empty()) << "nobody asks for it";

@@ -192,6 +192,19 @@ TEST(Experiment, ShippedFilesAreRight) {
       EXPECT_FALSE(experiment.figures.empty());
     }
   }
+  const auto protocol = std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments/tpugraphs.yaml";
+  for (const char* variant : {"", "quick"}) {
+    const auto file = load_experiments(protocol, {.variant = variant, .data_root = "/nowhere"});
+    ASSERT_EQ(file.parts.size(), 6U);
+    for (const auto& part : file.parts) {
+      EXPECT_TRUE(missing_requirement(part).starts_with("/nowhere/npz/")) << part.part;
+      EXPECT_TRUE(part.has_columns);
+      if (part.folds.count == 0) {
+        EXPECT_EQ(part.submission.starts_with("tile"), part.base.data.format == "tile");
+        EXPECT_GE(trials_of(part, "out").size(), part.entries.size());
+      }
+    }
+  }
   const auto whole =
       load_experiment(std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments/resnet18-cross-workload.yaml");
   EXPECT_EQ(whole.fractions, (std::vector<double>{0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1}));

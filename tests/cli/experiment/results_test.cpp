@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/experiment/columns.h"
 #include "cli/experiment/report.h"
+#include "cli/run_resources.h"
 #include "data/csv.h"
 #include "data/error.h"
 #include "models/metrics.h"
@@ -40,18 +42,18 @@ class ResultsTest : public ::testing::Test {
 };
 
 TEST_F(ResultsTest, ReadsTheRowsOfOneSet) {
-  const auto groups = read_rankings(write("rankings.csv", kRankings), "test");
+  const auto groups = read_rankings(write("rankings.csv", kRankings), {"test"});
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[1].group, "C3");
   EXPECT_EQ(groups[1].ids, (std::vector<std::string>{"b,1", "d", "e"}));
   EXPECT_EQ(groups[1].measured, (std::vector<double>{0.005, 0.004, 0.010}));
-  EXPECT_THROW(read_rankings(folder_ / "rankings.csv", "valid"), data::DataError);
-  EXPECT_THROW(read_rankings(write("half.csv", std::string(kRankings) + "test,C3,3,7,f,9,,0.1\n"), "test"),
+  EXPECT_THROW(read_rankings(folder_ / "rankings.csv", {"valid"}), data::DataError);
+  EXPECT_THROW(read_rankings(write("half.csv", std::string(kRankings) + "test,C3,3,7,f,9,,0.1\n"), {"test"}),
                data::DataError);
 }
 
 TEST_F(ResultsTest, RankingMetricsAreMeansOverGroupsAndErrorsOverCandidates) {
-  const auto groups = read_rankings(write("rankings.csv", kRankings), "test");
+  const auto groups = read_rankings(write("rankings.csv", kRankings), {"test"});
   const auto metrics = metrics_of(groups, data::CandidateKind::program);
   EXPECT_NEAR(metrics.at("mae"), (0.001 + 0 + 0.001 + 0.001 + 0.004) / 5, 1e-15);
   EXPECT_NEAR(metrics.at("rmse"), std::sqrt((1e-6 + 0 + 1e-6 + 1e-6 + 16e-6) / 5), 1e-15);
@@ -152,6 +154,134 @@ figures:
   for (const char* text : {"# The title", "10 of 12 trials", "| A, one | 2 | 1.2 ± 0.28 |", "| before |  | 0.25 | - |",
                            "| C10 |", "![error.svg](error.svg)"})
     EXPECT_NE(summary.find(text), std::string::npos) << text << "\n" << summary;
+}
+
+TEST_F(ResultsTest, SeveralSetsKeepTheirNames) {
+  const auto text =
+      std::string(kRankings) + "valid,C1,0,0,x,1,1,1\nvalid,C1,1,1,y,2,1,2\ntest,U,0,4,u,3,,\ntest,U,1,2,v,4,,\n";
+  const auto both = read_rankings(write("sets.csv", text), {"valid", "holdout"});
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0].group, "C1, holdout");
+  EXPECT_EQ(both[1].group, "C1, valid");
+  EXPECT_EQ(both[1].name, "C1");
+  EXPECT_EQ(both[1].set, "valid");
+  EXPECT_EQ(both[1].ids.size(), 2U);
+  EXPECT_EQ(read_rankings(folder_ / "sets.csv", {"test"}).size(), 2U) << "without run times nothing is measured";
+  const auto unlabelled = read_unlabelled(folder_ / "sets.csv");
+  ASSERT_EQ(unlabelled.size(), 1U);
+  EXPECT_EQ(unlabelled[0].ids, (std::vector<std::string>{"4", "2"}));
+  EXPECT_TRUE(unlabelled[0].measured.empty());
+}
+
+TEST_F(ResultsTest, AccuracyIsTheContestsScore) {
+  const GroupPredictions group{"g", {"p", "q", "r", "s"}, {1, 3, 2, 4}, {1, 2, 3, 4}, {}};
+  const auto layout = metrics_of(group, data::CandidateKind::layout);
+  EXPECT_EQ(layout.at("accuracy"), layout.at("kendall_tau"));
+  EXPECT_EQ(layout.at("contest_score"), layout.at("kendall_tau"));
+  const auto tile = metrics_of(group, data::CandidateKind::tile);
+  EXPECT_EQ(tile.at("accuracy"), 1 - tile.at("top5_slowdown"));
+  EXPECT_FALSE(metrics_of(group, data::CandidateKind::program).contains("accuracy"));
+}
+
+TEST_F(ResultsTest, ColumnsAreMetricsOverTheirGroups) {
+  const auto experiment = parse_experiment(R"(
+overrides: {data: {format: layout, train: [a.npz], valid: [b.npz], holdout: 0.2}}
+seeds: 2
+set: [test, holdout]
+columns:
+  - {metric: kendall_tau, title: all}
+  - {metric: kendall_tau, set: test, groups: ["C1*"]}
+  - {metric: opa, set: holdout, title: held}
+  - {metric: seconds}
+  - {metric: memory}
+entries: [{label: A}, {label: ceiling, kind: ceiling}]
+references: [{label: known, all: 0.5, kendall_tau: 0.25, opa: 0.75}]
+)",
+                                           "e.yaml", ".");
+  EXPECT_EQ(experiment.metrics, (std::vector<std::string>{"kendall_tau", "opa", "seconds", "memory"}));
+  const auto trials = trials_of(experiment, folder_);
+  auto results = begin_results(experiment, trials.size());
+  for (size_t t = 0; t < trials.size(); ++t) {
+    // What is held out is another candidate with each seed, so it cannot be joined; the rest can.
+    const auto held = trials[t].seed == 1 ? "holdout,C1,1,1,y,2,1,2\n" : "holdout,C1,1,1,z,0.5,1,2\n";
+    const auto folder = trials[t].folder.lexically_relative(folder_).string();
+    write(folder + "/rankings.csv", std::string(kRankings) + held);
+    write_run_resources(trials[t].folder, {10.0 + static_cast<double>(t), 100, 200});
+    results.add(trials[t], trials[t].folder, 1);
+  }
+  EXPECT_EQ(results.trials.size(), 4U);
+  const auto spreads = column_spreads(results, 0, 1);
+  ASSERT_EQ(spreads.size(), 5U);
+  EXPECT_EQ(spreads[0].count, 2U);
+  const auto groups = results.trials[0].groups;  // the slow way
+  Predictions one;
+  for (const auto& group : groups) {
+    if (group.name.starts_with("C1") && group.set == "test") one.push_back(group);
+  }
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].group, "C10, test");
+  EXPECT_EQ(spreads[1].mean, metrics_of(one, data::CandidateKind::layout).at("kendall_tau"));
+  EXPECT_EQ(column_values(results, results.trials[0])[2], 1);
+  EXPECT_EQ(spreads[2].mean, 0.5);
+  EXPECT_EQ(spreads[3].low, 10);
+  EXPECT_EQ(spreads[4].mean, 200);
+  EXPECT_EQ(results.spread(0, 1, "memory").mean, 200);
+  const auto joined = joined_columns(results, 0, 1);
+  EXPECT_TRUE(std::isnan(joined[0]));
+  EXPECT_EQ(joined[1], 1);
+  EXPECT_TRUE(std::isnan(joined[2]));
+  const auto known = reference_columns(results, experiment.references[0]);
+  EXPECT_EQ(known[0], 0.5);
+  EXPECT_TRUE(std::isnan(known[1])) << "a value of all groups is none of some";
+  EXPECT_TRUE(std::isnan(known[2]));
+  const auto table = metrics_table(results);
+  EXPECT_EQ(table[0],
+            (std::vector<std::string>{"", "seeds", "all", "Kendall's τ-b", "held", "seconds", "memory (MiB)"}));
+  EXPECT_EQ(table[1][5].substr(0, 2), "11");
+  EXPECT_NE(columns_csv(results).find("A,model,1,1,held,opa,holdout,1\n"), std::string::npos);
+}
+
+TEST_F(ResultsTest, FoldsBecomeOneResult) {
+  auto experiment = parse_experiment(R"(
+overrides: {data: {format: layout, train: [a.npz], test: [b.npz]}}
+metrics: [kendall_tau]
+entries: [{label: A}]
+)",
+                                     "e.yaml", ".");
+  experiment.folds = {2, {"groups"}};
+  auto results = begin_results(experiment, 2);
+  const std::string head = "set,group,rank,candidate,id,score,predicted_runtime,runtime\n";
+  write("f0/rankings.csv", head + "test,z,0,0,,1,,1\ntest,z,1,1,,2,,2\n");
+  write("f1/rankings.csv", head + "test,b,0,0,,1,,2\ntest,b,1,1,,2,,1\n");
+  write_run_resources(folder_ / "f0", {10, 50, 60});
+  write_run_resources(folder_ / "f1", {5, 90, 100});
+  results.add({0, 1, 1, {}, {}, 0}, folder_ / "f0", 0);
+  EXPECT_TRUE(results.trials.empty());
+  EXPECT_EQ(results.complete, 1U);
+  results.add({0, 1, 1, {}, {}, 1}, folder_ / "f1", 0);
+  ASSERT_EQ(results.trials.size(), 1U);
+  const auto& trial = results.trials[0];
+  EXPECT_EQ(results.groups(), (std::vector<std::string>{"b", "z"}));
+  EXPECT_EQ(trial.groups.front().group, "b");
+  EXPECT_EQ(trial.metrics.at("kendall_tau"), 0);
+  EXPECT_EQ(trial.metrics.at("seconds"), 15);
+  EXPECT_EQ(trial.metrics.at("memory"), 100);
+  EXPECT_EQ(trial.folders.size(), 2U);
+}
+
+TEST_F(ResultsTest, ResourcesAreReadBackAndDamageIsNone) {
+  EXPECT_FALSE(read_run_resources(folder_));
+  write_run_resources(folder_, {1.5, 20, 30});
+  EXPECT_EQ(read_run_resources(folder_)->seconds, 1.5);
+  EXPECT_EQ(read_run_resources(folder_)->all_memory, 30);
+  for (const char* text : {"", "[]", "{\"seconds\": 1}", "{\"seconds\": \"1\", \"memory_mib\": 2}"}) {
+    write("resources.json", text);
+    EXPECT_FALSE(read_run_resources(folder_)) << text;
+  }
+  const ResourceMeter meter;
+  std::vector<char> memory(64 << 20, 1);
+  EXPECT_GT(meter.peak_memory(), 64) << memory.size();
+  EXPECT_GE(meter.seconds(), 0);
 }
 
 TEST_F(ResultsTest, ClassesGatherGroups) {
