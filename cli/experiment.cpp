@@ -213,14 +213,17 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
       ->excludes(variant);
   command->add_option("--entries", options->choice.entries, "only these, by their labels")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("LABELS");
   command->add_option("--parts", options->choice.parts, "only these parts of the file")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("NAMES");
   command->add_option("--data", options->choice.data_root, "data.root of all trials, relative to the working folder")
       ->type_name("DIR");
   command->add_option("--fractions", options->choice.fractions, "shares of the training data, e.g. 0.1,1")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->type_name("SHARES");
   command->add_option("--seeds", options->choice.seeds, "number of seeds")->check(CLI::Range(1, 1000))->type_name("N");
   command->add_option("--out", options->out, "folder for trials, tables and figures; default: runs/experiments/NAME")

@@ -146,7 +146,11 @@ std::vector<std::string> Results::groups() const {
 std::string metric_text(const std::string& metric, double value) {
   if (std::isnan(value)) return "-";
   const auto* info = find_metric(metric);
-  if (info != nullptr && info->percent) return fmt::format("{:.1f} %", 100 * value);
+  if (info != nullptr && info->percent) {
+    // Layouts of one graph may differ by less than a per cent.
+    const bool small = std::abs(value) < 0.01;
+    return small ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.1f} %", 100 * value);
+  }
   if (info != nullptr && info->of_trial && value >= 10) return fmt::format("{:.0f}", value);
   return info != nullptr && (info->time || info->of_trial) ? fmt::format("{:.3g}", value)
                                                            : fmt::format("{:.3f}", value);

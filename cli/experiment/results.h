@@ -69,7 +69,7 @@ struct Results {
 Results begin_results(const Experiment& experiment, size_t expected);
 Spread spread_of(const std::vector<double>& values);
 
-/// 0.293 or 12.3 %, with three significant digits; - for NaN.
+/// 0.293, 12.3 % or 0.12 %, with about three significant digits; - for NaN.
 std::string metric_text(const std::string& metric, double value);
 /// "ℓ1 (ms)": the title with its unit.
 std::string metric_title(const std::string& metric, const TimeUnit& unit);
