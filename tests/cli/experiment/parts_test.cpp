@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <random>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -172,6 +173,36 @@ TEST_F(PartsTest, MessagesSayWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(message_of("requires: [present]", "folds: {count: 2}").find("groups: [patterns"), std::string::npos);
   EXPECT_NE(message_of("requires: [present]", "variants: {}").find("variants"), std::string::npos);
+}
+
+TEST_F(PartsTest, DamagedFilesAreRefusedAndNothingElseHappens) {
+  std::mt19937 random(7);
+  const std::string whole = kParts + "  folded: {parts: {here: {folds: {count: 2, groups: [present]}}}}\n";
+  const std::string letters = "{}[]:,-'\"&*!|>%@ \n\tax09.~#";
+  const char* variants[] = {"", "quicker", "folded"};
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    auto text = whole;
+    for (size_t edits = 1 + random() % 4; edits > 0; --edits) {
+      const size_t at = random() % text.size();
+      if (random() % 3 == 0) {
+        text.erase(at, 1 + random() % 20);
+      } else {
+        text[at] = letters[random() % letters.size()];
+      }
+    }
+    try {
+      for (const auto& part : parse({.variant = variants[random() % 3]}, text).parts) trials_of(part, "out");
+    } catch (const jobs::SweepError&) {
+      ++refused;
+    } catch (const configs::SettingsError&) {
+      ++refused;
+    } catch (const data::DataError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_LT(refused, 2000);
 }
 
 class FoldsTest : public PartsTest {
