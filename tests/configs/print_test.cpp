@@ -24,7 +24,7 @@ TEST(ToYaml, PrintsEveryKeyInOrder) {
   EXPECT_THAT(yaml, StartsWith("data:\n  format: layout\n  representation: ast\n  root: .\n  train: []\n"));
   EXPECT_THAT(yaml, HasSubstr("  features:\n    transform: minmax\n    log: false\n    layout: scaled\n    "
                               "layout_scale: 100\n    layout_embedding: 4\n    columns: []\nloss:\n"));
-  EXPECT_THAT(yaml, HasSubstr("    min_delta: 0\n  eval_states: 2000000\n")) << "back in trainer after its early_stop";
+  EXPECT_THAT(yaml, HasSubstr("    min_delta: 0\n  score_levels: 0\n")) << "back in trainer after its early_stop";
   EXPECT_THAT(yaml, HasSubstr("  learning_rate: 0.001\n"));
   EXPECT_THAT(yaml, HasSubstr("  eval_indices: \"\"\n"));
   size_t at = 0;
