@@ -150,9 +150,10 @@ void verify_files(const Catalogue& catalogue, const std::vector<int64_t>& entrie
     const auto [file, first] = seen.try_emplace(expected.file);
     if (first) {
       for (const auto& header : data::list_groups({expected.file.string()}, {}, expected.kind, admit))
-        file->second.emplace(std::pair(header.member, header.name), header.fingerprint);
+        file->second.emplace(std::pair(header.member, data::plain_name(header.name)), header.fingerprint);
     }
-    const auto found = file->second.find({expected.member, expected.name});
+    // A file alone has no names to tell apart, which the whole listing may have qualified.
+    const auto found = file->second.find({expected.member, data::plain_name(expected.name)});
     if (found == file->second.end()) {
       throw data::DataError(
           fmt::format("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name));

@@ -1,7 +1,6 @@
 #include "data/eval_indices.h"
 
 #include <fstream>
-#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -26,13 +25,10 @@ EvalIndices read_file(const std::filesystem::path& file) {
     if (!ids.is_array() || ids.empty())
       throw DataError(fmt::format("{}: graph {}: {}, expected a list of candidate ids", origin, name,
                                   ids.is_array() ? "an empty list" : ids.type_name()));
-    std::set<int64_t> seen;
     for (const auto& id : ids) {
       if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
           id.get<int64_t>() < 0)
         throw DataError(fmt::format("{}: graph {}: {}, expected a candidate id", origin, name, id.dump()));
-      if (!seen.insert(id.get<int64_t>()).second)
-        throw DataError(fmt::format("{}: graph {}: id {} occurs twice", origin, name, id.dump()));
       indices[name].push_back(id.get<int64_t>());
     }
   }

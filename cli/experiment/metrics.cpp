@@ -108,7 +108,8 @@ Predictions read_rankings(const std::filesystem::path& file, const std::vector<s
   const auto table = data::read_csv(file);
   const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
   const size_t id = table.column("id"), score = table.column("score"), predicted = table.column("predicted_runtime");
-  const size_t measured = table.column("runtime"), level = table.column("level");
+  const size_t measured = table.column("runtime");
+  const bool has_levels = std::find(table.columns.begin(), table.columns.end(), "level") != table.columns.end();
   std::map<std::string, GroupPredictions> groups;
   for (size_t r = 0; r < table.rows.size(); ++r) {
     const auto& row = table.rows[r];
@@ -122,7 +123,8 @@ Predictions read_rankings(const std::filesystem::path& file, const std::vector<s
     own.scores.push_back(csv_number(table, r, score));
     own.measured.push_back(csv_number(table, r, measured));
     if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
-    if (!row[level].empty()) own.levels.push_back(static_cast<int64_t>(csv_number(table, r, level)));
+    if (const auto level = has_levels ? row[table.column("level")] : ""; !level.empty())
+      own.levels.push_back(static_cast<int64_t>(csv_number(table, r, table.column("level"))));
   }
   Predictions found;
   for (auto& [name, own] : groups) {

@@ -44,7 +44,7 @@ struct GroupPredictions {
 using Predictions = std::vector<GroupPredictions>;  // by `group`
 
 /// The groups with run times of some sets (test, valid, holdout) of a rankings.csv. Throws data::DataError for a
-/// damaged one, and where it holds none of them.
+/// damaged one, and where it holds none of them. The column `level` may be missing.
 Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& sets);
 /// The test groups without run times; their ids are the numbers of their candidates, `measured` is empty. Throws
 /// data::DataError for a damaged file.

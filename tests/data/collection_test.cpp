@@ -97,10 +97,10 @@ TEST_F(Collections, HaveOfficialIndicesOfTheirOwn) {
     write_file(folder_ / file, {text.begin(), text.end()});
   };
   EXPECT_THROW(read_eval_indices(folder_), DataError);
-  write("xla_random.json", R"({"a": [1, 2]})");
+  write("xla_random.json", R"({"a": [1, 2, 1]})");  // one of the published lists repeats ids
   write("nlp_default.json", R"({"a": [3], "b": [4]})");
   const auto all = read_eval_indices(folder_);
-  EXPECT_THAT(*find_indices(all, Collection::layout_xla_random, "a"), ElementsAre(1, 2));
+  EXPECT_THAT(*find_indices(all, Collection::layout_xla_random, "a"), ElementsAre(1, 2, 1));
   EXPECT_THAT(*find_indices(all, Collection::layout_nlp_default, "layout:nlp:default:a"), ElementsAre(3));
   EXPECT_EQ(find_indices(all, Collection::layout_xla_random, "b"), nullptr);
   const auto one = read_eval_indices(folder_ / "nlp_default.json");

@@ -195,7 +195,7 @@ TEST(Experiment, ShippedFilesAreRight) {
   const auto protocol = std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments/tpugraphs.yaml";
   for (const char* variant : {"", "quick"}) {
     const auto file = load_experiments(protocol, {.variant = variant, .data_root = "/nowhere"});
-    ASSERT_EQ(file.parts.size(), 6U);
+    ASSERT_EQ(file.parts.size(), 7U);
     for (const auto& part : file.parts) {
       EXPECT_TRUE(missing_requirement(part).starts_with("/nowhere/npz/")) << part.part;
       EXPECT_TRUE(part.has_columns);
