@@ -88,6 +88,15 @@ bool matches(std::string_view pattern, std::string_view name) {
   return p == pattern.size();
 }
 
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  for (const auto& pattern : patterns) {
+    for (const auto& each : expand_braces(pattern)) {
+      if (matches(each, name)) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<fs::path> glob(const std::string& pattern, const fs::path& root) {
   std::set<fs::path> found;
   for (const auto& plain : expand_braces(pattern)) {

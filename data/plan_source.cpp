@@ -1,9 +1,11 @@
 #include "data/plan_source.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "data/induced_graph.h"
 #include "data/packed.h"
 #include "data/skeleton_bytes.h"
 
@@ -27,17 +29,6 @@ void check_subset(const Group& group, const NodeSubset& subset) {
   for (const int32_t pool : subset.pool) {
     if (pool < 0 || pool >= subset.pools) fail(fmt::format("pool {}, expected 0 … {}", pool, subset.pools - 1));
   }
-}
-
-template <class T>
-Array<T> taken(const Array<T>& values, std::span<const int32_t> ids, int64_t width) {
-  std::vector<T> result;
-  result.reserve(ids.size() * static_cast<size_t>(width));
-  for (const int32_t id : ids) {
-    const auto part = values.subspan(id * width, width);
-    result.insert(result.end(), part.begin(), part.end());
-  }
-  return result;
 }
 
 }  // namespace
@@ -82,35 +73,17 @@ std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const Pla
 
 Group induced_group(const Group& group, std::span<const int32_t> nodes) {
   check_subset(group, {nodes, {}, 1});
-  const auto count = static_cast<int64_t>(nodes.size());
-  std::vector<int32_t> local(static_cast<size_t>(group.graphs.nodes()), -1);
-  for (int64_t i = 0; i < count; ++i)
-    local[static_cast<size_t>(nodes[static_cast<size_t>(i)])] = static_cast<int32_t>(i);
-
+  auto induced = induced_graph(group.graphs, nodes);
   Group result = group;
-  GraphBlock& graphs = result.graphs;
-  graphs.node_features = taken(group.graphs.node_features, nodes, graphs.feature_count);
-  graphs.node_types = taken(group.graphs.node_types, nodes, 1);
-  std::vector<int32_t> source, target;
-  for (int64_t e = 0; e < group.graphs.edges(); ++e) {
-    const int32_t u = local[static_cast<size_t>(group.graphs.edge_source[e])];
-    const int32_t v = local[static_cast<size_t>(group.graphs.edge_target[e])];
-    if (u < 0 || v < 0) continue;
-    source.push_back(u);
-    target.push_back(v);
-  }
-  graphs.graph_ptr = std::vector<int64_t>{0, count};
-  graphs.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source.size())};
-  graphs.edge_source = std::move(source);
-  graphs.edge_target = std::move(target);
-  result.node_splits = std::vector<int64_t>{0, count};
+  result.graphs = std::move(induced.graph);
+  result.node_splits = std::vector<int64_t>{0, static_cast<int64_t>(nodes.size())};
 
   const LayoutCandidates& layout = group.layout;
   std::vector<int32_t> configurable;
   std::vector<int64_t> row_ptr = {0}, columns;
   std::vector<int8_t> rows;
   for (int64_t j = 0; j < layout.configurable(); ++j) {
-    const int32_t v = local[static_cast<size_t>(layout.nodes[j])];
+    const int32_t v = induced.local[static_cast<size_t>(layout.nodes[j])];
     if (v < 0) continue;
     configurable.push_back(v);
     columns.push_back(j);

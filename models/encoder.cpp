@@ -97,7 +97,7 @@ torch::Tensor Encoder::forward(const PlanTensors& plan) {
   if (!dense_) return joined(plan, node_inputs);
   std::vector<CsrTermTensor> terms;
   terms.emplace_back(&level.node, torch::linear(node_inputs, dense_->first_weight(node_start, node_width)));
-  if (const auto states = layout(plan, 0); layout_width_ > 0 && states.row_of_state.defined())
+  if (const auto states = layout(plan); layout_width_ > 0 && states.row_of_state.defined())
     terms.emplace_back(&level.layout_row, torch::linear(states.rows, dense_->first_weight(0, layout_width_)));
   if (joins_tiles_) {
     const auto weight = dense_->first_weight(node_start + node_width, data::kTileFeatures);
@@ -110,7 +110,7 @@ torch::Tensor Encoder::joined(const PlanTensors& plan, const torch::Tensor& node
   const LevelTensors& level = *plan.levels.front();
   std::vector<torch::Tensor> columns = {csr_matmul(level.node, node_inputs)};
   if (layout_width_ > 0) {
-    const auto states = layout(plan, 0);
+    const auto states = layout(plan);
     columns.insert(columns.begin(), states.row_of_state.defined()
                                         ? csr_matmul(level.layout_row, states.rows)
                                         : torch::zeros({level.states, layout_width_}, node_inputs.options()));
@@ -119,9 +119,9 @@ torch::Tensor Encoder::joined(const PlanTensors& plan, const torch::Tensor& node
   return torch::cat(columns, 1);
 }
 
-StateLayout Encoder::layout(const PlanTensors& plan, size_t level) const {
+StateLayout Encoder::layout(const PlanTensors& plan) const {
   if (!plan.layout_rows.defined()) return {};
-  return {layout_rows(plan.layout_rows), plan.levels[level]->layout_row};
+  return {layout_rows(plan.layout_rows), plan.levels.front()->layout_row};
 }
 
 torch::Tensor Encoder::layout_rows(const torch::Tensor& rows) const {

@@ -33,8 +33,8 @@ class Encoder : public torch::nn::Module {
   /// model.hidden; with model.encoder_layers 0 the number of joined columns, which are then the states.
   int64_t width() const { return width_; }
 
-  /// The layout features of level `level`, scaled.
-  StateLayout layout(const PlanTensors& plan, size_t level) const;
+  /// The layout features of level 0, as the settings make them. Those of another level have its own row_of_state.
+  StateLayout layout(const PlanTensors& plan) const;
   /// The transformed tile features: [candidates, 24].
   torch::Tensor tile_features(const PlanTensors& plan) const;
   void fit_transform(const InputStatistics& statistics);

@@ -144,11 +144,13 @@ torch::Tensor GraphModel::score_pools(const torch::Tensor& pools) {
 
 torch::Tensor GraphModel::propagate(const torch::Tensor& states, const PlanTensors& plan) {
   torch::Tensor x = states;
+  auto layout = encoder_->layout(plan);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const auto hops = hops_of(i, plan);
     const size_t below = layers_[i].first_hop, above = below + layers_[i].hops;
+    layout.row_of_state = plan.levels[below]->layout_row;
     const double slope = norms_.empty() && !propagation_.activates_before ? activation_.slope() : 1.0;
-    auto y = layers_[i].convolution->forward(x, hops, encoder_->layout(plan, below), slope);
+    auto y = layers_[i].convolution->forward(x, hops, layout, slope);
     if (!norms_.empty()) y = norms_[i]->forward(y, plan, above);
     if (!norms_.empty() && !propagation_.activates_before) y = activation_(y);
     if (settings_.dropout > 0) y = torch::dropout(y, settings_.dropout, is_training());

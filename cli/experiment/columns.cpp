@@ -17,13 +17,7 @@ using Filter = std::pair<std::string, std::vector<std::string>>;
 
 bool takes(const Column& column, const GroupPredictions& group) {
   if (!column.set.empty() && column.set != group.set) return false;
-  if (column.groups.empty()) return true;
-  for (const auto& pattern : column.groups) {
-    for (const auto& each : data::expand_braces(pattern)) {
-      if (data::matches(each, group.name)) return true;
-    }
-  }
-  return false;
+  return column.groups.empty() || data::matches_any(column.groups, group.name);
 }
 
 Predictions chosen(const Column& column, const Predictions& groups) {
@@ -33,11 +27,6 @@ Predictions chosen(const Column& column, const Predictions& groups) {
     if (takes(column, group)) own.push_back(group);
   }
   return own;
-}
-
-double value_of(const Metrics& metrics, const std::string& name) {
-  const auto found = metrics.find(name);
-  return found == metrics.end() ? kNone : found->second;
 }
 
 /// Asks for the metrics of each choice of groups once, however many columns have it.

@@ -163,6 +163,11 @@ Predictions read_unlabelled(const std::filesystem::path& file) {
   return found;
 }
 
+double value_of(const Metrics& metrics, const std::string& name) {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
+
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
   auto metrics = models::ranking_metrics(models::Scores{group.scores, {}, group.levels}, group.measured, kind);
   metrics.emplace("kendall_tau_of_scores", metrics["kendall_tau"]);  // without levels they are one

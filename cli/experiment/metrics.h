@@ -51,6 +51,8 @@ Predictions read_rankings(const std::filesystem::path& file, const std::vector<s
 Predictions read_unlabelled(const std::filesystem::path& file);
 
 using Metrics = std::map<std::string, double>;
+/// NaN for what is not there.
+double value_of(const Metrics& metrics, const std::string& name);
 Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind);
 /// As worker::evaluate has them: ranking metrics are means over groups, errors are means over candidates. `accuracy` is
 /// the contest's score, as Xu et al. report it: Kendall's tau of layouts, 1 - top-5 slowdown of tiles. What is not

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,11 +16,6 @@ namespace {
 using Row = std::vector<std::string>;
 constexpr size_t kGroupRows = 60;  // beyond, a table of groups says nothing
 
-double value_of(const Metrics& metrics, const std::string& name) {
-  const auto found = metrics.find(name);
-  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
-}
-
 std::string spread_text(const std::string& metric, const Spread& spread) {
   const auto mean = metric_text(metric, spread.mean);
   if (spread.count < 2) return mean;
@@ -29,15 +23,6 @@ std::string spread_text(const std::string& metric, const Spread& spread) {
   const bool time = info != nullptr && info->time;
   return fmt::format("{} ± {}", mean,
                      time ? fmt::format("{:.2g}", spread.deviation) : metric_text(metric, spread.deviation));
-}
-
-bool matches_class(const GroupClass& one, const std::string& group) {
-  for (const auto& pattern : one.patterns) {
-    for (const auto& each : data::expand_braces(pattern)) {
-      if (data::matches(each, group)) return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -53,7 +38,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> classes_of(const R
   classes.push_back({"other", {}});
   for (const auto& group : groups) {
     size_t place = 0;
-    while (place < results.experiment.classes.size() && !matches_class(results.experiment.classes[place], group))
+    while (place < results.experiment.classes.size() &&
+           !data::matches_any(results.experiment.classes[place].patterns, group))
       ++place;
     classes[place].second.push_back(group);
   }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -12,14 +11,8 @@
 namespace foretime::cli {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMostRows = 40;   // of a chart of groups
 constexpr size_t kMostClouds = 8;  // colours that can be told apart
-
-double value_of(const Metrics& metrics, const std::string& name) {
-  const auto found = metrics.find(name);
-  return found == metrics.end() ? kNone : found->second;
-}
 
 std::string title_of(const Results& results, const FigureSpec& figure) {
   return figure.title.empty() ? results.experiment.title : figure.title;

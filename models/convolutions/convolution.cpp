@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "models/csr_ops.h"
+#include "models/error.h"
 
 namespace foretime::models {
 namespace {
@@ -40,6 +43,12 @@ torch::Tensor own_states(const torch::Tensor& states, Hops hops) {
 }
 
 torch::Tensor activated(const torch::Tensor& x, double slope) { return slope == 1.0 ? x : torch::leaky_relu(x, slope); }
+
+int64_t head_width(int64_t width, int64_t heads) {
+  if (heads < 1 || width % heads != 0)
+    throw ModelError(fmt::format("model.heads: {}, expected a divisor of model.hidden, {}", heads, width));
+  return width / heads;
+}
 
 ConvolutionSpec in_each_direction(const ConvolutionSpec& spec) {
   auto producers = spec.relations.at(0), consumers = producers;

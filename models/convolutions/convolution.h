@@ -46,6 +46,9 @@ torch::Tensor own_states(const torch::Tensor& states, Hops hops);
 /// leaky_relu, and x itself for slope 1.
 torch::Tensor activated(const torch::Tensor& x, double slope);
 
+/// The width of a head. Throws ModelError, naming model.heads and model.hidden, where the heads do not divide `width`.
+int64_t head_width(int64_t width, int64_t heads);
+
 /// The same convolution twice, with weights of its own for messages from producers and from consumers, whose results
 /// are summed. `spec` must have one relation, in both directions.
 ConvolutionSpec in_each_direction(const ConvolutionSpec& spec);

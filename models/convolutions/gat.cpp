@@ -1,18 +1,9 @@
 #include "models/convolutions/gat.h"
 
-#include <fmt/format.h>
-
 #include "models/convolutions/products.h"
 #include "models/edge_ops.h"
-#include "models/error.h"
 
 namespace foretime::models {
-
-int64_t head_width(int64_t width, int64_t heads) {
-  if (heads < 1 || width % heads != 0)
-    throw ModelError(fmt::format("model.heads: {}, expected a divisor of model.hidden, {}", heads, width));
-  return width / heads;
-}
 
 GatConvolution::GatConvolution(int64_t input, int64_t output, int64_t heads)
     : heads_(heads), linear_(register_module("linear", dense_linear(input, output, false))) {

@@ -22,7 +22,4 @@ class GatConvolution : public Convolution {
   torch::Tensor target_, source_, bias_;
 };
 
-/// The width of a head. Throws ModelError, naming model.heads and model.hidden, where the heads do not divide `width`.
-int64_t head_width(int64_t width, int64_t heads);
-
 }  // namespace foretime::models

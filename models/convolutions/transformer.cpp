@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "models/convolutions/gat.h"
 #include "models/convolutions/products.h"
 #include "models/edge_ops.h"
 

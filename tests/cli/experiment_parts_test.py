@@ -1,8 +1,6 @@
 """Experiments of several parts: collections that are there or not, folds, columns, ceilings, resources and the contest's file."""
-import csv
 import json
 import shutil
-import time
 import unittest
 import zipfile
 
@@ -64,7 +62,6 @@ def unlabel(path):
 class ExperimentPartsTest(ProgramTest):
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.wait_for_redis_to_end)
         self.collection = self.folder / "data/npz/layout/xla/default"
         seed = 0
         for split, names in (("train", "abc"), ("valid", "v"), ("test", "u")):
@@ -76,15 +73,6 @@ class ExperimentPartsTest(ProgramTest):
         unlabel(self.collection / "test/synthetic_u.npz")
         (self.folder / "parts.yaml").write_text(PARTS)
         (self.folder / "gcn.yaml").write_text(GCN)
-
-    def wait_for_redis_to_end(self):
-        limit = time.monotonic() + 30
-        while (self.folder / "runs/.redis/redis.sock").exists() and time.monotonic() < limit:
-            time.sleep(0.1)
-
-    def rows(self, path):
-        with (self.folder / path).open() as file:
-            return list(csv.DictReader(file))
 
     def column(self, path, column, **chosen):
         values = [float(row["value"]) for row in self.rows(path)

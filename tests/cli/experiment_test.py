@@ -1,5 +1,4 @@
 """Experiments as their users run them: trials, what is complete, tables and figures; and the same over the job queue."""
-import csv
 import json
 import subprocess
 import time
@@ -50,18 +49,8 @@ figures: [{file: scatter.svg, kind: scatter}, {file: groups.svg, kind: groups}]
 class ExperimentTest(ProgramTest):
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.wait_for_redis_to_end)
         (self.folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(SAMPLES)))
         (self.folder / "small.yaml").write_text(EXPERIMENT)
-
-    def wait_for_redis_to_end(self):
-        limit = time.monotonic() + 30
-        while (self.folder / "runs/.redis/redis.sock").exists() and time.monotonic() < limit:
-            time.sleep(0.1)
-
-    def rows(self, path):
-        with (self.folder / path).open() as file:
-            return list(csv.DictReader(file))
 
     def values(self, path, **chosen):
         """metric -> value of one trial, but for what the run took: no two runs take the same."""

@@ -32,7 +32,6 @@ parameters:
 class JobsTest(ProgramTest):
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.wait_for_redis_to_end)
         self.agents = []
         self.addCleanup(self.kill_agents)
         (self.folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(SAMPLES)))
@@ -49,12 +48,6 @@ class JobsTest(ProgramTest):
             if agent.poll() is None:
                 agent.kill()
             agent.communicate()
-
-    def wait_for_redis_to_end(self):
-        """It stops by itself when nobody uses it; the folder is removed afterwards."""
-        limit = time.monotonic() + 30
-        while (self.folder / "runs/.redis/redis.sock").exists() and time.monotonic() < limit:
-            time.sleep(0.1)
 
     def foretime(self, *arguments, code=0, **more):
         done = subprocess.run([FORETIME, *map(str, arguments)], env={**self.environment(), **more}, cwd=self.folder, capture_output=True,

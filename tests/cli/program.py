@@ -1,9 +1,11 @@
 """Runs the foretime program for the tests of this folder."""
+import csv
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
@@ -33,6 +35,17 @@ class ProgramTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-test-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.addCleanup(self.wait_for_redis_to_end)
+
+    def wait_for_redis_to_end(self):
+        """An embedded one stops by itself when nobody uses it; the folder is removed afterwards."""
+        limit = time.monotonic() + 30
+        while (self.folder / "runs/.redis/redis.sock").exists() and time.monotonic() < limit:
+            time.sleep(0.1)
+
+    def rows(self, path):
+        with (self.folder / path).open() as file:
+            return list(csv.DictReader(file))
 
     def run_foretime(self, *arguments, ranks=1, code=0, timeout=240):
         done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env=environment(), cwd=self.folder,

@@ -35,16 +35,6 @@ configs::Settings pruned_settings(const std::filesystem::path& folder, int64_t h
   return settings;
 }
 
-double largest_difference(const std::string& a, const std::string& b) {
-  const auto left = models::parse_safetensors(a, "a"), right = models::parse_safetensors(b, "b");
-  double most = 0;
-  for (const auto& [name, tensor] : left.tensors) {
-    most = std::max(most,
-                    (tensor.to(torch::kDouble) - right.tensors.at(name).to(torch::kDouble)).abs().max().item<double>());
-  }
-  return most;
-}
-
 std::vector<double> values(const data::Array<double>& array) { return {array.begin(), array.end()}; }
 
 TEST(PrunedStore, OpensWhatIsLeftAndSumsUpAll) {
@@ -140,7 +130,7 @@ TEST(PrunedRun, RanksAgreeWithOneRankAndPackedWithNpz) {
     settings.sampler.max_segment_nodes = segment;
     const auto folder = scratch.path() / std::to_string(segment);
     const auto one = testing::train(settings, 1, folder / "1"), two = testing::train(settings, 2, folder / "2");
-    EXPECT_LE(largest_difference(one.files.at("model.safetensors"), two.files.at("model.safetensors")), 2e-4);
+    EXPECT_LE(testing::largest_difference(one.files.at("model.safetensors"), two.files.at("model.safetensors")), 2e-4);
     ASSERT_EQ(one.metrics.size(), two.metrics.size());
     // What was trained is what is evaluated later.
     const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
@@ -183,7 +173,8 @@ TEST(DuplicateRun, RanksAgreeAndEvaluationStays) {
   EXPECT_FALSE(runs["keep"].files.at("model.safetensors") == runs["first"].files.at("model.safetensors"));
   EXPECT_FALSE(runs["mean"].files.at("model.safetensors") == runs["first"].files.at("model.safetensors"));
   const auto two = testing::train(settings, 2, scratch.path() / "two");
-  EXPECT_LE(largest_difference(two.files.at("model.safetensors"), runs["mean"].files.at("model.safetensors")), 1e-5);
+  EXPECT_LE(testing::largest_difference(two.files.at("model.safetensors"), runs["mean"].files.at("model.safetensors")),
+            1e-5);
 }
 
 }  // namespace

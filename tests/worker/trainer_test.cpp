@@ -36,16 +36,6 @@ std::map<std::string, std::string> train(const configs::Settings& settings, int 
   return testing::train(settings, ranks, folder).files;
 }
 
-double largest_difference(const std::string& a, const std::string& b) {
-  const auto left = models::parse_safetensors(a, "a"), right = models::parse_safetensors(b, "b");
-  double most = 0;
-  for (const auto& [name, tensor] : left.tensors) {
-    most = std::max(most,
-                    (tensor.to(torch::kDouble) - right.tensors.at(name).to(torch::kDouble)).abs().max().item<double>());
-  }
-  return most;
-}
-
 TEST(Trainer, SameSeedGivesTheSameBytes) {
   const foretime::testing::Scratch scratch;
   const auto settings = testing::sample_settings();
@@ -57,7 +47,7 @@ TEST(Trainer, TwoRanksAgreeWithOneAfterTenSteps) {
   auto settings = testing::sample_settings();
   settings.trainer.steps = 10;
   const auto one = train(settings, 1, scratch.path() / "one"), two = train(settings, 2, scratch.path() / "two");
-  EXPECT_LE(largest_difference(one.at("model.safetensors"), two.at("model.safetensors")), 1e-5);
+  EXPECT_LE(testing::largest_difference(one.at("model.safetensors"), two.at("model.safetensors")), 1e-5);
 }
 
 TEST(Trainer, GradientsInBfloat16StayNearThoseInFloat32) {
@@ -67,7 +57,7 @@ TEST(Trainer, GradientsInBfloat16StayNearThoseInFloat32) {
   const auto alone = train(settings, 1, scratch.path() / "alone");
   settings.comm.gradient_dtype = "bfloat16";
   const auto rounded = train(settings, 2, scratch.path() / "rounded");
-  const double difference = largest_difference(full.at("model.safetensors"), rounded.at("model.safetensors"));
+  const double difference = testing::largest_difference(full.at("model.safetensors"), rounded.at("model.safetensors"));
   // Adam turns a gradient near 0 that changes its sign into a step of the learning rate.
   EXPECT_LE(difference, 2 * settings.optimizer.learning_rate * static_cast<double>(settings.trainer.steps));
   EXPECT_GT(difference, 0) << "nothing was rounded";
@@ -134,7 +124,7 @@ TEST(Trainer, MoreRanksThanLanesPad) {
   const foretime::testing::Scratch scratch;
   const auto settings = testing::sample_settings();
   const auto one = train(settings, 1, scratch.path() / "one"), four = train(settings, 4, scratch.path() / "four");
-  EXPECT_LE(largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
+  EXPECT_LE(testing::largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
 }
 
 TEST(Trainer, AccumulationEqualsTheSumOfItsBatches) {
@@ -144,7 +134,7 @@ TEST(Trainer, AccumulationEqualsTheSumOfItsBatches) {
   settings.trainer.steps = 4;
   // Ranks pad in different batches, the last of a step among them: gradients of the earlier ones must survive.
   const auto one = train(settings, 1, scratch.path() / "one"), four = train(settings, 4, scratch.path() / "four");
-  EXPECT_LE(largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
+  EXPECT_LE(testing::largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
 }
 
 TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -13,6 +14,7 @@
 #include "comm/threads.h"
 #include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
+#include "models/safetensors.h"
 #include "worker/trainer.h"
 
 namespace foretime::worker::testing {
@@ -50,6 +52,17 @@ inline TrainingRun train(configs::Settings settings, int ranks, const std::files
   const coordinator::CheckpointStore store(folder / "checkpoints");
   if (!store.steps().empty()) result.files = store.read(store.steps().back()).files;
   return result;
+}
+
+/// Between the parameters of two checkpoints, given as their bytes.
+inline double largest_difference(const std::string& a, const std::string& b) {
+  const auto left = models::parse_safetensors(a, "a"), right = models::parse_safetensors(b, "b");
+  double most = 0;
+  for (const auto& [name, tensor] : left.tensors) {
+    most = std::max(most,
+                    (tensor.to(torch::kDouble) - right.tensors.at(name).to(torch::kDouble)).abs().max().item<double>());
+  }
+  return most;
 }
 
 }  // namespace foretime::worker::testing
