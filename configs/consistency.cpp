@@ -103,7 +103,24 @@ std::string find_model_conflict(const Settings& s) {
         "0",
         m.collection_embedding);
   }
+  if (m.layout_gate && m.encoder_layers == 0) {
+    return "model.layout_gate: found true while model.encoder_layers is 0: it is a part of the encoder; set it to "
+           "false, "
+           "or the layers to 1";
+  }
+  if (s.trainer.member_folds && (m.members < 2 || m.members > 255 || m.type == "statement_cost")) {
+    return fmt::format(
+        "trainer.member_folds: found true while model.members is {} and model.type {}: expected 2 to 255 members, of "
+        "any type but statement_cost",
+        m.members, m.type);
+  }
   const int64_t most = s.sampler.max_segment_nodes;
+  if (most > 0 && s.trainer.member_folds) {
+    return fmt::format(
+        "trainer.member_folds: found true while sampler.max_segment_nodes is {}: members of segments are trained "
+        "together; set one to false or the other to 0",
+        most);
+  }
   if (most > 0 && (m.candidate_attention || m.candidate_norm)) {
     return fmt::format(
         "model.{}: found true while sampler.max_segment_nodes is {}: candidates are compared as "

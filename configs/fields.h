@@ -125,6 +125,9 @@ void visit_fields(ModelSettings& s, Visit&& visit) {
   visit("encoder_layers", s.encoder_layers,
         "dense layers before propagation (prenet); 0: inputs are the first states as they are", at_least(0));
   visit("encoder_hidden", s.encoder_hidden, "width of these layers but the last; 0: model.hidden", at_least(0));
+  visit("layout_gate", s.layout_gate,
+        "layout: a node's layout also adds a vector of its own to the state, scaled by a gate that the node's other "
+        "columns decide; of graphs that no training saw, layouts are ranked better");
   visit(
       "head_layers", s.head_layers,
       "dense layers after the readout (postnet), the last one to a scalar; tpgnn: each half as wide as the one before",
@@ -281,6 +284,9 @@ void visit_fields(TrainerSettings& s, Visit&& visit) {
         "after training, so many training candidates of each group show which differences of scores are noise: scores "
         "of that graph then fall into levels, and Kendall's tau-b counts candidates of a level as tied; 0: none",
         at_least(0));
+  visit("member_folds", s.member_folds,
+        "each of model.members learns from all but its own share of each group's configurations, and score_levels are "
+        "found from scores of candidates by the member that has not seen them");
   visit("eval_states", s.eval_states, "node states evaluated at once; bounds the memory of evaluation", at_least(1));
 }
 

@@ -75,6 +75,7 @@ struct ModelSettings {
   int64_t collection_embedding = 0;       // width of a vector of the graph's collection (TpuGraphs); 0: none
   int64_t encoder_layers = 2;             // dense layers before propagation (prenet)
   int64_t encoder_hidden = 0;             // width of the dense layers before the last; 0: hidden
+  bool layout_gate = false;               // layout: what a layout adds to a state is scaled by a gate of the node
   int64_t head_layers = 2;                // dense layers after the readout (postnet), the last one to a scalar
   std::vector<std::string> readout = {"mean", "normalized_sum", "configurable_normalized_sum"};
   std::string activation = "leaky_relu";  // relu | leaky_relu
@@ -173,6 +174,7 @@ struct TrainerSettings {
   std::string metric_goal = "maximize";      // maximize | minimize
   EarlyStopSettings early_stop;
   int64_t score_levels = 0;       // training candidates of a group that show which differences are noise; 0: none
+  bool member_folds = false;      // each of model.members leaves out a share of the candidates, which levels come from
   int64_t eval_states = 2000000;  // node states evaluated at once; bounds the memory of evaluation
 };
 

@@ -63,6 +63,11 @@ Encoder::Encoder(const configs::ModelSettings& settings, const InputSchema& sche
   if (settings.encoder_hidden > 0) std::fill(widths.begin() + 1, widths.end() - 1, settings.encoder_hidden);
   const DenseOptions options{.bias = true, .activate_last = activate_last, .dropout = settings.dropout};
   dense_ = register_module("dense", std::make_shared<DenseStack>(widths, activation, options));
+  if (settings.layout_gate && layout_width_ > 0) {
+    layout_gate_ = register_module("layout_gate", torch::nn::Linear(widths[0] - layout_width_, width_));
+    const auto unbiased = torch::nn::LinearOptions(layout_width_, width_).bias(false);
+    layout_effect_ = register_module("layout_effect", torch::nn::Linear(unbiased));
+  }
 }
 
 void Encoder::make_node_types(const std::string& vectors, const InputSchema& schema) {
@@ -97,13 +102,18 @@ torch::Tensor Encoder::forward(const PlanTensors& plan) {
   if (!dense_) return joined(plan, node_inputs);
   std::vector<CsrTermTensor> terms;
   terms.emplace_back(&level.node, torch::linear(node_inputs, dense_->first_weight(node_start, node_width)));
-  if (const auto states = layout(plan); layout_width_ > 0 && states.row_of_state.defined())
-    terms.emplace_back(&level.layout_row, torch::linear(states.rows, dense_->first_weight(0, layout_width_)));
+  const auto layouts = layout(plan);
+  const bool some_layouts = layout_width_ > 0 && layouts.row_of_state.defined();
+  if (some_layouts)
+    terms.emplace_back(&level.layout_row, torch::linear(layouts.rows, dense_->first_weight(0, layout_width_)));
   if (joins_tiles_) {
     const auto weight = dense_->first_weight(node_start + node_width, data::kTileFeatures);
     terms.emplace_back(&level.candidate, torch::linear(tile_features(plan), weight));
   }
-  return dense_->after_first(csr_sum(terms, dense_->first_epilogue()));
+  const auto states = dense_->after_first(csr_sum(terms, dense_->first_epilogue()));
+  if (!layout_gate_ || !some_layouts) return states;
+  const auto gates = csr_matmul(level.node, torch::tanh(layout_gate_->forward(node_inputs)));
+  return states + gates * csr_matmul(level.layout_row, layout_effect_->forward(layouts.rows));
 }
 
 torch::Tensor Encoder::joined(const PlanTensors& plan, const torch::Tensor& node_inputs) const {

@@ -18,6 +18,8 @@ namespace foretime::models {
 /// Layout columns are the 18 numbers of a layout times model.features.layout_scale, or times learned factors
 /// (layout_scale), or for each of the 18 a learned vector of its value (layout_codes.weight; values below -1 count as
 /// -1, above 6 as 6); zeros where a node is not configurable.
+/// With model.layout_gate the states also get tanh(G n + g) * (E l), elementwise, of a node's columns n without its
+/// layout's, and its layout columns l: what a layout does is a property of the node that has it.
 /// The vectors of node types are parameters (node_types.weight), or were made beforehand and are a buffer
 /// (type_vectors: model.node_types). The first layer is linear in each of these, so its output is a sum of products
 /// with slices of one weight, each taken once for every distinct row and gathered by state: equal to a plain linear
@@ -48,9 +50,10 @@ class Encoder : public torch::nn::Module {
   bool joins_tiles_;
   int64_t layout_width_;  // 0: no layouts
   double layout_scale_;
-  torch::Tensor learned_scale_;                 // [18], or undefined
-  torch::nn::Embedding layout_codes_{nullptr};  // [18 * values, width], or null
-  torch::Tensor columns_;                       // [feature_count_] int64, of the raw features; undefined: all of them
+  torch::Tensor learned_scale_;                                      // [18], or undefined
+  torch::nn::Embedding layout_codes_{nullptr};                       // [18 * values, width], or null
+  torch::nn::Linear layout_gate_{nullptr}, layout_effect_{nullptr};  // null: layouts have no effect of their own
+  torch::Tensor columns_;  // [feature_count_] int64, of the raw features; undefined: all of them
   int64_t feature_count_, embedding_width_, width_;
   std::shared_ptr<FeatureTransform> node_transform_, tile_transform_;
   torch::nn::Embedding collections_{nullptr};  // null: collections are not seen

@@ -16,6 +16,7 @@ class Members : public CostModel {
   data::PlanRequest plan_request() const override { return members_.front()->plan_request(); }
   torch::Tensor score(const PlanTensors& plan) override;
   std::vector<torch::Tensor> member_scores(const PlanTensors& plan) override;
+  std::vector<std::shared_ptr<CostModel>> members() const override { return members_; }
   torch::Tensor embed(const PlanTensors& plan) override;
   torch::Tensor score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) override;
   torch::Tensor pool(const PlanTensors& plan) override;

@@ -44,6 +44,9 @@ class CostModel : public torch::nn::Module {
   /// apart. `score` is their mean.
   virtual std::vector<torch::Tensor> member_scores(const PlanTensors& plan) { return {score(plan)}; }
 
+  /// These members, where each is a model of its own with the same plans; else none.
+  virtual std::vector<std::shared_ptr<CostModel>> members() const { return {}; }
+
   /// `score` in two halves, for groups that are scored a few candidates at a time: `embed` looks at each candidate for
   /// itself, [candidates, columns]; `score_embedded` may compare those of a group, [candidates]. `group_ptr`: as
   /// PlanTensors::group_ptr.

@@ -29,6 +29,9 @@ Batch BatchLoader::prepare(int64_t number) const {
       batch.largest_group = loaded.group.name;
     }
     batch.weights.push_back(entry.weight);
+    if (!loaded.folds.empty()) {
+      for (const int64_t c : entry.candidates) batch.folds.push_back(loaded.folds[static_cast<size_t>(c)]);
+    }
     targets.push_back(targets_.targets(loaded.group, entry.candidates));
     group_ptr.push_back(group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
   }

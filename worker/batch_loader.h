@@ -18,6 +18,7 @@ struct Batch {
   models::PlanTensors plan;
   torch::Tensor targets;           // [candidates] float64, after the target transform
   std::vector<double> weights;     // [groups]
+  std::vector<uint8_t> folds;      // [candidates], with trainer.member_folds; else empty
   std::vector<DrawnGraph> graphs;  // [groups], with segments; else empty
   int64_t candidates = 0;          // 0: this rank pads
   std::string largest_group;       // the one with the most states; empty where this rank pads

@@ -12,6 +12,7 @@
 #include "coordinator/confinement.h"
 #include "coordinator/counter_random.h"
 #include "data/error.h"
+#include "worker/member_folds.h"
 
 namespace foretime::worker {
 namespace {
@@ -120,6 +121,7 @@ void divide_candidates(LoadedGroup& loaded, coordinator::Role role, const config
                       group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
     }
     if (settings.data.duplicates != "keep") merge_duplicates(loaded, hashes, settings.data.duplicates == "mean");
+    if (settings.trainer.member_folds) loaded.folds = folds_of(hashes, settings.model.members, seed);
     if (settings.sampler.fast_bias != 0) loaded.speed_rank = ranks_of(group, loaded.train);
   }
   // Nothing is measured of unlabelled groups, they are there to be ranked: as a whole or not at all.

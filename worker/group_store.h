@@ -26,7 +26,8 @@ struct LoadedGroup {
   data::Group group;  // pruned to data.prune_hops; data.duplicates mean puts the mean run time at training candidates
   std::shared_ptr<const data::PlanSource> plan_source = {};  // under the model's plan request; null: not prepared
   std::shared_ptr<const data::Segments> segments = {};       // of graphs that sampler.max_segment_nodes cuts, else null
-  std::vector<int64_t> train = {};      // candidates to train on, ascending; empty unless the role is train
+  std::vector<int64_t> train = {};  // candidates to train on, ascending; empty unless the role is train
+  std::vector<uint8_t> folds = {};  // [candidates] worker/member_folds.h; empty without, and unless the role is train
   std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
   std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
 };

@@ -1,5 +1,6 @@
 #include "worker/score_levels.h"
 
+#include <cmath>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -20,6 +21,38 @@ std::vector<int64_t> spread(const std::vector<int64_t>& ids, int64_t most) {
   return chosen;
 }
 
+std::pair<double, double> mean_and_deviation(const std::vector<double>& values) {
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value;
+  const double mean = sum / static_cast<double>(values.size());
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean, std::sqrt(squares / static_cast<double>(values.size()))};
+}
+
+/// Each candidate's score by the scorer of its fold, as the mean of all scorers would say it: a ranking loss leaves
+/// each member an offset and a scale of its own, so scores get the mean's mean and deviation over these candidates.
+std::vector<double> scores_of(const std::vector<Scorer>& scorers, const LoadedGroup& loaded,
+                              const std::vector<int64_t>& candidates) {
+  if (scorers.size() == 1 || candidates.empty()) return scorers.front()(loaded, candidates).scores;
+  std::vector<std::vector<double>> of_members;
+  std::vector<double> joined(candidates.size());
+  for (const auto& scorer : scorers) {
+    of_members.push_back(scorer(loaded, candidates).scores);
+    for (size_t i = 0; i < joined.size(); ++i) joined[i] += of_members.back()[i] / static_cast<double>(scorers.size());
+  }
+  const auto [mean, deviation] = mean_and_deviation(joined);
+  std::vector<double> scores(candidates.size());
+  for (size_t fold = 0; fold < scorers.size(); ++fold) {
+    const auto [own_mean, own_deviation] = mean_and_deviation(of_members[fold]);
+    const double scale = own_deviation > 0 ? deviation / own_deviation : 0;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (loaded.folds[static_cast<size_t>(candidates[i])] == fold)
+        scores[i] = mean + (of_members[fold][i] - own_mean) * scale;
+    }
+  }
+  return scores;
+}
+
 }  // namespace
 
 Scorer with_levels(Scorer scorer, ScoreLevels levels) {
@@ -34,7 +67,7 @@ Scorer with_levels(Scorer scorer, ScoreLevels levels) {
   };
 }
 
-ScoreLevels fit_levels(const Scorer& scorer, int64_t candidates, const coordinator::Catalogue& catalogue,
+ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const coordinator::Catalogue& catalogue,
                        const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
   Json own = Json::array();
   coordinator::run_together(comm, [&] {
@@ -44,7 +77,7 @@ ScoreLevels fit_levels(const Scorer& scorer, int64_t candidates, const coordinat
       const auto ids = spread(loaded.train, candidates);
       std::vector<double> runtimes;
       for (const int64_t c : ids) runtimes.push_back(loaded.group.runtimes[c]);
-      const auto thresholds = models::level_thresholds(scorer(loaded, ids).scores, runtimes);
+      const auto thresholds = models::level_thresholds(scores_of(scorers, loaded, ids), runtimes);
       if (!thresholds.empty()) own.push_back({data::graph_fingerprint(loaded.group), thresholds});
     }
   });

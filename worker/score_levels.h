@@ -18,8 +18,9 @@ using ScoreLevels = std::map<uint64_t, std::vector<double>>;
 Scorer with_levels(Scorer scorer, ScoreLevels levels);
 
 /// Levels from up to `candidates` training candidates of each training group, evenly spread, on the rank that answers
-/// for it; groups in parts have none. The same on all ranks, which all call it.
-ScoreLevels fit_levels(const Scorer& scorer, int64_t candidates, const coordinator::Catalogue& catalogue,
+/// for it; groups in parts have none. One scorer for all of them, or with trainer.member_folds one for each fold, of
+/// the member that has not learned from it. The same on all ranks, which all call it.
+ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const coordinator::Catalogue& catalogue,
                        const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
 
 }  // namespace foretime::worker

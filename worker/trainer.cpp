@@ -11,8 +11,8 @@
 #include "coordinator/agree.h"
 #include "coordinator/counter_random.h"
 #include "models/autocast.h"
-#include "models/losses.h"
 #include "worker/batch_loader.h"
+#include "worker/member_folds.h"
 #include "worker/preemption.h"
 #include "worker/profile_report.h"
 #include "worker/segment_evaluation.h"
@@ -91,8 +91,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
       }
     }
     torch::Tensor loss;
-    for (const auto& member : scores) {
-      const auto own = models::batch_loss(settings_.loss, member, batch.targets, batch.plan.group_ptr, batch.weights);
+    for (size_t member = 0; member < scores.size(); ++member) {
+      const auto own = member_loss(settings_.loss, scores[member], static_cast<int64_t>(member), batch);
       loss = loss.defined() ? loss + own : own;
     }
     loss = loss / static_cast<double>(static_cast<int64_t>(scores.size()) * accumulation);
@@ -160,8 +160,10 @@ void Trainer::average_running_statistics() {
 void Trainer::find_levels() {
   if (settings_.trainer.score_levels == 0 || std::exchange(levels_found_, true)) return;
   const AveragedWeights averaged(*model_, average_.get());
-  const auto scorer = scorer_for(model_, settings_, state_.targets, {}, device_, settings_.trainer.eval_states);
-  state_.levels = fit_levels(scorer, settings_.trainer.score_levels, catalogue_, plan_, *store_, comm_);
+  std::vector<Scorer> scorers;
+  for (const auto& model : settings_.trainer.member_folds ? model_->members() : std::vector{model_})
+    scorers.push_back(scorer_for(model, settings_, state_.targets, {}, device_, settings_.trainer.eval_states));
+  state_.levels = fit_levels(scorers, settings_.trainer.score_levels, catalogue_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {

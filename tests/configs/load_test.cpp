@@ -208,6 +208,12 @@ TEST(ParseSettings, ModelsThatCannotBeAreRefused) {
               HasSubstr("model.candidate_attention: found true while sampler.max_segment_nodes is 9"));
   EXPECT_THAT(error_of("model: {norm: batch}\nsampler: {max_segment_nodes: 9}"),
               HasSubstr("model.norm: found batch while sampler.max_segment_nodes is 9"));
+  EXPECT_THAT(error_of("trainer: {member_folds: true}"),
+              HasSubstr("trainer.member_folds: found true while model.members is 1"));
+  EXPECT_THAT(error_of("model: {members: 2}\ntrainer: {member_folds: true}\nsampler: {max_segment_nodes: 9}"),
+              HasSubstr("trainer.member_folds: found true while sampler.max_segment_nodes is 9"));
+  EXPECT_THAT(error_of("model: {layout_gate: true, encoder_layers: 0}"),
+              HasSubstr("model.layout_gate: found true while model.encoder_layers is 0"));
   parse_settings("model: {type: stacked, convolutions: [chebnet, sage]}", "run.yaml");
 }
 

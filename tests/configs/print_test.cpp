@@ -163,6 +163,10 @@ TEST(ToYaml, RandomSettingsComeBack) {
     if (settings.trainer.device == "cpu") settings.comm.backend = "mpi";
     if (settings.data.format != "layout") settings.sampler.max_segment_nodes = 0;
     if (settings.data.format == "programs") settings.model.collection_embedding = 0;
+    const bool folds = settings.model.type != "statement_cost" && settings.model.members <= 255;
+    if (!folds || settings.model.members < 2 || settings.sampler.max_segment_nodes > 0)
+      settings.trainer.member_folds = false;
+    if (settings.model.encoder_layers == 0) settings.model.layout_gate = false;
     settings.model.convolutions.clear();
     if (settings.model.type == "stacked") settings.model.convolutions = {"chebnet", "gat"};
     if (settings.sampler.max_segment_nodes > 0) {

@@ -68,6 +68,15 @@ class SlowModel {
     if (tile && early) inputs.push_back(tiles.expand({nodes, data::kTileFeatures}));
     const bool preactivated = settings_.type == "preactivated_gcn";
     auto x = dense("encoder.dense", torch::cat(inputs, 1), settings_.encoder_layers, !preactivated);
+    if (settings_.layout_gate && layouts.defined()) {
+      const std::vector<torch::Tensor> others(inputs.begin() + 1, inputs.end());
+      for (int64_t v = 0; v < nodes; ++v) {
+        if (!configurable(group, v)) continue;
+        const auto gate = torch::tanh(linear("encoder.layout_gate", torch::cat(others, 1)[v]));
+        x = x.index_add(0, torch::tensor({v}),
+                        (gate * values_["encoder.layout_effect.weight"].matmul(layouts[v])).unsqueeze(0));
+      }
+    }
 
     auto received = torch::zeros({nodes, nodes}, torch::kDouble);  // [consumer, producer]
     for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e) {
@@ -150,6 +159,11 @@ class SlowModel {
     if (kind == "mean") return all.mean(0);
     const auto options = torch::nn::functional::NormalizeFuncOptions().dim(0);
     return kind == "sum" ? all.sum(0) : torch::nn::functional::normalize(all.sum(0), options);
+  }
+
+  static bool configurable(const data::Group& group, int64_t node) {
+    const auto& nodes = group.layout.nodes;
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
   }
 
   torch::Tensor layouts_of(const data::Group& group, int64_t candidate, int64_t nodes) const {

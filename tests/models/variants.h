@@ -108,6 +108,11 @@ inline const std::vector<Variant>& graph_variants() {
          s.type = "gcn";
          s.collection_embedding = 3;
        }},
+      {"gcn_layout_gate",
+       [](Settings& s) {
+         s.type = "gcn";
+         s.layout_gate = true;
+       }},
       {"gcn_candidate_norm",
        [](Settings& s) {
          s.type = "gcn";
