@@ -96,7 +96,8 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     state.settings = configs::parse_settings(json.at("settings"), (checkpoint.folder / kStateFile).string());
     state.data_fingerprint = std::stoull(json.at("data_fingerprint").get<std::string>(), nullptr, 16);
     state.train_mean_runtime = json.at("train_mean_runtime");
-    for (const auto& [graph, thresholds] : json.value("levels", Json::object()).items())
+    const auto levels = json.value("levels", Json::object());  // items() does not keep what it is called on
+    for (const auto& [graph, thresholds] : levels.items())
       state.levels[std::stoull(graph, nullptr, 16)] = thresholds.get<std::vector<double>>();
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));

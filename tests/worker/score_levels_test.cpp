@@ -1,5 +1,6 @@
 #include "worker/score_levels.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 #include "tests/worker/samples.h"
 #include "tests/worker/segmented.h"
 #include "tests/worker/training_run.h"
+#include "worker/training_state.h"
 
 namespace foretime::worker {
 namespace {
@@ -56,6 +58,18 @@ TEST(ScoreLevels, AreSavedWithTheModelAndCountInKendallsTau) {
   EXPECT_TRUE(levels_of(without).empty());
   EXPECT_FALSE(without.metrics.contains("holdout/kendall_tau_of_scores"));
   EXPECT_EQ(without.metrics.at("holdout/kendall_tau"), run.metrics.at("holdout/kendall_tau_of_scores"));
+}
+
+TEST(ScoreLevels, ComeBackFromACheckpoint) {
+  const foretime::testing::Scratch scratch;
+  const auto settings = level_settings(scratch.path() / "data");
+  const auto saved = levels_of(testing::train(settings, 1, scratch.path() / "run"));
+  const coordinator::CheckpointStore store(scratch.path() / "run" / "checkpoints");
+  const auto read = read_state(store.read(store.steps().back())).levels;
+  ASSERT_EQ(read.size(), saved.size());
+  ASSERT_GT(read.size(), 1u);
+  for (const auto& [graph, thresholds] : read)
+    EXPECT_EQ(thresholds, saved.at(fmt::format("{:016x}", graph)).get<std::vector<double>>());
 }
 
 TEST(ScoreLevels, AreTheSameOnAnyNumberOfRanks) {
