@@ -1,7 +1,5 @@
 #include "worker/member_folds.h"
 
-#include <utility>
-
 #include "coordinator/counter_random.h"
 #include "models/losses.h"
 

@@ -29,10 +29,22 @@ std::pair<double, double> mean_and_deviation(const std::vector<double>& values) 
   return {mean, std::sqrt(squares / static_cast<double>(values.size()))};
 }
 
-/// Each candidate's score by the scorer of its fold, as the mean of all scorers would say it: a ranking loss leaves
-/// each member an offset and a scale of its own, so scores get the mean's mean and deviation over these candidates.
-std::vector<double> scores_of(const std::vector<Scorer>& scorers, const LoadedGroup& loaded,
-                              const std::vector<int64_t>& candidates) {
+}  // namespace
+
+Scorer with_levels(Scorer scorer, ScoreLevels levels) {
+  if (levels.empty()) return scorer;
+  return [scorer = std::move(scorer), levels = std::move(levels)](const LoadedGroup& loaded,
+                                                                  const std::vector<int64_t>& candidates) {
+    auto scores = scorer(loaded, candidates);
+    const auto found = levels.find(data::graph_fingerprint(loaded.group));
+    if (found == levels.end() || found->second.empty()) return scores;
+    for (const double score : scores.scores) scores.levels.push_back(models::level_of(found->second, score));
+    return scores;
+  };
+}
+
+std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const LoadedGroup& loaded,
+                                       const std::vector<int64_t>& candidates) {
   if (scorers.size() == 1 || candidates.empty()) return scorers.front()(loaded, candidates).scores;
   std::vector<std::vector<double>> of_members;
   std::vector<double> joined(candidates.size());
@@ -53,20 +65,6 @@ std::vector<double> scores_of(const std::vector<Scorer>& scorers, const LoadedGr
   return scores;
 }
 
-}  // namespace
-
-Scorer with_levels(Scorer scorer, ScoreLevels levels) {
-  if (levels.empty()) return scorer;
-  return [scorer = std::move(scorer), levels = std::move(levels)](const LoadedGroup& loaded,
-                                                                  const std::vector<int64_t>& candidates) {
-    auto scores = scorer(loaded, candidates);
-    const auto found = levels.find(data::graph_fingerprint(loaded.group));
-    if (found == levels.end() || found->second.empty()) return scores;
-    for (const double score : scores.scores) scores.levels.push_back(models::level_of(found->second, score));
-    return scores;
-  };
-}
-
 ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const coordinator::Catalogue& catalogue,
                        const coordinator::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
   Json own = Json::array();
@@ -77,7 +75,7 @@ ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, c
       const auto ids = spread(loaded.train, candidates);
       std::vector<double> runtimes;
       for (const int64_t c : ids) runtimes.push_back(loaded.group.runtimes[c]);
-      const auto thresholds = models::level_thresholds(scores_of(scorers, loaded, ids), runtimes);
+      const auto thresholds = models::level_thresholds(out_of_fold_scores(scorers, loaded, ids), runtimes);
       if (!thresholds.empty()) own.push_back({data::graph_fingerprint(loaded.group), thresholds});
     }
   });

@@ -17,6 +17,12 @@ using ScoreLevels = std::map<uint64_t, std::vector<double>>;
 /// What `scorer` says, with levels where the group's graph has them.
 Scorer with_levels(Scorer scorer, ScoreLevels levels);
 
+/// Each candidate's score by the scorer of its fold (LoadedGroup::folds), as the mean of all scorers would say it: a
+/// ranking loss leaves each member an offset and a scale of its own, so scores get the mean's mean and deviation over
+/// these candidates. One scorer: what it says.
+std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const LoadedGroup& loaded,
+                                       const std::vector<int64_t>& candidates);
+
 /// Levels from up to `candidates` training candidates of each training group, evenly spread, on the rank that answers
 /// for it; groups in parts have none. One scorer for all of them, or with trainer.member_folds one for each fold, of
 /// the member that has not learned from it. The same on all ranks, which all call it.

@@ -1,5 +1,7 @@
 #include "worker/score_levels.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -44,6 +46,27 @@ TEST(ScoreLevels, OfAGraphAreFoundAgainWithOtherCandidates) {
   EXPECT_TRUE(with_levels(scorer, {{data::graph_fingerprint(group) + 1, thresholds}})(loaded, {2}).levels.empty());
   EXPECT_NE(data::graph_fingerprint(group),
             data::graph_fingerprint(data::synthesize_layout_group({30, 6, 20, 4}, "synthetic_levels")));
+}
+
+TEST(ScoreLevels, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
+  LoadedGroup loaded;
+  std::vector<int64_t> candidates;
+  for (int64_t c = 0; c < 30; ++c) {
+    candidates.push_back(c);
+    loaded.folds.push_back(static_cast<uint8_t>(c * 7 % 3));
+  }
+  const auto member = [](double offset, double scale) -> Scorer {
+    return [=](const LoadedGroup&, const std::vector<int64_t>& ids) {
+      Scores scores;
+      for (const int64_t c : ids) scores.scores.push_back(offset + scale * std::sin(static_cast<double>(c)));
+      return scores;
+    };
+  };
+  const auto found = out_of_fold_scores({member(5, 1), member(-100, 2), member(0.5, 3)}, loaded, candidates);
+  const auto mean = member((5 - 100 + 0.5) / 3, 2)(loaded, candidates).scores;
+  for (size_t c = 0; c < found.size(); ++c) EXPECT_NEAR(found[c], mean[c], 1e-9) << "candidate " << c;
+  const auto alone = member(5, 1);
+  EXPECT_EQ(out_of_fold_scores({alone}, loaded, candidates), alone(loaded, candidates).scores);
 }
 
 TEST(ScoreLevels, AreSavedWithTheModelAndCountInKendallsTau) {
