@@ -92,6 +92,7 @@ status=0
 prepare_root
 mount_all
 rm -rf "${root:?}/root/foretime"
+commit=$(git -C "$source_root" rev-parse --short HEAD)
 git clone -q --no-hardlinks "$source_root" "$root/root/foretime"
 # The clone belongs to whoever ran git out here; inside, everything is root's.
 chown -R 0:0 "$root/root/foretime"
@@ -99,6 +100,6 @@ chown -R 0:0 "$root/root/foretime"
 [[ -n $only && $only != quickstart ]] || timed "tools/quickstart.sh" in_root tools/quickstart.sh || status=1
 [[ -n $only && $only != test ]] || timed "tools/test.sh" in_root tools/test.sh || status=1
 
-echo "== fresh Debian 12 in $root, commit $(git -C "$source_root" rev-parse --short HEAD), $(nproc) cores"
+echo "== fresh Debian 12 in $root, commit $commit, $(nproc) cores"
 printf '%s\n' "${report[@]}"
 exit "$status"
