@@ -105,8 +105,7 @@ std::string find_model_conflict(const Settings& s) {
   }
   if (m.layout_gate && m.encoder_layers == 0) {
     return "model.layout_gate: found true while model.encoder_layers is 0: it is a part of the encoder; set it to "
-           "false, "
-           "or the layers to 1";
+           "false, or the layers to 1";
   }
   if (s.trainer.member_folds && (m.members < 2 || m.members > 255 || m.type == "statement_cost")) {
     return fmt::format(

@@ -144,7 +144,7 @@ torch::Tensor GraphModel::score_pools(const torch::Tensor& pools) {
 
 torch::Tensor GraphModel::propagate(const torch::Tensor& states, const PlanTensors& plan) {
   torch::Tensor x = states;
-  auto layout = encoder_->layout(plan);
+  auto layout = layers_.empty() ? StateLayout() : encoder_->layout(plan);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const auto hops = hops_of(i, plan);
     const size_t below = layers_[i].first_hop, above = below + layers_[i].hops;

@@ -11,6 +11,7 @@
 #include "configs/load.h"
 #include "jobs/error.h"
 #include "jobs/sweep.h"
+#include "tests/cli/experiment/damage.h"
 
 namespace foretime::cli {
 namespace {
@@ -157,18 +158,10 @@ TEST(Experiment, ModelsBecomeJobsOfOneSweep) {
 TEST(Experiment, DamagedFilesAreRefusedAndNothingElseHappens) {
   std::mt19937 random(5);
   const std::string figures = "figures: [{file: a.svg, kind: curves, metric: mae}]\nreferences: [{label: x, mae: 1}]\n";
-  const std::string whole = kSmall + figures, letters = "{}[]:,-'\"&*!|>%@ \n\tax09.~#";
+  const std::string whole = kSmall + figures;
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {
-    auto text = whole;
-    for (size_t edits = 1 + random() % 4; edits > 0; --edits) {
-      const size_t at = random() % text.size();
-      if (random() % 3 == 0) {
-        text.erase(at, 1 + random() % 20);
-      } else {
-        text[at] = letters[random() % letters.size()];
-      }
-    }
+    const auto text = testing::damaged(whole, random);
     try {
       trials_of(parse(text, {.variant = random() % 2 == 0 ? "quicker" : ""}), "out");
     } catch (const jobs::SweepError&) {

@@ -12,6 +12,7 @@
 #include "data/error.h"
 #include "data/synth.h"
 #include "jobs/error.h"
+#include "tests/cli/experiment/damage.h"
 
 namespace foretime::cli {
 namespace {
@@ -178,19 +179,10 @@ TEST_F(PartsTest, MessagesSayWhatIsWrong) {
 TEST_F(PartsTest, DamagedFilesAreRefusedAndNothingElseHappens) {
   std::mt19937 random(7);
   const std::string whole = kParts + "  folded: {parts: {here: {folds: {count: 2, groups: [present]}}}}\n";
-  const std::string letters = "{}[]:,-'\"&*!|>%@ \n\tax09.~#";
   const char* variants[] = {"", "quicker", "folded"};
   int refused = 0;
   for (int round = 0; round < 2000; ++round) {
-    auto text = whole;
-    for (size_t edits = 1 + random() % 4; edits > 0; --edits) {
-      const size_t at = random() % text.size();
-      if (random() % 3 == 0) {
-        text.erase(at, 1 + random() % 20);
-      } else {
-        text[at] = letters[random() % letters.size()];
-      }
-    }
+    const auto text = testing::damaged(whole, random);
     try {
       for (const auto& part : parse({.variant = variants[random() % 3]}, text).parts) trials_of(part, "out");
     } catch (const jobs::SweepError&) {
