@@ -14,8 +14,10 @@ pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 # ISA-L inflates several times faster than zlib, which takes its place where it is missing.
 pkg_check_modules(libisal IMPORTED_TARGET libisal)
 pkg_check_modules(fasttext REQUIRED IMPORTED_TARGET fasttext)
+pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
 pkg_check_modules(xgboost REQUIRED IMPORTED_TARGET xgboost)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
 # It asks for 64-bit file offsets, which 64-bit systems have anyway; a definition more makes the precompiled header unusable.
 set_target_properties(PkgConfig::hiredis PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)

@@ -1,9 +1,13 @@
 #include "models/candidate_attention.h"
 
 namespace foretime::models {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+}  // namespace
 
 torch::Tensor standardized_in_groups(const torch::Tensor& x, const std::vector<int64_t>& group_ptr) {
-  constexpr double kEpsilon = 1e-5;
   std::vector<torch::Tensor> groups;
   for (size_t g = 0; g + 1 < group_ptr.size(); ++g) {
     const auto own = x.narrow(0, group_ptr[g], group_ptr[g + 1] - group_ptr[g]);
@@ -11,6 +15,11 @@ torch::Tensor standardized_in_groups(const torch::Tensor& x, const std::vector<i
     groups.push_back(centered * torch::rsqrt(centered.square().mean(0, /*keepdim=*/true) + kEpsilon));
   }
   return torch::cat(groups);
+}
+
+std::string describe_standardized(FormWriter& writer, const std::string& x) {
+  return writer.emit(
+      {.op = "group", .result = {}, .inputs = {x}, .mode = "standardize", .numbers = {{"epsilon", kEpsilon}}});
 }
 
 CandidateAttention::CandidateAttention() {
@@ -25,6 +34,14 @@ torch::Tensor CandidateAttention::forward(const torch::Tensor& x, const std::vec
     attended.push_back(torch::softmax(logits.narrow(0, first, count), 0) * static_cast<double>(count));
   }
   return torch::cat({x, x * torch::cat(attended)}, 1);
+}
+
+std::string CandidateAttention::describe(FormWriter& writer, const std::string& x) const {
+  return writer.emit({.op = "group",
+                      .result = {},
+                      .inputs = {x},
+                      .weights = {writer.constant(torch::exp(-log_temperature_))},
+                      .mode = "softmax"});
 }
 
 }  // namespace foretime::models

@@ -8,6 +8,7 @@
 
 #include "configs/settings.h"
 #include "models/csr_ops.h"
+#include "models/form_writer.h"
 
 namespace foretime::models {
 
@@ -45,6 +46,13 @@ class DenseStack : public torch::nn::Module {
   SumEpilogue first_epilogue() const;
   torch::Tensor after_first(const torch::Tensor& first_output);
 
+  /// `forward`, and its two halves, as operations. The first layer's weight and bias are named as they are.
+  std::string describe(FormWriter& writer, const std::string& x) const;
+  std::string describe_after_first(FormWriter& writer, const std::string& first_output) const;
+  std::string first_weight_name(FormWriter& writer) const { return writer.weight(layers_.front()->weight); }
+  std::string first_bias_name(FormWriter& writer) const { return writer.weight(layers_.front()->bias); }
+  double first_slope() const { return activates(0) ? activation_.slope() : 1.0; }
+
  private:
   bool activates(size_t layer) const { return options_.activate_last || layer + 1 < layers_.size(); }
   torch::Tensor dropped(const torch::Tensor& x) const;
@@ -56,5 +64,6 @@ class DenseStack : public torch::nn::Module {
 
 /// Each row over its Euclidean norm; a row of zeros stays zero.
 torch::Tensor l2_normalized(const torch::Tensor& x);
+std::string describe_l2_normalized(FormWriter& writer, const std::string& x);
 
 }  // namespace foretime::models

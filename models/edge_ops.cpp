@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "models/edge_kernels.h"
+#include "inference/edge_kernels.h"
 #include "models/error.h"
 
 namespace foretime::models {
 namespace {
 
+using namespace inference;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 

@@ -149,6 +149,69 @@ torch::Tensor Encoder::tile_features(const PlanTensors& plan) const {
   return tile_transform_->forward(plan.candidate_features);
 }
 
+std::string Encoder::describe(FormWriter& writer) const {
+  std::string features = inference::kNodeFeatures;
+  if (columns_.defined()) {
+    const auto* first = columns_.data_ptr<int64_t>();
+    features = writer.select(features, std::vector<int64_t>(first, first + columns_.numel()));
+  }
+  std::vector<std::string> columns = {node_transform_->describe(writer, features)};
+  const auto lookup = [&](const char* matrix, const torch::Tensor& table) {
+    columns.push_back(
+        writer.emit({.op = "lookup", .result = {}, .matrices = {matrix}, .weights = {writer.weight(table)}}));
+  };
+  if (embedding_width_ > 0) lookup("node_types", node_types_ ? node_types_->weight : type_vectors_);
+  if (collections_) lookup("collections", collections_->weight);
+  const auto node_inputs = writer.join(columns);
+  const auto layouts = has_layouts() ? describe_layout_rows(writer) : std::string();
+  if (!dense_) {
+    columns = {writer.csr_sum({{"level.0.node", node_inputs}})};
+    if (has_layouts()) columns.insert(columns.begin(), writer.csr_sum({{"level.0.layout_row", layouts}}));
+    if (joins_tiles_) columns.push_back(writer.csr_sum({{"level.0.candidate", describe_tile_features(writer)}}));
+    return writer.join(columns);
+  }
+  const auto weight = dense_->first_weight_name(writer);
+  int64_t node_width = feature_count_ + embedding_width_;
+  if (collections_) node_width += collections_->weight.size(1);
+  std::vector<FormWriter::Term> terms = {{"level.0.node", writer.dense(node_inputs, weight, {}, 1.0, layout_width_)}};
+  if (has_layouts()) terms.emplace_back("level.0.layout_row", writer.dense(layouts, weight));
+  if (joins_tiles_) {
+    terms.emplace_back("level.0.candidate",
+                       writer.dense(describe_tile_features(writer), weight, {}, 1.0, layout_width_ + node_width));
+  }
+  const auto first = writer.csr_sum(terms, dense_->first_bias_name(writer), dense_->first_slope());
+  const auto states = dense_->describe_after_first(writer, first);
+  if (!layout_gate_) return states;
+  const auto gate = writer.activate(
+      writer.dense(node_inputs, writer.weight(layout_gate_->weight), writer.weight(layout_gate_->bias)), "tanh");
+  const auto effect = writer.dense(layouts, writer.weight(layout_effect_->weight));
+  const auto gated =
+      writer.multiply(writer.csr_sum({{"level.0.node", gate}}), writer.csr_sum({{"level.0.layout_row", effect}}));
+  return writer.add({states, gated});
+}
+
+std::string Encoder::describe_layout_rows(FormWriter& writer) const {
+  const std::string rows = inference::kLayoutRows;
+  if (layout_codes_) {
+    return writer.emit({.op = "codes",
+                        .result = {},
+                        .inputs = {rows},
+                        .weights = {writer.weight(layout_codes_->weight)},
+                        .numbers = {{"values", static_cast<double>(kLayoutValues)},
+                                    {"least", static_cast<double>(kLeastLayoutValue)}}});
+  }
+  if (!learned_scale_.defined()) return writer.add({rows}, {layout_scale_});
+  return writer.emit({.op = "normalize",
+                      .result = {},
+                      .inputs = {rows},
+                      .weights = {writer.weight(learned_scale_), writer.constant(torch::zeros_like(learned_scale_))},
+                      .mode = "affine"});
+}
+
+std::string Encoder::describe_tile_features(FormWriter& writer) const {
+  return tile_transform_->describe(writer, inference::kCandidateFeatures);
+}
+
 void Encoder::fit_transform(const InputStatistics& statistics) {
   const auto chosen = [this](const torch::Tensor& statistic) {
     return columns_.defined() && statistic.defined() ? statistic.index_select(0, columns_) : statistic;

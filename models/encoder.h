@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <torch/torch.h>
 
@@ -40,6 +41,12 @@ class Encoder : public torch::nn::Module {
   /// The transformed tile features: [candidates, 24].
   torch::Tensor tile_features(const PlanTensors& plan) const;
   void fit_transform(const InputStatistics& statistics);
+
+  /// `forward`, `layout` (for states of `level`) and `tile_features` as operations.
+  std::string describe(FormWriter& writer) const;
+  std::string describe_layout_rows(FormWriter& writer) const;
+  std::string describe_tile_features(FormWriter& writer) const;
+  bool has_layouts() const { return layout_width_ > 0; }
 
  private:
   void make_node_types(const std::string& vectors, const InputSchema& schema);

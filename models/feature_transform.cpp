@@ -21,6 +21,14 @@ torch::Tensor FeatureTransform::forward(const torch::Tensor& x) const {
   return (shaped - offset_) * scale_;
 }
 
+std::string FeatureTransform::describe(FormWriter& writer, const std::string& x) const {
+  return writer.emit({.op = "transform",
+                      .result = {},
+                      .inputs = {x},
+                      .weights = {writer.weight(offset_), writer.weight(scale_)},
+                      .numbers = {{"log", settings_.log ? 1.0 : 0.0}}});
+}
+
 void FeatureTransform::fit(const torch::Tensor& minimum, const torch::Tensor& maximum, const torch::Tensor& mean,
                            const torch::Tensor& deviation) {
   if (settings_.transform == "none") return;

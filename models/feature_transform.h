@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <torch/torch.h>
 
 #include "configs/settings.h"
+#include "models/form_writer.h"
 
 namespace foretime::models {
 
@@ -17,6 +19,7 @@ class FeatureTransform : public torch::nn::Module {
 
   /// x [rows, columns] → the same shape.
   torch::Tensor forward(const torch::Tensor& x) const;
+  std::string describe(FormWriter& writer, const std::string& x) const;
 
   /// minmax: the training range becomes [0, 1]; zscore: mean 0, deviation 1; none: nothing but f. Columns that are
   /// constant over the training graphs become 0, except for none. All arguments are [columns] float64, taken after f.

@@ -172,6 +172,44 @@ std::vector<LayerTensors> GraphModel::hops_of(size_t convolution, const PlanTens
   return hops;
 }
 
+std::string GraphModel::describe_embed(FormWriter& writer) const {
+  auto x = encoder_->describe(writer);
+  FormLayout layout;
+  if (encoder_->has_layouts() && !layers_.empty()) layout.rows = encoder_->describe_layout_rows(writer);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    FormHops hops;
+    for (size_t hop = layers_[i].first_hop; hop < layers_[i].first_hop + layers_[i].hops; ++hop) {
+      FormHop own{{}, fmt::format("layer.{}.self", hop)};
+      for (const size_t relation : layers_[i].relations)
+        own.relations.push_back(fmt::format("layer.{}.relation.{}", hop, relation));
+      hops.push_back(std::move(own));
+    }
+    layout.row_of_state = fmt::format("level.{}.layout_row", layers_[i].first_hop);
+    const double slope = norms_.empty() && !propagation_.activates_before ? activation_.slope() : 1.0;
+    auto y = layers_[i].convolution->describe(writer, x, hops, layout, slope);
+    if (!norms_.empty()) y = norms_[i]->describe(writer, y);
+    if (!norms_.empty() && !propagation_.activates_before) y = writer.activated(y, activation_.slope());
+    if (propagation_.residual) {
+      for (const auto& hop : hops) x = own_states(writer, x, hop);
+      y = writer.add({x, y});
+    }
+    x = propagation_.l2_normalize ? describe_l2_normalized(writer, y) : y;
+  }
+  if (propagation_.activates_before) x = writer.activated(x, activation_.slope());
+  const auto pooled = readout_.describe(writer, x);
+  return joins_late(settings_, schema_) ? writer.join({pooled, encoder_->describe_tile_features(writer)}) : pooled;
+}
+
+std::string GraphModel::describe_score(FormWriter& writer, const std::string& embedded) const {
+  auto x = settings_.candidate_norm ? describe_standardized(writer, embedded) : embedded;
+  if (attention_) x = attention_->describe(writer, x);
+  return head_->describe(writer, x);
+}
+
+int64_t GraphModel::embedded_columns() const {
+  return readout_.width(width_) + (joins_late(settings_, schema_) ? data::kTileFeatures : 0);
+}
+
 void GraphModel::check(const PlanTensors& plan) const {
   const auto expect = [](bool condition, const char* what, auto found, auto expected) {
     if (!condition) throw ModelError(fmt::format("message plan: {}: {}, expected {}", what, found, expected));

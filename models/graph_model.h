@@ -38,6 +38,9 @@ class GraphModel : public CostModel {
   torch::Tensor score_pools(const torch::Tensor& pools) override;
   int64_t pool_columns() const override { return readout_.pool_columns(width_); }
   void fit_transform(const InputStatistics& statistics) override { encoder_->fit_transform(statistics); }
+  std::string describe_embed(FormWriter& writer) const override;
+  std::string describe_score(FormWriter& writer, const std::string& embedded) const override;
+  int64_t embedded_columns() const override;
 
  private:
   void check(const PlanTensors& plan) const;

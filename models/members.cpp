@@ -61,6 +61,26 @@ int64_t Members::pool_columns() const {
   return static_cast<int64_t>(members_.size()) * members_.front()->pool_columns();
 }
 
+std::string Members::describe_embed(FormWriter& writer) const {
+  std::vector<std::string> columns;
+  for (const auto& member : members_) columns.push_back(member->describe_embed(writer));
+  return writer.join(columns);
+}
+
+std::string Members::describe_score(FormWriter& writer, const std::string& embedded) const {
+  const int64_t columns = members_.front()->embedded_columns();
+  std::vector<std::string> scores;
+  for (const auto& member : members_) {
+    const auto first = static_cast<int64_t>(scores.size()) * columns;
+    scores.push_back(member->describe_score(writer, writer.select(embedded, first, columns)));
+  }
+  return writer.add(scores, std::vector<double>(scores.size(), 1.0 / static_cast<double>(scores.size())));
+}
+
+int64_t Members::embedded_columns() const {
+  return static_cast<int64_t>(members_.size()) * members_.front()->embedded_columns();
+}
+
 void Members::fit_transform(const InputStatistics& statistics) {
   for (const auto& member : members_) member->fit_transform(statistics);
 }

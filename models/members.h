@@ -24,6 +24,10 @@ class Members : public CostModel {
   torch::Tensor score_pools(const torch::Tensor& pools) override;
   int64_t pool_columns() const override;
   void fit_transform(const InputStatistics& statistics) override;
+  std::string describe_embed(FormWriter& writer) const override;
+  std::string describe_score(FormWriter& writer, const std::string& embedded) const override;
+  int64_t embedded_columns() const override;
+  data::PlanRequest form_request() const override { return members_.front()->form_request(); }
 
  private:
   std::vector<std::shared_ptr<CostModel>> members_;

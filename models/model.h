@@ -10,6 +10,7 @@
 #include "data/group.h"
 #include "data/message_plan.h"
 #include "models/error.h"
+#include "models/form_writer.h"
 #include "models/plan_tensors.h"
 
 namespace foretime::models {
@@ -69,6 +70,15 @@ class CostModel : public torch::nn::Module {
   /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0. Likewise the
   /// vectors of node types that are not learned. Throws ModelError where what the settings ask for is not there.
   virtual void fit_transform(const InputStatistics& statistics) = 0;
+
+  /// `embed` and `score_embedded`, in evaluation, as lists of operations (inference/form.h): each returns the name of
+  /// its result, [candidates, embedded_columns] and [candidates, 1]. `form_request`: what plans of the form must hold,
+  /// as plan_request; form_needs_statements: Form::statements. Models without a form throw ModelError.
+  virtual std::string describe_embed(FormWriter& writer) const;
+  virtual std::string describe_score(FormWriter& /*writer*/, const std::string& embedded) const { return embedded; }
+  virtual int64_t embedded_columns() const { return 1; }
+  virtual data::PlanRequest form_request() const { return plan_request(); }
+  virtual bool form_needs_statements() const { return false; }
 };
 
 /// Builds a model by its registered name (`model.type`). Weights are drawn from torch's generator: seed it first.

@@ -69,6 +69,36 @@ torch::Tensor Normalization::over_graph(const torch::Tensor& x, const PlanTensor
   return weight_ * centered * csr_matmul(candidates, torch::rsqrt(variance + kEpsilon)) + bias_;
 }
 
+std::string Normalization::describe(FormWriter& writer, const std::string& x) const {
+  const auto normalized = [&](const char* mode, const std::string& input, const std::string& weight,
+                              const std::string& bias) {
+    return writer.emit({.op = "normalize",
+                        .result = {},
+                        .inputs = {input},
+                        .weights = {weight, bias},
+                        .mode = mode,
+                        .numbers = {{"epsilon", kEpsilon}}});
+  };
+  if (kind_ == Kind::layer) return normalized("layer", x, writer.weight(weight_), writer.weight(bias_));
+  if (kind_ == Kind::batch) {
+    const auto factor = weight_ * torch::rsqrt(running_variance_ + kEpsilon);
+    return normalized("affine", x, writer.constant(factor), writer.constant(bias_ - running_mean_ * factor));
+  }
+  const auto zeros = torch::zeros_like(mean_scale_);
+  const auto affine = [&](const std::string& input, const torch::Tensor& factor, const torch::Tensor& shift) {
+    return normalized("affine", input, writer.constant(factor), writer.constant(shift));
+  };
+  const auto mean = affine(writer.pool(x, "nodes", "mean"), mean_scale_, zeros);
+  const auto centered = writer.add({x, writer.csr_sum({{"candidate_of", mean}})}, {1.0, -1.0});
+  const auto variance = writer.pool(writer.multiply(centered, centered), "nodes", "mean");
+  // 1 / sqrt(v + ε) = exp(-½ ln(v + ε))
+  const auto logarithm =
+      writer.activate(writer.add({variance}, {}, writer.constant(torch::full_like(zeros, kEpsilon))), "log");
+  const auto reciprocal = writer.activate(writer.add({logarithm}, {-0.5}), "exp");
+  const auto scaled = writer.multiply(centered, writer.csr_sum({{"candidate_of", reciprocal}}));
+  return normalized("affine", scaled, writer.weight(weight_), writer.weight(bias_));
+}
+
 bool is_running_statistic(const std::string& name) {
   return name.ends_with(".running_mean") || name.ends_with(".running_variance");
 }

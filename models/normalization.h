@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include "models/form_writer.h"
 #include "models/plan_tensors.h"
 
 namespace foretime::models {
@@ -25,6 +26,8 @@ class Normalization : public torch::nn::Module {
   Normalization(const std::string& type, int64_t width);
   /// x: the states of `level` of the plan.
   torch::Tensor forward(const torch::Tensor& x, const PlanTensors& plan, size_t level);
+  /// Of states that have none of their own: layer and batch of any level, graph of a plan without shared states.
+  std::string describe(FormWriter& writer, const std::string& x) const;
   static bool breaks_sharing(const std::string& type) { return type == "graph"; }
 
  private:

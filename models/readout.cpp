@@ -82,6 +82,17 @@ torch::Tensor Readout::pool(const torch::Tensor& states, const PlanTensors& plan
   return torch::cat(columns, 1);
 }
 
+std::string Readout::describe(FormWriter& writer, const std::string& states, const std::string& all) const {
+  const std::string names[] = {all, "configurable", "tied"};
+  std::vector<std::string> columns;
+  for (const Part& part : parts_) {
+    const char* mode = part.pooling == Pooling::mean ? "mean" : part.pooling == Pooling::max ? "max" : "sum";
+    columns.push_back(writer.pool(states, names[part.over], mode));
+    if (part.pooling == Pooling::normalized_sum) columns.back() = describe_l2_normalized(writer, columns.back());
+  }
+  return writer.join(columns);
+}
+
 torch::Tensor Readout::combine(const torch::Tensor& pools, const torch::Tensor& weights, int64_t width) const {
   std::vector<torch::Tensor> columns;
   int64_t at = 0;

@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "data/group.h"
+#include "models/form_writer.h"
 #include "models/plan_tensors.h"
 
 namespace foretime::models {
@@ -29,6 +30,9 @@ class Readout {
   torch::Tensor operator()(const torch::Tensor& states, const PlanTensors& plan) const {
     return finish(pool(states, plan), states.size(1));
   }
+
+  /// The same as operations, over the pools nodes, configurable and tied; or over `nodes` in place of the first one.
+  std::string describe(FormWriter& writer, const std::string& states, const std::string& nodes = "nodes") const;
 
   /// The same in two steps, so that a graph can come in pieces (CostModel::pool). `pool` gives sums, counts and maxima
   /// over nodes, [candidates * pools, pool_columns]; `finish` makes the parts of them. `combine` as

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "inference/statement_parts.h"
 #include "models/autocast.h"
 #include "models/csr_ops.h"
 
@@ -18,106 +19,51 @@ constexpr double kNanoseconds = 1e9;         // of a second
 constexpr double kFirstLaunchCost = 7.5;     // two microseconds, in log nanoseconds
 constexpr double kSmallestDeviation = 1e-3;  // columns that vary less are 0
 
-/// Rows of a matrix in runs, as the matrix that collects each run: for sums, maxima and picks.
-class Runs {
- public:
-  void add(int64_t row) { rows_.push_back(static_cast<int32_t>(row)); }
-  void close() { ends_.push_back(static_cast<int64_t>(rows_.size())); }
-  int64_t in_last() const { return static_cast<int64_t>(rows_.size()) - ends_.back(); }
-  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
+/// With its transpose; all values are 1.
+CsrTensor to_tensor(const data::CsrMatrix& matrix, torch::Device device) {
+  const auto pointers = device.is_cuda() ? torch::kInt : torch::kLong;
+  const auto turned = data::transpose(matrix);
+  CsrTensor result;
+  result.rows = matrix.rows;
+  result.cols = matrix.cols;
+  result.row_ptr = torch::tensor(matrix.row_ptr, torch::kLong).to(device, pointers);
+  result.columns = torch::tensor(matrix.columns, torch::kInt).to(device);
+  result.transposed_row_ptr = torch::tensor(turned.row_ptr, torch::kLong).to(device, pointers);
+  result.transposed_columns = torch::tensor(turned.columns, torch::kInt).to(device);
+  return result;
+}
 
-  CsrTensor matrix(int64_t all_rows, torch::Device device) const {
-    CsrTensor result;
-    result.rows = static_cast<int64_t>(ends_.size()) - 1;
-    result.cols = all_rows;
-    std::vector<int64_t> turned_ptr(static_cast<size_t>(all_rows) + 1, 0);
-    std::vector<int32_t> turned(rows_.size());
-    for (const int32_t row : rows_) ++turned_ptr[static_cast<size_t>(row) + 1];
-    for (size_t i = 1; i < turned_ptr.size(); ++i) turned_ptr[i] += turned_ptr[i - 1];
-    std::vector<int64_t> next(turned_ptr.begin(), turned_ptr.end() - 1);
-    for (size_t run = 0; run + 1 < ends_.size(); ++run) {
-      for (auto i = static_cast<size_t>(ends_[run]); i < static_cast<size_t>(ends_[run + 1]); ++i)
-        turned[static_cast<size_t>(next[static_cast<size_t>(rows_[i])]++)] = static_cast<int32_t>(run);
-    }
-    const auto pointers = device.is_cuda() ? torch::kInt : torch::kLong;
-    result.row_ptr = torch::tensor(ends_, torch::kLong).to(device, pointers);
-    result.columns = torch::tensor(rows_, torch::kInt).to(device);
-    result.transposed_row_ptr = torch::tensor(turned_ptr, torch::kLong).to(device, pointers);
-    result.transposed_columns = torch::tensor(turned, torch::kInt).to(device);
-    return result;
-  }
-
- private:
-  std::vector<int32_t> rows_;
-  std::vector<int64_t> ends_ = {0};
-};
-
-torch::Tensor row_numbers(const std::vector<int64_t>& rows, torch::Device device) {
-  return torch::tensor(rows, torch::kLong).to(device);
+torch::Tensor row_numbers(const std::vector<int32_t>& rows, torch::Device device) {
+  return torch::tensor(rows, torch::kInt).to(device, torch::kLong);
 }
 
 }  // namespace
 
 StatementPlan make_statement_plan(const PlanTensors& plan) {
   const auto device = plan.node_features.device();
-  const auto kinds =
-      torch::stack({plan.node_features.select(1, Columns::statement), plan.node_features.select(1, Columns::loop),
-                    plan.node_features.select(1, Columns::access)},
-                   1)
-          .to(torch::kCPU, torch::kFloat)
-          .contiguous();
-  const auto is = [values = kinds.data_ptr<float>()](int64_t node, int kind) { return values[node * 3 + kind] > 0.5F; };
-  const int64_t nodes = plan.node_features.size(0);
-  std::vector<int64_t> statements, loops, statement_of(static_cast<size_t>(nodes), -1);
-  Runs loops_of, innermost, second;
-  std::array<Runs, Columns::kSlots> slots;
-  size_t accesses = 0;
-  const auto close = [&] {
-    for (Runs* runs : {&loops_of, &innermost, &second}) runs->close();
-    for (Runs& slot : slots) slot.close();
-  };
-  for (int64_t node = 0; node < nodes; ++node) {
-    if (is(node, 0)) {
-      if (!statements.empty()) close();
-      statements.push_back(node);
-      accesses = 0;
-    } else if (statements.empty()) {
-      throw ModelError("message plan: its graphs do not start with a statement, expected data.representation loops");
-    } else if (is(node, 1)) {
-      const auto loop = static_cast<int64_t>(loops.size());
-      if (loops_of.in_last() == 0) innermost.add(loop);
-      if (loops_of.in_last() == 1) second.add(loop);
-      loops_of.add(loop);
-      loops.push_back(node);
-    } else if (is(node, 2) && accesses < slots.size()) {
-      slots[accesses++].add(node);
-    }
-    statement_of[static_cast<size_t>(node)] = static_cast<int64_t>(statements.size()) - 1;
-  }
-  if (!statements.empty()) close();
-  StatementPlan result;
-  result.statements = row_numbers(statements, device);
-  result.loops = row_numbers(loops, device);
-  const auto loop_count = static_cast<int64_t>(loops.size());
-  result.loops_of = loops_of.matrix(loop_count, device);
-  result.innermost = innermost.matrix(loop_count, device);
-  result.second = second.matrix(loop_count, device);
-  for (size_t i = 0; i < slots.size(); ++i) result.accesses[i] = slots[i].matrix(nodes, device);
   if (plan.nodes.stages.size() != 1) throw ModelError("message plan: a readout in stages, expected program data");
+  const auto features = plan.node_features.to(torch::kCPU, torch::kFloat).contiguous();
   const CsrTensor& nodes_of = plan.nodes.stages[0];
   const auto columns = nodes_of.columns.to(torch::kCPU).contiguous();
   const auto row_ptr = nodes_of.row_ptr.defined() ? nodes_of.row_ptr.to(torch::kCPU, torch::kLong).contiguous()
                                                   : torch::arange(nodes_of.rows + 1, torch::kLong);
-  const auto* starts = row_ptr.data_ptr<int64_t>();
-  Runs statements_of;
-  for (int64_t row = 0; row < nodes_of.rows; ++row) {
-    for (int64_t i = starts[row]; i < starts[row + 1]; ++i) {
-      const int32_t node = columns.data_ptr<int32_t>()[i];
-      if (is(node, 0)) statements_of.add(statement_of[static_cast<size_t>(node)]);
+  const auto parts = [&] {
+    try {
+      return inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
+                                        {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
+                                        {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
+    } catch (const data::DataError& error) {
+      throw ModelError(error.what());
     }
-    statements_of.close();
-  }
-  result.statements_of = statements_of.matrix(static_cast<int64_t>(statements.size()), device);
+  }();
+  StatementPlan result;
+  result.statements = row_numbers(parts.statements, device);
+  result.loops = row_numbers(parts.loops, device);
+  result.loops_of = to_tensor(parts.loops_of, device);
+  result.innermost = to_tensor(parts.innermost, device);
+  result.second = to_tensor(parts.second, device);
+  for (size_t i = 0; i < parts.accesses.size(); ++i) result.accesses[i] = to_tensor(parts.accesses[i], device);
+  result.statements_of = to_tensor(parts.statements_of, device);
   return result;
 }
 
@@ -168,6 +114,23 @@ class StatementCost::Member : public torch::nn::Module {
   }
 
   const torch::Tensor& launch_cost() const { return launch_cost_; }
+
+  /// iteration_costs, by the names of the scaled loops and of the other inputs.
+  std::string describe(FormWriter& writer, const std::string& loops, const std::string& others) const {
+    std::vector<std::string> inputs;
+    if (loops_) {
+      const auto states = loops_->describe(writer, loops);
+      inputs = {writer.pool(states, "loops_of", "mean"), writer.pool(states, "loops_of", "max"),
+                writer.csr_sum({{"innermost", states}}), writer.csr_sum({{"second", states}})};
+    }
+    if (!others.empty()) inputs.push_back(others);
+    auto states = body_->describe(writer, writer.join(inputs));
+    if (context_) {
+      const auto sums = writer.csr_sum({{"statements_of", context_->describe(writer, states)}});
+      states = writer.join({states, writer.csr_sum({{"program_of", sums}})});
+    }
+    return cost_->describe(writer, states);
+  }
 
  private:
   std::shared_ptr<DenseStack> loops_, body_, context_, cost_;
@@ -280,6 +243,48 @@ std::vector<torch::Tensor> StatementCost::member_scores(const PlanTensors& plan)
     scores.push_back((torch::log(sums) + largest).squeeze(1) - std::log(kNanoseconds));
   }
   return scores;
+}
+
+std::string StatementCost::describe_embed(FormWriter& writer) const {
+  const std::string features = inference::kNodeFeatures;
+  const auto columns_of = [&](const char* nodes, int64_t first, int64_t count) {
+    return writer.csr_sum({{nodes, writer.select(features, first, count)}});
+  };
+  const auto scaled = [&](const std::string& x, int64_t first, int64_t count) {
+    return writer.emit(
+        {.op = "transform",
+         .result = {},
+         .inputs = {x},
+         .weights = {writer.constant(offset_.narrow(0, first, count)), writer.constant(scale_.narrow(0, first, count))},
+         .numbers = {{"clip", std::max(0.0, clip_)}}});
+  };
+  std::string loops, others;
+  if (use_loops_) loops = scaled(columns_of("loops", Columns::loop, Columns::kLoop), Columns::loop, Columns::kLoop);
+  std::vector<std::string> inputs;
+  for (int64_t slot = 0; use_accesses_ && slot < Columns::kSlots; ++slot) {
+    const auto matrix = fmt::format("access.{}", slot);
+    inputs.push_back(
+        scaled(columns_of(matrix.c_str(), Columns::access, Columns::kAccess), Columns::access, Columns::kAccess));
+  }
+  for (const auto& [first, count] : statement_columns_)
+    inputs.push_back(scaled(columns_of("statements", first, count), first, count));
+  if (!inputs.empty()) others = writer.join(inputs);
+  const auto iterations = columns_of("statements", Columns::critical, 1);
+  const auto launches = writer.csr_sum({{"statements_of", columns_of("statements", Columns::launches, 1)}});
+  std::vector<std::string> scores;
+  for (const auto& member : members_) {
+    const auto costs = writer.add({member->describe(writer, loops, others), iterations});
+    const auto largest = writer.pool(costs, "statements_of", "max");
+    const auto spread = writer.csr_sum({{"program_of", largest}});
+    const auto sums =
+        writer.csr_sum({{"statements_of", writer.activate(writer.add({costs, spread}, {1.0, -1.0}), "exp")}});
+    const auto launch = writer.activate(writer.add({largest}, {-1.0}, writer.weight(member->launch_cost())), "exp");
+    const auto total = writer.activate(writer.add({sums, writer.multiply(launches, launch)}), "log");
+    scores.push_back(
+        writer.add({total, largest}, {}, writer.constant(torch::full({1}, -std::log(kNanoseconds), torch::kFloat))));
+  }
+  if (scores.size() == 1) return scores.front();
+  return writer.add(scores, std::vector<double>(scores.size(), 1.0 / static_cast<double>(scores.size())));
 }
 
 torch::Tensor StatementCost::score(const PlanTensors& plan) {

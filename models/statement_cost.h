@@ -54,6 +54,8 @@ class StatementCost : public CostModel {
   torch::Tensor score(const PlanTensors& plan) override;
   std::vector<torch::Tensor> member_scores(const PlanTensors& plan) override;
   void fit_transform(const InputStatistics& statistics) override;
+  std::string describe_embed(FormWriter& writer) const override;
+  bool form_needs_statements() const override { return true; }
 
  private:
   class Member;

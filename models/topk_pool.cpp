@@ -1,12 +1,11 @@
 #include "models/topk_pool.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include <fmt/format.h>
 
+#include "inference/top_nodes.h"
 #include "models/autocast.h"
 #include "models/csr_ops.h"
 #include "models/error.h"
@@ -16,38 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSmallestNorm = 1e-12;
-constexpr double kWhole = 1e-9;          // ratio * n may lie this much above a whole number, relative, and still be it
 constexpr int64_t kWorthThreads = 8192;  // nodes
-
-int64_t kept_of(int64_t nodes, double ratio) {
-  const auto wanted = static_cast<double>(nodes) * ratio;
-  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(wanted * (1 - kWhole))), std::min<int64_t>(1, nodes),
-                             nodes);
-}
-
-/// Writes the ids of the `count` best of `scores`, ascending.
-void choose(std::span<const double> scores, int64_t count, double epsilon, int64_t first, int64_t* kept) {
-  const auto nodes = static_cast<int64_t>(scores.size());
-  std::vector<int64_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto score = [&](int64_t place) { return scores[static_cast<size_t>(order[static_cast<size_t>(place)])]; };
-  if (count < nodes) {
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      const double x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
-      return x != y ? x > y : a < b;
-    });
-    const double tie = kTieUlps * epsilon * std::max(std::abs(score(0)), std::abs(score(nodes - 1)));
-    const auto tied = [&](int64_t place) { return !(score(place - 1) - score(place) > tie); };
-    int64_t begin = count, end = count;
-    while (begin > 0 && tied(begin)) --begin;
-    if (begin < count) {
-      while (end < nodes && tied(end)) ++end;
-      std::sort(order.begin() + begin, order.begin() + end);
-    }
-    std::sort(order.begin(), order.begin() + count);
-  }
-  for (int64_t i = 0; i < count; ++i) kept[i] = first + order[static_cast<size_t>(i)];
-}
 
 /// Rows of `nodes` states that stay, as a product: a gather with its transpose.
 CsrTensor gather_of(const torch::Tensor& kept, int64_t nodes, torch::ScalarType row_ptr_type) {
@@ -154,14 +122,14 @@ std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int6
   const auto graphs = static_cast<int64_t>(graph_ptr.size()) - 1;
   kept_ptr.assign(graph_ptr.size(), 0);
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
-    kept_ptr[g + 1] = kept_ptr[g] + kept_of(graph_ptr[g + 1] - graph_ptr[g], ratio);
+    kept_ptr[g + 1] = kept_ptr[g] + inference::kept_nodes(graph_ptr[g + 1] - graph_ptr[g], ratio);
   std::vector<int64_t> kept(static_cast<size_t>(kept_ptr.back()));
 #pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
   for (int64_t g = 0; g < graphs; ++g) {
     const auto at = static_cast<size_t>(g);
     const int64_t first = graph_ptr[at];
-    choose({values + first, static_cast<size_t>(graph_ptr[at + 1] - first)}, kept_ptr[at + 1] - kept_ptr[at], epsilon,
-           first, kept.data() + kept_ptr[at]);
+    inference::choose_nodes({values + first, static_cast<size_t>(graph_ptr[at + 1] - first)},
+                            kept_ptr[at + 1] - kept_ptr[at], kTieUlps * epsilon, first, kept.data() + kept_ptr[at]);
   }
   return kept;
 }
@@ -188,6 +156,17 @@ torch::Tensor TopKPool::forward(const torch::Tensor& x, GraphBatch& graphs) cons
     graphs = restricted(graphs, kept, std::move(kept_ptr));
   }
   return csr_matmul(gather, states) * torch::tanh(csr_matmul(gather, score.unsqueeze(1)));
+}
+
+std::string TopKPool::describe(FormWriter& writer, const std::string& x, const std::string& adjacency,
+                               const std::string& nodes) const {
+  constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+  return writer.emit({.op = "top_nodes",
+                      .result = {},
+                      .inputs = {x},
+                      .matrices = {adjacency, nodes},
+                      .weights = {writer.weight(weight_)},
+                      .numbers = {{"ratio", ratio_}, {"tie", kTieUlps * kEpsilon}}});
 }
 
 }  // namespace foretime::models

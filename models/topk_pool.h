@@ -6,6 +6,7 @@
 
 #include <torch/torch.h>
 
+#include "models/form_writer.h"
 #include "models/plan_tensors.h"
 
 /// TopK pooling of many small graphs at once: block-diagonal throughout, nothing is padded.
@@ -56,6 +57,9 @@ class TopKPool : public torch::nn::Module {
   /// x [nodes, width] → [kept nodes, width]; `graphs` becomes what is left. The choice carries no gradient, tanh(s)
   /// does.
   torch::Tensor forward(const torch::Tensor& x, GraphBatch& graphs) const;
+  /// The same as an operation, by the names of the adjacency and of the pool of the graphs' nodes.
+  std::string describe(FormWriter& writer, const std::string& x, const std::string& adjacency,
+                       const std::string& nodes) const;
 
  private:
   double ratio_;

@@ -72,6 +72,28 @@ torch::Tensor Tpgnn::score(const PlanTensors& plan) {
   return head_->forward(summed).squeeze(-1);
 }
 
+data::PlanRequest Tpgnn::form_request() const {
+  auto request = plan_request();
+  request.relations.push_back(GcnConvolution::relations().front());
+  return request;
+}
+
+std::string Tpgnn::describe_embed(FormWriter& writer) const {
+  auto x = encoder_->describe(writer);
+  std::string adjacency = "layer.0.relation.0", relation = "layer.0.relation.1", nodes = "nodes";
+  std::vector<std::string> pooled;
+  for (size_t i = 0; i < convolutions_.size(); ++i) {
+    const FormHops hops = {{{relation}, {}}};
+    x = convolutions_[i]->describe(writer, x, hops, {}, activation_.slope());
+    x = pools_[i]->describe(writer, x, adjacency, nodes);
+    adjacency = x + ".adjacency";
+    relation = x + ".relation";
+    nodes = x + ".nodes";
+    pooled.push_back(readout_.describe(writer, x, nodes));
+  }
+  return head_->describe(writer, pooled.size() == 1 ? pooled.front() : writer.add(pooled));
+}
+
 void Tpgnn::check(const PlanTensors& plan) const {
   const auto expect = [](bool condition, const char* what, auto found, auto expected) {
     if (!condition) throw ModelError(fmt::format("message plan: {}: {}, expected {}", what, found, expected));

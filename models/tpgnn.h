@@ -32,6 +32,9 @@ class Tpgnn : public CostModel {
   data::PlanRequest plan_request() const override;
   torch::Tensor score(const PlanTensors& plan) override;
   void fit_transform(const InputStatistics& statistics) override { encoder_->fit_transform(statistics); }
+  std::string describe_embed(FormWriter& writer) const override;
+  /// With the first convolution's normalised adjacency beside the one that pooling takes from.
+  data::PlanRequest form_request() const override;
 
  private:
   void check(const PlanTensors& plan) const;

@@ -6,7 +6,7 @@
 
 Three rules:
 1. A file includes only headers of its own folder and of the folders below it (ORDER).
-2. configs, data and jobs are free of LibTorch and MPI.
+2. configs, data, inference, jobs and tuner are free of LibTorch and MPI.
 3. Each library's link line in FOLDER/CMakeLists.txt names only libraries that the folder may include.
 """
 
@@ -19,16 +19,17 @@ import tempfile
 ORDER = {
     "configs": set(),
     "data": {"configs"},
-    "models": {"configs", "data"},
+    "inference": {"configs", "data"},
+    "models": {"configs", "data", "inference"},
     "comm": {"configs"},
-    "coordinator": {"configs", "data", "models", "comm"},
-    "worker": {"configs", "data", "models", "comm", "coordinator"},
+    "coordinator": {"configs", "data", "inference", "models", "comm"},
+    "worker": {"configs", "data", "inference", "models", "comm", "coordinator"},
     "jobs": {"configs"},
-    "tuner": {"configs", "data", "models"},
-    "cli": {"configs", "data", "models", "comm", "coordinator", "worker", "jobs", "tuner"},
+    "tuner": {"configs", "data", "inference"},
+    "cli": {"configs", "data", "inference", "models", "comm", "coordinator", "worker", "jobs", "tuner"},
 }
 UNRESTRICTED = ("bench", "tests")
-LIGHT = ("configs", "data", "jobs")  # must link neither LibTorch nor MPI
+LIGHT = ("configs", "data", "inference", "jobs", "tuner")  # must link neither LibTorch nor MPI
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cc", ".hpp", ".c"}

@@ -9,7 +9,7 @@ set -euo pipefail
 # reference one, which is ten times slower. openmpi-bin starts even local ranks through its own daemon, no ssh needed.
 build_packages=(
   g++ cmake ninja-build pkg-config ccache git ca-certificates
-  libtorch-dev libopenblas0-openmp
+  libtorch-dev libopenblas0-openmp libopenblas-dev libopenblas-openmp-dev
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libsimdjson-dev libzip-dev zlib1g-dev libisal-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev

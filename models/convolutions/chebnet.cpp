@@ -32,4 +32,19 @@ torch::Tensor ChebConvolution::forward(const torch::Tensor& states, Hops hops, c
   return activated(sum, slope);
 }
 
+std::string ChebConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                      const FormLayout&, double slope) const {
+  auto sum = writer.dense(states, writer.weight(terms_[0]->weight), writer.weight(terms_[0]->bias));
+  std::string previous, current = states;
+  for (size_t k = 1; k < terms_.size(); ++k) {
+    const FormHop& hop = hops[k - 1];
+    auto next = writer.csr_sum({{hop.relations[0], current}});
+    if (!previous.empty()) next = writer.add({next, own_states(writer, previous, hop)}, {2.0, -1.0});
+    previous = own_states(writer, current, hop);
+    sum = writer.add({own_states(writer, sum, hop), writer.dense(next, writer.weight(terms_[k]->weight))});
+    current = next;
+  }
+  return writer.activated(sum, slope);
+}
+
 }  // namespace foretime::models

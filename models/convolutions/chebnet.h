@@ -15,6 +15,8 @@ class ChebConvolution : public Convolution {
   static std::vector<data::RelationSpec> relations(bool estimated);
   static int64_t hops(int64_t order) { return order - 1; }
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override;
 
  private:
   std::vector<torch::nn::Linear> terms_;

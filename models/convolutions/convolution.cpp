@@ -26,6 +26,17 @@ class TwoDirections : public Convolution {
     return activated(part(*producers_, 0) + part(*consumers_, 1), slope);
   }
 
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override {
+    const auto part = [&](const Convolution& convolution, size_t relation) {
+      FormHops own;
+      for (const auto& hop : hops) own.push_back({{hop.relations[relation]}, hop.self});
+      return convolution.describe(writer, states, own, layout, 1.0);
+    };
+    const auto producers = part(*producers_, 0);
+    return writer.activated(writer.add({producers, part(*consumers_, 1)}), slope);
+  }
+
  private:
   std::shared_ptr<Convolution> producers_, consumers_;
 };

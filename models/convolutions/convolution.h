@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <torch/torch.h>
 
 #include "data/message_plan.h"
+#include "models/form_writer.h"
 #include "models/plan_tensors.h"
 
 namespace foretime::models {
@@ -30,6 +32,9 @@ class Convolution : public torch::nn::Module {
   /// states [states below, input width], `layout` of the same level → [states above, output width], with negative
   /// results multiplied by `slope` (1: no activation).
   virtual torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) = 0;
+  /// The same as operations.
+  virtual std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                               const FormLayout& layout, double slope) const = 0;
 };
 
 /// A convolution before it is made: what it asks of a plan.

@@ -4,6 +4,11 @@
 #include "models/edge_ops.h"
 
 namespace foretime::models {
+namespace {
+
+constexpr double kScoreSlope = 0.2;  // as published
+
+}  // namespace
 
 GatConvolution::GatConvolution(int64_t input, int64_t output, int64_t heads)
     : heads_(heads), linear_(register_module("linear", dense_linear(input, output, false))) {
@@ -22,7 +27,6 @@ std::vector<data::RelationSpec> GatConvolution::relations() {
 }
 
 torch::Tensor GatConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {
-  constexpr double kScoreSlope = 0.2;  // as published
   const LayerTensors& layer = hops[0];
   const CsrTensor& matrix = layer.relations[0];
   const auto z = linear_->forward(states);
@@ -32,6 +36,27 @@ torch::Tensor GatConvolution::forward(const torch::Tensor& states, Hops hops, co
   const auto sources = entry_sources(matrix), targets = entry_targets(matrix);
   const auto logits = csr_sum({{&sources, of_source}, {&targets, of_target}}, {.slope = kScoreSlope});
   return activated(weighted_sum(matrix, edge_softmax(matrix, logits), z) + bias_, slope);
+}
+
+std::string GatConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                     const FormLayout&, double slope) const {
+  const auto z = writer.dense(states, writer.weight(linear_->weight));
+  // Σ over the columns of a head, as a product with a matrix that is zero outside of it.
+  const int64_t width = target_.size(1);
+  const auto by_head = [&](const torch::Tensor& of_head) {
+    auto matrix = torch::zeros({heads_, heads_ * width});
+    for (int64_t h = 0; h < heads_; ++h) matrix[h].narrow(0, h * width, width).copy_(of_head[h]);
+    return writer.dense(z, writer.constant(matrix));
+  };
+  const auto of_target = own_states(writer, by_head(target_), hops[0]), of_source = by_head(source_);
+  const auto attended =
+      writer.emit({.op = "attention",
+                   .result = {},
+                   .inputs = {of_target, of_source, z},
+                   .matrices = {hops[0].relations[0]},
+                   .mode = "additive",
+                   .numbers = {{"heads", static_cast<double>(heads_)}, {"logit_slope", kScoreSlope}}});
+  return writer.activated(writer.add({attended}, {}, writer.weight(bias_)), slope);
 }
 
 }  // namespace foretime::models

@@ -19,4 +19,10 @@ torch::Tensor GcnConvolution::forward(const torch::Tensor& states, Hops hops, co
   return activated(linear_->forward(csr_matmul(matrix, states)), slope);
 }
 
+std::string GcnConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                     const FormLayout&, double slope) const {
+  const auto z = writer.dense(states, writer.weight(linear_->weight));
+  return writer.csr_sum({{hops[0].relations[0], z}}, writer.weight(linear_->bias), slope);
+}
+
 }  // namespace foretime::models

@@ -11,6 +11,8 @@ class GcnConvolution : public Convolution {
   /// Â = D^-½ (A + Aᵀ + I) D^-½.
   static std::vector<data::RelationSpec> relations();
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override;
 
  private:
   torch::nn::Linear linear_{nullptr};

@@ -29,4 +29,16 @@ torch::Tensor GinConvolution::forward(const torch::Tensor& states, Hops hops, co
   return activated(mlp_->after_first(activated(summed, epilogue.slope)), slope);
 }
 
+std::string GinConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                     const FormLayout&, double slope) const {
+  const auto first = writer.dense(states, mlp_->first_weight_name(writer));
+  const auto factor = writer.constant((1 + epsilon_).expand({mlp_->first_weight(0, input_).size(0)}));
+  const auto zeros = writer.constant(torch::zeros({mlp_->first_weight(0, input_).size(0)}));
+  const auto own =
+      writer.emit({.op = "normalize", .result = {}, .inputs = {first}, .weights = {factor, zeros}, .mode = "affine"});
+  const auto summed = writer.csr_sum({{hops[0].relations[0], first}, {hops[0].self, own}},
+                                     mlp_->first_bias_name(writer), mlp_->first_slope());
+  return writer.activated(mlp_->describe_after_first(writer, summed), slope);
+}
+
 }  // namespace foretime::models

@@ -13,6 +13,8 @@ class GinConvolution : public Convolution {
   /// Producers and consumers together.
   static std::vector<data::RelationSpec> relations();
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override;
 
  private:
   int64_t input_;

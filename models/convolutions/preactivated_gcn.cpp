@@ -24,4 +24,13 @@ torch::Tensor PreactivatedGcnConvolution::forward(const torch::Tensor& states, H
   return activated(mlp_->after_first(activated(summed + own_states(first, layer), epilogue.slope)), slope);
 }
 
+std::string PreactivatedGcnConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                                 const FormLayout&, double slope) const {
+  const auto first = writer.dense(writer.activated(states, activation_.slope()), mlp_->first_weight_name(writer));
+  const auto& hop = hops[0];
+  const auto summed = writer.csr_sum({{hop.relations[0], first}, {hop.relations[1], first}, {hop.self, first}},
+                                     mlp_->first_bias_name(writer), mlp_->first_slope());
+  return writer.activated(mlp_->describe_after_first(writer, summed), slope);
+}
+
 }  // namespace foretime::models

@@ -14,6 +14,8 @@ class PreactivatedGcnConvolution : public Convolution {
   PreactivatedGcnConvolution(int64_t width, const Activation& activation, double dropout);
   static std::vector<data::RelationSpec> relations();
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override;
 
  private:
   int64_t width_;

@@ -21,4 +21,16 @@ torch::Tensor ResidualGcnConvolution::forward(const torch::Tensor& states, Hops 
   return activated(mlp_->after_first(summed), slope);
 }
 
+std::string ResidualGcnConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                             const FormLayout& layout, double slope) const {
+  auto joined = writer.dense(states, mlp_->first_weight_name(writer), {}, 1.0, layout_width_);
+  if (!layout.rows.empty()) {
+    const auto by_row = writer.dense(layout.rows, mlp_->first_weight_name(writer));
+    joined = writer.csr_sum({{"", joined}, {layout.row_of_state, by_row}});
+  }
+  const auto summed =
+      writer.csr_sum({{hops[0].relations[0], joined}}, mlp_->first_bias_name(writer), mlp_->first_slope());
+  return writer.activated(mlp_->describe_after_first(writer, summed), slope);
+}
+
 }  // namespace foretime::models

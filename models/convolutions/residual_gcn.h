@@ -12,6 +12,8 @@ class ResidualGcnConvolution : public Convolution {
   ResidualGcnConvolution(int64_t layout_width, int64_t input, int64_t output, const Activation& activation,
                          double dropout);
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override;
 
  private:
   int64_t layout_width_, input_;

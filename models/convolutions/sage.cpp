@@ -59,4 +59,22 @@ Aggregation aggregation_named(const std::string& name) {
   throw ModelError(fmt::format("model.aggregation: '{}', expected mean, sum or max", name));
 }
 
+std::string SageConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                      const FormLayout&, double slope) const {
+  const FormHop& hop = hops[0];
+  const auto own = writer.dense(states, writer.weight(own_->weight));
+  std::vector<FormWriter::Term> terms = {{hop.self, own}};
+  for (size_t r = 0; r < others_.size(); ++r) {
+    const auto weight = writer.weight(others_[r]->weight);
+    if (aggregation_ != Aggregation::max) {
+      terms.emplace_back(hop.relations[r], writer.dense(states, weight));
+      continue;
+    }
+    const auto largest =
+        writer.emit({.op = "csr_max", .result = {}, .inputs = {states}, .matrices = {hop.relations[r]}});
+    terms.emplace_back("", writer.dense(largest, weight));
+  }
+  return writer.csr_sum(terms, writer.weight(own_->bias), slope);
+}
+
 }  // namespace foretime::models

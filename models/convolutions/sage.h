@@ -18,6 +18,8 @@ class SageConvolution : public Convolution {
   SageConvolution(int64_t input, int64_t output, Aggregation aggregation, bool apart);
   static std::vector<data::RelationSpec> relations(Aggregation aggregation, bool apart);
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
+  std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
+                       double slope) const override;
 
  private:
   Aggregation aggregation_;

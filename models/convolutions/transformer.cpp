@@ -31,4 +31,21 @@ torch::Tensor TransformerConvolution::forward(const torch::Tensor& states, Hops 
   return activated(own_->forward(self) + weighted_sum(matrix, weights, value_->forward(states)), slope);
 }
 
+std::string TransformerConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
+                                             const FormLayout&, double slope) const {
+  const auto self = own_states(writer, states, hops[0]);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(query_->options.out_features() / heads_));
+  const auto query = writer.dense(self, writer.weight(query_->weight)),
+             key = writer.dense(states, writer.weight(key_->weight)),
+             value = writer.dense(states, writer.weight(value_->weight));
+  const auto attended = writer.emit({.op = "attention",
+                                     .result = {},
+                                     .inputs = {query, key, value},
+                                     .matrices = {hops[0].relations[0]},
+                                     .mode = "dot",
+                                     .numbers = {{"heads", static_cast<double>(heads_)}, {"scale", scale}}});
+  const auto own = writer.dense(self, writer.weight(own_->weight), writer.weight(own_->bias));
+  return writer.activated(writer.add({own, attended}), slope);
+}
+
 }  // namespace foretime::models

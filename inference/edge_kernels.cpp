@@ -1,11 +1,11 @@
-#include "models/edge_kernels.h"
+#include "inference/edge_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-namespace foretime::models {
+namespace foretime::inference {
 namespace {
 
 constexpr int64_t kSmallWork = 1 << 14;  // multiplications below which threads cost more than they save
@@ -102,4 +102,4 @@ template void softmax_rows<double>(const EntryRows&, const double*, const double
 template void softmax_rows_gradient<float>(const EntryRows&, const float*, const float*, int64_t, float*);
 template void softmax_rows_gradient<double>(const EntryRows&, const double*, const double*, int64_t, double*);
 
-}  // namespace foretime::models
+}  // namespace foretime::inference

@@ -1,10 +1,10 @@
-#include "models/csr_kernels.h"
+#include "inference/csr_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace foretime::models {
+namespace foretime::inference {
 namespace {
 
 constexpr int64_t kLongRow = 8192;       // entries; longer rows are cut
@@ -172,4 +172,4 @@ template void scale_negative<double>(int64_t, const double*, double, double*);
 template void max_rows<float>(int64_t, const int64_t*, const int32_t*, const float*, int64_t, float*, int32_t*);
 template void max_rows<double>(int64_t, const int64_t*, const int32_t*, const double*, int64_t, double*, int32_t*);
 
-}  // namespace foretime::models
+}  // namespace foretime::inference

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 /// Plain loops behind csr_ops, on host memory, for float and double. Matrices of states are dense, row after row.
-namespace foretime::models {
+namespace foretime::inference {
 
 /// One sparse matrix and what it is multiplied with.
 template <class T>
@@ -44,4 +44,4 @@ void max_rows_gradient(int64_t cols, const int64_t* transposed_row_ptr, const in
 template <class T>
 void scale_negative(int64_t count, const T* output, T slope, T* gradient);
 
-}  // namespace foretime::models
+}  // namespace foretime::inference

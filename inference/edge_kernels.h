@@ -5,7 +5,7 @@
 /// Plain loops behind edge_ops, on host memory, for float and double: sparse matrices whose values are learned, one for
 /// each entry and head. Rows are independent, and sums are taken in the order of the entries, so results do not depend
 /// on the number of threads.
-namespace foretime::models {
+namespace foretime::inference {
 
 /// The entries of a sparse matrix, by rows.
 struct EntryRows {
@@ -37,4 +37,4 @@ void softmax_rows_gradient(const EntryRows& matrix, const T* weights, const T* f
 /// order of the matrix's rows, as data::transpose makes them.
 void transposed_positions(const EntryRows& matrix, int64_t cols, const int64_t* transposed_row_ptr, int32_t* position);
 
-}  // namespace foretime::models
+}  // namespace foretime::inference
