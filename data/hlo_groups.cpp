@@ -166,6 +166,24 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
   return result;
 }
 
+Group read_hlo_graph(const HloFile& file, const HloFile::Module& module, CandidateKind kind, const HloLimits& limits) {
+  const TuningOutline tuning = file.outline(module);
+  std::vector<float> features;
+  HloGraph graph = read_module_graph(file.source(), tuning.module, limits, [&](std::span<const float> rows, int64_t) {
+    features.insert(features.end(), rows.begin(), rows.end());
+  });
+  Group group;
+  group.name = module.name;
+  group.kind = kind;
+  group.graphs = std::move(graph.graph);
+  group.graphs.node_features = std::move(features);
+  if (kind != CandidateKind::layout) return group;
+  group.node_splits = std::move(graph.node_splits);
+  auto named = layout_nodes(file.source(), tuning.layout_nodes, group.graphs.nodes()).nodes;
+  group.layout.nodes = tuning.layout_nodes.empty() ? std::move(graph.layout_nodes) : std::move(named);
+  return group;
+}
+
 std::string why_left_out(const HloFile& file, const HloFile::Module& module) {
   if (file.message() != HloMessage::tuning) return "";
   const TuningOutline tuning = file.outline(module);

@@ -41,6 +41,11 @@ struct HloGroup {
 HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits = {},
                         const LayoutSink* sink = nullptr);
 
+/// The graph of a module without candidates, for those that come from elsewhere: of kind layout with its configurable
+/// nodes, chosen as for a module without runs, or of kind tile. Throws DataError as read_hlo_group does.
+Group read_hlo_graph(const HloFile& file, const HloFile::Module& module, CandidateKind kind,
+                     const HloLimits& limits = {});
+
 /// Why a module of a TuningData is no group: it has no run that is a candidate, or tiles without the time of the
 /// default one. The data set leaves such modules out. Empty where it is one, and for files with one module.
 std::string why_left_out(const HloFile& file, const HloFile::Module& module);

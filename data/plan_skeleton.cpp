@@ -102,7 +102,7 @@ class SkeletonMaker {
   }
 
   std::shared_ptr<const PlanSkeleton> make() && {
-    hash_layout_rows();
+    result_->row_hash = hash_layout_rows(group_.layout);
     find_inputs();
     make_first_level();
     for (int64_t l = 0; l < result_->request.layers; ++l) make_next_level();
@@ -152,15 +152,6 @@ class SkeletonMaker {
       if (v < 0) continue;
       configurable_[static_cast<size_t>(v)] = static_cast<int32_t>(result_->column.size());
       result_->column.push_back(static_cast<int32_t>(j));
-    }
-  }
-
-  void hash_layout_rows() {
-    const auto bytes = std::as_bytes(group_.layout.rows.span());
-    const int64_t rows = group_.layout.rows.size() / kLayoutFeatures;
-    for (int64_t r = 0; r < rows; ++r) {
-      result_->row_hash.push_back(
-          hash_bytes(bytes.subspan(static_cast<size_t>(r * kLayoutFeatures), kLayoutFeatures), 2));
     }
   }
 
@@ -351,6 +342,14 @@ class SkeletonMaker {
 };
 
 }  // namespace
+
+std::vector<StateHash> hash_layout_rows(const LayoutCandidates& layout) {
+  const auto bytes = std::as_bytes(layout.rows.span());
+  std::vector<StateHash> hashes;
+  for (size_t first = 0; first < bytes.size(); first += kLayoutFeatures)
+    hashes.push_back(hash_bytes(bytes.subspan(first, kLayoutFeatures), 2));
+  return hashes;
+}
 
 std::shared_ptr<const PlanSkeleton> make_skeleton(const Group& group, const PlanRequest& request,
                                                   const NodeSubset& subset, int64_t class_limit) {

@@ -103,6 +103,9 @@ inline uint64_t message_key(size_t relation, double weight) {
 /// Sets of more configurable nodes are not divided.
 constexpr int64_t kClassLimit = 48;
 
+/// The hashes of a table's rows, as PlanSkeleton has them.
+std::vector<StateHash> hash_layout_rows(const LayoutCandidates& layout);
+
 /// `subset` as in make_plan_source; the request must share.
 std::shared_ptr<const PlanSkeleton> make_skeleton(const Group& group, const PlanRequest& request,
                                                   const NodeSubset& subset, int64_t class_limit = kClassLimit);

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include "data/induced_graph.h"
-#include "data/packed.h"
-#include "data/skeleton_bytes.h"
 
 namespace foretime::data {
 namespace {
@@ -44,18 +42,26 @@ std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const Pla
   return source;
 }
 
-std::shared_ptr<const PlanSource> load_plan_source(const GroupHeader& header, const Group& group,
-                                                   const PlanRequest& request, int64_t prune_hops) {
-  if (header.member >= 0 && group.kind == CandidateKind::layout && request.sharing != Sharing::none) {
-    if (const auto stored = load_packed_plan(header, skeleton_key(request, prune_hops))) {
-      auto source = std::make_shared<PlanSource>();
-      source->request = request;
-      source->skeleton =
-          skeleton_from_bytes(stored->span(), group, request, fmt::format("{}: {}", header.file.string(), header.name));
-      return source;
-    }
-  }
-  return make_plan_source(group, request);
+std::shared_ptr<const PlanSource> prepare_plan_source(const Group& group, const PlanRequest& request) {
+  if (group.kind != CandidateKind::layout || request.sharing == Sharing::none || request.tied) return nullptr;
+  // Two rows a node: nodes of one row only do not vary.
+  constexpr int64_t kRows = 2;
+  Group any = group;
+  const int64_t configurable = group.layout.configurable();
+  std::vector<int64_t> row_ptr;
+  for (int64_t j = 0; j <= configurable; ++j) row_ptr.push_back(j * kRows);
+  any.layout.row_ptr = std::move(row_ptr);
+  any.layout.rows = std::vector<int8_t>(static_cast<size_t>(configurable * kRows * kLayoutFeatures));
+  return make_plan_source(any, request);
+}
+
+std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepared, const LayoutCandidates& layout) {
+  auto skeleton = std::make_shared<PlanSkeleton>(*prepared.skeleton);
+  skeleton->row_hash = hash_layout_rows(layout);
+  auto source = std::make_shared<PlanSource>();
+  source->request = prepared.request;
+  source->skeleton = std::move(skeleton);
+  return source;
 }
 
 std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request,

@@ -29,6 +29,14 @@ struct PlanSource {
 
 std::shared_ptr<const PlanSource> make_plan_source(const Group& group, const PlanRequest& request);
 
+/// What make_plan_source may do once for a layout graph whose candidates come later, some at a time: all configurable
+/// nodes count as varying. Null where the request does not share states, or ties nodes by their layouts.
+std::shared_ptr<const PlanSource> prepare_plan_source(const Group& group, const PlanRequest& request);
+
+/// The source of some candidates of a graph that was prepared: a tenth of make_plan_source's work. Plans find what
+/// candidates share one by one rather than class by class, so it is for a few of them.
+std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepared, const LayoutCandidates& layout);
+
 /// The same of a group that was opened by `header` and pruned to `prune_hops` (pruning.h): read where its packed
 /// collection keeps a plan for the two (skeleton_bytes.h), else made. Throws DataError where a stored one is damaged.
 std::shared_ptr<const PlanSource> load_plan_source(const GroupHeader& header, const Group& group,

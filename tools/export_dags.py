@@ -6,97 +6,34 @@
   tools/export_dags.py OUT.jsonl.gz --records LOG --script FILE.py
                                                             the workloads of a log; the script registers their functions
 
-Runs with Python 3.7 or later and TVM 0.8 to 0.14 (later ones have no auto_scheduler). Written against their sources; this project's
-machines have no TVM, and it has never been run there. What it writes is checked by Foretime's reader when it is read.
+Runs with Python 3.7 or later and TVM 0.8 to 0.19 (later ones have no auto_scheduler); has been run with 0.14. The tables are made
+by tuner/python/foretime/stage_table.py and checked by Foretime's reader when they are read.
 """
 import argparse
 import gzip
+import importlib.util
 import json
 import os
+import pathlib
 import pickle
 import runpy
 import sys
 
 try:
     import tvm
-    from tvm import auto_scheduler, te, tir
+    from tvm import auto_scheduler
 except ImportError:
-    sys.exit("export_dags.py: needs a Python with TVM (0.8 to 0.14): import tvm failed")
+    sys.exit("export_dags.py: needs a Python with TVM (0.8 to 0.19): import tvm failed")
 
-COMBINERS = {"Add": "sum", "Max": "max", "Min": "min"}
-ACCURATE_BITS = 53
-
-
-def text(expression):
-    """The expression as TVM printed it before 0.11: what later versions call the legacy form."""
-    printed = expression.legacy_repr() if hasattr(expression, "legacy_repr") else str(expression)
-    if "(OMITTED)" in printed:
-        raise ValueError(f"TVM leaves out the middle of a long expression: {printed[:60]}…")
-    return printed
+SHARED = pathlib.Path(__file__).resolve().parent.parent / "tuner" / "python" / "foretime" / "stage_table.py"
 
 
-def integer(value):
-    """A constant as an int, anything else as text."""
-    return int(value) if isinstance(value, (int, tir.IntImm)) else text(value)
-
-
-def reads_of(body, numbers):
-    """The accesses to other stages, in the order of the body."""
-    reads = []
-
-    def visit(node):
-        if not isinstance(node, tir.ProducerLoad):
-            return
-        op = node.producer.op
-        reads.append({"op": numbers[op], "name": op.name, "indices": [text(index) for index in node.indices]})
-
-    for expression in body:
-        tir.stmt_functor.post_order_visit(tir.Evaluate(expression), visit)
-    return reads
-
-
-def combiner_and_body(op):
-    """(name of the combiner or None, text of what is combined or computed)."""
-    body = op.body[0]
-    if not isinstance(body, tir.Reduce):
-        return None, ", ".join(text(part) for part in op.body)
-    results = [type(result).__name__ for result in body.combiner.result]
-    name = COMBINERS.get(results[0], results[0].lower()) if len(results) == 1 else "tuple"
-    return name, ", ".join(text(source) for source in body.source)
-
-
-def stage(number, op, numbers, read_by):
-    out = {"id": number, "name": op.name, "dtype": str(op.output(0).dtype),
-           "shape": [int(extent) for extent in op.output(0).shape]}
-    if isinstance(op, te.PlaceholderOp):
-        out["kind"] = "place" "holder"
-        return out
-    if not isinstance(op, te.ComputeOp):
-        raise ValueError(f"stage {number} ({op.name}): {type(op).__name__}, expected a computation")
-    combiner, body = combiner_and_body(op)
-    out.update({
-        "kind": "compute",
-        "axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.axis],
-        "reduce_axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.reduce_axis],
-        "combiner": combiner, "body": body, "tag": op.tag, "reads": reads_of(op.body, numbers),
-        "is_output": op not in read_by,
-    })
-    return out
-
-
-def stage_table(dag, workload_key):
-    """The table of one DAG; stages have the numbers that records use."""
-    ops = list(dag.ops)
-    numbers = {op: number for number, op in enumerate(ops)}
-    read_by = set()
-    for op in ops:
-        read_by.update(tensor.op for tensor in op.input_tensors)
-    flops = float(dag.flop_ct)
-    if flops >= 2**ACCURATE_BITS:
-        print(f"export_dags.py: {workload_key}: {flops:g} operations are not exact in a float", file=sys.stderr)
-    return {"workload_key": workload_key, "flop_ct": flops,
-            "stages": [stage(number, op, numbers, read_by) for number, op in enumerate(ops)],
-            "printed": str(dag)}
+def stage_table_function():
+    """stage_table of the Python package, without the package, which needs more than this script does."""
+    specification = importlib.util.spec_from_file_location("stage_table", SHARED)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module.stage_table
 
 
 def tasks_of(arguments):
@@ -127,6 +64,7 @@ def main():
     arguments = parser.parse_args()
     if not (arguments.tasks or arguments.script or arguments.records):
         parser.error("nothing to export: give --tasks, --script or --records")
+    stage_table = stage_table_function()
     tables = {}
     for key, dag in tasks_of(arguments):
         if key not in tables:

@@ -15,7 +15,7 @@ build_packages=(
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libhiredis-dev libssl-dev redis-server libmetis-dev
   libfasttext-dev libxgboost-dev
-  libprotobuf-dev protobuf-compiler
+  libprotobuf-dev protobuf-compiler libmicrohttpd-dev
 )
 # Python is a test tool only: a second opinion on numbers (NumPy, SciPy, PyTorch) and the repository's own checks.
 test_packages=(

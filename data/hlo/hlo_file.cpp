@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -71,13 +72,22 @@ std::string module_name(const HloSource& source, std::string_view module_tuning_
 HloFile::HloFile(const std::filesystem::path& path, std::optional<HloMessage> message) {
   source_.name = path.string();
   mapping_ = map_file(source_.name, source_.bytes);
+  open(path.stem().string(), message);
+}
+
+HloFile::HloFile(std::string_view bytes, std::string name, std::optional<HloMessage> message) {
+  source_ = {.bytes = bytes, .name = std::move(name)};
+  open(source_.name, message);
+}
+
+void HloFile::open(const std::string& stem, std::optional<HloMessage> message) {
   const auto found = message ? message : find_message(source_);
   if (!found)
     source_.fail(
         "no instruction with an opcode in it, expected HloModuleProto, HloProto, ModuleTuningData or "
         "TuningData as binary protobuf");
   message_ = *found;
-  list_modules(path.stem().string());
+  list_modules(stem);
 }
 
 void HloFile::list_modules(const std::string& stem) {

@@ -26,12 +26,15 @@ const char* message_name(HloMessage message);  // HloModuleProto, …
 /// four has one. Looks no further than that.
 std::optional<HloMessage> find_message(const HloSource& source);
 
-/// A .pb file, mapped as long as this object lives.
+/// A .pb file, mapped as long as this object lives, or its bytes.
 class HloFile {
  public:
   /// Throws DataError where the file cannot be read, or is none of the messages. `message`: which it is, where that is
   /// known better than by its content.
   explicit HloFile(const std::filesystem::path& path, std::optional<HloMessage> message = {});
+
+  /// The same of bytes that must outlive this object; `name` stands for the file. Throws DataError.
+  HloFile(std::string_view bytes, std::string name, std::optional<HloMessage> message = {});
 
   HloMessage message() const { return message_; }
   const HloSource& source() const { return source_; }
@@ -48,6 +51,7 @@ class HloFile {
   TuningOutline outline(const Module& module) const;
 
  private:
+  void open(const std::string& stem, std::optional<HloMessage> message);
   void list_modules(const std::string& stem);
 
   std::shared_ptr<const void> mapping_;

@@ -12,6 +12,8 @@ struct Hardware {
   int64_t cores = 1;
   int64_t l1_bytes = 48 << 10, l2_bytes = 1 << 20;  // data caches of a core
   int64_t l3_bytes = 32 << 20;                      // shared by the cores
+
+  bool operator==(const Hardware&) const = default;
 };
 
 /// The vectors that LLVM uses for a TVM target (`llvm -mcpu=znver4`): those of its -mcpu, and SSE's without one.

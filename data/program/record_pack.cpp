@@ -7,10 +7,9 @@
 #include <fmt/format.h>
 
 #include "data/packed.h"
-#include "data/program/nest_program.h"
 #include "data/program/program_graphs.h"
+#include "data/program/record_program.h"
 #include "data/schedule/record_reader.h"
-#include "data/schedule/replay.h"
 
 namespace foretime::data {
 namespace {
@@ -144,11 +143,8 @@ class RecordPacker {
 
   void add(const RecordGroup& of, std::string id, OpenGroup& target) {
     try {
-      replayer_.replay(of.dag, record_.schedule, nest_);
-      statements_.read(nest_, record_, program_);
-      double operations = 0.0;
-      for (const DagStage& stage : of.dag->stages) operations += stage.flops;
-      target.graphs->add(program_, operations);
+      programs_.read(of.dag, record_, program_);
+      target.graphs->add(program_, operations_of(*of.dag));
       target.runtimes.push_back(record_.mean_cost());
       target.ids.push_back(std::move(id));
       ++counts_.programs;
@@ -166,8 +162,7 @@ class RecordPacker {
     group.kind = CandidateKind::program;
     group.unit = RuntimeUnit::seconds;
     group.candidates = static_cast<int64_t>(open.runtimes.size());
-    double operations = 0.0;
-    for (const DagStage& stage : of.dag->stages) operations += stage.flops;
+    const double operations = operations_of(*of.dag);
     if (operations > 0.0) group.flops = std::vector<double>(open.runtimes.size(), operations);
     group.graphs = open.graphs->finish();
     group.runtimes = std::move(open.runtimes);
@@ -179,10 +174,8 @@ class RecordPacker {
   const RecordPackOptions& options_;
   PackedWriter writer_;
   RecordPackCounts counts_;
-  Replayer replayer_;
-  NestProgram statements_;
+  RecordProgram programs_;
   TuningRecord record_;
-  LoopNest nest_;
   LoopProgram program_;
 };
 

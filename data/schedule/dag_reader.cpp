@@ -5,7 +5,6 @@
 #include <simdjson.h>
 
 #include "data/error.h"
-#include "data/line_source.h"
 #include "data/schedule/workload_key.h"
 
 namespace foretime::data {
@@ -161,20 +160,6 @@ ComputeDag parse_stage_table(std::string_view json) {
   }
   validate(dag);
   return dag;
-}
-
-DagTable::DagTable(const std::filesystem::path& file) {
-  LineSource lines(file);
-  while (const auto line = lines.next()) {
-    if (line->text.empty() || line->text[0] == '#') continue;
-    try {
-      if (line->too_long) throw DataError("longer than expected of a stage table");
-      add(std::make_shared<const ComputeDag>(parse_stage_table(line->text)));
-    } catch (const DataError& error) {
-      throw DataError(fmt::format("{}:{}: {}", file.string(), lines.line_number(), error.what()));
-    }
-  }
-  if (dags_.empty()) throw DataError(fmt::format("{}: no line, expected a stage table", file.string()));
 }
 
 void DagTable::add(std::shared_ptr<const ComputeDag> dag) {

@@ -142,8 +142,6 @@ bool is_tir_text(const std::filesystem::path& path) {
   return has("root") && has("nodes");
 }
 
-namespace {
-
 const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin) {
   std::string names;
   for (const auto& [name, text] : record.texts) {
@@ -153,6 +151,8 @@ const std::string& choose_text(const TirRecord& record, const std::string& membe
   throw DataError(member.empty() ? fmt::format("{}: texts {}: name one of them", origin, names)
                                  : fmt::format("{}: no text {}, only {}", origin, member, names));
 }
+
+namespace {
 
 /// What is gathered of a workload.
 struct Workload {

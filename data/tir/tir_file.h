@@ -38,6 +38,10 @@ class TirFile {
   std::unique_ptr<Stream> stream_;
 };
 
+/// The text of a record that `member` names, which may be empty where the record has one only. Throws DataError, with
+/// `origin`, where there is no such text.
+const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin);
+
 /// Whether a file begins as save_json text does, by its first few kilobytes; false for all other files, and where it
 /// cannot be read.
 bool is_tir_text(const std::filesystem::path& path);

@@ -1,0 +1,84 @@
+/// What fuzzers start from and what they have found, run once by ordinary builds, with a few changes of each.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/fuzz/targets.h"
+#include "tests/support/paths.h"
+
+namespace foretime::fuzz {
+namespace {
+
+std::vector<std::string> found(const std::string& target) {
+  std::vector<std::filesystem::path> files;
+  const auto folder = foretime::testing::source_dir() / "tests/fuzz/corpus" / target;
+  if (std::filesystem::is_directory(folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> inputs;
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return inputs;
+}
+
+/// A part cut out, doubled or overwritten, or some bytes changed.
+std::string changed(const std::string& input, std::mt19937& random) {
+  if (input.empty()) return std::string(1, static_cast<char>(random()));
+  std::string result = input;
+  const size_t at = random() % result.size(), size = std::min<size_t>(1 + random() % 20, result.size() - at);
+  switch (random() % 4) {
+    case 0:
+      result.erase(at, size);
+      break;
+    case 1:
+      result.insert(at, result.substr(at, size));
+      break;
+    case 2:
+      result.replace(at, size, result.substr(random() % result.size(), size));
+      break;
+    default:
+      result[at] = static_cast<char>(random());
+  }
+  return result;
+}
+
+/// Forms that nobody wrote: most are refused, and none may do harm.
+TEST(Forms, EditedAtRandomAreRunOrRefused) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 3000; ++i) {
+    std::string edits(2 + random() % 60, '\0');
+    for (char& c : edits) c = static_cast<char>(random());
+    edits.front() = static_cast<char>('0' + 5 + i % 5);
+    run_form(edits);
+  }
+}
+
+class Corpus : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Corpus, IsReadOrRefused) {
+  const std::string target = GetParam();
+  const auto run = targets().at(target);
+  auto inputs = seeds(target);
+  ASSERT_FALSE(inputs.empty());
+  for (auto& input : found(target)) inputs.push_back(std::move(input));
+  std::mt19937 random(11);
+  run("");
+  for (const auto& input : inputs) {
+    run(input);
+    for (int i = 0; i < 100; ++i) run(changed(input, random));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Corpus, ::testing::Values("bundle", "form", "tir", "records", "hlo"));
+
+}  // namespace
+}  // namespace foretime::fuzz

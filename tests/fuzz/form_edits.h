@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "tuner/bundle.h"
+
+namespace foretime::fuzz {
+
+/// The bundle with a form that was edited as the bytes say: other operations, inputs, matrices, weights and numbers, in
+/// the bounds of what forms are written with. Most results do not fit together; those that do are forms that nobody has
+/// written before.
+tuner::Bundle edited_form(tuner::Bundle bundle, std::string_view bytes);
+
+}  // namespace foretime::fuzz

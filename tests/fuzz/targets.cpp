@@ -1,0 +1,240 @@
+#include "tests/fuzz/targets.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/data/hlo/messages.h"
+#include "tests/fuzz/form_edits.h"
+#include "tests/tuner/small_models.h"
+#include "tuner/foretime.h"
+
+namespace foretime::fuzz {
+namespace {
+
+namespace samples = tuner::testing;
+
+/// Ends the process where a promise of the interface is broken.
+void require(bool kept, const char* promise) {
+  if (kept) return;
+  std::fprintf(stderr, "fuzz: broken promise: %s (%s)\n", promise, foretime_last_error());
+  std::abort();
+}
+
+/// True where the call succeeded.
+bool done(foretime_status status) {
+  require(status == FORETIME_OK || std::strlen(foretime_last_error()) > 0, "a failure has a message");
+  require(status != FORETIME_INTERNAL_ERROR && status != FORETIME_INVALID_ARGUMENT && status != FORETIME_FILE_ERROR,
+          "input from outside is no reason for this status");
+  return status == FORETIME_OK;
+}
+
+foretime_model* opened(std::string_view bytes) {
+  const foretime_options options = {sizeof options, 1, 4096};
+  foretime_model* model = nullptr;
+  return done(foretime_open_bytes(bytes.data(), bytes.size(), &options, &model)) ? model : nullptr;
+}
+
+foretime_model* sample_model(const tuner::Bundle& bundle) {
+  foretime_model* model = opened(tuner::serialize_bundle(bundle));
+  require(model != nullptr, "a sample's bundle can be opened");
+  return model;
+}
+
+foretime_model* layouts() {
+  static foretime_model* const model = sample_model(samples::layout_bundle({.compares = true, .tied = true}));
+  return model;
+}
+foretime_model* tiles() {
+  static foretime_model* const model = sample_model(samples::tile_bundle());
+  return model;
+}
+foretime_model* loops() {
+  static foretime_model* const model = sample_model(samples::loops_bundle());
+  return model;
+}
+foretime_model* trees() {
+  static foretime_model* const model = sample_model(samples::trees_bundle());
+  return model;
+}
+
+const std::vector<tuner::Bundle>& sample_bundles() {
+  static const std::vector<tuner::Bundle> bundles = {samples::layout_bundle({.compares = true, .tied = true}),
+                                                     samples::tile_bundle(), samples::loops_bundle(true, true),
+                                                     samples::loops_bundle(false), samples::trees_bundle()};
+  return bundles;
+}
+
+const samples::SampleWorkload& workload() {
+  static const auto sample = samples::sample_workload(2);
+  return sample;
+}
+
+void score_programs(const foretime_model* model, std::string_view text) {
+  const char* const texts[] = {text.data()};
+  const size_t sizes[] = {text.size()};
+  float score = 0.0F;
+  int64_t failed = 0;
+  if (done(foretime_score_tir(model, texts, sizes, 1, &score, &failed)))
+    require(failed == 0 || std::strlen(foretime_last_error()) > 0, "what is not scored has a message");
+}
+
+void score_lines(const foretime_workload* of, const std::vector<std::string_view>& lines) {
+  std::vector<const char*> texts;
+  std::vector<size_t> sizes;
+  for (const auto line : lines) {
+    texts.push_back(line.data());
+    sizes.push_back(line.size());
+  }
+  std::vector<float> scores(lines.size());
+  int64_t failed = 0;
+  done(foretime_score_records(of, texts.data(), sizes.data(), static_cast<int64_t>(lines.size()), scores.data(),
+                              &failed));
+}
+
+void score_records(const foretime_model* model, std::string_view table, const std::vector<std::string_view>& lines) {
+  foretime_workload* made = nullptr;
+  if (!done(foretime_workload_open(model, table.data(), table.size(), &made))) return;
+  score_lines(made, lines);
+  foretime_workload_close(made);
+}
+
+void score_graph(const foretime_model* model, foretime_graph* graph) {
+  constexpr int64_t kCandidates = 2, kMostConfigurable = 1000;
+  float scores[kCandidates];
+  const int64_t configurable = foretime_graph_configurable(graph);
+  require(configurable <= foretime_graph_nodes(graph), "configurable nodes are nodes");
+  if (foretime_model_kind(model) == FORETIME_TILE) {
+    const auto chosen = samples::random_tiles(kCandidates, 1);
+    done(foretime_score_tiles(graph, chosen.data(), kCandidates, scores));
+  } else if (configurable <= kMostConfigurable) {
+    const auto chosen = samples::random_layouts(kCandidates, configurable, 1);
+    done(foretime_score_layouts(graph, chosen.data(), kCandidates, scores));
+  }
+  foretime_graph_close(graph);
+}
+
+void open_module(const foretime_model* model, std::string_view bytes) {
+  foretime_graph* graph = nullptr;
+  if (done(foretime_graph_open_hlo(model, bytes.data(), bytes.size(), &graph))) score_graph(model, graph);
+}
+
+}  // namespace
+
+void run_bundle(std::string_view bytes) {
+  foretime_model* model = opened(bytes);
+  if (model == nullptr) return;
+  size_t size = 0;
+  require(std::strlen(foretime_describe(model, &size)) == size, "a manifest is text of its size");
+  switch (foretime_model_kind(model)) {
+    case FORETIME_LAYOUT:
+    case FORETIME_TILE:
+      open_module(model, samples::sample_module());
+      break;
+    case FORETIME_LOOPS:
+      score_records(model, workload().stage_table, {workload().records[0], workload().records[1]});
+      break;
+    case FORETIME_TREES:
+      score_programs(model,
+                     R"({"root": 1, "nodes": [{"type_key": ""}, {"type_key": "IntImm", "attrs": {"dtype": "int32",
+                                "span": "0", "value": "3"}}], "b64ndarrays": [], "attrs": {"tvm_version": "0.8.0"}})");
+      break;
+  }
+  const float score = 1.0F;
+  double seconds = 0.0;
+  done(foretime_runtimes(model, &score, 1, &seconds));
+  foretime_close(model);
+}
+
+void run_form(std::string_view text) {
+  using Json = nlohmann::json;
+  if (text.empty()) return;
+  const auto& bundles = sample_bundles();
+  const auto chosen = static_cast<uint8_t>(text.front() - '0');
+  const auto& bundle = bundles[chosen % bundles.size()];
+  text.remove_prefix(1);
+  if (chosen >= bundles.size()) return run_bundle(samples::unchecked_bytes(edited_form(bundle, text)));
+  constexpr int kDeepest = 30;
+  bool deep = false;
+  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
+    deep = deep || depth > kDeepest;
+    return !deep;
+  };
+  auto form = Json::parse(text, watch, false);
+  if (deep || form.is_discarded()) return;
+  auto changed = bundle;
+  changed.manifest["form"] = std::move(form);
+  run_bundle(samples::unchecked_bytes(changed));
+}
+
+void run_tir(std::string_view text) {
+  score_programs(loops(), text);
+  score_programs(trees(), text);
+}
+
+void run_records(std::string_view text) {
+  std::vector<std::string_view> lines;
+  constexpr size_t kMostLines = 8;
+  while (lines.size() < kMostLines) {
+    const size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  const auto table = lines.front();
+  lines.erase(lines.begin());
+  score_records(loops(), table.empty() ? workload().stage_table : table, lines);
+}
+
+void run_hlo(std::string_view bytes) {
+  open_module(layouts(), bytes);
+  open_module(tiles(), bytes);
+}
+
+const std::map<std::string, Target>& targets() {
+  static const std::map<std::string, Target> all = {
+      {"bundle", run_bundle}, {"form", run_form}, {"tir", run_tir}, {"records", run_records}, {"hlo", run_hlo}};
+  return all;
+}
+
+std::vector<std::string> seeds(const std::string& target) {
+  if (target == "bundle") {
+    std::vector<std::string> all;
+    for (const auto& bundle : sample_bundles()) all.push_back(tuner::serialize_bundle(bundle));
+    return all;
+  }
+  if (target == "form") {
+    std::vector<std::string> all;
+    for (const auto& bundle : sample_bundles())
+      all.push_back(std::to_string(all.size()) + bundle.manifest.at("form").dump());
+    return all;
+  }
+  if (target == "tir") {
+    std::vector<std::string> texts = {R"({"root": 0, "nodes": [{"type_key": ""}]})"};
+    for (const auto& text : samples::sample_trees(24)) {
+      const auto plain = nlohmann::json::parse(text).dump();
+      if (plain.size() < 25000 && texts.size() < 4) texts.push_back(plain);
+    }
+    return texts;
+  }
+  if (target == "records") {
+    const auto sample = samples::sample_workload(12);
+    std::vector<std::string> texts = {sample.stage_table + "\n" + sample.records[0]};
+    for (size_t i = 0; i + 1 < sample.records.size(); i += 2)
+      texts.push_back("\n" + sample.records[i] + "\n" + sample.records[i + 1]);
+    // Other operators: what a DAG may hold.
+    for (const auto& table : samples::sample_lines("ansor/dags.jsonl.gz", 40)) {
+      if (table.size() < 6000 && texts.size() < 16) texts.push_back(table + "\n");
+    }
+    return texts;
+  }
+  const auto module = samples::sample_module();
+  return {module, data::testing::bytes_field(1, module),
+          data::testing::module_tuning(module, {data::testing::layout_run({{{0, 1}}}, 10)}, {4}),
+          data::testing::module_tuning(module, {data::testing::tile_run({8, 16}, 10, true)})};
+}
+
+}  // namespace foretime::fuzz

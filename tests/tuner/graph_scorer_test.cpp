@@ -1,0 +1,238 @@
+#include "tuner/graph_scorer.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/error.h"
+#include "data/pruning.h"
+#include "data/synth.h"
+#include "tests/data/hlo/messages.h"
+#include "tests/tuner/small_models.h"
+#include "tuner/layout_codes.h"
+
+namespace foretime::tuner::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options = {}) {
+  return std::make_shared<const Model>(std::move(bundle), options);
+}
+
+template <class Error, class Call>
+std::string message_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing of this type";
+}
+
+/// Each candidate embedded by a plan of its own, then all compared.
+std::vector<float> slow_scores(const Model& model, const data::Group& group) {
+  const auto pruned = data::pruned_group(group, model.terms().prune_hops);
+  inference::Workspace workspace;
+  inference::Matrix all{group.candidates, model.terms().form.embedded_columns, {}};
+  for (int64_t c = 0; c < group.candidates; ++c) {
+    data::PlanBuilder builder(model.terms().form.request);
+    builder.add(pruned, std::vector<int64_t>{c});
+    const auto row = model.executor().embed(std::move(builder).build(), workspace);
+    all.values.insert(all.values.end(), row.values.begin(), row.values.begin() + row.columns);
+  }
+  return model.executor().score(std::move(all), std::vector<int64_t>{0, group.candidates}, workspace);
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  float largest = 1.0F;
+  for (const float value : b) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5F * largest) << i;
+}
+
+std::vector<int8_t> layouts_of(const data::Group& group) {
+  std::vector<int8_t> layouts;
+  const auto& l = group.layout;
+  for (int64_t c = 0; c < group.candidates; ++c) {
+    for (int64_t j = 0; j < l.configurable(); ++j) {
+      const auto row = l.rows.subspan((l.row_ptr[j] + l.codes[c * l.configurable() + j]) * data::kLayoutFeatures,
+                                      data::kLayoutFeatures);
+      layouts.insert(layouts.end(), row.begin(), row.end());
+    }
+  }
+  return layouts;
+}
+
+class LayoutScores : public ::testing::TestWithParam<LayoutForm> {};
+
+TEST_P(LayoutScores, AreThoseOfTheGroupHoweverTheyAreDivided) {
+  const auto group = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 400}, "synthetic");
+  const auto model = model_of(layout_bundle(GetParam()));
+  const auto expected = model->score_group(group);
+  expect_near(expected, slow_scores(*model, group));
+  EXPECT_NE(expected.front(), expected.back());
+
+  const GraphScorer scorer(model, group);
+  EXPECT_EQ(scorer.nodes(), 60);
+  EXPECT_EQ(scorer.configurable().size(), 12u);
+  EXPECT_EQ(scorer.score_layouts(layouts_of(group), group.candidates), expected);
+
+  // Small pieces, several threads: near for other pieces, the same for other threads.
+  const auto pieces = model_of(layout_bundle(GetParam()), {.threads = 1, .max_states = 500});
+  expect_near(pieces->score_group(group), expected);
+  const auto threads = model_of(layout_bundle(GetParam()), {.threads = 4, .max_states = 500});
+  EXPECT_EQ(threads->score_group(group), pieces->score_group(group));
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, LayoutScores,
+                         ::testing::Values(LayoutForm{}, LayoutForm{.sharing = data::Sharing::none},
+                                           LayoutForm{.sharing = data::Sharing::invariant},
+                                           LayoutForm{.compares = true, .tied = true}, LayoutForm{.prune_hops = 1},
+                                           LayoutForm{.sharing = data::Sharing::none, .prune_hops = 1}));
+
+TEST(GraphScorer, SomeCandidatesInAnyOrderAndTwice) {
+  const auto group = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 50}, "synthetic");
+  const auto model = model_of(layout_bundle());
+  const auto all = model->score_group(group);
+  const std::vector<int64_t> chosen = {7, 3, 3, 49, 0, 7};
+  const auto some = model->score_group(group, chosen);
+  std::vector<float> expected;
+  for (const int64_t c : chosen) expected.push_back(all[static_cast<size_t>(c)]);
+  expect_near(some, expected);
+  EXPECT_EQ(some[1], some[2]);
+  EXPECT_TRUE(model->score_group(group, {}).empty());
+}
+
+TEST(GraphScorer, FewLayoutsScoreAsAmongMany) {
+  const int64_t candidates = 300, configurable = 12;
+  auto layouts = random_layouts(candidates, configurable, 5);
+  // A node with one layout, which a plan of all candidates takes as fixed.
+  for (int64_t c = 0; c < candidates; ++c)
+    std::copy_n(layouts.begin(), data::kLayoutFeatures, layouts.begin() + c * configurable * data::kLayoutFeatures);
+  for (const auto& form :
+       {LayoutForm{}, LayoutForm{.sharing = data::Sharing::invariant}, LayoutForm{.prune_hops = 1}}) {
+    const GraphScorer scorer(model_of(layout_bundle(form)),
+                             small_graph(data::CandidateKind::layout, 80, configurable, 3));
+    const auto all = scorer.score_layouts(layouts, candidates);
+    for (const int64_t few : {1, 7, 32, 33}) {
+      const std::span<const int8_t> some(layouts.data(),
+                                         static_cast<size_t>(few * configurable * data::kLayoutFeatures));
+      expect_near(scorer.score_layouts(some, few), {all.begin(), all.begin() + few});
+    }
+  }
+}
+
+TEST(GraphScorer, ThreadsGiveTheSameScores) {
+  const int64_t candidates = 3000;
+  const auto layouts = random_layouts(candidates, 20, 5);
+  const auto group = small_graph(data::CandidateKind::layout, 300, 20, 3);
+  const auto one = GraphScorer(model_of(layout_bundle()), group).score_layouts(layouts, candidates);
+  const auto four = GraphScorer(model_of(layout_bundle(), {.threads = 4}), group).score_layouts(layouts, candidates);
+  EXPECT_EQ(one, four);
+  const auto tiles = random_tiles(candidates, 2);
+  for (const auto join : {data::TileJoin::early, data::TileJoin::late}) {
+    const auto graph = small_graph(data::CandidateKind::tile, 50, 0, 4);
+    const auto alone = GraphScorer(model_of(tile_bundle(join)), graph).score_tiles(tiles, candidates);
+    const auto many = GraphScorer(model_of(tile_bundle(join), {.threads = 4}), graph).score_tiles(tiles, candidates);
+    EXPECT_EQ(alone, many);
+  }
+}
+
+TEST(GraphScorer, TilesAreThoseOfTheGroup) {
+  for (const auto join : {data::TileJoin::early, data::TileJoin::late}) {
+    const auto model = model_of(tile_bundle(join));
+    auto group = small_graph(data::CandidateKind::tile, 30, 0, 9);
+    const GraphScorer scorer(model, group);
+    group.candidates = 40;
+    group.tile_features = random_tiles(40, 1);
+    group.runtimes = std::vector<double>(40, 0.0);
+    const auto expected = model->score_group(group);
+    expect_near(expected, slow_scores(*model, group));
+    EXPECT_EQ(scorer.score_tiles(group.tile_features.span(), 40), expected);
+  }
+}
+
+TEST(GraphScorer, LayoutsAreCodedInTheOrderOfTheirFirstAppearance) {
+  const int64_t candidates = 200, configurable = 7;
+  const auto layouts = random_layouts(candidates, configurable, 1);
+  const auto coded = code_layouts(std::vector<int32_t>(configurable, 0), layouts, candidates);
+  data::Group group;
+  group.candidates = candidates;
+  group.layout = coded;
+  EXPECT_EQ(layouts_of(group), layouts);
+  for (int64_t j = 0; j < configurable; ++j) {
+    EXPECT_EQ(coded.codes[j], 0);
+    EXPECT_LE(coded.row_ptr[j + 1] - coded.row_ptr[j], 5);
+  }
+}
+
+TEST(GraphScorer, ANodeHasAtMost256LayoutsInACall) {
+  const auto model = model_of(layout_bundle());
+  const GraphScorer scorer(model, small_graph(data::CandidateKind::layout, 10, 1, 3));
+  std::vector<int8_t> layouts(257 * data::kLayoutFeatures, 0);
+  for (size_t c = 0; c < 257; ++c) {
+    layouts[c * data::kLayoutFeatures] = static_cast<int8_t>(c % 128);
+    layouts[c * data::kLayoutFeatures + 1] = static_cast<int8_t>(c / 128);
+  }
+  EXPECT_EQ(scorer.score_layouts({layouts.data(), 256 * data::kLayoutFeatures}, 256).size(), 256u);
+  EXPECT_THAT(message_of<data::DataError>([&] { scorer.score_layouts(layouts, 257); }),
+              HasSubstr("candidate 256 has the 257th distinct layout of node 0"));
+}
+
+TEST(GraphScorer, ReadsModules) {
+  const GraphScorer layouts = GraphScorer::from_hlo(model_of(layout_bundle()), sample_module());
+  EXPECT_EQ(layouts.nodes(), 9);
+  EXPECT_EQ(std::vector(layouts.configurable().begin(), layouts.configurable().end()), (std::vector{4, 5, 6}));
+  EXPECT_EQ(layouts.score_layouts(random_layouts(5, 3, 1), 5).size(), 5u);
+  const auto named = data::testing::module_tuning(sample_module(), {}, {8, 5});
+  const GraphScorer two = GraphScorer::from_hlo(model_of(layout_bundle()), named);
+  EXPECT_EQ(std::vector(two.configurable().begin(), two.configurable().end()), (std::vector{5, 8}));
+  const GraphScorer tiles = GraphScorer::from_hlo(model_of(tile_bundle()), sample_module());
+  EXPECT_EQ(tiles.score_tiles(random_tiles(3, 1), 3).size(), 3u);
+  EXPECT_THAT(message_of<data::DataError>([&] { GraphScorer::from_hlo(model_of(tile_bundle()), "none"); }),
+              HasSubstr("HLO module"));
+  const auto many = data::testing::tuning({data::testing::module_tuning(sample_module(), {})});
+  EXPECT_THAT(message_of<data::DataError>([&] { GraphScorer::from_hlo(model_of(tile_bundle()), many); }),
+              HasSubstr("TuningData"));
+}
+
+TEST(GraphScorer, RefusesWhatDoesNotFit) {
+  const auto layouts = model_of(layout_bundle()), tiles = model_of(tile_bundle()), trees = model_of(trees_bundle());
+  const auto graph = small_graph(data::CandidateKind::layout, 10, 2, 3);
+  EXPECT_THAT(message_of<WrongKind>([&] { GraphScorer(trees, graph); }), HasSubstr("a model of trees"));
+  EXPECT_THAT(message_of<WrongKind>([&] { GraphScorer(tiles, graph); }), HasSubstr("another kind"));
+  auto changed = graph;
+  changed.graphs.feature_count = 70;
+  changed.graphs.node_features = std::vector<float>(700, 0.0F);
+  EXPECT_THAT(message_of<data::DataError>([&] { GraphScorer(layouts, changed); }), HasSubstr("70 columns"));
+  changed = graph;
+  changed.graphs.edge_target = std::vector<int32_t>(static_cast<size_t>(graph.graphs.edges()), 10);
+  EXPECT_THAT(message_of<data::DataError>([&] { GraphScorer(layouts, changed); }), HasSubstr("ends at node 10"));
+  changed = graph;
+  changed.layout.nodes = std::vector<int32_t>{5, 5};
+  EXPECT_THAT(message_of<data::DataError>([&] { GraphScorer(layouts, changed); }), HasSubstr("ascending ids"));
+  const GraphScorer scorer(layouts, graph);
+  EXPECT_THAT(message_of<WrongKind>([&] { scorer.score_tiles({}, 0); }), HasSubstr("a model of layouts"));
+  auto wrong = random_tiles(2, 1);
+  wrong[30] = std::numeric_limits<float>::infinity();
+  const GraphScorer tile_scorer(tiles, small_graph(data::CandidateKind::tile, 10, 0, 3));
+  EXPECT_THAT(message_of<data::DataError>([&] { tile_scorer.score_tiles(wrong, 2); }),
+              HasSubstr("inf at candidate 1, column 6"));
+  EXPECT_THAT(message_of<WrongKind>([&] { tile_scorer.score_layouts({}, 0); }), HasSubstr("a model of tiles"));
+}
+
+TEST(GraphScorer, GraphsWithoutConfigurableNodesHaveOneScore) {
+  const GraphScorer scorer(model_of(layout_bundle()), small_graph(data::CandidateKind::layout, 10, 0, 3));
+  const auto scores = scorer.score_layouts({}, 4);
+  EXPECT_EQ(scores, std::vector<float>(4, scores.front()));
+}
+
+}  // namespace
+}  // namespace foretime::tuner::testing

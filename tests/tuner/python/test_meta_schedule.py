@@ -1,0 +1,67 @@
+"""The cost model for TVM's meta_schedule, with real TVM and the fake library: a score is the length of a program's text."""
+import ctypes
+import os
+import tempfile
+import unittest
+
+import numpy as np
+
+from support import fake_library, needs_tvm
+
+
+@needs_tvm
+class MetaScheduleTest(unittest.TestCase):
+    def setUp(self):
+        from test_auto_scheduler import matmul
+        from tvm import te
+        import foretime
+        from foretime.meta_schedule import ForetimeCostModel
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.bundle = os.path.join(folder.name, "bundle")
+        with open(self.bundle, "wb") as file:
+            file.write(b"2")
+        self.program = te.create_prim_func(matmul(64, 48, 32))
+        self.model = ForetimeCostModel(self.bundle, library=foretime.Library(ctypes.CDLL(fake_library())))
+
+    def candidates(self):
+        from tvm import meta_schedule, tir
+        made = []
+        for splits in range(4):
+            schedule = tir.Schedule(self.program)
+            loop = schedule.get_loops(schedule.get_block("product"))[0]
+            for _ in range(splits):
+                loop = schedule.split(loop, [None, 2])[0]
+            made.append(meta_schedule.MeasureCandidate(schedule, []))
+        return made
+
+    def context(self):
+        import tvm
+        from tvm import meta_schedule
+        return meta_schedule.TuneContext(mod=tvm.IRModule({"main": self.program}), target=tvm.target.Target("llvm -num-cores 1"))
+
+    def test_short_programs_get_high_speeds(self):
+        from foretime.meta_schedule import program_text
+        candidates = self.candidates()
+        speeds = self.model.predict(self.context(), candidates)
+        self.assertEqual(speeds.dtype, np.float64)
+        self.assertTrue((speeds > 0).all())
+        lengths = [len(program_text(candidate.sch.mod)) for candidate in candidates]
+        self.assertEqual(np.argsort(-speeds).tolist(), np.argsort(lengths).tolist())
+
+    def test_what_cannot_be_scored_is_never_drawn(self):
+        os.environ["FAKE_UNSCORED"] = "1"
+        self.addCleanup(os.environ.pop, "FAKE_UNSCORED")
+        self.assertEqual(self.model.predict(self.context(), self.candidates()).tolist(), [0.0] * 4)
+
+    def test_saves_and_loads(self):
+        copy = self.bundle + ".copy"
+        self.model.save(copy)
+        self.model.load(copy)
+        os.remove(copy)
+        self.model.update(self.context(), [], [])
+        self.assertEqual(len(self.model.predict(self.context(), self.candidates())), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

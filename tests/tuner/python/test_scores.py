@@ -1,0 +1,59 @@
+"""What searches get for scores."""
+import unittest
+
+import numpy as np
+
+import support  # noqa: F401
+
+from foretime.scores import Scale, Speeds
+
+
+class FakeModel:
+    def __init__(self, predicts_runtimes):
+        self._manifest = {"predicts_runtimes": predicts_runtimes}
+
+    def describe(self):
+        return self._manifest
+
+    def runtimes(self, scores):
+        return np.exp(np.asarray(scores, np.float64)) * 1e-3
+
+
+class ScaleTest(unittest.TestCase):
+    def test_speeds_are_positive_and_fall_with_scores(self):
+        scores = np.array([3.0, -2.0, np.inf, 0.5, np.nan], np.float32)
+        speeds = Scale(True)(scores)
+        self.assertEqual(speeds.dtype, np.float32)
+        self.assertEqual(speeds[1], 1.0)
+        self.assertTrue(speeds[1] > speeds[3] > speeds[0] > 0)
+        self.assertEqual(speeds[[2, 4]].tolist(), [-np.inf, -np.inf])
+
+    def test_calls_share_one_scale(self):
+        scale = Scale(False)
+        first = scale([1.0, 2.0, 3.0])
+        again = scale([2.0, 0.0, 3.0])
+        self.assertEqual(first[1], again[0])
+        self.assertEqual(first[2], again[2])
+        self.assertGreater(again[1], 1.0)
+
+    def test_without_a_score_no_scale_is_fixed(self):
+        scale = Scale(True)
+        self.assertEqual(scale([np.inf]).tolist(), [-np.inf])
+        self.assertEqual(scale([5.0]).tolist(), [1.0])
+
+    def test_far_scores_keep_sums_finite(self):
+        scale = Scale(True)
+        scale([0.0])
+        speeds = scale(np.array([-1e30, 1e30, -5.0]))
+        self.assertTrue(np.isfinite(speeds.astype(np.float32).sum()))
+        self.assertTrue(speeds[0] > speeds[2] > speeds[1] > 0)
+
+    def test_run_times_give_speeds_in_proportion(self):
+        speeds = Speeds(FakeModel(True))
+        np.testing.assert_allclose(speeds("a", np.log([1.0, 2.0, 4.0])), [1, 0.5, 0.25], rtol=1e-6)
+        np.testing.assert_allclose(speeds("a", np.log([0.5])), [2], rtol=1e-6)
+        np.testing.assert_allclose(speeds("b", np.log([0.5])), [1], rtol=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+"""What tools/tuner_search.py prints of the searches that it has."""
+import argparse
+import contextlib
+import io
+import os
+import tempfile
+import unittest
+
+from tuner_search_tasks import tuner_search
+
+
+def rows(task, model, seed, reached):
+    """Rows of a search that reached these milliseconds after 16 and 32 trials."""
+    return [{"task": task, "model": model, "seed": seed, "trial": trial, "seconds": "1", "best_seconds": "1",
+             "verified_seconds": f"{1e-3 * reached[0 if trial == 16 else 1]}" if trial in (16, 32) else "",
+             "search_seconds": f"{trial}", "search_cpu_seconds": f"{2 * trial}"} for trial in range(1, 33)]
+
+
+class TableTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = os.path.join(folder.name, "out.csv")
+
+    def printed(self):
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            tuner_search.table(argparse.Namespace(out=self.out))
+        return text.getvalue()
+
+    def test_relative_to_the_best_known(self):
+        for seed, factor in ((1, 1.0), (2, 2.0)):
+            tuner_search.append_rows(self.out, rows("dense", "xgb", seed, (8.0, 4.0)))
+            tuner_search.append_rows(self.out, rows("softmax", "xgb", seed, (1.0, 1.0)))
+            tuner_search.append_rows(self.out, rows("dense", "foretime", seed, (2.0, 2.0 * factor)))
+            tuner_search.append_rows(self.out, rows("softmax", "foretime", seed, (4.0, 2.0 * factor)))
+        printed = self.printed()
+        self.assertIn("2 tasks, 2 seeds", printed)
+        self.assertIn("| xgb | 2.000 ± 0.000 | 1.414 ± 0.000 | 32.0 | 64.0 |", printed)
+        self.assertIn("| foretime | 2.000 ± 0.000 | 2.121 ± 1.000 | 32.0 | 64.0 |", printed)
+        self.assertIn("| dense | 2.000 | 4.000 | 3.000 |", printed)
+
+    def test_only_seeds_that_all_models_have_done(self):
+        for seed in (1, 2):
+            tuner_search.append_rows(self.out, rows("dense", "xgb", seed, (2.0, 1.0)))
+        tuner_search.append_rows(self.out, rows("dense", "random", 1, (2.0, 2.0)))
+        printed = self.printed()
+        self.assertIn("1 tasks, 1 seeds", printed)
+        self.assertIn("| random | 2.000 | 2.000 |", printed)
+
+    def test_nothing_complete(self):
+        with self.assertRaisesRegex(SystemExit, "no complete search"):
+            self.printed()
+
+    def test_clock_leaves_pauses_out(self):
+        clock = tuner_search.Clock()
+        clock.pause()
+        paused = clock.read()
+        self.assertEqual(clock.mark, paused)
+        sum(range(200000))
+        self.assertEqual(clock.read(), paused)
+        clock.resume()
+        self.assertLess(clock.read()[0] - paused[0], 0.01)
+        clock.pause()
+        self.assertEqual(clock.mark, paused)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,155 @@
+/* libforetime: trained cost models in the hands of tuners. A plain C interface to bundles that `foretime export`
+ * writes. It needs neither LibTorch nor a GPU, starts no threads of its own unless asked to, writes nothing to standard
+ * output, and never ends the process.
+ *
+ * Scores: LOWER IS FASTER, as everywhere in Foretime. A score is float32; what cannot be scored is +infinity.
+ *
+ * Threads: after foretime_open, any number of threads may use one model, and any number of threads one graph or
+ * workload of it; each call works on memory of its own. Closing an object while another thread uses it is the caller's
+ * error. A graph or workload keeps its model alive, so the order of closing does not matter.
+ *
+ * Errors: every function that can fail returns a foretime_status. The message of the last failure in this thread is
+ * foretime_last_error(). A function that fails writes to none of its results. No exception crosses this interface.
+ *
+ * Sizes: structures begin with their size, set by the caller (sizeof), so that later versions can append members.
+ */
+#ifndef FORETIME_H
+#define FORETIME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FORETIME_API __attribute__((visibility("default")))
+#else
+#define FORETIME_API
+#endif
+
+/* Raised when a function changes its meaning or goes; functions and members that are added do not raise it. */
+#define FORETIME_ABI_VERSION 1
+
+typedef enum foretime_status {
+  FORETIME_OK = 0,
+  FORETIME_INVALID_ARGUMENT = 1, /* a null pointer, a negative or too large size, a structure of another version */
+  FORETIME_FILE_ERROR = 2,       /* a file that cannot be opened or read */
+  FORETIME_BAD_BUNDLE = 3, /* a bundle that is damaged, or of another version or schema; the message says what to do */
+  FORETIME_BAD_INPUT = 4,  /* a graph, module, stage table, record or syntax tree that is damaged or does not fit */
+  FORETIME_WRONG_KIND = 5, /* the model scores another kind of candidates: see foretime_model_kind */
+  FORETIME_OUT_OF_MEMORY = 6,
+  FORETIME_INTERNAL_ERROR = 7
+} foretime_status;
+
+/* What a model scores. */
+typedef enum foretime_kind {
+  FORETIME_LAYOUT = 0, /* layouts of the configurable nodes of one graph */
+  FORETIME_TILE = 1,   /* tile sizes of one kernel's graph */
+  FORETIME_LOOPS = 2,  /* loop programs: auto_scheduler records, or TIR */
+  FORETIME_TREES = 3   /* syntax trees: TIR */
+} foretime_kind;
+
+typedef struct foretime_model foretime_model;       /* an opened bundle; never changes */
+typedef struct foretime_graph foretime_graph;       /* a graph whose candidates are scored: prepared once */
+typedef struct foretime_workload foretime_workload; /* a compute DAG whose schedules are scored: prepared once */
+
+/* FORETIME_ABI_VERSION of the library that is loaded; its version, e.g. "0.1.0"; a status by name. Never fail. */
+FORETIME_API int foretime_abi_version(void);
+FORETIME_API const char* foretime_version(void);
+FORETIME_API const char* foretime_status_name(foretime_status status);
+
+/* The message of the last failure in this thread, UTF-8, valid until its next failure; "" where nothing failed. */
+FORETIME_API const char* foretime_last_error(void);
+
+typedef struct foretime_options {
+  size_t size;        /* sizeof(foretime_options) */
+  int32_t threads;    /* that one call may use, itself among them: 1 to 256; 0 is 1 */
+  int64_t max_states; /* states (rows of hidden vectors) held at once, which bounds memory; 0: 262144 */
+} foretime_options;
+
+/* Opens a bundle: a file, or its bytes, which the library copies what it needs from. `options` may be NULL. */
+FORETIME_API foretime_status foretime_open(const char* path, const foretime_options* options, foretime_model** model);
+FORETIME_API foretime_status foretime_open_bytes(const void* bytes, size_t size, const foretime_options* options,
+                                                 foretime_model** model);
+/* Closes; NULL is ignored. */
+FORETIME_API void foretime_close(foretime_model* model);
+
+FORETIME_API foretime_kind foretime_model_kind(const foretime_model* model);
+
+/* The bundle's manifest as JSON text (docs/bundle.md): architecture, feature schema, training data, metrics, licence.
+ * Points into the model, ends with a zero byte; `size`, where not NULL, gets its length. */
+FORETIME_API const char* foretime_describe(const foretime_model* model, size_t* size);
+
+/* A graph in the terms of TpuGraphs' .npz files. */
+typedef struct foretime_graph_data {
+  size_t size; /* sizeof(foretime_graph_data) */
+  int64_t nodes;
+  int64_t features;           /* columns of node_features: as many as the manifest's schema says, 140 for HLO */
+  const float* node_features; /* [nodes, features] */
+  const uint8_t* node_types;  /* [nodes] HLO opcodes */
+  int64_t edges;
+  const int32_t* edge_consumer;      /* [edges] nodes, as column 0 of edge_index */
+  const int32_t* edge_producer;      /* [edges] nodes, as column 1 of edge_index */
+  int64_t configurable;              /* FORETIME_LAYOUT: number of configurable nodes; else 0 */
+  const int32_t* configurable_nodes; /* [configurable] ascending */
+  int32_t collection;                /* 0: none or unknown; else 1 + the place in layout:xla:random, layout:xla:default,
+                                        layout:nlp:random, layout:nlp:default, tile:xla; only some models look at it */
+} foretime_graph_data;
+
+/* Prepares a graph, from arrays, which are copied, or from an XLA module in protobuf (HloModuleProto, HloProto or
+ * ModuleTuningData bytes). FORETIME_LAYOUT and FORETIME_TILE models only. */
+FORETIME_API foretime_status foretime_graph_open(const foretime_model* model, const foretime_graph_data* data,
+                                                 foretime_graph** graph);
+FORETIME_API foretime_status foretime_graph_open_hlo(const foretime_model* model, const void* bytes, size_t size,
+                                                     foretime_graph** graph);
+FORETIME_API void foretime_graph_close(foretime_graph* graph);
+FORETIME_API int64_t foretime_graph_nodes(const foretime_graph* graph);
+FORETIME_API int64_t foretime_graph_configurable(const foretime_graph* graph);
+/* The ids of the configurable nodes, [foretime_graph_configurable]; points into the graph. */
+FORETIME_API const int32_t* foretime_graph_configurable_nodes(const foretime_graph* graph);
+
+/* Scores any number of candidates of one graph.
+ *   layouts [candidates, configurable, 18]: output, input and kernel layout, 6 dimensions each, -1 where unused
+ *   tiles   [candidates, 24]: kernel, output and input bounds, 6 dimensions, sum and product each
+ *   scores  [candidates]
+ * Models that compare candidates (the manifest's "compares_candidates") rank those of one call among themselves. */
+FORETIME_API foretime_status foretime_score_layouts(const foretime_graph* graph, const int8_t* layouts,
+                                                    int64_t candidates, float* scores);
+FORETIME_API foretime_status foretime_score_tiles(const foretime_graph* graph, const float* tiles, int64_t candidates,
+                                                  float* scores);
+
+/* Prepares a workload from its stage table: one line of JSON, as tools/export_dags.py writes it from a live TVM task.
+ * FORETIME_LOOPS models only. */
+FORETIME_API foretime_status foretime_workload_open(const foretime_model* model, const char* stage_table, size_t size,
+                                                    foretime_workload** workload);
+FORETIME_API void foretime_workload_close(foretime_workload* workload);
+
+/* Scores schedules of a workload. A record is a line of auto_scheduler's JSON; costs in it are not looked at, and a
+ * record may lack "r". A record that is no JSON, of another workload, or whose schedule does not apply gets score
+ * +infinity; the others are scored.
+ *   records [count] texts of sizes[i] bytes each (sizes NULL: zero-terminated)
+ *   scores  [count]
+ *   failed  where not NULL: gets how many were not scored; foretime_last_error() then is the first one's message */
+FORETIME_API foretime_status foretime_score_records(const foretime_workload* workload, const char* const* records,
+                                                    const size_t* sizes, int64_t count, float* scores, int64_t* failed);
+
+/* Scores tensor programs: save_json text of a PrimFunc (or of an IRModule with one), of TVM 0.8 to 0.14. Likewise.
+ * FORETIME_LOOPS and FORETIME_TREES models. */
+FORETIME_API foretime_status foretime_score_tir(const foretime_model* model, const char* const* programs,
+                                                const size_t* sizes, int64_t count, float* scores, int64_t* failed);
+
+/* The places of the `top` lowest scores, lowest first; equal scores in the order of their places; NaN last.
+ *   scores [count], order [min(top, count)]; top < 0: all */
+FORETIME_API foretime_status foretime_rank(const float* scores, int64_t count, int64_t top, int64_t* order);
+
+/* Run times in seconds that scores stand for, where the model was trained by a regression loss to predict them (the
+ * manifest's "predicts_runtimes"); else FORETIME_WRONG_KIND. +infinity stays. */
+FORETIME_API foretime_status foretime_runtimes(const foretime_model* model, const float* scores, int64_t count,
+                                               double* seconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FORETIME_H */

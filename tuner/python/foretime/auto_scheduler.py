@@ -1,0 +1,121 @@
+"""Foretime's models as cost models of TVM's auto_scheduler (TVM 0.8 to 0.19).
+
+    model = ForetimeModel("cpu.foretime")
+    policy = auto_scheduler.SketchPolicy(task, program_cost_model=model)
+    task.tune(options, search_policy=policy)
+"""
+import json
+import logging
+import shutil
+
+import numpy as np
+from tvm import auto_scheduler
+from tvm.auto_scheduler import _ffi_api
+from tvm.auto_scheduler.cost_model.cost_model import PythonBasedModel
+
+from .finetuning import COMMAND, FineTuning
+from .library import ForetimeError, Model
+from .scores import Speeds
+from .stage_table import stage_table
+
+logger = logging.getLogger("foretime")
+
+HOPELESS = 64  # schedules of a workload without a score after which none is expected
+
+
+def record_lines(task, states):
+    """The states as lines of auto_scheduler's JSON, without results. `states`: StateObjects, as cost models get them."""
+    make, serialize = _ffi_api.MeasureInput, _ffi_api.SerializeMeasureInput
+    return ['{"i": ' + serialize(make(task, state)) + "}" for state in states]
+
+
+class ForetimeModel(PythonBasedModel):
+    """Scores states by a bundle. It is trained: there are no random scores until enough was measured.
+
+    Scores are relative speeds (foretime.scores.Scale): positive, higher is faster, -inf for a state that Foretime cannot replay.
+    The stage table of a task is made from its compute DAG once. Measured records are collected; with `finetune_every`, a new
+    bundle is made of them after every so many, by `finetune_command` (foretime.finetuning), and takes the first one's place.
+    """
+
+    def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
+        self._threads = threads
+        self._library = library
+        self._finetuning_options = (finetune_every, finetune_command, finetune_folder)
+        self._tables = {}
+        self.load(bundle)
+        super().__init__()
+
+    @property
+    def records(self):
+        """The lines collected so far."""
+        return self._finetuning.records
+
+    def predict(self, task, states):
+        """float32 [states]: relative speeds."""
+        if len(states) == 0:
+            return np.empty(0, np.float32)
+        key = task.workload_key
+        if key not in self._workloads:
+            self._workloads[key] = self._model.workload(self._table(task))
+        workload = self._workloads[key]
+        scores = workload.score(record_lines(task, states))
+        self._look_for_failures(key, scores, workload)
+        return self._speeds(key, scores)
+
+    def predict_stages(self, task, states):
+        """Speeds of the states, then for each the number of stages that have one of their own: none."""
+        return np.concatenate((self.predict(task, states), np.zeros(len(states), np.float32)))
+
+    def update(self, inputs, results):
+        """Collects what was measured, and fine-tunes when that is due."""
+        lines = {}
+        for measured, result in zip(inputs, results):
+            self._table(measured.task)
+            line = auto_scheduler.measure_record.dump_record_to_string(measured, result)
+            lines.setdefault(measured.task.workload_key, []).append(line)
+        bundle = None
+        for key, of_task in lines.items():
+            bundle = self._finetuning.add(key, self._tables[key], of_task) or bundle
+        if bundle:
+            self._open(bundle)
+            logger.info("goes on with %s", bundle)
+
+    def update_from_file(self, file_name, n_lines=None):
+        """Takes the records of a log as if they had been measured now. Their workloads must be registered."""
+        self.update(*auto_scheduler.RecordReader(file_name).read_lines(n_lines))
+
+    def load(self, file_name):
+        """Goes on with another bundle; forgets collected records."""
+        self._finetuning = FineTuning(file_name, *self._finetuning_options)
+        self._open(file_name)
+
+    def save(self, file_name):
+        """Copies the bundle in use."""
+        shutil.copyfile(self._bundle, file_name)
+
+    def _open(self, bundle):
+        self._model = Model(bundle, self._threads, library=self._library)
+        self._bundle = bundle
+        self._speeds = Speeds(self._model)
+        self._workloads = {}
+        self._unscored = {}
+
+    def _table(self, task):
+        key = task.workload_key
+        if key not in self._tables:
+            dag = task.compute_dag or auto_scheduler.ComputeDAG(key)
+            self._tables[key] = json.dumps(stage_table(dag, key), ensure_ascii=False)
+        return self._tables[key]
+
+    def _look_for_failures(self, key, scores, workload):
+        """Raises where no state of a workload ever got a score: the search would look for one for ever."""
+        unscored = self._unscored.get(key, 0)
+        if unscored is None:
+            return
+        if np.isfinite(scores).any():
+            self._unscored[key] = None
+            return
+        self._unscored[key] = unscored + len(scores)
+        if self._unscored[key] >= HOPELESS:
+            raise ForetimeError(4, "FORETIME_BAD_INPUT", f"none of {self._unscored[key]} schedules of {key} has a score; the first of "
+                                                         f"the last ones: {workload.failure()}")

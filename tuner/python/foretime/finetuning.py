@@ -1,0 +1,70 @@
+"""A model that goes on learning from what a tuner measures: by the command that fine-tunes bundles."""
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+import weakref
+
+logger = logging.getLogger("foretime")
+
+KEPT = 6  # exit code: the weights were not better, and the new bundle has the old ones
+COMMAND = ("foretime", "finetune", "{model}", "{records}", "--stages", "{stages}", "-o", "{output}")
+
+
+class FineTuning:
+    """Collects record lines; after every `every` new ones, makes a bundle of the first one and all lines so far.
+
+    `command`: words in which {model}, {records}, {stages} and {output} are replaced by paths; `folder`: where records, stage
+    tables and bundles are kept (a temporary folder that goes with this object, where None). `every` 0: only collects.
+    """
+
+    def __init__(self, bundle, every=0, command=COMMAND, folder=None):
+        self.bundle = os.fspath(bundle)
+        self.records = []
+        self._every = every
+        self._command = command
+        self._folder = os.fspath(folder) if folder else None
+        self._tables = {}
+        self._learned = 0
+        self._rounds = 0
+
+    def add(self, workload_key, table, lines):
+        """Takes records of one workload with its stage table (JSON text). Returns the path of a new bundle, or None."""
+        self._tables[workload_key] = table
+        self.records.extend(line.rstrip("\n") for line in lines)
+        if self._every <= 0 or len(self.records) - self._learned < self._every:
+            return None
+        self._learned = len(self.records)
+        return self._run()
+
+    def _write(self, name, lines):
+        path = os.path.join(self._folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+        return path
+
+    def _run(self):
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="foretime-")
+            weakref.finalize(self, shutil.rmtree, self._folder, True)
+        os.makedirs(self._folder, exist_ok=True)
+        self._rounds += 1
+        output = os.path.join(self._folder, f"finetuned-{self._rounds}.foretime")
+        words = {"model": self.bundle, "records": self._write("records.json", self.records),
+                 "stages": self._write("stages.jsonl", self._tables.values()), "output": output}
+        command = [word.format(**words) for word in self._command]
+        try:
+            finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        except OSError as error:
+            logger.warning("fine-tuning: %s: %s; the model stays as it is", command[0], error)
+            return None
+        if finished.returncode == KEPT:
+            logger.info("fine-tuning: no better on what was held out; the model stays as it is")
+            return None
+        if finished.returncode != 0 or not os.path.exists(output):
+            tail = finished.stdout.decode(errors="replace").strip().splitlines()[-1:]
+            logger.warning("fine-tuning: %s ended with %d: %s; the model stays as it is", command[0], finished.returncode,
+                           tail[0] if tail else "no output")
+            return None
+        return output

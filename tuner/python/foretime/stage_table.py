@@ -1,0 +1,80 @@
+"""The stage table of a compute DAG: all that Foretime needs of TVM to replay the schedules of a task. Needs TVM 0.8 to 0.19."""
+import sys
+
+from tvm import te, tir
+
+COMBINERS = {"Add": "sum", "Max": "max", "Min": "min"}
+ACCURATE_BITS = 53
+
+
+def text(expression):
+    """The expression as TVM printed it before 0.11: what later versions call the legacy form."""
+    printed = expression.legacy_repr() if hasattr(expression, "legacy_repr") else str(expression)
+    if "(OMITTED)" in printed:
+        raise ValueError(f"TVM leaves out the middle of a long expression: {printed[:60]}…")
+    return printed
+
+
+def integer(value):
+    """A constant as an int, anything else as text."""
+    return int(value) if isinstance(value, (int, tir.IntImm)) else text(value)
+
+
+def reads_of(body, numbers):
+    """The accesses to other stages, in the order of the body."""
+    reads = []
+
+    def visit(node):
+        if not isinstance(node, tir.ProducerLoad):
+            return
+        op = node.producer.op
+        reads.append({"op": numbers[op], "name": op.name, "indices": [text(index) for index in node.indices]})
+
+    for expression in body:
+        tir.stmt_functor.post_order_visit(tir.Evaluate(expression), visit)
+    return reads
+
+
+def combiner_and_body(op):
+    """(name of the combiner or None, text of what is combined or computed)."""
+    body = op.body[0]
+    if not isinstance(body, tir.Reduce):
+        return None, ", ".join(text(part) for part in op.body)
+    results = [type(result).__name__ for result in body.combiner.result]
+    name = COMBINERS.get(results[0], results[0].lower()) if len(results) == 1 else "tuple"
+    return name, ", ".join(text(source) for source in body.source)
+
+
+def stage(number, op, numbers, read_by):
+    """One stage as a dict."""
+    out = {"id": number, "name": op.name, "dtype": str(op.output(0).dtype),
+           "shape": [int(extent) for extent in op.output(0).shape]}
+    if isinstance(op, te.PlaceholderOp):
+        out["kind"] = "place" "holder"
+        return out
+    if not isinstance(op, te.ComputeOp):
+        raise ValueError(f"stage {number} ({op.name}): {type(op).__name__}, expected a computation")
+    combiner, body = combiner_and_body(op)
+    out.update({
+        "kind": "compute",
+        "axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.axis],
+        "reduce_axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.reduce_axis],
+        "combiner": combiner, "body": body, "tag": op.tag, "reads": reads_of(op.body, numbers),
+        "is_output": op not in read_by,
+    })
+    return out
+
+
+def stage_table(dag, workload_key):
+    """The table of one DAG as a dict, for one line of JSON; stages have the numbers that records use."""
+    ops = list(dag.ops)
+    numbers = {op: number for number, op in enumerate(ops)}
+    read_by = set()
+    for op in ops:
+        read_by.update(tensor.op for tensor in op.input_tensors)
+    flops = float(dag.flop_ct)
+    if flops >= 2**ACCURATE_BITS:
+        print(f"stage table: {workload_key}: {flops:g} operations are not exact in a float", file=sys.stderr)
+    return {"workload_key": workload_key, "flop_ct": flops,
+            "stages": [stage(number, op, numbers, read_by) for number, op in enumerate(ops)],
+            "printed": str(dag)}
