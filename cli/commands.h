@@ -9,13 +9,13 @@ namespace foretime::cli {
 
 void add_train_command(CLI::App& app, int& exit_code);
 void add_evaluate_command(CLI::App& app);
-void add_rank_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_baseline_command(CLI::App& app);
 void add_experiment_command(CLI::App& app, int& exit_code);
 void add_config_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_finetune_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
 void add_submit_command(CLI::App& app);
 void add_agent_command(CLI::App& app);

@@ -1,5 +1,6 @@
 #include "cli/exit_code.h"
 
+#include "cli/light_exit_code.h"
 #include "coordinator/agree.h"
 #include "jobs/error.h"
 
@@ -11,7 +12,8 @@ int exit_code_of(const std::exception& error) {
     return coordinator::kComm;
   }
   if (dynamic_cast<const jobs::JobsError*>(&error) != nullptr) return coordinator::kUsage;
-  return coordinator::exit_code_of(error);
+  const int code = light_exit_code_of(error);
+  return code == coordinator::kInternal ? coordinator::exit_code_of(error) : code;
 }
 
 }  // namespace foretime::cli

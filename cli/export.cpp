@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "cli/bundle_export.h"
 #include "cli/commands.h"
 #include "cli/queue_access.h"
+#include "cli/torchscript_export.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/confine.h"
@@ -18,7 +20,7 @@ constexpr const char* kManifest = "manifest.json";
 
 struct Options {
   QueueOptions queue;
-  std::string run, out;
+  std::string run, out, format = "auto", licence;
   bool force = false;
 };
 
@@ -28,7 +30,7 @@ fs::path run_of(const fs::path& checkpoint) {
   return folder.filename() == "checkpoints" ? folder.parent_path() : checkpoint;
 }
 
-/// The run of a job's published checkpoint.
+/// The run of a job's published checkpoint; of a fine-tuning, its bundle.
 fs::path run_of_job(const Options& options) {
   QueueAccess access(options.queue, Start::never);
   const auto id = access.observer().resolve_job(options.run);
@@ -50,11 +52,58 @@ void check_target(const fs::path& out, bool force) {
       replaceable ? "exists already; --force replaces it" : "exists and is no exported checkpoint; name another"));
 }
 
+/// What `out` is to be: by --format, else by its name.
+std::string format_of(const Options& options) {
+  if (options.format != "auto") return options.format;
+  const auto extension = fs::path(options.out).extension();
+  if (extension == ".foretime") return "bundle";
+  return extension == ".pt" ? "torchscript" : "checkpoint";
+}
+
+/// A single file: a bundle, or TorchScript.
+void export_file(const Options& options, const tuner::Bundle& bundle, const std::string& format,
+                 const std::string& source) {
+  const fs::path out = options.out;
+  if (fs::exists(out) && (!options.force || fs::is_directory(out))) {
+    throw configs::SettingsError(fmt::format(
+        "{}: {}", out.string(),
+        fs::is_directory(out) ? "a folder, expected a file to write" : "exists already; --force replaces it"));
+  }
+  if (format == "bundle") {
+    tuner::write_bundle(out, bundle);
+    tuner::read_bundle(out);
+  } else {
+    write_torchscript(out, bundle);
+  }
+  fmt::print("{}: {}, {} bytes\n", out.string(), source, fs::file_size(out));
+}
+
+void export_checkpoint(const Options& options, const fs::path& run, const std::string& format) {
+  const auto checkpoint = coordinator::read_checkpoint(run);
+  const auto metrics = metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
+  const auto bundle = make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
+  export_file(options, bundle, format, fmt::format("step {} of {}", checkpoint.step, checkpoint.folder.string()));
+}
+
+/// What is a bundle already: of a fine-tuning.
+void export_bundle(const Options& options, const fs::path& file, const std::string& format) {
+  auto bundle = tuner::read_bundle(file);
+  if (format == "checkpoint") {
+    throw configs::SettingsError(
+        fmt::format("{}: is a bundle, which holds no checkpoint: expected OUT.foretime or OUT.pt", file.string()));
+  }
+  if (!options.licence.empty()) bundle.manifest["licence"] = options.licence;
+  export_file(options, bundle, format, "from " + file.string());
+}
+
 void run(const Options& options) {
+  const auto format = format_of(options);
+  const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options);
+  if (fs::is_regular_file(run)) return export_bundle(options, run, format);
+  if (format != "checkpoint") return export_checkpoint(options, run, format);
   auto out = fs::absolute(options.out).lexically_normal();
   if (!out.has_filename()) out = out.parent_path();
   check_target(out, options.force);
-  const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options);
   const auto checkpoint = coordinator::read_checkpoint(run);  // sizes and checksums are checked
   auto aside = out;
   aside += ".foretime-tmp";
@@ -79,19 +128,31 @@ void run(const Options& options) {
 
 void add_export_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("export", "Copy a run's best checkpoint into a folder of its own");
+  auto* command = app.add_subcommand(
+      "export", "Hand on a run's best model: as a bundle for tuners, as TorchScript, or as a checkpoint");
   command
-      ->add_option("run", options->run,
-                   "a run directory (its best checkpoint), one checkpoint folder, or the id of a job of the queue")
+      ->add_option(
+          "run", options->run,
+          "a run directory (its best checkpoint), one checkpoint folder, a bundle, or the id of a job of the queue")
       ->required()
       ->type_name("RUN");
-  command->add_option("out", options->out, "folder to write; foretime evaluate and rank take it")
+  command
+      ->add_option("out", options->out,
+                   "what to write: model.foretime, a bundle for libforetime, tuners and foretime rank; model.pt, "
+                   "TorchScript; else a folder that foretime evaluate and rank take")
       ->required()
       ->type_name("OUT");
+  command->add_option("--format", options->format, "what to write, where the name does not say")
+      ->check(CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}))
+      ->capture_default_str();
+  command->add_option("--licence", options->licence,
+                      "bundle: under what terms others may use the weights, noted in it");
   command->add_flag("--force", options->force, "replace an earlier export");
   add_queue_options(*command, options->queue);
   command->footer(
       "Examples:\n"
+      "  foretime export runs/quickstart quickstart.foretime --licence Apache-2.0\n"
+      "  foretime export runs/quickstart quickstart.pt\n"
       "  foretime export runs/quickstart best\n"
       "  foretime export 3fa9 best --force      the job whose id begins so");
   command->callback([options] { run(*options); });

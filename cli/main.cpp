@@ -1,12 +1,17 @@
 #include <exception>
 #include <filesystem>
+#include <stdexcept>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include "cli/bundle_command.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/rank.h"
+#include "cli/serve/serve_command.h"
 #include "coordinator/agree.h"
 #include "jobs/progress_channel.h"
 
@@ -31,9 +36,18 @@ void let_idle_threads_sleep(char** argv) {
   execv(program.c_str(), argv);  // where this fails, training is slower and no worse
 }
 
+/// The server is a program of its own beside this one.
+void become_server(char** argv) {
+  const auto server = std::filesystem::read_symlink("/proc/self/exe").replace_filename("foretime-serve");
+  execv(server.c_str(), argv);
+  throw std::runtime_error(
+      fmt::format("{}: does not start: {}", server.string(), std::generic_category().message(errno)));
+}
+
 constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device, communication or\n"
-    "Redis, 5 a peer rank was lost, 75 pre-empted (a checkpoint was written; run the same command again).";
+    "Redis, 5 a peer rank was lost, 6 fine-tuning kept the weights of its parent, 75 pre-empted (a\n"
+    "checkpoint was written; run the same command again).";
 
 }  // namespace
 
@@ -49,12 +63,15 @@ int main(int argc, char** argv) {
   int exit_code = coordinator::kSuccess;
   cli::add_train_command(app, exit_code);
   cli::add_evaluate_command(app);
-  cli::add_rank_command(app);
+  cli::add_rank_command(app, cli::rank_checkpoints);
+  cli::add_serve_command(app, [argv](const cli::ServeArguments&) { become_server(argv); });
   cli::add_data_command(app);
   cli::add_baseline_command(app);
   cli::add_experiment_command(app, exit_code);
+  cli::add_bundle_command(app);
   cli::add_config_command(app);
   cli::add_export_command(app);
+  cli::add_finetune_command(app, exit_code);
   cli::add_doctor_command(app);
   cli::add_plan_command(app);
   cli::add_submit_command(app);

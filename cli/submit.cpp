@@ -11,6 +11,7 @@
 #include "cli/queue_access.h"
 #include "cli/table.h"
 #include "jobs/error.h"
+#include "jobs/finetune_job.h"
 #include "jobs/sweep.h"
 
 namespace foretime::cli {
@@ -31,7 +32,9 @@ jobs::Sweep load(const Options& options) {
   jobs::Sweep sweep;
   if (!std::filesystem::is_regular_file(options.file))
     throw jobs::SweepError(fmt::format("{}: no such file, expected a sweep or settings (YAML)", options.file));
-  if (jobs::is_sweep_file(options.file)) {
+  if (jobs::is_finetune_file(options.file)) {
+    sweep.jobs = {jobs::finetune_job(options.file, options.overrides, options.name)};
+  } else if (jobs::is_sweep_file(options.file)) {
     auto overrides = options.overrides;
     if (!options.name.empty()) overrides.push_back("name=" + options.name);
     sweep = jobs::load_sweep(options.file, overrides);
@@ -41,8 +44,8 @@ jobs::Sweep load(const Options& options) {
   for (auto& job : sweep.jobs) {
     if (options.priority) job.priority = *options.priority;
     if (options.max_attempts) job.max_attempts = *options.max_attempts;
-    if (job.kind == jobs::JobKind::export_model) continue;  // it copies files
-    if (options.ranks) job.resources.ranks = *options.ranks;
+    if (job.kind == jobs::JobKind::export_model) continue;                                           // it copies files
+    if (options.ranks && job.kind != jobs::JobKind::finetune) job.resources.ranks = *options.ranks;  // one process
     if (options.cpus) job.resources.cpus = *options.cpus;
     if (options.gpus) job.resources.gpus = *options.gpus;
   }
@@ -145,8 +148,11 @@ void run(const Options& options) {
 
 void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("submit", "Submit a sweep, or one training job, to the queue");
-  command->add_option("file", options->file, "a sweep (W&B's grammar, docs/sweeps.md) or settings of foretime train")
+  auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
+  command
+      ->add_option(
+          "file", options->file,
+          "a sweep (W&B's grammar, docs/sweeps.md), settings of foretime train, or a fine-tuning (docs/finetuning.md)")
       ->required()
       ->type_name("FILE");
   command->add_option("overrides", options->overrides, "settings that replace the file's, for every trial")

@@ -45,7 +45,8 @@ using Proposer = std::function<Parameters(JobQueue& queue, const Lease& lease)>;
 /// Redis cannot be reached the agent goes on with the jobs that it holds, keeps what it has to report, and tries again
 /// after 1 to 20 s.
 ///
-/// Exit codes of a job: 0 succeeded; 2 and 3 (settings, data) failed; 75 after a request stopped, cancelled or
+/// Exit codes of a job: 0 succeeded, and 6 of a fine-tuning (its bundle has the weights of its parent); 2 and 3
+/// (settings, data) failed; 75 after a request stopped, cancelled or
 /// preempted, and without one preempted; anything else, a signal, and a stall: error, tried again. Whoever had to be
 /// ended by SIGTERM or SIGKILL after a request ends as was asked.
 ///

@@ -10,6 +10,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include "configs/load.h"
+#include "jobs/finetune_job.h"
+#include "jobs/limits.h"
 #include "jobs/sweep.h"
 
 namespace foretime::jobs {
@@ -157,6 +159,63 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   return arguments;
 }
 
+/// The bundle of the fine-tuning job that this one goes on from.
+fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+  const auto& id = spec.after.front();
+  const auto needed = queue.find(id);
+  if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
+    throw JobUnusable(fmt::format("job {}: job {}, which it goes on from, {}", spec.id, id,
+                                  needed ? "left no bundle" : "is unknown (forgotten after its time to live?)"));
+  const auto& runs = options.roots.runs;
+  auto real = confine("bundle of job " + id, needed->checkpoint, runs, {runs});
+  if (!fs::is_regular_file(real))
+    throw JobsError(fmt::format("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?",
+                                id, real.string(), runs.string()));
+  return real;
+}
+
+std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
+                                            const AttemptPlace& place) {
+  const auto settings = parse_finetune(spec);
+  const auto& roots = options.roots.data;
+  const auto base = data_base(options.roots);
+  std::vector<std::string> folders;
+  for (const auto& root : roots) folders.push_back(root.string());
+  std::string model;
+  if (!spec.after.empty()) {
+    const auto bundle = needed_bundle(spec, options, queue);
+    folders.push_back(bundle.parent_path().string());
+    model = bundle.string();
+  } else {
+    model = or_unusable([&] { return confine("finetune.model", settings.model, base, roots).string(); });
+  }
+  std::vector<std::string> arguments = {"finetune", model};
+  const auto add = [&](const char* option, const std::string& value) {
+    arguments.emplace_back(option);
+    arguments.push_back(value);
+  };
+  const auto add_files = [&](const char* what, const std::vector<std::string>& files) {
+    for (const auto& file : files)
+      arguments.push_back(or_unusable([&] { return confine_pattern(what, file, base, roots); }));
+  };
+  add_files("finetune.records", settings.records);
+  if (!settings.replay.empty()) arguments.emplace_back("--replay");
+  add_files("finetune.replay", settings.replay);
+  if (!settings.stages.empty())
+    add("--stages", or_unusable([&] { return confine("finetune.stages", settings.stages, base, roots).string(); }));
+  if (settings.steps) add("--steps", fmt::to_string(*settings.steps));
+  if (settings.learning_rate) add("--learning-rate", number_text(*settings.learning_rate));
+  if (settings.holdout) add("--holdout", number_text(*settings.holdout));
+  if (settings.tolerance) add("--tolerance", number_text(*settings.tolerance));
+  if (settings.seed) add("--seed", fmt::to_string(*settings.seed));
+  if (!settings.licence.empty()) add("--licence", settings.licence);
+  if (settings.force) arguments.emplace_back("--force");
+  add("--threads", fmt::to_string(spec.resources.cpus));
+  for (const auto& folder : folders) add("--confine", folder);
+  add("-o", (place.folder / kBundleFile).string());
+  return arguments;
+}
+
 std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const AttemptPlace& place) {
   std::map<std::string, std::string> environment = {
       {"FORETIME_PROGRESS", place.progress},
@@ -207,12 +266,16 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
     case JobKind::export_model:
       arguments = {"export", needed_run(spec, options, queue).string(), (place.folder / "export").string()};
       break;
+    case JobKind::finetune:
+      arguments = finetune_arguments(spec, options, queue, place);
+      break;
   }
   command.insert(command.end(), arguments.begin(), arguments.end());
   SupervisedProcess::Options process;
-  // An export copies files: more than one process of it would be in each other's way.
-  process.arguments =
-      spec.kind == JobKind::export_model ? command : options.launcher.arguments(spec.resources, command);
+  // An export copies files, a fine-tuning writes one: more than one process of them would be in each other's way.
+  auto resources = spec.resources;
+  if (spec.kind == JobKind::finetune) resources.ranks = 1;
+  process.arguments = spec.kind == JobKind::export_model ? command : options.launcher.arguments(resources, command);
   process.environment = attempt_environment(spec, place);
   process.working_folder = place.folder;
   process.separate_stdout = spec.kind == JobKind::evaluate;

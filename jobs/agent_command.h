@@ -21,10 +21,13 @@ class JobUnusable : public JobsError {
 /// JobsError where the folder cannot be made.
 std::filesystem::path make_attempt_folder(const Roots& roots, const Lease& lease);
 
+/// What a fine-tuning leaves in the folder of its attempt.
+inline constexpr const char* kBundleFile = "model.foretime";
+
 /// What a job becomes: its command line through the launcher, environment and working folder. For train, config.yaml is
 /// written into `folder`, with every path confined to the roots. `queue` is asked for the checkpoint of the job that an
-/// evaluation or export acts on. Throws JobUnusable, configs::SettingsError, JobsError (may work next time),
-/// RedisUnavailable.
+/// evaluation or export acts on, or for the bundle that a fine-tuning goes on from. Throws JobUnusable,
+/// configs::SettingsError, JobsError (may work next time), RedisUnavailable.
 struct AttemptPlace {
   std::filesystem::path folder;
   std::vector<std::string> gpus;

@@ -5,13 +5,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "jobs/agent_command.h"
 #include "jobs/agent_job.h"
 #include "jobs/agent_link.h"
 
 namespace foretime::jobs {
 namespace {
 
-enum ExitCode : int { kSuccess = 0, kUsage = 2, kData = 3, kPreempted = 75 };  // as the README has them
+enum ExitCode : int { kSuccess = 0, kUsage = 2, kData = 3, kParentKept = 6, kPreempted = 75 };  // README
 
 Outcome outcome_of(Asked asked) {
   switch (asked) {
@@ -35,8 +36,12 @@ void AgentJob::conclude(const ExitStatus& status) {
   result_.seconds = steady_seconds() - started_at_;
   result_.checkpoint = checkpoint_;
   std::error_code failure;
-  if (lease_.spec.kind == JobKind::export_model && std::filesystem::exists(folder_ / "export", failure))
-    result_.checkpoint = (folder_ / "export").lexically_relative(options_.roots.runs).string();
+  const auto kind = lease_.spec.kind;
+  const std::filesystem::path made = kind == JobKind::export_model ? "export"
+                                     : kind == JobKind::finetune   ? kBundleFile
+                                                                   : "";
+  if (!made.empty() && std::filesystem::exists(folder_ / made, failure))
+    result_.checkpoint = (folder_ / made).lexically_relative(options_.roots.runs).string();
   for (const auto& [name, value] : metrics_) {
     if (std::isfinite(value)) result_.metrics[name] = value;
   }
@@ -54,10 +59,12 @@ void AgentJob::end_as_asked() { end_without_process(outcome_of(asked_), ""); }
 void AgentJob::set_outcome(const ExitStatus& status) {
   const auto how = status.signal != 0 ? fmt::format("killed by signal {} ({})", status.signal, strsignal(status.signal))
                                       : fmt::format("exit code {}", status.code);
+  const bool tunes = lease_.spec.kind == JobKind::finetune;  // a bundle was written, though with its parent's weights
   if (stalled_) {
     result_.outcome = Outcome::error;
     result_.error = fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds) + log_->tail();
-  } else if (status.signal == 0 && status.code == kSuccess && (has_result_ || !terminated_)) {
+  } else if (status.signal == 0 && (status.code == kSuccess || (status.code == kParentKept && tunes)) &&
+             (has_result_ || !terminated_)) {
     // Code 0 after SIGTERM, without a result, is a program's way to say that it obeyed.
     result_.outcome = Outcome::succeeded;
   } else if (status.signal == 0 && (status.code == kUsage || status.code == kData)) {

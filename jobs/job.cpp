@@ -12,8 +12,10 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr std::array<std::pair<JobKind, const char*>, 3> kKinds = {
-    {{JobKind::train, "train"}, {JobKind::evaluate, "evaluate"}, {JobKind::export_model, "export"}}};
+constexpr std::array<std::pair<JobKind, const char*>, 4> kKinds = {{{JobKind::train, "train"},
+                                                                    {JobKind::evaluate, "evaluate"},
+                                                                    {JobKind::export_model, "export"},
+                                                                    {JobKind::finetune, "finetune"}}};
 
 constexpr std::array<std::pair<JobState, const char*>, 9> kStates = {{{JobState::blocked, "blocked"},
                                                                       {JobState::waiting, "waiting"},

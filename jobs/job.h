@@ -10,7 +10,7 @@
 /// A job and what becomes of it, as plain structs. docs/jobs.md has the same as Redis keys and fields.
 namespace foretime::jobs {
 
-enum class JobKind { train, evaluate, export_model };  // "train", "evaluate", "export"
+enum class JobKind { train, evaluate, export_model, finetune };  // "train", "evaluate", "export", "finetune"
 
 /// Where a job is. A job that is submitted ends in exactly one of the last four.
 enum class JobState {
@@ -65,13 +65,14 @@ struct JobSpec {
   std::string sweep;   // id of the sweep, or empty
   int64_t trial = -1;  // number in the sweep
   /// train: resolved settings as YAML (configs::to_yaml), without the swept parameters where these are deferred.
-  /// evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty.
+  /// evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see jobs/finetune_job.h.
   std::string settings;
   Parameters parameters;  // the swept settings of this job; part of `settings` already unless deferred
   bool deferred = false;  // bayes: whoever runs the job first decides its parameters
   std::string metric;     // objective, as in trainer.metric
   bool maximize = true;
-  std::vector<std::string> after;  // ids of jobs that must succeed first; evaluate and export act on the first one
+  /// Ids of jobs that must succeed first; evaluate and export act on the first one, and so does finetune, if any.
+  std::vector<std::string> after;
   Resources resources;
   int64_t priority = 0;  // larger first
   int64_t max_attempts = 3;

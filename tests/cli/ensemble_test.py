@@ -66,7 +66,7 @@ class EnsembleTest(ProgramTest):
         final = json.loads((self.folder / "run/metrics.jsonl").read_text().splitlines()[-1])
         self.run_foretime("export", "run", "best")
         for name in ("run", "best"):
-            metrics = json.loads(self.run_foretime("evaluate", name, "--json").stdout)["metrics"]
+            metrics = json.loads(self.run_foretime("evaluate", name, "--json", "--set", "trainer.threads=1").stdout)["metrics"]
             self.assertEqual(metrics, {key: value for key, value in final.items() if "/" in key})
         self.assertNotEqual(self.ranked("run"), self.ranked("plain"))
         path = self.folder / "best/average.safetensors"

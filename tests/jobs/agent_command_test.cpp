@@ -125,6 +125,67 @@ TEST_F(AgentCommandTest, ExportsGoIntoTheFolderOfTheAttempt) {
   EXPECT_TRUE(fs::is_directory(runs_ / job(id).checkpoint));
 }
 
+TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
+  JobSpec spec;
+  spec.kind = JobKind::finetune;
+  spec.settings = "model: base.foretime\nrecords: [a.json, 'b*.json']\nstages: s.jsonl\nreplay: [old]\nholdout: 0.5\n";
+  spec.metric = "holdout/kendall_tau";
+  spec.resources = {.ranks = 3, .cpus = 1};
+  spec.id = job_id(spec);
+  options_.cpus = 3;
+  options_.launcher = Launcher("env {command}");
+  submit(spec);
+  EXPECT_EQ(run_all(), 1);
+  const auto record = job(spec.id);
+  EXPECT_EQ(record.state, JobState::succeeded) << record.error;
+  EXPECT_EQ(record.checkpoint, spec.id + "/attempt-1/model.foretime");
+  EXPECT_EQ(record.objective, 0.5);
+  const auto data = fs::canonical(data_).string(), folder = (fs::canonical(runs_) / spec.id / "attempt-1").string();
+  std::string expected;
+  for (const auto& argument : {std::string("finetune"), data + "/base.foretime", data + "/a.json", data + "/b*.json",
+                               std::string("--replay"), data + "/old", std::string("--stages"), data + "/s.jsonl",
+                               std::string("--holdout"), std::string("0.5"), std::string("--threads"), std::string("1"),
+                               std::string("--confine"), data, std::string("-o"), folder + "/model.foretime"})
+    expected += "argument " + argument + "\n";
+  EXPECT_EQ(log_of(spec.id), expected);
+
+  // It goes on from the bundle of another one, and succeeds where the parent's weights were kept.
+  auto next = follower(JobKind::finetune, "records: [c.json]\nlearning_rate: 2\n", spec.id);
+  submit(next);
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(next.id).state, JobState::succeeded) << job(next.id).error;
+  EXPECT_EQ(job(next.id).checkpoint, next.id + "/attempt-1/model.foretime");
+  EXPECT_THAT(log_of(next.id), AllOf(HasSubstr("argument finetune\nargument " + folder + "/model.foretime\n"),
+                                     HasSubstr("argument --confine\nargument " + folder + "\n")));
+}
+
+TEST_F(AgentCommandTest, FineTuningsThatReachBeyondTheirMeansFail) {
+  const auto run = trained();
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"{model: /etc/passwd, records: [a]}", "finetune.model: /etc/passwd: lies outside"},
+      {"{model: m, records: [../a]}", "finetune.records"},
+      {"{model: m, records: ['*/../../a']}", "finetune.records"},
+      {"{model: m, records: [a], stages: /etc/passwd}", "finetune.stages"},
+      {"{model: m, records: [a], replay: [/etc]}", "finetune.replay"},
+      {"{model: m, records: [a], output: /etc}", "output: unknown key"},
+      {"[1", "no YAML"},
+      {"{model: m}", "no records"}};
+  std::vector<std::string> ids;
+  for (const auto& [settings, expected] : wrong) {
+    JobSpec spec;
+    spec.kind = JobKind::finetune;
+    spec.settings = settings;
+    spec.id = job_id(spec);
+    ids.push_back(submit(spec));
+  }
+  ids.push_back(submit(follower(JobKind::finetune, "{records: [a]}", run)));
+  run_all();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(job(ids[i]).state, JobState::failed) << i;
+    EXPECT_THAT(job(ids[i]).error, HasSubstr(i < wrong.size() ? wrong[i].second : "left no bundle"));
+  }
+}
+
 TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
   const auto run = trained();
   const std::vector<std::pair<std::string, std::string>> wrong = {

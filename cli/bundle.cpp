@@ -1,0 +1,71 @@
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "cli/bundle_command.h"
+#include "configs/load.h"
+#include "data/catalogue.h"
+#include "tuner/group_headers.h"
+#include "tuner/plan_arrays.h"
+
+namespace foretime::cli {
+namespace {
+
+struct Options {
+  std::string bundle, file, output, group;
+  std::vector<int64_t> candidates;
+  bool plain = false, form = false;
+};
+
+void show(const Options& options) {
+  const auto bundle = tuner::read_bundle(options.bundle);
+  auto manifest = bundle.manifest;
+  if (!options.form) {
+    const auto operations = manifest["form"]["embed"].size() + manifest["form"]["score"].size();
+    manifest["form"] = fmt::format("{} operations; --form shows them", operations);
+  }
+  fmt::print("{}\n", manifest.dump(2));
+}
+
+void write_inputs(const Options& options) {
+  const auto model = tuner::Model::open(options.bundle);
+  const auto headers = tuner::list_groups(*model, {options.file});
+  const auto* chosen = headers.empty() ? nullptr : &headers.front();
+  for (const auto& header : headers) {
+    if (!options.group.empty() && header.name == options.group) chosen = &header;
+  }
+  if (!chosen || (!options.group.empty() && chosen->name != options.group))
+    throw data::DataError(fmt::format("{}: no group {}", options.file, options.group));
+  const auto group = data::load_group(*chosen);
+  auto candidates = options.candidates;
+  if (candidates.empty()) {
+    candidates.resize(static_cast<size_t>(group.candidates));
+    std::iota(candidates.begin(), candidates.end(), 0);
+  }
+  tuner::write_plan_arrays(*model, group, candidates, !options.plain, options.output);
+}
+
+}  // namespace
+
+void add_bundle_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("bundle", "Look into a bundle that foretime export wrote");
+  command->require_subcommand(1);
+  auto* manifest = command->add_subcommand("show", "Print its manifest: architecture, schema, training data, metrics");
+  manifest->add_option("bundle", options->bundle, "model.foretime")->required();
+  manifest->add_flag("--form", options->form, "with the list of operations");
+  manifest->callback([options] { show(*options); });
+  auto* inputs = command->add_subcommand(
+      "inputs", "Write the arrays that the model reads of one group, and its scores, to check other runtimes by");
+  inputs->add_option("bundle", options->bundle, "model.foretime")->required();
+  inputs->add_option("file", options->file, "a graph file, or a packed collection")->required();
+  inputs->add_option("--output,-o", options->output, "the .npz to write")->required();
+  inputs->add_option("--group", options->group, "of a file of several: the group's name; default: the first one");
+  inputs->add_option("--candidates", options->candidates, "candidates, separated by commas; default: all")
+      ->delimiter(',');
+  inputs->add_flag("--plain", options->plain, "a state for each node and candidate, nothing shared");
+  inputs->callback([options] { write_inputs(*options); });
+}
+
+}  // namespace foretime::cli

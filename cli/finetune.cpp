@@ -1,0 +1,321 @@
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "cli/bundle_export.h"
+#include "cli/bundle_import.h"
+#include "cli/commands.h"
+#include "cli/job_channel.h"
+#include "cli/threads.h"
+#include "cli/tuning_input.h"
+#include "cli/tuning_outcome.h"
+#include "comm/single.h"
+#include "configs/load.h"
+#include "coordinator/checkpoint_store.h"
+#include "coordinator/confinement.h"
+#include "jobs/job.h"
+#include "worker/determinism.h"
+#include "worker/fine_tuning.h"
+#include "worker/trainer.h"
+
+namespace foretime::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// docs/finetuning.md has the measurements.
+constexpr int64_t kSteps = 60;
+constexpr double kRate = 0.3;           // of the learning rate of the training
+constexpr double kShare = 0.5;          // of the way to the tuned weights, where nothing is replayed
+constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
+constexpr int kParentKept = 6;          // exit code, beside coordinator::ExitCode
+
+struct Options {
+  std::string model, out, stages;
+  std::optional<std::string> licence;
+  std::vector<std::string> records, replay, confine;
+  int64_t steps = kSteps, threads = 0;
+  std::optional<double> learning_rate;
+  std::optional<uint64_t> seed;
+  double holdout = 0.2, tolerance = 1.0;
+  bool force = false, json = false;
+};
+
+/// A folder beside the new bundle that goes when the command ends.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(const fs::path& beside)
+      : path_(fs::absolute(beside).replace_filename(
+            fmt::format(".{}.tuning-{}", beside.filename().string(), ::getpid()))) {
+    std::error_code failure;
+    fs::remove_all(path_, failure);
+    if (!fs::create_directory(path_, failure) || failure)
+      throw configs::SettingsError(fmt::format("{}: cannot be made ({}), expected a folder to write the new bundle to",
+                                               path_.string(), failure.message()));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// The bundle that goes on learning.
+struct Parent {
+  explicit Parent(const std::string& file)
+      : bytes(coordinator::read_file(file)),
+        bundle(tuner::parse_bundle(bytes, file)),
+        trained(trained_model(bundle, file)) {}
+
+  std::string bytes;
+  tuner::Bundle bundle;
+  worker::TrainedModel trained;
+};
+
+/// What is learned from, and what was left out of it.
+struct Lessons {
+  std::unique_ptr<worker::TuningData> fresh, replay;  // replay: null where there is none
+  std::vector<std::string> notes;
+};
+
+void check_out(const Options& options) {
+  if (!fs::exists(options.out)) return;
+  if (fs::equivalent(options.out, options.model))
+    throw configs::SettingsError(fmt::format("-o {}: is the bundle to tune; name another file", options.out));
+  try {
+    tuner::read_bundle(options.out);
+  } catch (const std::runtime_error&) {
+    throw configs::SettingsError(fmt::format("-o {}: exists and is no bundle; name another file", options.out));
+  }
+}
+
+void check_measurable(const Options& options, const worker::TuningData& fresh, const TuningOutcome& outcome) {
+  if (options.holdout == 0 || options.force || outcome.measurable()) return;
+  throw data::DataError(
+      fmt::format("{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
+                  "more, or learn from all of them unchecked (--holdout 0)",
+                  fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.catalogue().entries.size()));
+}
+
+TuningOutcome tune(const Options& options, const worker::TrainedModel& trained, const Lessons& lessons,
+                   const worker::FineTuning& how) {
+  const auto& [fresh, replay, notes] = lessons;
+  const auto started = std::chrono::steady_clock::now();
+  TuningOutcome outcome;
+  const auto before = fresh->evaluate(trained);
+  outcome.before = finite_metrics(before);
+  check_measurable(options, *fresh, outcome);
+  if (replay) outcome.replay_before = finite_metrics(replay->evaluate(trained));
+  const int all_threads = torch::get_num_threads();
+  torch::set_num_threads(worker::threads_of_a_step(fresh->plan(), 0, all_threads));
+  worker::fine_tune(trained, *fresh, replay.get(), how);
+  torch::set_num_threads(all_threads);
+  const auto after = fresh->evaluate(trained);
+  outcome.after = finite_metrics(after);
+  if (replay) outcome.replay_after = finite_metrics(replay->evaluate(trained));
+  outcome.change = order_change(before, after);
+  outcome.kept_parent = !options.force && outcome.change.mean < -options.tolerance * outcome.change.error;
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return outcome;
+}
+
+/// What a bundle says of how it was tuned.
+Json note_of(const Options& options, const Parent& parent, const Lessons& lessons, const worker::FineTuning& how,
+             const TuningOutcome& outcome) {
+  const auto& fresh = *lessons.fresh;
+  Json note = {{"parent", jobs::content_id(parent.bytes)},
+               {"data_fingerprint", fmt::format("{:016x}", fresh.catalogue().fingerprint())},
+               {"groups", fresh.catalogue().entries.size()},
+               {"trained_on", fresh.trained_on()},
+               {"held_out", fresh.held_out()},
+               {"replayed", lessons.replay ? lessons.replay->trained_on() : 0},
+               {"steps", how.steps},
+               {"learning_rate", how.learning_rate},
+               {"share", how.share},
+               {"seed", fresh.settings().trainer.seed},
+               {"holdout", options.holdout}};
+  outcome.add_to(note);
+  return note;
+}
+
+tuner::Bundle make_tuned(const Options& options, const Parent& parent, const TuningOutcome& outcome, Json note) {
+  tuner::Bundle bundle = parent.bundle;
+  if (!outcome.kept_parent) {
+    const auto tuned = make_bundle(parent.trained, {});
+    bundle.weights = tuned.weights;
+    for (const char* key : {"form", "foretime_version", "libraries"}) bundle.manifest[key] = tuned.manifest.at(key);
+    bundle.manifest["metrics"] = outcome.after;
+  }
+  if (options.licence) bundle.manifest["licence"] = *options.licence;
+  auto& tunings = bundle.manifest["tunings"];
+  if (!tunings.is_array()) tunings = Json::array();
+  tunings.push_back(std::move(note));
+  return bundle;
+}
+
+void say(const Options& options, const Json& note, const TuningOutcome& outcome,
+         const std::vector<std::string>& notes) {
+  if (options.json) {
+    Json json = note;
+    json["bundle"] = options.out;
+    json["notes"] = notes;
+    json["seconds"] = outcome.seconds;
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    return;
+  }
+  for (const auto& text : notes) fmt::print("{}\n", text);
+  fmt::print("{} candidates of {} groups to learn from, {} held out; {} steps, {:.1f} s\n{}",
+             note.at("trained_on").get<int64_t>(), note.at("groups").get<int64_t>(), note.at("held_out").get<int64_t>(),
+             note.at("steps").get<int64_t>(), outcome.seconds, outcome.table());
+  std::string verdict;
+  if (outcome.kept_parent)
+    verdict = ", with the weights of its parent: the tuned ones order held-out candidates worse (--force takes them)";
+  else if (outcome.change.mean < 0)
+    verdict = fmt::format(": held-out candidates are ordered worse, by {:.3f} ± {:.3f} in τ{}", -outcome.change.mean,
+                          outcome.change.error, options.force ? "" : "; --tolerance 0 would keep the parent's weights");
+  fmt::print("{}: tuned from {} ({}){}\n", options.out, options.model, note.at("parent").get<std::string>(), verdict);
+}
+
+class LessonReader {
+ public:
+  LessonReader(const Options& options, const Parent& parent, const fs::path& scratch, const data::FileCheck& admit)
+      : options_(options),
+        parent_(parent),
+        terms_(tuner::read_terms(parent.bundle)),
+        scratch_(scratch),
+        settings_(worker::tuning_settings(parent.trained.state.settings)),
+        admit_(admit) {
+    settings_.data.confine = options.confine;
+    if (!options.confine.empty()) settings_.data.confine.push_back(scratch.string());
+  }
+
+  Lessons read() {
+    Lessons lessons;
+    auto settings = settings_;
+    settings.data.holdout = options_.holdout;
+    if (options_.seed) settings.trainer.seed = *options_.seed;
+    lessons.fresh = open(options_.records, "new.foretime", settings, lessons.notes);
+    if (options_.replay.empty()) return lessons;
+    settings = settings_;  // holds out what the training held out
+    settings.sampler.groups_per_batch = std::min(settings.sampler.groups_per_batch, kReplayedGroups);
+    lessons.replay = open(options_.replay, "old.foretime", settings, lessons.notes);
+    return lessons;
+  }
+
+ private:
+  std::unique_ptr<worker::TuningData> open(const std::vector<std::string>& inputs, const char* packed,
+                                           configs::Settings settings, std::vector<std::string>& notes) const {
+    auto input = prepare_tuning_input(inputs, options_.stages, options_.model, terms_, scratch_ / packed, admit_);
+    settings.data.train = std::move(input.files);
+    auto data = std::make_unique<worker::TuningData>(parent_.trained, settings);
+    notes.insert(notes.end(), input.notes.begin(), input.notes.end());
+    for (const auto& group : data->left_out()) notes.push_back(group + ": left out, as all of it would be held out");
+    return data;
+  }
+
+  const Options& options_;
+  const Parent& parent_;
+  tuner::Terms terms_;
+  fs::path scratch_;
+  configs::Settings settings_;
+  data::FileCheck admit_;
+};
+
+void run(const Options& options, int& exit_code) {
+  worker::make_deterministic();
+  torch::set_num_threads(static_cast<int>(threads_to_use(options.threads, 1)));
+  const auto alone = comm::make_single_communicator();
+  JobChannel channel(*alone);
+  check_out(options);
+  configs::DataSettings confined;
+  confined.confine = options.confine;
+  const auto admit = coordinator::confinement(confined);
+  if (admit) admit(options.model);
+  const Parent parent(options.model);
+  const ScratchFolder scratch(options.out);
+  const auto lessons = LessonReader(options, parent, scratch.path(), admit).read();
+
+  worker::FineTuning how;
+  how.steps = options.steps;
+  how.learning_rate = options.learning_rate.value_or(kRate * parent.trained.state.settings.optimizer.learning_rate);
+  how.share = lessons.replay ? 1.0 : kShare;
+  const auto events = channel.events(0, 1);
+  how.on_step = [&](int64_t step, double loss) {
+    if (events.on_progress) events.on_progress(step, how.steps, loss);
+  };
+  const auto outcome = tune(options, parent.trained, lessons, how);
+  const auto note = note_of(options, parent, lessons, how, outcome);
+  tuner::write_bundle(options.out, make_tuned(options, parent, outcome, note));
+  channel.send_result(how.steps, outcome.of_job());
+  say(options, note, outcome, lessons.notes);
+  if (outcome.kept_parent) exit_code = kParentKept;
+}
+
+}  // namespace
+
+void add_finetune_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("finetune", "Go on training a bundle's model on new measurements, in seconds");
+  command->add_option("model", options->model, "the bundle to tune")->required()->type_name("MODEL.foretime");
+  command
+      ->add_option("records", options->records,
+                   "new measurements: auto_scheduler records (JSON lines, plain or gzip), or .npz files and packed "
+                   "collections of what the model scores")
+      ->required()
+      ->type_name("RECORDS");
+  command->add_option("-o,--output", options->out, "the new bundle")->required()->type_name("NEW.foretime");
+  command->add_option("--stages", options->stages, "stage tables of the records' workloads (docs/schedules.md)")
+      ->type_name("FILE");
+  command->add_option("--replay", options->replay, "data that the model has learned from before, against forgetting")
+      ->type_name("OLD");
+  command->add_option("--steps", options->steps, "optimiser steps")->check(CLI::PositiveNumber)->capture_default_str();
+  command
+      ->add_option("--learning-rate", options->learning_rate,
+                   fmt::format("the largest one; {} of that of the training if left out", kRate))
+      ->check(CLI::PositiveNumber)
+      ->type_name("RATE");
+  command
+      ->add_option("--holdout", options->holdout,
+                   "part of the new candidates that is ranked before and after and not learned from; 0: no check")
+      ->check(CLI::Range(0.0, 0.99))
+      ->capture_default_str();
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "how much worse the tuned weights may order the held-out candidates, in standard errors")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", options->seed,
+                      "of the held-out candidates and the batches; that of the training if left out");
+  command->add_option("--licence", options->licence,
+                      "under what terms others may use the new weights; as the bundle's if left out");
+  command->add_flag("--force", options->force, "take the tuned weights however they order the held-out candidates");
+  command->add_option("--threads", options->threads, "0: all cores")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--confine", options->confine, "folders that hold every file that is read (an agent's data roots)")
+      ->allow_extra_args(false)
+      ->type_name("FOLDER");
+  command->add_flag("--json", options->json, "print JSON");
+  command->footer(
+      "Exit code 6: the tuned weights ordered the held-out candidates worse, and the new bundle has its parent's.\n"
+      "Examples:\n"
+      "  foretime finetune model.foretime round1.json --stages stages.jsonl -o tuned.foretime\n"
+      "  foretime finetune model.foretime round*.json --stages stages.jsonl --replay old.foretime -o tuned.foretime");
+  command->callback([options, &exit_code] { run(*options, exit_code); });
+}
+
+}  // namespace foretime::cli

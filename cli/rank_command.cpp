@@ -1,0 +1,125 @@
+#include "cli/rank_command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/rank_bundle.h"
+#include "configs/load.h"
+#include "data/error.h"
+
+namespace foretime::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const fs::path& path, const std::string& text) {
+  fs::path aside = path;
+  aside += fmt::format(".{}.tmp", ::getpid());
+  std::ofstream stream(aside, std::ios::binary);
+  stream << text;
+  stream.close();
+  std::error_code failure;
+  if (stream) fs::rename(aside, path, failure);
+  if (stream && !failure) return;
+  const std::string reason = failure ? failure.message() : std::strerror(errno);
+  fs::remove(aside, failure);
+  throw configs::SettingsError(fmt::format("--output: {}: cannot be written: {}", path.string(), reason));
+}
+
+void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoints) {
+  if (fs::is_regular_file(arguments.model)) return rank_bundle(arguments);
+  const auto refuse = [&](const char* option, bool given) {
+    if (given)
+      throw configs::SettingsError(
+          fmt::format("{}: only with a bundle, which foretime export writes; {} is none", option, arguments.model));
+  };
+  refuse("--candidates", !arguments.candidates.empty());
+  refuse("--stages", !arguments.stages.empty());
+  refuse("--member", !arguments.member.empty());
+  refuse("--threads", arguments.threads != 0);
+  rank_checkpoints(arguments);
+}
+
+}  // namespace
+
+RankOutput::RankOutput(const RankArguments& arguments, std::string format)
+    : arguments_(arguments), format_(std::move(format)) {
+  if (format_ == "csv") text_ = kRankingColumns;
+  if (format_ == "submission") text_ = "ID,TopConfigs\n";
+}
+
+void RankOutput::add(const Ranking& ranking, const std::string& collection, const std::string& origin) {
+  if (format_ == "json") groups_.push_back(to_json(ranking, arguments_.top));
+  if (format_ == "csv") text_ += to_csv(ranking, arguments_.top);
+  if (format_ != "submission") return;
+  const auto& name = arguments_.collection.empty() ? collection : arguments_.collection;
+  if (name.empty())
+    throw data::DataError(
+        fmt::format("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random", origin));
+  text_ += submission_line(name, ranking);
+}
+
+void RankOutput::write() {
+  if (format_ == "json") text_ = groups_.dump(2) + "\n";
+  if (!arguments_.output.empty()) return write_file(arguments_.output, text_);
+  std::fwrite(text_.data(), 1, text_.size(), stdout);
+  std::fflush(stdout);
+}
+
+void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
+  auto arguments = std::make_shared<RankArguments>();
+  auto* command = app.add_subcommand("rank", "Score the candidates of graph files, fastest first");
+  command
+      ->add_option("model", arguments->model,
+                   "a bundle (foretime export), a run directory (its best checkpoint) or one checkpoint folder")
+      ->required()
+      ->type_name("MODEL");
+  command
+      ->add_option("files", arguments->files,
+                   "graph files, folders, globs or packed collections; with a bundle also files of tuning records or "
+                   "of save_json text")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--ensemble", arguments->ensemble,
+                   "another checkpoint whose model scores with the first one; may be repeated. Predicted run times are "
+                   "joined by their geometric mean, mere scores by their mean after standardising them in each group")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--format", arguments->format,
+                   "csv (the default), json (with --candidates the default), or the contest's submission")
+      ->check(CLI::IsMember({"csv", "json", "submission"}));
+  command->add_option("--output,-o", arguments->output, "file to write; without it, standard output");
+  command->add_option("--collection", arguments->collection,
+                      "submission: layout:xla:random, tile:xla, …; default: from the path");
+  command->add_option("--top", arguments->top, "csv, json: the fastest so many of each group; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--candidates", arguments->candidates,
+                   "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
+                   "own; .json or .npz, see docs/ranking.md")
+      ->type_name("FILE");
+  command
+      ->add_option("--stages", arguments->stages,
+                   "bundles: the stage table of tuning records, plain or gzip, see docs/schedules.md")
+      ->type_name("FILE");
+  command->add_option("--member", arguments->member,
+                      "bundles: which text of each record of save_json text, where records have several");
+  command->add_option("--threads", arguments->threads, "bundles: threads that score; 0: one a core")
+      ->check(CLI::Range(0, 256));
+  command->footer(
+      "Examples:\n"
+      "  foretime rank runs/quickstart samples/resnet18_conv2d/C3.npz --top 10\n"
+      "  foretime rank model.foretime module.pb --candidates candidates.json --top 10\n"
+      "  foretime rank model.foretime records.jsonl --stages dags.jsonl");
+  command->callback([arguments, rank_checkpoints] { rank(*arguments, rank_checkpoints); });
+}
+
+}  // namespace foretime::cli

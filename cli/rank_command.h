@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/ranking.h"
+
+/// `foretime rank`, but for what checkpoints need of LibTorch: the light program has it as well.
+namespace foretime::cli {
+
+struct RankArguments {
+  std::string model;  // a bundle, a run directory or a checkpoint folder
+  std::vector<std::string> ensemble, files;
+  std::string format, output, collection;  // format "": not said
+  int64_t top = 0;
+  std::string candidates, stages, member;  // bundles only
+  int64_t threads = 0;                     // bundles only
+};
+using CheckpointRanker = std::function<void(const RankArguments&)>;
+
+/// A model that is a file is a bundle, and ranks here; anything else is left to `rank_checkpoints`.
+void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints);
+
+/// Gathers what is ranked, and writes it as the arguments say.
+class RankOutput {
+ public:
+  /// `format`: csv, json or submission.
+  RankOutput(const RankArguments& arguments, std::string format);
+
+  /// `collection`: for submissions, where the arguments do not name one; may be empty. `origin` starts messages.
+  void add(const Ranking& ranking, const std::string& collection, const std::string& origin);
+  /// Standard output, or the file as a whole. Throws SettingsError where it cannot be written.
+  void write();
+
+ private:
+  const RankArguments& arguments_;
+  std::string format_, text_;
+  nlohmann::json groups_ = nlohmann::json::array();  // format json
+};
+
+}  // namespace foretime::cli

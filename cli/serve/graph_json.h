@@ -1,0 +1,15 @@
+#pragma once
+
+#include "cli/json_reader.h"
+#include "data/group.h"
+
+namespace foretime::cli {
+
+/// A graph in the terms of TpuGraphs' .npz files, without candidates (docs/serving.md):
+/// {"node_features": [[…], …], "node_types": […], "edges": [[consumer, producer], …], "configurable_nodes": […],
+///  "collection": "layout:xla:random"}; the last two are for layouts, and the very last need not be there. Throws
+/// DataError; what validate_group checks is left to it.
+data::Group read_graph_json(JsonReader& reader, const simdjson::dom::element& root, data::CandidateKind kind,
+                            int64_t most_nodes);
+
+}  // namespace foretime::cli

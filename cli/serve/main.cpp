@@ -1,0 +1,83 @@
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include "cli/light_exit_code.h"
+#include "cli/serve/http.h"
+#include "cli/serve/serve_command.h"
+#include "cli/serve/service.h"
+#include "cli/threads.h"
+#include "configs/load.h"
+#include "coordinator/exit_code.h"
+
+/// `foretime serve`: a program of its own, so that others need not load an HTTP server.
+namespace {
+
+using namespace foretime;
+
+/// SIGTERM and SIGINT, blocked in this thread and all that it starts.
+sigset_t block_end_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+std::vector<cli::Listener> listen(const cli::ServeArguments& arguments) {
+  std::vector<cli::Listener> listeners;
+  if (!arguments.socket.empty()) listeners.push_back(cli::Listener::on_path(arguments.socket));
+  if (arguments.port >= 0)
+    listeners.push_back(cli::Listener::on_loopback(arguments.address, static_cast<uint16_t>(arguments.port)));
+  if (listeners.empty()) throw configs::SettingsError("serve: nowhere to listen; give --socket, --port or both");
+  return listeners;
+}
+
+void serve(const cli::ServeArguments& arguments) {
+  const auto signals = block_end_signals();
+  const tuner::Options options{.threads = static_cast<int32_t>(cli::threads_to_use(arguments.threads))};
+  auto listeners = listen(arguments);
+  cli::Service service(tuner::Model::open(arguments.model, options), arguments.limits);
+  cli::HttpServer server(std::move(listeners), service, arguments.limits);
+  for (const auto& listener : server.listeners()) fmt::print("{}: listening on {}\n", arguments.model, listener.name());
+  std::fflush(stdout);
+
+  int signal = 0;
+  sigwait(&signals, &signal);
+  service.drain();
+  server.stop_accepting();
+  const auto limit = std::chrono::steady_clock::now() + arguments.limits.drain;
+  const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
+  while (server.requests() > 0) {
+    if (std::chrono::steady_clock::now() < limit && sigtimedwait(&signals, nullptr, &pause) < 0) continue;
+    fmt::print(stderr, "foretime: {} requests are left without an answer\n", server.requests());
+    std::_Exit(coordinator::kInternal);  // threads that score cannot be stopped
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
+  app.require_subcommand(1);
+  cli::add_serve_command(app, serve);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? coordinator::kSuccess : coordinator::kUsage;
+  } catch (const cli::ListenError& error) {
+    fmt::print(stderr, "foretime: {}\n", error.what());
+    return coordinator::kComm;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "foretime: {}\n", error.what());
+    return cli::light_exit_code_of(error);
+  }
+  return coordinator::kSuccess;
+}

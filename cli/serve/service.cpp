@@ -1,0 +1,218 @@
+#include "cli/serve/service.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include "cli/serve/score_request.h"
+#include "data/error.h"
+
+namespace foretime::cli {
+namespace {
+
+enum class Route : uint8_t { health, model, graphs, graph_score, workloads, workload_score, tir_score };
+
+struct Match {
+  Route route;
+  const char* method;
+  std::string id = {};
+};
+
+std::optional<Match> match(std::string_view path) {
+  if (path == "/healthz") return Match{Route::health, "GET"};
+  if (path == "/v1/model") return Match{Route::model, "GET"};
+  if (path == "/v1/graphs") return Match{Route::graphs, "POST"};
+  if (path == "/v1/workloads") return Match{Route::workloads, "POST"};
+  if (path == "/v1/tir/score") return Match{Route::tir_score, "POST"};
+  constexpr std::string_view kScore = "/score";
+  for (const auto& [start, route] :
+       {std::pair("/v1/graphs/", Route::graph_score), std::pair("/v1/workloads/", Route::workload_score)}) {
+    if (!path.starts_with(start) || !path.ends_with(kScore)) continue;
+    const auto id = path.substr(std::string_view(start).size());
+    if (id.size() > kScore.size()) return Match{route, "POST", std::string(id.substr(0, id.size() - kScore.size()))};
+  }
+  return {};
+}
+
+Match find_route(const HttpRequest& request) {
+  const auto found = match(request.path);
+  if (!found) throw HttpError{404, "not_found", "no such path; docs/serving.md has all"};
+  const bool head = request.method == "HEAD" && std::string_view(found->method) == "GET";
+  if (request.method != found->method && !head)
+    throw HttpError{405, "method_not_allowed", fmt::format("expected {}", found->method)};
+  return *found;
+}
+
+/// No message of protobuf that holds a module begins so.
+bool is_json(const std::string& body) {
+  const auto start = body.find_first_not_of(" \t\r\n");
+  return start != std::string::npos && body[start] == '{';
+}
+
+/// The same for the same content, whoever sends it.
+std::string id_of(const HttpRequest& request) {
+  constexpr size_t kBytes = 16;
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
+  EVP_DigestUpdate(context.get(), request.body.data(), request.body.size());
+  EVP_DigestFinal_ex(context.get(), digest.data(), nullptr);
+  std::string id;
+  for (size_t i = 0; i < kBytes; ++i) id += fmt::format("{:02x}", digest.at(i));
+  return id;
+}
+
+HttpResponse ok(const nlohmann::json& body) {
+  return {200, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+/// A place among so many; throws where all are taken.
+class Place {
+ public:
+  Place(std::atomic<int64_t>& taken, int64_t most) : taken_(taken) {
+    if (taken_.fetch_add(1) < most) return;
+    --taken_;
+    throw HttpError{503, "busy",
+                    fmt::format("{} requests are being scored or wait, which is the limit; try again", most)};
+  }
+  ~Place() { --taken_; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  std::atomic<int64_t>& taken_;
+};
+
+class Turn {
+ public:
+  explicit Turn(std::counting_semaphore<>& turns) : turns_(turns) { turns_.acquire(); }
+  ~Turn() { turns_.release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::counting_semaphore<>& turns_;
+};
+
+}  // namespace
+
+Service::Service(ModelPtr model, const ServeLimits& limits)
+    : model_(std::move(model)),
+      limits_(limits),
+      graphs_(limits.max_graphs, 4 * limits.max_nodes),
+      workloads_(limits.max_graphs, limits.max_graphs),
+      tir_(std::make_shared<TirTarget>(model_)),
+      openings_(static_cast<std::ptrdiff_t>(limits.max_concurrent)),
+      batcher_(limits.max_concurrent, limits.batch_window, limits.max_candidates) {}
+
+void Service::drain() {
+  draining_ = true;
+  batcher_.hurry();
+}
+
+void Service::admit(const HttpRequest& request) {
+  const auto found = find_route(request);
+  if (draining_ && found.route != Route::health) throw HttpError{503, "draining", "the server is about to end"};
+}
+
+HttpResponse Service::answer(const HttpRequest& request) {
+  const auto found = find_route(request);
+  if (found.route == Route::health)
+    return ok({{"status", draining_ ? "draining" : "ok"}, {"requests", working_.load()}});
+  if (found.route == Route::model) return {200, model_->manifest_text() + "\n"};
+  const Place place(working_, limits_.max_concurrent + limits_.max_queue);
+  try {
+    switch (found.route) {
+      case Route::graphs:
+        return open_graph(request);
+      case Route::workloads:
+        return open_workload(request);
+      case Route::graph_score:
+        return score_graph(request, found.id);
+      case Route::workload_score:
+        return score_workload(request, found.id);
+      default:
+        return score_tir(request);
+    }
+  } catch (const data::DataError& error) {
+    throw HttpError{400, "bad_input", error.what()};
+  } catch (const tuner::WrongKind& error) {
+    throw HttpError{400, "wrong_kind", error.what()};
+  }
+}
+
+void Service::expect_kind(bool fits, const char* what) const {
+  if (!fits) throw tuner::WrongKind(fmt::format("{}: the model scores {}", what, tuner::kind_name(model_->kind())));
+}
+
+HttpResponse Service::open_graph(const HttpRequest& request) {
+  expect_kind(model_->terms().kind != data::CandidateKind::program, "graphs");
+  const auto id = id_of(request);
+  auto graph = graphs_.find(id);
+  if (!graph) {
+    const Turn turn(openings_);
+    graph = GraphTarget::open(model_, request.body, is_json(request.body), limits_.max_nodes);
+    graphs_.keep(id, graph, graph->scorer().nodes());
+  }
+  auto configurable = nlohmann::json::array();
+  for (const int32_t node : graph->scorer().configurable()) {
+    nlohmann::json item = {{"node", node}};
+    if (const auto name = graph->names().of(node); !name.empty()) item["name"] = name;
+    configurable.push_back(std::move(item));
+  }
+  return ok({{"id", id}, {"nodes", graph->scorer().nodes()}, {"configurable", std::move(configurable)}});
+}
+
+HttpResponse Service::open_workload(const HttpRequest& request) {
+  expect_kind(model_->kind() == tuner::ModelKind::loops, "workloads");
+  const auto id = id_of(request);
+  auto workload = workloads_.find(id);
+  if (!workload) {
+    const Turn turn(openings_);
+    workload = std::make_shared<const WorkloadTarget>(model_, request.body);
+    workloads_.keep(id, workload, 1);
+  }
+  return ok({{"id", id}, {"workload_key", workload->dag().workload_key}, {"stages", workload->dag().stages.size()}});
+}
+
+HttpResponse Service::score_graph(const HttpRequest& request, const std::string& id) {
+  expect_kind(model_->terms().kind != data::CandidateKind::program, "graphs");
+  const auto graph = graphs_.find(id);
+  if (!graph) throw HttpError{404, "unknown_graph", "no graph of this id, or it was forgotten; send it again"};
+  ScoreRequest score;
+  read_graph_request(request, *graph, model_->terms().kind, limits_.max_candidates, score);
+  const auto scored = batcher_.score(graph, std::move(score.work));
+  return {200, score_answer(score, scored, seconds(scored, 0.0))};
+}
+
+HttpResponse Service::score_workload(const HttpRequest& request, const std::string& id) {
+  expect_kind(model_->kind() == tuner::ModelKind::loops, "workloads");
+  const auto workload = workloads_.find(id);
+  if (!workload) throw HttpError{404, "unknown_workload", "no workload of this id, or it was forgotten; send it again"};
+  ScoreRequest score;
+  read_text_request(request, "records", limits_.max_candidates, score);
+  const auto scored = batcher_.score(workload, std::move(score.work));
+  return {200, score_answer(score, scored, seconds(scored, workload->operations()))};
+}
+
+HttpResponse Service::score_tir(const HttpRequest& request) {
+  expect_kind(model_->terms().kind == data::CandidateKind::program, "programs");
+  ScoreRequest score;
+  read_text_request(request, "programs", limits_.max_candidates, score);
+  const auto scored = batcher_.score(tir_, std::move(score.work));
+  return {200, score_answer(score, scored, seconds(scored, 0.0))};
+}
+
+std::vector<double> Service::seconds(const Scored& scored, double operations) const {
+  const auto& terms = model_->terms();
+  const bool needs_flops = terms.targets.kind == tuner::Targets::Kind::log_runtime_per_flop;
+  if (!terms.predicts_runtimes || terms.unit == data::RuntimeUnit::normalized || (needs_flops && operations <= 0.0))
+    return {};
+  return model_->seconds(scored.scores, std::vector<double>(needs_flops ? scored.scores.size() : 0, operations));
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cli/candidates.h"
+#include "cli/node_names.h"
+#include "cli/serve/batcher.h"
+#include "tuner/graph_scorer.h"
+#include "tuner/program_scorer.h"
+
+/// What the server scores candidates of.
+namespace foretime::cli {
+
+using ModelPtr = std::shared_ptr<const tuner::Model>;
+
+/// A graph with layouts or tiles.
+class GraphTarget : public Target {
+ public:
+  /// `json`: a graph as read_graph_json takes it, else an HLO module in protobuf. Throws DataError.
+  static std::shared_ptr<const GraphTarget> open(const ModelPtr& model, const std::string& body, bool json,
+                                                 int64_t most_nodes);
+
+  Scored score(const Work& work) const override;
+  bool joins() const override { return joins_; }
+
+  const tuner::GraphScorer& scorer() const { return scorer_; }
+  const NodeNames& names() const { return names_; }
+
+ private:
+  GraphTarget(const ModelPtr& model, data::Group group, NodeNames names);
+
+  tuner::GraphScorer scorer_;
+  NodeNames names_;
+  bool layouts_, joins_;
+};
+
+/// A workload with schedules.
+class WorkloadTarget : public Target {
+ public:
+  /// Throws as WorkloadScorer.
+  WorkloadTarget(const ModelPtr& model, std::string_view stage_table);
+
+  Scored score(const Work& work) const override;
+  bool joins() const override { return joins_; }
+
+  const data::ComputeDag& dag() const { return scorer_.dag(); }
+  double operations() const { return operations_; }
+
+ private:
+  tuner::WorkloadScorer scorer_;
+  double operations_;
+  bool joins_;
+};
+
+/// Programs of whatever workload.
+class TirTarget : public Target {
+ public:
+  explicit TirTarget(ModelPtr model) : model_(std::move(model)) {}
+
+  Scored score(const Work& work) const override;
+  bool joins() const override { return !model_->terms().compares_candidates; }
+
+ private:
+  ModelPtr model_;
+};
+
+}  // namespace foretime::cli

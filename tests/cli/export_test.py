@@ -1,0 +1,114 @@
+"""From a trained run to a bundle: every runtime of it gives the trainer's scores."""
+import json
+import subprocess
+import sys
+import unittest
+
+from program import SAMPLES, SOURCE, ProgramTest
+
+CHECK = SOURCE / "tools" / "check_bundle.py"
+SMALL = """
+model: {type: gcn, hidden: 12, layers: 2, node_type_embedding: 4, readout: [mean, max], features: {transform: zscore}}
+loss: {type: huber, target: log_runtime, standardize_target: true}
+sampler: {groups_per_batch: 1, candidates_per_group: 6, draws_per_group: 2}
+trainer: {steps: 4, eval_every: 0, device: cpu, threads: 1, log_every: 4}
+"""
+TREES = "data.format=programs", f"data.root={SAMPLES}", "data.train=[C1.npz]", "data.holdout=0.2"
+LOOPS = ("data.format=programs", "data.representation=loops", f"data.root={SOURCE}/samples/ansor/trees",
+         "data.train=[t08.npz]", "data.holdout=0.2")
+LAYOUTS = ("data.format=layout", "data.root=.", "data.train=[synthetic_layout.npz]", "data.holdout=0.2",
+           "loss.type=pairwise_hinge", "loss.standardize_target=false")
+
+
+def has_module(name):
+    return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, check=False).returncode == 0
+
+
+class ExportTest(ProgramTest):
+    def trained(self, *overrides):
+        (self.folder / "small.yaml").write_text(SMALL)
+        self.run_foretime("train", "--quiet", "small.yaml", "run.directory=run", *overrides)
+        return "run"
+
+    def expect_equal_everywhere(self, graph, *overrides):
+        """The run's ranking, libforetime's, NumPy's and TorchScript's."""
+        run = self.trained(*overrides)
+        self.run_foretime("export", run, "model.foretime", "--licence", "CC0-1.0")
+        self.run_foretime("export", run, "model.pt")
+        graph = str(graph)
+        trained = {r["candidate"]: float(r["score"]) for r in self.ranking(run, graph)}
+        bundled = {r["candidate"]: float(r["score"]) for r in self.ranking("model.foretime", graph)}
+        self.assertEqual(trained.keys(), bundled.keys())
+        scale = max(1.0, max(abs(score) for score in trained.values()))
+        for candidate, score in trained.items():
+            self.assertAlmostEqual(score, bundled[candidate], delta=1e-5 * scale, msg=candidate)
+        for arguments in ((), ("--plain",), ("--candidates", "3,1,2")):
+            self.run_foretime("bundle", "inputs", "model.foretime", graph, "-o", "inputs.npz", *arguments)
+            torchscript = ("--torchscript", "model.pt") if has_module("torch") else ()
+            if not has_module("numpy"):
+                continue
+            checked = subprocess.run([sys.executable, CHECK, "model.foretime", "inputs.npz", *torchscript],
+                                     cwd=self.folder, capture_output=True, text=True, check=False)
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+            self.assertIn("NumPy: ", checked.stdout)
+        return json.loads(self.run_foretime("bundle", "show", "model.foretime").stdout)
+
+    def ranking(self, model, graph):
+        text = self.run_foretime("rank", model, graph, "--format", "json").stdout
+        (group,) = json.loads(text)
+        return group["ranking"]
+
+    def test_syntax_trees(self):
+        manifest = self.expect_equal_everywhere(SAMPLES / "C1.npz", *TREES)
+        self.assertEqual(manifest["licence"], "CC0-1.0")
+        self.assertEqual(manifest["schema"]["representation"], "ast")
+        self.assertEqual(manifest["architecture"]["type"], "gcn")
+        self.assertIn("hidden: 12", manifest["architecture"]["settings"])
+        self.assertIn("holdout/kendall_tau", manifest["metrics"])
+        self.assertTrue(manifest["predicts_runtimes"])
+
+    def test_pooled_trees(self):
+        self.expect_equal_everywhere(SAMPLES / "C12.npz", *TREES, "model.type=tpgnn", "model.pool_ratio=0.5")
+
+    def test_attention_and_members(self):
+        self.expect_equal_everywhere(SAMPLES / "C1.npz", *TREES, "model.type=gat", "model.members=2", "model.norm=layer")
+
+    def test_statement_costs(self):
+        manifest = self.expect_equal_everywhere(SOURCE / "samples/ansor/trees/t08.npz", *LOOPS,
+                                                "model.type=statement_cost", "model.context=true", "model.members=2")
+        self.assertEqual(manifest["schema"]["representation"], "loops")
+
+    def test_layouts(self):
+        self.run_foretime("data", "synth", "synthetic_layout.npz", "--nodes", "80", "--configurable", "9", "--configs", "60",
+                          "--seed", "3")
+        manifest = self.expect_equal_everywhere(
+            self.folder / "synthetic_layout.npz", *LAYOUTS, "model.type=sage", "model.layout_gate=true",
+            "model.candidate_norm=true", "model.features.layout=embedding",
+            "model.readout=[configurable_sum, tied_sum, mean]")
+        self.assertTrue(manifest["compares_candidates"])
+        self.assertFalse(manifest["predicts_runtimes"])
+
+    def test_what_cannot_be_exported(self):
+        self.run_foretime("data", "synth", "synthetic_layout.npz", "--nodes", "300", "--configurable", "9", "--configs", "40",
+                          "--seed", "3")
+        run = self.trained(*LAYOUTS, "sampler.max_segment_nodes=100", "model.readout=[sum]")
+        refused = self.run_foretime("export", run, "model.foretime", code=2)
+        self.assertIn("segments.stale", refused.stderr)
+        self.assertFalse((self.folder / "model.foretime").exists())
+
+    def test_files_are_not_replaced_by_accident(self):
+        run = self.trained(*TREES)
+        self.run_foretime("export", run, "model.foretime")
+        first = (self.folder / "model.foretime").read_bytes()
+        self.assertIn("--force", self.run_foretime("export", run, "model.foretime", code=2).stderr)
+        self.run_foretime("export", run, "model.foretime", "--force")
+        self.assertEqual((self.folder / "model.foretime").read_bytes(), first)
+        (self.folder / "cut.foretime").write_bytes(first[:-5])
+        self.assertIn("cut.foretime", self.run_foretime("rank", "cut.foretime", str(SAMPLES / "C1.npz"), code=3).stderr)
+        self.assertIn("ABSENT", self.run_foretime("bundle", "inputs", "model.foretime", str(SAMPLES / "C1.npz"), "--group",
+                                                  "ABSENT", "-o", "x.npz", code=3).stderr)
+        self.assertFalse((self.folder / "x.npz").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

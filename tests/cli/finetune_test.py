@@ -1,0 +1,283 @@
+"""foretime finetune: a bundle goes on learning from new measurements, alone and as a job of the queue."""
+import csv
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from program import FORETIME, SAMPLES, SOURCE, ProgramTest, environment
+
+ANSOR = SOURCE / "samples" / "ansor"
+NEW = 43  # the task that the model has not seen
+KNOWN = (0, 1, 2, 18, 19, 25, 26, 45)
+
+
+def records_of(tasks):
+    """{task: its measured records}"""
+    keys = {}
+    with (ANSOR / "tasks.jsonl").open() as file:
+        for line in file:
+            task = json.loads(line)
+            if task["task"] in tasks:
+                keys[task["workload_key"]] = task["task"]
+    found = {task: [] for task in tasks}
+    with gzip.open(ANSOR / "records.jsonl.gz", "rt") as file:
+        for line in file:
+            record = json.loads(line)
+            task = keys.get(record["i"][0][0])
+            if task is not None and record["r"][1] == 0:
+                found[task].append(line)
+    return found
+
+
+def tensors(path):
+    """{name: bytes} of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    size, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    return {name: data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+def kendall(pairs):
+    signs = [(a[0] - b[0]) * (a[1] - b[1]) for a, b in itertools.combinations(pairs, 2)]
+    return sum((s > 0) - (s < 0) for s in signs) / len(signs)
+
+
+class FinetuneTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="foretime-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        of = records_of((*KNOWN, NEW))
+        (cls.shared / "old.json").write_text("".join(line for task in KNOWN for line in of[task][:40]))
+        (cls.shared / "new.json").write_text("".join(of[NEW][:64]))
+        (cls.shared / "rest.json").write_text("".join(of[NEW][64:]))
+        (cls.shared / "stages.jsonl").write_bytes(gzip.open(ANSOR / "dags.jsonl.gz").read())
+        cls.foretime("data", "pack-records", "old.foretime", "old.json", "--dags", "stages.jsonl")
+        cls.foretime("train", "--quiet", SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[old.foretime]",
+                     "data.test=[]", "model.hidden=32", "model.loop_hidden=32", "model.members=1", "loss.type=pairwise_logistic",
+                     "loss.huber_weight=0.3", "trainer.steps=200", "trainer.device=cpu", "optimizer.warmup_steps=10", "run.directory=run")
+        cls.foretime("export", "run", "model.foretime", "--licence", "CC0")
+        (cls.shared / "empty.yaml").write_text("run: {directory: runs/x}\n")
+        trees = ("data.format=programs", f"data.root={SAMPLES}", "data.train=[C1.npz, C12.npz]", "data.holdout=0.2", "model.type=gcn",
+                 "model.hidden=16", "model.readout=[mean]", "model.features.transform=zscore", "loss.type=huber",
+                 "loss.target=log_runtime", "loss.standardize_target=true", "sampler.groups_per_batch=2",
+                 "sampler.candidates_per_group=16", "trainer.steps=60", "trainer.metric=holdout/kendall_tau", "trainer.device=cpu")
+        cls.foretime("train", "--quiet", "empty.yaml", *trees, "run.directory=trees")
+        cls.foretime("export", "trees", "trees.foretime")
+
+    @classmethod
+    def foretime(cls, *arguments):
+        done = subprocess.run([FORETIME, *map(str, arguments)], env=environment(), cwd=cls.shared, capture_output=True, text=True,
+                              timeout=240)
+        assert done.returncode == 0, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.shared / "model.foretime"
+        self.records = ("--stages", self.shared / "stages.jsonl", "--threads", "1")
+
+    def finetune(self, *arguments, out="tuned.foretime", code=0):
+        return self.run_foretime("finetune", *arguments, "-o", out, code=code)
+
+    def tuned_json(self, *arguments, **more):
+        return json.loads(self.finetune(*arguments, "--json", **more).stdout)
+
+    def order(self, bundle):
+        """Kendall's tau of what the bundle says of the records that were kept back."""
+        with (self.shared / "rest.json").open() as file:
+            costs = [sum(json.loads(line)["r"][0]) for line in file]
+        ranked = self.run_foretime("rank", bundle, self.shared / "rest.json", *self.records[:2]).stdout
+        rows = list(csv.DictReader(io.StringIO(ranked)))
+        self.assertEqual(len(rows), len(costs))
+        return kendall([(float(row["score"]), costs[int(row["id"])]) for row in rows])
+
+    def manifest(self, bundle):
+        return json.loads(self.run_foretime("bundle", "show", bundle).stdout)
+
+    def test_records_of_an_unseen_workload_improve_the_order_of_the_others(self):
+        note = self.tuned_json(self.model, self.shared / "new.json", *self.records)
+        self.assertEqual((note["groups"], note["trained_on"] + note["held_out"], note["weights"]), (1, 64, "tuned"))
+        self.assertGreaterEqual(note["after"]["holdout/kendall_tau"], note["before"]["holdout/kendall_tau"])
+        self.assertGreater(self.order("tuned.foretime"), self.order(self.model))
+
+        parent, tuned = self.manifest(self.model), self.manifest("tuned.foretime")
+        self.assertEqual(tuned["tunings"][0]["parent"], hashlib.sha256(self.model.read_bytes()).hexdigest()[:16])
+        self.assertEqual(tuned["tunings"][0]["trained_on"], note["trained_on"])
+        self.assertEqual(tuned["metrics"], note["after"])
+        for key in ("settings", "schema", "targets", "training", "licence", "hardware"):
+            self.assertEqual(tuned[key], parent[key], key)
+        before, after = tensors(self.model), tensors(self.folder / "tuned.foretime")
+        self.assertEqual(before.keys(), after.keys())
+        transforms = {name for name in before if name.split(".")[-1] in ("offset", "scale")}
+        self.assertTrue(transforms)
+        for name in transforms:
+            self.assertEqual(before[name], after[name], f"{name} was fitted anew")
+        self.assertTrue(any(before[name] != after[name] for name in before))
+
+        # The same again is the same; a second round notes both, and may change the licence.
+        first = (self.folder / "tuned.foretime").read_bytes()
+        self.finetune(self.model, self.shared / "new.json", *self.records)
+        self.assertEqual((self.folder / "tuned.foretime").read_bytes(), first)
+        self.finetune("tuned.foretime", self.shared / "new.json", *self.records, "--licence", "MIT", "--steps", "5", "--force",
+                      out="again.foretime")
+        again = self.manifest("again.foretime")
+        self.assertEqual(again["licence"], "MIT")
+        self.assertEqual([len(again["tunings"]), again["tunings"][1]["parent"]], [2, hashlib.sha256(first).hexdigest()[:16]])
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["again.foretime", "tuned.foretime"])
+
+    def test_replay_of_old_records_and_of_a_packed_collection(self):
+        for old in ("old.json", "old.foretime"):
+            note = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--replay", self.shared / old, "--force")
+            self.assertEqual(note["share"], 1.0)
+            self.assertGreater(note["replayed"], 200)
+            loss = note["replay_before"]["holdout/kendall_tau"] - note["replay_after"]["holdout/kendall_tau"]
+            self.assertLess(loss, 0.15)
+
+    def test_tuned_weights_that_rank_worse_are_not_taken(self):
+        spoil = ("--learning-rate", "0.05", "--steps", "30")
+        done = self.finetune(self.model, self.shared / "new.json", *self.records, *spoil, code=6)
+        self.assertIn("with the weights of its parent", done.stdout)
+        self.assertEqual(tensors(self.folder / "tuned.foretime"), tensors(self.model))
+        manifest = self.manifest("tuned.foretime")
+        self.assertEqual(manifest["tunings"][0]["weights"], "parent")
+        self.assertEqual(manifest["metrics"], self.manifest(self.model)["metrics"])
+        done = self.finetune(self.model, self.shared / "new.json", *self.records, *spoil, "--force")
+        self.assertIn("held-out candidates are ordered worse", done.stdout)
+        self.assertNotEqual(tensors(self.folder / "tuned.foretime"), tensors(self.model))
+
+    def test_syntax_trees(self):
+        model = self.shared / "trees.foretime"
+        note = self.tuned_json(model, SAMPLES / "C10.npz", "--steps", "20", "--force")
+        self.assertEqual(note["trained_on"] + note["held_out"], 720)
+        self.run_foretime("data", "pack", "c10.foretime", SAMPLES / "C10.npz", "--format", "programs")
+        packed = self.tuned_json(model, "c10.foretime", "--steps", "20", "--force", out="packed.foretime")
+        self.assertEqual(packed["after"], note["after"])
+        done = self.finetune(model, self.shared / "new.json", *self.records, out="none.foretime", code=3)
+        self.assertIn("trees.foretime scores syntax trees: expected .npz files or packed collections", done.stderr)
+        self.assertFalse((self.folder / "none.foretime").exists())
+
+    def test_layouts(self):
+        for name, seed in (("synthetic_a.npz", 1), ("synthetic_b.npz", 2)):
+            self.run_foretime("data", "synth", name, "--nodes", 120, "--configurable", 12, "--configs", 150, "--seed", seed)
+        self.run_foretime("train", "--quiet", self.shared / "empty.yaml", "data.format=layout", "data.root=.", "data.train=[synthetic_a.npz]",
+                          "data.holdout=0.2", "model.hidden=16", "trainer.steps=30", "trainer.device=cpu",
+                          "trainer.metric=holdout/kendall_tau", "run.directory=layouts")
+        self.run_foretime("export", "layouts", "layouts.foretime")
+        note = self.tuned_json("layouts.foretime", "synthetic_b.npz", "--replay", "synthetic_a.npz", "--force")
+        self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (1, 150))
+        self.assertIn("kendall_tau", "".join(note["replay_after"]))
+        done = self.finetune("layouts.foretime", self.shared / "new.json", *self.records, out="none.foretime", code=3)
+        self.assertIn("scores layouts", done.stderr)
+        done = self.finetune("layouts.foretime", SAMPLES / "C1.npz", out="none.foretime", code=3)
+        self.assertIn("holds programs data, expected layout", done.stderr)
+
+    def test_what_is_left_out_is_said(self):
+        lines = (self.shared / "new.json").read_text().splitlines()
+        failed = json.loads(lines[1])
+        failed["r"][0], failed["r"][1] = [1e10], 7
+        single = (self.shared / "old.json").read_text().splitlines()[0]
+        path = self.folder / "log.json"
+        path.write_text("\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
+        done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
+        for text in ("1 failed measurements left out", "1 lines that are no records left out", "1 records of workloads with a single one"):
+            self.assertIn(text, done.stdout)
+        table = (self.shared / "stages.jsonl").read_text().splitlines()
+        key = json.loads(lines[0])["i"][0][0]
+        (self.folder / "one.jsonl").write_text("\n".join(line for line in table if key in json.loads(line).values()) + "\n")
+        done = self.finetune(self.model, path, self.shared / "old.json", "--stages", "one.jsonl", "--steps", "2", "--force")
+        self.assertIn("without a stage table in one.jsonl left out", done.stdout)
+
+    def test_wrong_input_leaves_everything_as_it_was(self):
+        def refused(*arguments, code=3, expected, out="tuned.foretime"):
+            self.assertIn(expected, self.finetune(*arguments, out=out, code=code).stderr)
+
+        new = self.shared / "new.json"
+        refused(self.model, new, code=2, expected="--stages: is missing")
+        refused(self.model, new, "--stages", "none.jsonl", expected="none.jsonl")
+        empty = self.folder / "empty.json"
+        empty.write_text("")
+        refused(self.model, empty, *self.records, expected="empty.json: nothing to learn from")
+        refused(self.model, new, "--stages", empty, expected="expected a stage table")
+        (self.folder / "failed.json").write_text("".join(
+            json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()))
+        refused(self.model, "failed.json", *self.records, expected="64 failed")
+        (self.folder / "few.json").write_text("".join(new.read_text().splitlines(keepends=True)[:4]))
+        refused(self.model, "few.json", *self.records, expected="too few to rank")
+        self.finetune(self.model, "few.json", *self.records, "--holdout", "0", out="few.foretime")
+        refused(self.model, "no*.json", *self.records, expected="nothing of this name")
+        refused(self.model, self.model, *self.records, expected="is no packed collection")
+        refused(self.model, SAMPLES / "C1.npz", self.shared / "old.foretime", "--holdout", "0.99", "--seed", "3", "--learning-rate", "1e30",
+                expected="diverged")
+        self.run_foretime("data", "pack", "trees.foretime", SAMPLES / "C1.npz", "--format", "programs")
+        refused(self.model, "trees.foretime", expected="expected 193 of data.representation loops")
+        refused(self.shared / "trees.foretime", self.shared / "old.foretime", expected="data.representation loops, expected ast")
+        refused(new, new, *self.records, expected="new.json")
+        refused(self.model, new, *self.records, code=2, out=self.model, expected="is the bundle to tune")
+        refused(self.model, new, *self.records, code=2, out="empty.json", expected="exists and is no bundle")
+        refused(self.model, new, *self.records, code=2, out="nowhere/tuned.foretime", expected="nowhere")
+        refused(self.model, new, *self.records, "--confine", self.folder, expected="lies outside")
+        self.assertEqual(empty.read_text(), "")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
+                         ["empty.json", "failed.json", "few.foretime", "few.json", "trees.foretime"])
+
+    def agent(self):
+        return self.queue("agent", "--data-root", self.shared, "--until-empty")
+
+    def queue(self, *arguments, code=0):
+        plain = {name: value for name, value in environment().items() if not name.startswith("FORETIME_")}
+        done = subprocess.run([FORETIME, *map(str, arguments)], env=plain, cwd=self.folder, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+        return done.stdout if code == 0 else done.stderr
+
+    def test_a_job_of_the_queue(self):
+        (self.folder / "round.yaml").write_text(
+            "finetune: {model: model.foretime, records: [new.json], stages: stages.jsonl, steps: 30}\n")
+        self.assertIn("finetune", self.queue("submit", "round.yaml", "--dry-run"))
+        added = json.loads(self.queue("submit", "round.yaml", "--name", "round one", "--json"))["jobs"][0]["id"]
+        self.assertIn("was there already", self.queue("submit", "round.yaml"))
+        spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "--json"))["jobs"][0]["id"]
+        outside = json.loads(self.queue("submit", "round.yaml", "records=[../new.json]", "--json"))["jobs"][0]["id"]
+        (self.folder / "next.yaml").write_text(
+            f"after: {added}\nfinetune: {{records: [new.json], stages: stages.jsonl, steps: 3, force: true}}\n")
+        following = json.loads(self.queue("submit", "next.yaml", "--json"))["jobs"][0]["id"]
+        self.agent()
+        job = json.loads(self.queue("status", added, "--json"))
+        self.assertEqual((job["kind"], job["state"], job["name"]), ("finetune", "succeeded", "round one"), job)
+        self.assertEqual(job["checkpoint"], f"{added}/attempt-1/model.foretime")
+        self.assertEqual(job["metrics"]["kept_parent"], 0)
+        self.assertEqual(job["objective"], job["metrics"]["holdout/kendall_tau"])
+        self.assertGreaterEqual(job["objective"], job["metrics"]["parent/kendall_tau"])
+
+        self.queue("export", added, "round.foretime")
+        self.assertEqual(tensors(self.folder / "round.foretime"), tensors(self.folder / "runs" / job["checkpoint"]))
+        self.assertIn("holds no checkpoint", self.queue("export", added, "folder", code=2))
+        alone = self.tuned_json(self.model, self.shared / "new.json", *self.records, "--steps", "30")
+        self.assertEqual(alone["after"], {name: value for name, value in job["metrics"].items() if name.startswith("holdout/")})
+        self.assertEqual((self.folder / "tuned.foretime").read_bytes(), (self.folder / "round.foretime").read_bytes())
+
+        kept = json.loads(self.queue("status", spoiled, "--json"))
+        self.assertEqual((kept["state"], kept["metrics"]["kept_parent"]), ("succeeded", 1), kept)
+        self.queue("export", spoiled[:12], "kept.foretime")
+        self.assertEqual(tensors(self.folder / "kept.foretime"), tensors(self.model))
+        refused = json.loads(self.queue("status", outside, "--json"))
+        self.assertEqual(refused["state"], "failed")
+        self.assertIn("lies outside", refused["error"])
+        last = json.loads(self.queue("status", following, "--json"))
+        self.assertEqual(last["state"], "succeeded", last)
+        self.queue("export", following, "last.foretime")
+        self.assertEqual(len(self.manifest("last.foretime")["tunings"]), 2)
+        self.assertIn("recods", self.queue("submit", "round.yaml", "recods=x", code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
