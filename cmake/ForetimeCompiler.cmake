@@ -16,6 +16,11 @@ if(FORETIME_SANITIZE)
   add_link_options(-fsanitize=${FORETIME_SANITIZE})
 endif()
 
+if(FORETIME_FUZZ)
+  # What AddressSanitizer alone does not see: indices past a vector's size, and memory between its size and its capacity.
+  add_compile_definitions(_GLIBCXX_ASSERTIONS _GLIBCXX_SANITIZE_VECTOR)
+endif()
+
 find_program(FORETIME_CCACHE ccache)
 if(FORETIME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Precompiled headers are only cacheable with these two relaxations (ccache manual, "Precompiled headers").

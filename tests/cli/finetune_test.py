@@ -144,7 +144,7 @@ class FinetuneTest(ProgramTest):
             self.assertLess(loss, 0.15)
 
     def test_tuned_weights_that_rank_worse_are_not_taken(self):
-        spoil = ("--learning-rate", "0.05", "--steps", "30")
+        spoil = ("--learning-rate", "0.05", "--steps", "30", "--tolerance", "0")
         done = self.finetune(self.model, self.shared / "new.json", *self.records, *spoil, code=6)
         self.assertIn("with the weights of its parent", done.stdout)
         self.assertEqual(tensors(self.folder / "tuned.foretime"), tensors(self.model))
@@ -245,7 +245,7 @@ class FinetuneTest(ProgramTest):
         self.assertIn("finetune", self.queue("submit", "round.yaml", "--dry-run"))
         added = json.loads(self.queue("submit", "round.yaml", "--name", "round one", "--json"))["jobs"][0]["id"]
         self.assertIn("was there already", self.queue("submit", "round.yaml"))
-        spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "--json"))["jobs"][0]["id"]
+        spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "tolerance=0", "--json"))["jobs"][0]["id"]
         outside = json.loads(self.queue("submit", "round.yaml", "records=[../new.json]", "--json"))["jobs"][0]["id"]
         (self.folder / "next.yaml").write_text(
             f"after: {added}\nfinetune: {{records: [new.json], stages: stages.jsonl, steps: 3, force: true}}\n")
