@@ -66,7 +66,7 @@ FORETIME_API const char* foretime_last_error(void);
 typedef struct foretime_options {
   size_t size;        /* sizeof(foretime_options) */
   int32_t threads;    /* that one call may use, itself among them: 1 to 256; 0 is 1 */
-  int64_t max_states; /* states (rows of hidden vectors) held at once, which bounds memory; 0: 262144 */
+  int64_t max_states; /* states (rows of hidden vectors) that a thread holds at once: bounds memory; 0: 262144 */
 } foretime_options;
 
 /* Opens a bundle: a file, or its bytes, which the library copies what it needs from. `options` may be NULL. */
@@ -114,7 +114,8 @@ FORETIME_API const int32_t* foretime_graph_configurable_nodes(const foretime_gra
  *   layouts [candidates, configurable, 18]: output, input and kernel layout, 6 dimensions each, -1 where unused
  *   tiles   [candidates, 24]: kernel, output and input bounds, 6 dimensions, sum and product each
  *   scores  [candidates]
- * Models that compare candidates (the manifest's "compares_candidates") rank those of one call among themselves. */
+ * Models that compare candidates (the manifest's "compares_candidates") rank those of one call among themselves, and
+ * models with a tied readout take nodes as one decision where all candidates of the call do. */
 FORETIME_API foretime_status foretime_score_layouts(const foretime_graph* graph, const int8_t* layouts,
                                                     int64_t candidates, float* scores);
 FORETIME_API foretime_status foretime_score_tiles(const foretime_graph* graph, const float* tiles, int64_t candidates,
