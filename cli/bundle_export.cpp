@@ -60,7 +60,8 @@ tuner::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes
   const bool regression =
       loss.type == "mse" || loss.type == "huber" || loss.type == "l1" || loss.huber_weight != 0.0;  // as with_runtimes
   const auto& score = described.form.score;
-  const bool compares = std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
+  const bool compares = described.form.request.tied ||
+                        std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
   tuner::Bundle bundle;
   bundle.weights = models::form_weights(*trained.model, described);
   bundle.manifest = {{"format_version", 1},

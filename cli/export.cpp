@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -32,6 +34,9 @@ fs::path run_of(const fs::path& checkpoint) {
 
 /// The run of a job's published checkpoint; of a fine-tuning, its bundle.
 fs::path run_of_job(const Options& options) {
+  if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
+    throw configs::SettingsError(fmt::format(
+        "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run));
   QueueAccess access(options.queue, Start::never);
   const auto id = access.observer().resolve_job(options.run);
   const auto job = access.observer().job(id);
@@ -42,14 +47,27 @@ fs::path run_of_job(const Options& options) {
   return run_of(jobs::confine("checkpoint of job " + id, job->checkpoint, root, {root}));
 }
 
+/// Whether all that a folder holds is an exported checkpoint.
+bool is_export(const fs::path& folder) {
+  std::set<std::string> ours = {kManifest, "config.yaml", "data.json"};
+  try {
+    for (const auto& [name, bytes] : coordinator::read_checkpoint(folder).files) ours.insert(name);
+  } catch (const std::exception&) {
+    return false;
+  }
+  return std::all_of(fs::directory_iterator(folder), fs::directory_iterator(),
+                     [&](const auto& entry) { return ours.contains(entry.path().filename().string()); });
+}
+
 /// Whether `out` may be replaced: it is an export, or empty.
 void check_target(const fs::path& out, bool force) {
   if (!fs::exists(out)) return;
-  const bool replaceable = fs::is_directory(out) && (fs::is_empty(out) || fs::exists(out / kManifest));
+  const bool replaceable = fs::is_directory(out) && (fs::is_empty(out) || is_export(out));
   if (force && replaceable) return;
-  throw configs::SettingsError(fmt::format(
-      "{}: {}", out.string(),
-      replaceable ? "exists already; --force replaces it" : "exists and is no exported checkpoint; name another"));
+  throw configs::SettingsError(
+      fmt::format("{}: {}", out.string(),
+                  replaceable ? "exists already; --force replaces it"
+                              : "exists and is no exported checkpoint, or holds more than one; name another"));
 }
 
 /// What `out` is to be: by --format, else by its name.
@@ -64,10 +82,11 @@ std::string format_of(const Options& options) {
 void export_file(const Options& options, const tuner::Bundle& bundle, const std::string& format,
                  const std::string& source) {
   const fs::path out = options.out;
-  if (fs::exists(out) && (!options.force || fs::is_directory(out))) {
-    throw configs::SettingsError(fmt::format(
-        "{}: {}", out.string(),
-        fs::is_directory(out) ? "a folder, expected a file to write" : "exists already; --force replaces it"));
+  if (fs::exists(out) && (!options.force || !fs::is_regular_file(out))) {
+    throw configs::SettingsError(fmt::format("{}: {}", out.string(),
+                                             fs::is_directory(out)      ? "a folder, expected a file to write"
+                                             : fs::is_regular_file(out) ? "exists already; --force replaces it"
+                                                                        : "exists and is no file; name another"));
   }
   if (format == "bundle") {
     tuner::write_bundle(out, bundle);

@@ -39,7 +39,7 @@ constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
 constexpr int kParentKept = 6;          // exit code, beside coordinator::ExitCode
 
 struct Options {
-  std::string model, out, stages;
+  std::string model, out, stages, member;
   std::optional<std::string> licence;
   std::vector<std::string> records, replay, confine;
   int64_t steps = kSteps, threads = 0;
@@ -93,7 +93,8 @@ struct Lessons {
 
 void check_out(const Options& options) {
   if (!fs::exists(options.out)) return;
-  if (fs::equivalent(options.out, options.model))
+  std::error_code missing;  // reading the model will say so
+  if (fs::equivalent(options.out, options.model, missing))
     throw configs::SettingsError(fmt::format("-o {}: is the bundle to tune; name another file", options.out));
   try {
     tuner::read_bundle(options.out);
@@ -207,18 +208,20 @@ class LessonReader {
     auto settings = settings_;
     settings.data.holdout = options_.holdout;
     if (options_.seed) settings.trainer.seed = *options_.seed;
-    lessons.fresh = open(options_.records, "new.foretime", settings, lessons.notes);
+    lessons.fresh = open(options_.records, "new", settings, lessons.notes);
     if (options_.replay.empty()) return lessons;
     settings = settings_;  // holds out what the training held out
     settings.sampler.groups_per_batch = std::min(settings.sampler.groups_per_batch, kReplayedGroups);
-    lessons.replay = open(options_.replay, "old.foretime", settings, lessons.notes);
+    lessons.replay = open(options_.replay, "old", settings, lessons.notes);
     return lessons;
   }
 
  private:
   std::unique_ptr<worker::TuningData> open(const std::vector<std::string>& inputs, const char* packed,
                                            configs::Settings settings, std::vector<std::string>& notes) const {
-    auto input = prepare_tuning_input(inputs, options_.stages, options_.model, terms_, scratch_ / packed, admit_);
+    const TuningSources sources{
+        .inputs = inputs, .stages = options_.stages, .member = options_.member, .model = options_.model};
+    auto input = prepare_tuning_input(sources, terms_, scratch_ / packed, admit_);
     settings.data.train = std::move(input.files);
     auto data = std::make_unique<worker::TuningData>(parent_.trained, settings);
     notes.insert(notes.end(), input.notes.begin(), input.notes.end());
@@ -271,14 +274,17 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("finetune", "Go on training a bundle's model on new measurements, in seconds");
   command->add_option("model", options->model, "the bundle to tune")->required()->type_name("MODEL.foretime");
   command
-      ->add_option("records", options->records,
-                   "new measurements: auto_scheduler records (JSON lines, plain or gzip), or .npz files and packed "
-                   "collections of what the model scores")
+      ->add_option(
+          "records", options->records,
+          "new measurements: auto_scheduler records (JSON lines, plain or gzip), save_json text with run times, "
+          "or .npz files and packed collections of what the model scores")
       ->required()
       ->type_name("RECORDS");
   command->add_option("-o,--output", options->out, "the new bundle")->required()->type_name("NEW.foretime");
   command->add_option("--stages", options->stages, "stage tables of the records' workloads (docs/schedules.md)")
       ->type_name("FILE");
+  command->add_option("--member", options->member, "which text of each record of save_json text, where it has several")
+      ->type_name("NAME");
   command->add_option("--replay", options->replay, "data that the model has learned from before, against forgetting")
       ->type_name("OLD");
   command->add_option("--steps", options->steps, "optimiser steps")->check(CLI::PositiveNumber)->capture_default_str();

@@ -1,5 +1,7 @@
 #include "cli/light_exit_code.h"
 
+#include <filesystem>
+
 #include "configs/load.h"
 #include "coordinator/exit_code.h"
 #include "data/error.h"
@@ -17,7 +19,8 @@ bool is_one_of(const std::exception& error) {
 
 int light_exit_code_of(const std::exception& error) {
   if (is_one_of<configs::SettingsError>(error)) return coordinator::kUsage;
-  if (is_one_of<data::DataError, tuner::BundleError, tuner::FileError, tuner::WrongKind>(error))
+  if (is_one_of<data::DataError, tuner::BundleError, tuner::FileError, tuner::WrongKind,
+                std::filesystem::filesystem_error>(error))
     return coordinator::kData;
   return coordinator::kInternal;
 }

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "cli/candidates_file.h"
-#include "cli/layout_pieces.h"
 #include "cli/rank_programs.h"
 #include "cli/threads.h"
 #include "configs/load.h"
@@ -95,8 +94,7 @@ void rank_candidates(const ModelPtr& model, const RankArguments& arguments, Rank
   const tuner::GraphScorer scorer(model, std::move(group));
   const CandidateTerms terms{.kind = model->terms().kind, .configurable = scorer.configurable(), .names = &names};
   const auto candidates = read_candidates_file(arguments.candidates, terms);
-  const auto scores = terms.kind == CandidateKind::layout ? score_layouts(scorer, model->terms().compares_candidates,
-                                                                          candidates.layouts, candidates.count)
+  const auto scores = terms.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
                                                           : scorer.score_tiles(candidates.tiles, candidates.count);
   auto ranking = ranking_of(*model, name, scores, {});
   ranking.ids = candidates.ids;

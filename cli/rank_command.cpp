@@ -19,7 +19,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+[[noreturn]] void fail_to_write(const std::string& what, const std::string& reason) {
+  throw configs::SettingsError(fmt::format("{}: cannot be written: {}", what, reason));
+}
+
+void write_stream(std::FILE* stream, const std::string& text, const std::string& name) {
+  if (std::fwrite(text.data(), 1, text.size(), stream) != text.size() || std::fflush(stream) != 0)
+    fail_to_write(name, std::strerror(errno));
+}
+
 void write_file(const fs::path& path, const std::string& text) {
+  const auto name = "--output: " + path.string();
+  std::error_code unknown;
+  if (fs::exists(path, unknown) && !fs::is_regular_file(path, unknown)) {  // a device, a pipe: nothing to replace
+    const std::unique_ptr<std::FILE, decltype(&std::fclose)> stream(std::fopen(path.c_str(), "wb"), &std::fclose);
+    if (!stream) fail_to_write(name, std::strerror(errno));
+    return write_stream(stream.get(), text, name);
+  }
   fs::path aside = path;
   aside += fmt::format(".{}.tmp", ::getpid());
   std::ofstream stream(aside, std::ios::binary);
@@ -30,7 +46,7 @@ void write_file(const fs::path& path, const std::string& text) {
   if (stream && !failure) return;
   const std::string reason = failure ? failure.message() : std::strerror(errno);
   fs::remove(aside, failure);
-  throw configs::SettingsError(fmt::format("--output: {}: cannot be written: {}", path.string(), reason));
+  fail_to_write(name, reason);
 }
 
 void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoints) {
@@ -67,10 +83,9 @@ void RankOutput::add(const Ranking& ranking, const std::string& collection, cons
 }
 
 void RankOutput::write() {
-  if (format_ == "json") text_ = groups_.dump(2) + "\n";
+  if (format_ == "json") text_ = groups_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (!arguments_.output.empty()) return write_file(arguments_.output, text_);
-  std::fwrite(text_.data(), 1, text_.size(), stdout);
-  std::fflush(stdout);
+  write_stream(stdout, text_, "standard output");
 }
 
 void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {

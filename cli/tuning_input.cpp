@@ -1,5 +1,6 @@
 #include "cli/tuning_input.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 #include "data/glob.h"
 #include "data/packed.h"
 #include "data/program/record_pack.h"
+#include "data/tir/tir_file.h"
+#include "tuner/group_headers.h"
 
 namespace foretime::cli {
 namespace {
@@ -33,20 +36,54 @@ const char* candidates_of(const tuner::Terms& terms) {
   return terms.representation == "ast" ? "syntax trees" : "loop programs";
 }
 
-void check_records(const std::vector<fs::path>& records, const std::string& stages, const std::string& model,
-                   const tuner::Terms& terms) {
-  const auto& first = records.front().string();
+void check_records(const fs::path& first, const TuningSources& sources, const tuner::Terms& terms) {
+  const auto file = first.string();
   if (terms.kind != data::CandidateKind::program || terms.representation == "ast") {
     throw data::DataError(fmt::format(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
-        first, model, candidates_of(terms)));
+        file, sources.model, candidates_of(terms)));
   }
-  if (records.front().extension() == ".foretime")
-    throw data::DataError(fmt::format("{}: is no packed collection, expected new measurements", first));
-  if (stages.empty())
+  if (first.extension() == ".foretime")
+    throw data::DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
+  if (sources.stages.empty())
     throw configs::SettingsError(fmt::format(
-        "--stages: is missing, expected the stage tables of the workloads in {} (docs/schedules.md)", first));
+        "--stages: is missing, expected the stage tables of the workloads in {} (docs/schedules.md)", file));
+}
+
+void check_runtimes(const data::Group& group, const std::string& file) {
+  const auto wrong = std::find_if(group.runtimes.begin(), group.runtimes.end(), [](double t) { return !(t > 0.0); });
+  if (wrong != group.runtimes.end())
+    throw data::DataError(
+        fmt::format("{}: workload {}: programs without a run time, expected \"runtime\", seconds, of "
+                    "each",
+                    file, group.name));
+}
+
+/// Packs save_json text.
+void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const tuner::Terms& terms,
+                  const fs::path& packed, TuningInput& input) {
+  if (terms.kind != data::CandidateKind::program)
+    throw data::DataError(fmt::format("{}: programs as save_json text, but {} scores {}", files.front().string(),
+                                      sources.model, candidates_of(terms)));
+  const auto form = tuner::program_form(terms);
+  data::PackedWriter writer(packed);
+  int64_t groups = 0, alone = 0;
+  for (const auto& group : data::read_tir_groups(files, sources.member, {}, form.get())) {
+    check_runtimes(group, files.front().string());
+    if (group.candidates < 2) {
+      ++alone;
+      continue;
+    }
+    writer.add(group);
+    ++groups;
+  }
+  if (groups == 0)
+    throw data::DataError(
+        fmt::format("{}: nothing to learn from: no workload has two programs", files.front().string()));
+  writer.finish();
+  input.files.push_back(packed.string());
+  if (alone > 0) input.notes.push_back(fmt::format("{} programs of workloads with a single one left out", alone));
 }
 
 std::vector<std::string> left_out(const data::RecordIndex& index, const data::RecordPackCounts& counts,
@@ -57,7 +94,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
   };
   note(index.failed, "failed measurements left out");
   note(index.malformed, "lines that are no records left out");
-  note(index.left_out, "records of workloads with a single one left out");
+  note(index.left_out + counts.left_out, "records of workloads with a single one left out");
   if (index.without_dag > 0)
     note(index.without_dag, fmt::format("records of workloads without a stage table in {} left out, among them of {}",
                                         stages, index.missing_keys.front()));
@@ -74,32 +111,40 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
       index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.left_out));
 }
 
+/// Packs tuning records.
+void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const tuner::Terms& terms,
+                 const fs::path& packed, TuningInput& input) {
+  const auto index = data::index_records(files, data::DagTable(sources.stages), {});
+  if (index.groups.empty()) fail_without_workloads(index, sources.stages);
+  std::vector<int64_t> all(index.groups.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto counts = data::pack_records(packed, index, all, {.representation = terms.representation, .least = 2});
+  input.files.push_back(packed.string());
+  const auto notes = left_out(index, counts, sources.stages);
+  input.notes.insert(input.notes.end(), notes.begin(), notes.end());
+}
+
 }  // namespace
 
-TuningInput prepare_tuning_input(const std::vector<std::string>& inputs, const std::string& stages,
-                                 const std::string& model, const tuner::Terms& terms, const fs::path& packed,
+TuningInput prepare_tuning_input(const TuningSources& sources, const tuner::Terms& terms, const fs::path& packed,
                                  const data::FileCheck& admit) {
   TuningInput input;
-  std::vector<fs::path> records;
-  for (const auto& text : inputs) {
+  std::vector<fs::path> records, texts;
+  for (const auto& text : sources.inputs) {
     for (const auto& path : paths_of(text)) {
       if (admit) admit(path);
       if (holds_graphs(path))
         input.files.push_back(path.string());
       else
-        records.push_back(path);
+        (data::is_tir_text(path) ? texts : records).push_back(path);
     }
   }
-  if (records.empty()) return input;
-  check_records(records, stages, model, terms);
-  if (admit) admit(stages);
-  const auto index = data::index_records(records, data::DagTable(stages), {});
-  if (index.groups.empty()) fail_without_workloads(index, stages);
-  std::vector<int64_t> all(index.groups.size());
-  std::iota(all.begin(), all.end(), 0);
-  const auto counts = data::pack_records(packed, index, all, {.representation = terms.representation});
-  input.files.push_back(packed.string());
-  input.notes = left_out(index, counts, stages);
+  if (!records.empty()) {
+    check_records(records.front(), sources, terms);
+    if (admit) admit(sources.stages);
+    add_records(records, sources, terms, packed.string() + "-records.foretime", input);
+  }
+  if (!texts.empty()) add_programs(texts, sources, terms, packed.string() + "-programs.foretime", input);
   return input;
 }
 

@@ -9,19 +9,26 @@
 
 namespace foretime::cli {
 
-/// Files that a model is to learn from, as it reads them.
+/// Files that a model is to learn from, as they were named.
+struct TuningSources {
+  const std::vector<std::string>& inputs;  // files, folders and patterns
+  std::string stages;                      // stage tables of tuning records; "" where there are none
+  std::string member;                      // of save_json text, as in data::read_tir_groups
+  std::string model;                       // what messages call the bundle
+};
+
+/// The same, as the model reads them.
 struct TuningInput {
   std::vector<std::string> files;  // graph files and folders, for data.train
   std::vector<std::string> notes;  // what was left out, for people
 };
 
-/// Sorts `inputs` (files, folders and patterns): what is no .npz, .pb, packed collection or folder is tuning records,
-/// which are packed into `packed` as graphs of the model's representation, by the stage tables in `stages` and the
-/// machine that each record names, as libforetime does. Failed measurements are left out. `model` stands for the bundle
-/// in messages, `admit` as in data::list_groups. Throws data::DataError, and configs::SettingsError for records without
-/// `stages`.
-TuningInput prepare_tuning_input(const std::vector<std::string>& inputs, const std::string& stages,
-                                 const std::string& model, const tuner::Terms& terms,
+/// Sorts files: .npz, .pb, packed collections and folders are taken as they are; save_json text and tuning records, all
+/// the rest, are packed as graphs of the model's representation into files whose names begin with `packed`. Records are
+/// read by the stage tables and for the machine that each names, text for the bundle's machine, as libforetime does.
+/// Failed measurements and workloads of one program are left out. `admit` as in data::list_groups. Throws
+/// data::DataError, and configs::SettingsError for records without stage tables.
+TuningInput prepare_tuning_input(const TuningSources& sources, const tuner::Terms& terms,
                                  const std::filesystem::path& packed, const data::FileCheck& admit);
 
 }  // namespace foretime::cli

@@ -81,6 +81,10 @@ data::PlanRequest parse_request(const Json& json) {
   for (const auto& relation : json.at("relations")) {
     request.relations.push_back({enumerated<data::Direction>(relation, "direction", kDirections),
                                  enumerated<data::EdgeNorm>(relation, "norm", kNorms), relation.at("self_loop")});
+    const auto& last = request.relations.back();
+    const bool laplacian = last.norm == data::EdgeNorm::laplacian || last.norm == data::EdgeNorm::laplacian_of_two;
+    if (laplacian && (last.direction != data::Direction::both || last.self_loop))
+      throw BundleError("form: relations: a Laplacian of one direction or with self loops, expected both and none");
   }
   if (request.relations.size() > 100)
     throw BundleError(fmt::format("form: relations: {}, expected at most 100", request.relations.size()));
@@ -117,6 +121,7 @@ class Checker {
         fail("result: expected a name of small letters, digits and _");
       for (const auto& matrix : operations[i].matrices) {
         if (!named(matrix, ".")) fail("matrix: expected a name of small letters, digits, _ and .");
+        if (groups_ && !matrix.empty()) fail("a matrix, which only operations of embed have");
       }
       const int64_t columns = check(operations[i]);
       if (columns < 1 || columns > kWidest) fail(fmt::format("{} columns, expected 1 to {}", columns, kWidest));
@@ -208,6 +213,7 @@ class Checker {
       const auto [outputs, all] = table(o.weights[0]);
       const int64_t width = columns(o.inputs[0]), start = whole(o, "start", 0, 0, kWidest);
       expect(start + width <= all, "columns of the weight", all, fmt::format("at least {}", start + width));
+      expect(all <= kWidest, "columns of the weight", all, fmt::format("at most {}", kWidest));
       optional_vector(o.weights[1], outputs);
       return outputs;
     }

@@ -203,6 +203,7 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   add_files("finetune.replay", settings.replay);
   if (!settings.stages.empty())
     add("--stages", or_unusable([&] { return confine("finetune.stages", settings.stages, base, roots).string(); }));
+  if (!settings.member.empty()) add("--member", settings.member);
   if (settings.steps) add("--steps", fmt::to_string(*settings.steps));
   if (settings.learning_rate) add("--learning-rate", number_text(*settings.learning_rate));
   if (settings.holdout) add("--holdout", number_text(*settings.holdout));

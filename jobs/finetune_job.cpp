@@ -19,8 +19,8 @@ constexpr size_t kFiles = 4096;
 constexpr int64_t kMostSteps = 1000000;
 constexpr const char* kMetric = "holdout/kendall_tau";
 
-const std::vector<std::string> kKeys = {"model",   "records",   "stages", "replay",  "steps", "learning_rate",
-                                        "holdout", "tolerance", "seed",   "licence", "force"};
+const std::vector<std::string> kKeys = {"model",         "records", "stages",    "member", "replay",  "steps",
+                                        "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
 
 std::vector<std::string> texts_in(const Entry& entry) {
   if (entry.node.IsScalar()) return {text_in(entry, kPath)};
@@ -35,6 +35,7 @@ void read_item(const std::string& key, const Entry& item, FinetuneSettings& sett
   if (key == "model") settings.model = text_in(item, kPath);
   if (key == "records") settings.records = texts_in(item);
   if (key == "stages") settings.stages = text_in(item, kPath);
+  if (key == "member") settings.member = text_in(item, kPath);
   if (key == "replay") settings.replay = texts_in(item);
   if (key == "steps") settings.steps = integer_in(item, 1, kMostSteps);
   if (key == "seed") settings.seed = seed_in(item);
@@ -86,6 +87,7 @@ std::string to_yaml(const FinetuneSettings& settings) {
   if (!settings.model.empty()) add("model", configs::write_string(settings.model));
   add("records", list_of(settings.records));
   if (!settings.stages.empty()) add("stages", configs::write_string(settings.stages));
+  if (!settings.member.empty()) add("member", configs::write_string(settings.member));
   if (!settings.replay.empty()) add("replay", list_of(settings.replay));
   if (settings.steps) add("steps", fmt::to_string(*settings.steps));
   if (settings.learning_rate) add("learning_rate", number_text(*settings.learning_rate));

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "inference/safetensors_file.h"
@@ -23,12 +24,22 @@ constexpr int kDeepest = 32;                                      // levels of t
 constexpr size_t kLargestManifest = size_t{64} << 20;             // bytes
 constexpr std::streamoff kLargestFile = std::streamoff{4} << 30;  // bytes
 
-/// A file that is being written; what is left of it goes where it was not renamed.
+mode_t creation_mask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+/// A file that is being written under a name that nobody has; what is left of it goes where it was not renamed.
 class AsideFile {
  public:
-  explicit AsideFile(const std::filesystem::path& path) : path_(path), aside_(path.string() + ".new") {
-    descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  explicit AsideFile(const std::filesystem::path& path)
+      : path_(path),
+        aside_((path.has_parent_path() ? path.parent_path() : ".") /
+               fmt::format(".{}.XXXXXX", path.filename().string())) {
+    descriptor_ = ::mkostemp(aside_.data(), O_CLOEXEC);
     if (descriptor_ < 0) fail("open");
+    if (::fchmod(descriptor_, 0666 & ~creation_mask()) != 0) fail("fchmod");
   }
   ~AsideFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -97,12 +108,12 @@ Bundle read(std::string_view bytes, const std::string& origin) {
   Bundle bundle;
   try {
     if (const auto& format = metadatum(stored, "format"); format != kFormat)
-      throw BundleError(fmt::format("metadata format: '{}', expected {}", format.substr(0, 40), kFormat));
+      throw BundleError(fmt::format("metadata format: '{:.40}', expected {}", format, kFormat));
     if (const auto& version = metadatum(stored, "format_version"); version != fmt::to_string(kBundleVersion)) {
-      throw BundleError(
-          fmt::format("metadata format_version: '{}'; this library, Foretime {}, reads version {}: use the library of "
-                      "the bundle's version, or export the run again with this one",
-                      version.substr(0, 40), FORETIME_VERSION, kBundleVersion));
+      throw BundleError(fmt::format(
+          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: use the library of "
+          "the bundle's version, or export the run again with this one",
+          version, FORETIME_VERSION, kBundleVersion));
     }
     bundle.manifest = parse_manifest(metadatum(stored, "manifest"));
     for (const auto& [name, array] : stored.arrays) bundle.weights.emplace(name, to_weight(name, array));

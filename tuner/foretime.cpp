@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -117,24 +118,26 @@ std::vector<T> copied(const T* values, int64_t count, int64_t each, const char* 
 }
 
 /// Reads a structure of a caller that may know fewer members, which then are 0, or more, which then must be 0.
+/// `least`: its size in the first version of the interface.
 template <class T>
-T structure(const T* given, const char* name) {
+T structure(const T* given, size_t least, const char* name) {
   constexpr size_t kMost = 4096;
   T known{};
   size_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size < sizeof(T) || size > kMost)
+  if (size < least || size > kMost)
     throw Invalid(fmt::format("{}: its size is {}, expected {}: sizeof of the structure", name, size, sizeof(T)));
   const auto* bytes = reinterpret_cast<const char*>(given);
-  if (std::any_of(bytes + sizeof(T), bytes + size, [](char c) { return c != 0; }))
+  if (size > sizeof(T) && std::any_of(bytes + sizeof(T), bytes + size, [](char c) { return c != 0; }))
     throw Invalid(fmt::format("{}: sets members that this version of the library does not know", name));
-  std::memcpy(&known, given, sizeof known);
+  std::memcpy(&known, given, std::min(size, sizeof known));
   return known;
 }
 
 tuner::Options read_options(const foretime_options* given) {
   if (given == nullptr) return {};
-  const auto options = structure(given, "options");
+  constexpr size_t kFirst = offsetof(foretime_options, max_states) + sizeof(foretime_options::max_states);
+  const auto options = structure(given, kFirst, "options");
   expect_range(options.threads, 0, kMostThreads, "options.threads");
   expect_range(options.max_states, 0, kMostIds, "options.max_states");
   tuner::Options result;
@@ -149,6 +152,7 @@ data::Group read_graph(const tuner::Model& model, const foretime_graph_data& giv
   expect_range(given.edges, 0, kMostIds, "edges");
   expect_range(given.configurable, 0, given.nodes, "configurable");
   expect_range(given.collection, 0, data::kCollections - 1, "collection");
+  expect_range(given.reserved, 0, 0, "reserved");
   const auto& terms = model.terms();
   if (terms.kind == data::CandidateKind::tile && given.configurable != 0)
     throw Invalid(fmt::format("configurable: {}, expected 0 for a model of tiles", given.configurable));
@@ -257,7 +261,8 @@ foretime_status foretime_graph_open(const foretime_model* model, const foretime_
     expect_pointer(graph, "graph");
     if (model->model->terms().kind == data::CandidateKind::program)
       throw tuner::WrongKind("a model of tensor programs, expected one of layouts or tiles for graphs");
-    *graph = new foretime_graph{{model->model, read_graph(*model->model, structure(data, "data"))}};
+    constexpr size_t kFirst = offsetof(foretime_graph_data, reserved) + sizeof(foretime_graph_data::reserved);
+    *graph = new foretime_graph{{model->model, read_graph(*model->model, structure(data, kFirst, "data"))}};
   });
 }
 

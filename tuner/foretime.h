@@ -96,6 +96,7 @@ typedef struct foretime_graph_data {
   const int32_t* configurable_nodes; /* [configurable] ascending */
   int32_t collection;                /* 0: none or unknown; else 1 + the place in layout:xla:random, layout:xla:default,
                                         layout:nlp:random, layout:nlp:default, tile:xla; only some models look at it */
+  int32_t reserved;                  /* 0 */
 } foretime_graph_data;
 
 /* Prepares a graph, from arrays, which are copied, or from an XLA module in protobuf (HloModuleProto, HloProto or
@@ -114,8 +115,9 @@ FORETIME_API const int32_t* foretime_graph_configurable_nodes(const foretime_gra
  *   layouts [candidates, configurable, 18]: output, input and kernel layout, 6 dimensions each, -1 where unused
  *   tiles   [candidates, 24]: kernel, output and input bounds, 6 dimensions, sum and product each
  *   scores  [candidates]
- * Models that compare candidates (the manifest's "compares_candidates") rank those of one call among themselves, and
- * models with a tied readout take nodes as one decision where all candidates of the call do. */
+ * Models that compare candidates (the manifest's "compares_candidates") rank those of one call among themselves: scores
+ * of two calls cannot be compared. Other models score a call in which a node has more than 256 distinct layouts in
+ * parts; those that compare candidates refuse it (FORETIME_BAD_INPUT). */
 FORETIME_API foretime_status foretime_score_layouts(const foretime_graph* graph, const int8_t* layouts,
                                                     int64_t candidates, float* scores);
 FORETIME_API foretime_status foretime_score_tiles(const foretime_graph* graph, const float* tiles, int64_t candidates,
@@ -146,7 +148,8 @@ FORETIME_API foretime_status foretime_score_tir(const foretime_model* model, con
 FORETIME_API foretime_status foretime_rank(const float* scores, int64_t count, int64_t top, int64_t* order);
 
 /* Run times in seconds that scores stand for, where the model was trained by a regression loss to predict them (the
- * manifest's "predicts_runtimes"); else FORETIME_WRONG_KIND. +infinity stays. */
+ * manifest's "predicts_runtimes"); else FORETIME_WRONG_KIND, and so where they are per arithmetic operation
+ * ("targets") or parts of another run time ("runtime_unit"). +infinity stays. */
 FORETIME_API foretime_status foretime_runtimes(const foretime_model* model, const float* scores, int64_t count,
                                                double* seconds);
 

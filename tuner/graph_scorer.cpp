@@ -83,10 +83,24 @@ GraphScorer GraphScorer::from_hlo(std::shared_ptr<const Model> model, std::strin
 std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, int64_t candidates) const {
   if (model_->kind() != ModelKind::layout) throw WrongKind("a model of tiles, expected one of layouts");
   if (candidates == 0) return {};
-  data::Group group = group_;
-  group.candidates = candidates;
-  group.layout = code_layouts(group_.layout.nodes, layouts, candidates);
-  return score_candidates(*model_, group, source_of(group), first_numbers(candidates));
+  const auto row = static_cast<int64_t>(configurable_.size()) * data::kLayoutFeatures;
+  std::vector<float> scores;
+  for (int64_t first = 0; first < candidates;) {
+    auto coded =
+        code_layouts(group_.layout.nodes, layouts.subspan(static_cast<size_t>(first * row)), candidates - first);
+    if (coded.full >= 0 && model_->terms().compares_candidates)
+      throw data::DataError(fmt::format(
+          "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call "
+          "of a model that compares candidates",
+          coded.candidates, configurable_[coded.full]));
+    data::Group group = group_;
+    group.candidates = coded.candidates;
+    group.layout = std::move(coded.layout);
+    const auto some = score_candidates(*model_, group, source_of(group), first_numbers(coded.candidates));
+    scores.insert(scores.end(), some.begin(), some.end());
+    first += coded.candidates;
+  }
+  return scores;
 }
 
 std::vector<float> GraphScorer::score_tiles(std::span<const float> tiles, int64_t candidates) const {

@@ -29,8 +29,9 @@ class GraphScorer {
   std::span<const int32_t> configurable() const { return configurable_.span(); }
 
   /// layouts [candidates, configurable, 18] → [candidates]. What a score may owe to other candidates (comparisons,
-  /// which nodes are tied) it owes to those of the call. Throws WrongKind for tile models, data::DataError where a node
-  /// has more than 256 distinct layouts in one call.
+  /// which nodes are tied) it owes to those of the call; where a node has more than 256 distinct layouts, a call is
+  /// scored in parts, each as far as 256 suffice. Throws WrongKind for tile models, data::DataError where a model that
+  /// compares candidates would need parts.
   std::vector<float> score_layouts(std::span<const int8_t> layouts, int64_t candidates) const;
 
   /// tiles [candidates, 24] → [candidates]. Throws WrongKind for layout models, data::DataError for numbers that are

@@ -7,8 +7,7 @@
 
 namespace foretime::tuner {
 
-std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {
-  const auto& terms = model.terms();
+data::ProgramFormPtr program_form(const Terms& terms) {
   configs::DataSettings settings;
   if (!terms.representation.empty()) settings.representation = terms.representation;
   if (terms.hardware) {
@@ -16,7 +15,12 @@ std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector
     settings.hardware = {machine.vector_bytes, machine.vector_registers, machine.cores,
                          machine.l1_bytes,     machine.l2_bytes,         machine.l3_bytes};
   }
-  auto headers = data::list_groups(files, ".", terms.kind, {}, data::make_program_form(settings));
+  return data::make_program_form(settings);
+}
+
+std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {
+  const auto& terms = model.terms();
+  auto headers = data::list_groups(files, ".", terms.kind, {}, program_form(terms));
   for (const auto& header : headers) {
     if (header.feature_count != terms.feature_count)
       throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),

@@ -285,7 +285,8 @@ Terms read_terms(const Bundle& bundle) {
   constexpr data::RuntimeUnit kUnitOf[] = {data::RuntimeUnit::nanoseconds, data::RuntimeUnit::seconds,
                                            data::RuntimeUnit::normalized};
   terms.unit = kUnitOf[manifest.one_of<size_t>("runtime_unit", kUnits)];
-  terms.compares_candidates = manifest.truth("compares_candidates");
+  // Which nodes are tied depends on the candidates, too.
+  terms.compares_candidates = manifest.truth("compares_candidates") || terms.form.request.tied;
   const auto& score = terms.form.score;
   const bool compares = std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
   if (compares && !terms.compares_candidates)

@@ -134,16 +134,16 @@ def top_nodes(self, m: Dict[str, Tensor], adjacency: str, nodes: str, result: st
         kept.append(torch.sort(order[:keep])[0] + first)
         kept_ptr.append(kept_ptr[len(kept_ptr) - 1] + keep)
     chosen = torch.cat(kept)
-    place = torch.full([x.size(0)], -1).long().index_copy(0, chosen, torch.arange(chosen.size(0)))
+    place = torch.full([x.size(0)], -1, device=x.device).long().index_copy(0, chosen, torch.arange(chosen.size(0), device=x.device))
     rows = place.index_select(0, self.rows_of(m, adjacency))
     columns = place.index_select(0, m[adjacency + ".columns"])
     stay = ((rows >= 0) & (columns >= 0)).nonzero().view(-1)
     rows = rows.index_select(0, stay)
     columns = columns.index_select(0, stay)
     values = m[adjacency + ".values"].index_select(0, stay)
-    counts = torch.zeros([chosen.size(0) + 1]).long().index_add(0, rows + 1, torch.ones_like(rows))
+    counts = torch.zeros([chosen.size(0) + 1], device=x.device).long().index_add(0, rows + 1, torch.ones_like(rows))
     row_ptr = counts.cumsum(0)
-    degree = torch.zeros([chosen.size(0)], dtype=x.dtype).index_add(0, rows, values)
+    degree = torch.zeros([chosen.size(0)], dtype=x.dtype, device=x.device).index_add(0, rows, values)
     root = torch.rsqrt(degree)
     m[result + ".adjacency.row_ptr"] = row_ptr
     m[result + ".adjacency.columns"] = columns
@@ -151,9 +151,9 @@ def top_nodes(self, m: Dict[str, Tensor], adjacency: str, nodes: str, result: st
     m[result + ".relation.row_ptr"] = row_ptr
     m[result + ".relation.columns"] = columns
     m[result + ".relation.values"] = values * root.index_select(0, rows) * root.index_select(0, columns)
-    m[result + ".nodes.row_ptr"] = torch.tensor(kept_ptr)
-    m[result + ".nodes.columns"] = torch.arange(chosen.size(0))
-    m[result + ".nodes.values"] = torch.ones([chosen.size(0)], dtype=x.dtype)
+    m[result + ".nodes.row_ptr"] = torch.tensor(kept_ptr, device=x.device)
+    m[result + ".nodes.columns"] = torch.arange(chosen.size(0), device=x.device)
+    m[result + ".nodes.values"] = torch.ones([chosen.size(0)], dtype=x.dtype, device=x.device)
     return x.index_select(0, chosen) * torch.tanh(score.index_select(0, chosen)).unsqueeze(1)
 )";
 
@@ -205,7 +205,8 @@ class Writer {
   std::string expression(const Operation& o) {
     const auto x = o.inputs.empty() ? std::string() : o.inputs[0];
     const auto m = o.matrices.empty() ? std::string() : fmt::format("m, \"{}\"", o.matrices[0]);
-    if (o.op == "select") return fmt::format("{}.index_select(1, torch.tensor([{}]))", x, fmt::join(o.columns, ", "));
+    if (o.op == "select")
+      return fmt::format("{0}.index_select(1, torch.tensor([{1}], device={0}.device))", x, fmt::join(o.columns, ", "));
     if (o.op == "transform") {
       auto text = fmt::format("({} - {}) * {}", o.number("log", 0.0) != 0.0 ? fmt::format("self.signed_log({})", x) : x,
                               weight(o, 0), weight(o, 1));

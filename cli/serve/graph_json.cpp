@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, kFields> kNames = {"node_features", "node
 
 class GraphReader {
  public:
-  GraphReader(JsonReader& json, data::CandidateKind kind, int64_t most) : json_(json), most_(most) {
+  GraphReader(JsonReader& json, data::CandidateKind kind, const data::HloLimits& limits)
+      : json_(json), limits_(limits) {
     group_.name = "graph";
     group_.kind = kind;
   }
@@ -58,7 +59,8 @@ class GraphReader {
     const Inside inside(json_, kNames[kTypes]);
     std::vector<uint8_t> types;
     for (const Element type : json_.list(list, "a list of HLO opcodes")) {
-      if (static_cast<int64_t>(types.size()) == most_) json_.fail(fmt::format("more than {} nodes", most_));
+      if (static_cast<int64_t>(types.size()) == limits_.nodes)
+        json_.fail(fmt::format("more than {} nodes", limits_.nodes));
       types.push_back(static_cast<uint8_t>(json_.integer(type, 0, data::kHloOpcodes - 1)));
     }
     if (types.empty()) json_.fail("empty, expected at least one node");
@@ -94,6 +96,8 @@ class GraphReader {
     const Inside inside(json_, kNames[kEdges]);
     std::vector<int32_t> sources, targets;
     for (const Element edge : json_.list(list, "a list of [consumer, producer]")) {
+      if (static_cast<int64_t>(sources.size()) == limits_.edges)
+        json_.fail(fmt::format("more than {} edges", limits_.edges));
       const Inside at(json_, "edge", static_cast<int64_t>(sources.size()));
       const auto ends = json_.list(edge, "[consumer, producer]");
       if (ends.size() != 2) json_.fail(fmt::format("{} numbers, expected [consumer, producer]", ends.size()));
@@ -119,15 +123,15 @@ class GraphReader {
   }
 
   JsonReader& json_;
-  const int64_t most_;
+  const data::HloLimits limits_;
   data::Group group_;
 };
 
 }  // namespace
 
 data::Group read_graph_json(JsonReader& reader, const simdjson::dom::element& root, data::CandidateKind kind,
-                            int64_t most_nodes) {
-  return GraphReader(reader, kind, most_nodes).read(root);
+                            const data::HloLimits& limits) {
+  return GraphReader(reader, kind, limits).read(root);
 }
 
 }  // namespace foretime::cli

@@ -2,6 +2,7 @@
 
 #include "cli/json_reader.h"
 #include "data/group.h"
+#include "data/hlo/module_graph.h"
 
 namespace foretime::cli {
 
@@ -10,6 +11,6 @@ namespace foretime::cli {
 ///  "collection": "layout:xla:random"}; the last two are for layouts, and the very last need not be there. Throws
 /// DataError; what validate_group checks is left to it.
 data::Group read_graph_json(JsonReader& reader, const simdjson::dom::element& root, data::CandidateKind kind,
-                            int64_t most_nodes);
+                            const data::HloLimits& limits);
 
 }  // namespace foretime::cli

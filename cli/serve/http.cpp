@@ -8,7 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include <arpa/inet.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
@@ -19,6 +21,7 @@ namespace {
 
 constexpr size_t kConnectionMemory = size_t{64} << 10;  // request line, headers, and a piece of the body
 constexpr size_t kThreadStack = size_t{2} << 20;
+constexpr size_t kPadding = 64;             // behind a body, for who parses JSON
 constexpr unsigned kSpareConnections = 32;  // beyond those that score or wait: they are told so
 
 /// Bytes of all bodies that are held.
@@ -75,8 +78,12 @@ MHD_Result add_argument(void* query, MHD_ValueKind, const char* key, const char*
 bool is_local(const char* host) {
   if (host == nullptr) return true;
   std::string_view name = host;
-  name = name.substr(0, name.starts_with('[') ? name.find(']') + 1 : name.rfind(':'));
-  return name.empty() || name == "localhost" || name == "[::1]" || name.starts_with("127.");
+  if (name.starts_with('[')) return name == "[::1]" || name.starts_with("[::1]:");
+  name = name.substr(0, name.rfind(':'));
+  if (name.empty() || name == "localhost") return true;
+  in_addr four{};  // 127.example.com is no address
+  return ::inet_pton(AF_INET, std::string(name).c_str(), &four) == 1 &&
+         (ntohl(four.s_addr) >> IN_CLASSA_NSHIFT) == IN_LOOPBACKNET;
 }
 
 }  // namespace
@@ -105,6 +112,7 @@ struct HttpServer::State {
 
     State& server;
     HttpRequest request;
+    int64_t expected = 0;            // bytes of the body, as its head says
     int64_t held = 0;                // bytes taken of the budget
     int64_t dropped = 0;             // bytes of a body that is refused
     std::optional<HttpError> error;  // that the body will be answered with
@@ -129,7 +137,7 @@ struct HttpServer::State {
       const char* end = length + std::strlen(length);
       if (std::from_chars(length, end, bytes).ec != std::errc() || bytes > limits.max_body)
         throw too_large(limits.max_body);
-      if (!kept.hold(bytes)) throw no_room();
+      kept.expected = bytes;
     } catch (const HttpError& error) {
       return send(connection, to_response(error), /*close=*/true);
     }
@@ -147,7 +155,7 @@ struct HttpServer::State {
       request.dropped += static_cast<int64_t>(size);
       return request.dropped <= limits.max_body;
     }
-    if (body.capacity() < static_cast<size_t>(request.held)) body.reserve(static_cast<size_t>(request.held) + 64);
+    if (body.empty()) body.reserve(static_cast<size_t>(request.expected) + kPadding);
     body.append(bytes, size);
     return true;
   }
@@ -229,6 +237,7 @@ const std::vector<Listener>& HttpServer::listeners() const { return state_->list
 void HttpServer::stop_accepting() {
   state_->stopping = true;
   for (const auto& daemon : state_->daemons) MHD_quiesce_daemon(daemon.get());
+  for (auto& listener : state_->listeners) listener.refuse();
 }
 
 int64_t HttpServer::requests() const { return state_->requests; }

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -59,7 +61,23 @@ void clear(const std::filesystem::path& path, const sockaddr_un& address, const 
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail(name);
 }
 
+uint64_t inode_of(const std::filesystem::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+/// Servers that start at once look at a path one after another.
+Descriptor lock_folder(const std::filesystem::path& path) {
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  Descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (opened.value >= 0) ::flock(opened.value, LOCK_EX);
+  return opened;
+}
+
 }  // namespace
+
+Listener::Listener(int descriptor, std::string name, std::filesystem::path path)
+    : descriptor_(descriptor), name_(std::move(name)), path_(std::move(path)), inode_(inode_of(path_)) {}
 
 Listener Listener::on_path(const std::filesystem::path& path) {
   const std::string name = "unix:" + path.string();
@@ -70,6 +88,7 @@ Listener Listener::on_path(const std::filesystem::path& path) {
     throw ListenError(
         fmt::format("{}: a path of {} bytes, expected 1 … {}", name, text.size(), sizeof(address.sun_path) - 1));
   std::copy(text.begin(), text.end(), address.sun_path);
+  const auto lock = lock_folder(path);
   clear(path, address, name);
   auto opened = open_socket(AF_UNIX, name);
   const mode_t mask = ::umask(S_IRWXG | S_IRWXO);  // for nobody else from its first moment on
@@ -122,12 +141,24 @@ Listener Listener::on_loopback(const std::string& address, uint16_t port) {
 Listener::Listener(Listener&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       name_(std::move(other.name_)),
-      path_(std::exchange(other.path_, {})) {}
+      path_(std::exchange(other.path_, {})),
+      inode_(other.inode_) {}
 
 Listener::~Listener() {
   if (descriptor_ < 0) return;
+  remove_file();
   ::close(descriptor_);
-  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+void Listener::refuse() {
+  remove_file();
+  ::shutdown(descriptor_, SHUT_RDWR);
+}
+
+/// The file may be another server's by now.
+void Listener::remove_file() {
+  if (inode_ != 0 && inode_of(path_) == inode_) ::unlink(path_.c_str());
+  inode_ = 0;
 }
 
 }  // namespace foretime::cli

@@ -26,17 +26,21 @@ class Listener {
   Listener& operator=(Listener&&) = delete;
   ~Listener();
 
+  /// From now on nobody can connect, and another server may listen here. The descriptor stays open.
+  void refuse();
+
   int descriptor() const { return descriptor_; }
   bool is_tcp() const { return path_.empty(); }
   const std::string& name() const { return name_; }  // unix:/path, http://127.0.0.1:1234
 
  private:
-  Listener(int descriptor, std::string name, std::filesystem::path path)
-      : descriptor_(descriptor), name_(std::move(name)), path_(std::move(path)) {}
+  Listener(int descriptor, std::string name, std::filesystem::path path);
+  void remove_file();
 
   int descriptor_ = -1;
   std::string name_;
   std::filesystem::path path_;  // of a Unix socket
+  uint64_t inode_ = 0;          // of its file
 };
 
 }  // namespace foretime::cli

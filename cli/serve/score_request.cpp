@@ -88,11 +88,14 @@ void append_number(fmt::memory_buffer& text, double value, bool is_float) {
 
 }  // namespace
 
-void read_graph_request(const HttpRequest& request, const GraphTarget& target, data::CandidateKind kind, int64_t most,
-                        ScoreRequest& score) {
+void read_graph_request(const HttpRequest& request, const GraphTarget& target, data::CandidateKind kind,
+                        const ServeLimits& limits, ScoreRequest& score) {
   read_query(request, score);
-  const CandidateTerms terms{
-      .kind = kind, .configurable = target.scorer().configurable(), .names = &target.names(), .most = most};
+  CandidateTerms terms{.kind = kind, .configurable = target.scorer().configurable(), .names = &target.names()};
+  const int64_t bytes = terms.row() * (kind == data::CandidateKind::layout ? 1 : int64_t{sizeof(float)});
+  const int64_t most =
+      std::min(limits.max_candidates, std::max<int64_t>(1, limits.max_body / std::max<int64_t>(1, bytes)));
+  terms.most = most;
   auto& work = score.work;
   if (request.content_type == kBinary) {
     if (kind == data::CandidateKind::layout)

@@ -24,9 +24,10 @@ struct ScoreRequest {
 };
 
 /// Candidates of a graph: {"candidates": […], "top": …}, or as application/octet-stream their numbers, int8 layouts or
-/// float32 tiles, one candidate after another. Throws DataError.
-void read_graph_request(const HttpRequest& request, const GraphTarget& target, data::CandidateKind kind, int64_t most,
-                        ScoreRequest& score);
+/// float32 tiles, one candidate after another. Their numbers take no more memory than a body may (JSON need not name
+/// all nodes). Throws DataError.
+void read_graph_request(const HttpRequest& request, const GraphTarget& target, data::CandidateKind kind,
+                        const ServeLimits& limits, ScoreRequest& score);
 
 /// Texts, records or programs: {NAME: […], "top": …} with each text as a string or, where it is JSON, as an object; or,
 /// as any other type than application/json, one on each line. Throws DataError.

@@ -47,10 +47,13 @@ Match find_route(const HttpRequest& request) {
   return *found;
 }
 
-/// No message of protobuf that holds a module begins so.
+/// A module may begin with a line feed and a brace, the tag of its name and a length of 123; no name goes on like this.
 bool is_json(const std::string& body) {
-  const auto start = body.find_first_not_of(" \t\r\n");
-  return start != std::string::npos && body[start] == '{';
+  constexpr const char* kBlank = " \t\r\n";
+  const auto start = body.find_first_not_of(kBlank);
+  if (start == std::string::npos || body[start] != '{') return false;
+  const auto next = body.find_first_not_of(kBlank, start + 1);
+  return next == std::string::npos || body[next] == '"' || body[next] == '}';
 }
 
 /// The same for the same content, whoever sends it.
@@ -156,7 +159,7 @@ HttpResponse Service::open_graph(const HttpRequest& request) {
   if (!graph) {
     const Turn turn(openings_);
     graph = GraphTarget::open(model_, request.body, is_json(request.body), limits_.max_nodes);
-    graphs_.keep(id, graph, graph->scorer().nodes());
+    graphs_.keep(id, graph, graph->weight());
   }
   auto configurable = nlohmann::json::array();
   for (const int32_t node : graph->scorer().configurable()) {
@@ -184,7 +187,7 @@ HttpResponse Service::score_graph(const HttpRequest& request, const std::string&
   const auto graph = graphs_.find(id);
   if (!graph) throw HttpError{404, "unknown_graph", "no graph of this id, or it was forgotten; send it again"};
   ScoreRequest score;
-  read_graph_request(request, *graph, model_->terms().kind, limits_.max_candidates, score);
+  read_graph_request(request, *graph, model_->terms().kind, limits_, score);
   const auto scored = batcher_.score(graph, std::move(score.work));
   return {200, score_answer(score, scored, seconds(scored, 0.0))};
 }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "cli/layout_pieces.h"
 #include "cli/serve/graph_json.h"
 #include "data/hlo_groups.h"
 #include "data/program/record_program.h"
@@ -18,7 +17,8 @@ Scored to_scored(tuner::ProgramScores scores) {
 }  // namespace
 
 GraphTarget::GraphTarget(const ModelPtr& model, data::Group group, NodeNames names)
-    : scorer_(model, std::move(group)),
+    : weight_(group.graphs.nodes() + group.graphs.edges() / kEdgesOfANode),
+      scorer_(model, std::move(group)),
       names_(std::move(names)),
       layouts_(model->kind() == tuner::ModelKind::layout),
       joins_(!model->terms().compares_candidates) {}
@@ -29,18 +29,19 @@ std::shared_ptr<const GraphTarget> GraphTarget::open(const ModelPtr& model, cons
   const auto made = [&](data::Group group, NodeNames names) {
     return std::shared_ptr<const GraphTarget>(new GraphTarget(model, std::move(group), std::move(names)));
   };
+  const data::HloLimits limits{.nodes = most_nodes, .edges = kEdgesOfANode * most_nodes};
   if (json) {
     JsonReader reader("graph");
-    return made(read_graph_json(reader, reader.parse(body), kind, most_nodes), {});
+    return made(read_graph_json(reader, reader.parse(body), kind, limits), {});
   }
   const data::HloFile file(body, "module");
   NodeNames names(file);
-  return made(data::read_hlo_graph(file, file.modules().front(), kind, {.nodes = most_nodes}), std::move(names));
+  return made(data::read_hlo_graph(file, file.modules().front(), kind, limits), std::move(names));
 }
 
 Scored GraphTarget::score(const Work& work) const {
-  return {.scores = layouts_ ? score_layouts(scorer_, !joins_, work.layouts, work.count)
-                             : scorer_.score_tiles(work.tiles, work.count)};
+  return {.scores =
+              layouts_ ? scorer_.score_layouts(work.layouts, work.count) : scorer_.score_tiles(work.tiles, work.count)};
 }
 
 WorkloadTarget::WorkloadTarget(const ModelPtr& model, std::string_view stage_table)

@@ -27,10 +27,15 @@ class GraphTarget : public Target {
 
   const tuner::GraphScorer& scorer() const { return scorer_; }
   const NodeNames& names() const { return names_; }
+  /// Memory, in nodes: edges take some of it, too.
+  int64_t weight() const { return weight_; }
+
+  static constexpr int64_t kEdgesOfANode = 16;  // at most, on average
 
  private:
   GraphTarget(const ModelPtr& model, data::Group group, NodeNames names);
 
+  int64_t weight_;
   tuner::GraphScorer scorer_;
   NodeNames names_;
   bool layouts_, joins_;

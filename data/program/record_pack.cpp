@@ -135,6 +135,8 @@ class RecordPacker {
       }
     }
     if (next != groups.size()) throw DataError("records are missing that were there before, expected files at rest");
+    if (!groups.empty() && counts_.programs == counts_.left_out)
+      throw DataError(fmt::format("no workload has records enough that can be replayed ({})", counts_.first_refusal));
   }
 
   Hardware hardware() const {
@@ -154,6 +156,10 @@ class RecordPacker {
   }
 
   void write(const RecordGroup& of, OpenGroup& open) {
+    if (static_cast<int64_t>(open.runtimes.size()) < options_.least) {
+      counts_.left_out += static_cast<int64_t>(open.runtimes.size());
+      return;
+    }
     if (open.runtimes.empty())
       throw DataError(
           fmt::format("workload {}: no record that can be replayed ({})", of.workload_key, counts_.first_refusal));

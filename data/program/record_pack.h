@@ -54,16 +54,18 @@ struct RecordPackOptions {
   std::string representation = "loops";   // or curve
   std::optional<Hardware> hardware = {};  // absent: that of each record's target and hardware parameters
   uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
+  int64_t least = 0;                      // workloads with fewer records that can be replayed are left out; 0: none is
 };
 
 struct RecordPackCounts {
-  int64_t programs = 0, refused = 0;
+  int64_t programs = 0, refused = 0, left_out = 0;  // left_out: records of workloads with too few of them
   std::string first_refusal;
 };
 
 /// Packs the groups `groups` of the index (ascending) into `file`. A record's candidate id is its 0-based line, after
 /// the file's name without extensions and a colon where there are several files, its run time the mean of its costs.
-/// Records that cannot be replayed are counted and left out; a group without any is an error. Throws DataError.
+/// Records that cannot be replayed are counted and left out; a group without any is an error, unless `least` leaves it
+/// out, and so is a file without groups. Throws DataError.
 RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
                               std::span<const int64_t> groups, const RecordPackOptions& options);
 

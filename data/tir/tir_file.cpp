@@ -161,7 +161,7 @@ struct Workload {
   std::vector<std::string> ids;
 };
 
-Group to_group(const std::string& name, Workload workload) {
+Group to_group(const std::string& name, Workload workload, const ProgramForm* form) {
   Group group;
   group.name = name;
   group.kind = CandidateKind::program;
@@ -169,37 +169,62 @@ Group to_group(const std::string& name, Workload workload) {
   group.candidates = workload.trees.graphs();
   if (std::find(workload.runtimes.begin(), workload.runtimes.end(), 0.0) != workload.runtimes.end())
     std::fill(workload.runtimes.begin(), workload.runtimes.end(), 0.0);
-  group.graphs = program_graphs(std::move(workload.trees));
+  group.graphs = form ? form->graphs(std::move(workload.trees), {}) : program_graphs(std::move(workload.trees));
   group.runtimes = std::move(workload.runtimes);
   group.candidate_ids = std::move(workload.ids);
   return group;
 }
 
+/// Workloads in the order of their first records.
+class Workloads {
+ public:
+  Workloads(const std::string& member, const TirLimits& limits) : member_(member), reader_(limits) {}
+
+  /// `prefix`: of the ids.
+  void read(const std::filesystem::path& path, const std::string& prefix) {
+    TirFile file(path);
+    TirRecord record;
+    while (file.next(record)) {
+      const std::string name = record.workload.empty() ? path.stem().stem().string() : record.workload;
+      const auto [place, fresh] = places_.try_emplace(name, all_.size());
+      if (fresh) all_.emplace_back(name, Workload());
+      Workload& workload = all_[place->second].second;
+      const std::string origin = fmt::format("{}: {}", path.string(), record.id);
+      const int64_t trees = reader_.read(choose_text(record, member_, origin), origin, workload.trees);
+      if (trees != 1) throw DataError(fmt::format("{}: {} functions, expected one program a record", origin, trees));
+      if (workload.trees.nodes() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+        throw DataError(fmt::format("{}: workload {}: more than 2^31 - 1 nodes", path.string(), name));
+      workload.runtimes.push_back(record.runtime);
+      workload.ids.push_back(prefix + record.id);
+    }
+  }
+
+  std::vector<Group> groups(const ProgramForm* form) && {
+    std::vector<Group> groups;
+    for (auto& [name, workload] : all_) groups.push_back(to_group(name, std::move(workload), form));
+    return groups;
+  }
+
+ private:
+  const std::string& member_;
+  TirReader reader_;
+  std::vector<std::pair<std::string, Workload>> all_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
 }  // namespace
 
 std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
-                                   const TirLimits& limits) {
-  TirFile file(path);
-  TirReader reader(limits);
-  TirRecord record;
-  std::vector<std::pair<std::string, Workload>> workloads;
-  std::unordered_map<std::string, size_t> places;
-  while (file.next(record)) {
-    const std::string name = record.workload.empty() ? path.stem().stem().string() : record.workload;
-    const auto [place, fresh] = places.try_emplace(name, workloads.size());
-    if (fresh) workloads.emplace_back(name, Workload());
-    Workload& workload = workloads[place->second].second;
-    const std::string origin = fmt::format("{}: {}", path.string(), record.id);
-    const int64_t trees = reader.read(choose_text(record, member, origin), origin, workload.trees);
-    if (trees != 1) throw DataError(fmt::format("{}: {} functions, expected one program a record", origin, trees));
-    if (workload.trees.nodes() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
-      throw DataError(fmt::format("{}: workload {}: more than 2^31 - 1 nodes", path.string(), name));
-    workload.runtimes.push_back(record.runtime);
-    workload.ids.push_back(record.id);
-  }
-  if (workloads.empty()) throw DataError(fmt::format("{}: no programs", path.string()));
-  std::vector<Group> groups;
-  for (auto& [name, workload] : workloads) groups.push_back(to_group(name, std::move(workload)));
+                                   const TirLimits& limits, const ProgramForm* form) {
+  return read_tir_groups(std::vector<std::filesystem::path>{path}, member, limits, form);
+}
+
+std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
+                                   const TirLimits& limits, const ProgramForm* form) {
+  Workloads workloads(member, limits);
+  for (const auto& path : paths) workloads.read(path, paths.size() > 1 ? path.stem().stem().string() + ":" : "");
+  auto groups = std::move(workloads).groups(form);
+  if (groups.empty()) throw DataError(fmt::format("{}: no programs", paths.empty() ? "" : paths.front().string()));
   return groups;
 }
 

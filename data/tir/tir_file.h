@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/group.h"
+#include "data/program_form.h"
 #include "data/tir/tir_reader.h"
 
 namespace foretime::data {
@@ -46,11 +47,15 @@ const std::string& choose_text(const TirRecord& record, const std::string& membe
 /// cannot be read.
 bool is_tir_text(const std::filesystem::path& path);
 
-/// The programs of a file as groups of kind program, one a workload in the order of their first records, with the node
-/// features that packed trees have. `member` names the text of each record; it may be empty where records have one
-/// only. Run times are the records', or all 0 in a workload where one of them has none. Throws DataError for what
-/// cannot be read.
+/// The programs of a file as groups of kind program, one a workload in the order of their first records: graphs of
+/// `form`, or where it is null syntax trees with the node features that packed trees have. `member` names the text of
+/// each record; it may be empty where records have one only. Run times are the records', or all 0 in a workload where
+/// one of them has none. Throws DataError for what cannot be read.
 std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
-                                   const TirLimits& limits = {});
+                                   const TirLimits& limits = {}, const ProgramForm* form = nullptr);
+/// The same of several files, whose records of one workload are one group. Where there are several, ids begin with the
+/// file's name without extensions and a colon.
+std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
+                                   const TirLimits& limits = {}, const ProgramForm* form = nullptr);
 
 }  // namespace foretime::data

@@ -166,6 +166,33 @@ class FinetuneTest(ProgramTest):
         self.assertIn("trees.foretime scores syntax trees: expected .npz files or packed collections", done.stderr)
         self.assertFalse((self.folder / "none.foretime").exists())
 
+    def test_programs_as_save_json_text(self):
+        texts = SOURCE / "samples" / "tir" / "resnet18_conv2d_save_json.jsonl.gz"
+        for model in ("trees", "model"):  # of syntax trees, of loop programs
+            note = self.tuned_json(self.shared / f"{model}.foretime", texts, "--member", "lowered", "--steps", "2", "--holdout", "0",
+                                   out=f"{model}.foretime")
+            self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (12, 24))
+            self.assertNotEqual(tensors(self.folder / f"{model}.foretime"), tensors(self.shared / f"{model}.foretime"))
+        lines = gzip.open(texts, "rt").read().splitlines()
+        (self.folder / "alone.jsonl").write_text("\n".join(lines[:5]) + "\n")  # two of C1, two of C2, one of C3
+        done = self.finetune(self.model, "alone.jsonl", "--member", "lowered", "--steps", "2", "--holdout", "0")
+        self.assertIn("1 programs of workloads with a single one left out", done.stdout)
+        for part, some in (("round1", lines[:5]), ("round2", lines[5:6])):  # the second has the other of C3
+            (self.folder / f"{part}.jsonl").write_text("\n".join(some) + "\n")
+        note = self.tuned_json(self.model, "round*.jsonl", "--member", "lowered", "--steps", "2", "--holdout", "0")
+        self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (3, 6))
+
+        def refused(lines, *arguments, expected):
+            (self.folder / "bad.jsonl").write_text("\n".join(lines) + "\n")
+            done = self.finetune(self.model, "bad.jsonl", *arguments, out="none.foretime", code=3)
+            self.assertIn(expected, done.stderr)
+            self.assertFalse((self.folder / "none.foretime").exists())
+
+        refused(lines[:4], expected="bad.jsonl")  # which of the two texts?
+        refused(lines[:1], "--member", "lowered", expected="no workload has two programs")
+        without = [json.dumps({key: value for key, value in json.loads(line).items() if key != "runtime"}) for line in lines[:2]]
+        refused(without, "--member", "lowered", expected="workload C1: programs without a run time")
+
     def test_layouts(self):
         for name, seed in (("synthetic_a.npz", 1), ("synthetic_b.npz", 2)):
             self.run_foretime("data", "synth", name, "--nodes", 120, "--configurable", 12, "--configs", 150, "--seed", seed)
@@ -180,6 +207,9 @@ class FinetuneTest(ProgramTest):
         self.assertIn("scores layouts", done.stderr)
         done = self.finetune("layouts.foretime", SAMPLES / "C1.npz", out="none.foretime", code=3)
         self.assertIn("holds programs data, expected layout", done.stderr)
+        texts = SOURCE / "samples" / "tir" / "resnet18_conv2d_save_json.jsonl.gz"
+        done = self.finetune("layouts.foretime", texts, out="none.foretime", code=3)
+        self.assertIn("programs as save_json text, but layouts.foretime scores layouts", done.stderr)
 
     def test_what_is_left_out_is_said(self):
         lines = (self.shared / "new.json").read_text().splitlines()
@@ -191,6 +221,16 @@ class FinetuneTest(ProgramTest):
         done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
         for text in ("1 failed measurements left out", "1 lines that are no records left out", "1 records of workloads with a single one"):
             self.assertIn(text, done.stdout)
+        # A workload of which nothing can be replayed does not spoil the others; alone, it is an error.
+        other = [json.loads(line) for line in (self.shared / "old.json").read_text().splitlines()[:3]]
+        for record in other:
+            record["i"][1][1] = [["SP", 99, 0, 128, [4], 1]]
+        path.write_text("\n".join([*lines[:40], *map(json.dumps, other)]) + "\n")
+        done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
+        self.assertIn("3 records that cannot be replayed left out", done.stdout)
+        (self.folder / "none.json").write_text("\n".join(map(json.dumps, other)) + "\n")
+        done = self.finetune(self.model, "none.json", *self.records, out="none.foretime", code=3)
+        self.assertIn("no workload has records enough that can be replayed", done.stderr)
         table = (self.shared / "stages.jsonl").read_text().splitlines()
         key = json.loads(lines[0])["i"][0][0]
         (self.folder / "one.jsonl").write_text("\n".join(line for line in table if key in json.loads(line).values()) + "\n")

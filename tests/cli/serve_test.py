@@ -92,7 +92,10 @@ class ServeTest(BundleTest):
             return answer
         self.assertEqual(tcp({})[1]["scores"], scores)
         self.assertEqual(tcp({"Host": f"127.0.0.1:{server.port}"})[0], 200)
-        self.refused(tcp({"Host": "example.com"}), 421, "wrong_host")
+        for name in ("example.com", "127.example.com:80", "127.0.0.1.example.com", "localhost.example.com", "[", "[::2]", "10.0.0.1"):
+            self.refused(tcp({"Host": name}), 421, "wrong_host")
+        for name in ("localhost", "127.0.0.2:8080", "[::1]", "[::1]:80"):
+            self.assertEqual(tcp({"Host": name})[0], 200, name)
 
     def test_graphs_in_json(self):
         server = Server(self, "layout.foretime")
@@ -273,10 +276,19 @@ class ServeTest(BundleTest):
         self.assertTrue(said.startswith(b"HTTP/1.1 413 "), said[:200])
         self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", *(100 * [chunk]))  # one who never ends is cut off
         self.assertTrue(self.raw(server, head + b"X: " + 100_000 * b"x" + b"\r\n\r\n").split()[1] in (b"400", b"431", b"413"))
-        self.assertTrue(self.raw(server, b"nonsense\r\n\r\n").startswith((b"HTTP/1.1 4", b"HTTP/1.0 4", b"")))
-        self.raw(server, head + b"Content-Length: x\r\n\r\n")
-        self.raw(server, head + b"Content-Length: -5\r\n\r\n")
+        for wrong in (b"nonsense\r\n\r\n", head + b"Content-Length: x\r\n\r\n", head + b"Content-Length: -5\r\n\r\n"):
+            said = self.raw(server, wrong)  # an answer, or the connection ends
+            self.assertTrue(not said or said.split()[1] in (b"400", b"413"), said[:200])
+            self.assertEqual(server.ask("GET", "/healthz")[0], 200, wrong)
         self.refused(server.ask("POST", "/v1/graphs", bytes(1000)), 400, "bad_input")
+
+        # A name of 123 bytes makes a module begin as JSON may.
+        self.assertGreater(server.post("/v1/graphs", small_module("x" * 123))["nodes"], 0)
+        # What JSON leaves out takes memory all the same: 2 nodes x 18 bytes.
+        graph = server.post("/v1/graphs", small_module("sparse"))["id"]
+        most = (1 << 20) // (18 * len(server.post("/v1/graphs", small_module("sparse"))["configurable"]))
+        self.refused(server.ask("POST", f"/v1/graphs/{graph}/score", {"candidates": (most + 1) * [{"layouts": {}}]}), 400, "bad_input",
+                     f"more than {most} candidates")
 
         many = module("many", (("parameter",),) + 100 * (("reshape", (1,)),))
         self.refused(server.ask("POST", "/v1/graphs", many), 400, "bad_input", "more than 100 instructions")
@@ -321,6 +333,35 @@ class ServeTest(BundleTest):
             idle.close()
             self.assertFalse(server.path.exists())
             self.assertEqual(server.process.stderr.read(), "")
+
+    def test_another_server_takes_its_place(self):
+        first = Server(self, "layout.foretime")
+        first.path.unlink()  # as somebody who cleans up does
+        second = Server(self, "layout.foretime")
+        self.assertEqual(first.end(), 0)  # leaves the other one's socket where it is
+        self.assertEqual(second.ask("GET", "/healthz")[0], 200)
+        self.assertEqual(second.end(), 0)
+        self.assertFalse(second.path.exists())
+
+    def test_refuses_connections_while_it_drains(self):
+        # Much to score, so that draining takes a moment in which others may come.
+        server = Server(self, "layout.foretime", "--max-body", 200, "--max-candidates", 3_000_000, port=True)
+        graph = server.post("/v1/graphs", self.read("module.pb"))
+        row = 18 * len(graph["configurable"])
+        body = random.Random(1).randbytes(1_000_000 * row).translate(bytes(value % 4 for value in range(256)))
+        path = f"/v1/graphs/{graph['id']}/score?top=1"
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(server.post, path, body, {"Content-Type": "application/octet-stream"})
+            wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1)
+            server.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not server.path.exists())
+            with self.assertRaises(OSError):
+                socket.create_connection(("127.0.0.1", server.port), 5)
+            successor = Server(self, "layout.foretime")  # the path is free
+            self.assertEqual(successor.ask("GET", "/healthz")[0], 200)
+            self.assertEqual(len(waiting.result()["ranking"]), 1)
+        self.assertEqual(server.process.wait(30), 0)
+        self.assertEqual(successor.ask("GET", "/healthz")[0], 200)
 
     def test_killed_while_scoring(self):
         server = Server(self, "layout.foretime", "--batch-window-us", 9_000_000)

@@ -78,7 +78,7 @@ TEST_P(Corpus, IsReadOrRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Corpus, ::testing::Values("bundle", "form", "tir", "records", "hlo"));
+INSTANTIATE_TEST_SUITE_P(Targets, Corpus, ::testing::Values("bundle", "form", "tir", "records", "hlo", "serve"));
 
 }  // namespace
 }  // namespace foretime::fuzz

@@ -11,9 +11,9 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
 
-const Names kOperations = {"select",   "transform", "codes",     "lookup", "dense",
-                           "csr_sum",  "csr_max",   "attention", "join",   "add",
-                           "multiply", "activate",  "normalize", "pool",   "top_nodes"};
+const Names kOperations = {"select",    "transform", "codes",     "lookup", "dense",    "csr_sum",
+                           "csr_max",   "attention", "join",      "add",    "multiply", "activate",
+                           "normalize", "pool",      "top_nodes", "group"};
 const Names kMatrices = {"",
                          "node_types",
                          "collections",
@@ -42,8 +42,8 @@ const Names kMatrices = {"",
                          "new.nodes",
                          "level.9.node",
                          "layer.99999999999999999999.self"};
-const Names kModes = {"",      "additive", "dot", "leaky", "tanh", "exp", "log",
-                      "layer", "affine",   "l2",  "sum",   "mean", "max"};
+const Names kModes = {"",       "additive", "dot", "leaky", "tanh", "exp",         "log",    "layer",
+                      "affine", "l2",       "sum", "mean",  "max",  "standardize", "softmax"};
 const Names kNumbers = {"slope", "start",   "log",   "clip",    "values", "least",      "heads",
                         "scale", "factor0", "ratio", "epsilon", "tie",    "logit_slope"};
 const std::vector<double> kValues = {0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 6.0, 8.0, 255.0, 1e-9, 1e30, -1e30, 128.0, -128.0};
@@ -63,7 +63,7 @@ class Editor {
       if (next(6) == 0)
         edit_request(form);
       else
-        edit_list(form["embed"]);
+        edit_list(next(4) == 0 ? form["score"] : form["embed"]);
     }
     if (next(2) == 1) {
       // Whatever the last value's width: one column of it is the score.
@@ -109,17 +109,17 @@ class Editor {
       list.erase(list.size() - 1);
   }
 
-  void edit_list(Json& embed) {
-    Names values = {"node_features", "layout_rows", "candidate_features"};
-    for (const auto& operation : embed) values.push_back(operation["result"]);
-    const size_t at = next(embed.size());
+  void edit_list(Json& list) {
+    Names values = {"node_features", "layout_rows", "candidate_features", "embedded"};
+    for (const auto& operation : list) values.push_back(operation["result"]);
+    const size_t at = next(list.size());
     if (next(4) == 0) {
-      Json copy = embed[next(embed.size())];
+      Json copy = list[next(list.size())];
       copy["result"] = next(3) == 0 ? "new" : "new" + std::to_string(made_++);
-      embed.insert(embed.begin() + static_cast<std::ptrdiff_t>(next(embed.size() + 1)), copy);
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(next(list.size() + 1)), copy);
       return;
     }
-    Json& operation = embed[at];
+    Json& operation = list[at];
     switch (next(7)) {
       case 0:
         operation["op"] = one_of(kOperations);

@@ -1,7 +1,5 @@
 #include "tests/fuzz/targets.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -9,6 +7,7 @@
 
 #include "tests/data/hlo/messages.h"
 #include "tests/fuzz/form_edits.h"
+#include "tests/fuzz/require.h"
 #include "tests/tuner/small_models.h"
 #include "tuner/foretime.h"
 
@@ -17,12 +16,7 @@ namespace {
 
 namespace samples = tuner::testing;
 
-/// Ends the process where a promise of the interface is broken.
-void require(bool kept, const char* promise) {
-  if (kept) return;
-  std::fprintf(stderr, "fuzz: broken promise: %s (%s)\n", promise, foretime_last_error());
-  std::abort();
-}
+void require(bool kept, const char* promise) { fuzz::require(kept, promise, foretime_last_error()); }
 
 /// True where the call succeeded.
 bool done(foretime_status status) {
@@ -195,8 +189,8 @@ void run_hlo(std::string_view bytes) {
 }
 
 const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all = {
-      {"bundle", run_bundle}, {"form", run_form}, {"tir", run_tir}, {"records", run_records}, {"hlo", run_hlo}};
+  static const std::map<std::string, Target> all = {{"bundle", run_bundle},   {"form", run_form}, {"tir", run_tir},
+                                                    {"records", run_records}, {"hlo", run_hlo},   {"serve", run_serve}};
   return all;
 }
 
@@ -206,6 +200,7 @@ std::vector<std::string> seeds(const std::string& target) {
     for (const auto& bundle : sample_bundles()) all.push_back(tuner::serialize_bundle(bundle));
     return all;
   }
+  if (target == "serve") return serve_seeds();
   if (target == "form") {
     std::vector<std::string> all;
     for (const auto& bundle : sample_bundles())

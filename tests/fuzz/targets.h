@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-/// What libforetime reads from outside, through its C interface. Each target takes any bytes, must return, and may not
-/// touch memory that is not its own; calls that fail must leave a message.
+/// What libforetime reads from outside, through its C interface, and what the server reads. Each target takes any
+/// bytes, must return, and may not touch memory that is not its own; calls that fail must leave a message.
 namespace foretime::fuzz {
 
 void run_bundle(std::string_view bytes);
@@ -17,11 +17,14 @@ void run_tir(std::string_view text);
 /// A line with a stage table (empty: a sample's), then lines with records.
 void run_records(std::string_view text);
 void run_hlo(std::string_view bytes);
+/// Bodies in JSON: a graph, or behind the digits 1, 2 and 3 candidates of layouts, of tiles, and records.
+void run_serve(std::string_view text);
 
 using Target = void (*)(std::string_view);
-const std::map<std::string, Target>& targets();  // bundle, form, tir, records, hlo
+const std::map<std::string, Target>& targets();  // bundle, form, tir, records, hlo, serve
 
 /// What to start from, by target: small samples of each kind.
 std::vector<std::string> seeds(const std::string& target);
+std::vector<std::string> serve_seeds();
 
 }  // namespace foretime::fuzz

@@ -190,6 +190,24 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
 }
 
 TEST(Bundle, NamesWhatIsWrongWithTheForm) {
+  // Matrices are the plan's, and scores are made without one.
+  for (const Json& operation :
+       {Json{{"op", "pool"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}, {"mode", "sum"}},
+        Json{{"op", "csr_max"}, {"inputs", {"embedded"}}, {"matrices", {"layer.0.relation.0"}}},
+        Json{{"op", "csr_sum"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}}}) {
+    EXPECT_THAT(after([&](Json& m) {
+                  Json first = operation;
+                  first["result"] = "first";
+                  auto& score = m["form"]["score"];
+                  score.insert(score.begin(), first);
+                }),
+                HasSubstr("form: score operation 0"));
+  }
+  EXPECT_THAT(
+      after([](Json& m) {
+        m["form"]["request"]["relations"].push_back({{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
+      }),
+      HasSubstr("form: relations: a Laplacian of one direction"));
   EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0]["op"] = "explode"; }), HasSubstr("no such operation"));
   EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0]["weights"][0] = "none"; }), HasSubstr("weight 'none'"));
   EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0].erase("result"); }), HasSubstr("form:"));
@@ -226,6 +244,17 @@ TEST(Bundle, EveryTruncationAndManyChangesAreRefusedOrHarmless) {
     for (int change = 0; change < 3; ++change) damaged[random() % 3000] = static_cast<char>(random());
     EXPECT_THAT(complaint([&] { parse_bundle(damaged, "a"); }), ::testing::Not(HasSubstr("no BundleError")));
   }
+}
+
+TEST(Bundle, NoOtherFileIsTouchedByWriting) {
+  const foretime::testing::Scratch scratch;
+  const auto neighbour = scratch.path() / "model.foretime.new";
+  std::ofstream(neighbour) << "mine";
+  write_bundle(scratch.path() / "model.foretime", trees_bundle());
+  std::string text;
+  std::getline(std::ifstream(neighbour), text);
+  EXPECT_EQ(text, "mine");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 2);
 }
 
 TEST(Bundle, FilesThatCannotBeReadOrWrittenAreNamed) {

@@ -56,7 +56,8 @@ foretime_graph_data data_of(const data::Group& group) {
           .edge_producer = graph.edge_source.data(),
           .configurable = group.layout.configurable(),
           .configurable_nodes = group.layout.nodes.data(),
-          .collection = 0};
+          .collection = 0,
+          .reserved = 0};
 }
 
 GraphPtr open_graph(const ModelPtr& model, const data::Group& group) {
@@ -222,6 +223,7 @@ TEST(CInterface, ChecksSizes) {
   };
   const auto invalid = FORETIME_INVALID_ARGUMENT;
   EXPECT_FAILS(opened([](auto& d) { d.size = 8; }, layouts), invalid, "data: its size is 8");
+  EXPECT_FAILS(opened([](auto& d) { d.reserved = 1; }, layouts), invalid, "reserved: 1");
   EXPECT_FAILS(opened([](auto& d) { d.nodes = 0; }, layouts), invalid, "nodes: 0, expected 1");
   EXPECT_FAILS(opened([](auto& d) { d.nodes = INT64_MAX; }, layouts), invalid, "nodes: ");
   EXPECT_FAILS(opened([](auto& d) { d.edges = -1; }, layouts), invalid, "edges: -1");

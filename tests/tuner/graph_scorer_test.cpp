@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -162,7 +163,9 @@ TEST(GraphScorer, TilesAreThoseOfTheGroup) {
 TEST(GraphScorer, LayoutsAreCodedInTheOrderOfTheirFirstAppearance) {
   const int64_t candidates = 200, configurable = 7;
   const auto layouts = random_layouts(candidates, configurable, 1);
-  const auto coded = code_layouts(std::vector<int32_t>(configurable, 0), layouts, candidates);
+  const auto [coded, count, full] = code_layouts(std::vector<int32_t>(configurable, 0), layouts, candidates);
+  EXPECT_EQ(count, candidates);
+  EXPECT_EQ(full, -1);
   data::Group group;
   group.candidates = candidates;
   group.layout = coded;
@@ -173,17 +176,79 @@ TEST(GraphScorer, LayoutsAreCodedInTheOrderOfTheirFirstAppearance) {
   }
 }
 
-TEST(GraphScorer, ANodeHasAtMost256LayoutsInACall) {
-  const auto model = model_of(layout_bundle());
-  const GraphScorer scorer(model, small_graph(data::CandidateKind::layout, 10, 1, 3));
-  std::vector<int8_t> layouts(257 * data::kLayoutFeatures, 0);
-  for (size_t c = 0; c < 257; ++c) {
-    layouts[c * data::kLayoutFeatures] = static_cast<int8_t>(c % 128);
-    layouts[c * data::kLayoutFeatures + 1] = static_cast<int8_t>(c / 128);
+/// Of two nodes, the first of which has layout numbers[i] in candidate i, the other one i / 2.
+std::vector<int8_t> numbered_layouts(const std::vector<int>& numbers) {
+  std::vector<int8_t> layouts(numbers.size() * 2 * data::kLayoutFeatures, -1);
+  const auto set = [&](size_t row, int number) {
+    layouts[row * data::kLayoutFeatures] = static_cast<int8_t>(number % 100);
+    layouts[row * data::kLayoutFeatures + 17] = static_cast<int8_t>(number / 100);
+  };
+  for (size_t c = 0; c < numbers.size(); ++c) {
+    set(2 * c, numbers[c]);
+    set(2 * c + 1, static_cast<int>(c / 2));
   }
-  EXPECT_EQ(scorer.score_layouts({layouts.data(), 256 * data::kLayoutFeatures}, 256).size(), 256u);
-  EXPECT_THAT(message_of<data::DataError>([&] { scorer.score_layouts(layouts, 257); }),
-              HasSubstr("candidate 256 has the 257th distinct layout of node 0"));
+  return layouts;
+}
+
+std::vector<int> counting(int from, int to) {
+  std::vector<int> numbers(static_cast<size_t>(to - from));
+  std::iota(numbers.begin(), numbers.end(), from);
+  return numbers;
+}
+
+TEST(GraphScorer, LayoutsAreCodedAsFarAsAByteTellsThemApart) {
+  const std::vector<int32_t> nodes = {3, 8};
+  const auto coded = [&](const std::vector<int>& numbers) {
+    return code_layouts(nodes, numbered_layouts(numbers), static_cast<int64_t>(numbers.size()));
+  };
+  EXPECT_EQ(coded(counting(0, 256)).candidates, 256);
+  EXPECT_EQ(coded(counting(0, 257)).candidates, 256);
+  EXPECT_EQ(coded(counting(0, 257)).full, 0);
+  EXPECT_EQ(coded(std::vector<int>(600, 7)).candidates, 512);
+  EXPECT_EQ(coded(std::vector<int>(600, 7)).full, 1);
+  auto again = counting(0, 256);
+  for (int i = 0; i < 100; ++i) again.push_back(i);
+  again.push_back(256);
+  const auto full = coded(again);
+  EXPECT_EQ(full.candidates, 356);
+  EXPECT_EQ(full.layout.codes.size(), 712);
+  EXPECT_EQ(full.layout.codes[2 * 355], 99);
+}
+
+TEST(GraphScorer, TheCandidateThatDoesNotFitLeavesNoRows) {
+  // Its first node has a new layout, its second one the 257th.
+  std::vector<int> numbers(512, 7);
+  numbers.push_back(9);
+  const auto coded = code_layouts(std::vector<int32_t>{3, 8}, numbered_layouts(numbers), 513);
+  EXPECT_EQ(coded.candidates, 512);
+  EXPECT_EQ(coded.full, 1);
+  EXPECT_EQ(coded.layout.row_ptr[1], 1);
+  EXPECT_EQ(coded.layout.row_ptr[2], 257);
+  EXPECT_EQ(coded.layout.rows.size(), 257 * data::kLayoutFeatures);
+}
+
+TEST(GraphScorer, MoreThan256LayoutsOfANodeAreScoredInParts) {
+  const auto group = small_graph(data::CandidateKind::layout, 10, 2, 3);
+  const GraphScorer scorer(model_of(layout_bundle()), group);
+  const auto numbers = counting(0, 600);
+  const auto layouts = numbered_layouts(numbers);
+  const auto scores = scorer.score_layouts(layouts, 600);
+  ASSERT_EQ(scores.size(), 600u);
+  std::vector<float> alone;
+  for (size_t c = 0; c < 600; ++c) {
+    const std::span<const int8_t> one(layouts.data() + c * 2 * data::kLayoutFeatures, 2 * data::kLayoutFeatures);
+    alone.push_back(scorer.score_layouts(one, 1).front());
+  }
+  expect_near(scores, alone);
+  // What depends on the other candidates of a call has no parts.
+  for (const auto& form :
+       {LayoutForm{.compares = true}, LayoutForm{.tied = true}, LayoutForm{.tied = true, .prune_hops = 1}}) {
+    const auto model = model_of(layout_bundle(form));
+    EXPECT_TRUE(model->terms().compares_candidates);
+    EXPECT_THAT(
+        message_of<data::DataError>([&] { GraphScorer(model, group).score_layouts(layouts, 600); }),
+        HasSubstr(fmt::format("candidate 256 has the 257th distinct layout of node {},", group.layout.nodes[0])));
+  }
 }
 
 TEST(GraphScorer, ReadsModules) {

@@ -97,7 +97,9 @@ TEST_F(FineTuningTest, LearnsWithoutChangingTransformsAndRunningStatistics) {
 }
 
 TEST_F(FineTuningTest, RepeatsItself) {
-  settings_.model.dropout = 0.1;
+  settings_.model.dropout = 0.1;  // draws numbers, which must be the same ones
+  std::filesystem::remove_all(scratch_.path() / "run");
+  testing::train(settings_, 1, scratch_.path() / "run");
   std::vector<Values> results;
   for (int time = 0; time < 2; ++time) {
     const auto trained = this->trained();

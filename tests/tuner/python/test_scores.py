@@ -9,14 +9,11 @@ from foretime.scores import Scale, Speeds
 
 
 class FakeModel:
-    def __init__(self, predicts_runtimes):
-        self._manifest = {"predicts_runtimes": predicts_runtimes}
+    def __init__(self, **manifest):
+        self._manifest = manifest
 
     def describe(self):
         return self._manifest
-
-    def runtimes(self, scores):
-        return np.exp(np.asarray(scores, np.float64)) * 1e-3
 
 
 class ScaleTest(unittest.TestCase):
@@ -48,11 +45,19 @@ class ScaleTest(unittest.TestCase):
         self.assertTrue(np.isfinite(speeds.astype(np.float32).sum()))
         self.assertTrue(speeds[0] > speeds[2] > speeds[1] > 0)
 
-    def test_run_times_give_speeds_in_proportion(self):
-        speeds = Speeds(FakeModel(True))
-        np.testing.assert_allclose(speeds("a", np.log([1.0, 2.0, 4.0])), [1, 0.5, 0.25], rtol=1e-6)
-        np.testing.assert_allclose(speeds("a", np.log([0.5])), [2], rtol=1e-6)
-        np.testing.assert_allclose(speeds("b", np.log([0.5])), [1], rtol=1e-6)
+    def test_logarithms_of_run_times_give_speeds_in_proportion(self):
+        for kind in ("log_runtime", "log_runtime_per_flop"):
+            speeds = Speeds(FakeModel(predicts_runtimes=True, targets={"kind": kind, "deviation": 2.0, "mean": -7.0}))
+            scores = (np.log([1.0, 2.0, 4.0, 0.5]) + 7.0) / 2.0  # as the model was trained
+            np.testing.assert_allclose(speeds("a", scores[:3]), [1, 0.5, 0.25], rtol=1e-6)
+            np.testing.assert_allclose(speeds("a", scores[3:]), [2], rtol=1e-6)
+            np.testing.assert_allclose(speeds("b", scores[3:]), [1], rtol=1e-6)
+
+    def test_other_scores_need_no_logarithm(self):
+        for manifest in ({"predicts_runtimes": True, "targets": {"kind": "runtime", "deviation": 0.5, "mean": 1.0}},
+                         {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}}, {}):
+            speeds = Speeds(FakeModel(**manifest))("a", np.array([1.0, -3.0, 0.0]))  # a negative run time is the fastest
+            self.assertTrue(speeds[1] > speeds[2] > speeds[0] > 0)
 
 
 if __name__ == "__main__":

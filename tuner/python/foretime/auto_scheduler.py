@@ -5,20 +5,15 @@
     task.tune(options, search_policy=policy)
 """
 import json
-import logging
-import shutil
 
 import numpy as np
 from tvm import auto_scheduler
 from tvm.auto_scheduler import _ffi_api
 from tvm.auto_scheduler.cost_model.cost_model import PythonBasedModel
 
-from .finetuning import COMMAND, FineTuning
-from .library import ForetimeError, Model
-from .scores import Speeds
+from .finetuning import COMMAND, BundleInUse
+from .library import ForetimeError
 from .stage_table import stage_table
-
-logger = logging.getLogger("foretime")
 
 HOPELESS = 64  # schedules of a workload without a score after which none is expected
 
@@ -38,17 +33,15 @@ class ForetimeModel(PythonBasedModel):
     """
 
     def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
-        self._threads = threads
-        self._library = library
-        self._finetuning_options = (finetune_every, finetune_command, finetune_folder)
+        self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
         self._tables = {}
-        self.load(bundle)
+        self._forget()
         super().__init__()
 
     @property
     def records(self):
         """The lines collected so far."""
-        return self._finetuning.records
+        return self._bundle.records
 
     def predict(self, task, states):
         """float32 [states]: relative speeds."""
@@ -56,11 +49,11 @@ class ForetimeModel(PythonBasedModel):
             return np.empty(0, np.float32)
         key = task.workload_key
         if key not in self._workloads:
-            self._workloads[key] = self._model.workload(self._table(task))
+            self._workloads[key] = self._bundle.model.workload(self._table(task))
         workload = self._workloads[key]
         scores = workload.score(record_lines(task, states))
         self._look_for_failures(key, scores, workload)
-        return self._speeds(key, scores)
+        return self._bundle.speeds(key, scores)
 
     def predict_stages(self, task, states):
         """Speeds of the states, then for each the number of stages that have one of their own: none."""
@@ -73,30 +66,25 @@ class ForetimeModel(PythonBasedModel):
             self._table(measured.task)
             line = auto_scheduler.measure_record.dump_record_to_string(measured, result)
             lines.setdefault(measured.task.workload_key, []).append(line)
-        bundle = None
-        for key, of_task in lines.items():
-            bundle = self._finetuning.add(key, self._tables[key], of_task) or bundle
-        if bundle:
-            self._open(bundle)
-            logger.info("goes on with %s", bundle)
+        learned = [self._bundle.learn(key, self._tables[key], of_task) for key, of_task in lines.items()]
+        if any(learned):
+            self._forget()
 
     def update_from_file(self, file_name, n_lines=None):
         """Takes the records of a log as if they had been measured now. Their workloads must be registered."""
         self.update(*auto_scheduler.RecordReader(file_name).read_lines(n_lines))
 
     def load(self, file_name):
-        """Goes on with another bundle; forgets collected records."""
-        self._finetuning = FineTuning(file_name, *self._finetuning_options)
-        self._open(file_name)
+        """Goes on with another bundle; forgets collected records. Where it cannot be opened nothing changes."""
+        self._bundle.load(file_name)
+        self._forget()
 
     def save(self, file_name):
         """Copies the bundle in use."""
-        shutil.copyfile(self._bundle, file_name)
+        self._bundle.save(file_name)
 
-    def _open(self, bundle):
-        self._model = Model(bundle, self._threads, library=self._library)
-        self._bundle = bundle
-        self._speeds = Speeds(self._model)
+    def _forget(self):
+        """What belongs to a bundle that is not in use any more."""
         self._workloads = {}
         self._unscored = {}
 
@@ -117,5 +105,5 @@ class ForetimeModel(PythonBasedModel):
             return
         self._unscored[key] = unscored + len(scores)
         if self._unscored[key] >= HOPELESS:
-            raise ForetimeError(4, "FORETIME_BAD_INPUT", f"none of {self._unscored[key]} schedules of {key} has a score; the first of "
+            raise ForetimeError(4, "bad input", f"none of {self._unscored[key]} schedules of {key} has a score; the first of "
                                                          f"the last ones: {workload.failure()}")

@@ -6,6 +6,9 @@ import subprocess
 import tempfile
 import weakref
 
+from .library import ForetimeError, Model
+from .scores import Speeds
+
 logger = logging.getLogger("foretime")
 
 KEPT = 6  # exit code: the weights were not better, and the new bundle has the old ones
@@ -30,8 +33,10 @@ class FineTuning:
         self._rounds = 0
 
     def add(self, workload_key, table, lines):
-        """Takes records of one workload with its stage table (JSON text). Returns the path of a new bundle, or None."""
-        self._tables[workload_key] = table
+        """Takes records of one workload with its stage table (JSON text; None where they need none). Returns the path of a new
+        bundle, or None."""
+        if table is not None:
+            self._tables[workload_key] = table
         self.records.extend(line.rstrip("\n") for line in lines)
         if self._every <= 0 or len(self.records) - self._learned < self._every:
             return None
@@ -44,20 +49,23 @@ class FineTuning:
             file.writelines(line + "\n" for line in lines)
         return path
 
-    def _run(self):
+    def _make_folder(self):
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="foretime-")
             weakref.finalize(self, shutil.rmtree, self._folder, True)
         os.makedirs(self._folder, exist_ok=True)
+
+    def _run(self):
         self._rounds += 1
-        output = os.path.join(self._folder, f"finetuned-{self._rounds}.foretime")
-        words = {"model": self.bundle, "records": self._write("records.json", self.records),
-                 "stages": self._write("stages.jsonl", self._tables.values()), "output": output}
-        command = [word.format(**words) for word in self._command]
         try:
+            self._make_folder()
+            output = os.path.join(self._folder, f"finetuned-{self._rounds}.foretime")
+            words = {"model": self.bundle, "records": self._write("records.json", self.records),
+                     "stages": self._write("stages.jsonl", self._tables.values()), "output": output}
+            command = [word.format(**words) for word in self._command]
             finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         except OSError as error:
-            logger.warning("fine-tuning: %s: %s; the model stays as it is", command[0], error)
+            logger.warning("fine-tuning: %s: %s; the model stays as it is", self._command[0], error)
             return None
         if finished.returncode == KEPT:
             logger.info("fine-tuning: no better on what was held out; the model stays as it is")
@@ -68,3 +76,47 @@ class FineTuning:
                            tail[0] if tail else "no output")
             return None
         return output
+
+
+class BundleInUse:
+    """The bundle that a cost model scores by, and how it goes on learning: what the cost models of all tuners are made of.
+
+    `model`: foretime.Model, `speeds`: foretime.scores.Speeds of it, `path`: its file.
+    """
+
+    def __init__(self, path, threads, library, every, command, folder):
+        self._threads = threads
+        self._library = library
+        self._options = (every, command, folder)
+        self.load(path)
+
+    @property
+    def records(self):
+        """The lines collected so far."""
+        return self._finetuning.records
+
+    def load(self, path):
+        """Goes on with another bundle; forgets what was collected. Where it cannot be opened nothing changes."""
+        self._open(path)
+        self._finetuning = FineTuning(path, *self._options)
+
+    def save(self, path):
+        """Copies the bundle."""
+        shutil.copyfile(self.path, path)
+
+    def learn(self, workload_key, table, lines):
+        """Takes measured records as FineTuning.add does; True where a new bundle is in use."""
+        path = self._finetuning.add(workload_key, table, lines)
+        if path is None:
+            return False
+        try:
+            self._open(path)
+        except ForetimeError as error:
+            logger.warning("fine-tuning: %s; the model stays as it is", error)
+            return False
+        logger.info("goes on with %s", path)
+        return True
+
+    def _open(self, path):
+        model = Model(path, self._threads, library=self._library)
+        self.model, self.speeds, self.path = model, Speeds(model), path

@@ -40,7 +40,7 @@ class GraphData(Structure):
     _fields_ = [("size", c_size_t), ("nodes", c_int64), ("features", c_int64), ("node_features", POINTER(c_float)),
                 ("node_types", POINTER(c_uint8)), ("edges", c_int64), ("edge_consumer", POINTER(c_int32)),
                 ("edge_producer", POINTER(c_int32)), ("configurable", c_int64), ("configurable_nodes", POINTER(c_int32)),
-                ("collection", c_int32)]
+                ("collection", c_int32), ("reserved", c_int32)]
 
 
 _HANDLES = POINTER(c_void_p)
@@ -98,14 +98,14 @@ class Library:
 
     def __init__(self, handle):
         self._handle = handle
+        found = handle.foretime_abi_version()  # before functions that another version may not have
+        if found != ABI_VERSION:
+            raise ForetimeError(1, "invalid argument", f"libforetime has ABI {found}, this package needs {ABI_VERSION}")
         for name, (result, arguments) in PROTOTYPES.items():
             function = getattr(handle, name)
             function.restype = result
             function.argtypes = arguments
             setattr(self, name[len("foretime_"):], function)
-        if self.abi_version() != ABI_VERSION:
-            raise ForetimeError(1, "invalid argument", f"libforetime {self.version().decode()} has ABI {self.abi_version()}, "
-                                                       f"this package needs {ABI_VERSION}")
 
     def message(self):
         """The message of this thread's last failure."""
@@ -322,13 +322,17 @@ class Model(_Handle):
         types = _exact(node_types, np.uint8, "node_types").reshape(-1)
         if len(types) != len(features):
             raise ValueError(f"node_types: {len(types)}, expected {len(features)}, one for each node")
-        edges = _exact(edge_index, np.int32, "edge_index").reshape(-1, 2)
+        edges = _exact(edge_index, np.int32, "edge_index")
+        if edges.size == 0:
+            edges = edges.reshape(0, 2)
+        if edges.ndim != 2 or edges.shape[1] != 2:
+            raise ValueError(f"edge_index: shape {edges.shape}, expected (edges, 2)")
         consumers, producers = np.ascontiguousarray(edges[:, 0]), np.ascontiguousarray(edges[:, 1])
         configurable = _exact(configurable_nodes, np.int32, "configurable_nodes").reshape(-1)
         data = GraphData(ctypes.sizeof(GraphData), len(features), features.shape[1], _pointer(features, c_float),
                          _pointer(types, c_uint8), len(edges), _pointer(consumers, c_int32), _pointer(producers, c_int32),
                          len(configurable), _pointer(configurable, c_int32),
-                         0 if collection is None else 1 + COLLECTIONS.index(collection))
+                         0 if collection is None else 1 + COLLECTIONS.index(collection), 0)
         pointer = c_void_p()
         self._library.check(self._library.graph_open(self._open, byref(data), byref(pointer)))
         return Graph(self._library, pointer, self._library.graph_close)

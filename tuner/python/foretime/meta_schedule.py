@@ -2,7 +2,8 @@
 
     meta_schedule.tune_tir(module, target, work_dir, max_trials_global=64, cost_model=ForetimeCostModel("cpu.foretime"))
 """
-import shutil
+import json
+import math
 
 import numpy as np
 from tvm import tir
@@ -11,8 +12,9 @@ from tvm.ir.base import save_json
 from tvm.meta_schedule.cost_model import PyCostModel
 from tvm.meta_schedule.utils import derived_object
 
-from .library import Model
-from .scores import Speeds
+from .finetuning import BundleInUse
+
+COMMAND = ("foretime", "finetune", "{model}", "{records}", "-o", "{output}")
 
 
 def program_text(module):
@@ -21,37 +23,63 @@ def program_text(module):
     return save_json(functions[0] if len(functions) == 1 else module)
 
 
+def workload_key(context):
+    """Names the module that a search tunes."""
+    return str(structural_hash(context.mod)) if context.mod is not None else "module"
+
+
+def mean_seconds(result):
+    """The mean run time of a RunnerResult, or None where it failed."""
+    if result.error_msg is not None or not result.run_secs:
+        return None
+    seconds = sum(float(value) for value in result.run_secs) / len(result.run_secs)
+    return seconds if 0.0 < seconds < math.inf else None
+
+
 @derived_object
 class ForetimeCostModel(PyCostModel):
-    """Scores candidates by their scheduled TIR. It is trained, and what is measured does not change it.
+    """Scores candidates by their scheduled TIR. It is trained: there are no random scores until enough was measured.
 
-    Scores are relative speeds (foretime.scores.Scale), higher is faster; 0 for a module that Foretime cannot read.
+    Scores are relative speeds (foretime.scores.Scale), higher is faster; 0 for a module that Foretime cannot read. Measured
+    programs are collected; with `finetune_every`, a new bundle is made of them after every so many, by `finetune_command`
+    (foretime.finetuning), and takes the first one's place.
     """
 
-    def __init__(self, bundle, threads=1, library=None):
+    def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
         super().__init__()
-        self._threads = threads
-        self._library = library
-        self.load(bundle)
+        self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
+
+    @property
+    def records(self):
+        """The lines collected so far: JSON with workload, id, runtime in seconds, and program, its save_json text."""
+        return self._bundle.records
 
     def load(self, path):
-        """Goes on with another bundle."""
-        self._model = Model(path, self._threads, library=self._library)
-        self._bundle = path
-        self._speeds = Speeds(self._model)
+        """Goes on with another bundle; forgets what was collected. Where it cannot be opened nothing changes."""
+        self._bundle.load(path)
 
     def save(self, path):
         """Copies the bundle in use."""
-        shutil.copyfile(self._bundle, path)
+        self._bundle.save(path)
 
     def update(self, context, candidates, results):
-        """Nothing: the model is trained."""
+        """Collects what was measured, and fine-tunes when that is due."""
+        key = workload_key(context)
+        measured = [(program_text(candidate.sch.mod), mean_seconds(result)) for candidate, result in zip(candidates, results)]
+        measured = [(text, seconds) for text, seconds in measured if seconds is not None]
+        readable = np.isfinite(self._bundle.model.score_tir([text for text, _ in measured])) if measured else ()
+        lines = []
+        for (text, seconds), known in zip(measured, readable):
+            if known:
+                name = f"{key}-{len(self.records) + len(lines)}"
+                lines.append(json.dumps({"workload": key, "id": name, "runtime": seconds, "program": text}))
+        if lines:
+            self._bundle.learn(key, None, lines)
 
     def predict(self, context, candidates):
         """float64 [candidates]: relative speeds."""
         if len(candidates) == 0:
             return np.empty(0, np.float64)
-        scores = self._model.score_tir([program_text(candidate.sch.mod) for candidate in candidates])
-        key = structural_hash(context.mod) if context.mod is not None else None
-        speeds = self._speeds(key, scores).astype(np.float64)
+        scores = self._bundle.model.score_tir([program_text(candidate.sch.mod) for candidate in candidates])
+        speeds = self._bundle.speeds(workload_key(context), scores).astype(np.float64)
         return np.where(np.isfinite(speeds), speeds, 0.0)

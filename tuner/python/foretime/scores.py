@@ -34,14 +34,15 @@ class Speeds:
     """Relative speeds by a model, with a scale a workload."""
 
     def __init__(self, model):
-        self._model = model
-        self._predicts_runtimes = bool(model.describe().get("predicts_runtimes"))
+        manifest = model.describe()
+        targets = manifest.get("targets", {})
+        # Scores of such models are logarithms of run times, of which a deviation was made 1 and a mean and the workload's
+        # operations taken away: in ratios neither matters.
+        logarithms = bool(manifest.get("predicts_runtimes")) and str(targets.get("kind", "")).startswith("log_")
+        self._unit = float(targets.get("deviation", 1.0)) if logarithms else None
         self._scales = {}
 
     def __call__(self, workload, scores):
         """float32 speeds of candidates of this workload (any key) from the model's scores of them."""
-        scale = self._scales.setdefault(workload, Scale(self._predicts_runtimes))
-        if self._predicts_runtimes:
-            with np.errstate(divide="ignore"):
-                scores = np.log(self._model.runtimes(scores))
-        return scale(scores)
+        scale = self._scales.setdefault(workload, Scale(self._unit is not None))
+        return scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
