@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Whether fine-tuning on few records of an unseen workload orders its other records better, and what that costs elsewhere.
 
-  bench/finetuning.py [--foretime build/release/cli/foretime] [--counts 16,32,64] [--work FOLDER]
+  bench/finetuning.py [--foretime build/release/cli/foretime] [--counts 16,32,64] [--seed 1] [--work FOLDER]
 
 All on samples/ansor. A model of loop programs learns from the tasks of single operators and of MobileNet v3; some records of each
 are kept back. For every task of ResNet-18 and of Inception v3 it is then tuned on so many records, drawn at random, and ranks
 the task's other records, at least 27; the records that were kept back tell what it has forgotten. `together`: 30 records of each
 of these tasks at once. Printed are means over tasks of Kendall's tau-b, before and after; of how many tasks the order became
-better; how often the command itself took the tuned weights, by the fifth that it holds out, and tau where it decides.
+better; how often the command itself would take the tuned weights, by the fifth that it holds out, at several --tolerance, and
+tau where it decides by the default. The seed is that of the records that are drawn.
 A work folder that has a bundle already is used again.
 """
 import argparse
@@ -99,26 +100,35 @@ class Bench:
                                    "--force", "--json", "--threads", "1", *options))
 
 
+TOLERANCES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
 def row(name, results):
-    before, after, old_before, old_after, taken, seconds = zip(*results)
-    decided = [a if t else b for b, a, t in zip(before, after, taken)]
+    before, after, old_before, old_after, margins, seconds = zip(*results)
     better = sum(a > b for b, a in zip(before, after))
     mean = statistics.fmean
+    taken = [[margin >= -tolerance for margin in margins] for tolerance in TOLERANCES]
+    decided = [mean(a if t else b for b, a, t in zip(before, after, of)) for of in taken]
     print(f"{name:22} {mean(before):7.3f} {mean(after):7.3f} {better:4} of {len(results):<3} {mean(old_before):7.3f} {mean(old_after):7.3f} "
-          f"{sum(taken):6} of {len(results):<3} {mean(decided):7.3f} {mean(seconds):7.1f}", flush=True)
+          f"{'/'.join(str(sum(of)) for of in taken):>14} {'/'.join(f'{tau:.3f}'.lstrip('0') for tau in decided):>24} "
+          f"{mean(seconds):7.1f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--foretime", default=SOURCE / "build/release/cli/foretime", type=pathlib.Path)
     parser.add_argument("--counts", default="16,32,64", help="records of a task to tune on")
+    parser.add_argument("--seed", type=int, default=1, help="of the records that are drawn (1)")
     parser.add_argument("--work", type=pathlib.Path, help="folder to work in, kept; else a temporary one")
     arguments = parser.parse_args()
     arguments.foretime = arguments.foretime.resolve()
+    counts = [int(count) for count in arguments.counts.split(",")]
+    if max(counts) > 64:
+        parser.error("--counts: at most 64: the records after these are ranked")
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.work or pathlib.Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        of, draw = records(), random.Random(1)
+        of, draw = records(), random.Random(arguments.seed)
         for lines in of.values():
             draw.shuffle(lines)
         bench = Bench(arguments, folder.resolve())
@@ -130,14 +140,17 @@ def main():
         def result(note, tasks):
             """One row's part: of the tasks that were tuned on together."""
             change = note["change"]
-            taken = "holdout/kendall_tau" in note["before"] and change["kendall_tau"] >= -change["standard_error"]
+            # By how many standard errors the held-out order changed; without one nothing is taken.
+            margin = math.inf if change["kendall_tau"] >= 0 else change["kendall_tau"] / (change["standard_error"] or 1e-9)
+            margin = margin if "holdout/kendall_tau" in note["before"] else -math.inf
             old_after = bench.order("tuned.foretime", kept)
-            return [(untouched[task], bench.order("tuned.foretime", of[task][64:]), old_before, old_after, taken, note["seconds"])
+            return [(untouched[task], bench.order("tuned.foretime", of[task][64:]), old_before, old_after, margin, note["seconds"])
                     for task in tasks]
 
-        print(f"{'tuned on':22} {'before':>7} {'after':>7} {'better':>11} {'old':>7} {'after':>7} {'taken':>13} {'decided':>7} {'seconds':>7}")
+        print(f"{'tuned on':22} {'before':>7} {'after':>7} {'better':>11} {'old':>7} {'after':>7} "
+              f"{'taken at ' + '/'.join(map(str, TOLERANCES)):>14} {'decided':>24} {'seconds':>7}")
         for options, label in (((), ""), (("--replay", "old.foretime"), ", replay")):
-            for count in map(int, arguments.counts.split(",")):
+            for count in counts:
                 results = []
                 for task in UNSEEN:
                     results += result(bench.tune(of[task][:count], *options), [task])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 to a trained model and a finished sweep: installs what is missing, builds `foretime`, trains on the measured
-# programs in samples/ over two MPI ranks, then lets two agents work through a small sweep on a Redis of its own, with early stopping;
+# programs in samples/ over two MPI ranks, exports the model and ranks with it, then lets two agents work through a small sweep on a Redis of its own, with early stopping;
 # one trial is killed on purpose, and is tried again from its last checkpoint. Arguments are passed on as settings of the training:
 #
 #   tools/quickstart.sh [trainer.steps=400 …]
@@ -20,6 +20,15 @@ foretime=build/release/cli/foretime
 train=(mpirun -n 2 --oversubscribe --bind-to none "$foretime" train configs/quickstart.yaml "$@")
 echo "+ ${train[*]}"
 "${train[@]}"
+
+# The model as a tuner gets it: one file, that ranks without LibTorch.
+run=runs/quickstart
+for argument in "$@"; do
+  [[ $argument != run.directory=* ]] || run=${argument#*=}
+done
+echo "+ $foretime export $run $run/model.foretime --force && $foretime rank $run/model.foretime samples/resnet18_conv2d/C3.npz --top 3"
+"$foretime" export "$run" "$run/model.foretime" --force
+"$foretime" rank "$run/model.foretime" samples/resnet18_conv2d/C3.npz --top 3
 trained=$SECONDS
 
 # The sweep. Without --redis and FORETIME_REDIS, Foretime starts redis-server for itself, on a socket in runs/sweep/.redis.

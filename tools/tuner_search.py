@@ -2,6 +2,8 @@
 """Searches with TVM's auto_scheduler under several cost models, with equal numbers of measured programs.
 
   tools/tuner_search.py OUT.csv --model BUNDLE    runs what OUT.csv lacks: tasks x models x seeds, each in a process of its own
+  tools/tuner_search.py OUT.csv --verify --logs FOLDER
+                                                  measures the best programs of all searches once more, a task's side by side
   tools/tuner_search.py OUT.csv --table           prints what was reached, relative to the best known program of each task
 
 Cost models: xgb (TVM's XGBModel, trained on what the search has measured), random (TVM's RandomModel), foretime (a bundle, which stays as
@@ -10,7 +12,8 @@ xgboost, for foretime libforetime (FORETIME_LIBRARY).
 
 Programs run on one core, to which they are pinned, by one thread; search and compilation take all cores. Each round measures 16
 programs. The best programs after 16, 32 and 64 trials are measured again at the end, longer, and the table is made of the medians of
-these. Search time is all that is no building and no running of programs: sampling, evolution, prediction, training.
+these. --verify replaces them: the programs of all searches of a task, in several rounds, each in an order of its own and in a process
+of its own, so that what the machine does meanwhile meets all of them alike. Search time is all that is no building and no running of programs: sampling, evolution, prediction, training.
 XGBModel starts with its predictions after the first round (num_warmup_sample 15), as early as it can; by itself it waits for 100 programs.
 """
 import argparse
@@ -98,17 +101,20 @@ TASKS = {function.__name__: function for function in
 def host_target():
     """LLVM for this machine's vectors."""
     try:
-        flags = set(pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").split("flags", 1)[1].split("\n", 1)[0].split())
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        flags = set(text.split("flags", 1)[1].split("\n", 1)[0].split())
     except (OSError, IndexError):
         return "llvm"
-    for needed, cpu in (({"avx512f", "avx512bw", "avx512vl", "avx512dq"}, "skylake-avx512"), ({"avx2", "fma"}, "core-avx2")):
+    flags.add("amd" if "AuthenticAMD" in text else "")
+    for needed, cpu in (({"amd", "avx512f", "avx512_bf16", "avx512_vnni", "avx512_vbmi2"}, "znver4"),
+                        ({"avx512f", "avx512bw", "avx512vl", "avx512dq"}, "skylake-avx512"), ({"avx2", "fma"}, "core-avx2")):
         if needed <= flags:
             return "llvm -mcpu=" + cpu
     return "llvm"
 
 
 def vector_bytes(target):
-    return 64 if "avx512" in target else 32 if "avx2" in target else 16
+    return 64 if "avx512" in target or "znver4" in target else 32 if "avx2" in target else 16
 
 
 class Clock:
@@ -171,6 +177,9 @@ def make_task(name, target):
     import tvm
     from tvm import auto_scheduler
     from tvm.auto_scheduler.workload_registry import register_workload_tensors
+    llvm = tvm.target.codegen.llvm_version_major()
+    if "znver4" in target and llvm < 16:
+        sys.exit(f"tuner_search.py: --target {target}: needs LLVM 16, TVM has {llvm}; try -mcpu=skylake-avx512")
     tensors = TASKS[name]()
     dag = auto_scheduler.ComputeDAG(tensors)
     key = register_workload_tensors(dag.workload_key(), tensors)
@@ -215,6 +224,72 @@ def verify(best_inputs, builder):
             seconds[place] = statistics.median(costs) if int(result.error_no) == 0 else math.inf
         verified[trial] = seconds[place]
     return verified
+
+
+def best_of_log(path, checkpoints):
+    """{trial: place among the records} of the best program up to each checkpoint, and the log's measured inputs."""
+    from tvm import auto_scheduler
+    inputs, results = auto_scheduler.RecordReader(path).read_lines()
+    costs = [cost_of(result) for result in results]
+    best = {trial: min(range(min(trial, len(costs))), key=costs.__getitem__) for trial in checkpoints}
+    return {trial: place for trial, place in best.items() if math.isfinite(costs[place])}, inputs
+
+
+def verify_task(arguments, name, cells):
+    """{cell: {trial: seconds}}: the medians, over rounds, of the best programs of these searches of one task."""
+    from tvm import auto_scheduler
+    from tvm.auto_scheduler.measure import recover_measure_input
+    make_task(name, arguments.target)
+    builder = auto_scheduler.LocalBuilder(timeout=20, n_parallel=os.cpu_count())
+    runner = auto_scheduler.LocalRunner(timeout=30, number=1, repeat=5, min_repeat_ms=100)
+    take_measuring_apart(Clock(), arguments.core)
+    programs, places = [], {}
+    for cell in cells:
+        best, inputs = best_of_log(os.path.join(arguments.logs, "{}-{}-{}.json".format(*cell)), arguments.checkpoints)
+        made = {}
+        for trial, place in best.items():
+            if place not in made:
+                made[place] = len(programs)
+                programs.append(recover_measure_input(inputs[place], rebuild_state=True))
+            places[cell, trial] = made[place]
+    built = builder.build(programs, 0)
+    seconds = [[] for _ in programs]
+    order = list(range(len(programs)))
+    for round_number in range(arguments.rounds):
+        random.Random(round_number).shuffle(order)
+        for place in order:
+            result = runner.run([programs[place]], [built[place]], 0)[0]
+            costs = [float(cost.value) for cost in result.costs]
+            if int(result.error_no) == 0:
+                seconds[place].append(statistics.median(costs))
+    verified = collections.defaultdict(dict)
+    for (cell, trial), place in places.items():
+        if seconds[place]:
+            verified[cell][trial] = statistics.median(seconds[place])
+    return verified
+
+
+def verify_all(arguments):
+    """Puts the verified times of all searches that have a log into the CSV."""
+    rows = read_rows(arguments.out)
+    cells = sorted({(row["task"], row["model"], row["seed"]) for row in rows})
+    cells = [cell for cell in cells if arguments.logs and os.path.exists(os.path.join(arguments.logs, "{}-{}-{}.json".format(*cell)))]
+    if not cells:
+        sys.exit("tuner_search.py: --verify needs the --logs of the searches")
+    for name in sorted({cell[0] for cell in cells}):
+        begin = time.time()
+        verified = verify_task(arguments, name, [cell for cell in cells if cell[0] == name])
+        for row in rows:
+            found = verified.get((row["task"], row["model"], row["seed"]), {}).get(int(row["trial"]))
+            if found is not None:
+                row["verified_seconds"] = f"{found:.6g}"
+        aside = arguments.out + ".new"
+        with open(aside, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        os.replace(aside, arguments.out)
+        print(f"{name}: {len(verified)} searches in {time.time() - begin:.0f} s", flush=True)
 
 
 def search(arguments):
@@ -365,6 +440,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("out", help="CSV of trials; searches that it has are not run again")
     parser.add_argument("--table", action="store_true", help="print what the CSV has")
+    parser.add_argument("--verify", action="store_true", help="measure the best programs of all searches again, side by side")
+    parser.add_argument("--rounds", type=int, default=3, help="of --verify (3)")
     parser.add_argument("--model", metavar="BUNDLE", help="bundle for auto_scheduler records, for foretime")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--compare", nargs="+", choices=MODELS, default=list(MODELS[:3]))
@@ -385,6 +462,8 @@ def main():
     arguments.checkpoints = {trial for trial in (16, 32, 64) if trial <= arguments.trials} | {arguments.trials}
     if arguments.table:
         table(arguments)
+    elif arguments.verify:
+        verify_all(arguments)
     elif arguments.cell:
         rows = search(arguments)
         with open(arguments.result, "w", encoding="utf-8") as file:
