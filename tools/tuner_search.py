@@ -370,7 +370,10 @@ def run_all(arguments, script):
                 command += ["--finetune-command", arguments.finetune_command]
             if arguments.logs:
                 os.makedirs(arguments.logs, exist_ok=True)
-                command += ["--log", os.path.join(os.path.abspath(arguments.logs), "{}-{}-{}.json".format(*cell))]
+                log = os.path.join(os.path.abspath(arguments.logs), "{}-{}-{}.json".format(*cell))
+                if os.path.exists(log):
+                    os.remove(log)  # of a search that did not end: TVM appends
+                command += ["--log", log]
             environment = dict(os.environ, TMPDIR=folder)
             try:
                 finished = subprocess.run(command, cwd=folder, env=environment, timeout=arguments.cell_timeout, stdout=subprocess.PIPE,
