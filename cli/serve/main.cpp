@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <initializer_list>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,15 +21,22 @@ namespace {
 
 using namespace foretime;
 
-/// SIGTERM and SIGINT, blocked in this thread and all that it starts.
-sigset_t block_end_signals() {
+sigset_t signals_of(std::initializer_list<int> numbers) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
+  for (const int number : numbers) sigaddset(&signals, number);
   return signals;
+}
+
+/// Opens the bundle again, which a fine-tuning may have replaced. Where that fails the model stays.
+void reload(const cli::ServeArguments& arguments, const tuner::Options& options, cli::Service& service) {
+  try {
+    service.replace_model(tuner::Model::open(arguments.model, options));
+    fmt::print("{}: opened again\n", arguments.model);
+    std::fflush(stdout);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "foretime: {}; the model that was open stays\n", error.what());
+  }
 }
 
 std::vector<cli::Listener> listen(const cli::ServeArguments& arguments) {
@@ -41,7 +49,10 @@ std::vector<cli::Listener> listen(const cli::ServeArguments& arguments) {
 }
 
 void serve(const cli::ServeArguments& arguments) {
-  const auto signals = block_end_signals();
+  // Blocked in this thread and all that it starts: only the loop below takes them.
+  const auto signals = signals_of({SIGTERM, SIGINT, SIGHUP});
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
   const tuner::Options options{.threads = static_cast<int32_t>(cli::threads_to_use(arguments.threads))};
   auto listeners = listen(arguments);
   cli::Service service(tuner::Model::open(arguments.model, options), arguments.limits);
@@ -50,13 +61,14 @@ void serve(const cli::ServeArguments& arguments) {
   std::fflush(stdout);
 
   int signal = 0;
-  sigwait(&signals, &signal);
+  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) reload(arguments, options, service);
   service.drain();
   server.stop_accepting();
   const auto limit = std::chrono::steady_clock::now() + arguments.limits.drain;
   const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
+  const auto ends = signals_of({SIGTERM, SIGINT});
   while (server.requests() > 0) {
-    if (std::chrono::steady_clock::now() < limit && sigtimedwait(&signals, nullptr, &pause) < 0) continue;
+    if (std::chrono::steady_clock::now() < limit && sigtimedwait(&ends, nullptr, &pause) < 0) continue;
     fmt::print(stderr, "foretime: {} requests are left without an answer\n", server.requests());
     std::_Exit(coordinator::kInternal);  // threads that score cannot be stopped
   }

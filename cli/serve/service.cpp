@@ -101,16 +101,43 @@ class Turn {
   std::counting_semaphore<>& turns_;
 };
 
+void expect_kind(const tuner::Model& model, bool fits, const char* what) {
+  if (!fits) throw tuner::WrongKind(fmt::format("{}: the model scores {}", what, tuner::kind_name(model.kind())));
+}
+
+/// Empty where the model does not predict run times.
+std::vector<double> seconds(const tuner::Model& model, const Scored& scored, double operations) {
+  const auto& terms = model.terms();
+  const bool needs_flops = terms.targets.kind == tuner::Targets::Kind::log_runtime_per_flop;
+  if (!terms.predicts_runtimes || terms.unit == data::RuntimeUnit::normalized || (needs_flops && operations <= 0.0))
+    return {};
+  return model.seconds(scored.scores, std::vector<double>(needs_flops ? scored.scores.size() : 0, operations));
+}
+
 }  // namespace
 
+Service::Served::Served(ModelPtr opened, const ServeLimits& limits)
+    : model(std::move(opened)),
+      graphs(limits.max_graphs, 4 * limits.max_nodes),
+      workloads(limits.max_graphs, limits.max_graphs),
+      tir(std::make_shared<TirTarget>(model)) {}
+
 Service::Service(ModelPtr model, const ServeLimits& limits)
-    : model_(std::move(model)),
-      limits_(limits),
-      graphs_(limits.max_graphs, 4 * limits.max_nodes),
-      workloads_(limits.max_graphs, limits.max_graphs),
-      tir_(std::make_shared<TirTarget>(model_)),
+    : limits_(limits),
+      served_(std::make_shared<Served>(std::move(model), limits)),
       openings_(static_cast<std::ptrdiff_t>(limits.max_concurrent)),
       batcher_(limits.max_concurrent, limits.batch_window, limits.max_candidates) {}
+
+void Service::replace_model(ModelPtr model) {
+  auto next = std::make_shared<Served>(std::move(model), limits_);
+  const std::lock_guard lock(mutex_);
+  served_.swap(next);
+}
+
+std::shared_ptr<Service::Served> Service::served() const {
+  const std::lock_guard lock(mutex_);
+  return served_;
+}
 
 void Service::drain() {
   draining_ = true;
@@ -126,20 +153,21 @@ HttpResponse Service::answer(const HttpRequest& request) {
   const auto found = find_route(request);
   if (found.route == Route::health)
     return ok({{"status", draining_ ? "draining" : "ok"}, {"requests", working_.load()}});
-  if (found.route == Route::model) return {200, model_->manifest_text() + "\n"};
+  const auto served = this->served();
+  if (found.route == Route::model) return {200, served->model->manifest_text() + "\n"};
   const Place place(working_, limits_.max_concurrent + limits_.max_queue);
   try {
     switch (found.route) {
       case Route::graphs:
-        return open_graph(request);
+        return open_graph(*served, request);
       case Route::workloads:
-        return open_workload(request);
+        return open_workload(*served, request);
       case Route::graph_score:
-        return score_graph(request, found.id);
+        return score_graph(*served, request, found.id);
       case Route::workload_score:
-        return score_workload(request, found.id);
+        return score_workload(*served, request, found.id);
       default:
-        return score_tir(request);
+        return score_tir(*served, request);
     }
   } catch (const data::DataError& error) {
     throw HttpError{400, "bad_input", error.what()};
@@ -148,18 +176,14 @@ HttpResponse Service::answer(const HttpRequest& request) {
   }
 }
 
-void Service::expect_kind(bool fits, const char* what) const {
-  if (!fits) throw tuner::WrongKind(fmt::format("{}: the model scores {}", what, tuner::kind_name(model_->kind())));
-}
-
-HttpResponse Service::open_graph(const HttpRequest& request) {
-  expect_kind(model_->terms().kind != data::CandidateKind::program, "graphs");
+HttpResponse Service::open_graph(Served& served, const HttpRequest& request) {
+  expect_kind(*served.model, served.model->terms().kind != data::CandidateKind::program, "graphs");
   const auto id = id_of(request);
-  auto graph = graphs_.find(id);
+  auto graph = served.graphs.find(id);
   if (!graph) {
     const Turn turn(openings_);
-    graph = GraphTarget::open(model_, request.body, is_json(request.body), limits_.max_nodes);
-    graphs_.keep(id, graph, graph->weight());
+    graph = GraphTarget::open(served.model, request.body, is_json(request.body), limits_.max_nodes);
+    served.graphs.keep(id, graph, graph->weight());
   }
   auto configurable = nlohmann::json::array();
   for (const int32_t node : graph->scorer().configurable()) {
@@ -170,52 +194,44 @@ HttpResponse Service::open_graph(const HttpRequest& request) {
   return ok({{"id", id}, {"nodes", graph->scorer().nodes()}, {"configurable", std::move(configurable)}});
 }
 
-HttpResponse Service::open_workload(const HttpRequest& request) {
-  expect_kind(model_->kind() == tuner::ModelKind::loops, "workloads");
+HttpResponse Service::open_workload(Served& served, const HttpRequest& request) {
+  expect_kind(*served.model, served.model->kind() == tuner::ModelKind::loops, "workloads");
   const auto id = id_of(request);
-  auto workload = workloads_.find(id);
+  auto workload = served.workloads.find(id);
   if (!workload) {
     const Turn turn(openings_);
-    workload = std::make_shared<const WorkloadTarget>(model_, request.body);
-    workloads_.keep(id, workload, 1);
+    workload = std::make_shared<const WorkloadTarget>(served.model, request.body);
+    served.workloads.keep(id, workload, 1);
   }
   return ok({{"id", id}, {"workload_key", workload->dag().workload_key}, {"stages", workload->dag().stages.size()}});
 }
 
-HttpResponse Service::score_graph(const HttpRequest& request, const std::string& id) {
-  expect_kind(model_->terms().kind != data::CandidateKind::program, "graphs");
-  const auto graph = graphs_.find(id);
+HttpResponse Service::score_graph(Served& served, const HttpRequest& request, const std::string& id) {
+  expect_kind(*served.model, served.model->terms().kind != data::CandidateKind::program, "graphs");
+  const auto graph = served.graphs.find(id);
   if (!graph) throw HttpError{404, "unknown_graph", "no graph of this id, or it was forgotten; send it again"};
   ScoreRequest score;
-  read_graph_request(request, *graph, model_->terms().kind, limits_, score);
+  read_graph_request(request, *graph, served.model->terms().kind, limits_, score);
   const auto scored = batcher_.score(graph, std::move(score.work));
-  return {200, score_answer(score, scored, seconds(scored, 0.0))};
+  return {200, score_answer(score, scored, seconds(*served.model, scored, 0.0))};
 }
 
-HttpResponse Service::score_workload(const HttpRequest& request, const std::string& id) {
-  expect_kind(model_->kind() == tuner::ModelKind::loops, "workloads");
-  const auto workload = workloads_.find(id);
+HttpResponse Service::score_workload(Served& served, const HttpRequest& request, const std::string& id) {
+  expect_kind(*served.model, served.model->kind() == tuner::ModelKind::loops, "workloads");
+  const auto workload = served.workloads.find(id);
   if (!workload) throw HttpError{404, "unknown_workload", "no workload of this id, or it was forgotten; send it again"};
   ScoreRequest score;
   read_text_request(request, "records", limits_.max_candidates, score);
   const auto scored = batcher_.score(workload, std::move(score.work));
-  return {200, score_answer(score, scored, seconds(scored, workload->operations()))};
+  return {200, score_answer(score, scored, seconds(*served.model, scored, workload->operations()))};
 }
 
-HttpResponse Service::score_tir(const HttpRequest& request) {
-  expect_kind(model_->terms().kind == data::CandidateKind::program, "programs");
+HttpResponse Service::score_tir(Served& served, const HttpRequest& request) {
+  expect_kind(*served.model, served.model->terms().kind == data::CandidateKind::program, "programs");
   ScoreRequest score;
   read_text_request(request, "programs", limits_.max_candidates, score);
-  const auto scored = batcher_.score(tir_, std::move(score.work));
-  return {200, score_answer(score, scored, seconds(scored, 0.0))};
-}
-
-std::vector<double> Service::seconds(const Scored& scored, double operations) const {
-  const auto& terms = model_->terms();
-  const bool needs_flops = terms.targets.kind == tuner::Targets::Kind::log_runtime_per_flop;
-  if (!terms.predicts_runtimes || terms.unit == data::RuntimeUnit::normalized || (needs_flops && operations <= 0.0))
-    return {};
-  return model_->seconds(scored.scores, std::vector<double>(needs_flops ? scored.scores.size() : 0, operations));
+  const auto scored = batcher_.score(served.tir, std::move(score.work));
+  return {200, score_answer(score, scored, seconds(*served.model, scored, 0.0))};
 }
 
 }  // namespace foretime::cli

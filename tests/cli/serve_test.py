@@ -334,6 +334,42 @@ class ServeTest(BundleTest):
             self.assertFalse(server.path.exists())
             self.assertEqual(server.process.stderr.read(), "")
 
+    def test_opens_a_replaced_bundle(self):
+        server = Server(self, "layout.foretime", "--batch-window-us", 1_000_000)
+        graph = server.post("/v1/graphs", self.read("module.pb"))
+        path = f"/v1/graphs/{graph['id']}/score"
+        candidates, binary = layouts(1)
+        scores = server.post(path, binary, BINARY)["scores"]
+        bundle = self.read("layout.foretime")
+
+        def replace(content):
+            (self.folder / "next").write_bytes(content)
+            (self.folder / "next").rename(self.folder / "layout.foretime")
+            server.process.send_signal(signal.SIGHUP)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(server.post, path, binary, BINARY)
+            wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1)
+            replace(self.read("tile.foretime"))
+            self.assertIn("layout.foretime: opened again", server.process.stdout.readline())
+            self.assertEqual(server.ask("GET", "/v1/model")[1]["schema"]["kind"], "tile")
+            self.refused(server.ask("POST", path, b"\0" * 96, BINARY), 404, "unknown_graph")
+            self.assertEqual(waiting.result()["scores"], scores)  # by the model that it came to
+        self.assertEqual(server.post("/v1/graphs", self.read("module.pb"))["id"], graph["id"])
+        self.assertEqual(len(server.post(path, b"\0" * 96, BINARY)["scores"]), 1)
+
+        replace(b"no bundle")
+        error = server.process.stderr.readline()
+        self.assertIn("layout.foretime: ", error)
+        self.assertIn("; the model that was open stays", error)
+        self.assertEqual(len(server.post(path, b"\0" * 96, BINARY)["scores"]), 1)
+        replace(bundle)
+        self.assertIn("opened again", server.process.stdout.readline())
+        server.post("/v1/graphs", self.read("module.pb"))
+        self.assertEqual(server.post(path, {"candidates": candidates})["scores"], scores)
+        self.assertEqual(server.end(), 0)
+        self.assertEqual(server.process.stderr.read(), "")
+
     def test_another_server_takes_its_place(self):
         first = Server(self, "layout.foretime")
         first.path.unlink()  # as somebody who cleans up does
