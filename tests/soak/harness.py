@@ -118,6 +118,11 @@ class World:
         agent.wait()
         self.agents.remove(agent)
 
+    def agents_known(self):
+        """Whether all agents have said to Redis that they are there."""
+        known = {self.redis("HGET", f"{PREFIX}:agent:{name}", "pid") for name in self.redis("ZRANGE", f"{PREFIX}:agents", 0, -1)}
+        return {str(agent.pid) for agent in self.agents} <= known
+
     def foretime(self, *arguments, code=0):
         done = subprocess.run([FORETIME, *map(str, arguments)], cwd=self.folder, env=self.environment(), capture_output=True, text=True,
                               timeout=300)

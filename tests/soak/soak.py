@@ -78,6 +78,8 @@ class Soak:
             states = self.world.states()
             return sum(states[name] for name in ("blocked", "waiting", "delayed", "held", "active")) == 0
         self.world.wait_for("all jobs end", idle, self.options.settle)
+        # One that was started a moment ago may not have come as far as to handle a signal.
+        self.world.wait_for("all agents are known", self.world.agents_known, 60)
         for agent in self.world.agents:
             agent.send_signal(signal.SIGTERM)
         for agent in list(self.world.agents):

@@ -78,7 +78,7 @@ class Installed(unittest.TestCase):
             "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(foretime 0.1 REQUIRED)\n"
             "add_executable(by_cmake score_records.c)\ntarget_link_libraries(by_cmake PRIVATE foretime::foretime)\n")
         (project / "score_records.c").write_text((SOURCE / "tuner/example/score_records.c").read_text())
-        run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", project / "build")
         self.score(project / "build" / "by_cmake")
 
