@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{20};
 
-struct Options {
+struct AgentCommandOptions {
   QueueOptions queue;
   jobs::AgentOptions agent;
   std::string launcher = "auto";
@@ -66,7 +66,7 @@ std::filesystem::path existing(const std::string& option, const std::filesystem:
 
 /// After a power cut, say, agents may be there before Redis is: they wait for it as they do later on. One that was
 /// asked to end when there is no work has no reason to.
-std::unique_ptr<QueueAccess> connect(const Options& options, spdlog::logger& log) {
+std::unique_ptr<QueueAccess> connect(const AgentCommandOptions& options, spdlog::logger& log) {
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     try {
       return std::make_unique<QueueAccess>(options.queue, Start::if_needed);
@@ -78,7 +78,7 @@ std::unique_ptr<QueueAccess> connect(const Options& options, spdlog::logger& log
   }
 }
 
-void run(Options& options) {
+void run(AgentCommandOptions& options) {
   std::error_code failure;
   std::filesystem::create_directories(options.queue.runs, failure);
   options.agent.roots.runs = existing("--runs", options.queue.runs);
@@ -98,7 +98,7 @@ void run(Options& options) {
   log->info("{} jobs were finished", finished);
 }
 
-void add_options(CLI::App& command, Options& options) {
+void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
   const std::string slots = "Slots", jobs = "Jobs";
   command.add_option("--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores")
@@ -160,7 +160,7 @@ void add_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_agent_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AgentCommandOptions>();
   auto* command = app.add_subcommand("agent", "Run jobs of the queue on this machine");
   add_options(*command, *options);
   add_queue_options(*command, options->queue);

@@ -11,14 +11,14 @@
 namespace foretime::cli {
 namespace {
 
-struct Options {
+struct ControlOptions {
   QueueOptions queue;
   std::vector<std::string> ids;
   std::string id;  // of priority, which takes one
   int64_t priority = 0;
 };
 
-void cancel(const Options& options) {
+void cancel(const ControlOptions& options) {
   QueueAccess access(options.queue, Start::never);
   for (const auto& prefix : options.ids) {
     if (access.observer().is_sweep(prefix)) {
@@ -50,7 +50,7 @@ std::string sweep_to_pause(QueueAccess& access, const std::string& prefix, const
                   verb, prefix, access.observer().resolve_job(prefix), verb));
 }
 
-void pause(const Options& options, bool resume) {
+void pause(const ControlOptions& options, bool resume) {
   QueueAccess access(options.queue, Start::never);
   const char* verb = resume ? "resume" : "pause";
   std::vector<std::string> sweeps;
@@ -63,7 +63,7 @@ void pause(const Options& options, bool resume) {
   }
 }
 
-void retry(const Options& options) {
+void retry(const ControlOptions& options) {
   QueueAccess access(options.queue, Start::never);
   for (const auto& prefix : options.ids) {
     if (!access.observer().is_sweep(prefix)) {
@@ -85,7 +85,7 @@ void retry(const Options& options) {
   }
 }
 
-void set_priority(const Options& options) {
+void set_priority(const ControlOptions& options) {
   QueueAccess access(options.queue, Start::never);
   const auto& prefix = options.id;
   if (!access.observer().is_sweep(prefix)) {
@@ -108,7 +108,7 @@ void set_priority(const Options& options) {
   fmt::print("sweep {}: {} jobs have priority {}\n", sweep, count, options.priority);
 }
 
-CLI::App* add(CLI::App& app, const char* name, const char* meaning, const std::shared_ptr<Options>& options,
+CLI::App* add(CLI::App& app, const char* name, const char* meaning, const std::shared_ptr<ControlOptions>& options,
               bool needs_id) {
   auto* command = app.add_subcommand(name, meaning);
   auto* ids = command->add_option("id", options->ids, "ids of jobs or sweeps; the first digits are enough");
@@ -121,7 +121,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* meaning, const std::s
 }  // namespace
 
 void add_control_commands(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ControlOptions>();
   add(app, "cancel", "Cancel jobs, or all jobs of sweeps; those that run end after a checkpoint", options, true)
       ->callback([options] { cancel(*options); });
   add(app, "pause", "Start no more jobs of these sweeps; without an id, of the whole queue", options, false)

@@ -16,7 +16,7 @@
 namespace foretime::cli {
 namespace {
 
-struct Options {
+struct EvaluateOptions {
   std::string checkpoint;
   std::vector<std::string> ensemble;
   std::vector<std::string> files;
@@ -87,7 +87,7 @@ std::string to_text(const Evaluations& found) {
   return fmt::format("{}{}\n{}", head, comparison_table(rows), group_table(found.joined));
 }
 
-std::vector<worker::EnsembleMember> load_members(const Options& options, comm::Communicator& comm) {
+std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options, comm::Communicator& comm) {
   std::vector<worker::EnsembleMember> members;
   members.push_back({options.checkpoint, worker::load_for_all(options.checkpoint, comm, comm.device())});
   for (const auto& name : options.ensemble) members.push_back({name, worker::load_for_all(name, comm, comm.device())});
@@ -95,7 +95,7 @@ std::vector<worker::EnsembleMember> load_members(const Options& options, comm::C
   return members;
 }
 
-void run(const Options& options) {
+void run(const EvaluateOptions& options) {
   // Communication settings come from the command line alone: a checkpoint does not know how it is evaluated.
   configs::Settings launch;
   for (const auto& item : options.overrides) {
@@ -132,7 +132,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_evaluate_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvaluateOptions>();
   auto* command = app.add_subcommand("evaluate", "Measure a checkpoint on its own evaluation sets, or on named files");
   command
       ->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")

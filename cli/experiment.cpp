@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExperimentOptions {
   QueueOptions queue;
   std::string name, out;
   ExperimentChoice choice;
@@ -50,14 +50,14 @@ struct Plan {
   const configs::Settings& settings() const { return parts.front().experiment.base; }
 };
 
-fs::path output_of(const Options& options, const ExperimentFile& file) {
+fs::path output_of(const ExperimentOptions& options, const ExperimentFile& file) {
   if (!options.out.empty()) return options.out;
   auto name = file.name;
   if (!file.variant.empty()) name += "-" + file.variant;
   return fs::path("runs") / "experiments" / name;
 }
 
-Plan make_plan(const Options& options) {
+Plan make_plan(const ExperimentOptions& options) {
   Plan plan;
   auto choice = options.choice;
   // Agents start elsewhere: what is relative to this working folder would name another one there.
@@ -122,7 +122,7 @@ void print_trials(const Plan& plan) {
   fmt::print("{} trials, {} complete; nothing was run\n", count, complete);
 }
 
-void submit(const Options& options, const Plan& plan) {
+void submit(const ExperimentOptions& options, const Plan& plan) {
   QueueAccess access(options.queue, Start::if_needed);
   for (const auto& part : plan.parts) {
     if (!part.has_models()) continue;
@@ -139,7 +139,7 @@ void submit(const Options& options, const Plan& plan) {
 }
 
 /// Models' results from the queue; what is no model is made here.
-void collect_jobs(const Options& options, const Plan& plan) {
+void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
   std::vector<Collection> collections;
   {
     QueueAccess access(options.queue, Start::never);
@@ -171,7 +171,7 @@ void collect_jobs(const Options& options, const Plan& plan) {
   });
 }
 
-void run(Options& options, int& exit_code) {
+void run(ExperimentOptions& options, int& exit_code) {
   if (options.quick) options.choice.variant = "quick";
   const auto plan = make_plan(options);
   if (options.dry_run || options.submit || options.collect || options.report) print_left_out(plan);
@@ -199,7 +199,7 @@ void run(Options& options, int& exit_code) {
 }  // namespace
 
 void add_experiment_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExperimentOptions>();
   auto* command =
       app.add_subcommand("experiment", "Train and compare models on shares of the data, with tables and figures");
   command->add_option("name", options->name, "a file, or a name in configs/experiments/")

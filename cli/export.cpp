@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kManifest = "manifest.json";
 
-struct Options {
+struct ExportOptions {
   QueueOptions queue;
   std::string run, out, format = "auto", licence;
   bool force = false;
@@ -33,7 +33,7 @@ fs::path run_of(const fs::path& checkpoint) {
 }
 
 /// The run of a job's published checkpoint; of a fine-tuning, its bundle.
-fs::path run_of_job(const Options& options) {
+fs::path run_of_job(const ExportOptions& options) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw configs::SettingsError(fmt::format(
         "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run));
@@ -71,7 +71,7 @@ void check_target(const fs::path& out, bool force) {
 }
 
 /// What `out` is to be: by --format, else by its name.
-std::string format_of(const Options& options) {
+std::string format_of(const ExportOptions& options) {
   if (options.format != "auto") return options.format;
   const auto extension = fs::path(options.out).extension();
   if (extension == ".foretime") return "bundle";
@@ -79,7 +79,7 @@ std::string format_of(const Options& options) {
 }
 
 /// A single file: a bundle, or TorchScript.
-void export_file(const Options& options, const tuner::Bundle& bundle, const std::string& format,
+void export_file(const ExportOptions& options, const tuner::Bundle& bundle, const std::string& format,
                  const std::string& source) {
   const fs::path out = options.out;
   if (fs::exists(out) && (!options.force || !fs::is_regular_file(out))) {
@@ -97,7 +97,7 @@ void export_file(const Options& options, const tuner::Bundle& bundle, const std:
   fmt::print("{}: {}, {} bytes\n", out.string(), source, fs::file_size(out));
 }
 
-void export_checkpoint(const Options& options, const fs::path& run, const std::string& format) {
+void export_checkpoint(const ExportOptions& options, const fs::path& run, const std::string& format) {
   const auto checkpoint = coordinator::read_checkpoint(run);
   const auto metrics = metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
   const auto bundle = make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
@@ -105,7 +105,7 @@ void export_checkpoint(const Options& options, const fs::path& run, const std::s
 }
 
 /// What is a bundle already: of a fine-tuning.
-void export_bundle(const Options& options, const fs::path& file, const std::string& format) {
+void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
   auto bundle = tuner::read_bundle(file);
   if (format == "checkpoint") {
     throw configs::SettingsError(
@@ -115,7 +115,7 @@ void export_bundle(const Options& options, const fs::path& file, const std::stri
   export_file(options, bundle, format, "from " + file.string());
 }
 
-void run(const Options& options) {
+void run(const ExportOptions& options) {
   const auto format = format_of(options);
   const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options);
   if (fs::is_regular_file(run)) return export_bundle(options, run, format);
@@ -146,7 +146,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_export_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   auto* command = app.add_subcommand(
       "export", "Hand on a run's best model: as a bundle for tuners, as TorchScript, or as a checkpoint");
   command

@@ -38,7 +38,7 @@ constexpr double kShare = 0.5;          // of the way to the tuned weights, wher
 constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
 constexpr int kParentKept = 6;          // exit code, beside coordinator::ExitCode
 
-struct Options {
+struct FinetuneOptions {
   std::string model, out, stages, member;
   std::optional<std::string> licence;
   std::vector<std::string> records, replay, confine;
@@ -91,7 +91,7 @@ struct Lessons {
   std::vector<std::string> notes;
 };
 
-void check_out(const Options& options) {
+void check_out(const FinetuneOptions& options) {
   if (!fs::exists(options.out)) return;
   std::error_code missing;  // reading the model will say so
   if (fs::equivalent(options.out, options.model, missing))
@@ -103,7 +103,7 @@ void check_out(const Options& options) {
   }
 }
 
-void check_measurable(const Options& options, const worker::TuningData& fresh, const TuningOutcome& outcome) {
+void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh, const TuningOutcome& outcome) {
   if (options.holdout == 0 || options.force || outcome.measurable()) return;
   throw data::DataError(
       fmt::format("{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
@@ -111,7 +111,7 @@ void check_measurable(const Options& options, const worker::TuningData& fresh, c
                   fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.catalogue().entries.size()));
 }
 
-TuningOutcome tune(const Options& options, const worker::TrainedModel& trained, const Lessons& lessons,
+TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained, const Lessons& lessons,
                    const worker::FineTuning& how) {
   const auto& [fresh, replay, notes] = lessons;
   const auto started = std::chrono::steady_clock::now();
@@ -134,8 +134,8 @@ TuningOutcome tune(const Options& options, const worker::TrainedModel& trained, 
 }
 
 /// What a bundle says of how it was tuned.
-Json note_of(const Options& options, const Parent& parent, const Lessons& lessons, const worker::FineTuning& how,
-             const TuningOutcome& outcome) {
+Json note_of(const FinetuneOptions& options, const Parent& parent, const Lessons& lessons,
+             const worker::FineTuning& how, const TuningOutcome& outcome) {
   const auto& fresh = *lessons.fresh;
   Json note = {{"parent", jobs::content_id(parent.bytes)},
                {"data_fingerprint", fmt::format("{:016x}", fresh.catalogue().fingerprint())},
@@ -152,7 +152,8 @@ Json note_of(const Options& options, const Parent& parent, const Lessons& lesson
   return note;
 }
 
-tuner::Bundle make_tuned(const Options& options, const Parent& parent, const TuningOutcome& outcome, Json note) {
+tuner::Bundle make_tuned(const FinetuneOptions& options, const Parent& parent, const TuningOutcome& outcome,
+                         Json note) {
   tuner::Bundle bundle = parent.bundle;
   if (!outcome.kept_parent) {
     const auto tuned = make_bundle(parent.trained, {});
@@ -167,7 +168,7 @@ tuner::Bundle make_tuned(const Options& options, const Parent& parent, const Tun
   return bundle;
 }
 
-void say(const Options& options, const Json& note, const TuningOutcome& outcome,
+void say(const FinetuneOptions& options, const Json& note, const TuningOutcome& outcome,
          const std::vector<std::string>& notes) {
   if (options.json) {
     Json json = note;
@@ -192,7 +193,8 @@ void say(const Options& options, const Json& note, const TuningOutcome& outcome,
 
 class LessonReader {
  public:
-  LessonReader(const Options& options, const Parent& parent, const fs::path& scratch, const data::FileCheck& admit)
+  LessonReader(const FinetuneOptions& options, const Parent& parent, const fs::path& scratch,
+               const data::FileCheck& admit)
       : options_(options),
         parent_(parent),
         terms_(tuner::read_terms(parent.bundle)),
@@ -229,7 +231,7 @@ class LessonReader {
     return data;
   }
 
-  const Options& options_;
+  const FinetuneOptions& options_;
   const Parent& parent_;
   tuner::Terms terms_;
   fs::path scratch_;
@@ -237,7 +239,7 @@ class LessonReader {
   data::FileCheck admit_;
 };
 
-void run(const Options& options, int& exit_code) {
+void run(const FinetuneOptions& options, int& exit_code) {
   worker::make_deterministic();
   torch::set_num_threads(static_cast<int>(threads_to_use(options.threads, 1)));
   const auto alone = comm::make_single_communicator();
@@ -270,7 +272,7 @@ void run(const Options& options, int& exit_code) {
 }  // namespace
 
 void add_finetune_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FinetuneOptions>();
   auto* command = app.add_subcommand("finetune", "Go on training a bundle's model on new measurements, in seconds");
   command->add_option("model", options->model, "the bundle to tune")->required()->type_name("MODEL.foretime");
   command

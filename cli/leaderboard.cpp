@@ -19,7 +19,7 @@ namespace {
 using data::csv_field;
 using Json = nlohmann::json;
 
-struct Options {
+struct LeaderboardOptions {
   QueueOptions queue;
   std::string sweep, metric, goal;
   std::vector<std::string> with;
@@ -63,7 +63,7 @@ void check_metrics(const Board& board, const std::vector<jobs::JobRecord>& jobs)
   }
 }
 
-Board make_board(jobs::Observer& observer, const Options& options) {
+Board make_board(jobs::Observer& observer, const LeaderboardOptions& options) {
   std::string id;
   if (!options.sweep.empty()) {
     id = observer.resolve_sweep(options.sweep);
@@ -200,7 +200,7 @@ std::string to_json_text(const Board& board) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void run(const Options& options) {
+void run(const LeaderboardOptions& options) {
   QueueAccess access(options.queue, Start::never);
   const auto board = make_board(access.observer(), options);
   fmt::print("{}", options.json ? to_json_text(board) : options.csv ? to_csv(board) : to_table(board));
@@ -209,7 +209,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_leaderboard_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LeaderboardOptions>();
   auto* command = app.add_subcommand("leaderboard", "The trials of a sweep, best first, with what was swept");
   command->add_option("sweep", options->sweep, "id of the sweep, the first digits are enough; default: the newest")
       ->type_name("ID");

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(500);
 
-struct Options {
+struct LogOptions {
   QueueOptions queue;
   std::string id;
   bool follow = false;
@@ -32,7 +32,7 @@ void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most
   seen = total;
 }
 
-void run(const Options& options) {
+void run(const LogOptions& options) {
   QueueAccess access(options.queue, Start::never);
   const auto id = access.observer().resolve_job(options.id);
   int64_t seen = 0, total = 0;
@@ -61,7 +61,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_log_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogOptions>();
   auto* command = app.add_subcommand("log", "Print the last lines that a job wrote");
   command->add_option("id", options->id, "id of the job; the first digits are enough")->required()->type_name("ID");
   command->add_flag("--follow,-f", options->follow, "go on until the job has ended");

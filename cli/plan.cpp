@@ -15,7 +15,7 @@ namespace {
 constexpr int kMostRanks = 1 << 20;
 constexpr int64_t kHloOpcodes = 121;  // for the width of the learned table, where no file tells
 
-struct Options {
+struct PlanOptions {
   std::string file;
   std::vector<std::string> overrides;
   std::vector<int> ranks = {1, 8, 64, 512};
@@ -32,7 +32,7 @@ struct Options {
   coordinator::Cluster cluster;
 };
 
-configs::Settings settings_of(const Options& options) {
+configs::Settings settings_of(const PlanOptions& options) {
   if (options.file.empty() || options.file.find('=') != std::string::npos) {
     auto overrides = options.overrides;
     if (!options.file.empty()) overrides.insert(overrides.begin(), options.file);
@@ -52,7 +52,7 @@ double gradient_bytes(const configs::Settings& settings, const coordinator::Cata
   return 4.0 * static_cast<double>(values);
 }
 
-coordinator::ComputeTime compute_time(const Options& options) {
+coordinator::ComputeTime compute_time(const PlanOptions& options) {
   if (!options.measured.empty()) return coordinator::measure_compute(options.measured);
   if (options.compute.seconds_per_cost <= 0) {
     throw configs::SettingsError(
@@ -62,7 +62,7 @@ coordinator::ComputeTime compute_time(const Options& options) {
   return options.compute;
 }
 
-std::string assumptions_text(const Options& options, const coordinator::ComputeTime& compute, double bytes,
+std::string assumptions_text(const PlanOptions& options, const coordinator::ComputeTime& compute, double bytes,
                              const configs::Settings& settings) {
   const auto& cluster = options.cluster;
   return fmt::format(
@@ -80,7 +80,7 @@ std::string assumptions_text(const Options& options, const coordinator::ComputeT
       100 * cluster.overlap * cluster.backward_share);
 }
 
-void run(const Options& options) {
+void run(const PlanOptions& options) {
   const auto settings = settings_of(options);
   coordinator::Catalogue catalogue;
   std::string sizes_note;
@@ -129,7 +129,7 @@ void run(const Options& options) {
     fmt::print("\n{}", assignments_text(catalogue, views[i]));
 }
 
-void add_prediction_options(CLI::App& command, Options& options) {
+void add_prediction_options(CLI::App& command, PlanOptions& options) {
   const char* group = "Prediction";
   command.add_flag("--predict", options.predict, "predict the time of a step and the efficiency")->group(group);
   command.add_option("--measured", options.measured, "run directory that tells how fast a rank is here")->group(group);
@@ -163,7 +163,7 @@ void add_prediction_options(CLI::App& command, Options& options) {
 }  // namespace
 
 void add_plan_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   auto* command = app.add_subcommand(
       "plan", "Who would train on what, how even that is, and how fast: for any number of ranks, without them");
   command->add_option("settings", options->file, "YAML settings; not needed with --sizes");

@@ -15,7 +15,7 @@ namespace {
 
 using coordinator::Catalogue;
 using coordinator::CatalogueEntry;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
 std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
@@ -53,7 +53,7 @@ std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers(const coordinator:
   return found;
 }
 
-Json to_json(const CatalogueEntry& entry, double total) {
+OrderedJson entry_json(const CatalogueEntry& entry, double total) {
   const auto& header = entry.header;
   return {{"name", header.name},
           {"nodes", header.nodes},
@@ -66,7 +66,7 @@ Json to_json(const CatalogueEntry& entry, double total) {
           {"share", total > 0 ? epoch_cost(entry) / total : 0.0}};
 }
 
-Json to_json(const coordinator::Prediction& found) {
+OrderedJson prediction_json(const coordinator::Prediction& found) {
   return {{"compute_seconds", found.compute_seconds},
           {"waiting_seconds", found.waiting_seconds},
           {"reduce_seconds", found.reduce_seconds},
@@ -76,9 +76,9 @@ Json to_json(const coordinator::Prediction& found) {
           {"efficiency", found.efficiency}};
 }
 
-Json assignments_json(const Catalogue& catalogue, const coordinator::ShardPlan& plan) {
+OrderedJson assignments_json(const Catalogue& catalogue, const coordinator::ShardPlan& plan) {
   auto training = trainers(plan);
-  Json rows = Json::array();
+  OrderedJson rows = OrderedJson::array();
   for (size_t e = 0; e < catalogue.entries.size(); ++e) {
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
       const auto& ranks = training[{static_cast<int64_t>(e), static_cast<int64_t>(part)}];
@@ -185,30 +185,30 @@ std::string prediction_text(const std::vector<PlanView>& views) {
 
 std::string plan_json(const Catalogue& catalogue, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments) {
-  Json json = {{"training_groups", catalogue.with_role(coordinator::Role::train).size()}};
+  OrderedJson json = {{"training_groups", catalogue.with_role(coordinator::Role::train).size()}};
   const double total = epoch_cost(catalogue);
   for (const int64_t e : heaviest_entries(catalogue, heaviest))
-    json["heaviest"].push_back(to_json(entry_at(catalogue, e), total));
+    json["heaviest"].push_back(entry_json(entry_at(catalogue, e), total));
   for (const auto& view : views) {
     const auto& report = view.report;
-    Json row = {{"ranks", report.ranks},
-                {"groups_per_batch", view.groups_per_batch},
-                {"draws", report.draws},
-                {"batches", report.batches},
-                {"bands", report.bands},
-                {"parts", report.pieces},
-                {"cut_groups", report.cut_groups},
-                {"idle_ranks", report.idle_ranks},
-                {"padding", report.padding},
-                {"imbalance", report.imbalance},
-                {"step_imbalance", report.step_imbalance},
-                {"step_bound", report.step_bound},
-                {"worst_step", report.worst_step},
-                {"heaviest_draw_share", report.heaviest_draw_share},
-                {"bytes_max", report.bytes_max},
-                {"bytes_mean", report.bytes_mean},
-                {"copies", report.copies}};
-    if (view.prediction) row["prediction"] = to_json(*view.prediction);
+    OrderedJson row = {{"ranks", report.ranks},
+                       {"groups_per_batch", view.groups_per_batch},
+                       {"draws", report.draws},
+                       {"batches", report.batches},
+                       {"bands", report.bands},
+                       {"parts", report.pieces},
+                       {"cut_groups", report.cut_groups},
+                       {"idle_ranks", report.idle_ranks},
+                       {"padding", report.padding},
+                       {"imbalance", report.imbalance},
+                       {"step_imbalance", report.step_imbalance},
+                       {"step_bound", report.step_bound},
+                       {"worst_step", report.worst_step},
+                       {"heaviest_draw_share", report.heaviest_draw_share},
+                       {"bytes_max", report.bytes_max},
+                       {"bytes_mean", report.bytes_mean},
+                       {"copies", report.copies}};
+    if (view.prediction) row["prediction"] = prediction_json(*view.prediction);
     if (assignments) row["assignments"] = assignments_json(catalogue, view.plan);
     json["plans"].push_back(std::move(row));
   }

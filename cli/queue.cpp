@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Options {
+struct QueueCommandOptions {
   QueueOptions queue;
   bool json = false, prometheus = false;
 };
@@ -44,7 +44,7 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
   return format_table(rows);
 }
 
-void run(const Options& options) {
+void run(const QueueCommandOptions& options) {
   QueueAccess access(options.queue, Start::never);
   const auto statistics = access.observer().statistics();
   if (options.prometheus) {
@@ -76,7 +76,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_queue_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QueueCommandOptions>();
   auto* command =
       app.add_subcommand("queue", "Depths, rates, lost leases and agents of the queue; health of its Redis");
   auto* json = command->add_flag("--json", options->json, "print JSON");

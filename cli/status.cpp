@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kSilentMilliseconds = 120000;  // an agent that is silent for so long does not count
 
-struct Options {
+struct StatusOptions {
   QueueOptions queue;
   std::vector<std::string> ids;
   std::string state, sweep;
@@ -64,8 +64,8 @@ bool all_over(const std::vector<jobs::JobRecord>& jobs) {
 }
 
 /// At most `limit` of a sweep's jobs, those that run first.
-std::vector<jobs::JobRecord> jobs_of_sweep(jobs::Observer& observer, const std::string& sweep, const Options& options,
-                                           size_t& all) {
+std::vector<jobs::JobRecord> jobs_of_sweep(jobs::Observer& observer, const std::string& sweep,
+                                           const StatusOptions& options, size_t& all) {
   auto jobs = observer.jobs(observer.ids_of_sweep(sweep));
   if (!options.state.empty())
     std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
@@ -82,7 +82,7 @@ std::string left_out(size_t all, size_t shown_jobs) {
   return all > shown_jobs ? fmt::format("  … and {} more (--limit)\n", all - shown_jobs) : "";
 }
 
-View view_sweep(jobs::Observer& observer, const std::string& id, const Options& options) {
+View view_sweep(jobs::Observer& observer, const std::string& id, const StatusOptions& options) {
   const auto sweep = observer.sweep(id);
   if (!sweep) throw jobs::JobRefused(fmt::format("sweep {}: unknown", id));
   size_t all = 0;
@@ -100,7 +100,7 @@ View view_sweep(jobs::Observer& observer, const std::string& id, const Options& 
   return view;
 }
 
-View view_job(jobs::Observer& observer, const std::string& id, const Options& options) {
+View view_job(jobs::Observer& observer, const std::string& id, const StatusOptions& options) {
   const auto job = observer.job(id);
   if (!job) throw jobs::JobRefused(fmt::format("job {}: unknown (finished jobs are forgotten after a while)", id));
   auto json = to_json(*job);
@@ -108,7 +108,7 @@ View view_job(jobs::Observer& observer, const std::string& id, const Options& op
   return {options.json ? dump(json, options.watch > 0) : describe(*job), is_final(job->state)};
 }
 
-View view_jobs(jobs::Observer& observer, const Options& options) {
+View view_jobs(jobs::Observer& observer, const StatusOptions& options) {
   std::vector<std::string> ids;
   for (const auto& prefix : options.ids) {
     if (!observer.is_sweep(prefix)) {
@@ -144,7 +144,7 @@ View view_jobs(jobs::Observer& observer, const Options& options) {
   return view;
 }
 
-View look(jobs::Observer& observer, const Options& options) {
+View look(jobs::Observer& observer, const StatusOptions& options) {
   if (!options.sweep.empty()) return view_sweep(observer, observer.resolve_sweep(options.sweep), options);
   if (options.ids.size() == 1) {
     const auto& prefix = options.ids.front();
@@ -154,7 +154,7 @@ View look(jobs::Observer& observer, const Options& options) {
   return view_jobs(observer, options);
 }
 
-void show(const std::string& text, const Options& options) {
+void show(const std::string& text, const StatusOptions& options) {
   static const bool terminal = isatty(STDOUT_FILENO) != 0;
   if (options.watch > 0 && !options.json) {
     const auto now = std::time(nullptr);
@@ -167,7 +167,7 @@ void show(const std::string& text, const Options& options) {
   std::fflush(stdout);
 }
 
-void run(const Options& options) {
+void run(const StatusOptions& options) {
   if (!options.state.empty()) jobs::parse_job_state(options.state);
   QueueAccess access(options.queue, Start::never);
   auto view = look(access.observer(), options);
@@ -186,7 +186,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_status_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   auto* command = app.add_subcommand("status", "Show the queue, one sweep with its trials, or one job in full");
   command->add_option("id", options->ids, "ids of jobs or sweeps; the first digits are enough")->type_name("ID");
   command

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Options {
+struct SubmitOptions {
   QueueOptions queue;
   std::string file, name;
   std::vector<std::string> overrides;
@@ -28,7 +28,7 @@ struct Options {
 };
 
 /// What a file asks for. A single job is a sweep without an id.
-jobs::Sweep load(const Options& options) {
+jobs::Sweep load(const SubmitOptions& options) {
   jobs::Sweep sweep;
   if (!std::filesystem::is_regular_file(options.file))
     throw jobs::SweepError(fmt::format("{}: no such file, expected a sweep or settings (YAML)", options.file));
@@ -106,14 +106,14 @@ Json to_json(const jobs::Sweep& sweep, const Added* added) {
   return json;
 }
 
-std::string where(const Options& options) {
+std::string where(const SubmitOptions& options) {
   std::string text;
   if (!options.queue.redis.empty()) text += " --redis " + options.queue.redis;
   if (options.queue.runs != "runs") text += " --runs " + options.queue.runs;
   return text;
 }
 
-std::string summary(const Options& options, const jobs::Sweep& sweep, const Added& added) {
+std::string summary(const SubmitOptions& options, const jobs::Sweep& sweep, const Added& added) {
   const int64_t all = static_cast<int64_t>(sweep.jobs.size()), there = all - added.count();
   if (sweep.spec.id.empty()) {
     const auto& id = sweep.jobs.front().id;
@@ -129,7 +129,7 @@ std::string summary(const Options& options, const jobs::Sweep& sweep, const Adde
   return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, where(options));
 }
 
-void run(const Options& options) {
+void run(const SubmitOptions& options) {
   const auto sweep = load(options);
   for (const auto& warning : sweep.warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (options.dry_run) {
@@ -147,7 +147,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_submit_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
   command
       ->add_option(

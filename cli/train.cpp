@@ -15,7 +15,7 @@
 namespace foretime::cli {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string file;
   std::vector<std::string> overrides;
   bool quiet = false;
@@ -31,7 +31,7 @@ configs::Settings baseline_settings(configs::Settings settings, const std::strin
   return settings;
 }
 
-void run(const Options& options, int& exit_code) {
+void run(const TrainOptions& options, int& exit_code) {
   const auto settings = configs::load_settings(options.file, options.overrides);
   if (settings.trainer.deterministic) worker::make_deterministic();
   with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
@@ -70,7 +70,7 @@ void run(const Options& options, int& exit_code) {
 }  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   auto* command = app.add_subcommand("train", "Train a model, alone or under mpirun; the same command continues a run");
   command->add_option("settings", options->file, "YAML settings (see foretime config --reference)")->required();
   command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");

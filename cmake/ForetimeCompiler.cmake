@@ -9,6 +9,10 @@ endif()
 
 # Release keeps line numbers out of the way of the compile time: -O3, no -g.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC's garbage collector walks the whole precompiled header each time: it may wait until there is a GB of garbage.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>)
+endif()
 
 set(FORETIME_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 if(FORETIME_SANITIZE)

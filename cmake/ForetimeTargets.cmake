@@ -3,15 +3,31 @@ add_library(foretime_torch_pch OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/cmake/torch_pc
 target_link_libraries(foretime_torch_pch PRIVATE foretime_torch foretime_warnings)
 target_precompile_headers(foretime_torch_pch PRIVATE <torch/torch.h>)
 
-# foretime_library(NAME [TORCH] SOURCES ... LINK ...): one library per folder, headers included from the project's root.
+# Sources of a target are compiled several at a time: most of the time goes into headers and their templates. Names in
+# anonymous namespaces must differ within a target, which presets without FORETIME_UNITY do not notice.
+set(FORETIME_UNITY_BATCH 6)
+function(foretime_unity name)
+  if(FORETIME_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${FORETIME_UNITY_BATCH})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # Types of anonymous namespaces as members are suspect in headers, which GCC takes the joined sources for.
+      target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
+    endif()
+  endif()
+endfunction()
+
+# foretime_library(NAME [TORCH] [UNITY] SOURCES ... LINK ...): one library per folder, headers included from the project's root.
 function(foretime_library name)
-  cmake_parse_arguments(arg "TORCH" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;UNITY" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE foretime_warnings)
   if(arg_TORCH)
     target_link_libraries(${name} PUBLIC foretime_torch)
     target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
+  endif()
+  if(arg_TORCH OR arg_UNITY)
+    foretime_unity(${name})
   endif()
 endfunction()
 
@@ -26,6 +42,7 @@ function(foretime_test name)
     target_link_libraries(${name} PRIVATE foretime_torch)
     target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
   endif()
+  foretime_unity(${name})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kLookMs = 300;  // how often users are looked for
 constexpr int64_t kStartMs = 20;  // the same until the server has answered for the first time
-constexpr int kAskMs = 200;
+constexpr int kGuardianAskMs = 200;
 constexpr int64_t kFirstPauseMs = 100, kLongestPauseMs = 5000;  // before a server that died is started again
 constexpr int64_t kSteadyMs = 10'000;                           // a server that lived so long starts without delay
 constexpr int64_t kStopMs = 20'000;                             // from SIGTERM to SIGKILL
@@ -83,7 +83,7 @@ class Guardian {
         [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0);  // the sign that this one gave up
         return;
       }
-      if (!served_ && server_ > 0) served_ = ask_redis("redis.sock", kAskMs) == Answer::ready;
+      if (!served_ && server_ > 0) served_ = ask_redis("redis.sock", kGuardianAskMs) == Answer::ready;
       if (deserted()) break;
     }
     stop();

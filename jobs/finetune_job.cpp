@@ -19,8 +19,8 @@ constexpr size_t kFiles = 4096;
 constexpr int64_t kMostSteps = 1000000;
 constexpr const char* kMetric = "holdout/kendall_tau";
 
-const std::vector<std::string> kKeys = {"model",         "records", "stages",    "member", "replay",  "steps",
-                                        "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
+const std::vector<std::string> kFinetuneKeys = {"model",         "records", "stages",    "member", "replay",  "steps",
+                                                "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
 
 std::vector<std::string> texts_in(const Entry& entry) {
   if (entry.node.IsScalar()) return {text_in(entry, kPath)};
@@ -59,14 +59,15 @@ void read_item(const std::string& key, const Entry& item, FinetuneSettings& sett
 FinetuneSettings read_map(const Entry& map, const std::string& origin, const std::vector<std::string>& overrides) {
   FinetuneSettings settings;
   const std::string prefix = map.key.empty() ? "" : map.key + ".";
-  for (const Entry& item : items_of(map, origin, prefix, kKeys))
+  for (const Entry& item : items_of(map, origin, prefix, kFinetuneKeys))
     read_item(item.key.substr(prefix.size()), item, settings);
   for (const std::string& text : overrides) {
     const std::string place = "override " + text;
     const size_t equals = text.find('=');
     const std::string key = text.substr(0, equals);
-    if (equals == std::string::npos || std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
-      throw SweepError(fmt::format("{}: expected key=value, with one of {}", place, fmt::join(kKeys, ", ")));
+    if (equals == std::string::npos ||
+        std::find(kFinetuneKeys.begin(), kFinetuneKeys.end(), key) == kFinetuneKeys.end())
+      throw SweepError(fmt::format("{}: expected key=value, with one of {}", place, fmt::join(kFinetuneKeys, ", ")));
     const std::string value = text.substr(equals + 1);
     const auto node = value.starts_with('[') ? parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
     read_item(key, {key, node, place}, settings);

@@ -18,7 +18,7 @@ namespace {
 
 using D = Distribution;
 
-const std::vector<std::string> kKeys = {
+const std::vector<std::string> kParameterKeys = {
     "value", "values", "probabilities", "distribution", "min", "max", "mu", "sigma", "a", "b", "q", "parameters"};
 
 /// Which keys a distribution takes besides `distribution`; the first `needed` ones must be there.
@@ -77,7 +77,7 @@ class Reader {
       const std::vector<Entry> items = items_of(parameter, origin_, prefix, {"parameters"});
       return read_map(items.at(0), prefix);
     }
-    const std::vector<Entry> items = items_of(parameter, origin_, prefix, kKeys);
+    const std::vector<Entry> items = items_of(parameter, origin_, prefix, kParameterKeys);
     check_setting(parameter);
     ParameterSpace p;
     p.key = parameter.key;

@@ -17,5 +17,5 @@ cmake --build --preset release -j "$(tools/build_jobs.sh)"
 
 # shellcheck source=tools/mpi_env.sh
 source tools/mpi_env.sh
-# One test at a time: tests with several ranks use all cores, and some have time limits. ctest's summary is the last line.
-exec ctest --preset release --no-tests=error "$@"
+# Two at a time: tests with several ranks say how many cores they take. ctest's summary is the last line.
+exec ctest --preset release --no-tests=error -j 2 "$@"

@@ -9,13 +9,12 @@
 namespace foretime::comm {
 namespace {
 
+using foretime::testing::group_name;
 using foretime::testing::rank_groups;
 using foretime::testing::RankGroup;
 using foretime::testing::run_ranks;
 
 class CommunicatorContract : public ::testing::TestWithParam<RankGroup> {};
-
-std::string group_name(const ::testing::TestParamInfo<RankGroup>& info) { return ::testing::PrintToString(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Groups, CommunicatorContract, ::testing::ValuesIn(rank_groups()), group_name);
 

@@ -8,6 +8,7 @@
 namespace foretime::comm {
 namespace {
 
+using foretime::testing::group_name;
 using foretime::testing::rank_groups;
 using foretime::testing::RankGroup;
 using foretime::testing::run_ranks;
@@ -15,8 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class Reducer : public ::testing::TestWithParam<RankGroup> {};
-
-std::string group_name(const ::testing::TestParamInfo<RankGroup>& info) { return ::testing::PrintToString(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Groups, Reducer, ::testing::ValuesIn(rank_groups()), group_name);
 

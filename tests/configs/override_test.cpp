@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 Settings with(const std::vector<std::string>& overrides) { return parse_settings("{}", "run.yaml", overrides); }
 
-std::string error_of(const std::vector<std::string>& overrides, const std::string& yaml = "{}") {
+std::string override_error(const std::vector<std::string>& overrides, const std::string& yaml = "{}") {
   try {
     parse_settings(yaml, "run.yaml", overrides);
   } catch (const SettingsError& error) {
@@ -61,24 +61,26 @@ TEST(Overrides, ReplaceWholeSections) {
 }
 
 TEST(Overrides, ErrorsNameTheOverride) {
-  EXPECT_EQ(error_of({"optimizer.learning_rate=-1"}),
+  EXPECT_EQ(override_error({"optimizer.learning_rate=-1"}),
             "override optimizer.learning_rate=-1: optimizer.learning_rate: found -1, expected > 0");
-  EXPECT_EQ(error_of({"trainer.steps=1.5"}),
+  EXPECT_EQ(override_error({"trainer.steps=1.5"}),
             "override trainer.steps=1.5: trainer.steps: found '1.5', expected an integer");
-  EXPECT_EQ(error_of({"trainer.steps=[1]"}),
+  EXPECT_EQ(override_error({"trainer.steps=[1]"}),
             "override trainer.steps=[1]: trainer.steps: found a list of 1, expected an integer");
-  EXPECT_EQ(error_of({"trainer.steps="}), "override trainer.steps=: trainer.steps: found '', expected an integer");
-  EXPECT_EQ(error_of({"trainer.stpes=3"}),
+  EXPECT_EQ(override_error({"trainer.steps="}),
+            "override trainer.steps=: trainer.steps: found '', expected an integer");
+  EXPECT_EQ(override_error({"trainer.stpes=3"}),
             "override trainer.stpes=3: trainer.stpes: unknown setting, did you mean trainer.steps?");
-  EXPECT_THAT(error_of({"trainer.steps"}), StartsWith("override trainer.steps: found no key=value"));
-  EXPECT_THAT(error_of({"=3"}), HasSubstr("found no key=value"));
-  EXPECT_THAT(error_of({"trainer=3"}), HasSubstr("trainer is a section"));
-  EXPECT_THAT(error_of({"data.train=[a"}), HasSubstr("found text that is no YAML"));
-  EXPECT_THAT(error_of({"optimizer={typ: adam}"}), HasSubstr("did you mean optimizer.type?"));
+  EXPECT_THAT(override_error({"trainer.steps"}), StartsWith("override trainer.steps: found no key=value"));
+  EXPECT_THAT(override_error({"=3"}), HasSubstr("found no key=value"));
+  EXPECT_THAT(override_error({"trainer=3"}), HasSubstr("trainer is a section"));
+  EXPECT_THAT(override_error({"data.train=[a"}), HasSubstr("found text that is no YAML"));
+  EXPECT_THAT(override_error({"optimizer={typ: adam}"}), HasSubstr("did you mean optimizer.type?"));
 }
 
 TEST(Overrides, AFixInTheWrongPlaceStillNamesTheFile) {
-  EXPECT_EQ(error_of({"trainer.steps=4"}, "\nmodel: {hidden: 0}"), "run.yaml:2: model.hidden: found 0, expected >= 1");
+  EXPECT_EQ(override_error({"trainer.steps=4"}, "\nmodel: {hidden: 0}"),
+            "run.yaml:2: model.hidden: found 0, expected >= 1");
 }
 
 TEST(ApplyOverride, SetsOneKey) {

@@ -8,10 +8,12 @@
 #include <gtest/gtest.h>
 
 #include "data/plan_source.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
 
+using foretime::testing::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -379,36 +381,29 @@ TEST(BatchPlan, OutlivesItsGroups) {
   EXPECT_THAT(plan.node_features, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no DataError";
-}
-
 TEST(BatchPlan, RefusesWhatDoesNotFit) {
   const Group layout = layout_group();
   const PlanRequest request{1, {{}}, TileJoin::early};
-  EXPECT_THAT(message_of([&] { plan_of(layout, {0, 3}, request); }), HasSubstr("layout: candidate 3, expected 0 … 2"));
-  EXPECT_THAT(message_of([&] { plan_of(layout, {-1}, request); }), HasSubstr("candidate -1"));
+  EXPECT_THAT(message_of<DataError>([&] {
+                plan_of(layout, {0, 3}, request);
+              }),
+              HasSubstr("layout: candidate 3, expected 0 … 2"));
+  EXPECT_THAT(message_of<DataError>([&] { plan_of(layout, {-1}, request); }), HasSubstr("candidate -1"));
   PlanBuilder builder(request);
   builder.add(layout, std::vector<int64_t>{0});
-  EXPECT_THAT(message_of([&] { builder.add(tile_group(), std::vector<int64_t>{0}); }),
+  EXPECT_THAT(message_of<DataError>([&] { builder.add(tile_group(), std::vector<int64_t>{0}); }),
               HasSubstr("tile: kind 1, expected 0"));
   Group wide = layout_group();
   wide.graphs = make_block({4}, {{}}, 3);
-  EXPECT_THAT(message_of([&] { builder.add(wide, std::vector<int64_t>{0}); }),
+  EXPECT_THAT(message_of<DataError>([&] { builder.add(wide, std::vector<int64_t>{0}); }),
               HasSubstr("3 features a node, expected 2"));
   const auto other = make_plan_source(layout, {1, {{}, {}}, TileJoin::early});
-  EXPECT_THAT(message_of([&] { builder.add(layout, std::vector<int64_t>{0}, other); }),
+  EXPECT_THAT(message_of<DataError>([&] { builder.add(layout, std::vector<int64_t>{0}, other); }),
               HasSubstr("plan source of another"));
   Group big = layout_group();
   big.graphs.node_types = std::vector<uint8_t>(size_t{1} << 20);
   const std::vector<int64_t> all(size_t{1} << 11, 0);
-  EXPECT_THAT(message_of([&] { builder.add(big, all); }), HasSubstr("expected at most 2147483647 states"));
+  EXPECT_THAT(message_of<DataError>([&] { builder.add(big, all); }), HasSubstr("expected at most 2147483647 states"));
 }
 
 TEST(PlanStates, AreWhatThePlanHolds) {

@@ -11,10 +11,12 @@
 #include "data/synth.h"
 #include "data/validate.h"
 #include "tests/data/groups.h"
+#include "tests/support/values.h"
 
 namespace foretime::data {
 namespace {
 
+using foretime::testing::values;
 using ::testing::ElementsAre;
 
 /// The slow, obvious way: distances of all nodes from all others, an edge being a way in both directions.
@@ -40,11 +42,6 @@ std::vector<int32_t> near_by_distances(const Group& group, int64_t hops) {
     if (least <= hops && least < n) near.push_back(static_cast<int32_t>(v));
   }
   return near;
-}
-
-template <class T>
-std::vector<T> values(const Array<T>& array) {
-  return {array.begin(), array.end()};
 }
 
 void expect_same_graph(const Group& a, const Group& b) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,8 +10,15 @@
 
 #include "jobs/error.h"
 #include "tests/jobs/queue_backends.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
+
+/// Why the queue refuses a call.
+template <class Call>
+std::string refusal(Call&& call) {
+  return foretime::testing::message_of<JobRefused>(std::forward<Call>(call));
+}
 
 /// One suite for every queue: the twin in memory, Redis, and Redis as a node of a cluster that holds the slot of the
 /// test's prefix and, but for other tests' slots, no other: a key without the hash tag is an error there.

@@ -10,16 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const JobRefused& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_P(QueueContract, WhatWaitsIsCountedByWhatItNeeds) {
   EXPECT_TRUE(queue().waiting().empty());
   EXPECT_TRUE(queue().none_in({JobState::waiting, JobState::active}));

@@ -13,16 +13,6 @@ using ::testing::HasSubstr;
 /// A name of its own, so that both files instantiate.
 class QueueSweepContract : public QueueContract {};
 
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const JobRefused& error) {
-    return error.what();
-  }
-  return "";
-}
-
 JobSpec needing(const std::string& id, std::vector<std::string> after) {
   auto spec = job_named(id);
   spec.after = std::move(after);

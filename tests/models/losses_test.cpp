@@ -10,11 +10,13 @@
 #include <gtest/gtest.h>
 
 #include "models/error.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::models {
 namespace {
 
 using configs::LossSettings;
+using foretime::testing::message_of;
 using torch::Tensor;
 
 LossSettings loss_of(const std::string& type) {
@@ -144,7 +146,7 @@ TEST(Losses, TargetsThatFloat32WouldMergeKeepTheirOrder) {
   EXPECT_NEAR(group_loss(loss_of("pairwise_hinge"), scores, targets).item<double>(), 4.1, 1e-6);
 }
 
-class EachLoss : public testing::TestWithParam<std::string> {
+class EachLoss : public ::testing::TestWithParam<std::string> {
  protected:
   LossSettings settings() const {
     auto settings = loss_of(GetParam());
@@ -219,7 +221,7 @@ TEST_P(EachLoss, ExtremeScoresStayFinite) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EachLoss,
-                         testing::Values("listmle", "pairwise_hinge", "pairwise_logistic", "mse", "huber", "l1"),
+                         ::testing::Values("listmle", "pairwise_hinge", "pairwise_logistic", "mse", "huber", "l1"),
                          [](const auto& info) { return info.param; });
 
 TEST(Losses, ExtremeScoresHaveTheRightValueAndGradient) {
@@ -258,26 +260,17 @@ TEST(BatchLoss, PaddingGroupsAddNothingWhateverTheyHold) {
   EXPECT_TRUE(torch::equal(padding.grad(), torch::zeros({2}, torch::kFloat64)));
 }
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ModelError& error) {
-    return error.what();
-  }
-  return "no ModelError";
-}
-
 TEST(BatchLoss, RefusesWhatDoesNotFit) {
   const auto scores = vector({1, 2}), targets = vector({1, 2});
-  EXPECT_EQ(message_of([&] { group_loss(loss_of("lisstmle"), scores, targets); }),
+  EXPECT_EQ(message_of<ModelError>([&] { group_loss(loss_of("lisstmle"), scores, targets); }),
             "loss.type: lisstmle, expected one of huber, l1, listmle, mse, pairwise_hinge, pairwise_logistic");
-  EXPECT_EQ(message_of([&] { group_loss(loss_of("mse"), scores, vector({1})); }),
+  EXPECT_EQ(message_of<ModelError>([&] { group_loss(loss_of("mse"), scores, vector({1})); }),
             "loss: scores of shape [2] and targets of shape [1], expected vectors of one length");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<ModelError>([&] {
               batch_loss(loss_of("mse"), scores, targets, {0, 1}, {1.0});
             }),
             "loss: group_ptr [0, 1] for 1 weights and 2 scores, expected one start for each weight and the end");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<ModelError>([&] {
               batch_loss(loss_of("mse"), scores, targets, {0, 3, 2}, {1.0, 1.0});
             }),
             "loss: group_ptr [0, 3, 2] descends");

@@ -31,6 +31,11 @@ inline std::ostream& operator<<(std::ostream& out, const RankGroup& group) {
   return group.backend == "threads" ? out << group.size : out;
 }
 
+/// Names the instances of a suite.
+inline std::string group_name(const ::testing::TestParamInfo<RankGroup>& info) {
+  return ::testing::PrintToString(info.param);
+}
+
 /// The groups that this process can be: mpi under mpirun, else one rank and several sizes of threads.
 inline std::vector<RankGroup> rank_groups() {
   if (comm::launched_by_mpi()) return {{"mpi"}};

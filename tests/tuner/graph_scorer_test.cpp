@@ -15,27 +15,16 @@
 #include "data/pruning.h"
 #include "data/synth.h"
 #include "tests/data/hlo/messages.h"
+#include "tests/support/message_of.h"
+#include "tests/tuner/scores.h"
 #include "tests/tuner/small_models.h"
 #include "tuner/layout_codes.h"
 
 namespace foretime::tuner::testing {
 namespace {
 
+using foretime::testing::message_of;
 using ::testing::HasSubstr;
-
-std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options = {}) {
-  return std::make_shared<const Model>(std::move(bundle), options);
-}
-
-template <class Error, class Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing of this type";
-}
 
 /// Each candidate embedded by a plan of its own, then all compared.
 std::vector<float> slow_scores(const Model& model, const data::Group& group) {
@@ -49,13 +38,6 @@ std::vector<float> slow_scores(const Model& model, const data::Group& group) {
     all.values.insert(all.values.end(), row.values.begin(), row.values.begin() + row.columns);
   }
   return model.executor().score(std::move(all), std::vector<int64_t>{0, group.candidates}, workspace);
-}
-
-void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  float largest = 1.0F;
-  for (const float value : b) largest = std::max(largest, std::abs(value));
-  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5F * largest) << i;
 }
 
 std::vector<int8_t> layouts_of(const data::Group& group) {

@@ -16,16 +16,13 @@
 #include "data/program/tree_program.h"
 #include "data/schedule/record_reader.h"
 #include "data/tir/tir_reader.h"
+#include "tests/tuner/scores.h"
 #include "tests/tuner/small_models.h"
 
 namespace foretime::tuner::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options = {}) {
-  return std::make_shared<const Model>(std::move(bundle), options);
-}
 
 /// The same schedules as packing makes a group of them.
 std::vector<float> packed_scores(const Model& model, const SampleWorkload& workload) {
@@ -49,11 +46,6 @@ std::vector<float> packed_scores(const Model& model, const SampleWorkload& workl
   group.graphs = graphs->finish();
   group.candidates = group.graphs.graphs();
   return model.score_group(group);
-}
-
-void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4F * std::max(1.0F, std::abs(b[i]))) << i;
 }
 
 std::string without_result(const std::string& record) { return record.substr(0, record.find("], \"r\": ")) + "]}"; }

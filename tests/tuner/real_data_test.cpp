@@ -15,6 +15,7 @@
 #include "data/line_source.h"
 #include "data/schedule/record_reader.h"
 #include "tests/support/paths.h"
+#include "tests/tuner/scores.h"
 #include "tests/tuner/small_models.h"
 #include "tuner/graph_scorer.h"
 #include "tuner/program_scorer.h"
@@ -27,11 +28,6 @@ using data::CandidateKind;
 data::Group load(const std::string& file, CandidateKind kind) {
   const auto folder = foretime::testing::data_dir() / "tpugraphs";
   return data::load_group(data::list_groups({file}, folder, kind).front());
-}
-
-void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4F * std::max(1.0F, std::abs(b[i]))) << i;
 }
 
 std::vector<int8_t> layouts_of(const data::Group& group, int64_t candidates) {

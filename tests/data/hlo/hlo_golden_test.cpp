@@ -10,19 +10,17 @@
 #include "data/npz_reader.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
+#include "tests/support/values.h"
 
 namespace foretime::data {
 namespace {
+
+using foretime::testing::values;
 
 std::filesystem::path tpugraphs() { return testing::data_dir() / "tpugraphs"; }
 
 Group load(const std::filesystem::path& file, CandidateKind kind) {
   return load_group(list_groups({file.string()}, ".", kind).at(0));
-}
-
-template <class T>
-std::vector<T> values(const Array<T>& array) {
-  return {array.begin(), array.end()};
 }
 
 void expect_equal_graphs(const GraphBlock& a, const GraphBlock& b) {

@@ -5,11 +5,13 @@
 #include "data/hlo_convert.h"
 #include "data/validate.h"
 #include "tests/data/hlo/messages.h"
+#include "tests/support/values.h"
 
 namespace foretime::data {
 namespace {
 
 using foretime::testing::Scratch;
+using foretime::testing::values;
 using testing::bytes_field;
 using testing::layout_run;
 using testing::module_tuning;
@@ -17,11 +19,6 @@ using testing::number_field;
 using testing::small_module;
 using testing::tile_run;
 using testing::write_file;
-
-template <class T>
-std::vector<T> values(const Array<T>& array) {
-  return {array.begin(), array.end()};
-}
 
 std::vector<int8_t> layouts(const Group& group, int64_t candidate, int64_t node) {
   const auto& layout = group.layout;

@@ -9,10 +9,12 @@
 #include "data/hlo/module_outline.h"
 #include "data/hlo/node_features.h"
 #include "tests/data/hlo/messages.h"
+#include "tests/support/values.h"
 
 namespace foretime::data {
 namespace {
 
+using foretime::testing::values;
 using testing::computation;
 using testing::instruction;
 using testing::Instruction;
@@ -25,11 +27,6 @@ Edges edges_of(const HloGraph& graph) {
   for (int64_t e = 0; e < graph.graph.edges(); ++e)
     edges.emplace_back(graph.graph.edge_target[e], graph.graph.edge_source[e]);
   return edges;
-}
-
-template <class T>
-std::vector<T> values(const Array<T>& array) {
-  return {array.begin(), array.end()};
 }
 
 TEST(ModuleGraph, OperandsAndCalleesAreEdges) {

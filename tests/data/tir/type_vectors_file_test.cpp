@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kNames[] = {"For", "Var", "Add"};
+constexpr std::string_view kNamesInFile[] = {"For", "Var", "Add"};
 
 class TypeVectorsFile : public ::testing::Test {
  protected:
@@ -27,7 +27,7 @@ class TypeVectorsFile : public ::testing::Test {
   }
   std::string error(const std::string& text) {
     try {
-      read_type_vectors(write(text), kNames, 2);
+      read_type_vectors(write(text), kNamesInFile, 2);
     } catch (const DataError& bad) {
       return bad.what();
     }
@@ -39,18 +39,18 @@ class TypeVectorsFile : public ::testing::Test {
 TEST_F(TypeVectorsFile, WhatIsWrittenIsRead) {
   TypeEmbeddings embeddings;
   embeddings.dims = 2;
-  embeddings.names.assign(std::begin(kNames), std::end(kNames));
+  embeddings.names.assign(std::begin(kNamesInFile), std::end(kNamesInFile));
   embeddings.vectors = {0.1F, -3.4028235e38F, 1.17549435e-38F, 1.0F / 3, 0, -0.0F};
   const auto file = scratch_.path() / "types.vec";
   write_type_vectors(embeddings, file);
-  const auto read = read_type_vectors(file, kNames, 2);
+  const auto read = read_type_vectors(file, kNamesInFile, 2);
   EXPECT_EQ(read.vectors, embeddings.vectors);
   EXPECT_THAT(read.occurrences, ElementsAre(1, 1, 1));
 }
 
 /// As FastText writes it: a word for the end of a line, a space at the end of each.
 TEST_F(TypeVectorsFile, OtherWordsAreLeftOutAndMissingOnesHaveTheMean) {
-  const auto read = read_type_vectors(write("3 2\n</s> 9 9 \nAdd 3 -1 \nFor 1 2 \n"), kNames, 2);
+  const auto read = read_type_vectors(write("3 2\n</s> 9 9 \nAdd 3 -1 \nFor 1 2 \n"), kNamesInFile, 2);
   EXPECT_THAT(read.vectors, ElementsAre(1, 2, 2, 0.5, 3, -1));
   EXPECT_THAT(read.occurrences, ElementsAre(1, 0, 1));
 }
@@ -68,8 +68,8 @@ TEST_F(TypeVectorsFile, RefusesWhatIsNone) {
   EXPECT_THAT(error("1 2\nFor 1 2 3\n"), HasSubstr("line 2: '3', expected the end of the line"));
   EXPECT_THAT(error("1 2\nFor 1 nan\n"), HasSubstr("expected a finite number"));
   EXPECT_THAT(error("1 2\nother 1 2\n"), HasSubstr("none of the 3 node types"));
-  EXPECT_THROW(read_type_vectors(scratch_.path() / "nowhere", kNames, 2), DataError);
-  EXPECT_THROW(read_type_vectors(scratch_.path(), kNames, 2), DataError);
+  EXPECT_THROW(read_type_vectors(scratch_.path() / "nowhere", kNamesInFile, 2), DataError);
+  EXPECT_THROW(read_type_vectors(scratch_.path(), kNamesInFile, 2), DataError);
 }
 
 TEST_F(TypeVectorsFile, DamagedBytesAreRefusedOrRead) {

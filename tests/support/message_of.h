@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace foretime::testing {
+
+/// What the `Error` says that a call throws; other exceptions pass.
+template <class Error, class Call>
+std::string message_of(Call&& call) {
+  try {
+    std::forward<Call>(call)();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no exception";
+}
+
+}  // namespace foretime::testing
