@@ -12,6 +12,7 @@
 #include "data/error.h"
 #include "data/packed_layout.h"
 #include "tests/data/groups.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
