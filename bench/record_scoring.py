@@ -31,7 +31,7 @@ def best_of(rounds, work):
 def main(arguments):
     import foretime
     import numpy as np
-    import tuner_search
+    import tuner_tasks
     import xgboost
     from foretime.auto_scheduler import record_lines
     from foretime.stage_table import stage_table
@@ -41,13 +41,13 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bundle")
     parser.add_argument("--states", type=int, default=512)
-    parser.add_argument("--tasks", nargs="+", default=list(tuner_search.TASKS))
+    parser.add_argument("--tasks", nargs="+", default=list(tuner_tasks.TASKS))
     options = parser.parse_args(arguments)
     model = foretime.Model(options.bundle)
     print("| task | states | state to text, µs | text to score, µs | ours, candidates/s | TVM features, µs | XGBoost, µs | "
           "TVM's, candidates/s | ours / TVM's |\n|---|---|---|---|---|---|---|---|---|")
     for name in options.tasks:
-        task = tuner_search.make_task(name, tuner_search.host_target())
+        task = tuner_tasks.make_task(name, tuner_tasks.host_target())
         policy = auto_scheduler.SketchPolicy(task, program_cost_model=auto_scheduler.RandomModel(), verbose=0)
         states = []
         while len(states) < options.states:

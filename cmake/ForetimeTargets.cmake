@@ -5,10 +5,9 @@ target_precompile_headers(foretime_torch_pch PRIVATE <torch/torch.h>)
 
 # Sources of a target are compiled several at a time: most of the time goes into headers and their templates. Names in
 # anonymous namespaces must differ within a target, which presets without FORETIME_UNITY do not notice.
-set(FORETIME_UNITY_BATCH 6)
 function(foretime_unity name)
   if(FORETIME_UNITY)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${FORETIME_UNITY_BATCH})
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # Types of anonymous namespaces as members are suspect in headers, which GCC takes the joined sources for.
       target_compile_options(${name} PRIVATE -Wno-subobject-linkage)

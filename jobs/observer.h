@@ -63,6 +63,7 @@ class Observer {
   QueueStatistics statistics();
 
  private:
+  static constexpr size_t kHashesInPipeline = 64;  // each as large as its Limits
   using Arguments = RedisClient::Arguments;
   std::string key(const std::string& rest) const { return prefix_ + rest; }
   /// A pipeline; a key of another type than documented is a JobsError that names it.

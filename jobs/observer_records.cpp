@@ -13,7 +13,6 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr size_t kHashesInPipeline = 64;    // each as large as its Limits
 constexpr size_t kFieldsInPipeline = 1000;  // one word each
 constexpr int kTornReads = 10;
 

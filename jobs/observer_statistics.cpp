@@ -18,7 +18,6 @@ namespace {
 constexpr int64_t kWindowMs = 5 * 60 * 1000;
 constexpr int64_t kEventsInAnswer = 2000;
 constexpr int64_t kMostEvents = 100'000;
-constexpr size_t kAgentsInPipeline = 64;
 constexpr const char* kTotals[] = {"submitted", "claimed",   "succeeded", "stopped",     "failed",  "cancelled", "dead",
                                    "retried",   "preempted", "errors",    "lost_leases", "refused", "results"};
 
@@ -111,8 +110,8 @@ void Observer::read_agents(const std::vector<std::string>& names, QueueStatistic
     if (name.size() > Limits::kName)
       damaged(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName));
   }
-  for (size_t from = 0; from < names.size(); from += kAgentsInPipeline) {
-    const size_t to = std::min(names.size(), from + kAgentsInPipeline);
+  for (size_t from = 0; from < names.size(); from += kHashesInPipeline) {
+    const size_t to = std::min(names.size(), from + kHashesInPipeline);
     std::vector<Arguments> calls;
     for (size_t i = from; i < to; ++i) calls.push_back({"HGETALL", key("agent:" + names[i])});
     const auto replies = ask(calls);

@@ -3,10 +3,15 @@ import argparse
 import contextlib
 import io
 import os
+import sys
 import tempfile
 import unittest
 
-from tuner_search_tasks import tuner_search
+from support import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+from tuner_measuring import Clock  # noqa: E402
+from tuner_trials import append_rows, read_rows, replace_rows, table  # noqa: E402
 
 
 def rows(task, model, seed, reached):
@@ -25,15 +30,15 @@ class TableTest(unittest.TestCase):
     def printed(self):
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
-            tuner_search.table(argparse.Namespace(out=self.out))
+            table(argparse.Namespace(out=self.out))
         return text.getvalue()
 
     def test_relative_to_the_best_known(self):
         for seed, factor in ((1, 1.0), (2, 2.0)):
-            tuner_search.append_rows(self.out, rows("dense", "xgb", seed, (8.0, 4.0)))
-            tuner_search.append_rows(self.out, rows("softmax", "xgb", seed, (1.0, 1.0)))
-            tuner_search.append_rows(self.out, rows("dense", "foretime", seed, (2.0, 2.0 * factor)))
-            tuner_search.append_rows(self.out, rows("softmax", "foretime", seed, (4.0, 2.0 * factor)))
+            append_rows(self.out, rows("dense", "xgb", seed, (8.0, 4.0)))
+            append_rows(self.out, rows("softmax", "xgb", seed, (1.0, 1.0)))
+            append_rows(self.out, rows("dense", "foretime", seed, (2.0, 2.0 * factor)))
+            append_rows(self.out, rows("softmax", "foretime", seed, (4.0, 2.0 * factor)))
         printed = self.printed()
         self.assertIn("2 tasks, 2 seeds", printed)
         self.assertIn("| xgb | 2.000 ± 0.000 | 1.414 ± 0.000 | 32.0 | 64.0 |", printed)
@@ -42,18 +47,27 @@ class TableTest(unittest.TestCase):
 
     def test_only_seeds_that_all_models_have_done(self):
         for seed in (1, 2):
-            tuner_search.append_rows(self.out, rows("dense", "xgb", seed, (2.0, 1.0)))
-        tuner_search.append_rows(self.out, rows("dense", "random", 1, (2.0, 2.0)))
+            append_rows(self.out, rows("dense", "xgb", seed, (2.0, 1.0)))
+        append_rows(self.out, rows("dense", "random", 1, (2.0, 2.0)))
         printed = self.printed()
         self.assertIn("1 tasks, 1 seeds", printed)
         self.assertIn("| random | 2.000 | 2.000 |", printed)
+
+    def test_rows_are_replaced(self):
+        append_rows(self.out, rows("dense", "xgb", 1, (2.0, 1.0)))
+        found = read_rows(self.out)
+        self.assertEqual(len(found), 32)
+        found[31]["verified_seconds"] = "0.0005"
+        replace_rows(self.out, found)
+        self.assertEqual(read_rows(self.out), found)
+        self.assertIn("| dense | 0.500 |", self.printed())
 
     def test_nothing_complete(self):
         with self.assertRaisesRegex(SystemExit, "no complete search"):
             self.printed()
 
     def test_clock_leaves_pauses_out(self):
-        clock = tuner_search.Clock()
+        clock = Clock()
         clock.pause()
         paused = clock.read()
         self.assertEqual(clock.mark, paused)

@@ -1,0 +1,100 @@
+"""The tasks that tuner_search.py searches, and the machine that it searches for."""
+import pathlib
+import sys
+
+
+def tensor(name, *shape):
+    """An input of a program."""
+    from tvm import te
+    return getattr(te, "place" "holder")(shape, name=name)
+
+
+def conv2d():
+    from tvm import topi
+    data, kernel = tensor("data", 1, 28, 28, 96), tensor("kernel", 3, 3, 96, 128)
+    bias = tensor("bias", 1, 1, 1, 128)
+    out = topi.nn.conv2d_nhwc(data, kernel, stride=1, padding=1, dilation=1, out_dtype="float32")
+    return [data, kernel, bias, topi.nn.relu(topi.add(out, bias))]
+
+
+def conv2d_strided():
+    from tvm import topi
+    data, kernel = tensor("data", 1, 48, 60, 60), tensor("kernel", 64, 48, 5, 5)
+    return [data, kernel, topi.nn.conv2d_nchw(data, kernel, stride=2, padding=2, dilation=1, out_dtype="float32")]
+
+
+def depthwise_conv2d():
+    from tvm import topi
+    data, kernel = tensor("data", 1, 56, 56, 144), tensor("kernel", 5, 5, 144, 1)
+    return [data, kernel, topi.nn.relu(topi.nn.depthwise_conv2d_nhwc(data, kernel, stride=1, padding=2, dilation=1))]
+
+
+def dense():
+    from tvm import topi
+    data, weight = tensor("data", 64, 768), tensor("weight", 1024, 768)
+    bias = tensor("bias", 1024)
+    return [data, weight, bias, topi.nn.relu(topi.nn.dense(data, weight, bias))]
+
+
+def batch_matmul():
+    from tvm import topi
+    left, right = tensor("left", 16, 96, 128), tensor("right", 16, 160, 128)
+    return [left, right, topi.nn.batch_matmul(left, right)]
+
+
+def softmax():
+    from tvm import topi
+    data = tensor("data", 1024, 1000)
+    return [data, topi.nn.softmax(data, axis=1)]
+
+
+def max_pool():
+    from tvm import topi
+    data = tensor("data", 1, 96, 71, 71)
+    return [data, topi.nn.pool2d(data, (3, 3), (2, 2), (1, 1), (0, 0, 0, 0), pool_type="max", layout="NCHW")]
+
+
+def avg_pool():
+    from tvm import topi
+    data = tensor("data", 1, 64, 64, 96)
+    return [data, topi.nn.pool2d(data, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), pool_type="avg", layout="NHWC")]
+
+
+TASKS = {function.__name__: function for function in
+         (conv2d, conv2d_strided, depthwise_conv2d, dense, batch_matmul, softmax, max_pool, avg_pool)}
+
+
+def host_target():
+    """LLVM for this machine's vectors."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        flags = set(text.split("flags", 1)[1].split("\n", 1)[0].split())
+    except (OSError, IndexError):
+        return "llvm"
+    flags.add("amd" if "AuthenticAMD" in text else "")
+    for needed, cpu in (({"amd", "avx512f", "avx512_bf16", "avx512_vnni", "avx512_vbmi2"}, "znver4"),
+                        ({"avx512f", "avx512bw", "avx512vl", "avx512dq"}, "skylake-avx512"), ({"avx2", "fma"}, "core-avx2")):
+        if needed <= flags:
+            return "llvm -mcpu=" + cpu
+    return "llvm"
+
+
+def vector_bytes(target):
+    return 64 if "avx512" in target or "znver4" in target else 32 if "avx2" in target else 16
+
+
+def make_task(name, target):
+    import tvm
+    from tvm import auto_scheduler
+    from tvm.auto_scheduler.workload_registry import register_workload_tensors
+    llvm = tvm.target.codegen.llvm_version_major()
+    if "znver4" in target and llvm < 16:
+        sys.exit(f"--target {target}: needs LLVM 16, TVM has {llvm}; try -mcpu=skylake-avx512")
+    tensors = TASKS[name]()
+    dag = auto_scheduler.ComputeDAG(tensors)
+    key = register_workload_tensors(dag.workload_key(), tensors)
+    target = tvm.target.Target(target)
+    hardware = auto_scheduler.HardwareParams(num_cores=1, vector_unit_bytes=vector_bytes(str(target)), cache_line_bytes=64,
+                                             max_shared_memory_per_block=0, max_local_memory_per_block=0, max_threads_per_block=0,
+                                             max_vthread_extent=0, warp_size=0)
+    return auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target, hardware_params=hardware)
