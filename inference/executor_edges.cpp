@@ -26,8 +26,8 @@ std::vector<int64_t> unit_row_ptr(int64_t rows) {
 
 }  // namespace
 
-Matrix Executor::Run::sum(const std::vector<std::pair<const SparseMatrix*, const float*>>& terms, int64_t rows, int64_t width,
-           const float* bias, float slope) const {
+Matrix Executor::Run::sum(const std::vector<std::pair<const SparseMatrix*, const float*>>& terms, int64_t rows,
+                          int64_t width, const float* bias, float slope) const {
   auto y = made(rows, width);
   std::vector<CsrTerm<float>> raw;
   std::vector<int32_t> identity;

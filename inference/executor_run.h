@@ -53,7 +53,8 @@ class Executor::Run {
 
   // Along the edges of the plan (executor_edges.cpp)
   /// Adds up terms; those without entries are left out.
-  Matrix sum(const std::vector<std::pair<const SparseMatrix*, const float*>>& terms, int64_t rows, int64_t width, const float* bias, float slope) const;
+  Matrix sum(const std::vector<std::pair<const SparseMatrix*, const float*>>& terms, int64_t rows, int64_t width,
+             const float* bias, float slope) const;
   Matrix csr_sum(const Operation& o) const;
   Matrix csr_max(const SparseMatrix& m, const Matrix& x) const;
   Matrix pool(const Operation& o) const;

@@ -17,9 +17,9 @@ struct SparseMatrix {
   enum class Kind : uint8_t { csr, gather, identity, zero };  // gather: one entry of value 1 a row
   Kind kind = Kind::csr;
   int64_t rows = 0, columns = 0;
-  const int64_t* row_ptr = nullptr;       // [rows + 1], null for a gather
-  const int32_t* column_of = nullptr;     // [entries]
-  const float* values = nullptr;          // [entries], null: all 1
+  const int64_t* row_ptr = nullptr;        // [rows + 1], null for a gather
+  const int32_t* column_of = nullptr;      // [entries]
+  const float* values = nullptr;           // [entries], null: all 1
   std::shared_ptr<const void> owner = {};  // of what is not the plan's
 
   int64_t entries() const {

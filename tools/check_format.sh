@@ -16,11 +16,7 @@ if [[ -z $formatter ]]; then
   exit 0
 fi
 
-folders=()
-for folder in configs data models comm coordinator worker jobs tuner cli bench tests cmake; do
-  [[ -d $folder ]] && folders+=("$folder")
-done
-mapfile -t files < <(find "${folders[@]}" -name '*.h' -o -name '*.cpp' | sort)
+mapfile -t files < <(find . \( -path './build*' -o -path ./runs -o -path ./.git \) -prune -o \( -name '*.h' -o -name '*.cpp' \) -print | sort)
 if [[ ${1:-} == --fix ]]; then
   "$formatter" -i "${files[@]}"
   echo "check_format.sh: formatted ${#files[@]} files"
