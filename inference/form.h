@@ -28,11 +28,10 @@ namespace foretime::inference {
 ///   dense      act(x W[:, start : start + columns of x]ᵀ + v): weights W [outputs, inputs], v [outputs]; numbers start
 ///   csr_sum    act(Σ_t matrix_t * x_t + v); a matrix "" is the identity
 ///   csr_max    y[r] = maximum over the entries of row r of the matrix of x[column]; 0 without entries
-///   attention  y[r] = Σ_e α_e z[column(e)] over the entries e of row r, head by head (number heads), α the softmax
-///   over
-///              the row's entries of a logit, an entry of value m counting as m entries. inputs a, b, z. mode additive:
-///              logit = act(a[r, h] + b[column, h]), act of numbers logit_slope; mode dot: scale * a[r] · b[column]
-///              over the columns of the head
+///   attention  y[r] = Σ_e α_e z[column(e)] over the entries e of row r, head by head (number heads), α the
+///              softmax over the row's entries of a logit, an entry of value m counting as m entries. inputs a, b,
+///              z. mode additive: logit = act(a[r, h] + b[column, h]), act of numbers logit_slope; mode dot:
+///              scale * a[r] · b[column] over the columns of the head
 ///   join       inputs side by side
 ///   add        Σ_i numbers["factor" i] x_i (1 where not given) + v
 ///   multiply   x * z, elementwise
