@@ -13,7 +13,7 @@
 #include <mpi.h>
 #include <torch/torch.h>
 
-#include "comm/communicator.h"
+#include "comm/backends/factory.h"
 #include "comm/gradient_reducer.h"
 
 namespace foretime {

@@ -19,14 +19,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "data/catalogue.h"
-#include "data/message_plan.h"
-#include "data/npz_reader.h"
-#include "data/packed.h"
-#include "data/plan_source.h"
-#include "data/skeleton_bytes.h"
-#include "worker/group_store.h"
-#include "worker/sampler.h"
+#include "data/dataset/group_files.h"
+#include "data/dataset/pack.h"
+#include "data/files/npz_reader.h"
+#include "data/files/packed.h"
+#include "plans/message_plan.h"
+#include "plans/plan_source.h"
+#include "plans/symbolic_plan_bytes.h"
+#include "worker/step/sampler.h"
+#include "worker/store/group_store.h"
 
 namespace {
 
@@ -100,7 +101,7 @@ struct Times {
 
 /// From the file's name to the first draw, and to its plan.
 Times first_batch(const std::string& file, data::CandidateKind kind, bool labelled, int64_t candidates,
-                  const data::PlanRequest& request) {
+                  const plans::PlanRequest& request) {
   configs::Settings settings;
   settings.data.format = kind == data::CandidateKind::layout ? "layout"
                          : kind == data::CandidateKind::tile ? "tile"
@@ -112,12 +113,12 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   settings.sampler.candidates_per_group = candidates;
   const auto start = std::chrono::steady_clock::now();
   const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  const auto catalogue = coordinator::make_catalogue(settings);
+  const auto catalogue = sharding::make_catalogue(settings);
   worker::GroupStore store(settings, catalogue, {0}, {});
   store.prepare_plans(request);
   std::vector<int64_t> drawn;
   if (labelled) {
-    const auto plan = coordinator::make_shard_plan(catalogue, 1, 1);
+    const auto plan = sharding::make_shard_plan(catalogue, 1, 1);
     drawn = worker::Sampler(plan, settings.sampler, 1).draw(0, 0, store).at(0).candidates;
   } else {
     drawn = store.get(0).evaluated;
@@ -125,7 +126,7 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   const auto& loaded = store.get(0);
   Times times;
   times.drawn = since();
-  data::PlanBuilder builder(request);
+  plans::PlanBuilder builder(request);
   builder.add(loaded.group, drawn, loaded.plan_source);
   const auto made = std::move(builder).build();
   times.planned = since();
@@ -136,9 +137,9 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
 void measure(const std::vector<std::string>& files, int64_t candidates, int64_t layers) {
   const auto folder = fs::temp_directory_path() / fmt::format("first_batch_{}", getpid());
   fs::create_directories(folder);
-  const data::PlanRequest request{.layers = layers,
-                                  .relations = {{data::Direction::both, data::EdgeNorm::mean, false}},
-                                  .sharing = data::Sharing::states};
+  const plans::PlanRequest request{.layers = layers,
+                                   .relations = {{plans::Direction::both, plans::EdgeNorm::mean, false}},
+                                   .sharing = plans::Sharing::states};
   double numpy_all = 0;
   Times npz_all{0, 0}, packed_all{0, 0};
   const auto ratios = [](double numpy, const Times& times) {
@@ -151,10 +152,10 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     data::PackedWriter writer(packed, [&](const data::Group& group) {
       data::PackedPlans plans;
       if (group.kind == data::CandidateKind::layout)
-        plans[data::skeleton_key(request)] = data::to_bytes(*data::make_skeleton(group, request, {}));
+        plans[plans::skeleton_key(request)] = plans::to_bytes(*plans::make_skeleton(group, request, {}));
       return plans;
     });
-    writer.add_file(headers.at(0));
+    data::add_file(writer, headers.at(0));
     writer.finish();
     const bool labelled = data::load_packed(data::packed_headers(packed)[0]).labelled();
     double numpy_best = 1e300;

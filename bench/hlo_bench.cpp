@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "data/hlo_convert.h"
+#include "data/dataset/hlo_convert.h"
 
 namespace {
 

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/catalogue.h"
-#include "tuner/foretime.h"
+#include "data/dataset/group_files.h"
+#include "inference/capi/foretime.h"
 
 namespace {
 

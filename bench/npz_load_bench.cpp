@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include "data/catalogue.h"
-#include "data/npz_reader.h"
+#include "data/dataset/group_files.h"
+#include "data/files/npz_reader.h"
 
 namespace {
 
@@ -63,7 +63,7 @@ double foretime_seconds(const std::string& file) {
     const auto start = std::chrono::steady_clock::now();
     const auto group = foretime::data::load_group(headers.at(0));
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    if (group.candidates == 0) throw foretime::data::DataError(file + ": no candidates");
+    if (group.candidates == 0) throw foretime::DataError(file + ": no candidates");
   }
   return best;
 }

@@ -7,14 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "data/catalogue.h"
-#include "data/plan_source.h"
+#include "data/dataset/group_files.h"
+#include "plans/plan_source.h"
 
 /// Message plans that share states: how long they take, and how many states they leave of nodes × candidates.
 /// usage: plan_bench LAYERS CANDIDATES FILE... (CANDIDATES 0: all)
 namespace {
 
+using namespace foretime;
 using namespace foretime::data;
+using namespace foretime::plans;
 using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) {

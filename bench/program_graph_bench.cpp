@@ -15,15 +15,16 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include "data/error.h"
-#include "data/program/loop_graph.h"
-#include "data/program/nest_program.h"
-#include "data/schedule/dag_reader.h"
-#include "data/schedule/record_reader.h"
-#include "data/schedule/replay.h"
+#include "base/error.h"
+#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/replay.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/nest_program.h"
 
 namespace {
 
+using namespace foretime;
 using namespace foretime::data;
 
 constexpr int kRounds = 3;

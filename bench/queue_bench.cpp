@@ -17,8 +17,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "jobs/redis_client.h"
-#include "jobs/redis_queue.h"
+#include "jobs/queue/redis_queue.h"
+#include "jobs/redis/redis_client.h"
 #include "tests/support/redis_server.h"
 
 namespace foretime::bench {

@@ -16,7 +16,7 @@ import time
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tuner" / "python")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "inference" / "python")]
 
 
 def best_of(rounds, work):

@@ -20,16 +20,17 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include "data/error.h"
-#include "data/schedule/accesses.h"
-#include "data/schedule/dag_reader.h"
-#include "data/schedule/nest_statements.h"
-#include "data/schedule/record_reader.h"
-#include "data/schedule/replay.h"
-#include "data/schedule/store_features.h"
+#include "base/error.h"
+#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/features/accesses.h"
+#include "data/frontends/ansor/features/nest_statements.h"
+#include "data/frontends/ansor/features/store_features.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/replay.h"
 
 namespace {
 
+using namespace foretime;
 using namespace foretime::data;
 
 constexpr int kRounds = 5;

@@ -10,9 +10,9 @@
 #include <malloc.h>
 #include <torch/torch.h>
 
-#include "data/catalogue.h"
+#include "data/dataset/group_files.h"
 #include "models/statistics.h"
-#include "worker/evaluator.h"
+#include "worker/evaluation/evaluator.h"
 
 /// Seconds to score every candidate of a layout file, once it is read: plan, model and all. Prints one JSON line.
 /// usage: scoring_bench FILE [TYPE HIDDEN LAYERS THREADS ROUNDS]

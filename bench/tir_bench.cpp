@@ -15,12 +15,13 @@
 
 #include <fmt/format.h>
 
-#include "data/error.h"
-#include "data/tir/tir_file.h"
-#include "data/tir/tir_reader.h"
+#include "base/error.h"
+#include "data/frontends/tir/tir_file.h"
+#include "data/frontends/tir/tir_reader.h"
 
 namespace {
 
+using namespace foretime;
 using namespace foretime::data;
 
 constexpr int kPasses = 7;

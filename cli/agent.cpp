@@ -1,4 +1,4 @@
-#include "jobs/agent.h"
+#include "jobs/agent/agent.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "cli/queue_access.h"
 #include "coordinator/run_directory.h"
 #include "jobs/error.h"
-#include "jobs/proposer.h"
+#include "jobs/sweep/proposer.h"
 
 namespace foretime::cli {
 namespace {

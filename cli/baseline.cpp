@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "models/baseline/ranking_report.h"
-#include "models/baseline/record_rows.h"
-#include "models/baseline/runtime_model.h"
-#include "models/baseline/throughput_model.h"
-#include "models/metrics.h"
+#include "models/baselines/ranking_report.h"
+#include "models/baselines/record_rows.h"
+#include "models/baselines/runtime_model.h"
+#include "models/baselines/throughput_model.h"
+#include "models/metrics/metrics.h"
 
 namespace foretime::cli {
 namespace {

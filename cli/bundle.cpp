@@ -5,9 +5,9 @@
 
 #include "cli/bundle_command.h"
 #include "configs/load.h"
-#include "data/catalogue.h"
-#include "tuner/group_headers.h"
-#include "tuner/plan_arrays.h"
+#include "data/dataset/group_files.h"
+#include "inference/scoring/group_headers.h"
+#include "inference/scoring/plan_arrays.h"
 
 namespace foretime::cli {
 namespace {
@@ -19,7 +19,7 @@ struct Options {
 };
 
 void show(const Options& options) {
-  const auto bundle = tuner::read_bundle(options.bundle);
+  const auto bundle = inference::read_bundle(options.bundle);
   auto manifest = bundle.manifest;
   if (!options.form) {
     const auto operations = manifest["form"]["embed"].size() + manifest["form"]["score"].size();
@@ -29,21 +29,21 @@ void show(const Options& options) {
 }
 
 void write_inputs(const Options& options) {
-  const auto model = tuner::Model::open(options.bundle);
-  const auto headers = tuner::list_groups(*model, {options.file});
+  const auto model = inference::Model::open(options.bundle);
+  const auto headers = inference::list_groups(*model, {options.file});
   const auto* chosen = headers.empty() ? nullptr : &headers.front();
   for (const auto& header : headers) {
     if (!options.group.empty() && header.name == options.group) chosen = &header;
   }
   if (!chosen || (!options.group.empty() && chosen->name != options.group))
-    throw data::DataError(fmt::format("{}: no group {}", options.file, options.group));
+    throw DataError(fmt::format("{}: no group {}", options.file, options.group));
   const auto group = data::load_group(*chosen);
   auto candidates = options.candidates;
   if (candidates.empty()) {
     candidates.resize(static_cast<size_t>(group.candidates));
     std::iota(candidates.begin(), candidates.end(), 0);
   }
-  tuner::write_plan_arrays(*model, group, candidates, !options.plain, options.output);
+  inference::write_plan_arrays(*model, group, candidates, !options.plain, options.output);
 }
 
 }  // namespace

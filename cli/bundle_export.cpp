@@ -9,7 +9,7 @@
 #include "configs/load.h"
 #include "models/error.h"
 #include "models/form_weights.h"
-#include "worker/segment_evaluation.h"
+#include "worker/evaluation/segment_evaluation.h"
 
 namespace foretime::cli {
 namespace {
@@ -40,7 +40,7 @@ std::string model_settings(const std::string& yaml) {
 
 }  // namespace
 
-tuner::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes) {
+inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes) {
   const auto& state = trained.state;
   auto settings = state.settings;
   settings.run = {};
@@ -62,17 +62,17 @@ tuner::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes
   const auto& score = described.form.score;
   const bool compares = described.form.request.tied ||
                         std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
-  tuner::Bundle bundle;
+  inference::Bundle bundle;
   bundle.weights = models::form_weights(*trained.model, described);
   bundle.manifest = {{"format_version", 1},
                      {"foretime_version", FORETIME_VERSION},
                      {"architecture", {{"type", settings.model.type}, {"settings", model_settings(yaml)}}},
                      {"settings", yaml},
-                     {"schema", tuner::schema_of(schema.kind, programs ? settings.data.representation : "",
-                                                 schema.feature_count, schema.node_type_count)},
+                     {"schema", inference::schema_of(schema.kind, programs ? settings.data.representation : "",
+                                                     schema.feature_count, schema.node_type_count)},
                      {"prune_hops", settings.data.prune_hops},
                      {"hardware", nullptr},
-                     {"form", inference::to_json(described.form)},
+                     {"form", to_json(described.form)},
                      {"targets",
                       {{"kind", target_of(state.targets.kind)},
                        {"scale", state.targets.scale},

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "tuner/bundle.h"
-#include "worker/training_state.h"
+#include "inference/bundle/bundle.h"
+#include "worker/step/training_state.h"
 
 namespace foretime::cli {
 
@@ -17,7 +17,7 @@ struct BundleNotes {
 
 /// A trained model as a bundle. Throws models::ModelError where the model cannot be exported, saying why and what to
 /// do: models that score graphs in segments, and those without a form.
-tuner::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes);
+inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes);
 
 /// The metrics of the evaluation at `step` of the run directory's metrics.jsonl, the last one at or before it; empty
 /// where there is none.

@@ -11,8 +11,8 @@
 namespace foretime::cli {
 namespace {
 
-models::TargetTransform transform_of(const tuner::Targets& targets) {
-  using From = tuner::Targets::Kind;
+models::TargetTransform transform_of(const inference::Targets& targets) {
+  using From = inference::Targets::Kind;
   using To = models::TargetTransform::Kind;
   const auto kind = targets.kind == From::runtime       ? To::runtime
                     : targets.kind == From::log_runtime ? To::log_runtime
@@ -25,11 +25,11 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
   for (auto [name, tensor] : worker::model_tensors(model)) {
     const auto found = weights.find(name);
     if (found == weights.end())
-      throw tuner::BundleError(fmt::format("{}: no tensor {}, which its settings ask for", origin, name));
+      throw inference::BundleError(fmt::format("{}: no tensor {}, which its settings ask for", origin, name));
     const auto& [shape, values] = found->second;
     if (tensor.sizes().vec() != shape) {
-      throw tuner::BundleError(fmt::format("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
-                                           fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", ")));
+      throw inference::BundleError(fmt::format("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
+                                               fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", ")));
     }
     // Copied at once: the tensor on the right only borrows.
     tensor.copy_(torch::from_blob(const_cast<float*>(values.data()), shape, torch::kFloat));
@@ -38,8 +38,8 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
 
 }  // namespace
 
-worker::TrainedModel trained_model(const tuner::Bundle& bundle, const std::string& origin) {
-  const auto terms = tuner::read_terms(bundle);
+worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::string& origin) {
+  const auto terms = inference::read_terms(bundle);
   worker::TrainedModel trained;
   auto& state = trained.state;
   try {
@@ -52,13 +52,13 @@ worker::TrainedModel trained_model(const tuner::Bundle& bundle, const std::strin
     state.targets = transform_of(terms.targets);
     trained.model = models::make_model(state.settings.model, state.schema);
   } catch (const nlohmann::json::exception& error) {
-    throw tuner::BundleError(fmt::format("{}: manifest: {}", origin, error.what()));
+    throw inference::BundleError(fmt::format("{}: manifest: {}", origin, error.what()));
   } catch (const configs::SettingsError& error) {
-    throw tuner::BundleError(error.what());
+    throw inference::BundleError(error.what());
   } catch (const models::ModelError& error) {
-    throw tuner::BundleError(fmt::format("{}: settings: {}", origin, error.what()));
+    throw inference::BundleError(fmt::format("{}: settings: {}", origin, error.what()));
   } catch (const std::logic_error& error) {
-    throw tuner::BundleError(fmt::format("{}: training.data_fingerprint: {}", origin, error.what()));
+    throw inference::BundleError(fmt::format("{}: training.data_fingerprint: {}", origin, error.what()));
   }
   copy_weights(bundle.weights, *trained.model, origin);
   trained.model->eval();

@@ -2,13 +2,13 @@
 
 #include <string>
 
-#include "tuner/bundle.h"
-#include "worker/training_state.h"
+#include "inference/bundle/bundle.h"
+#include "worker/step/training_state.h"
 
 namespace foretime::cli {
 
 /// The trained model that a bundle holds, with its transforms, on the CPU: the inverse of make_bundle. `origin` stands
-/// for the file in messages. Throws tuner::BundleError where settings and weights do not fit together.
-worker::TrainedModel trained_model(const tuner::Bundle& bundle, const std::string& origin);
+/// for the file in messages. Throws inference::BundleError where settings and weights do not fit together.
+worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::string& origin);
 
 }  // namespace foretime::cli

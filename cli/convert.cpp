@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "data/hlo_convert.h"
-#include "data/inspect.h"
+#include "data/dataset/hlo_convert.h"
+#include "data/dataset/inspect.h"
 
 namespace foretime::cli {
 namespace {

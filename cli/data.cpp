@@ -7,20 +7,20 @@
 
 #include <fmt/format.h>
 
+#include "base/threads.h"
 #include "cli/convert.h"
 #include "cli/data_command.h"
-#include "cli/threads.h"
-#include "data/catalogue.h"
-#include "data/hlo_groups.h"
-#include "data/inspect.h"
-#include "data/npz_reader.h"
-#include "data/pack.h"
-#include "data/packed.h"
-#include "data/schedule/record_report.h"
-#include "data/synth.h"
-#include "data/tir/tir_file.h"
-#include "data/tir/tir_inspect.h"
-#include "data/tir/tir_pack.h"
+#include "data/dataset/group_files.h"
+#include "data/dataset/inspect.h"
+#include "data/dataset/pack.h"
+#include "data/dataset/synth.h"
+#include "data/files/npz_reader.h"
+#include "data/files/packed.h"
+#include "data/frontends/ansor/features/record_report.h"
+#include "data/frontends/hlo/hlo_groups.h"
+#include "data/frontends/tir/tir_file.h"
+#include "data/frontends/tir/tir_inspect.h"
+#include "data/frontends/tir/tir_pack.h"
 
 namespace foretime::cli {
 namespace {
@@ -42,7 +42,7 @@ CandidateKind kind_of_format(const std::string& format) {
   for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
     if (format == data::kind_name(kind)) return kind;
   }
-  throw data::DataError(fmt::format("format '{}', expected layout, tile or programs", format));
+  throw DataError(fmt::format("format '{}', expected layout, tile or programs", format));
 }
 
 /// What kind of groups a single file holds, from its directory or the names of its members.
@@ -53,7 +53,7 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
   if (reader.has("node_config_feat")) return CandidateKind::layout;
   if (reader.has("config_feat")) return CandidateKind::tile;
   if (reader.has("graph_ptr")) return CandidateKind::program;
-  throw data::DataError(fmt::format(
+  throw DataError(fmt::format(
       "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
 }
 
@@ -69,7 +69,7 @@ InputKind input_kind(const InspectArguments& arguments) {
                  : data::is_record_file(file) ? InputKind::records
                                               : InputKind::groups);
   }
-  if (kinds.size() != 1) throw data::DataError("tuning records, save_json text or others: expected files of one kind");
+  if (kinds.size() != 1) throw DataError("tuning records, save_json text or others: expected files of one kind");
   return *kinds.begin();
 }
 
@@ -97,7 +97,7 @@ void inspect(const InspectArguments& arguments) {
   for (const std::string& file : arguments.files) {
     const bool one_file = std::filesystem::is_regular_file(file);
     if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file)) {
-      throw data::DataError(fmt::format("{}: a folder: expected --format layout, tile or programs with it", file));
+      throw DataError(fmt::format("{}: a folder: expected --format layout, tile or programs with it", file));
     }
     const CandidateKind kind = arguments.format.empty() ? kind_of_file(file) : kind_of_format(arguments.format);
     for (const auto& header : data::list_groups({file}, ".", kind)) {

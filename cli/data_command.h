@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/pack_records.h"
-#include "data/catalogue.h"
+#include "data/dataset/group_files.h"
 
 /// `foretime data`, but for what packing needs of LibTorch and MPI: the light program has it as well.
 namespace foretime::cli {

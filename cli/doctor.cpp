@@ -10,7 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/doctor_redis.h"
-#include "comm/communicator.h"
+#include "comm/backends/factory.h"
 
 namespace foretime::cli {
 namespace {

@@ -5,13 +5,13 @@
 
 #include "cli/commands.h"
 #include "cli/job_channel.h"
-#include "cli/launch.h"
-#include "cli/table.h"
+#include "comm/agree.h"
 #include "configs/load.h"
-#include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
-#include "worker/ensemble.h"
-#include "worker/evaluation_run.h"
+#include "worker/evaluation/ensemble.h"
+#include "worker/evaluation/evaluation_run.h"
+#include "worker/run/launch.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
@@ -76,7 +76,7 @@ std::string to_json(const Evaluations& found) {
 
 std::string to_text(const Evaluations& found) {
   std::string head;
-  std::vector<NamedEvaluation> rows;
+  std::vector<worker::NamedEvaluation> rows;
   for (size_t m = 0; m < found.members.size(); ++m) {
     const auto& [name, trained] = found.members[m];
     const auto& type = trained.state.settings.model.type;
@@ -84,14 +84,14 @@ std::string to_text(const Evaluations& found) {
     rows.emplace_back(found.members.size() > 1 ? fmt::format("{}. {}", m + 1, type) : type, found.of_members[m]);
   }
   if (found.members.size() > 1) rows.emplace_back("ensemble", found.joined);
-  return fmt::format("{}{}\n{}", head, comparison_table(rows), group_table(found.joined));
+  return fmt::format("{}{}\n{}", head, worker::comparison_table(rows), worker::group_table(found.joined));
 }
 
 std::vector<worker::EnsembleMember> load_members(const EvaluateOptions& options, comm::Communicator& comm) {
   std::vector<worker::EnsembleMember> members;
   members.push_back({options.checkpoint, worker::load_for_all(options.checkpoint, comm, comm.device())});
   for (const auto& name : options.ensemble) members.push_back({name, worker::load_for_all(name, comm, comm.device())});
-  coordinator::run_together(comm, [&] { worker::check_same_inputs(members); });
+  comm::run_together(comm, [&] { worker::check_same_inputs(members); });
   return members;
 }
 
@@ -101,7 +101,7 @@ void run(const EvaluateOptions& options) {
   for (const auto& item : options.overrides) {
     if (item.starts_with("comm.") || item.starts_with("trainer.")) apply(launch, item);
   }
-  with_communicator(launch.comm, launch.trainer.threads, [&](comm::Communicator& comm) {
+  worker::with_communicator(launch.comm, launch.trainer.threads, [&](comm::Communicator& comm) {
     JobChannel channel(comm);
     auto members = load_members(options, comm);
     auto settings = members.front().trained.state.settings;

@@ -5,16 +5,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/error.h"
 #include "cli/commands.h"
-#include "cli/experiment/collect.h"
-#include "cli/experiment/overview.h"
-#include "cli/experiment/run_trials.h"
-#include "cli/launch.h"
 #include "cli/queue_access.h"
+#include "comm/agree.h"
 #include "comm/communicator.h"
-#include "coordinator/agree.h"
-#include "data/error.h"
-#include "worker/determinism.h"
+#include "experiments/collect.h"
+#include "experiments/overview.h"
+#include "experiments/run_trials.h"
+#include "worker/run/launch.h"
+#include "worker/step/determinism.h"
 
 namespace foretime::cli {
 namespace {
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 struct ExperimentOptions {
   QueueOptions queue;
   std::string name, out;
-  ExperimentChoice choice;
+  experiments::ExperimentChoice choice;
   jobs::Resources resources;
   int64_t priority = 0;
   bool quick = false, overwrite = false, dry_run = false, report = false, submit = false, collect = false;
@@ -32,17 +32,17 @@ struct ExperimentOptions {
 
 /// A part with what it runs, and where.
 struct PlannedPart {
-  Experiment experiment;
+  experiments::Experiment experiment;
   fs::path out;
-  std::vector<Trial> trials;
+  std::vector<experiments::Trial> trials;
 
   bool has_models() const {
     return std::any_of(experiment.entries.begin(), experiment.entries.end(),
-                       [](const auto& entry) { return entry.kind == EntryKind::model; });
+                       [](const auto& entry) { return entry.kind == experiments::EntryKind::model; });
   }
 };
 struct Plan {
-  ExperimentFile file;
+  experiments::ExperimentFile file;
   fs::path out;
   std::vector<PlannedPart> parts;
   std::vector<std::string> left_out;  // sentences
@@ -50,7 +50,7 @@ struct Plan {
   const configs::Settings& settings() const { return parts.front().experiment.base; }
 };
 
-fs::path output_of(const ExperimentOptions& options, const ExperimentFile& file) {
+fs::path output_of(const ExperimentOptions& options, const experiments::ExperimentFile& file) {
   if (!options.out.empty()) return options.out;
   auto name = file.name;
   if (!file.variant.empty()) name += "-" + file.variant;
@@ -62,20 +62,20 @@ Plan make_plan(const ExperimentOptions& options) {
   auto choice = options.choice;
   // Agents start elsewhere: what is relative to this working folder would name another one there.
   if (!choice.data_root.empty()) choice.data_root = fs::absolute(choice.data_root).lexically_normal().string();
-  plan.file = load_experiments(find_experiment(options.name), choice);
+  plan.file = experiments::load_experiments(experiments::find_experiment(options.name), choice);
   plan.out = output_of(options, plan.file);
   for (const auto& experiment : plan.file.parts) {
-    const auto missing = missing_requirement(experiment);
+    const auto missing = experiments::missing_requirement(experiment);
     if (!missing.empty()) {
       plan.left_out.push_back(fmt::format("{} is left out: {} is not there", experiment.full_name(), missing));
       continue;
     }
     const auto out = plan.out / experiment.part;
-    plan.parts.push_back({experiment, out, trials_of(experiment, out)});
+    plan.parts.push_back({experiment, out, experiments::trials_of(experiment, out)});
   }
   if (plan.parts.empty())
-    throw data::DataError(fmt::format("{}: nothing to do: {}; --data names the folder that holds the data",
-                                      plan.file.origin, fmt::join(plan.left_out, "; ")));
+    throw DataError(fmt::format("{}: nothing to do: {}; --data names the folder that holds the data", plan.file.origin,
+                                fmt::join(plan.left_out, "; ")));
   return plan;
 }
 
@@ -83,20 +83,20 @@ void print_left_out(const Plan& plan) {
   for (const auto& reason : plan.left_out) fmt::print("{}\n", reason);
 }
 
-void report_all(const Plan& plan, const std::function<Results(const PlannedPart&)>& results_of) {
-  std::vector<PartReport> reports;
+void report_all(const Plan& plan, const std::function<experiments::Results(const PlannedPart&)>& results_of) {
+  std::vector<experiments::PartReport> reports;
   for (const auto& part : plan.parts) {
     auto results = results_of(part);
     results.compare_remeasured();
-    reports.push_back(report_part(std::move(results), part.trials, part.out));
+    reports.push_back(experiments::report_part(std::move(results), part.trials, part.out));
   }
-  if (plan.file.has_parts) report_file(plan.file, reports, plan.left_out, plan.out);
+  if (plan.file.has_parts) experiments::report_file(plan.file, reports, plan.left_out, plan.out);
 }
 
 /// The trials that are complete in the output folder.
-Results local_results(const PlannedPart& part) {
-  TrialStates states;
-  auto results = begin_results(part.experiment, part.trials.size());
+experiments::Results local_results(const PlannedPart& part) {
+  experiments::TrialStates states;
+  auto results = experiments::begin_results(part.experiment, part.trials.size());
   for (const auto& trial : part.trials) {
     const auto state = states.find(part.experiment.entries[trial.entry], trial, true);
     if (state.complete) results.add(trial, trial.folder, state.seconds);
@@ -105,7 +105,7 @@ Results local_results(const PlannedPart& part) {
 }
 
 void print_trials(const Plan& plan) {
-  TrialStates states;
+  experiments::TrialStates states;
   size_t complete = 0, count = 0;
   for (const auto& [experiment, out, trials] : plan.parts) {
     const auto part = experiment.part.empty() ? "" : experiment.part + ": ";
@@ -126,7 +126,7 @@ void submit(const ExperimentOptions& options, const Plan& plan) {
   QueueAccess access(options.queue, Start::if_needed);
   for (const auto& part : plan.parts) {
     if (!part.has_models()) continue;
-    const auto sweep = sweep_of(part.experiment, part.trials, options.resources, options.priority);
+    const auto sweep = experiments::sweep_of(part.experiment, part.trials, options.resources, options.priority);
     access.queue().create_sweep(sweep.spec);
     int64_t added = 0;
     for (const auto& job : sweep.jobs) added += access.queue().submit(job) ? 1 : 0;
@@ -140,29 +140,30 @@ void submit(const ExperimentOptions& options, const Plan& plan) {
 
 /// Models' results from the queue; what is no model is made here.
 void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
-  std::vector<Collection> collections;
+  std::vector<experiments::Collection> collections;
   {
     QueueAccess access(options.queue, Start::never);
     for (const auto& part : plan.parts) {
       collections.emplace_back();
       if (!part.has_models()) continue;
-      const auto sweep = sweep_of(part.experiment, part.trials, options.resources, options.priority);
+      const auto sweep = experiments::sweep_of(part.experiment, part.trials, options.resources, options.priority);
       collections.back() = collect(part.experiment, part.trials, sweep, access.observer(), options.queue.runs);
     }
   }
-  std::vector<std::vector<Trial>> own;
+  std::vector<std::vector<experiments::Trial>> own;
   for (const auto& part : plan.parts) {
     own.emplace_back();
     for (const auto& trial : part.trials) {
-      if (part.experiment.entries[trial.entry].kind != EntryKind::model) own.back().push_back(trial);
+      if (part.experiment.entries[trial.entry].kind != experiments::EntryKind::model) own.back().push_back(trial);
     }
   }
-  with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
-    for (size_t p = 0; p < own.size(); ++p) run_trials(plan.parts[p].experiment, own[p], options.overwrite, comm);
+  worker::with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
+    for (size_t p = 0; p < own.size(); ++p)
+      experiments::run_trials(plan.parts[p].experiment, own[p], options.overwrite, comm);
   });
   report_all(plan, [&](const PlannedPart& part) {
     const auto p = static_cast<size_t>(&part - plan.parts.data());
-    auto results = begin_results(part.experiment, part.trials.size());
+    auto results = experiments::begin_results(part.experiment, part.trials.size());
     for (const auto& done : collections[p].trials) results.add(part.trials[done.trial], done.folder, done.seconds);
     for (const auto& trial : own[p]) results.add(trial, trial.folder, 0);
     for (const auto& [state, count] : collections[p].others)
@@ -182,15 +183,15 @@ void run(ExperimentOptions& options, int& exit_code) {
   const bool deterministic = std::any_of(plan.parts.begin(), plan.parts.end(),
                                          [](const auto& part) { return part.experiment.base.trainer.deterministic; });
   if (deterministic) worker::make_deterministic();
-  with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
+  worker::with_communicator(plan.settings().comm, plan.settings().trainer.threads, [&](comm::Communicator& comm) {
     if (comm.rank() == 0) print_left_out(plan);
     for (const auto& part : plan.parts) {
-      if (!run_trials(part.experiment, part.trials, options.overwrite, comm)) {
-        exit_code = coordinator::kPreempted;
+      if (!experiments::run_trials(part.experiment, part.trials, options.overwrite, comm)) {
+        exit_code = kPreempted;
         return;
       }
     }
-    coordinator::run_together(comm, [&] {
+    comm::run_together(comm, [&] {
       if (comm.rank() == 0) report_all(plan, local_results);
     });
   });

@@ -11,7 +11,7 @@
 #include "cli/torchscript_export.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
-#include "jobs/confine.h"
+#include "jobs/agent/allowed_roots.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {
@@ -79,7 +79,7 @@ std::string format_of(const ExportOptions& options) {
 }
 
 /// A single file: a bundle, or TorchScript.
-void export_file(const ExportOptions& options, const tuner::Bundle& bundle, const std::string& format,
+void export_file(const ExportOptions& options, const inference::Bundle& bundle, const std::string& format,
                  const std::string& source) {
   const fs::path out = options.out;
   if (fs::exists(out) && (!options.force || !fs::is_regular_file(out))) {
@@ -89,8 +89,8 @@ void export_file(const ExportOptions& options, const tuner::Bundle& bundle, cons
                                                                         : "exists and is no file; name another"));
   }
   if (format == "bundle") {
-    tuner::write_bundle(out, bundle);
-    tuner::read_bundle(out);
+    inference::write_bundle(out, bundle);
+    inference::read_bundle(out);
   } else {
     write_torchscript(out, bundle);
   }
@@ -106,7 +106,7 @@ void export_checkpoint(const ExportOptions& options, const fs::path& run, const 
 
 /// What is a bundle already: of a fine-tuning.
 void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
-  auto bundle = tuner::read_bundle(file);
+  auto bundle = inference::read_bundle(file);
   if (format == "checkpoint") {
     throw configs::SettingsError(
         fmt::format("{}: is a bundle, which holds no checkpoint: expected OUT.foretime or OUT.pt", file.string()));

@@ -9,21 +9,21 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/threads.h"
 #include "cli/bundle_export.h"
 #include "cli/bundle_import.h"
 #include "cli/commands.h"
 #include "cli/job_channel.h"
-#include "cli/threads.h"
 #include "cli/tuning_input.h"
 #include "cli/tuning_outcome.h"
 #include "comm/single.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
-#include "coordinator/confinement.h"
-#include "jobs/job.h"
-#include "worker/determinism.h"
-#include "worker/fine_tuning.h"
-#include "worker/trainer.h"
+#include "jobs/queue/job.h"
+#include "sharding/confinement.h"
+#include "worker/step/determinism.h"
+#include "worker/step/fine_tuning.h"
+#include "worker/step/trainer.h"
 
 namespace foretime::cli {
 namespace {
@@ -77,11 +77,11 @@ class ScratchFolder {
 struct Parent {
   explicit Parent(const std::string& file)
       : bytes(coordinator::read_file(file)),
-        bundle(tuner::parse_bundle(bytes, file)),
+        bundle(inference::parse_bundle(bytes, file)),
         trained(trained_model(bundle, file)) {}
 
   std::string bytes;
-  tuner::Bundle bundle;
+  inference::Bundle bundle;
   worker::TrainedModel trained;
 };
 
@@ -97,7 +97,7 @@ void check_out(const FinetuneOptions& options) {
   if (fs::equivalent(options.out, options.model, missing))
     throw configs::SettingsError(fmt::format("-o {}: is the bundle to tune; name another file", options.out));
   try {
-    tuner::read_bundle(options.out);
+    inference::read_bundle(options.out);
   } catch (const std::runtime_error&) {
     throw configs::SettingsError(fmt::format("-o {}: exists and is no bundle; name another file", options.out));
   }
@@ -105,7 +105,7 @@ void check_out(const FinetuneOptions& options) {
 
 void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh, const TuningOutcome& outcome) {
   if (options.holdout == 0 || options.force || outcome.measurable()) return;
-  throw data::DataError(
+  throw DataError(
       fmt::format("{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
                   "more, or learn from all of them unchecked (--holdout 0)",
                   fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.catalogue().entries.size()));
@@ -152,9 +152,9 @@ Json note_of(const FinetuneOptions& options, const Parent& parent, const Lessons
   return note;
 }
 
-tuner::Bundle make_tuned(const FinetuneOptions& options, const Parent& parent, const TuningOutcome& outcome,
-                         Json note) {
-  tuner::Bundle bundle = parent.bundle;
+inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& parent, const TuningOutcome& outcome,
+                             Json note) {
+  inference::Bundle bundle = parent.bundle;
   if (!outcome.kept_parent) {
     const auto tuned = make_bundle(parent.trained, {});
     bundle.weights = tuned.weights;
@@ -197,7 +197,7 @@ class LessonReader {
                const data::FileCheck& admit)
       : options_(options),
         parent_(parent),
-        terms_(tuner::read_terms(parent.bundle)),
+        terms_(inference::read_terms(parent.bundle)),
         scratch_(scratch),
         settings_(worker::tuning_settings(parent.trained.state.settings)),
         admit_(admit) {
@@ -233,7 +233,7 @@ class LessonReader {
 
   const FinetuneOptions& options_;
   const Parent& parent_;
-  tuner::Terms terms_;
+  inference::Terms terms_;
   fs::path scratch_;
   configs::Settings settings_;
   data::FileCheck admit_;
@@ -247,7 +247,7 @@ void run(const FinetuneOptions& options, int& exit_code) {
   check_out(options);
   configs::DataSettings confined;
   confined.confine = options.confine;
-  const auto admit = coordinator::confinement(confined);
+  const auto admit = sharding::confinement(confined);
   if (admit) admit(options.model);
   const Parent parent(options.model);
   const ScratchFolder scratch(options.out);
@@ -263,7 +263,7 @@ void run(const FinetuneOptions& options, int& exit_code) {
   };
   const auto outcome = tune(options, parent.trained, lessons, how);
   const auto note = note_of(options, parent, lessons, how, outcome);
-  tuner::write_bundle(options.out, make_tuned(options, parent, outcome, note));
+  inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));
   channel.send_result(how.steps, outcome.of_job());
   say(options, note, outcome, lessons.notes);
   if (outcome.kept_parent) exit_code = kParentKept;

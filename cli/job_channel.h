@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "cli/progress.h"
 #include "comm/communicator.h"
-#include "jobs/progress_channel.h"
-#include "worker/trainer.h"
+#include "jobs/supervisor/progress_channel.h"
+#include "worker/run/progress.h"
+#include "worker/step/trainer.h"
 
 namespace foretime::cli {
 
@@ -28,7 +28,7 @@ class JobChannel {
  private:
   std::unique_ptr<jobs::ProgressSender> sender_;  // rank 0 of a job
   bool is_job_ = false;
-  TimeLeft time_left_;
+  worker::TimeLeft time_left_;
   jobs::ProgressMessage progress_;  // the last one
 };
 

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "base/lines.h"
 #include "cli/job_view.h"
-#include "jobs/lines.h"
 
 namespace foretime::cli {
 namespace {
@@ -15,10 +15,10 @@ std::string clean(const std::string& text) {
       line += c;
       continue;
     }
-    lines += jobs::printable_utf8(line) + "\n";
+    lines += printable_utf8(line) + "\n";
     line.clear();
   }
-  return lines + jobs::printable_utf8(line);
+  return lines + printable_utf8(line);
 }
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }

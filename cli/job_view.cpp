@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/progress.h"
-#include "cli/table.h"
-#include "jobs/lines.h"
+#include "base/lines.h"
+#include "worker/run/progress.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
@@ -29,7 +29,7 @@ std::string block(const std::string& text) {
       line += c;
       continue;
     }
-    lines += jobs::printable_utf8(line) + "\n    ";
+    lines += printable_utf8(line) + "\n    ";
     line.clear();
   }
   lines.erase(lines.find_last_not_of(" \n") + 1);
@@ -68,7 +68,7 @@ std::string short_error(std::string error) {
 std::string shown(const std::string& text, size_t width) {
   std::string line = text;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  line = jobs::printable_utf8(line);
+  line = printable_utf8(line);
   size_t characters = 0;
   for (size_t i = 0; i < line.size(); ++i) {
     if (continues_character(line[i])) continue;
@@ -132,10 +132,10 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
     rows.push_back({job.spec.id, shown(job.spec.name, kNameWidth), state_text(job),
                     job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? shown(job.agent, kNameWidth) : "-",
                     progress_text(job), number_text(job.best_objective ? job.best_objective : job.objective),
-                    active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
+                    active && job.eta_seconds >= 0 ? worker::duration_text(job.eta_seconds) : "-",
                     why.empty() ? "" : shown(why, kReasonWidth)});
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
@@ -170,10 +170,11 @@ std::string describe(const jobs::JobRecord& job) {
       {"due", job.state == jobs::JobState::delayed ? time_text(job.due_ms) : ""},
       {"finished", time_text(job.finished_ms)},
       {"updated", time_text(job.updated_ms)},
-      {"took", job.seconds > 0 ? duration_text(job.seconds) : ""},
+      {"took", job.seconds > 0 ? worker::duration_text(job.seconds) : ""},
       {"progress",
        job.total_steps > 0 ? fmt::format("{}  step {} of {}", progress_text(job), job.step, job.total_steps) : ""},
-      {"eta", job.state == jobs::JobState::active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : ""},
+      {"eta",
+       job.state == jobs::JobState::active && job.eta_seconds >= 0 ? worker::duration_text(job.eta_seconds) : ""},
       {"loss", job.step > 0 ? fmt::format("{:.5g}", job.loss) : ""},
       {"objective", spec.metric.empty()
                         ? ""

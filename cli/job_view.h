@@ -5,7 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "jobs/observer.h"
+#include "jobs/queue/queue_reader.h"
 
 /// Jobs and sweeps as people and programs read them. Everything comes from other machines: what a terminal could take
 /// for a command is left out.

@@ -10,12 +10,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "cli/bundle_command.h"
 #include "cli/data_command.h"
-#include "cli/light_exit_code.h"
 #include "cli/rank_command.h"
-#include "comm/launched.h"
-#include "coordinator/exit_code.h"
+#include "comm/mpi/launched.h"
 
 /// What people start. It knows files and no LibTorch: `foretime data`, and `foretime rank` with a bundle, run here, in
 /// a few MiB; everything else in the full program, or the server, which take this process's place.
@@ -52,7 +51,7 @@ int start_program(const char* name, char** argv) {
   }
   fmt::print(stderr, "foretime: {} does not start; install it again (cmake --install). Tried{}\n",
              std::string_view(name) == "foretime" ? "the full program" : "the server", tried);
-  return coordinator::kInternal;
+  return kInternal;
 }
 
 }  // namespace
@@ -70,10 +69,10 @@ int main(int argc, char** argv) {
   } catch (const NeedsFullProgram&) {
     return start_program("foretime", argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? coordinator::kSuccess : coordinator::kUsage;
+    return app.exit(error) == 0 ? kSuccess : kUsage;
   } catch (const std::exception& error) {
     fmt::print(stderr, "foretime: {}\n", error.what());
-    return cli::light_exit_code_of(error);
+    return exit_code_of(error);
   }
-  return coordinator::kSuccess;
+  return kSuccess;
 }

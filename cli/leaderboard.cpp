@@ -4,19 +4,18 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/csv.h"
 #include "cli/commands.h"
 #include "cli/job_view.h"
 #include "cli/leaderboard_rows.h"
 #include "cli/queue_access.h"
-#include "cli/table.h"
-#include "data/csv.h"
 #include "jobs/error.h"
-#include "jobs/search_space.h"
+#include "jobs/sweep/search_space.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
 
-using data::csv_field;
 using Json = nlohmann::json;
 
 struct LeaderboardOptions {
@@ -145,7 +144,7 @@ std::string to_table(const Board& board) {
   }
   return fmt::format("sweep {} {}: {} ({} is better), {}\n{}", board.sweep.spec.id, shown(board.sweep.spec.name, 60),
                      board.metric, board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
-                     format_table(rows));
+                     worker::format_table(rows));
 }
 
 std::string exact(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "jobs/job.h"
+#include "jobs/queue/job.h"
 
 namespace foretime::cli {
 

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/lines.h"
 #include "cli/commands.h"
 #include "cli/queue_access.h"
 #include "jobs/error.h"
-#include "jobs/lines.h"
 
 namespace foretime::cli {
 namespace {
@@ -27,7 +27,7 @@ void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most
   const auto kept = static_cast<int64_t>(ring.size());
   const int64_t fresh = std::clamp<int64_t>(total - seen, 0, kept), count = std::min(fresh, most);
   if (seen > 0 && total - seen > kept) fmt::print("… {} lines are not kept any more\n", total - seen - kept);
-  for (auto i = ring.end() - count; i != ring.end(); ++i) fmt::print("{}\n", jobs::printable_utf8(*i));
+  for (auto i = ring.end() - count; i != ring.end(); ++i) fmt::print("{}\n", printable_utf8(*i));
   std::fflush(stdout);
   seen = total;
 }

@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include "base/error.h"
 #include "cli/bundle_command.h"
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "cli/rank.h"
-#include "cli/serve/serve_command.h"
-#include "coordinator/agree.h"
-#include "jobs/progress_channel.h"
+#include "comm/agree.h"
+#include "jobs/supervisor/progress_channel.h"
+#include "server/serve_command.h"
 
 namespace {
 
@@ -60,11 +60,11 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", FORETIME_VERSION);
   app.footer(kFooter);
   app.require_subcommand(1);
-  int exit_code = coordinator::kSuccess;
+  int exit_code = kSuccess;
   cli::add_train_command(app, exit_code);
   cli::add_evaluate_command(app);
   cli::add_rank_command(app, cli::rank_checkpoints);
-  cli::add_serve_command(app, [argv](const cli::ServeArguments&) { become_server(argv); });
+  server::add_serve_command(app, [argv](const server::ServeArguments&) { become_server(argv); });
   cli::add_data_command(app);
   cli::add_baseline_command(app);
   cli::add_experiment_command(app, exit_code);
@@ -84,12 +84,12 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? coordinator::kSuccess : coordinator::kUsage;
-  } catch (const coordinator::RemoteError& error) {
-    return error.code();  // said already, by with_communicator
+    return app.exit(error) == 0 ? kSuccess : kUsage;
+  } catch (const comm::RemoteError& error) {
+    return error.exit_code();  // said already, by with_communicator
   } catch (const std::exception& error) {
     fmt::print(stderr, "foretime: {}\n", error.what());
-    return cli::exit_code_of(error);
+    return exit_code_of(error);
   }
   return exit_code;
 }

@@ -2,16 +2,16 @@
 #include <iostream>
 #include <vector>
 
+#include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/data_command.h"
-#include "cli/launch.h"
-#include "cli/threads.h"
+#include "comm/agree.h"
 #include "configs/load.h"
-#include "coordinator/agree.h"
 #include "coordinator/packing.h"
-#include "data/plan_source.h"
-#include "data/skeleton_bytes.h"
 #include "models/model.h"
+#include "plans/plan_source.h"
+#include "plans/symbolic_plan_bytes.h"
+#include "worker/run/launch.h"
 
 namespace foretime::cli {
 namespace {
@@ -24,20 +24,20 @@ data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
     schema = {header.kind, header.feature_count, std::max(schema.node_type_count, header.node_type_count)};
   }
   struct Wanted {
-    data::PlanRequest request;
+    plans::PlanRequest request;
     int64_t prune_hops;
   };
   std::vector<Wanted> wanted;
   for (const auto& file : settings_files) {
     const auto settings = configs::load_settings(file, {});
     const auto request = models::make_model(settings.model, schema)->plan_request();
-    if (request.sharing != data::Sharing::none) wanted.push_back({request, settings.data.prune_hops});
+    if (request.sharing != plans::Sharing::none) wanted.push_back({request, settings.data.prune_hops});
   }
   return [wanted](const data::Group& group) {
     data::PackedPlans plans;
     for (const auto& [request, hops] : wanted) {
-      plans[data::skeleton_key(request, hops)] =
-          data::to_bytes(*data::make_skeleton(data::pruned_group(group, hops), request, {}));
+      plans[plans::skeleton_key(request, hops)] =
+          plans::to_bytes(*plans::make_skeleton(data::pruned_group(group, hops), request, {}));
     }
     return plans;
   };
@@ -45,16 +45,16 @@ data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
 
 void pack_together(const PackArguments& arguments) {
   configs::CommSettings comm_settings;
-  with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+  worker::with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
     std::vector<data::GroupHeader> headers;
-    coordinator::run_together(comm, [&] {
+    comm::run_together(comm, [&] {
       if (comm.rank() == 0) headers = groups_to_pack(arguments);
     });
     headers = coordinator::share_headers(comm, headers);
     data::PackOptions options;
     options.threads = threads_to_use(arguments.threads, comm.local_size());
     options.memory = static_cast<uint64_t>(arguments.memory_mib) << 20;
-    coordinator::run_together(comm, [&] {
+    comm::run_together(comm, [&] {
       if (!arguments.plans.empty()) options.plan_maker = plan_maker(arguments.plans, headers);
     });
     coordinator::pack_collection(comm, arguments.out, headers, options);
@@ -64,13 +64,13 @@ void pack_together(const PackArguments& arguments) {
 
 void pack_records_together(const PackRecordsArguments& arguments) {
   configs::CommSettings comm_settings;
-  with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
+  worker::with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
     PackShare share;
     share.process = comm.rank();
     share.processes = comm.size();
     share.threads = threads_to_use(arguments.threads, comm.local_size());
     share.token = comm.broadcast_bytes(std::to_string(::getpid()), 0);
-    share.together = [&](const std::function<void()>& run) { coordinator::run_together(comm, run); };
+    share.together = [&](const std::function<void()>& run) { comm::run_together(comm, run); };
     pack_record_share(arguments, share);
   });
 }

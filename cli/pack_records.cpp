@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "cli/threads.h"
+#include "base/threads.h"
 #include "configs/load.h"
-#include "data/program/program_forms.h"
-#include "data/schedule/record_reader.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/loops/program_forms.h"
 
 namespace foretime::cli {
 namespace {
@@ -24,11 +24,11 @@ using Json = nlohmann::json;
 
 Json read_json(const std::string& file) {
   std::ifstream in(file);
-  if (!in) throw data::DataError(fmt::format("{}: cannot be opened", file));
+  if (!in) throw DataError(fmt::format("{}: cannot be opened", file));
   try {
     return Json::parse(in);
   } catch (const Json::exception& error) {
-    throw data::DataError(fmt::format("{}: no JSON ({})", file, error.what()));
+    throw DataError(fmt::format("{}: no JSON ({})", file, error.what()));
   }
 }
 
@@ -36,7 +36,7 @@ constexpr int kDeepestList = 8;
 
 void collect_lines(const Json& json, const std::string& origin, int depth, std::vector<int64_t>& lines) {
   if (depth > kDeepestList)
-    throw data::DataError(fmt::format("{}: lists in lists in lists, expected line numbers in them", origin));
+    throw DataError(fmt::format("{}: lists in lists in lists, expected line numbers in them", origin));
   if (json.is_number_integer()) {
     lines.push_back(json.get<int64_t>());
   } else if (json.is_array() || json.is_object()) {
@@ -44,8 +44,7 @@ void collect_lines(const Json& json, const std::string& origin, int depth, std::
       if (!item.is_string()) collect_lines(item, origin, depth + 1, lines);
     }
   } else {
-    throw data::DataError(
-        fmt::format("{}: {}, expected line numbers, or lists or objects of them", origin, json.dump()));
+    throw DataError(fmt::format("{}: {}, expected line numbers, or lists or objects of them", origin, json.dump()));
   }
 }
 
@@ -55,7 +54,7 @@ std::vector<int64_t> chosen_lines(const PackRecordsArguments& arguments) {
   if (!arguments.member.empty()) {
     origin += ": " + arguments.member;
     if (!json.is_object() || !json.contains(arguments.member))
-      throw data::DataError(fmt::format("{}: no such member", origin));
+      throw DataError(fmt::format("{}: no such member", origin));
     json = json.at(arguments.member);
   }
   std::vector<int64_t> lines;
@@ -85,20 +84,20 @@ void choose_networks(const PackRecordsArguments& arguments, data::RecordChoice& 
       const std::string network = part.at("network");
       const int64_t first = part.at("first_line"), lines = part.at("lines");
       if (first < 0 || lines < 0 || first > kMostLines || lines > kMostLines - first)
-        throw data::DataError(
+        throw DataError(
             fmt::format("{}: {} lines from {} on, expected lines of a file", arguments.networks, lines, first));
       seen.insert(network);
       if (take.empty() ? !never.contains(network) : take.contains(network)) taken.emplace_back(first, first + lines);
       if (never.contains(network)) refused.emplace_back(first, first + lines);
     }
   } catch (const Json::exception& error) {
-    throw data::DataError(fmt::format("{}: expected a list of objects with network, first_line and lines ({})",
-                                      arguments.networks, error.what()));
+    throw DataError(fmt::format("{}: expected a list of objects with network, first_line and lines ({})",
+                                arguments.networks, error.what()));
   }
   for (const auto* names : {&take, &never}) {
     for (const auto& name : *names) {
       if (!seen.contains(name))
-        throw data::DataError(
+        throw DataError(
             fmt::format("{}: no network {}, expected one of {}", arguments.networks, name, fmt::join(seen, ", ")));
     }
   }
@@ -156,7 +155,7 @@ void pack_record_share(const PackRecordsArguments& arguments, const PackShare& s
   share.together([&] {
     index = data::index_records(arguments.in, data::DagTable(arguments.dags), choice_of(arguments));
     if (index.groups.empty()) {
-      throw data::DataError(fmt::format(
+      throw DataError(fmt::format(
           "{}: no workload with {} records or more among {} records ({} failed measurements, {} malformed lines), "
           "expected tuning records of workloads in {}{}",
           arguments.in.front().string(), arguments.least, index.records + index.left_out + index.without_dag,

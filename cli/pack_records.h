@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "data/program/record_pack.h"
+#include "data/frontends/loops/record_pack.h"
 
 /// `foretime data pack-records`.
 namespace foretime::cli {

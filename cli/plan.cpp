@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/plan_view.h"
 #include "configs/load.h"
-#include "coordinator/size_list.h"
 #include "models/model.h"
+#include "sharding/size_list.h"
 
 namespace foretime::cli {
 namespace {
@@ -20,16 +20,16 @@ struct PlanOptions {
   std::vector<std::string> overrides;
   std::vector<int> ranks = {1, 8, 64, 512};
   std::string sizes;
-  coordinator::SizeAssumptions assumptions;
+  sharding::SizeAssumptions assumptions;
   int64_t groups_per_rank = 0;
   size_t heaviest = 5;
   bool json = false;
   bool assignments = false;
   bool predict = false;
   std::string measured;
-  coordinator::ComputeTime compute;
+  sharding::ComputeTime compute;
   double gradient_bytes = 0;
-  coordinator::Cluster cluster;
+  sharding::Cluster cluster;
 };
 
 configs::Settings settings_of(const PlanOptions& options) {
@@ -42,7 +42,7 @@ configs::Settings settings_of(const PlanOptions& options) {
   return configs::load_settings(options.file, options.overrides);
 }
 
-double gradient_bytes(const configs::Settings& settings, const coordinator::Catalogue& catalogue) {
+double gradient_bytes(const configs::Settings& settings, const sharding::Catalogue& catalogue) {
   models::InputSchema schema;
   schema.kind = catalogue.entries.front().header.kind;
   schema.feature_count = catalogue.entries.front().header.feature_count;
@@ -52,8 +52,8 @@ double gradient_bytes(const configs::Settings& settings, const coordinator::Cata
   return 4.0 * static_cast<double>(values);
 }
 
-coordinator::ComputeTime compute_time(const PlanOptions& options) {
-  if (!options.measured.empty()) return coordinator::measure_compute(options.measured);
+sharding::ComputeTime compute_time(const PlanOptions& options) {
+  if (!options.measured.empty()) return sharding::measure_compute(options.measured);
   if (options.compute.seconds_per_cost <= 0) {
     throw configs::SettingsError(
         "--predict: how fast is a rank? Name a run that was trained here with --measured RUN_DIRECTORY, or give "
@@ -62,7 +62,7 @@ coordinator::ComputeTime compute_time(const PlanOptions& options) {
   return options.compute;
 }
 
-std::string assumptions_text(const PlanOptions& options, const coordinator::ComputeTime& compute, double bytes,
+std::string assumptions_text(const PlanOptions& options, const sharding::ComputeTime& compute, double bytes,
                              const configs::Settings& settings) {
   const auto& cluster = options.cluster;
   return fmt::format(
@@ -82,13 +82,13 @@ std::string assumptions_text(const PlanOptions& options, const coordinator::Comp
 
 void run(const PlanOptions& options) {
   const auto settings = settings_of(options);
-  coordinator::Catalogue catalogue;
+  sharding::Catalogue catalogue;
   std::string sizes_note;
   if (options.sizes.empty()) {
-    catalogue = coordinator::make_catalogue(settings);
-    if (catalogue.with_role(coordinator::Role::train).empty()) throw data::DataError("data.train: names no groups");
+    catalogue = sharding::make_catalogue(settings);
+    if (catalogue.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
   } else {
-    auto list = coordinator::read_size_list(options.sizes, settings, options.assumptions);
+    auto list = sharding::read_size_list(options.sizes, settings, options.assumptions);
     catalogue = std::move(list.catalogue);
     sizes_note = fmt::format("sizes from {}", options.sizes);
     if (list.assumed_configurable)
@@ -99,7 +99,7 @@ void run(const PlanOptions& options) {
     sizes_note += "\n";
   }
   std::vector<PlanView> views;
-  coordinator::ComputeTime compute;
+  sharding::ComputeTime compute;
   double bytes = options.gradient_bytes;
   if (options.predict) {
     compute = compute_time(options);
@@ -110,12 +110,12 @@ void run(const PlanOptions& options) {
     if (options.groups_per_rank > 0) own.sampler.groups_per_batch = options.groups_per_rank * ranks;
     PlanView view{.groups_per_batch = own.sampler.groups_per_batch,
                   .candidates_per_group = own.sampler.candidates_per_group,
-                  .plan = coordinator::make_shard_plan(catalogue, own, ranks),
+                  .plan = sharding::make_shard_plan(catalogue, own, ranks),
                   .report = {},
                   .prediction = {}};
-    view.report = coordinator::report_plan(catalogue, view.plan, own, ranks);
+    view.report = sharding::report_plan(catalogue, view.plan, own, ranks);
     if (options.predict)
-      view.prediction = coordinator::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster);
+      view.prediction = sharding::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster);
     views.push_back(std::move(view));
   }
   if (options.json) {
@@ -143,7 +143,7 @@ void add_prediction_options(CLI::App& command, PlanOptions& options) {
   command.add_option("--ranks-per-host", options.cluster.ranks_per_host, "ranks of one host (8)")
       ->check(CLI::Range(1, kMostRanks))
       ->group(group);
-  const auto link = [&](const std::string& name, coordinator::Link& link, const std::string& where,
+  const auto link = [&](const std::string& name, sharding::Link& link, const std::string& where,
                         const std::string& defaults) {
     command
         .add_option("--" + name + "-latency", link.latency, "seconds of an empty message " + where + " (" + defaults)

@@ -8,13 +8,13 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/table.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
 
-using coordinator::Catalogue;
-using coordinator::CatalogueEntry;
+using sharding::Catalogue;
+using sharding::CatalogueEntry;
 using OrderedJson = nlohmann::ordered_json;
 
 std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
@@ -26,7 +26,7 @@ const CatalogueEntry& entry_at(const Catalogue& catalogue, int64_t entry) {
 }
 
 std::vector<int64_t> heaviest_entries(const Catalogue& catalogue, size_t count) {
-  auto entries = catalogue.with_role(coordinator::Role::train);
+  auto entries = catalogue.with_role(sharding::Role::train);
   std::stable_sort(entries.begin(), entries.end(), [&](int64_t a, int64_t b) {
     return entry_at(catalogue, a).draw_cost > entry_at(catalogue, b).draw_cost;
   });
@@ -40,12 +40,12 @@ double epoch_cost(const CatalogueEntry& entry) {
 
 double epoch_cost(const Catalogue& catalogue) {
   double sum = 0;
-  for (const int64_t e : catalogue.with_role(coordinator::Role::train)) sum += epoch_cost(entry_at(catalogue, e));
+  for (const int64_t e : catalogue.with_role(sharding::Role::train)) sum += epoch_cost(entry_at(catalogue, e));
   return sum;
 }
 
 /// Ranks that train on each (entry, part).
-std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers(const coordinator::ShardPlan& plan) {
+std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers(const sharding::ShardPlan& plan) {
   std::map<std::pair<int64_t, int64_t>, std::set<int>> found;
   for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
     for (const auto& share : plan.lanes[lane].shares) found[{share.entry, share.part}].insert(plan.lane_rank[lane]);
@@ -66,7 +66,7 @@ OrderedJson entry_json(const CatalogueEntry& entry, double total) {
           {"share", total > 0 ? epoch_cost(entry) / total : 0.0}};
 }
 
-OrderedJson prediction_json(const coordinator::Prediction& found) {
+OrderedJson prediction_json(const sharding::Prediction& found) {
   return {{"compute_seconds", found.compute_seconds},
           {"waiting_seconds", found.waiting_seconds},
           {"reduce_seconds", found.reduce_seconds},
@@ -76,14 +76,14 @@ OrderedJson prediction_json(const coordinator::Prediction& found) {
           {"efficiency", found.efficiency}};
 }
 
-OrderedJson assignments_json(const Catalogue& catalogue, const coordinator::ShardPlan& plan) {
+OrderedJson assignments_json(const Catalogue& catalogue, const sharding::ShardPlan& plan) {
   auto training = trainers(plan);
   OrderedJson rows = OrderedJson::array();
   for (size_t e = 0; e < catalogue.entries.size(); ++e) {
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
       const auto& ranks = training[{static_cast<int64_t>(e), static_cast<int64_t>(part)}];
       rows.push_back({{"group", catalogue.entries[e].header.name},
-                      {"role", coordinator::to_string(catalogue.entries[e].role)},
+                      {"role", sharding::to_string(catalogue.entries[e].role)},
                       {"part", part},
                       {"trained_by", std::vector<int>(ranks.begin(), ranks.end())},
                       {"evaluated_by", plan.eval_parts[e][part]}});
@@ -115,7 +115,7 @@ std::string plan_text(const Catalogue& catalogue, const std::vector<PlanView>& v
   const auto& first = views.front().report;
   auto text =
       fmt::format("{} training groups in {} parts ({} groups are cut), {} draws an epoch\n\n",
-                  catalogue.with_role(coordinator::Role::train).size(), first.pieces, first.cut_groups, first.draws);
+                  catalogue.with_role(sharding::Role::train).size(), first.pieces, first.cut_groups, first.draws);
   std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "batches", "padding", "imbalance", "by step",
                                                  "bound", "worst step", "heaviest draw", "memory", "mean", "copies"}};
   for (const auto& view : views) {
@@ -126,7 +126,7 @@ std::string plan_text(const Catalogue& catalogue, const std::vector<PlanView>& v
                     fmt::format("{:.2f}", report.heaviest_draw_share), megabytes(report.bytes_max),
                     megabytes(report.bytes_mean), fmt::format("{:.1f}", report.copies)});
   }
-  text += format_table(rows);
+  text += worker::format_table(rows);
   text +=
       "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps "
       "of "
@@ -151,7 +151,7 @@ std::string heaviest_text(const Catalogue& catalogue, size_t count) {
                     fmt::to_string(entry.draws), fmt::format("{:.3g}", entry.draw_cost),
                     percent(total > 0 ? epoch_cost(entry) / total : 0)});
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 std::string assignments_text(const Catalogue& catalogue, const PlanView& view) {
@@ -162,7 +162,7 @@ std::string assignments_text(const Catalogue& catalogue, const PlanView& view) {
                     fmt::format("{}", fmt::join(row["trained_by"].get<std::vector<int>>(), " ")),
                     fmt::to_string(row["evaluated_by"].get<int>())});
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 std::string prediction_text(const std::vector<PlanView>& views) {
@@ -180,12 +180,12 @@ std::string prediction_text(const std::vector<PlanView>& views) {
                     fmt::format("{:.0f}", draws * static_cast<double>(view.candidates_per_group) / found.step_seconds),
                     fmt::format("{:.1f}", found.efficiency * found.ranks), percent(found.efficiency)});
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 std::string plan_json(const Catalogue& catalogue, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments) {
-  OrderedJson json = {{"training_groups", catalogue.with_role(coordinator::Role::train).size()}};
+  OrderedJson json = {{"training_groups", catalogue.with_role(sharding::Role::train).size()}};
   const double total = epoch_cost(catalogue);
   for (const int64_t e : heaviest_entries(catalogue, heaviest))
     json["heaviest"].push_back(entry_json(entry_at(catalogue, e), total));

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/scaling_model.h"
-#include "coordinator/shard_plan.h"
+#include "sharding/scaling_model.h"
+#include "sharding/shard_plan.h"
 
 /// What `foretime plan` prints.
 namespace foretime::cli {
@@ -14,20 +14,20 @@ namespace foretime::cli {
 struct PlanView {
   int64_t groups_per_batch = 0;
   int64_t candidates_per_group = 0;
-  coordinator::ShardPlan plan;
-  coordinator::PlanReport report;
-  std::optional<coordinator::Prediction> prediction;
+  sharding::ShardPlan plan;
+  sharding::PlanReport report;
+  std::optional<sharding::Prediction> prediction;
 };
 
 /// Training groups, parts, draws; one row for each number of ranks; what the columns mean; remarks.
-std::string plan_text(const coordinator::Catalogue& catalogue, const std::vector<PlanView>& views);
+std::string plan_text(const sharding::Catalogue& catalogue, const std::vector<PlanView>& views);
 /// The `count` training groups with the costliest draws.
-std::string heaviest_text(const coordinator::Catalogue& catalogue, size_t count);
+std::string heaviest_text(const sharding::Catalogue& catalogue, size_t count);
 /// Which ranks train on and evaluate each part, one row a part.
-std::string assignments_text(const coordinator::Catalogue& catalogue, const PlanView& view);
+std::string assignments_text(const sharding::Catalogue& catalogue, const PlanView& view);
 std::string prediction_text(const std::vector<PlanView>& views);
 /// All of it; `assignments` where asked for.
-std::string plan_json(const coordinator::Catalogue& catalogue, const std::vector<PlanView>& views, size_t heaviest,
+std::string plan_json(const sharding::Catalogue& catalogue, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments);
 
 }  // namespace foretime::cli

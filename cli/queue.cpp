@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/job_view.h"
 #include "cli/queue_access.h"
-#include "cli/table.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
@@ -21,7 +21,7 @@ struct QueueCommandOptions {
 std::string states_table(const jobs::QueueStatistics& statistics) {
   std::vector<std::vector<std::string>> rows = {{"state", "jobs"}};
   for (const auto& [state, count] : statistics.jobs) rows.push_back({jobs::to_string(state), fmt::format("{}", count)});
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 std::string totals_table(const jobs::QueueStatistics& statistics) {
@@ -31,7 +31,7 @@ std::string totals_table(const jobs::QueueStatistics& statistics) {
     rows.push_back({name, fmt::format("{}", count),
                     rate == statistics.per_minute.end() ? "-" : fmt::format("{:.1f}", rate->second)});
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 std::string agents_table(const jobs::QueueStatistics& statistics) {
@@ -41,7 +41,7 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
                     fmt::format("{}", agent.cpus), fmt::format("{}", agent.gpus), fmt::format("{}", agent.jobs),
                     shown(agent.version, 20), age_text(statistics.now_ms - agent.seen_ms) + " ago"});
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 void run(const QueueCommandOptions& options) {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "jobs/error.h"
-#include "jobs/redis_queue.h"
+#include "jobs/queue/redis_queue.h"
 
 namespace foretime::cli {
 namespace {

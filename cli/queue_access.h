@@ -7,10 +7,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "jobs/embedded_redis.h"
-#include "jobs/observer.h"
-#include "jobs/queue.h"
-#include "jobs/redis_client.h"
+#include "jobs/queue/queue.h"
+#include "jobs/queue/queue_reader.h"
+#include "jobs/redis/embedded_redis.h"
+#include "jobs/redis/redis_client.h"
 
 namespace foretime::cli {
 

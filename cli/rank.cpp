@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/submission.h"
 #include "coordinator/checkpoint_store.h"
-#include "data/program/program_forms.h"
-#include "worker/ensemble.h"
+#include "data/frontends/loops/program_forms.h"
+#include "worker/evaluation/ensemble.h"
+#include "worker/run/submission.h"
 
 namespace foretime::cli {
 namespace {
@@ -30,8 +30,8 @@ void rank_checkpoints(const RankArguments& arguments) {
       data::list_groups(arguments.files, ".", state.schema.kind, {}, data::make_program_form(state.settings.data));
   for (const auto& header : headers) {
     if (header.feature_count != state.schema.feature_count) {
-      throw data::DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
-                                        header.feature_count, state.schema.feature_count));
+      throw DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
+                                  header.feature_count, state.schema.feature_count));
     }
   }
   // The next group is read while one is scored, and no more than two are in memory.
@@ -44,7 +44,7 @@ void rank_checkpoints(const RankArguments& arguments) {
     const auto& header = headers[i];
     const auto group = next.get();
     if (i + 1 < headers.size()) next = read(i + 1);
-    auto ranking = ranking_of(ensemble.rank(header, group));
+    auto ranking = worker::ranking_of(ensemble.rank(header, group));
     ranking.ids.clear();
     if (!group.candidate_ids.empty()) {
       for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[static_cast<size_t>(c)]);

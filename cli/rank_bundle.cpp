@@ -5,44 +5,44 @@
 
 #include <fmt/format.h>
 
-#include "cli/candidates_file.h"
+#include "base/error.h"
+#include "base/threads.h"
 #include "cli/rank_programs.h"
-#include "cli/threads.h"
 #include "configs/load.h"
-#include "data/catalogue.h"
-#include "data/error.h"
-#include "data/hlo_groups.h"
-#include "data/schedule/record_report.h"
-#include "data/tir/tir_file.h"
-#include "tuner/graph_scorer.h"
-#include "tuner/group_headers.h"
-#include "tuner/model.h"
+#include "data/dataset/group_files.h"
+#include "data/frontends/ansor/features/record_report.h"
+#include "data/frontends/hlo/hlo_groups.h"
+#include "data/frontends/tir/tir_file.h"
+#include "inference/candidates/candidates_file.h"
+#include "inference/scoring/graph_scorer.h"
+#include "inference/scoring/group_headers.h"
+#include "inference/scoring/model.h"
 
 namespace foretime::cli {
 namespace {
 
 using configs::SettingsError;
 using data::CandidateKind;
-using ModelPtr = std::shared_ptr<const tuner::Model>;
+using ModelPtr = std::shared_ptr<const inference::Model>;
 
-void check(const RankArguments& arguments, const tuner::Model& model) {
+void check(const RankArguments& arguments, const inference::Model& model) {
   const bool programs = model.terms().kind == CandidateKind::program;
-  const auto kind = tuner::kind_name(model.kind());
+  const auto kind = inference::kind_name(model.kind());
   if (!arguments.ensemble.empty()) throw SettingsError("--ensemble joins checkpoints; a bundle ranks alone");
   if (!arguments.candidates.empty() && programs)
     throw SettingsError(
         fmt::format("--candidates: of layout and tile models; {} is of kind {}", arguments.model, kind));
   if (!arguments.candidates.empty() && arguments.files.size() != 1)
     throw SettingsError(fmt::format("--candidates: {} graph files, expected one", arguments.files.size()));
-  if (!arguments.stages.empty() && model.kind() != tuner::ModelKind::loops)
+  if (!arguments.stages.empty() && model.kind() != inference::ModelKind::loops)
     throw SettingsError(fmt::format("--stages: of models of loop programs; {} is of kind {}", arguments.model, kind));
   if (!arguments.member.empty() && !programs)
     throw SettingsError(fmt::format("--member: of models of programs; {} is of kind {}", arguments.model, kind));
 }
 
-Ranking ranking_of(const tuner::Model& model, std::string group, std::span<const float> scores,
-                   std::span<const double> flops) {
-  Ranking ranking{.group = std::move(group)};
+inference::Ranking ranking_of(const inference::Model& model, std::string group, std::span<const float> scores,
+                              std::span<const double> flops) {
+  inference::Ranking ranking{.group = std::move(group)};
   ranking.candidates.resize(scores.size());
   std::iota(ranking.candidates.begin(), ranking.candidates.end(), 0);
   ranking.scores.assign(scores.begin(), scores.end());
@@ -50,8 +50,8 @@ Ranking ranking_of(const tuner::Model& model, std::string group, std::span<const
   return ranking;
 }
 
-void rank_groups(const tuner::Model& model, const std::vector<std::string>& files, RankOutput& output) {
-  const auto headers = tuner::list_groups(model, files);
+void rank_groups(const inference::Model& model, const std::vector<std::string>& files, RankOutput& output) {
+  const auto headers = inference::list_groups(model, files);
   // The next group is read while one is scored, and no more than two are in memory.
   const auto read = [&](size_t i) {
     return std::async(std::launch::async, [&headers, i] { return data::load_group(headers[i]); });
@@ -70,30 +70,30 @@ void rank_groups(const tuner::Model& model, const std::vector<std::string>& file
 }
 
 /// The one graph of a file, and the names of its nodes where it has any.
-data::Group read_graph(const tuner::Model& model, const std::string& file, NodeNames& names) {
+data::Group read_graph(const inference::Model& model, const std::string& file, inference::NodeNames& names) {
   if (!data::is_hlo_file(file)) {
-    const auto headers = tuner::list_groups(model, {file});
+    const auto headers = inference::list_groups(model, {file});
     if (headers.size() != 1)
-      throw data::DataError(
-          fmt::format("{}: {} graphs, expected one whose candidates are ranked", file, headers.size()));
+      throw DataError(fmt::format("{}: {} graphs, expected one whose candidates are ranked", file, headers.size()));
     return data::load_group(headers.front());
   }
   const data::HloFile hlo(file);
-  names = NodeNames(hlo);
+  names = inference::NodeNames(hlo);
   auto group = data::read_hlo_graph(hlo, hlo.modules().front(), model.terms().kind);
   group.collection = data::collection_named(data::collection_in(file));
   return group;
 }
 
 void rank_candidates(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {
-  NodeNames names;
+  inference::NodeNames names;
   const auto& file = arguments.files.front();
   auto group = read_graph(*model, file, names);
   const auto name = group.name;
   const auto collection = data::collection_in(file);
-  const tuner::GraphScorer scorer(model, std::move(group));
-  const CandidateTerms terms{.kind = model->terms().kind, .configurable = scorer.configurable(), .names = &names};
-  const auto candidates = read_candidates_file(arguments.candidates, terms);
+  const inference::GraphScorer scorer(model, std::move(group));
+  const inference::CandidateTerms terms{
+      .kind = model->terms().kind, .configurable = scorer.configurable(), .names = &names};
+  const auto candidates = inference::read_candidates_file(arguments.candidates, terms);
   const auto scores = terms.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
                                                           : scorer.score_tiles(candidates.tiles, candidates.count);
   auto ranking = ranking_of(*model, name, scores, {});
@@ -111,7 +111,7 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
     kind.push_back(file);
   }
   if (!graphs.empty()) rank_groups(*model, graphs, output);
-  const auto add = [&](const std::vector<Ranking>& rankings, const std::string& origin) {
+  const auto add = [&](const std::vector<inference::Ranking>& rankings, const std::string& origin) {
     for (const auto& ranking : rankings) output.add(ranking, "", origin);
   };
   if (!records.empty()) add(rank_records(model, records, arguments.stages), records.front());
@@ -121,8 +121,8 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
 }  // namespace
 
 void rank_bundle(const RankArguments& arguments) {
-  const tuner::Options options{.threads = static_cast<int32_t>(threads_to_use(arguments.threads))};
-  const auto model = tuner::Model::open(arguments.model, options);
+  const inference::Options options{.threads = static_cast<int32_t>(threads_to_use(arguments.threads))};
+  const auto model = inference::Model::open(arguments.model, options);
   check(arguments, *model);
   const bool listed = !arguments.candidates.empty();
   RankOutput output(arguments, arguments.format.empty() ? (listed ? "json" : "csv") : arguments.format);

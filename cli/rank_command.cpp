@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "cli/rank_bundle.h"
 #include "configs/load.h"
-#include "data/error.h"
 
 namespace foretime::cli {
 namespace {
@@ -67,17 +67,17 @@ void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoin
 
 RankOutput::RankOutput(const RankArguments& arguments, std::string format)
     : arguments_(arguments), format_(std::move(format)) {
-  if (format_ == "csv") text_ = kRankingColumns;
+  if (format_ == "csv") text_ = inference::kRankingColumns;
   if (format_ == "submission") text_ = "ID,TopConfigs\n";
 }
 
-void RankOutput::add(const Ranking& ranking, const std::string& collection, const std::string& origin) {
+void RankOutput::add(const inference::Ranking& ranking, const std::string& collection, const std::string& origin) {
   if (format_ == "json") groups_.push_back(to_json(ranking, arguments_.top));
   if (format_ == "csv") text_ += to_csv(ranking, arguments_.top);
   if (format_ != "submission") return;
   const auto& name = arguments_.collection.empty() ? collection : arguments_.collection;
   if (name.empty())
-    throw data::DataError(
+    throw DataError(
         fmt::format("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random", origin));
   text_ += submission_line(name, ranking);
 }

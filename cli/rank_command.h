@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/ranking.h"
+#include "inference/candidates/ranking.h"
 
 /// `foretime rank`, but for what checkpoints need of LibTorch: the light program has it as well.
 namespace foretime::cli {
@@ -33,7 +33,7 @@ class RankOutput {
   RankOutput(const RankArguments& arguments, std::string format);
 
   /// `collection`: for submissions, where the arguments do not name one; may be empty. `origin` starts messages.
-  void add(const Ranking& ranking, const std::string& collection, const std::string& origin);
+  void add(const inference::Ranking& ranking, const std::string& collection, const std::string& origin);
   /// Standard output, or the file as a whole. Throws SettingsError where it cannot be written.
   void write();
 

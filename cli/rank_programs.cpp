@@ -9,19 +9,17 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "configs/load.h"
-#include "data/error.h"
-#include "data/line_source.h"
-#include "data/program/record_program.h"
-#include "data/schedule/dag_reader.h"
-#include "data/schedule/schedule_parser.h"
-#include "data/tir/tir_file.h"
-#include "tuner/program_scorer.h"
+#include "data/files/line_source.h"
+#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/records/schedule_parser.h"
+#include "data/frontends/loops/record_program.h"
+#include "data/frontends/tir/tir_file.h"
+#include "inference/scoring/program_scorer.h"
 
 namespace foretime::cli {
 namespace {
-
-using data::DataError;
 
 /// Things that went wrong, of which the first is told.
 struct Complaints {
@@ -122,9 +120,9 @@ void read_records(const std::string& file, bool several, Workloads& workloads) {
 
 std::vector<std::string_view> views(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
 
-Ranking ranking_of(const tuner::Model& model, Workload&& workload, const tuner::ProgramScores& result,
-                   double operations) {
-  Ranking ranking{.group = std::move(workload.name)};
+inference::Ranking ranking_of(const inference::Model& model, Workload&& workload,
+                              const inference::ProgramScores& result, double operations) {
+  inference::Ranking ranking{.group = std::move(workload.name)};
   ranking.candidates.resize(result.scores.size());
   std::iota(ranking.candidates.begin(), ranking.candidates.end(), 0);
   ranking.scores.assign(result.scores.begin(), result.scores.end());
@@ -139,8 +137,8 @@ Ranking ranking_of(const tuner::Model& model, Workload&& workload, const tuner::
 
 }  // namespace
 
-std::vector<Ranking> rank_records(const std::shared_ptr<const tuner::Model>& model,
-                                  const std::vector<std::string>& files, const std::string& stages) {
+std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
+                                             const std::vector<std::string>& files, const std::string& stages) {
   if (stages.empty())
     throw configs::SettingsError(
         fmt::format("{}: tuning records, which name schedules and no programs; give --stages FILE, the stage table of "
@@ -150,7 +148,7 @@ std::vector<Ranking> rank_records(const std::shared_ptr<const tuner::Model>& mod
   Workloads workloads;
   for (const auto& file : files) read_records(file, files.size() > 1, workloads);
   Complaints missing;
-  std::vector<Ranking> rankings;
+  std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
     const auto* line = table.find(workload.key);
     if (line == nullptr) {
@@ -158,7 +156,7 @@ std::vector<Ranking> rank_records(const std::shared_ptr<const tuner::Model>& mod
       continue;
     }
     workload.name = plain_key(workload.key);
-    const tuner::WorkloadScorer scorer(model, *line);
+    const inference::WorkloadScorer scorer(model, *line);
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, data::operations_of(scorer.dag())));
   }
@@ -167,7 +165,8 @@ std::vector<Ranking> rank_records(const std::shared_ptr<const tuner::Model>& mod
   return rankings;
 }
 
-std::vector<Ranking> rank_tir(const tuner::Model& model, const std::string& file, const std::string& member) {
+std::vector<inference::Ranking> rank_tir(const inference::Model& model, const std::string& file,
+                                         const std::string& member) {
   data::TirFile source(file);
   data::TirRecord record;
   Workloads workloads;
@@ -179,18 +178,18 @@ std::vector<Ranking> rank_tir(const tuner::Model& model, const std::string& file
     workload.ids.push_back(record.id);
   }
   if (workloads.all().empty()) throw DataError(fmt::format("{}: no programs", file));
-  std::vector<Ranking> rankings;
+  std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
-    const auto scores = tuner::score_tir(model, views(workload.texts));
+    const auto scores = inference::score_tir(model, views(workload.texts));
     rankings.push_back(ranking_of(model, std::move(workload), scores, 0.0));
   }
   return rankings;
 }
 
-std::vector<double> predicted_runtimes(const tuner::Model& model, std::span<const float> scores,
+std::vector<double> predicted_runtimes(const inference::Model& model, std::span<const float> scores,
                                        std::span<const double> flops) {
   const auto& terms = model.terms();
-  const bool needs_flops = terms.targets.kind == tuner::Targets::Kind::log_runtime_per_flop;
+  const bool needs_flops = terms.targets.kind == inference::Targets::Kind::log_runtime_per_flop;
   if (!terms.predicts_runtimes || (needs_flops && flops.empty())) return {};
   return model.runtimes(scores, flops);
 }

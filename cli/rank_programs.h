@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/ranking.h"
-#include "tuner/model.h"
+#include "inference/candidates/ranking.h"
+#include "inference/scoring/model.h"
 
 namespace foretime::cli {
 
@@ -14,14 +14,15 @@ namespace foretime::cli {
 /// records are not looked at. What cannot be scored is last, with +infinity; lines that are no records, and workloads
 /// without a stage table, are left out; both are said on standard error. Throws DataError where nothing is left, and
 /// for files that cannot be read; SettingsError without `stages`.
-std::vector<Ranking> rank_records(const std::shared_ptr<const tuner::Model>& model,
-                                  const std::vector<std::string>& files, const std::string& stages);
+std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
+                                             const std::vector<std::string>& files, const std::string& stages);
 
 /// Programs of save_json text, a ranking a workload, likewise. `member`: as in read_tir_groups.
-std::vector<Ranking> rank_tir(const tuner::Model& model, const std::string& file, const std::string& member);
+std::vector<inference::Ranking> rank_tir(const inference::Model& model, const std::string& file,
+                                         const std::string& member);
 
 /// In the unit of the training data; empty where the model predicts none, or needs flops that are not known.
-std::vector<double> predicted_runtimes(const tuner::Model& model, std::span<const float> scores,
+std::vector<double> predicted_runtimes(const inference::Model& model, std::span<const float> scores,
                                        std::span<const double> flops);
 
 }  // namespace foretime::cli

@@ -9,10 +9,10 @@
 #include "cli/commands.h"
 #include "cli/job_view.h"
 #include "cli/queue_access.h"
-#include "cli/table.h"
 #include "jobs/error.h"
-#include "jobs/finetune_job.h"
-#include "jobs/sweep.h"
+#include "jobs/sweep/finetune_job.h"
+#include "jobs/sweep/sweep.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
@@ -70,7 +70,7 @@ std::string trial_table(const std::vector<jobs::JobSpec>& specs) {
     }
     rows.push_back(std::move(row));
   }
-  return format_table(rows);
+  return worker::format_table(rows);
 }
 
 struct Added {

@@ -4,14 +4,14 @@
 #include <torch/script.h>
 
 #include "coordinator/checkpoint_store.h"
+#include "inference/graph/torchscript_source.h"
 #include "models/error.h"
-#include "tuner/torchscript_source.h"
 
 namespace foretime::cli {
 
-void write_torchscript(const std::filesystem::path& file, const tuner::Bundle& bundle) {
-  const auto terms = tuner::read_terms(bundle);
-  const auto source = tuner::torchscript_source(terms.form);
+void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle) {
+  const auto terms = inference::read_terms(bundle);
+  const auto source = inference::torchscript_source(terms.form);
   torch::jit::Module module("ForetimeModel");
   for (const auto& [attribute, name] : source.attributes) {
     const auto& weight = bundle.weights.at(name);

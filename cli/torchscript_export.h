@@ -2,12 +2,12 @@
 
 #include <filesystem>
 
-#include "tuner/bundle.h"
+#include "inference/bundle/bundle.h"
 
 namespace foretime::cli {
 
 /// Writes a bundle's form as a TorchScript module (tuner/torchscript_source.h), which `torch.jit.load` reads; its extra
 /// file manifest.json is the bundle's manifest. Written aside and renamed. Throws models::ModelError.
-void write_torchscript(const std::filesystem::path& file, const tuner::Bundle& bundle);
+void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle);
 
 }  // namespace foretime::cli

@@ -5,12 +5,12 @@
 
 #include "cli/commands.h"
 #include "cli/job_channel.h"
-#include "cli/launch.h"
-#include "cli/training_run.h"
+#include "comm/agree.h"
 #include "configs/load.h"
-#include "coordinator/agree.h"
 #include "coordinator/checkpoint_store.h"
-#include "worker/determinism.h"
+#include "worker/run/launch.h"
+#include "worker/run/training_run.h"
+#include "worker/step/determinism.h"
 
 namespace foretime::cli {
 namespace {
@@ -34,7 +34,7 @@ configs::Settings baseline_settings(configs::Settings settings, const std::strin
 void run(const TrainOptions& options, int& exit_code) {
   const auto settings = configs::load_settings(options.file, options.overrides);
   if (settings.trainer.deterministic) worker::make_deterministic();
-  with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
+  worker::with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
     const bool root = comm.rank() == 0;
     if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
     std::vector<std::string> types = {settings.model.type};
@@ -45,23 +45,23 @@ void run(const TrainOptions& options, int& exit_code) {
       else
         types.push_back(name);
     }
-    std::vector<NamedEvaluation> rows;
+    std::vector<worker::NamedEvaluation> rows;
     JobChannel channel(comm);
     int64_t steps = 0;
     const auto models = static_cast<int64_t>(types.size());
     for (size_t i = 0; i < types.size(); ++i) {
       const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
-      const auto done = train_model(own, comm, channel.events(static_cast<int64_t>(i), models),
-                                    mean && i + 1 == types.size(), options.profile, rows);
+      const auto done = worker::train_model(own, comm, channel.events(static_cast<int64_t>(i), models),
+                                            mean && i + 1 == types.size(), options.profile, rows);
       if (!done) {
-        exit_code = coordinator::kPreempted;
+        exit_code = kPreempted;
         return;
       }
       if (i == 0) steps = *done;
     }
     if (!root) return;
     channel.send_result(steps, rows.front().second.metrics);
-    const auto table = comparison_table(rows) + "\n" + group_table(rows.front().second);
+    const auto table = worker::comparison_table(rows) + "\n" + worker::group_table(rows.front().second);
     coordinator::write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
     fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);
   });

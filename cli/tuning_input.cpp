@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "base/glob.h"
 #include "configs/load.h"
-#include "data/glob.h"
-#include "data/packed.h"
-#include "data/program/record_pack.h"
-#include "data/tir/tir_file.h"
-#include "tuner/group_headers.h"
+#include "data/files/packed.h"
+#include "data/frontends/loops/record_pack.h"
+#include "data/frontends/tir/tir_file.h"
+#include "inference/scoring/group_headers.h"
 
 namespace foretime::cli {
 namespace {
@@ -20,9 +20,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> paths_of(const std::string& input) {
   // A name that exists is taken as it stands, even if it has braces or stars in it.
   if (fs::exists(input)) return {input};
-  auto found = data::glob(input, ".");
-  if (found.empty())
-    throw data::DataError(fmt::format("{}: nothing of this name, expected files to learn from", input));
+  auto found = glob(input, ".");
+  if (found.empty()) throw DataError(fmt::format("{}: nothing of this name, expected files to learn from", input));
   return found;
 }
 
@@ -30,22 +29,22 @@ bool holds_graphs(const fs::path& path) {
   return fs::is_directory(path) || path.extension() == ".npz" || path.extension() == ".pb" || data::is_packed(path);
 }
 
-const char* candidates_of(const tuner::Terms& terms) {
+const char* candidates_of(const inference::Terms& terms) {
   if (terms.kind == data::CandidateKind::layout) return "layouts";
   if (terms.kind == data::CandidateKind::tile) return "tiles";
   return terms.representation == "ast" ? "syntax trees" : "loop programs";
 }
 
-void check_records(const fs::path& first, const TuningSources& sources, const tuner::Terms& terms) {
+void check_records(const fs::path& first, const TuningSources& sources, const inference::Terms& terms) {
   const auto file = first.string();
   if (terms.kind != data::CandidateKind::program || terms.representation == "ast") {
-    throw data::DataError(fmt::format(
+    throw DataError(fmt::format(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
         file, sources.model, candidates_of(terms)));
   }
   if (first.extension() == ".foretime")
-    throw data::DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
+    throw DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
   if (sources.stages.empty())
     throw configs::SettingsError(fmt::format(
         "--stages: is missing, expected the stage tables of the workloads in {} (docs/schedules.md)", file));
@@ -54,19 +53,19 @@ void check_records(const fs::path& first, const TuningSources& sources, const tu
 void check_runtimes(const data::Group& group, const std::string& file) {
   const auto wrong = std::find_if(group.runtimes.begin(), group.runtimes.end(), [](double t) { return !(t > 0.0); });
   if (wrong != group.runtimes.end())
-    throw data::DataError(
+    throw DataError(
         fmt::format("{}: workload {}: programs without a run time, expected \"runtime\", seconds, of "
                     "each",
                     file, group.name));
 }
 
 /// Packs save_json text.
-void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const tuner::Terms& terms,
+void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const inference::Terms& terms,
                   const fs::path& packed, TuningInput& input) {
   if (terms.kind != data::CandidateKind::program)
-    throw data::DataError(fmt::format("{}: programs as save_json text, but {} scores {}", files.front().string(),
-                                      sources.model, candidates_of(terms)));
-  const auto form = tuner::program_form(terms);
+    throw DataError(fmt::format("{}: programs as save_json text, but {} scores {}", files.front().string(),
+                                sources.model, candidates_of(terms)));
+  const auto form = inference::program_form(terms);
   data::PackedWriter writer(packed);
   int64_t groups = 0, alone = 0;
   for (const auto& group : data::read_tir_groups(files, sources.member, {}, form.get())) {
@@ -79,8 +78,7 @@ void add_programs(const std::vector<fs::path>& files, const TuningSources& sourc
     ++groups;
   }
   if (groups == 0)
-    throw data::DataError(
-        fmt::format("{}: nothing to learn from: no workload has two programs", files.front().string()));
+    throw DataError(fmt::format("{}: nothing to learn from: no workload has two programs", files.front().string()));
   writer.finish();
   input.files.push_back(packed.string());
   if (alone > 0) input.notes.push_back(fmt::format("{} programs of workloads with a single one left out", alone));
@@ -103,7 +101,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
 }
 
 [[noreturn]] void fail_without_workloads(const data::RecordIndex& index, const std::string& stages) {
-  throw data::DataError(fmt::format(
+  throw DataError(fmt::format(
       "{}: nothing to learn from: no workload with a stage table in {} has two measurements ({} failed, {} lines are "
       "no "
       "records, {} records of workloads without a table{}, {} of workloads with a single record)",
@@ -112,7 +110,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
 }
 
 /// Packs tuning records.
-void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const tuner::Terms& terms,
+void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const inference::Terms& terms,
                  const fs::path& packed, TuningInput& input) {
   const auto index = data::index_records(files, data::DagTable(sources.stages), {});
   if (index.groups.empty()) fail_without_workloads(index, sources.stages);
@@ -126,7 +124,7 @@ void add_records(const std::vector<fs::path>& files, const TuningSources& source
 
 }  // namespace
 
-TuningInput prepare_tuning_input(const TuningSources& sources, const tuner::Terms& terms, const fs::path& packed,
+TuningInput prepare_tuning_input(const TuningSources& sources, const inference::Terms& terms, const fs::path& packed,
                                  const data::FileCheck& admit) {
   TuningInput input;
   std::vector<fs::path> records, texts;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "data/catalogue.h"
-#include "tuner/bundle.h"
+#include "data/dataset/group_files.h"
+#include "inference/bundle/bundle.h"
 
 namespace foretime::cli {
 
@@ -28,7 +28,7 @@ struct TuningInput {
 /// read by the stage tables and for the machine that each names, text for the bundle's machine, as libforetime does.
 /// Failed measurements and workloads of one program are left out. `admit` as in data::list_groups. Throws
 /// data::DataError, and configs::SettingsError for records without stage tables.
-TuningInput prepare_tuning_input(const TuningSources& sources, const tuner::Terms& terms,
+TuningInput prepare_tuning_input(const TuningSources& sources, const inference::Terms& terms,
                                  const std::filesystem::path& packed, const data::FileCheck& admit);
 
 }  // namespace foretime::cli

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/table.h"
+#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {
@@ -99,7 +99,7 @@ std::string TuningOutcome::table() const {
   };
   add("new", before, after);
   add("old", replay_before, replay_after);
-  return rows.size() > 1 ? format_table(rows) : std::string();
+  return rows.size() > 1 ? worker::format_table(rows) : std::string();
 }
 
 TuningOutcome::Metrics finite_metrics(const worker::Evaluation& evaluation) {

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "worker/tuning_data.h"
+#include "worker/step/tuning_data.h"
 
 namespace foretime::cli {
 

@@ -15,25 +15,42 @@ function(foretime_unity name)
   endif()
 endfunction()
 
-# foretime_library(NAME [TORCH] [UNITY] SOURCES ... LINK ...): one library per folder, headers included from the project's root.
+# All sources in FOLDERS ("." for the folder of the CMake file) but EXCEPT, and SOURCES.
+function(foretime_sources result)
+  cmake_parse_arguments(arg "" "" "FOLDERS;EXCEPT;SOURCES" ${ARGN})
+  set(sources)
+  foreach(folder IN LISTS arg_FOLDERS)
+    file(GLOB found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${folder}/*.cpp)
+    list(APPEND sources ${found})
+  endforeach()
+  list(REMOVE_ITEM sources "" ${arg_EXCEPT})
+  set(${result} ${sources} ${arg_SOURCES} PARENT_SCOPE)
+endfunction()
+
+# foretime_library(NAME [TORCH] [APART] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a library of all sources in FOLDERS
+# ("." for the folder of the CMake file) but EXCEPT, and of SOURCES; headers are included from the project's root. TORCH:
+# the sources include LibTorch.
 function(foretime_library name)
-  cmake_parse_arguments(arg "TORCH;UNITY" "" "SOURCES;LINK" ${ARGN})
-  add_library(${name} STATIC ${arg_SOURCES})
+  cmake_parse_arguments(arg "TORCH;APART" "" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
+  foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
+  add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE foretime_warnings)
   if(arg_TORCH)
     target_link_libraries(${name} PUBLIC foretime_torch)
     target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
   endif()
-  if(arg_TORCH OR arg_UNITY)
+  if(NOT arg_APART)
     foretime_unity(${name})
   endif()
 endfunction()
 
-# foretime_test(NAME [TORCH] SOURCES ... LINK ... [RANKS n]): a GoogleTest binary, one ctest entry per binary.
+# foretime_test(NAME [TORCH] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ... [TIMEOUT seconds]): a GoogleTest binary, one
+# ctest entry per binary.
 function(foretime_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;LINK" ${ARGN})
-  add_executable(${name} ${arg_SOURCES})
+  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
+  foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
+  add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_LINK} foretime_warnings GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE FORETIME_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -4,24 +4,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <torch/torch.h>
 
+#include "base/error.h"
+
 namespace foretime::comm {
 
 /// A communication or device failure; the message names the rank and the call.
-class CommError : public std::runtime_error {
+class CommError : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit CommError(const std::string& message) : Error(kComm, message) {}
+
+ protected:
+  CommError(int exit_code, const std::string& message) : Error(exit_code, message) {}
 };
 
 /// Another rank died, or did not come to a collective in time; the message names it where it is known.
 class PeerLostError : public CommError {
  public:
-  using CommError::CommError;
+  explicit PeerLostError(const std::string& message) : CommError(kPeerLost, message) {}
 };
 
 enum class ReduceOp : uint8_t { sum, max, min };
@@ -75,20 +79,5 @@ class Communicator {
   /// meets its peers there. Never throws.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
-
-struct CommOptions {
-  std::string backend = "auto";                  // auto | single | mpi | nccl
-  std::chrono::duration<double> timeout{600.0};  // of one collective
-};
-
-/// The communicator that the environment asks for: `auto` is nccl under mpirun with a GPU for each local rank, mpi
-/// under mpirun without, single elsewhere. Initialises MPI where needed; the result finalises it. Call once in a
-/// process. After a failure or `abort` MPI is not finalised; main returns its exit code as ever, and mpirun ends the
-/// other ranks and returns the exit code of the first rank that failed. Throws CommError (for nccl without a GPU or
-/// without NCCL: what is missing and what to do).
-std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
-
-/// For `doctor`: versions and what was found of each backend, one line each.
-std::vector<std::string> describe_backends();
 
 }  // namespace foretime::comm

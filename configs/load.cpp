@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/nearest.h"
 #include "configs/consistency.h"
 #include "configs/field_list.h"
-#include "configs/nearest.h"
 #include "configs/values.h"
 #include "configs/yaml_document.h"
 

@@ -1,19 +1,19 @@
 #pragma once
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "configs/settings.h"
 
 namespace foretime::configs {
 
 /// A setting that is unknown, malformed or out of bounds. The message names the file and line (or the override), the
 /// key's full name, what was found and what was expected; an unknown key comes with the nearest known one.
-class SettingsError : public std::runtime_error {
+class SettingsError : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit SettingsError(const std::string& message) : Error(kUsage, message) {}
 };
 
 /// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound and that

@@ -1,13 +1,15 @@
 #pragma once
 
-#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
 
 namespace foretime::coordinator {
 
 /// A run directory or a checkpoint that cannot be used: damaged, of another model, of another configuration.
-class RunError : public std::runtime_error {
+class RunError : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit RunError(const std::string& message) : Error(kData, message) {}
 };
 
 }  // namespace foretime::coordinator

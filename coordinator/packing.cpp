@@ -4,16 +4,16 @@
 
 #include <unistd.h>
 
-#include "coordinator/agree.h"
-#include "coordinator/catalogue.h"
+#include "comm/agree.h"
+#include "sharding/dataset_index.h"
 
 namespace foretime::coordinator {
 
 std::vector<data::GroupHeader> share_headers(comm::Communicator& comm, const std::vector<data::GroupHeader>& headers) {
-  Catalogue catalogue;
+  sharding::Catalogue catalogue;
   for (const auto& header : headers) catalogue.entries.push_back({.header = header});
   std::vector<data::GroupHeader> shared;
-  for (auto& entry : parse_catalogue(comm.broadcast_bytes(serialize(catalogue), 0)).entries)
+  for (auto& entry : sharding::parse_catalogue(comm.broadcast_bytes(sharding::serialize(catalogue), 0)).entries)
     shared.push_back(std::move(entry.header));
   return shared;
 }
@@ -22,15 +22,15 @@ void pack_collection(comm::Communicator& comm, const std::filesystem::path& file
                      const std::vector<data::GroupHeader>& headers, const data::PackOptions& options) {
   const int64_t workers = data::pack_workers(headers.size(), comm.size(), options);
   if (workers == 1) {
-    run_together(comm, [&] {
+    comm::run_together(comm, [&] {
       if (comm.rank() == 0) data::pack_collection(file, headers, options);
     });
     return;
   }
   const data::PackParts parts(file, headers, workers, comm.broadcast_bytes(std::to_string(::getpid()), 0), comm.rank(),
                               comm.size());
-  run_together(comm, [&] { parts.pack(headers, options); });
-  run_together(comm, [&] {
+  comm::run_together(comm, [&] { parts.pack(headers, options); });
+  comm::run_together(comm, [&] {
     if (comm.rank() == 0) parts.join();
   });
 }

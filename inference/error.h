@@ -1,14 +1,16 @@
 #pragma once
 
-#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
 
 namespace foretime::inference {
 
 /// A bundle, or a form or tensor in it, that is damaged, of another version, or does not fit its parts or what it is
 /// given. The message says what was found and what was expected.
-class BundleError : public std::runtime_error {
+class BundleError : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit BundleError(const std::string& message) : Error(kData, message) {}
 };
 
 }  // namespace foretime::inference

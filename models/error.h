@@ -1,13 +1,15 @@
 #pragma once
 
-#include <stdexcept>
+#include <string>
+
+#include "base/error.h"
 
 namespace foretime::models {
 
 /// Settings, plans or files that do not fit a model. The message names what was found and what was expected.
-class ModelError : public std::runtime_error {
+class ModelError : public Error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit ModelError(const std::string& message) : Error(kUsage, message) {}
 };
 
 }  // namespace foretime::models

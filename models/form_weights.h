@@ -1,6 +1,6 @@
 #pragma once
 
-#include "inference/executor.h"
+#include "inference/graph/executor.h"
 #include "models/form_writer.h"
 
 namespace foretime::models {

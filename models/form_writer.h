@@ -7,7 +7,7 @@
 
 #include <torch/torch.h>
 
-#include "inference/form.h"
+#include "inference/graph/form.h"
 
 namespace foretime::models {
 

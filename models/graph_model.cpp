@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "models/autocast.h"
-#include "models/edge_dropout.h"
+#include "models/layers/edge_dropout.h"
 
 namespace foretime::models {
 namespace {
@@ -94,16 +94,16 @@ GraphModel::GraphModel(const configs::ModelSettings& settings, const InputSchema
   head_ = register_module("head", std::make_shared<DenseStack>(widths, activation_, options));
 }
 
-data::PlanRequest GraphModel::plan_request() const {
-  auto sharing = data::Sharing::none;
+plans::PlanRequest GraphModel::plan_request() const {
+  auto sharing = plans::Sharing::none;
   if (schema_.kind == data::CandidateKind::layout && !Normalization::breaks_sharing(settings_.norm)) {
-    if (settings_.sharing == "states") sharing = data::Sharing::states;
-    if (settings_.sharing == "invariant") sharing = data::Sharing::invariant;
+    if (settings_.sharing == "states") sharing = plans::Sharing::states;
+    if (settings_.sharing == "invariant") sharing = plans::Sharing::invariant;
   }
   const int64_t hops = layers_.empty() ? 0 : static_cast<int64_t>(layers_.back().first_hop + layers_.back().hops);
   return {.layers = hops,
           .relations = relations_,
-          .tile_join = joins_late(settings_, schema_) ? data::TileJoin::late : data::TileJoin::early,
+          .tile_join = joins_late(settings_, schema_) ? plans::TileJoin::late : plans::TileJoin::early,
           .sharing = sharing,
           .tied = readout_.needs_tied(),
           .collections = settings_.collection_embedding > 0};

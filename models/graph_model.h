@@ -5,13 +5,13 @@
 
 #include <torch/torch.h>
 
-#include "models/candidate_attention.h"
 #include "models/convolutions/convolution.h"
-#include "models/dense.h"
-#include "models/encoder.h"
+#include "models/layers/candidate_attention.h"
+#include "models/layers/dense.h"
+#include "models/layers/encoder.h"
+#include "models/layers/normalization.h"
+#include "models/layers/readout.h"
 #include "models/model.h"
-#include "models/normalization.h"
-#include "models/readout.h"
 
 namespace foretime::models {
 
@@ -29,7 +29,7 @@ class GraphModel : public CostModel {
  public:
   GraphModel(const configs::ModelSettings& settings, const InputSchema& schema, Propagation propagation);
 
-  data::PlanRequest plan_request() const override;
+  plans::PlanRequest plan_request() const override;
   torch::Tensor score(const PlanTensors& plan) override { return score_embedded(embed(plan), plan.group_ptr); }
   torch::Tensor embed(const PlanTensors& plan) override;
   torch::Tensor score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) override;
@@ -54,7 +54,7 @@ class GraphModel : public CostModel {
   int64_t width_ = 0;  // of the final states
   Readout readout_;
   std::shared_ptr<Encoder> encoder_;
-  std::vector<data::RelationSpec> relations_;  // of all convolutions, each once
+  std::vector<plans::RelationSpec> relations_;  // of all convolutions, each once
   struct Layer {
     std::shared_ptr<Convolution> convolution;
     std::vector<size_t> relations;  // which of relations_ it asks for

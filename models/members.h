@@ -13,7 +13,7 @@ class Members : public CostModel {
  public:
   explicit Members(std::vector<std::shared_ptr<CostModel>> members);
 
-  data::PlanRequest plan_request() const override { return members_.front()->plan_request(); }
+  plans::PlanRequest plan_request() const override { return members_.front()->plan_request(); }
   torch::Tensor score(const PlanTensors& plan) override;
   std::vector<torch::Tensor> member_scores(const PlanTensors& plan) override;
   std::vector<std::shared_ptr<CostModel>> members() const override { return members_; }
@@ -27,7 +27,7 @@ class Members : public CostModel {
   std::string describe_embed(FormWriter& writer) const override;
   std::string describe_score(FormWriter& writer, const std::string& embedded) const override;
   int64_t embedded_columns() const override;
-  data::PlanRequest form_request() const override { return members_.front()->form_request(); }
+  plans::PlanRequest form_request() const override { return members_.front()->form_request(); }
 
  private:
   std::vector<std::shared_ptr<CostModel>> members_;

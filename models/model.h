@@ -7,11 +7,11 @@
 #include <torch/torch.h>
 
 #include "configs/settings.h"
-#include "data/group.h"
-#include "data/message_plan.h"
+#include "data/graphs/group.h"
 #include "models/error.h"
 #include "models/form_writer.h"
-#include "models/plan_tensors.h"
+#include "models/sparse/plan_tensors.h"
+#include "plans/message_plan.h"
 
 namespace foretime::models {
 
@@ -37,7 +37,7 @@ struct InputStatistics {
 class CostModel : public torch::nn::Module {
  public:
   /// What its plans must hold.
-  virtual data::PlanRequest plan_request() const = 0;
+  virtual plans::PlanRequest plan_request() const = 0;
   /// [candidates], in the model's floating-point type.
   virtual torch::Tensor score(const PlanTensors& plan) = 0;
 
@@ -77,7 +77,7 @@ class CostModel : public torch::nn::Module {
   virtual std::string describe_embed(FormWriter& writer) const;
   virtual std::string describe_score(FormWriter& /*writer*/, const std::string& embedded) const { return embedded; }
   virtual int64_t embedded_columns() const { return 1; }
-  virtual data::PlanRequest form_request() const { return plan_request(); }
+  virtual plans::PlanRequest form_request() const { return plan_request(); }
   virtual bool form_needs_statements() const { return false; }
 };
 

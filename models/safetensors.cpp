@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "inference/bundle/safetensors_file.h"
 #include "inference/error.h"
-#include "inference/safetensors_file.h"
 #include "models/error.h"
 
 namespace foretime::models {

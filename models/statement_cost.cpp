@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "inference/statement_parts.h"
+#include "inference/graph/statement_parts.h"
 #include "models/autocast.h"
-#include "models/csr_ops.h"
+#include "models/sparse/csr_ops.h"
 
 namespace foretime::models {
 namespace {
@@ -20,9 +20,9 @@ constexpr double kFirstLaunchCost = 7.5;     // two microseconds, in log nanosec
 constexpr double kSmallestDeviation = 1e-3;  // columns that vary less are 0
 
 /// With its transpose; all values are 1.
-CsrTensor to_tensor(const data::CsrMatrix& matrix, torch::Device device) {
+CsrTensor to_tensor(const plans::CsrMatrix& matrix, torch::Device device) {
   const auto pointers = device.is_cuda() ? torch::kInt : torch::kLong;
-  const auto turned = data::transpose(matrix);
+  const auto turned = plans::transpose(matrix);
   CsrTensor result;
   result.rows = matrix.rows;
   result.cols = matrix.cols;
@@ -52,7 +52,7 @@ StatementPlan make_statement_plan(const PlanTensors& plan) {
       return inference::statement_parts(features.data_ptr<float>(), features.size(0), features.size(1),
                                         {row_ptr.data_ptr<int64_t>(), static_cast<size_t>(row_ptr.numel())},
                                         {columns.data_ptr<int32_t>(), static_cast<size_t>(columns.numel())});
-    } catch (const data::DataError& error) {
+    } catch (const DataError& error) {
       throw ModelError(error.what());
     }
   }();

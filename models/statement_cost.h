@@ -8,8 +8,8 @@
 #include <torch/torch.h>
 
 #include "configs/settings.h"
-#include "data/program/loop_columns.h"
-#include "models/dense.h"
+#include "data/frontends/loops/loop_columns.h"
+#include "models/layers/dense.h"
 #include "models/model.h"
 
 namespace foretime::models {
@@ -50,7 +50,7 @@ class StatementCost : public CostModel {
   /// Throws ModelError for graphs of another form than data.representation loops, and for unknown statement_inputs.
   StatementCost(const configs::ModelSettings& settings, const InputSchema& schema);
 
-  data::PlanRequest plan_request() const override { return {}; }
+  plans::PlanRequest plan_request() const override { return {}; }
   torch::Tensor score(const PlanTensors& plan) override;
   std::vector<torch::Tensor> member_scores(const PlanTensors& plan) override;
   void fit_transform(const InputStatistics& statistics) override;

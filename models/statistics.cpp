@@ -48,7 +48,7 @@ void StatisticsAccumulator::add_columns(const data::ColumnStatistics& columns, i
   const int64_t width = columns.columns(), all_columns = schema_.feature_count + tile_columns_;
   if (width == 0 || columns.rows == 0) return;
   sums_[counter].add_(static_cast<double>(columns.rows));
-  const auto tensor = [&](const data::Array<double>& values) {
+  const auto tensor = [&](const Array<double>& values) {
     return torch::from_blob(const_cast<double*>(values.data()), {width}, torch::kDouble);
   };
   sums_.narrow(0, kCounts + first_column, width).add_(tensor(columns.sums));

@@ -2,8 +2,8 @@
 
 #include <torch/torch.h>
 
-#include "data/column_statistics.h"
-#include "data/group.h"
+#include "data/graphs/column_statistics.h"
+#include "data/graphs/group.h"
 #include "models/model.h"
 
 namespace foretime::models {

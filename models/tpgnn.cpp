@@ -50,9 +50,9 @@ Tpgnn::Tpgnn(const configs::ModelSettings& settings, const InputSchema& schema)
   head_ = register_module("head", std::make_shared<DenseStack>(widths, activation_, options));
 }
 
-data::PlanRequest Tpgnn::plan_request() const {
+plans::PlanRequest Tpgnn::plan_request() const {
   // One layer is enough: later ones are made of it, by what pooling leaves.
-  return {1, {pooled_relation()}, data::TileJoin::early, data::Sharing::none};
+  return {1, {pooled_relation()}, plans::TileJoin::early, plans::Sharing::none};
 }
 
 torch::Tensor Tpgnn::score(const PlanTensors& plan) {
@@ -72,7 +72,7 @@ torch::Tensor Tpgnn::score(const PlanTensors& plan) {
   return head_->forward(summed).squeeze(-1);
 }
 
-data::PlanRequest Tpgnn::form_request() const {
+plans::PlanRequest Tpgnn::form_request() const {
   auto request = plan_request();
   request.relations.push_back(GcnConvolution::relations().front());
   return request;

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "models/convolutions/gcn.h"
-#include "models/dense.h"
-#include "models/encoder.h"
+#include "models/layers/dense.h"
+#include "models/layers/encoder.h"
+#include "models/layers/readout.h"
+#include "models/layers/topk_pool.h"
 #include "models/model.h"
-#include "models/readout.h"
-#include "models/topk_pool.h"
 
 namespace foretime::models {
 
@@ -29,12 +29,12 @@ class Tpgnn : public CostModel {
   /// Throws ModelError for data that are no programs, and for model.norm, which the published model does not have.
   Tpgnn(const configs::ModelSettings& settings, const InputSchema& schema);
 
-  data::PlanRequest plan_request() const override;
+  plans::PlanRequest plan_request() const override;
   torch::Tensor score(const PlanTensors& plan) override;
   void fit_transform(const InputStatistics& statistics) override { encoder_->fit_transform(statistics); }
   std::string describe_embed(FormWriter& writer) const override;
   /// With the first convolution's normalised adjacency beside the one that pooling takes from.
-  data::PlanRequest form_request() const override;
+  plans::PlanRequest form_request() const override;
 
  private:
   void check(const PlanTensors& plan) const;

@@ -4,10 +4,12 @@
   tools/check_includes.py              checks this repository; exit code 1 and one line a violation
   tools/check_includes.py --self-test  plants each kind of violation in a scratch tree and must find it
 
-Three rules:
-1. A file includes only headers of its own folder and of the folders below it (ORDER).
-2. configs, data, inference, jobs and tuner are free of LibTorch and MPI.
-3. Each library's link line in FOLDER/CMakeLists.txt names only libraries that the folder may include.
+Four rules:
+1. A file includes only headers of its own top folder and of the folders below it (ORDER).
+2. Folders and sub-folders do not include each other in circles: `data/files` and `data/graphs` are two of them, and so
+   are `comm` (its own files) and `comm/mpi`.
+3. The folders in LIGHT are free of LibTorch and MPI.
+4. Each library's link line in FOLDER/CMakeLists.txt names only libraries that the folder may include.
 """
 
 import pathlib
@@ -17,19 +19,25 @@ import tempfile
 
 # Each folder with what it may include beside itself. Tests, benchmarks and the binary may include all.
 ORDER = {
-    "configs": set(),
-    "data": {"configs"},
-    "inference": {"configs", "data"},
-    "models": {"configs", "data", "inference"},
-    "comm": {"configs"},
-    "coordinator": {"configs", "data", "inference", "models", "comm"},
-    "worker": {"configs", "data", "inference", "models", "comm", "coordinator"},
-    "jobs": {"configs"},
-    "tuner": {"configs", "data", "inference"},
-    "cli": {"configs", "data", "inference", "models", "comm", "coordinator", "worker", "jobs", "tuner"},
+    "base": set(),
+    "configs": {"base"},
+    "data": {"base", "configs"},
+    "plans": {"base", "configs", "data"},
+    "inference": {"base", "configs", "data", "plans"},
+    "models": {"base", "configs", "data", "plans", "inference"},
+    "comm": {"base", "configs"},
+    "sharding": {"base", "configs", "data"},
+    "coordinator": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding"},
+    "worker": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
+    "jobs": {"base", "configs"},
+    "experiments": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
+                    "jobs"},
+    "server": {"base", "configs", "data", "plans", "inference"},
+    "cli": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker", "jobs",
+            "experiments", "server"},
 }
 UNRESTRICTED = ("bench", "tests")
-LIGHT = ("configs", "data", "inference", "jobs", "tuner")  # must link neither LibTorch nor MPI
+LIGHT = ("base", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cc", ".hpp", ".c"}
@@ -41,7 +49,7 @@ def source_files(folder):
 
 
 def check_sources(root, folder):
-    """Rules 1 and 2."""
+    """Rules 1 and 3."""
     for path in source_files(root / folder):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = INCLUDE.match(line)
@@ -60,6 +68,49 @@ def check_sources(root, folder):
                 yield f"{where}: includes {header}, but {folder} may include {allowed}"
             elif match.group(1) == '"' and "/" not in header:
                 yield f"{where}: includes {header}, expected a path from the project's root"
+
+
+def included_folders(root):
+    """{folder: {folder that it includes: one place where it does}}, for all folders with sources."""
+    edges = {}
+    for top in ORDER:
+        for path in source_files(root / top) if (root / top).is_dir() else ():
+            folder = path.relative_to(root).parent.as_posix()
+            edges.setdefault(folder, {})
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                match = INCLUDE.match(line)
+                if match and match.group(2).split("/")[0] in ORDER and "/" in match.group(2):
+                    target = pathlib.PurePosixPath(match.group(2)).parent.as_posix()
+                    if target != folder:
+                        edges[folder].setdefault(target, f"{path.relative_to(root)}:{number} includes {match.group(2)}")
+    return edges
+
+
+def circles(root):
+    """Rule 2: one line a circle, the shortest through each edge that closes one."""
+    edges = included_folders(root)
+    told = set()
+    for start in sorted(edges):
+        for first in sorted(edges[start]):
+            came_from, queue = {first: None}, [first]
+            while queue and start not in came_from:
+                here = queue.pop(0)
+                for target in sorted(edges.get(here, {})):
+                    if target not in came_from:
+                        came_from[target] = here
+                        queue.append(target)
+            if start not in came_from:
+                continue
+            back, here = [start], came_from[start]
+            while here is not None:
+                back.append(here)
+                here = came_from[here]
+            circle = [start] + back[::-1]
+            if frozenset(circle) in told:
+                continue
+            told.add(frozenset(circle))
+            places = "; ".join(edges[a][b] for a, b in zip(circle, circle[1:]))
+            yield f"circle of folders {' -> '.join(circle)}: {places}"
 
 
 def cmake_words(text):
@@ -86,7 +137,7 @@ def linked_names(words):
 
 
 def check_cmake(root, folder):
-    """Rule 3."""
+    """Rule 4."""
     path = root / folder / "CMakeLists.txt"
     if not path.is_file():
         return
@@ -103,6 +154,7 @@ def violations(root):
         if (root / folder).is_dir():
             yield from check_sources(root, folder)
             yield from check_cmake(root, folder)
+    yield from circles(root)
 
 
 def check_is_acyclic():
@@ -116,6 +168,8 @@ CLEAN = {
     "configs/a.h": "#include <string>\n",
     "data/a.h": '#include "configs/a.h"\n#include "data/b.h"\n#include <sys/mman.h>\n',
     "comm/a.h": '#include <mpi.h>\n#include <torch/torch.h>\n#include "configs/a.h"\n',
+    "data/files/a.h": '#include "data/graphs/a.h"\n',
+    "data/graphs/a.h": '#include "data/graphs/b.h"\n',
     "worker/a.cpp": '#include "coordinator/a.h"\n// #include "cli/a.h"\n',
     "tests/worker/a_test.cpp": '#include "cli/a.h"\n',
     "worker/CMakeLists.txt": "foretime_library(foretime_worker TORCH SOURCES a.cpp LINK foretime_coordinator)\n",
@@ -127,6 +181,7 @@ PLANTED = {
     "models/comm.cpp": ('#include "comm/a.h"\n', "models/comm.cpp:1: includes comm/a.h"),
     "configs/torch.h": ("#include <torch/torch.h>\n", "configs/torch.h:1: includes torch/torch.h"),
     "jobs/mpi.cpp": ("#include <mpi.h>\n", "jobs/mpi.cpp:1: includes mpi.h"),
+    "data/graphs/circle.cpp": ('#include "data/files/a.h"\n', "circle of folders data/files -> data/graphs -> data/files"),
     "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
     "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
     "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),

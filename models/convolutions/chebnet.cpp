@@ -12,9 +12,9 @@ ChebConvolution::ChebConvolution(int64_t input, int64_t output, int64_t order) {
   }
 }
 
-std::vector<data::RelationSpec> ChebConvolution::relations(bool estimated) {
-  const auto norm = estimated ? data::EdgeNorm::laplacian : data::EdgeNorm::laplacian_of_two;
-  return {{data::Direction::both, norm, /*self_loop=*/false}};
+std::vector<plans::RelationSpec> ChebConvolution::relations(bool estimated) {
+  const auto norm = estimated ? plans::EdgeNorm::laplacian : plans::EdgeNorm::laplacian_of_two;
+  return {{plans::Direction::both, norm, /*self_loop=*/false}};
 }
 
 torch::Tensor ChebConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {

@@ -12,7 +12,7 @@ class ChebConvolution : public Convolution {
  public:
   ChebConvolution(int64_t input, int64_t output, int64_t order);
   /// `order` is K ≥ 1; `estimated`: λmax by power iteration (data::EdgeNorm::laplacian), else 2.
-  static std::vector<data::RelationSpec> relations(bool estimated);
+  static std::vector<plans::RelationSpec> relations(bool estimated);
   static int64_t hops(int64_t order) { return order - 1; }
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
   std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "models/csr_ops.h"
 #include "models/error.h"
+#include "models/sparse/csr_ops.h"
 
 namespace foretime::models {
 namespace {
@@ -63,8 +63,8 @@ int64_t head_width(int64_t width, int64_t heads) {
 
 ConvolutionSpec in_each_direction(const ConvolutionSpec& spec) {
   auto producers = spec.relations.at(0), consumers = producers;
-  producers.direction = data::Direction::in;
-  consumers.direction = data::Direction::out;
+  producers.direction = plans::Direction::in;
+  consumers.direction = plans::Direction::out;
   return {{producers, consumers}, spec.hops, [make = spec.make](int64_t input) {
             // One after the other: the order in which weights are drawn is the parameters'.
             auto first = make(input);

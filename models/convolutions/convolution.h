@@ -9,9 +9,9 @@
 
 #include <torch/torch.h>
 
-#include "data/message_plan.h"
 #include "models/form_writer.h"
-#include "models/plan_tensors.h"
+#include "models/sparse/plan_tensors.h"
+#include "plans/message_plan.h"
 
 namespace foretime::models {
 
@@ -39,7 +39,7 @@ class Convolution : public torch::nn::Module {
 
 /// A convolution before it is made: what it asks of a plan.
 struct ConvolutionSpec {
-  std::vector<data::RelationSpec> relations;
+  std::vector<plans::RelationSpec> relations;
   int64_t hops = 1;                                                 // layers of the plan that it spans
   std::function<std::shared_ptr<Convolution>(int64_t input)> make;  // from `input` columns to model.hidden
 };

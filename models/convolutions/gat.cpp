@@ -1,7 +1,7 @@
 #include "models/convolutions/gat.h"
 
 #include "models/convolutions/products.h"
-#include "models/edge_ops.h"
+#include "models/sparse/edge_ops.h"
 
 namespace foretime::models {
 namespace {
@@ -22,8 +22,8 @@ GatConvolution::GatConvolution(int64_t input, int64_t output, int64_t heads)
   bias_ = register_parameter("bias", torch::zeros({output}));
 }
 
-std::vector<data::RelationSpec> GatConvolution::relations() {
-  return {{data::Direction::both, data::EdgeNorm::sum, /*self_loop=*/true}};
+std::vector<plans::RelationSpec> GatConvolution::relations() {
+  return {{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/true}};
 }
 
 torch::Tensor GatConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {

@@ -13,7 +13,7 @@ class GatConvolution : public Convolution {
   /// Throws ModelError where the heads do not divide the output width.
   GatConvolution(int64_t input, int64_t output, int64_t heads);
   /// Producers and consumers together.
-  static std::vector<data::RelationSpec> relations();
+  static std::vector<plans::RelationSpec> relations();
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
   std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
                        double slope) const override;

@@ -7,8 +7,8 @@ namespace foretime::models {
 GcnConvolution::GcnConvolution(int64_t input, int64_t output)
     : linear_(register_module("linear", dense_linear(input, output, true))) {}
 
-std::vector<data::RelationSpec> GcnConvolution::relations() {
-  return {{data::Direction::both, data::EdgeNorm::symmetric, /*self_loop=*/true}};
+std::vector<plans::RelationSpec> GcnConvolution::relations() {
+  return {{plans::Direction::both, plans::EdgeNorm::symmetric, /*self_loop=*/true}};
 }
 
 torch::Tensor GcnConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {

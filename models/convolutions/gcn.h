@@ -9,7 +9,7 @@ class GcnConvolution : public Convolution {
  public:
   GcnConvolution(int64_t input, int64_t output);
   /// Â = D^-½ (A + Aᵀ + I) D^-½.
-  static std::vector<data::RelationSpec> relations();
+  static std::vector<plans::RelationSpec> relations();
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
   std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
                        double slope) const override;

@@ -10,8 +10,8 @@ GinConvolution::GinConvolution(int64_t input, int64_t output, const Activation& 
       "mlp", std::make_shared<DenseStack>(std::vector<int64_t>{input, output, output}, activation, options));
 }
 
-std::vector<data::RelationSpec> GinConvolution::relations() {
-  return {{data::Direction::both, data::EdgeNorm::sum, false}};
+std::vector<plans::RelationSpec> GinConvolution::relations() {
+  return {{plans::Direction::both, plans::EdgeNorm::sum, false}};
 }
 
 torch::Tensor GinConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {

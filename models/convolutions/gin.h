@@ -1,7 +1,7 @@
 #pragma once
 
 #include "models/convolutions/convolution.h"
-#include "models/dense.h"
+#include "models/layers/dense.h"
 
 namespace foretime::models {
 
@@ -11,7 +11,7 @@ class GinConvolution : public Convolution {
  public:
   GinConvolution(int64_t input, int64_t output, const Activation& activation, double dropout);
   /// Producers and consumers together.
-  static std::vector<data::RelationSpec> relations();
+  static std::vector<plans::RelationSpec> relations();
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
   std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
                        double slope) const override;

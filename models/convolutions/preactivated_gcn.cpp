@@ -9,9 +9,9 @@ PreactivatedGcnConvolution::PreactivatedGcnConvolution(int64_t width, const Acti
                          std::make_shared<DenseStack>(std::vector<int64_t>{width, width, width}, activation, options));
 }
 
-std::vector<data::RelationSpec> PreactivatedGcnConvolution::relations() {
-  return {{data::Direction::out, data::EdgeNorm::mean, /*self_loop=*/true},
-          {data::Direction::in, data::EdgeNorm::sender, /*self_loop=*/true}};
+std::vector<plans::RelationSpec> PreactivatedGcnConvolution::relations() {
+  return {{plans::Direction::out, plans::EdgeNorm::mean, /*self_loop=*/true},
+          {plans::Direction::in, plans::EdgeNorm::sender, /*self_loop=*/true}};
 }
 
 torch::Tensor PreactivatedGcnConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&,

@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-#include "models/csr_ops.h"
+#include "models/sparse/csr_ops.h"
 
 /// A (X W) or (A X) W: the order does not matter to the result. Convolutions multiply by their weights first where that
 /// costs less: plans seldom have more states below than above.

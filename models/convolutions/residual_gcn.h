@@ -1,7 +1,7 @@
 #pragma once
 
 #include "models/convolutions/convolution.h"
-#include "models/dense.h"
+#include "models/layers/dense.h"
 
 namespace foretime::models {
 

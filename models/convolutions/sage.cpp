@@ -20,11 +20,11 @@ SageConvolution::SageConvolution(int64_t input, int64_t output, Aggregation aggr
   }
 }
 
-std::vector<data::RelationSpec> SageConvolution::relations(Aggregation aggregation, bool apart) {
+std::vector<plans::RelationSpec> SageConvolution::relations(Aggregation aggregation, bool apart) {
   // A maximum does not look at the weights.
-  const auto norm = aggregation == Aggregation::mean ? data::EdgeNorm::mean : data::EdgeNorm::sum;
-  if (!apart) return {{data::Direction::both, norm, false}};
-  return {{data::Direction::in, norm, false}, {data::Direction::out, norm, false}};
+  const auto norm = aggregation == Aggregation::mean ? plans::EdgeNorm::mean : plans::EdgeNorm::sum;
+  if (!apart) return {{plans::Direction::both, norm, false}};
+  return {{plans::Direction::in, norm, false}, {plans::Direction::out, norm, false}};
 }
 
 torch::Tensor SageConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {

@@ -16,7 +16,7 @@ enum class Aggregation { mean, sum, max };
 class SageConvolution : public Convolution {
  public:
   SageConvolution(int64_t input, int64_t output, Aggregation aggregation, bool apart);
-  static std::vector<data::RelationSpec> relations(Aggregation aggregation, bool apart);
+  static std::vector<plans::RelationSpec> relations(Aggregation aggregation, bool apart);
   torch::Tensor forward(const torch::Tensor& states, Hops hops, const StateLayout& layout, double slope) override;
   std::string describe(FormWriter& writer, const std::string& states, const FormHops& hops, const FormLayout& layout,
                        double slope) const override;

@@ -14,7 +14,7 @@
 #include "models/convolutions/residual_gcn.h"
 #include "models/convolutions/sage.h"
 #include "models/convolutions/transformer.h"
-#include "models/encoder.h"
+#include "models/layers/encoder.h"
 
 namespace foretime::models {
 namespace {

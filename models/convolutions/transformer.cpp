@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "models/convolutions/products.h"
-#include "models/edge_ops.h"
+#include "models/sparse/edge_ops.h"
 
 namespace foretime::models {
 
@@ -16,8 +16,8 @@ TransformerConvolution::TransformerConvolution(int64_t input, int64_t output, in
   head_width(output, heads);
 }
 
-std::vector<data::RelationSpec> TransformerConvolution::relations() {
-  return {{data::Direction::both, data::EdgeNorm::sum, /*self_loop=*/false}};
+std::vector<plans::RelationSpec> TransformerConvolution::relations() {
+  return {{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/false}};
 }
 
 torch::Tensor TransformerConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&,

@@ -10,7 +10,7 @@ import time
 
 from program import FORETIME, SOURCE, ProgramTest, environment
 
-SAMPLE_FILES = os.environ.get("FORETIME_SAMPLE_FILES", str(SOURCE / "build/release/tests/tuner/tuner_sample_files"))
+SAMPLE_FILES = os.environ.get("FORETIME_SAMPLE_FILES", str(SOURCE / "build/release/tests/inference/sample_files"))
 
 
 class BundleTest(ProgramTest):

@@ -44,7 +44,7 @@ TEST(TrainedModelOfABundle, IsTheOneThatWasExported) {
   const auto trained = small_model();
   const auto bundle = make_bundle(trained, {"CC0", {{"holdout/kendall_tau", 0.5}}});
   const auto read =
-      trained_model(tuner::parse_bundle(tuner::serialize_bundle(bundle), "model.foretime"), "model.foretime");
+      trained_model(inference::parse_bundle(inference::serialize_bundle(bundle), "model.foretime"), "model.foretime");
   const auto before = worker::model_tensors(*trained.model), after = worker::model_tensors(*read.model);
   ASSERT_EQ(before.size(), after.size());
   for (size_t i = 0; i < before.size(); ++i) {
@@ -69,24 +69,24 @@ TEST(TrainedModelOfABundle, IsRefusedWhereSettingsAndWeightsDoNotFit) {
     change(other);
     try {
       trained_model(other, "model.foretime");
-    } catch (const tuner::BundleError& error) {
+    } catch (const inference::BundleError& error) {
       return error.what();
     }
     return "";
   };
-  const auto replace = [](tuner::Bundle& other, const std::string& from, const std::string& to) {
+  const auto replace = [](inference::Bundle& other, const std::string& from, const std::string& to) {
     auto yaml = other.manifest["settings"].get<std::string>();
     yaml.replace(yaml.find(from), from.size(), to);
     other.manifest["settings"] = yaml;
   };
-  EXPECT_EQ(refusal([](tuner::Bundle&) {}), "");
-  EXPECT_THAT(refusal([&](tuner::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
+  EXPECT_EQ(refusal([](inference::Bundle&) {}), "");
+  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
               ::testing::AllOf(HasSubstr("model.foretime: tensor "), HasSubstr("by its settings")));
-  EXPECT_THAT(refusal([&](tuner::Bundle& b) { replace(b, "members: 2", "members: 3"); }),
+  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "members: 2", "members: 3"); }),
               HasSubstr("no tensor members.2"));
-  EXPECT_THAT(refusal([&](tuner::Bundle& b) { replace(b, "  hidden: 8", "  hiden: 8"); }), HasSubstr("hiden"));
-  EXPECT_THAT(refusal([&](tuner::Bundle& b) { replace(b, "statement_cost", "abacus"); }), HasSubstr("abacus"));
-  EXPECT_THAT(refusal([](tuner::Bundle& b) { b.manifest["training"]["data_fingerprint"] = "x"; }),
+  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hiden: 8"); }), HasSubstr("hiden"));
+  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "statement_cost", "abacus"); }), HasSubstr("abacus"));
+  EXPECT_THAT(refusal([](inference::Bundle& b) { b.manifest["training"]["data_fingerprint"] = "x"; }),
               HasSubstr("data_fingerprint"));
 }
 
@@ -148,16 +148,15 @@ TEST(TuningOutcome, TellsAJobWhatWasPublished) {
   outcome.after = {{"holdout/kendall_tau", 0.25}};
   outcome.replay_before = {{"holdout/kendall_tau", 0.75}};
   outcome.replay_after = {{"holdout/kendall_tau", 0.625}};
-  using Metrics = TuningOutcome::Metrics;
-  EXPECT_EQ(outcome.of_job(), (Metrics{{"holdout/kendall_tau", 0.25},
-                                       {"parent/kendall_tau", 0.5},
-                                       {"replay/kendall_tau", 0.625},
-                                       {"kept_parent", 0.0}}));
+  EXPECT_EQ(outcome.of_job(), (TuningOutcome::Metrics{{"holdout/kendall_tau", 0.25},
+                                                      {"parent/kendall_tau", 0.5},
+                                                      {"replay/kendall_tau", 0.625},
+                                                      {"kept_parent", 0.0}}));
   outcome.kept_parent = true;
-  EXPECT_EQ(outcome.of_job(), (Metrics{{"holdout/kendall_tau", 0.5},
-                                       {"parent/kendall_tau", 0.5},
-                                       {"replay/kendall_tau", 0.75},
-                                       {"kept_parent", 1.0}}));
+  EXPECT_EQ(outcome.of_job(), (TuningOutcome::Metrics{{"holdout/kendall_tau", 0.5},
+                                                      {"parent/kendall_tau", 0.5},
+                                                      {"replay/kendall_tau", 0.75},
+                                                      {"kept_parent", 1.0}}));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include <torch/torch.h>
 
-#include "comm/communicator.h"
-#include "comm/mpi_communicator.h"
+#include "comm/backends/factory.h"
+#include "comm/mpi/mpi_communicator.h"
 
 namespace {
 

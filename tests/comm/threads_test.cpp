@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include "comm/backends/factory.h"
 #include "tests/support/ranks.h"
 
 /// What only the in-memory group can show in one process: failures.

@@ -7,10 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/threads.h"
-#include "coordinator/agree.h"
-#include "data/error.h"
-#include "data/synth.h"
+#include "base/error.h"
+#include "comm/agree.h"
+#include "comm/threads/threads.h"
+#include "data/dataset/group_files.h"
+#include "data/dataset/synth.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::coordinator {

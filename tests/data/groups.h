@@ -10,10 +10,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "data/group.h"
+#include "data/graphs/group.h"
 
 /// Small valid groups of each kind, and comparison of all that a group holds.
-namespace foretime::data::testing {
+namespace foretime::testing {
+using namespace data;
 
 inline GraphBlock make_graphs(int64_t graphs, std::mt19937& random) {
   GraphBlock block;
@@ -126,4 +127,4 @@ class ScratchTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-}  // namespace foretime::data::testing
+}  // namespace foretime::testing

@@ -52,12 +52,12 @@ const Names kNorms = {"sum", "mean", "symmetric", "sender", "laplacian", "laplac
 
 class Editor {
  public:
-  Editor(tuner::Bundle bundle, std::string_view bytes) : bundle_(std::move(bundle)), bytes_(bytes) {
+  Editor(inference::Bundle bundle, std::string_view bytes) : bundle_(std::move(bundle)), bytes_(bytes) {
     for (const auto& [name, weight] : bundle_.weights) weights_.push_back(name);
     weights_.emplace_back();
   }
 
-  tuner::Bundle edit() {
+  inference::Bundle edit() {
     Json& form = bundle_.manifest["form"];
     for (int i = 0; i < kMostEdits && !bytes_.empty(); ++i) {
       if (next(6) == 0)
@@ -171,7 +171,7 @@ class Editor {
     }
   }
 
-  tuner::Bundle bundle_;
+  inference::Bundle bundle_;
   std::string_view bytes_;
   Names weights_;
   int made_ = 0;
@@ -179,7 +179,7 @@ class Editor {
 
 }  // namespace
 
-tuner::Bundle edited_form(tuner::Bundle bundle, std::string_view bytes) {
+inference::Bundle edited_form(inference::Bundle bundle, std::string_view bytes) {
   return Editor(std::move(bundle), bytes).edit();
 }
 

@@ -2,13 +2,13 @@
 
 #include <string_view>
 
-#include "tuner/bundle.h"
+#include "inference/bundle/bundle.h"
 
 namespace foretime::fuzz {
 
 /// The bundle with a form that was edited as the bytes say: other operations, inputs, matrices, weights and numbers, in
 /// the bounds of what forms are written with. Most results do not fit together; those that do are forms that nobody has
 /// written before.
-tuner::Bundle edited_form(tuner::Bundle bundle, std::string_view bytes);
+inference::Bundle edited_form(inference::Bundle bundle, std::string_view bytes);
 
 }  // namespace foretime::fuzz

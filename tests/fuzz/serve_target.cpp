@@ -1,24 +1,24 @@
 #include <nlohmann/json.hpp>
 
-#include "cli/serve/service.h"
+#include "server/service.h"
 #include "tests/fuzz/require.h"
 #include "tests/fuzz/targets.h"
-#include "tests/tuner/small_models.h"
+#include "tests/inference/small_models.h"
 
 namespace foretime::fuzz {
 namespace {
 
-namespace samples = tuner::testing;
+namespace samples = inference::testing;
 using Json = nlohmann::json;
 
 constexpr const char* kJson = "application/json";
 
 /// A server's answers, without HTTP. "" where the request was refused, which takes a reason.
-std::string ask(cli::Service& service, const std::string& path, const std::string& type, std::string body) {
+std::string ask(server::Service& service, const std::string& path, const std::string& type, std::string body) {
   try {
     return service.answer({.method = "POST", .path = path, .query = {}, .content_type = type, .body = std::move(body)})
         .body;
-  } catch (const cli::HttpError& error) {
+  } catch (const server::HttpError& error) {
     require(error.status >= 400 && error.status < 500, "input from outside is the sender's fault",
             error.message.c_str());
     require(!error.message.empty(), "a refusal has a message", "");
@@ -26,12 +26,13 @@ std::string ask(cli::Service& service, const std::string& path, const std::strin
   }
 }
 
-cli::Service& service_of(const tuner::Bundle& bundle) {
+server::Service& service_of(const inference::Bundle& bundle) {
   // Never destroyed: its threads wait until the process ends.
-  return *new cli::Service(std::make_shared<const tuner::Model>(bundle), {.max_body = 1 << 16, .max_nodes = 1000});
+  return *new server::Service(std::make_shared<const inference::Model>(bundle),
+                              {.max_body = 1 << 16, .max_nodes = 1000});
 }
 
-std::string opened(cli::Service& service, const char* path, const std::string& body) {
+std::string opened(server::Service& service, const char* path, const std::string& body) {
   return Json::parse(ask(service, path, "", body)).at("id");
 }
 

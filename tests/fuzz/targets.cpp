@@ -5,16 +5,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/data/hlo/messages.h"
+#include "inference/capi/foretime.h"
+#include "tests/data/frontends/hlo/messages.h"
 #include "tests/fuzz/form_edits.h"
 #include "tests/fuzz/require.h"
-#include "tests/tuner/small_models.h"
-#include "tuner/foretime.h"
+#include "tests/inference/small_models.h"
 
 namespace foretime::fuzz {
 namespace {
 
-namespace samples = tuner::testing;
+namespace samples = inference::testing;
 
 void require(bool kept, const char* promise) { fuzz::require(kept, promise, foretime_last_error()); }
 
@@ -32,8 +32,8 @@ foretime_model* opened(std::string_view bytes) {
   return done(foretime_open_bytes(bytes.data(), bytes.size(), &options, &model)) ? model : nullptr;
 }
 
-foretime_model* sample_model(const tuner::Bundle& bundle) {
-  foretime_model* model = opened(tuner::serialize_bundle(bundle));
+foretime_model* sample_model(const inference::Bundle& bundle) {
+  foretime_model* model = opened(inference::serialize_bundle(bundle));
   require(model != nullptr, "a sample's bundle can be opened");
   return model;
 }
@@ -55,10 +55,10 @@ foretime_model* trees() {
   return model;
 }
 
-const std::vector<tuner::Bundle>& sample_bundles() {
-  static const std::vector<tuner::Bundle> bundles = {samples::layout_bundle({.compares = true, .tied = true}),
-                                                     samples::tile_bundle(), samples::loops_bundle(true, true),
-                                                     samples::loops_bundle(false), samples::trees_bundle()};
+const std::vector<inference::Bundle>& sample_bundles() {
+  static const std::vector<inference::Bundle> bundles = {samples::layout_bundle({.compares = true, .tied = true}),
+                                                         samples::tile_bundle(), samples::loops_bundle(true, true),
+                                                         samples::loops_bundle(false), samples::trees_bundle()};
   return bundles;
 }
 
@@ -197,7 +197,7 @@ const std::map<std::string, Target>& targets() {
 std::vector<std::string> seeds(const std::string& target) {
   if (target == "bundle") {
     std::vector<std::string> all;
-    for (const auto& bundle : sample_bundles()) all.push_back(tuner::serialize_bundle(bundle));
+    for (const auto& bundle : sample_bundles()) all.push_back(inference::serialize_bundle(bundle));
     return all;
   }
   if (target == "serve") return serve_seeds();
@@ -227,9 +227,9 @@ std::vector<std::string> seeds(const std::string& target) {
     return texts;
   }
   const auto module = samples::sample_module();
-  return {module, data::testing::bytes_field(1, module),
-          data::testing::module_tuning(module, {data::testing::layout_run({{{0, 1}}}, 10)}, {4}),
-          data::testing::module_tuning(module, {data::testing::tile_run({8, 16}, 10, true)})};
+  return {module, testing::bytes_field(1, module),
+          testing::module_tuning(module, {testing::layout_run({{{0, 1}}}, 10)}, {4}),
+          testing::module_tuning(module, {testing::tile_run({8, 16}, 10, true)})};
 }
 
 }  // namespace foretime::fuzz

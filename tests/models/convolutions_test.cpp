@@ -15,9 +15,9 @@ struct Widths {
 constexpr Widths kWidths[] = {{9, 2}, {5, 5}, {2, 9}};
 
 /// A layer between the nodes of a small graph, with self loops of its own only where the convolution asks for them.
-LayerTensors layer_of(const std::vector<data::RelationSpec>& relations) {
-  const auto group = data::testing::make_group(data::CandidateKind::program, "a", 21);
-  data::PlanBuilder builder({1, relations});
+LayerTensors layer_of(const std::vector<plans::RelationSpec>& relations) {
+  const auto group = testing::make_group(data::CandidateKind::program, "a", 21);
+  plans::PlanBuilder builder({1, relations});
   builder.add(group, std::vector<int64_t>{0, 1, 2});
   return *to_tensors(std::move(builder).build(), {.dtype = torch::kDouble}).layers.at(0);
 }

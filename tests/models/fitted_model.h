@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/group.h"
+#include "data/graphs/group.h"
 #include "models/model.h"
 #include "models/statistics.h"
 

@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "data/catalogue.h"
-#include "data/program/program_forms.h"
-#include "data/synth.h"
+#include "data/dataset/group_files.h"
+#include "data/dataset/synth.h"
+#include "data/frontends/loops/program_forms.h"
 #include "inference/error.h"
-#include "inference/executor.h"
+#include "inference/graph/executor.h"
 #include "models/form_weights.h"
 #include "models/model.h"
 #include "tests/data/groups.h"
@@ -52,8 +52,8 @@ void shake(CostModel& model) {
   }
 }
 
-data::MessagePlan plan_of(const std::vector<const Group*>& groups, const data::PlanRequest& request) {
-  data::PlanBuilder builder(request);
+plans::MessagePlan plan_of(const std::vector<const Group*>& groups, const plans::PlanRequest& request) {
+  plans::PlanBuilder builder(request);
   for (const Group* group : groups) {
     std::vector<int64_t> ids;
     for (int64_t c = 0; c < group->candidates; ++c) ids.push_back(group->candidates - 1 - c);
@@ -99,7 +99,7 @@ TEST_P(EveryForm, ScoresAsTheModel) {
   const auto [variant, kind, join] = GetParam();
   auto settings = small_settings(variant, kind);
   settings.tile_join = join;
-  auto a = data::testing::make_group(kind, "a", 11), b = data::testing::make_group(kind, "b", 12);
+  auto a = testing::make_group(kind, "a", 11), b = testing::make_group(kind, "b", 12);
   b.collection = data::Collection::layout_nlp_default;
   expect_form_scores_as_model(settings, {&a, &b});
   settings.members = 2;
@@ -127,15 +127,15 @@ TEST(Form, ScoresSharedPlansAndTheirStages) {
 }
 
 TEST(Form, NormalisesOverGraphs) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 3);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 3);
   auto settings = small_settings("gcn", CandidateKind::layout);
   settings.norm = "graph";
   expect_form_scores_as_model(settings, {&group});
 }
 
 TEST(Form, PoolsNodesAway) {
-  const auto a = data::testing::make_group(CandidateKind::program, "a", 21),
-             b = data::testing::make_group(CandidateKind::program, "b", 22);
+  const auto a = testing::make_group(CandidateKind::program, "a", 21),
+             b = testing::make_group(CandidateKind::program, "b", 22);
   auto settings = small_settings("gcn", CandidateKind::program);
   settings.type = "tpgnn";
   settings.layers = 3;
@@ -166,7 +166,7 @@ TEST(Form, CostsStatements) {
 }
 
 TEST(Form, IsCheckedAgainstItsWeights) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 3);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 3);
   const auto model = fitted_model(small_settings("gat", CandidateKind::layout), {&group});
   const auto described = describe_model(*model);
   const auto weights = form_weights(*model, described);

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "models/model.h"
-#include "models/plan_tensors.h"
+#include "models/sparse/plan_tensors.h"
 #include "tests/data/groups.h"
 #include "tests/models/fitted_model.h"
 #include "tests/models/slow_model.h"
@@ -29,7 +29,7 @@ constexpr double kRelative = 1e-6, kAbsolute = 1e-8;
 using Batch = std::vector<std::pair<const Group*, std::vector<int64_t>>>;
 
 PlanTensors plan_of(const CostModel& model, const Batch& batch, torch::Dtype dtype = torch::kDouble) {
-  data::PlanBuilder builder(model.plan_request());
+  plans::PlanBuilder builder(model.plan_request());
   for (const auto& [group, ids] : batch) builder.add(*group, ids);
   return to_tensors(std::move(builder).build(), {.dtype = dtype});
 }
@@ -63,8 +63,8 @@ class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, Candi
     settings.tile_join = std::get<2>(GetParam());
     return settings;
   }
-  Group a_ = data::testing::make_group(std::get<1>(GetParam()), "a", 11);
-  Group b_ = in_collection(data::testing::make_group(std::get<1>(GetParam()), "b", 12));
+  Group a_ = testing::make_group(std::get<1>(GetParam()), "a", 11);
+  Group b_ = in_collection(testing::make_group(std::get<1>(GetParam()), "b", 12));
 
   static Group in_collection(Group group) {
     group.collection = data::Collection::layout_nlp_default;
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Program, EveryModel,
 class EveryReadout : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryReadout, EqualsSlowTwinAndFiniteDifferences) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 21);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 21);
   auto settings = small_settings("gcn", CandidateKind::layout);
   settings.readout = {GetParam()};
   const auto model = fitted_model(settings, {&group});
@@ -162,7 +162,7 @@ Group relabelled(const Group& group, const std::vector<int32_t>& new_id) {
       features[to * static_cast<size_t>(width) + static_cast<size_t>(f)] = group.graphs.node_features[v * width + f];
     }
   }
-  const auto renamed = [&](const data::Array<int32_t>& ids) {
+  const auto renamed = [&](const Array<int32_t>& ids) {
     std::vector<int32_t> out;
     for (const int32_t id : ids) out.push_back(new_id[static_cast<size_t>(id)]);
     return out;
@@ -176,7 +176,7 @@ Group relabelled(const Group& group, const std::vector<int32_t>& new_id) {
 }
 
 TEST(Models, ScoresDoNotDependOnTheOrderOfNodes) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 31);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 31);
   std::vector<int32_t> new_id(static_cast<size_t>(group.graphs.nodes()));
   std::iota(new_id.begin(), new_id.end(), 0);
   std::reverse(new_id.begin() + 2, new_id.end());
@@ -190,8 +190,8 @@ TEST(Models, ScoresDoNotDependOnTheOrderOfNodes) {
 }
 
 TEST(Models, CandidatesAreComparedWithinTheirGroupInAnyOrder) {
-  const auto a = data::testing::make_group(CandidateKind::layout, "a", 32),
-             b = data::testing::make_group(CandidateKind::layout, "b", 33);
+  const auto a = testing::make_group(CandidateKind::layout, "a", 32),
+             b = testing::make_group(CandidateKind::layout, "b", 33);
   const auto model = fitted_model(small_settings("gcn_candidate_attention", CandidateKind::layout), {&a, &b});
   const auto scores = model->score(plan_of(*model, {{&a, {0, 1, 2}}, {&b, {3, 1}}}));
   EXPECT_TRUE(torch::allclose(scores.narrow(0, 0, 3), model->score(plan_of(*model, {{&a, {0, 1, 2}}})), 1e-10, 1e-12))
@@ -209,7 +209,7 @@ TEST(Models, CandidatesAreComparedWithinTheirGroupInAnyOrder) {
 /// The largest eigenvalue by power iteration is near the exact one, so scores are near the twin's.
 TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
   for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
-    const auto group = data::testing::make_group(kind, "a", 34);
+    const auto group = testing::make_group(kind, "a", 34);
     auto settings = small_settings("chebnet", kind);
     const auto fixed =
         fitted_model(settings, {&group})->score(plan_of(*fitted_model(settings, {&group}), {{&group, {0, 1, 2}}}));
@@ -222,7 +222,7 @@ TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
 }
 
 TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 35);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 35);
   for (const auto* type : {"gcn", "gat", "sage_max", "chebnet"}) {
     auto settings = small_settings(type, CandidateKind::layout);
     const auto whole = fitted_model(settings, {&group});
@@ -249,7 +249,7 @@ TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
 }
 
 TEST(Models, SageNormalisesAndOptionsReachTheModel) {
-  const auto group = data::testing::make_group(CandidateKind::tile, "a", 41);
+  const auto group = testing::make_group(CandidateKind::tile, "a", 41);
   auto settings = small_settings("sage", CandidateKind::tile);
   settings.l2_normalize = true;
   settings.residual = false;
@@ -265,13 +265,13 @@ TEST(Models, SageNormalisesAndOptionsReachTheModel) {
 
 /// States that merge and multiply between levels, as in a shared plan: nothing may assume node × candidate.
 TEST(Models, HoldForPlansWhoseLevelsDiffer) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 51);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 51);
   for (const auto& type : testing::variant_names()) {
     auto settings = small_settings(type, CandidateKind::layout);
     if (type.starts_with("mlp")) continue;  // one level only
     settings.sharing = "none";
     const auto model = fitted_model(settings, {&group});
-    data::PlanBuilder builder(model->plan_request());
+    plans::PlanBuilder builder(model->plan_request());
     const std::vector<int64_t> twice = {2, 2};
     builder.add(group, twice);
     auto plan = std::move(builder).build();
@@ -280,10 +280,10 @@ TEST(Models, HoldForPlansWhoseLevelsDiffer) {
     // Both candidates are one configuration: keep the first copy's states at level 0 and let both copies of level 1
     // read them.
     const auto nodes = static_cast<int32_t>(group.graphs.nodes());
-    auto below = std::make_shared<data::PlanLevel>(*plan.levels[0]);
+    auto below = std::make_shared<plans::PlanLevel>(*plan.levels[0]);
     below->node.resize(static_cast<size_t>(nodes));
     if (!below->layout_row.empty()) below->layout_row.resize(static_cast<size_t>(nodes));
-    auto layer = std::make_shared<data::PlanLayer>(*plan.layers[0]);
+    auto layer = std::make_shared<plans::PlanLayer>(*plan.layers[0]);
     for (auto& id : layer->self) id %= nodes;
     for (auto& relation : layer->relations) {
       relation.cols = nodes;
@@ -298,7 +298,7 @@ TEST(Models, HoldForPlansWhoseLevelsDiffer) {
 
 /// Each member alone is the model that its weights make; together they are the mean.
 TEST(Models, MembersAreModelsOfTheirOwn) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 36);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 36);
   auto settings = small_settings("gcn_candidate_attention", CandidateKind::layout);
   const auto alone = fitted_model(settings, {&group});
   settings.members = 3;
@@ -319,7 +319,7 @@ TEST(Models, MembersAreModelsOfTheirOwn) {
 }
 
 TEST(Models, DropoutIsDrawnInTrainingOnlyAndFromTorchsGenerator) {
-  const auto group = data::testing::make_group(CandidateKind::program, "a", 61);
+  const auto group = testing::make_group(CandidateKind::program, "a", 61);
   auto settings = small_settings("residual_gcn", CandidateKind::program);
   settings.dropout = 0.5;
   const auto model = fitted_model(settings, {&group});
@@ -370,7 +370,7 @@ TEST(Models, RefuseSettingsThatDoNotFit) {
 }
 
 TEST(Models, RefusePlansOfAnotherModel) {
-  const auto group = data::testing::make_group(CandidateKind::layout, "a", 71);
+  const auto group = testing::make_group(CandidateKind::layout, "a", 71);
   const auto gcn = fitted_model(small_settings("gcn", CandidateKind::layout), {&group});
   const auto sage = fitted_model(small_settings("sage", CandidateKind::layout), {&group});
   EXPECT_THROW(gcn->score(plan_of(*sage, {{&group, {0}}})), ModelError);

@@ -4,14 +4,14 @@
 
 #include <torch/torch.h>
 
-#include "data/message_plan.h"
-#include "models/plan_tensors.h"
+#include "models/sparse/plan_tensors.h"
+#include "plans/message_plan.h"
 
 namespace foretime::testing {
 
 /// A random matrix with empty rows, repeated columns and, where asked, rows past the length at which kernels cut them.
-inline data::CsrMatrix random_matrix(int64_t rows, int64_t cols, int64_t most_entries) {
-  data::CsrMatrix matrix;
+inline plans::CsrMatrix random_matrix(int64_t rows, int64_t cols, int64_t most_entries) {
+  plans::CsrMatrix matrix;
   matrix.rows = rows;
   matrix.cols = cols;
   matrix.row_ptr = {0};
@@ -27,9 +27,9 @@ inline data::CsrMatrix random_matrix(int64_t rows, int64_t cols, int64_t most_en
 }
 
 /// The matrix alone, by way of a plan whose readout it is.
-inline models::CsrTensor tensor_of(const data::CsrMatrix& matrix, torch::Dtype dtype) {
-  data::MessagePlan plan;
-  auto level = std::make_shared<data::PlanLevel>();
+inline models::CsrTensor tensor_of(const plans::CsrMatrix& matrix, torch::Dtype dtype) {
+  plans::MessagePlan plan;
+  auto level = std::make_shared<plans::PlanLevel>();
   level->node.assign(static_cast<size_t>(matrix.cols), 0);
   plan.node_types = {0};
   plan.levels = {level};

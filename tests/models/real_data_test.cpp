@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "data/catalogue.h"
+#include "data/dataset/group_files.h"
 #include "models/model.h"
-#include "models/plan_tensors.h"
+#include "models/sparse/plan_tensors.h"
 #include "models/statistics.h"
 #include "tests/support/paths.h"
 
@@ -33,7 +33,7 @@ void expect_finite_scores(const std::string& pattern, data::CandidateKind kind, 
       model->eval();
     }
     torch::NoGradGuard no_gradient;
-    data::PlanBuilder builder(model->plan_request());
+    plans::PlanBuilder builder(model->plan_request());
     const std::vector<int64_t> ids = {0, group.candidates - 1};
     builder.add(group, ids);
     const auto scores = model->score(to_tensors(std::move(builder).build()));

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "data/catalogue.h"
-#include "data/plan_source.h"
-#include "data/synth.h"
+#include "data/dataset/group_files.h"
+#include "data/dataset/synth.h"
 #include "models/model.h"
-#include "models/plan_tensors.h"
+#include "models/sparse/plan_tensors.h"
 #include "models/statistics.h"
+#include "plans/plan_source.h"
 #include "tests/models/variants.h"
 #include "tests/support/paths.h"
 
@@ -50,7 +50,7 @@ std::shared_ptr<CostModel> fitted(const ModelSettings& settings, const Group& gr
 }
 
 /// Scores, then the gradients of their sum with unequal weights.
-std::vector<torch::Tensor> scores_and_gradients(CostModel& model, const data::MessagePlan& plan) {
+std::vector<torch::Tensor> scores_and_gradients(CostModel& model, const plans::MessagePlan& plan) {
   model.zero_grad();
   const auto scores = model.score(to_tensors(plan, {.dtype = torch::kDouble}));
   (scores * torch::cos(torch::arange(scores.numel(), torch::kDouble))).sum().backward();
@@ -59,11 +59,11 @@ std::vector<torch::Tensor> scores_and_gradients(CostModel& model, const data::Me
   return result;
 }
 
-data::MessagePlan plan_of(const Group& group, const std::vector<std::vector<int64_t>>& draws, data::PlanRequest request,
-                          data::Sharing sharing) {
+plans::MessagePlan plan_of(const Group& group, const std::vector<std::vector<int64_t>>& draws,
+                           plans::PlanRequest request, plans::Sharing sharing) {
   request.sharing = sharing;
-  const auto source = data::make_plan_source(group, request);
-  data::PlanBuilder builder(request);
+  const auto source = plans::make_plan_source(group, request);
+  plans::PlanBuilder builder(request);
   for (const auto& draw : draws) builder.add(group, draw, source);
   return std::move(builder).build();
 }
@@ -81,12 +81,12 @@ void expect_sharing_changes_nothing(const Group& group, const std::vector<std::v
                                     const std::string& type, int64_t layers) {
   const auto model = fitted(settings_of(type, layers), group);
   const auto request = model->plan_request();
-  const auto plain = plan_of(group, draws, request, data::Sharing::none);
+  const auto plain = plan_of(group, draws, request, plans::Sharing::none);
   const auto expected = scores_and_gradients(*model, plain);
-  for (const auto sharing : {data::Sharing::states, data::Sharing::invariant}) {
+  for (const auto sharing : {plans::Sharing::states, plans::Sharing::invariant}) {
     const auto shared = plan_of(group, draws, request, sharing);
     const auto what = fmt::format("{}, {}, {} layers, {}", group.name, type, layers,
-                                  sharing == data::Sharing::states ? "states" : "invariant");
+                                  sharing == plans::Sharing::states ? "states" : "invariant");
     for (size_t l = 0; l < shared.levels.size(); ++l) {
       EXPECT_LE(shared.levels[l]->states(), plain.levels[l]->states()) << what;
     }
@@ -152,12 +152,12 @@ TEST(Sharing, HoldsForAllCandidatesAtOnce) {
   torch::NoGradGuard no_gradient;
   std::vector<int64_t> all(static_cast<size_t>(group.candidates));
   std::iota(all.begin(), all.end(), 0);
-  const auto plan = plan_of(group, {all}, model->plan_request(), data::Sharing::states);
+  const auto plan = plan_of(group, {all}, model->plan_request(), plans::Sharing::states);
   const auto scores = model->score(to_tensors(plan, {.dtype = torch::kDouble, .gradients = false}));
   EXPECT_LT(plan.levels.back()->states(), group.graphs.nodes() * group.candidates / 100);
   for (const int64_t first : {int64_t{0}, group.candidates / 2, group.candidates - 4}) {
     const auto few =
-        plan_of(group, {{first, first + 1, first + 2, first + 3}}, model->plan_request(), data::Sharing::none);
+        plan_of(group, {{first, first + 1, first + 2, first + 3}}, model->plan_request(), plans::Sharing::none);
     const auto expected = model->score(to_tensors(few, {.dtype = torch::kDouble}));
     EXPECT_TRUE(torch::allclose(scores.narrow(0, first, 4), expected, kTolerance, kTolerance)) << first;
   }
@@ -169,11 +169,12 @@ TEST(Sharing, OfAPartEqualsThePartAsAGroup) {
   std::vector<int32_t> nodes;
   for (int32_t v = 0; v < 80; v += v % 7 == 0 ? 2 : 1) nodes.push_back(v);
   const std::vector<int64_t> draw = {0, 3, 29, 11};
-  data::PlanBuilder builder(model->plan_request());
-  builder.add(group, draw, data::make_plan_source(group, model->plan_request(), {nodes, {}, 1}));
-  const auto part = data::induced_group(group, nodes);
+  plans::PlanBuilder builder(model->plan_request());
+  builder.add(group, draw, plans::make_plan_source(group, model->plan_request(), {nodes, {}, 1}));
+  const auto part = plans::induced_group(group, nodes);
   expect_equal(scores_and_gradients(*model, std::move(builder).build()),
-               scores_and_gradients(*model, plan_of(part, {draw}, model->plan_request(), data::Sharing::none)), "part");
+               scores_and_gradients(*model, plan_of(part, {draw}, model->plan_request(), plans::Sharing::none)),
+               "part");
 }
 
 TEST(Pools, OfThePiecesCombineToTheWhole) {
@@ -185,12 +186,12 @@ TEST(Pools, OfThePiecesCombineToTheWhole) {
   std::vector<int32_t> pool(80);
   for (size_t v = 0; v < pool.size(); ++v) pool[v] = static_cast<int32_t>(v * v % 5);  // 2 and 3 stay empty
   const std::vector<int64_t> draw = {0, 3, 29, 11};
-  data::PlanBuilder builder(request);
-  builder.add(group, draw, data::make_plan_source(group, request, {{}, pool, 5}));
+  plans::PlanBuilder builder(request);
+  builder.add(group, draw, plans::make_plan_source(group, request, {{}, pool, 5}));
   const auto pools = model->pool(to_tensors(std::move(builder).build(), {.dtype = torch::kDouble}));
   ASSERT_EQ(pools.sizes(), (std::vector<int64_t>{4, 5, model->pool_columns()}));
   const auto whole =
-      model->score(to_tensors(plan_of(group, {draw}, request, data::Sharing::none), {.dtype = torch::kDouble}));
+      model->score(to_tensors(plan_of(group, {draw}, request, plans::Sharing::none), {.dtype = torch::kDouble}));
   EXPECT_TRUE(torch::allclose(model->score_pools(model->combine_pools(pools)), whole, kTolerance, kTolerance));
   // A weight of 0 leaves a piece out of everything.
   auto weights = torch::ones({4, 5}, torch::kDouble);
@@ -204,19 +205,19 @@ TEST(GraphNorm, FallsBackToThePlainPlan) {
   auto settings = settings_of("gcn", 2);
   settings.norm = "graph";
   const auto model = fitted(settings, group);
-  EXPECT_EQ(model->plan_request().sharing, data::Sharing::none);
+  EXPECT_EQ(model->plan_request().sharing, plans::Sharing::none);
   const auto scores = [&](const std::vector<int64_t>& draw) {
     return model->score(
-        to_tensors(plan_of(group, {draw}, model->plan_request(), data::Sharing::none), {.dtype = torch::kDouble}));
+        to_tensors(plan_of(group, {draw}, model->plan_request(), plans::Sharing::none), {.dtype = torch::kDouble}));
   };
   // Statistics are over one candidate's nodes: whoever is beside it does not matter.
   EXPECT_TRUE(torch::allclose(scores({4, 9, 1}).slice(0, 1, 2), scores({9}), 1e-12, 1e-12));
   auto shared = model->plan_request();
   EXPECT_THROW(
-      model->score(to_tensors(plan_of(group, {{4, 9}}, shared, data::Sharing::states), {.dtype = torch::kDouble})),
+      model->score(to_tensors(plan_of(group, {{4, 9}}, shared, plans::Sharing::states), {.dtype = torch::kDouble})),
       ModelError);
   settings.norm = "layer";
-  EXPECT_EQ(fitted(settings, group)->plan_request().sharing, data::Sharing::states);
+  EXPECT_EQ(fitted(settings, group)->plan_request().sharing, plans::Sharing::states);
 }
 
 }  // namespace

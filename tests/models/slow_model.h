@@ -8,7 +8,7 @@
 #include <torch/torch.h>
 
 #include "configs/settings.h"
-#include "data/group.h"
+#include "data/graphs/group.h"
 #include "models/model.h"
 
 /// Every registered model again, written the obvious way: one candidate at a time, joined inputs, dense adjacency. It

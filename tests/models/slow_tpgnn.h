@@ -10,8 +10,8 @@
 #include <torch/torch.h>
 
 #include "configs/settings.h"
-#include "data/group.h"
-#include "models/feature_columns.h"
+#include "data/graphs/group.h"
+#include "models/layers/feature_columns.h"
 #include "models/model.h"
 
 namespace foretime::testing {

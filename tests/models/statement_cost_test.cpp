@@ -9,9 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/catalogue.h"
-#include "data/program/program_forms.h"
-#include "data/schema.h"
+#include "data/dataset/group_files.h"
+#include "data/frontends/loops/program_forms.h"
+#include "data/graphs/schema.h"
 #include "models/error.h"
 #include "models/statistics.h"
 #include "tests/support/gradcheck.h"
@@ -59,7 +59,7 @@ std::shared_ptr<StatementCost> make(const ModelSettings& settings) {
 }
 
 PlanTensors plan_of(const std::vector<int64_t>& candidates) {
-  data::PlanBuilder builder({});
+  plans::PlanBuilder builder({});
   builder.add(group(), candidates);
   return to_tensors(std::move(builder).build(), {.dtype = torch::kDouble});
 }

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/catalogue.h"
+#include "data/dataset/group_files.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"
 #include "tests/models/fitted_model.h"
@@ -99,7 +99,7 @@ ModelSettings small_settings() {
 
 PlanTensors plan_of(const CostModel& model, const Group& group, const std::vector<int64_t>& ids,
                     torch::Dtype dtype = torch::kDouble) {
-  data::PlanBuilder builder(model.plan_request());
+  plans::PlanBuilder builder(model.plan_request());
   builder.add(group, ids);
   return to_tensors(std::move(builder).build(), {.dtype = dtype});
 }
@@ -122,7 +122,7 @@ void expect_equals_twin(const ModelSettings& settings, const Group& group, const
 }
 
 TEST(Tpgnn, EqualsTwinThatRemovesNodes) {
-  const auto group = data::testing::make_group(CandidateKind::program, "a", 11);
+  const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const std::vector<int64_t> ids = {3, 0, 3, 1, 2, 4};
   for (const double ratio : {0.8, 0.5, 1.0, 0.05}) {
     auto settings = small_settings();
@@ -250,7 +250,7 @@ TEST(Tpgnn, RefusesWhatItCannotScore) {
   EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.readout = {"configurable_mean"}; }),
               HasSubstr("configurable"));
 
-  const auto group = data::testing::make_group(CandidateKind::program, "a", 11);
+  const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const auto model = fitted_model(small_settings(), {&group});
   auto other = small_settings();
   other.type = "sage";
@@ -262,7 +262,7 @@ TEST(Tpgnn, RefusesWhatItCannotScore) {
 
 /// Every model reads vectors that were made beforehand; they are saved with it and never trained.
 TEST(TypeVectors, StandInForLearnedOnes) {
-  const auto group = data::testing::make_group(CandidateKind::program, "a", 11);
+  const auto group = testing::make_group(CandidateKind::program, "a", 11);
   for (const auto* type : {"mlp", "gcn", "sage", "residual_gcn"}) {
     auto settings = small_settings();
     settings.type = type;
@@ -287,7 +287,7 @@ TEST(TypeVectors, MustBeThereAndFit) {
   auto settings = small_settings();
   settings.node_types.vectors = "fasttext";
   EXPECT_THAT(error_of([&] { make_model(settings, {CandidateKind::layout, 140, 120}); }), HasSubstr("programs"));
-  const auto group = data::testing::make_group(CandidateKind::program, "a", 11);
+  const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const InputSchema schema{CandidateKind::program, group.graphs.feature_count, group.graphs.node_type_count};
   const auto model = make_model(settings, schema);
   StatisticsAccumulator accumulator(schema, false);

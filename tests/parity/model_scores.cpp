@@ -13,12 +13,12 @@
 #include <torch/torch.h>
 
 #include "configs/load.h"
-#include "data/catalogue.h"
-#include "data/message_plan.h"
+#include "data/dataset/group_files.h"
 #include "models/model.h"
-#include "models/plan_tensors.h"
 #include "models/safetensors.h"
+#include "models/sparse/plan_tensors.h"
 #include "models/statistics.h"
+#include "plans/message_plan.h"
 
 namespace {
 
@@ -41,7 +41,7 @@ void write_scores(const std::filesystem::path& file, const std::string& graph, i
 
   std::vector<int64_t> ids(static_cast<size_t>(std::min(most, group.candidates)));
   std::iota(ids.begin(), ids.end(), 0);
-  data::PlanBuilder builder(model->plan_request());
+  plans::PlanBuilder builder(model->plan_request());
   builder.add(group, ids);
   torch::NoGradGuard no_gradient;
   const auto scores = model->score(models::to_tensors(std::move(builder).build()));

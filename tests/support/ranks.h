@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/communicator.h"
-#include "comm/launched.h"
-#include "comm/threads.h"
+#include "comm/backends/factory.h"
+#include "comm/mpi/launched.h"
+#include "comm/threads/threads.h"
 
 /// One test body on every rank of a group: threads of this process, or this process as one rank of an mpirun.
 namespace foretime::testing {

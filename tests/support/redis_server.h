@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "jobs/redis_url.h"
+#include "jobs/redis/redis_url.h"
 
 namespace foretime::testing {
 

@@ -2,13 +2,13 @@
 
 #include <vector>
 
-#include "data/array.h"
+#include "base/array.h"
 
 namespace foretime::testing {
 
 /// An array's elements, which GoogleTest compares and prints.
 template <class T>
-std::vector<T> values(const data::Array<T>& array) {
+std::vector<T> values(const Array<T>& array) {
   return {array.begin(), array.end()};
 }
 

@@ -6,7 +6,7 @@
 
 #include <torch/torch.h>
 
-#include "data/group.h"
+#include "data/graphs/group.h"
 #include "models/model.h"
 
 namespace foretime::worker::testing {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/group.h"
+#include "data/graphs/group.h"
 
 namespace foretime::worker::testing {
 

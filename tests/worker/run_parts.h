@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "coordinator/shard_plan.h"
-#include "worker/group_store.h"
+#include "sharding/shard_plan.h"
+#include "worker/store/group_store.h"
 
 namespace foretime::worker::testing {
 
@@ -12,8 +12,8 @@ namespace foretime::worker::testing {
 struct RunParts {
   RunParts(const configs::Settings& wanted, int rank_count)
       : settings(wanted),
-        catalogue(coordinator::make_catalogue(settings)),
-        plan(coordinator::make_shard_plan(catalogue, settings, rank_count)),
+        catalogue(sharding::make_catalogue(settings)),
+        plan(sharding::make_shard_plan(catalogue, settings, rank_count)),
         store(settings, catalogue, all_entries(), {}) {}
 
   std::vector<int64_t> all_entries() const {
@@ -23,8 +23,8 @@ struct RunParts {
   }
 
   configs::Settings settings;
-  coordinator::Catalogue catalogue;
-  coordinator::ShardPlan plan;
+  sharding::Catalogue catalogue;
+  sharding::ShardPlan plan;
   GroupStore store;
 };
 

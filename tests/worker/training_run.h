@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "comm/threads.h"
-#include "coordinator/agree.h"
+#include "comm/agree.h"
+#include "comm/threads/threads.h"
 #include "coordinator/checkpoint_store.h"
 #include "models/safetensors.h"
-#include "worker/trainer.h"
+#include "worker/step/trainer.h"
 
 namespace foretime::worker::testing {
 

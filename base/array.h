@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace foretime {
+
+/// A read-only run of values that either owns its memory or borrows it from something kept alive (a mapped file).
+/// Copies share the memory.
+template <class T>
+class Array {
+ public:
+  Array() = default;
+  Array(std::vector<T> values) {  // NOLINT: a vector is an Array wherever one is asked for
+    auto kept = std::make_shared<const std::vector<T>>(std::move(values));
+    view_ = *kept;
+    keeper_ = std::move(kept);
+  }
+  /// Borrows `view`; `keeper` keeps what it points into alive.
+  Array(std::span<const T> view, std::shared_ptr<const void> keeper) : view_(view), keeper_(std::move(keeper)) {}
+
+  int64_t size() const { return static_cast<int64_t>(view_.size()); }
+  bool empty() const { return view_.empty(); }
+  const T* data() const { return view_.data(); }
+  const T& operator[](int64_t i) const { return view_[static_cast<size_t>(i)]; }
+  auto begin() const { return view_.begin(); }
+  auto end() const { return view_.end(); }
+  std::span<const T> span() const { return view_; }
+  std::span<const T> subspan(int64_t start, int64_t count) const {
+    return view_.subspan(static_cast<size_t>(start), static_cast<size_t>(count));
+  }
+
+ private:
+  std::span<const T> view_;
+  std::shared_ptr<const void> keeper_;
+};
+
+}  // namespace foretime

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace foretime {
+
+/// XXH64 (Yann Collet's 64-bit xxHash, as its public specification defines it): several bytes a cycle, so that a packed
+/// group can be checked each time it is opened.
+uint64_t checksum(std::span<const std::byte> bytes, uint64_t seed = 0);
+
+/// The same of the memory of `values`.
+template <class T>
+uint64_t checksum_of(std::span<T> values, uint64_t seed = 0) {
+  return checksum(std::as_bytes(values), seed);
+}
+
+/// The same checksum of bytes that come in pieces of any size.
+class Checksum {
+ public:
+  explicit Checksum(uint64_t seed = 0);
+  void add(std::span<const std::byte> bytes);
+  /// Of all bytes so far; more may follow.
+  uint64_t value() const;
+
+ private:
+  static constexpr size_t kBlock = 32;
+
+  uint64_t seed_;
+  std::array<uint64_t, 4> lanes_;
+  std::array<std::byte, kBlock> held_;  // the start of the next block
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace foretime

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+
+/// Random numbers as pure functions of what they are for (seed, epoch, group, draw, …), so that any rank can make any
+/// draw, and a resumed run makes the draws that it would have made. The mixing function is SplitMix64's finaliser
+/// (Steele, Lea and Flood 2014).
+namespace foretime {
+
+constexpr uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// 64 random bits for a key of several words; the order of the words matters.
+constexpr uint64_t random_bits(std::initializer_list<uint64_t> key) {
+  uint64_t state = 0x6a09e667f3bcc909ULL;
+  for (const uint64_t word : key) state = mix(state ^ mix(word));
+  return state;
+}
+
+/// Uniform in [0, 1), 53 bits.
+constexpr double random_unit(std::initializer_list<uint64_t> key) {
+  return static_cast<double>(random_bits(key) >> 11) * 0x1p-53;
+}
+
+/// Standard Gumbel variate: the largest of log-weight + Gumbel draws without replacement in proportion to the weights.
+inline double random_gumbel(std::initializer_list<uint64_t> key) {
+  return -std::log(-std::log(random_unit(key) * (1 - 0x1p-52) + 0x1p-54));
+}
+
+/// A pseudo-random permutation of 0 … n - 1 that is evaluated one element at a time, in O(1) memory: four Feistel
+/// rounds on the smallest even number of bits that holds n, walked until the result is below n.
+class KeyedPermutation {
+ public:
+  KeyedPermutation(uint64_t n, uint64_t key) : n_(n), key_(key) {
+    while ((1ULL << (2 * half_bits_)) < n_) ++half_bits_;
+  }
+
+  uint64_t operator()(uint64_t i) const {
+    do {
+      const uint64_t mask = (1ULL << half_bits_) - 1;
+      uint64_t left = i >> half_bits_, right = i & mask;
+      for (uint64_t round = 0; round < 4; ++round) {
+        const uint64_t next = left ^ (random_bits({key_, round, right}) & mask);
+        left = right;
+        right = next;
+      }
+      i = (left << half_bits_) | right;
+    } while (i >= n_);
+    return i;
+  }
+
+ private:
+  uint64_t n_, key_;
+  int half_bits_ = 1;
+};
+
+}  // namespace foretime

@@ -1,0 +1,130 @@
+#include "base/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+
+namespace foretime {
+namespace {
+
+constexpr uintmax_t kMostBytes = uintmax_t{4} << 30;
+
+/// Takes a text apart, one record at a time.
+class CsvParser {
+ public:
+  CsvParser(const std::string& text, const std::string& origin) : text_(text), origin_(origin) {}
+
+  bool next(std::vector<std::string>& fields) {
+    fields.clear();
+    while (at_ < text_.size() && (text_[at_] == '\n' || text_[at_] == '\r')) skip_line_end();
+    if (at_ == text_.size()) return false;
+    first_line_ = line_;
+    for (;;) {
+      fields.push_back(at_ < text_.size() && text_[at_] == '"' ? quoted() : plain());
+      if (at_ == text_.size() || text_[at_] != ',') break;
+      if (++at_ == text_.size()) {
+        fields.emplace_back();
+        break;
+      }
+    }
+    return true;
+  }
+
+  int64_t line() const { return first_line_; }
+
+ private:
+  void skip_line_end() {
+    if (text_[at_] == '\n') ++line_;
+    ++at_;
+  }
+
+  std::string plain() {
+    const size_t end = std::min(text_.find_first_of(",\r\n", at_), text_.size());
+    std::string field = text_.substr(at_, end - at_);
+    at_ = end;
+    return field;
+  }
+
+  std::string quoted() {
+    std::string field;
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '\n') ++line_;
+      if (text_[at_] != '"') {
+        field += text_[at_];
+      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
+        field += text_[++at_];
+      } else {
+        ++at_;
+        return field + plain();
+      }
+    }
+    throw DataError(fmt::format("{}:{}: a quote without its partner", origin_, first_line_));
+  }
+
+  const std::string& text_;
+  const std::string& origin_;
+  size_t at_ = 0;
+  int64_t line_ = 1, first_line_ = 1;
+};
+
+}  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+size_t CsvTable::column(const std::string& name) const {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end())
+    throw DataError(fmt::format("{}: no column {}, found {}", origin, name, fmt::join(columns, ", ")));
+  return static_cast<size_t>(found - columns.begin());
+}
+
+CsvTable parse_csv(const std::string& text, const std::string& origin) {
+  CsvTable table{origin, {}, {}};
+  CsvParser parser(text, origin);
+  if (!parser.next(table.columns)) throw DataError(fmt::format("{}: empty, expected a line of column names", origin));
+  std::vector<std::string> row;
+  while (parser.next(row)) {
+    if (row.size() != table.columns.size())
+      throw DataError(fmt::format("{}:{}: {} fields, expected {} ({})", origin, parser.line(), row.size(),
+                                  table.columns.size(), fmt::join(table.columns, ", ")));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+CsvTable read_csv(const std::filesystem::path& file) {
+  std::error_code failure;
+  const auto size = std::filesystem::file_size(file, failure);
+  std::ifstream stream(file, std::ios::binary);
+  if (failure || !stream) throw DataError(fmt::format("{}: cannot be read", file.string()));
+  if (size > kMostBytes)
+    throw DataError(fmt::format("{}: {} bytes, expected at most {}", file.string(), size, kMostBytes));
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return parse_csv(text.str(), file.string());
+}
+
+double csv_number(const CsvTable& table, size_t row, size_t column) {
+  const auto& text = table.rows[row][column];
+  if (text.empty()) return std::numeric_limits<double>::quiet_NaN();
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size())
+    throw DataError(fmt::format("{}: row {}: {}: found '{}', expected a number", table.origin, row + 1,
+                                table.columns[column], text.substr(0, 40)));
+  return value;
+}
+
+}  // namespace foretime

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+/// Comma-separated values as RFC 4180 has them: fields with commas, quotes or line ends stand in double quotes.
+namespace foretime {
+
+/// Text as one field.
+std::string csv_field(const std::string& text);
+
+/// A table whose first line names the columns.
+struct CsvTable {
+  std::string origin;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // each as long as columns
+
+  /// Position of a column. Throws DataError, naming those that are there.
+  size_t column(const std::string& name) const;
+};
+
+/// Throws DataError, with the line, for an empty text, a row with more or fewer fields than columns, and a quote
+/// without its partner.
+CsvTable parse_csv(const std::string& text, const std::string& origin);
+/// Of at most 4 GiB. Throws DataError where it cannot be read, too.
+CsvTable read_csv(const std::filesystem::path& file);
+
+/// The whole field as a number, inf and nan included; NaN for an empty one. Throws DataError naming `row` and column.
+double csv_number(const CsvTable& table, size_t row, size_t column);
+
+}  // namespace foretime

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+namespace foretime {
+
+/// Exit codes of the program, as the README documents them. 1 is left to crashes.
+enum ExitCode : int { kSuccess = 0, kInternal = 1, kUsage = 2, kData = 3, kComm = 4, kPeerLost = 5, kPreempted = 75 };
+
+/// A failure that the program foresees, with the exit code that it stands for. Each folder has types of its own. The
+/// message reads `file: member or field: what was found, expected what`.
+class Error : public std::runtime_error {
+ public:
+  Error(int exit_code, const std::string& message) : std::runtime_error(message), exit_code_(exit_code) {}
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// Input that is missing, damaged or not what its format promises.
+class DataError : public Error {
+ public:
+  explicit DataError(const std::string& message) : Error(kData, message) {}
+};
+
+/// The exit code that stands for an exception: an Error's own, kData for files that cannot be read or written, and
+/// kInternal for anything else.
+int exit_code_of(const std::exception& error);
+
+}  // namespace foretime

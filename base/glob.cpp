@@ -1,0 +1,113 @@
+#include "base/glob.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace foretime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Walks down `below`, one component of the pattern at a time.
+void walk(const fs::path& below, const std::vector<std::string>& parts, size_t at, std::set<fs::path>& found) {
+  std::error_code code;
+  if (at == parts.size()) {
+    if (fs::exists(below, code)) found.insert(below);
+    return;
+  }
+  const std::string& part = parts[at];
+  if (part.find_first_of("*?") == std::string::npos) {
+    walk(below / part, parts, at + 1, found);
+    return;
+  }
+  const fs::path folder = below.empty() ? fs::path(".") : below;
+  if (!fs::is_directory(folder, code)) return;
+  if (part == "**") walk(below, parts, at + 1, found);
+  fs::directory_iterator entries(folder, code);
+  if (code) throw DataError(fmt::format("{}: cannot be listed ({})", folder.string(), code.message()));
+  for (const auto& entry : entries) {
+    const std::string name = entry.path().filename().string();
+    if (name.front() == '.' && part.front() != '.') continue;
+    if (part == "**") {
+      if (entry.is_directory(code) && !entry.is_symlink(code)) walk(below / name, parts, at, found);
+    } else if (matches(part, name)) {
+      walk(below / name, parts, at + 1, found);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> expand_braces(const std::string& pattern) {
+  const size_t open = pattern.find('{');
+  if (open == std::string::npos) {
+    if (pattern.find('}') != std::string::npos) throw DataError(fmt::format("{}: '}}' without '{{'", pattern));
+    return {pattern};
+  }
+  std::vector<std::string> choices(1);
+  size_t depth = 0, at = open;
+  for (; at < pattern.size(); ++at) {
+    const char c = pattern[at];
+    if (c == '{' && depth++ == 0) continue;
+    if (c == '}' && --depth == 0) break;
+    if (c == ',' && depth == 1)
+      choices.emplace_back();
+    else
+      choices.back().push_back(c);
+  }
+  if (at == pattern.size()) throw DataError(fmt::format("{}: '{{' without '}}'", pattern));
+  std::vector<std::string> expanded;
+  for (const auto& choice : choices) {
+    for (auto& one : expand_braces(pattern.substr(0, open) + choice + pattern.substr(at + 1)))
+      expanded.push_back(std::move(one));
+  }
+  return expanded;
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] == name[n] && pattern[p] != '*'))) {
+      ++p;
+      ++n;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  for (const auto& pattern : patterns) {
+    for (const auto& each : expand_braces(pattern)) {
+      if (matches(each, name)) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<fs::path> glob(const std::string& pattern, const fs::path& root) {
+  std::set<fs::path> found;
+  for (const auto& plain : expand_braces(pattern)) {
+    const fs::path path(plain);
+    std::vector<std::string> parts;
+    for (const auto& part : path.relative_path()) {
+      if (!part.empty()) parts.push_back(part.string());
+    }
+    walk(path.is_absolute() ? path.root_path() : root, parts, 0, found);
+  }
+  return {found.begin(), found.end()};
+}
+
+}  // namespace foretime

@@ -1,0 +1,199 @@
+#include "comm/mpi/mpi_group.h"
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/communicator.h"
+
+namespace foretime::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// Long enough for a failing rank to leave main after its notice, short enough not to be noticed.
+constexpr Seconds kLinger{2.0};
+constexpr Seconds kAnnounceLimit{1.0};
+
+/// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
+/// on a busy machine comes back milliseconds later), then ever more rarely, to leave the cores to ranks that still
+/// compute.
+class Backoff {
+ public:
+  void pause() {
+    const auto waited = Clock::now() - start_;
+    if (waited < std::chrono::milliseconds(1)) return;
+    if (waited < std::chrono::milliseconds(100)) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(waited < std::chrono::seconds(1) ? std::chrono::microseconds(50)
+                                                                   : std::chrono::microseconds(1000));
+    }
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+};
+
+Clock::duration clock_time(Seconds seconds) { return std::chrono::duration_cast<Clock::duration>(seconds); }
+
+std::string late_ranks(const Call& call, int self, const std::vector<std::optional<PeerWatch::Answer>>& answers) {
+  std::vector<std::string> late, here;
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    const auto& answer = answers[rank];
+    if (static_cast<int>(rank) == self) continue;
+    if (!answer) {
+      late.push_back(fmt::format("rank {} (no answer)", rank));
+    } else if (answer->entered < call.sequence) {
+      late.push_back(fmt::format("rank {} (waits in {})", rank, answer->waiting));
+    } else {
+      here.push_back(fmt::format("rank {} waits in {}", rank, answer->waiting));
+    }
+  }
+  // Different names for one number mean ranks that took different ways through the program; equal ones, a stalled
+  // connection.
+  if (late.empty()) return fmt::format("no rank is late: {}", fmt::join(here, ", "));
+  return fmt::format("late: {}", fmt::join(late, ", "));
+}
+
+}  // namespace
+
+std::string mpi_error_text(int code) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return fmt::format("MPI error {}", code);
+  return std::string(text, length);
+}
+
+MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout), exceptions_at_start_(std::uncaught_exceptions()) {
+  int initialized = 0, finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized) throw CommError("MPI has been finalised in this process and cannot be started again");
+  MPI_Initialized(&initialized);
+  if (!initialized) {
+    int provided = MPI_THREAD_SINGLE;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    owns_mpi_ = true;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    // Gradients of GPU parameters are handed over on a thread of the autograd engine.
+    if (provided < MPI_THREAD_SERIALIZED) {
+      throw CommError("this MPI library cannot be called from more than one thread (MPI_THREAD_SERIALIZED)");
+    }
+  }
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  MPI_Comm host = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  MPI_Comm_rank(host, &local_rank_);
+  MPI_Comm_size(host, &local_size_);
+  check(MPI_Comm_free(&host), "MPI_Comm_free");
+  meeting_ = duplicate();
+  watch_ = std::make_unique<PeerWatch>(duplicate());
+}
+
+MpiGroup::~MpiGroup() {
+  const bool clean = failure_.empty() && std::uncaught_exceptions() <= exceptions_at_start_;
+  if (clean && owns_mpi_) {
+    finalize();
+  } else if (!clean) {
+    watch_->leak();
+    if (told_by_peer_) std::this_thread::sleep_for(kLinger);
+  }
+}
+
+void MpiGroup::finalize() {
+  // MPI_Finalize waits for all ranks and cannot be interrupted, so they meet first where they can.
+  try {
+    meet("end of run");
+    check(MPI_Comm_free(&meeting_), "MPI_Comm_free");
+  } catch (const CommError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    watch_->leak();
+    // This rank's code may say that all is well; a peer that knows better goes first.
+    std::this_thread::sleep_for(kLinger);
+    return;
+  }
+  watch_.reset();
+  MPI_Finalize();
+}
+
+MPI_Comm MpiGroup::duplicate() const {
+  MPI_Comm copy = MPI_COMM_NULL;
+  int code = MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  if (code != MPI_SUCCESS) throw CommError(fmt::format("rank {}: MPI_Comm_dup: {}", rank_, mpi_error_text(code)));
+  return copy;
+}
+
+void MpiGroup::check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  const auto message = fmt::format("rank {}: {}: {}", rank_, what, mpi_error_text(code));
+  mark_failed(message);
+  throw CommError(message);
+}
+
+Call MpiGroup::enter(const char* what) {
+  if (failed()) throw CommError(fmt::format("rank {}: {} after a failure: {}", rank_, what, failure_));
+  return Call{what, ++entered_};
+}
+
+void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
+  if (failed()) throw CommError(fmt::format("rank {}: {} after a failure: {}", rank_, call.text(), failure_));
+  const auto start = Clock::now();
+  const auto grace = std::clamp(timeout_ / 2, Seconds(0.5), Seconds(5.0));
+  const auto ask_at = start + clock_time(timeout_);
+  const auto end_at = ask_at + clock_time(grace);
+  const std::string here = call.text();
+  bool asked = false;
+  Backoff backoff;
+  while (!finished()) {
+    watch_->serve(entered_, here);
+    if (const auto& notice = watch_->notice()) {
+      told_by_peer_ = true;
+      mark_failed(fmt::format("rank {}: {}: rank {} ended: {}", rank_, here, notice->rank, notice->reason));
+      throw PeerLostError(failure_);
+    }
+    const auto now = Clock::now();
+    if (!asked && now >= ask_at) {
+      watch_->ask();
+      asked = true;
+    } else if (now >= end_at) {
+      mark_failed(fmt::format("rank {}: {} did not finish within {:.1f} s; {}", rank_, here, timeout_.count(),
+                              late_ranks(call, rank_, watch_->answers())));
+      throw PeerLostError(failure_);
+    }
+    backoff.pause();
+  }
+}
+
+void MpiGroup::meet(const char* what) {
+  const Call call = enter(what);
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(meeting_, &request), "MPI_Ibarrier");
+  wait(call, [&] {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+    return done != 0;
+  });
+}
+
+void MpiGroup::abort(const std::string& reason) noexcept {
+  try {
+    // A peer that ends has told everybody itself.
+    if (!told_by_peer_) watch_->announce_end(reason, kAnnounceLimit);
+    mark_failed(reason.empty() ? "abort" : reason);
+  } catch (const std::exception&) {
+    failure_ = "abort";
+  }
+}
+
+void MpiGroup::mark_failed(const std::string& why) {
+  if (failure_.empty()) failure_ = why;
+}
+
+}  // namespace foretime::comm

@@ -1,0 +1,263 @@
+#include "comm/nccl/nccl_communicator.h"
+
+#include <algorithm>
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include "comm/bfloat16_sum.h"
+#include "comm/mpi/mpi_communicator.h"
+#include "comm/nccl/nccl_gpu.h"
+#include "comm/tensor_check.h"
+#include "comm/torch_stream.h"
+
+namespace foretime::comm {
+
+namespace {
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), "non-blocking communicators came with NCCL 2.14");
+
+ncclDataType_t nccl_type(torch::ScalarType type) {
+  switch (type) {
+    case torch::kHalf:
+      return ncclFloat16;
+    case torch::kBFloat16:
+      return ncclBfloat16;
+    case torch::kDouble:
+      return ncclFloat64;
+    case torch::kLong:
+      return ncclInt64;
+    case torch::kInt:
+      return ncclInt32;
+    case torch::kByte:
+      return ncclUint8;
+    default:
+      return ncclFloat32;
+  }
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::max:
+      return ncclMax;
+    case ReduceOp::min:
+      return ncclMin;
+    default:
+      return ncclSum;
+  }
+}
+
+/// One collective on NCCL's stream, after what the compute stream held when it began. `enqueue(gpu, call)` puts it
+/// there. Tensors that it reads or writes are kept until `wait` returns, when the GPU has done with them: their memory
+/// may then be reused on any stream, so none need be recorded with LibTorch's allocator.
+class StreamWork final : public Work {
+ public:
+  template <class Enqueue>
+  StreamWork(std::shared_ptr<Gpu> gpu, Call call, std::vector<torch::Tensor> tensors, Enqueue&& enqueue)
+      : gpu_(std::move(gpu)), call_(call), tensors_(std::move(tensors)), inputs_ready_(*gpu_), done_(*gpu_) {
+    const CurrentGpu current(*gpu_);
+    const auto compute = static_cast<cudaStream_t>(torch_current_stream(gpu_->index));
+    gpu_->cuda(cudaEventRecord(inputs_ready_.get(), compute), "cudaEventRecord");
+    gpu_->cuda(cudaStreamWaitEvent(gpu_->stream, inputs_ready_.get(), 0), "cudaStreamWaitEvent");
+    // The event must come after the kernels, so they must be in the stream first.
+    enqueue(*gpu_, call_);
+    gpu_->cuda(cudaEventRecord(done_.get(), gpu_->stream), "cudaEventRecord");
+  }
+  ~StreamWork() override {
+    if (!waited_) gpu_->abandoned.insert(gpu_->abandoned.end(), tensors_.begin(), tensors_.end());
+  }
+
+  bool poll() override {
+    if (waited_) return true;
+    if (gpu_->comm == nullptr)
+      throw CommError(fmt::format("rank {}: {} was aborted", gpu_->group->rank(), call_.text()));
+    gpu_->idle(call_.what);
+    const auto state = cudaEventQuery(done_.get());
+    if (state == cudaErrorNotReady) return false;
+    gpu_->cuda(state, call_.what);
+    return true;
+  }
+
+  /// Blocks the host, so that a stuck peer is noticed here and not in some later kernel; the compute stream needs no
+  /// order then.
+  void wait() override {
+    if (waited_) return;
+    gpu_->wait(call_, [this] { return poll(); });
+    waited_ = true;
+    tensors_.clear();
+  }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  Call call_;
+  std::vector<torch::Tensor> tensors_;
+  Event inputs_ready_, done_;
+  bool waited_ = false;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::unique_ptr<MpiCommunicator> host, std::shared_ptr<Gpu> gpu)
+      : host_(std::move(host)), gpu_(std::move(gpu)) {}
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  int local_rank() const override { return host_->local_rank(); }
+  int local_size() const override { return host_->local_size(); }
+  std::string name() const override { return "nccl"; }
+  torch::Device device() const override { return {torch::kCUDA, static_cast<c10::DeviceIndex>(gpu_->index)}; }
+
+  std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op) override {
+    require_reducible(rank(), "all_reduce", tensor);
+    if (tensor.device().is_cpu()) return host_->all_reduce(std::move(tensor), op);
+    require_here("all_reduce", tensor);
+    return std::make_unique<StreamWork>(
+        gpu_, gpu_->group->enter("all_reduce"), std::vector{tensor}, [&](Gpu& gpu, const Call& call) {
+          gpu.enqueue(call, ncclAllReduce(tensor.data_ptr(), tensor.data_ptr(), tensor.numel(),
+                                          nccl_type(tensor.scalar_type()), nccl_op(op), gpu.comm, gpu.stream));
+        });
+  }
+
+  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
+    require_float32(rank(), "all_reduce_bfloat16", tensor);
+    if (tensor.device().is_cpu()) return host_->all_reduce_bfloat16(std::move(tensor));
+    require_here("all_reduce_bfloat16", tensor);
+    if (size() == 1 || tensor.numel() == 0) return all_reduce(std::move(tensor), ReduceOp::sum);
+    // Made on the compute stream, which NCCL's stream waits for.
+    auto pieces = to_bfloat16_pieces(tensor, size());
+    auto received = torch::empty_like(pieces);
+    return std::make_unique<StreamWork>(
+        gpu_, gpu_->group->enter("all_reduce_bfloat16"), std::vector{tensor, pieces, received},
+        [&](Gpu& gpu, const Call& call) { sum_bfloat16(gpu, call, tensor, pieces, received); });
+  }
+
+  void broadcast(torch::Tensor tensor, int root) override {
+    require_reducible(rank(), "broadcast", tensor);
+    require_root(rank(), size(), "broadcast", root);
+    if (tensor.device().is_cpu()) return host_->broadcast(std::move(tensor), root);
+    require_here("broadcast", tensor);
+    StreamWork(gpu_, gpu_->group->enter("broadcast"), std::vector{tensor}, [&](Gpu& gpu, const Call& call) {
+      gpu.enqueue(call, ncclBroadcast(tensor.data_ptr(), tensor.data_ptr(), tensor.numel(),
+                                      nccl_type(tensor.scalar_type()), root, gpu.comm, gpu.stream));
+    }).wait();
+  }
+
+  void barrier() override { host_->barrier(); }
+  std::vector<std::string> all_gather_bytes(const std::string& bytes) override {
+    return host_->all_gather_bytes(bytes);
+  }
+  std::string broadcast_bytes(const std::string& bytes, int root) override {
+    return host_->broadcast_bytes(bytes, root);
+  }
+  void abort(const std::string& reason) noexcept override {
+    host_->abort(reason);
+    gpu_->stop();
+  }
+
+ private:
+  /// Both halves and the sum between them follow each other on NCCL's stream; the host waits for none of them.
+  void sum_bfloat16(Gpu& gpu, const Call& call, torch::Tensor& tensor, torch::Tensor& pieces, torch::Tensor& received) {
+    const auto piece = static_cast<size_t>(pieces.size(1));
+    gpu.nccl(ncclGroupStart(), "ncclGroupStart");
+    for (int peer = 0; peer < size(); ++peer) {
+      gpu.nccl(ncclSend(pieces[peer].data_ptr(), piece, ncclBfloat16, peer, gpu.comm, gpu.stream), "ncclSend");
+      gpu.nccl(ncclRecv(received[peer].data_ptr(), piece, ncclBfloat16, peer, gpu.comm, gpu.stream), "ncclRecv");
+    }
+    gpu.enqueue(call, ncclGroupEnd());
+    auto own = pieces[rank()];
+    torch_on_stream(gpu.stream, gpu.index, [&] { own.copy_(sum_in_float32(received)); });
+    gpu.enqueue(call, ncclAllGather(own.data_ptr(), pieces.data_ptr(), piece, ncclBfloat16, gpu.comm, gpu.stream));
+    torch_on_stream(gpu.stream, gpu.index, [&] { from_bfloat16_pieces(pieces, tensor); });
+  }
+
+  void require_here(const char* call, const torch::Tensor& tensor) const {
+    if (tensor.device() == device()) return;
+    throw CommError(fmt::format("rank {}: {}: the tensor is on {}, expected {} or the host", rank(), call,
+                                tensor.device().str(), device().str()));
+  }
+
+  std::unique_ptr<MpiCommunicator> host_;
+  std::shared_ptr<Gpu> gpu_;
+};
+
+constexpr const char* kAdvice = "use backend mpi, or start the run where every rank has a GPU and its driver";
+
+/// Why this rank cannot use a GPU; empty where it can. Sets `index` and `place`, which tells GPUs of different hosts
+/// apart.
+std::string choose_gpu(const MpiGroup& group, int& index, std::string& place) {
+  int count = 0;
+  const auto found = cudaGetDeviceCount(&count);
+  if (found != cudaSuccess) return fmt::format("no GPU ({}); {}", cuda_text("cudaGetDeviceCount", found), kAdvice);
+  if (count == 0) return fmt::format("no GPU is visible (is CUDA_VISIBLE_DEVICES empty?); {}", kAdvice);
+  if (!torch_has_cuda()) return "this LibTorch has no CUDA; build against a CUDA LibTorch 2.x, or use backend mpi";
+  index = group.local_rank() % count;
+  char bus[32] = "", host[MPI_MAX_PROCESSOR_NAME] = "";
+  int length = 0;
+  const auto named = cudaDeviceGetPCIBusId(bus, sizeof bus, index);
+  if (named != cudaSuccess) return cuda_text("cudaDeviceGetPCIBusId", named);
+  MPI_Get_processor_name(host, &length);
+  place = fmt::format("{} of host {}", bus, std::string(host, length));
+  return "";
+}
+
+/// All ranks throw if one has a problem, so that none waits for it.
+void agree(Communicator& host, const std::string& problem, const std::string& place) {
+  const auto problems = host.all_gather_bytes(problem);
+  const auto places = host.all_gather_bytes(place);
+  for (int rank = 0; rank < host.size(); ++rank) {
+    if (!problems[rank].empty()) throw CommError(fmt::format("rank {}: backend nccl: {}", rank, problems[rank]));
+  }
+  for (int rank = 0; rank < host.size(); ++rank) {
+    const auto other = std::find(places.begin(), places.begin() + rank, places[rank]) - places.begin();
+    if (other == rank) continue;
+    throw CommError(
+        fmt::format("backend nccl: ranks {} and {} would share GPU {}, which NCCL refuses; start one rank for each GPU",
+                    other, rank, places[rank]));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<MpiGroup> group) {
+  auto host = std::make_unique<MpiCommunicator>(group);
+  int index = 0;
+  std::string place;
+  const auto problem = choose_gpu(*group, index, place);
+  agree(*host, problem, place);
+
+  torch_set_gpu(index);
+  auto gpu = std::make_shared<Gpu>(group, index);
+  gpu->cuda(cudaSetDevice(index), "cudaSetDevice");
+  // Not ordered against the default stream, which LibTorch computes on.
+  gpu->cuda(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+
+  ncclUniqueId id{};
+  if (group->rank() == 0) gpu->nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  const auto bytes = host->broadcast_bytes(std::string(id.internal, sizeof id.internal), 0);
+  bytes.copy(id.internal, sizeof id.internal);
+
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const Call call = group->enter("ncclCommInitRank");
+  gpu->nccl(ncclCommInitRankConfig(&gpu->comm, group->size(), id, group->rank(), &config), call.what);
+  gpu->wait(call, [&] { return gpu->idle(call.what); });
+  return std::make_unique<NcclCommunicator>(std::move(host), std::move(gpu));
+}
+
+int visible_gpus() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::string describe_nccl() {
+  int version = 0, count = 0;
+  ncclGetVersion(&version);
+  const auto found = cudaGetDeviceCount(&count);
+  const auto gpus = found != cudaSuccess ? fmt::format("no GPU ({})", cudaGetErrorString(found))
+                    : torch_has_cuda()   ? fmt::format("{} GPUs", count)
+                                         : fmt::format("{} GPUs, but this LibTorch has no CUDA", count);
+  return fmt::format("NCCL {}.{}.{}, {}", version / 10000, version / 100 % 100, version % 100, gpus);
+}
+
+}  // namespace foretime::comm

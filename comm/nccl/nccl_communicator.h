@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+#include "comm/mpi/mpi_group.h"
+
+namespace foretime::comm {
+
+/// NCCL for tensors on the GPU, MPI for those on the host and for bytes. Rank r uses GPU `local_rank % visible GPUs`,
+/// and makes it current. Collective; where one rank cannot (no GPU, no NCCL in this build, no CUDA in LibTorch, a GPU
+/// shared with another rank), all ranks throw CommError with that rank's reason and what to do.
+std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<MpiGroup> group);
+
+/// GPUs that a communicator of this build could use; 0 without a driver or without NCCL.
+int visible_gpus();
+
+/// One line: NCCL's version and what was found of GPUs.
+std::string describe_nccl();
+
+}  // namespace foretime::comm

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+#include <torch/torch.h>
+
+#include "comm/mpi/mpi_group.h"
+
+namespace foretime::comm {
+
+/// NCCL's communicator and stream on one GPU. Non-blocking: a call may return before its work has reached the stream,
+/// and no other call may follow until `idle`. Shared with every Work.
+struct Gpu {
+  Gpu(std::shared_ptr<MpiGroup> group, int index);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  void cuda(cudaError_t code, const char* what);
+  void nccl(ncclResult_t code, const char* what);
+  /// True when the last call is through; throws the errors that NCCL has met since, here or on a peer.
+  bool idle(const char* what);
+  [[noreturn]] void fail(const std::string& what);
+  /// Ends kernels that wait for a peer; without it the process could not leave the GPU.
+  void stop() noexcept;
+  /// Checks the result of a call that enqueues work, and returns when the work has reached the stream.
+  void enqueue(const Call& call, ncclResult_t code);
+  /// MpiGroup::wait, and an end of NCCL's work if it throws.
+  void wait(const Call& call, const std::function<bool()>& finished);
+
+  std::shared_ptr<MpiGroup> group;
+  const int index;
+  const int exceptions_at_start;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<torch::Tensor> abandoned;  // of work that nobody waited for: the GPU may still use them
+};
+
+/// Makes a GPU current for CUDA's own calls, and the one before it again.
+class CurrentGpu {
+ public:
+  explicit CurrentGpu(Gpu& gpu);
+  ~CurrentGpu() {
+    if (changed_) cudaSetDevice(before_);
+  }
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// A CUDA event without timing. It belongs to the GPU that is current when it is made, and only streams of that one can
+/// record it: threads of the autograd engine and the loader's may have another.
+class Event {
+ public:
+  explicit Event(Gpu& gpu);
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// `what: CUDA's text for the code`.
+std::string cuda_text(const char* what, cudaError_t code);
+
+}  // namespace foretime::comm

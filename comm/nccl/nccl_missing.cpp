@@ -1,0 +1,16 @@
+#include "comm/nccl/nccl_communicator.h"
+
+namespace foretime::comm {
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<MpiGroup>) {
+  throw CommError(
+      "backend nccl: this build has no NCCL; install NCCL and its header, configure again (NCCL_ROOT names its "
+      "folder), "
+      "or use backend mpi");
+}
+
+int visible_gpus() { return 0; }
+
+std::string describe_nccl() { return "not in this build (nccl.h or libnccl was not found, or FORETIME_NCCL is OFF)"; }
+
+}  // namespace foretime::comm

@@ -1,0 +1,186 @@
+#include "data/dataset/group_files.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/glob.h"
+#include "data/files/npz_groups.h"
+#include "data/files/packed.h"
+#include "data/frontends/hlo/hlo_groups.h"
+
+namespace foretime::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Each format has a member that the others lack.
+CandidateKind kind_of(const NpzReader& file) {
+  if (file.has("node_config_feat") || file.has("node_config_ids")) return CandidateKind::layout;
+  if (file.has("config_feat") || file.has("config_runtime_normalizers")) return CandidateKind::tile;
+  if (file.has("graph_ptr") || file.has("type_names")) return CandidateKind::program;
+  throw DataError(fmt::format("{}: no node_config_feat (layout), config_feat (tile) or graph_ptr (programs)",
+                              file.archive().path().string()));
+}
+
+GroupHeader npz_header(const fs::path& path) {
+  const NpzReader file(path);
+  GroupHeader header;
+  header.file = path;
+  header.name = path.stem().string();
+  header.kind = kind_of(file);
+  header.collection = collection_named(collection_in(path));
+  header.fingerprint = file.fingerprint();
+  switch (header.kind) {
+    case CandidateKind::layout:
+      describe_layout(file, header);
+      break;
+    case CandidateKind::tile:
+      describe_tile(file, header);
+      break;
+    case CandidateKind::program:
+      describe_program(file, header);
+      break;
+  }
+  return header;
+}
+
+std::vector<GroupHeader> headers_of(const fs::path& file) {
+  if (is_hlo_file(file)) return hlo_headers(file);
+  if (is_packed(file)) return packed_headers(file);
+  return {npz_header(file)};
+}
+
+bool is_data_file(const fs::path& path) {
+  return path.extension() == ".npz" || path.extension() == ".foretime" || is_hlo_file(path);
+}
+
+/// The data files below a folder, in the order of their names.
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  try {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file() && is_data_file(entry.path())) files.push_back(entry.path());
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(fmt::format("{}: cannot be listed ({})", folder.string(), error.code().message()));
+  }
+  if (files.empty())
+    throw DataError(
+        fmt::format("{}: no data in this folder, expected .npz, .foretime or .pb files below it", folder.string()));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root) {
+  std::vector<fs::path> found;
+  const fs::path literal = fs::path(pattern).is_absolute() ? fs::path(pattern) : root / pattern;
+  std::error_code code;
+  // A name that exists is taken as it stands, even if it has braces or stars in it.
+  if (fs::exists(literal, code))
+    found.push_back(literal);
+  else
+    found = glob(pattern, root);
+  if (found.empty())
+    throw DataError(fmt::format("{}: nothing of this name, expected data files or a folder", literal.string()));
+  std::vector<fs::path> files;
+  for (const auto& path : found) {
+    if (!fs::is_directory(path, code))
+      files.push_back(path);
+    else
+      for (auto& file : files_below(path)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+NpzReader unchanged_npz(const GroupHeader& header) {
+  NpzReader file(header.file);
+  if (file.fingerprint() != header.fingerprint)
+    throw DataError(fmt::format("{}: has changed since it was listed", header.file.string()));
+  return file;
+}
+
+void set_form(GroupHeader& header, const ProgramFormPtr& form) {
+  if (!form) return;
+  if (header.member < 0) {
+    header.form = form;
+    header.feature_count = form->feature_count();
+  } else if (header.feature_count != form->feature_count()) {
+    throw DataError(
+        fmt::format("{}: its programs have {} node features, expected {} of data.representation {}; pack "
+                    "them again with --representation {}",
+                    header.file.string(), header.feature_count, form->feature_count(), form->name(), form->name()));
+  }
+}
+
+/// `groups` are sorted by name.
+bool has_name_of_two_collections(const std::vector<GroupHeader>& groups) {
+  for (size_t i = 1; i < groups.size(); ++i) {
+    const auto &a = groups[i - 1], &b = groups[i];
+    if (a.name == b.name && a.fingerprint != b.fingerprint && a.collection != b.collection) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
+                                     const FileCheck& admit, const ProgramFormPtr& form) {
+  std::vector<GroupHeader> groups;
+  std::set<fs::path> seen;
+  for (const auto& pattern : patterns) {
+    for (const auto& file : files_of(pattern, root)) {
+      if (!seen.insert(file.lexically_normal()).second) continue;
+      if (admit) admit(file);
+      for (auto& header : headers_of(file)) {
+        if (header.kind != kind)
+          throw DataError(
+              fmt::format("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind)));
+        if (kind == CandidateKind::program) set_form(header, form);
+        groups.push_back(std::move(header));
+      }
+    }
+  }
+  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::stable_sort(groups.begin(), groups.end(), by_name);
+  if (has_name_of_two_collections(groups)) {
+    for (auto& group : groups) group.name = qualified_name(group.collection, group.name);
+    std::stable_sort(groups.begin(), groups.end(), by_name);
+  }
+  for (size_t i = 1; i < groups.size(); ++i) {
+    if (groups[i].name == groups[i - 1].name && groups[i].fingerprint != groups[i - 1].fingerprint)
+      throw DataError(fmt::format("{}: group {} has other contents in {}, expected one group of a name",
+                                  groups[i].file.string(), groups[i].name, groups[i - 1].file.string()));
+  }
+  const auto same = [](const auto& a, const auto& b) { return a.name == b.name; };
+  groups.erase(std::unique(groups.begin(), groups.end(), same), groups.end());
+  return groups;
+}
+
+Group load_group(const GroupHeader& header) {
+  if (header.member >= 0) return load_packed(header);
+  if (is_hlo_file(header.file)) return load_hlo_group(header);
+  const NpzReader file = unchanged_npz(header);
+  Group group = header.kind == CandidateKind::layout ? read_layout(file)
+                : header.kind == CandidateKind::tile ? read_tile(file)
+                                                     : read_program(file, header.form.get());
+  group.name = header.name;
+  group.collection = header.collection;
+  return group;
+}
+
+Group load_group(const GroupHeader& header, const LayoutSink& sink) {
+  if (is_hlo_file(header.file)) return load_hlo_group(header, sink);
+  Group group = read_layout(unchanged_npz(header), sink);
+  group.name = header.name;
+  group.collection = header.collection;
+  return group;
+}
+
+GroupSummary load_summary(const GroupHeader& header) {
+  return header.member >= 0 ? load_packed_summary(header) : summarize(load_group(header));
+}
+
+}  // namespace foretime::data

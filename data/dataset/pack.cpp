@@ -1,0 +1,165 @@
+#include "data/dataset/pack.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "data/dataset/group_files.h"
+#include "data/files/packed_output.h"
+
+namespace foretime::data {
+
+double packing_cost(const GroupHeader& header) {
+  const auto of = [](int64_t count, int64_t width) { return static_cast<double>(count) * static_cast<double>(width); };
+  double bytes = of(header.nodes, 4 * header.feature_count) + of(header.edges, 16) + of(header.candidates, 16);
+  if (header.kind == CandidateKind::layout) bytes += of(header.candidates, 4 * kLayoutFeatures * header.configurable);
+  if (header.kind == CandidateKind::tile) bytes += of(header.candidates, 4 * kTileFeatures);
+  return bytes;
+}
+
+uint64_t packing_memory(const GroupHeader& header) {
+  constexpr double kBuffers = 8 << 20;
+  constexpr double kTable = 4096;  // of a configurable node: tens of rows, as floats and as bytes
+  if (header.kind != CandidateKind::layout) return static_cast<uint64_t>(kBuffers + 2 * packing_cost(header));
+  return static_cast<uint64_t>(kBuffers + 64.0 * static_cast<double>(header.nodes + header.edges) +
+                               32.0 * static_cast<double>(header.candidates) +
+                               kTable * static_cast<double>(header.configurable));
+}
+
+std::vector<std::vector<int64_t>> deal_groups(const std::vector<GroupHeader>& headers, int64_t workers) {
+  std::vector<int64_t> order(headers.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto cost = [&](int64_t i) { return packing_cost(headers[static_cast<size_t>(i)]); };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
+  std::vector<std::vector<int64_t>> lists(static_cast<size_t>(workers));
+  std::vector<double> load(lists.size());
+  for (const int64_t group : order) {
+    const auto least = std::min_element(load.begin(), load.end());
+    *least += cost(group);
+    lists[static_cast<size_t>(least - load.begin())].push_back(group);
+  }
+  for (auto& list : lists) std::sort(list.begin(), list.end());
+  return lists;
+}
+
+MemoryBudget::Share::Share(MemoryBudget& budget, uint64_t bytes) : budget_(budget), bytes_(bytes) {
+  std::unique_lock lock(budget_.mutex_);
+  budget_.freed_.wait(lock, [&] { return budget_.used_ == 0 || budget_.used_ + bytes_ <= budget_.limit_; });
+  budget_.used_ += bytes_;
+}
+
+MemoryBudget::Share::~Share() {
+  {
+    const std::lock_guard lock(budget_.mutex_);
+    budget_.used_ -= bytes_;
+  }
+  budget_.freed_.notify_all();
+}
+
+void add_file(PackedWriter& writer, const GroupHeader& header) {
+  if (header.member >= 0 || header.kind != CandidateKind::layout)
+    return writer.add(load_group(header), header.fingerprint);
+  const auto read = [&](const LayoutSink& sink) { return load_group(header, sink); };
+  writer.add_streamed(header.name, read, header.fingerprint);
+}
+
+void pack_groups(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
+                 std::span<const int64_t> groups, MemoryBudget& memory, const PlanMaker& plans) {
+  PackedWriter writer(file, plans);
+  for (const int64_t group : groups) {
+    const auto& header = headers[static_cast<size_t>(group)];
+    const MemoryBudget::Share share(memory, packing_memory(header));
+    add_file(writer, header);
+  }
+  writer.finish();
+}
+
+void join_parts(const std::filesystem::path& file, const std::vector<std::filesystem::path>& parts,
+                const std::vector<std::vector<int64_t>>& lists) {
+  struct Place {
+    int64_t group;
+    size_t part;
+    uint64_t member;
+  };
+  std::vector<Place> places;
+  std::vector<std::unique_ptr<packed::CollectionFile>> open(parts.size());
+  for (size_t part = 0; part < parts.size(); ++part) {
+    if (!lists[part].empty()) open[part] = std::make_unique<packed::CollectionFile>(parts[part]);
+    for (size_t member = 0; member < lists[part].size(); ++member)
+      places.push_back({lists[part][member], part, member});
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.group < b.group; });
+  packed::Output out(file);
+  for (const Place& place : places) out.copy_group(*open[place.part], place.member);
+  out.commit();
+}
+
+int64_t pack_workers(size_t groups, int64_t processes, const PackOptions& options) {
+  return std::min(std::max<int64_t>(1, static_cast<int64_t>(groups)),
+                  processes * std::max<int64_t>(1, options.threads));
+}
+
+PackParts::PackParts(std::filesystem::path file, const std::vector<GroupHeader>& headers, int64_t workers,
+                     const std::string& token, int64_t process, int64_t processes)
+    : file_(std::move(file)), lists_(deal_groups(headers, workers)), process_(process), processes_(processes) {
+  for (size_t worker = 0; worker < lists_.size(); ++worker) {
+    parts_.push_back(file_);
+    parts_.back() += fmt::format(".{}.part{}", token, worker);
+  }
+}
+
+PackParts::~PackParts() {
+  std::error_code ignored;
+  for (auto worker = static_cast<size_t>(process_); worker < parts_.size(); worker += static_cast<size_t>(processes_))
+    std::filesystem::remove(parts_[worker], ignored);
+}
+
+void PackParts::pack(const PartPacker& pack_part) const {
+  std::vector<std::exception_ptr> failures(lists_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (auto worker = static_cast<size_t>(process_); worker < lists_.size();
+         worker += static_cast<size_t>(processes_)) {
+      if (lists_[worker].empty()) continue;
+      threads.emplace_back([&, worker] {
+        try {
+          pack_part(parts_[worker], lists_[worker]);
+        } catch (...) {
+          failures[worker] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const {
+  MemoryBudget memory(options.memory);
+  pack([&](const std::filesystem::path& part, std::span<const int64_t> groups) {
+    pack_groups(part, headers, groups, memory, options.plan_maker);
+  });
+}
+
+void PackParts::join() const { join_parts(file_, parts_, lists_); }
+
+void pack_collection(const std::filesystem::path& file, const std::vector<GroupHeader>& headers,
+                     const PackOptions& options) {
+  const int64_t workers = pack_workers(headers.size(), 1, options);
+  if (workers == 1) {
+    MemoryBudget memory(options.memory);
+    pack_groups(file, headers, deal_groups(headers, 1).front(), memory, options.plan_maker);
+    return;
+  }
+  const PackParts parts(file, headers, workers, std::to_string(::getpid()));
+  parts.pack(headers, options);
+  parts.join();
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,348 @@
+#include "data/dataset/synth.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/dataset/inspect.h"
+#include "data/files/layout_npz.h"
+#include "data/files/packed.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr int64_t kDimensions = 6;   // of a layout: 18 = output, input, kernel × 6
+constexpr int64_t kMaximumRows = 9;  // distinct layout rows of a node in any published file
+constexpr int64_t kOpcodes = 120;
+constexpr int64_t kConvolution = 27;  // the opcode whose configurable nodes have a kernel
+constexpr int64_t kShapeColumn = 21;  // node features: six dimensions, their sum, their product
+constexpr int64_t kOtherColumns[] = {2, 31, 40, 95, 107, 113};
+constexpr double kNoise = 0.01;
+using Row = std::array<int8_t, kLayoutFeatures>;
+
+/// SplitMix64 (Steele, Lea, Flood 2014): the same sequence everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+  /// 0 … bound - 1; `bound` is far below 2^64, so the bias of the product is not seen.
+  int64_t below(int64_t bound) {
+    return std::min(static_cast<int64_t>(uniform() * static_cast<double>(bound)), bound - 1);
+  }
+  double normal() { return std::sqrt(-2.0 * std::log(1.0 - uniform())) * std::cos(2.0 * std::numbers::pi * uniform()); }
+
+ private:
+  uint64_t state_;
+};
+
+void check(const SynthSettings& settings, const std::string& name) {
+  const auto fail = [&](const char* what, int64_t found, int64_t from, int64_t to) {
+    throw DataError(fmt::format("{}: {} {}, expected {} … {}", name, found, what, from, to));
+  };
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (settings.nodes < 2 || settings.nodes > kMost) fail("nodes", settings.nodes, 2, kMost);
+  if (settings.configurable < 1 || settings.configurable > settings.nodes) {
+    fail("configurable nodes", settings.configurable, 1, settings.nodes);
+  }
+  if (settings.candidates < 1 || settings.candidates > kMost) fail("configurations", settings.candidates, 1, kMost);
+}
+
+std::vector<int32_t> choose_configurable(const SynthSettings& settings, Random& random) {
+  std::vector<int32_t> chosen;
+  chosen.reserve(static_cast<size_t>(settings.configurable));
+  int64_t wanted = settings.configurable;
+  for (int64_t v = 0; v < settings.nodes && wanted > 0; ++v) {
+    if (random.below(settings.nodes - v) >= wanted) continue;
+    chosen.push_back(static_cast<int32_t>(v));
+    --wanted;
+  }
+  return chosen;
+}
+
+/// Each node consumes one or two of the nodes shortly before it; half of the configurable nodes also consume the one
+/// before.
+void make_edges(GraphBlock& graph, const SynthSettings& settings, const std::vector<int32_t>& configurable,
+                Random& random) {
+  std::vector<std::pair<int32_t, int32_t>> edges;  // consumer, producer
+  for (int64_t v = 1; v < settings.nodes; ++v) {
+    for (int64_t i = random.below(2); i >= 0; --i) {
+      const int64_t reach = random.below(10) == 0 ? v : std::min<int64_t>(v, 8);
+      edges.emplace_back(static_cast<int32_t>(v), static_cast<int32_t>(v - 1 - random.below(reach)));
+    }
+  }
+  for (size_t j = 1; j < configurable.size(); ++j) {
+    if (random.below(2) == 0) edges.emplace_back(configurable[j], configurable[j - 1]);
+  }
+  std::sort(edges.begin(), edges.end());
+  std::vector<int32_t> source, target;
+  source.reserve(edges.size());
+  target.reserve(edges.size());
+  for (const auto& [consumer, producer] : edges) {
+    source.push_back(producer);
+    target.push_back(consumer);
+  }
+  graph.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(edges.size())};
+  graph.edge_source = std::move(source);
+  graph.edge_target = std::move(target);
+}
+
+void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vector<int32_t>& configurable,
+                Random& random) {
+  std::vector<uint8_t> types(static_cast<size_t>(settings.nodes));
+  for (uint8_t& type : types) type = static_cast<uint8_t>(random.below(kOpcodes));
+  for (const int32_t v : configurable)
+    types[static_cast<size_t>(v)] = static_cast<uint8_t>(kConvolution + random.below(4));
+  std::vector<float> features(static_cast<size_t>(settings.nodes * kHloFeatures));
+  for (int64_t v = 0; v < settings.nodes; ++v) {
+    float* row = features.data() + v * kHloFeatures;
+    const int64_t rank = 2 + random.below(3);
+    double sum = 0.0, product = 1.0;
+    for (int64_t d = 0; d < rank; ++d) {
+      const double size = std::ldexp(1.0, static_cast<int>(random.below(8)));
+      row[kShapeColumn + d] = static_cast<float>(size);
+      sum += size;
+      product *= size;
+    }
+    row[kShapeColumn + kDimensions] = static_cast<float>(sum);
+    row[kShapeColumn + kDimensions + 1] = static_cast<float>(product);
+    for (const int64_t column : kOtherColumns) row[column] = static_cast<float>(random.below(5));
+  }
+  graph.feature_count = kHloFeatures;
+  graph.node_type_count = 256;  // as readers have it: opcodes are one byte
+  graph.graph_ptr = std::vector<int64_t>{0, settings.nodes};
+  graph.node_types = std::move(types);
+  graph.node_features = std::move(features);
+}
+
+Row random_row(int64_t rank, bool kernel, Random& random) {
+  Row row;
+  row.fill(-1);
+  for (int64_t tensor = 0; tensor < (kernel ? 3 : 2); ++tensor) {
+    int8_t* order = row.data() + tensor * kDimensions;
+    std::iota(order, order + rank, int8_t{0});
+    for (int64_t d = rank - 1; d > 0; --d) std::swap(order[d], order[random.below(d + 1)]);
+  }
+  return row;
+}
+
+/// Cost factor of a layout: how far the output's order is from the one that the opcode likes, and from the input's.
+double layout_factor(const Row& row, uint8_t opcode) {
+  double factor = 1.0;
+  for (int64_t d = 0; d < kDimensions && row[static_cast<size_t>(d)] >= 0; ++d) {
+    const int8_t output = row[static_cast<size_t>(d)], input = row[static_cast<size_t>(kDimensions + d)];
+    factor += 0.5 * std::abs(output - (opcode % 2 == 0 ? d : 1 - d)) + (output != input ? 0.3 : 0.0);
+  }
+  return factor;
+}
+
+/// Layout tables, and the run times that they imply.
+class Layouts {
+ public:
+  Layouts(const GraphBlock& graph, std::vector<int32_t> configurable, Random& random)
+      : nodes_(std::move(configurable)) {
+    row_ptr_.push_back(0);
+    for (const int32_t v : nodes_) {
+      const float* features = graph.node_features.data() + static_cast<int64_t>(v) * kHloFeatures;
+      int64_t rank = 0;
+      while (rank < kDimensions && features[kShapeColumn + rank] > 0) ++rank;
+      const size_t first = rows_.size();
+      const auto wanted = static_cast<size_t>(2 + random.below(kMaximumRows - 1));
+      for (int64_t tries = 0; tries < 4 * kMaximumRows && rows_.size() - first < wanted; ++tries) {
+        const Row row = random_row(rank, graph.node_types[v] == kConvolution, random);
+        if (std::find(rows_.begin() + static_cast<std::ptrdiff_t>(first), rows_.end(), row) == rows_.end())
+          rows_.push_back(row);
+      }
+      sizes_.push_back(2000.0 * std::sqrt(static_cast<double>(features[kShapeColumn + kDimensions + 1])));
+      // Code 0 is the commonest choice below; as a compiler's default it is the best when looked at alone.
+      const auto by_cost = [&](const Row& a, const Row& b) {
+        return layout_factor(a, graph.node_types[v]) < layout_factor(b, graph.node_types[v]);
+      };
+      const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(first);
+      std::iter_swap(begin, std::min_element(begin, rows_.end(), by_cost));
+      for (size_t i = first; i < rows_.size(); ++i) {
+        costs_.push_back(sizes_.back() * layout_factor(rows_[i], graph.node_types[v]));
+      }
+      row_ptr_.push_back(static_cast<int64_t>(rows_.size()));
+    }
+    for (int64_t e = 0; e < graph.edges(); ++e) {
+      const int64_t from = index_of(graph.edge_source[e]), to = index_of(graph.edge_target[e]);
+      if (from >= 0 && to >= 0) pairs_.emplace_back(from, to);
+    }
+  }
+
+  int64_t rows(int64_t j) const { return row_ptr_[static_cast<size_t>(j) + 1] - row_ptr_[static_cast<size_t>(j)]; }
+
+  double cost(const uint8_t* codes) const {
+    double sum = 0.0;
+    for (size_t j = 0; j < nodes_.size(); ++j) sum += costs_[static_cast<size_t>(row_ptr_[j] + codes[j])];
+    for (const auto& [from, to] : pairs_) {
+      if (output_differs(from, codes[from], to, codes[to])) sum += sizes_[static_cast<size_t>(from)];
+    }
+    return sum;
+  }
+
+  /// Nodes and tables, no codes.
+  void copy_into(LayoutCandidates& layout) const {
+    std::vector<int8_t> rows;
+    rows.reserve(rows_.size() * kLayoutFeatures);
+    for (const Row& row : rows_) rows.insert(rows.end(), row.begin(), row.end());
+    layout.nodes = nodes_;
+    layout.row_ptr = row_ptr_;
+    layout.rows = std::move(rows);
+  }
+
+ private:
+  int64_t index_of(int32_t node) const {
+    const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), node);
+    return at != nodes_.end() && *at == node ? at - nodes_.begin() : -1;
+  }
+  bool output_differs(int64_t a, uint8_t code_a, int64_t b, uint8_t code_b) const {
+    const Row& x = rows_[static_cast<size_t>(row_ptr_[static_cast<size_t>(a)] + code_a)];
+    const Row& y = rows_[static_cast<size_t>(row_ptr_[static_cast<size_t>(b)] + code_b)];
+    return x[0] != y[0];
+  }
+
+  std::vector<int32_t> nodes_;
+  std::vector<int64_t> row_ptr_;
+  std::vector<Row> rows_;
+  std::vector<double> costs_;                       // of each row, ns
+  std::vector<double> sizes_;                       // of each configurable node, ns
+  std::vector<std::pair<int64_t, int64_t>> pairs_;  // configurable neighbours
+};
+
+/// A group without its codes, and what makes them: each candidate's are a function of the seed and its number, so that
+/// no candidate need be kept.
+class Synthesis {
+ public:
+  Synthesis(const SynthSettings& settings, const std::string& name) : settings_(settings) {
+    check(settings, name);
+    Random random(settings.seed);
+    group_.name = name;
+    group_.kind = CandidateKind::layout;
+    group_.unit = RuntimeUnit::nanoseconds;
+    group_.candidates = settings.candidates;
+    group_.node_splits = std::vector<int64_t>{0, settings.nodes};
+    std::vector<int32_t> configurable = choose_configurable(settings, random);
+    make_edges(group_.graphs, settings, configurable, random);
+    make_nodes(group_.graphs, settings, configurable, random);
+    layouts_.emplace(group_.graphs, std::move(configurable), random);
+    layouts_->copy_into(group_.layout);
+    candidate_seed_ = random.next();
+  }
+
+  /// Without codes and run times.
+  const Group& group() const { return group_; }
+
+  /// About one candidate in 50 repeats an earlier one; each other changes a part of its own size of the nodes.
+  void make_codes(int64_t candidate, std::span<uint8_t> codes) const {
+    Random random = random_of(candidate);
+    while (candidate > 0 && random.below(50) == 0) {
+      candidate = random.below(candidate);
+      random = random_of(candidate);
+    }
+    const double changed = random.uniform();
+    for (size_t j = 0; j < codes.size(); ++j) {
+      const double draw = random.uniform();
+      // The lower part of one draw chooses the row where the draw says that there is a change at all.
+      const int64_t rows = layouts_->rows(static_cast<int64_t>(j));
+      codes[j] = draw < changed ? static_cast<uint8_t>(std::min(
+                                      rows - 1, static_cast<int64_t>(draw / changed * static_cast<double>(rows))))
+                                : uint8_t{0};
+    }
+  }
+
+  /// Each measurement has noise of its own, repeated candidates too.
+  double runtime(int64_t candidate, std::span<const uint8_t> codes) const {
+    Random random(candidate_seed_ ^ ~static_cast<uint64_t>(candidate));
+    const double base = 1000.0 * static_cast<double>(settings_.nodes);  // of the nodes that no layout changes
+    return std::max(1.0, std::round((base + layouts_->cost(codes.data())) * std::exp(kNoise * random.normal())));
+  }
+
+ private:
+  Random random_of(int64_t candidate) const {
+    return Random(Random(candidate_seed_ + static_cast<uint64_t>(candidate)).next());
+  }
+
+  SynthSettings settings_;
+  Group group_;
+  std::optional<Layouts> layouts_;
+  uint64_t candidate_seed_ = 0;
+};
+
+}  // namespace
+
+Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink) {
+  const Synthesis synthesis(settings, name);
+  Group group = synthesis.group();
+  sink.node_features(group.graphs.node_features.span(), kHloFeatures);
+  group.graphs.node_features = {};
+  std::vector<double> runtimes(static_cast<size_t>(settings.candidates));
+  std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
+  for (int64_t c = 0; c < settings.candidates; ++c) {
+    synthesis.make_codes(c, codes);
+    runtimes[static_cast<size_t>(c)] = synthesis.runtime(c, codes);
+    sink.codes(codes, settings.configurable);
+  }
+  group.runtimes = std::move(runtimes);
+  return group;
+}
+
+Group synthesize_layout_group(const SynthSettings& settings, const std::string& name) {
+  std::vector<float> features;
+  std::vector<uint8_t> codes;
+  const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
+  Group group =
+      synthesize_layout_group(settings, name,
+                              LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
+                                         [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
+  group.graphs.node_features = std::move(features);
+  group.layout.codes = std::move(codes);
+  return group;
+}
+
+void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings) {
+  const std::string name = file.stem().string(), extension = file.extension().string();
+  if (!is_synthetic(name)) {
+    throw DataError(fmt::format("{}: file name, expected one that starts with {}", file.string(), kSyntheticPrefix));
+  }
+  if (extension != ".npz" && extension != ".foretime") {
+    throw DataError(fmt::format("{}: extension '{}', expected .npz or .foretime", file.string(), extension));
+  }
+  if (extension == ".foretime") {
+    PackedWriter writer(file);
+    writer.add_streamed(name, [&](const LayoutSink& sink) { return synthesize_layout_group(settings, name, sink); });
+    writer.finish();
+    return;
+  }
+  const Synthesis synthesis(settings, name);
+  Group group = synthesis.group();
+  std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
+  std::vector<double> runtimes(static_cast<size_t>(settings.candidates));
+  for (int64_t c = 0; c < settings.candidates; ++c) {
+    synthesis.make_codes(c, codes);
+    runtimes[static_cast<size_t>(c)] = synthesis.runtime(c, codes);
+  }
+  group.runtimes = std::move(runtimes);
+  write_layout_npz(file, group, [&](int64_t candidate) {
+    synthesis.make_codes(candidate, codes);
+    return codes.data();
+  });
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,236 @@
+#include "data/files/npy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace foretime::data {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr int64_t kLargestHeader = 1 << 20;
+constexpr size_t kMostDimensions = 32;  // numpy's own limit
+constexpr int64_t kLongestText = 1 << 24;
+
+/// Reads the header's Python dict from left to right.
+class DictParser {
+ public:
+  DictParser(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+
+  NpyHeader parse() {
+    bool seen_descr = false, seen_order = false, seen_shape = false;
+    expect('{');
+    while (!accept('}')) {
+      const std::string_view key = quoted();
+      expect(':');
+      bool& seen = key == "descr" ? seen_descr : key == "fortran_order" ? seen_order : seen_shape;
+      if (&seen == &seen_shape && key != "shape") fail(fmt::format("unknown key '{}'", key));
+      if (seen) fail(fmt::format("key '{}' occurs twice", key));
+      seen = true;
+      if (key == "descr")
+        header_.type = type();
+      else if (key == "fortran_order")
+        header_.fortran_order = boolean();
+      else
+        header_.shape = tuple();
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (position_ != text_.size()) fail("text after the dict");
+    if (!seen_descr || !seen_order || !seen_shape) fail("descr, fortran_order or shape is missing");
+    return header_;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& found) const {
+    throw DataError(
+        fmt::format("{}: NPY header: {}, expected {{'descr': …, 'fortran_order': …, 'shape': …}}", origin_, found));
+  }
+  void skip_space() {
+    while (position_ < text_.size() && std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos)
+      ++position_;
+  }
+  bool accept(char c) {
+    skip_space();
+    if (position_ >= text_.size() || text_[position_] != c) return false;
+    ++position_;
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) fail(fmt::format("no '{}' at byte {}", c, position_));
+  }
+  bool accept_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(position_, word.size()) != word) return false;
+    position_ += word.size();
+    return true;
+  }
+  std::string_view quoted() {
+    skip_space();
+    if (position_ >= text_.size() || (text_[position_] != '\'' && text_[position_] != '"'))
+      fail(fmt::format("no string at byte {}", position_));
+    const char quote = text_[position_];
+    const size_t start = position_ + 1, end = text_.find(quote, start);
+    if (end == std::string_view::npos) fail("a string without an end");
+    position_ = end + 1;
+    return text_.substr(start, end - start);
+  }
+  bool boolean() {
+    if (accept_word("True")) return true;
+    if (accept_word("False")) return false;
+    fail(fmt::format("no True or False at byte {}", position_));
+  }
+  int64_t integer() {
+    skip_space();
+    int64_t value = 0;
+    const char* end = text_.data() + text_.size();
+    const auto [stop, code] = std::from_chars(text_.data() + position_, end, value);
+    if (code == std::errc::result_out_of_range) fail("a dimension beyond 2^63");
+    if (code != std::errc()) fail(fmt::format("no number at byte {}", position_));
+    position_ = static_cast<size_t>(stop - text_.data());
+    accept_word("L");  // Python 2 wrote long integers so
+    return value;
+  }
+  std::vector<int64_t> tuple() {
+    std::vector<int64_t> shape;
+    expect('(');
+    while (!accept(')')) {
+      shape.push_back(integer());
+      if (shape.back() < 0) fail(fmt::format("dimension {}", shape.back()));
+      if (shape.size() > kMostDimensions) fail(fmt::format("more than {} dimensions", kMostDimensions));
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return shape;
+  }
+  NpyType type() {
+    if (accept('[')) fail("a structured type");
+    const std::string descr(quoted());
+    std::string_view rest = descr;
+    NpyType type;
+    if (!rest.empty() && std::string_view("<>=|").find(rest[0]) != std::string_view::npos) {
+      type.big_endian = rest[0] == '>';
+      rest.remove_prefix(1);
+    }
+    const char letter = rest.empty() ? '\0' : rest[0];
+    int64_t number = -1;
+    if (!rest.empty()) {
+      const char* end = rest.data() + rest.size();
+      const auto [stop, code] = std::from_chars(rest.data() + 1, end, number);
+      if (code != std::errc() || stop != end) number = -1;
+    }
+    const bool power = number == 1 || number == 2 || number == 4 || number == 8;
+    type.size = number;
+    if (letter == 'b' && number == 1)
+      type.kind = NpyKind::boolean;
+    else if (letter == 'i' && power)
+      type.kind = NpyKind::signed_integer;
+    else if (letter == 'u' && power)
+      type.kind = NpyKind::unsigned_integer;
+    else if (letter == 'f' && (number == 4 || number == 8))
+      type.kind = NpyKind::floating;
+    else if (letter == 'U' && number >= 0 && number <= kLongestText) {
+      type.kind = NpyKind::text;
+      type.size = number * 4;
+    } else {
+      throw DataError(
+          fmt::format("{}: NPY header: type '{}', expected b1, i1 i2 i4 i8, u1 u2 u4 u8, f4 f8 or U", origin_, descr));
+    }
+    return type;
+  }
+
+  std::string_view text_;
+  const std::string& origin_;
+  size_t position_ = 0;
+  NpyHeader header_;
+};
+
+uint64_t little_endian(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+}  // namespace
+
+std::string NpyType::str() const {
+  const char order = kind != NpyKind::text && size == 1 ? '|' : big_endian ? '>' : '<';
+  switch (kind) {
+    case NpyKind::boolean:
+      return "|b1";
+    case NpyKind::signed_integer:
+      return fmt::format("{}i{}", order, size);
+    case NpyKind::unsigned_integer:
+      return fmt::format("{}u{}", order, size);
+    case NpyKind::floating:
+      return fmt::format("{}f{}", order, size);
+    case NpyKind::text:
+      return fmt::format("{}U{}", order, size / 4);
+  }
+  return "?";
+}
+
+int64_t NpyHeader::elements() const {
+  int64_t product = 1;
+  for (const int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+int64_t npy_header_bytes(std::string_view prefix, const std::string& origin) {
+  if (prefix.size() < static_cast<size_t>(kNpyPrefixBytes) || prefix.substr(0, kMagic.size()) != kMagic)
+    throw DataError(fmt::format("{}: does not start as an NPY array (\\x93NUMPY)", origin));
+  const int version = static_cast<unsigned char>(prefix[6]);
+  if (version < 1 || version > 3)
+    throw DataError(fmt::format("{}: NPY version {}, expected 1, 2 or 3", origin, version));
+  const uint64_t length_bytes = version == 1 ? 2 : 4;
+  const auto bytes = static_cast<int64_t>(8 + length_bytes + little_endian(prefix.substr(8, length_bytes)));
+  if (bytes > kLargestHeader)
+    throw DataError(fmt::format("{}: NPY header of {} bytes, expected at most {}", origin, bytes, kLargestHeader));
+  if (bytes < kNpyPrefixBytes)
+    throw DataError(fmt::format("{}: NPY header of {} bytes, expected a dict", origin, bytes));
+  return bytes;
+}
+
+NpyHeader parse_npy_header(std::string_view header, const std::string& origin) {
+  const int64_t bytes = npy_header_bytes(header.substr(0, kNpyPrefixBytes), origin);
+  if (bytes != static_cast<int64_t>(header.size()))
+    throw DataError(fmt::format("{}: NPY header of {} bytes, expected {}", origin, header.size(), bytes));
+  NpyHeader parsed = DictParser(header.substr(header[6] == 1 ? 10 : 12), origin).parse();
+  parsed.header_bytes = bytes;
+  // Zero dimensions count as one here: the product of the others must not overflow on its way to zero either.
+  int64_t product = std::max<int64_t>(parsed.type.size, 1);
+  for (const int64_t dimension : parsed.shape) {
+    if (dimension != 0 && __builtin_mul_overflow(product, dimension, &product))
+      throw DataError(fmt::format("{}: NPY header: shape {} of {} overflows 64 bits", origin, shape_text(parsed.shape),
+                                  parsed.type.str()));
+  }
+  return parsed;
+}
+
+std::string format_npy_header(const NpyType& type, bool fortran_order, const std::vector<int64_t>& shape) {
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}", type.str(),
+                                 fortran_order ? "True" : "False", shape_text(shape));
+  const bool first = dict.size() + 11 + 64 <= std::numeric_limits<uint16_t>::max();
+  const size_t prefix = first ? 10 : 12;
+  const size_t total = (prefix + dict.size() + 1 + 63) / 64 * 64;
+  dict.append(total - prefix - dict.size() - 1, ' ');
+  dict.push_back('\n');
+  std::string header(kMagic);
+  header.push_back(first ? '\1' : '\2');
+  header.push_back('\0');
+  for (size_t i = 0; i < prefix - 8; ++i) header.push_back(static_cast<char>(dict.size() >> (8 * i) & 0xff));
+  return header + dict;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+/// The NPY format, versions 1, 2 and 3 (numpy, NEP 1 and numpy.lib.format): magic, version, header length, a Python
+/// dict with descr, fortran_order and shape, then the elements.
+namespace foretime::data {
+
+enum class NpyKind : uint8_t { boolean, signed_integer, unsigned_integer, floating, text };
+
+/// Element type: bool of 1 byte, integers of 1, 2, 4, 8 bytes, IEEE floats of 4 or 8 bytes, text of UCS-4 characters.
+struct NpyType {
+  NpyKind kind = NpyKind::floating;
+  int64_t size = 0;  // bytes an element
+  bool big_endian = false;
+
+  std::string str() const;  // as numpy writes it: <f4, |u1, <U16
+};
+
+struct NpyHeader {
+  NpyType type;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;  // not negative; the product of all, times the element size, fits into 63 bits
+  int64_t header_bytes = 0;    // from the magic to the first element
+
+  int64_t elements() const;
+  int64_t payload_bytes() const { return elements() * type.size; }
+};
+
+constexpr int64_t kNpyPrefixBytes = 12;  // enough to learn how long the header of any version is
+
+/// Bytes from the magic to the first element, from the first `kNpyPrefixBytes` of the file (shorter files are refused).
+/// Throws DataError for a wrong magic, an unknown version, or a header of more than 1 MiB. `origin` starts messages.
+int64_t npy_header_bytes(std::string_view prefix, const std::string& origin);
+
+/// Parses a whole header, magic included. Throws DataError for a malformed dict, a type that is not listed above,
+/// negative dimensions and shapes whose bytes overflow.
+NpyHeader parse_npy_header(std::string_view header, const std::string& origin);
+
+/// A header as numpy would write it, padded to 64 bytes; version 1 where the dict is short enough, else 2.
+std::string format_npy_header(const NpyType& type, bool fortran_order, const std::vector<int64_t>& shape);
+
+/// "(372, 140)", as Python prints it.
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace foretime::data

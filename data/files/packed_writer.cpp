@@ -1,0 +1,257 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "data/files/packed.h"
+#include "data/files/packed_file.h"
+#include "data/files/packed_output.h"
+#include "data/graphs/validate.h"
+
+namespace foretime::data {
+namespace {
+
+using packed::GroupRecord;
+using packed::Output;
+using packed::SectionRecord;
+
+std::vector<char> join_ids(const std::vector<std::string>& ids) {
+  std::vector<char> bytes;
+  for (const std::string& id : ids) {
+    const auto length = static_cast<uint32_t>(id.size());
+    const char* at = reinterpret_cast<const char*>(&length);
+    bytes.insert(bytes.end(), at, at + sizeof length);
+    bytes.insert(bytes.end(), id.begin(), id.end());
+  }
+  return bytes;
+}
+
+std::vector<std::byte> join_plans(const std::map<uint64_t, std::vector<std::byte>>& plans) {
+  if (plans.empty()) return {};
+  const auto aligned = [](uint64_t at) {
+    return (at + packed::kAlignment - 1) / packed::kAlignment * packed::kAlignment;
+  };
+  const packed::PlanTable table{plans.size(), 0};
+  uint64_t place = sizeof table, end = sizeof table + plans.size() * sizeof(packed::PlanRecord);
+  std::vector<std::byte> bytes(end);
+  std::memcpy(bytes.data(), &table, sizeof table);
+  for (const auto& [key, plan] : plans) {
+    const packed::PlanRecord record{key, aligned(end), plan.size()};
+    std::memcpy(bytes.data() + place, &record, sizeof record);
+    place += sizeof record;
+    end = record.offset + record.bytes;
+    bytes.resize(record.offset);
+    bytes.insert(bytes.end(), plan.begin(), plan.end());
+  }
+  return bytes;
+}
+
+std::vector<double> join_statistics(const ColumnStatistics& features, const ColumnStatistics& log_features,
+                                    const ColumnStatistics& tiles, const ColumnStatistics& log_tiles) {
+  std::vector<double> values;
+  for (const auto& [first, second] : {std::pair(&features, &tiles), std::pair(&log_features, &log_tiles)}) {
+    for (const auto field :
+         {&ColumnStatistics::sums, &ColumnStatistics::squares, &ColumnStatistics::minima, &ColumnStatistics::maxima}) {
+      for (const auto* part : {&(first->*field), &(second->*field)})
+        values.insert(values.end(), part->begin(), part->end());
+    }
+  }
+  return values;
+}
+
+/// A fingerprint of names, shapes and contents: the record without the places of its sections, and without plans.
+uint64_t fingerprint_of(GroupRecord record, const std::string& name) {
+  record.name_checksum = checksum_of(std::span(name));
+  record.sections[packed::kPlans] = {};
+  for (auto& section : record.sections) section.offset = 0;
+  return checksum_of(std::span(&record, 1));
+}
+
+/// Takes a group's two large arrays, writes them, and keeps what the summary needs of them.
+class StreamedSections {
+ public:
+  StreamedSections(Output& out, GroupRecord& record) : out_(out), record_(record) { out_.begin_section(); }
+
+  LayoutSink sink() {
+    return {
+        [this](std::span<const float> rows, int64_t columns) { take_features(rows, columns); },
+        [this](std::span<const uint8_t> candidates, int64_t configurable) { take_codes(candidates, configurable); }};
+  }
+  /// Call after the last piece.
+  void finish() {
+    end_features();
+    record_.sections[packed::kLayoutCodes] = out_.end_section();
+  }
+  ColumnStatistics statistics(bool log) {
+    auto& accumulator = log ? logarithms_ : plain_;
+    return std::move(accumulator).finish();
+  }
+  std::vector<uint64_t>& configurations() { return configurations_; }
+
+ private:
+  void take_features(std::span<const float> rows, int64_t columns) {
+    if (!seen_features_) {
+      plain_ = ColumnAccumulator(columns, false);
+      logarithms_ = ColumnAccumulator(columns, true);
+      seen_features_ = true;
+    }
+    plain_.add(rows);
+    logarithms_.add(rows);
+    out_.append(std::as_bytes(rows));
+  }
+  void take_codes(std::span<const uint8_t> candidates, int64_t configurable) {
+    end_features();
+    const auto width = static_cast<size_t>(configurable);
+    for (auto rest = candidates; width > 0 && !rest.empty(); rest = rest.subspan(width))
+      configurations_.push_back(checksum_of(rest.first(width)));
+    out_.append(std::as_bytes(candidates));
+  }
+  void end_features() {
+    if (std::exchange(features_ended_, true)) return;
+    record_.sections[packed::kNodeFeatures] = out_.end_section();
+    out_.begin_section();
+  }
+
+  Output& out_;
+  GroupRecord& record_;
+  ColumnAccumulator plain_{0, false}, logarithms_{0, true};
+  std::vector<uint64_t> configurations_;
+  bool seen_features_ = false, features_ended_ = false;
+};
+
+}  // namespace
+
+struct PackedWriter::State {
+  State(std::filesystem::path file, PlanMaker maker) : out(std::move(file)), plans(std::move(maker)) {}
+
+  Output out;
+  PlanMaker plans;
+  std::unordered_set<std::string> seen;
+  bool broken = false;
+
+  std::string origin(const std::string& name) const { return out.file().string() + ": " + name; }
+  void check_kind(CandidateKind kind, const std::string& name) const;
+  void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint);
+  void write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record);
+  void write_plans(const std::string& name, GroupRecord& record);
+};
+
+void PackedWriter::State::check_kind(CandidateKind kind, const std::string& name) const {
+  if (out.records().empty() || out.records()[0].kind == static_cast<uint32_t>(kind)) return;
+  throw DataError(fmt::format("{}: kind {}, expected {} as in the groups before it", origin(name),
+                              static_cast<int>(kind), out.records()[0].kind));
+}
+
+/// The one way in which groups are written, so that a streamed one has the bytes of one in memory.
+void PackedWriter::State::write(const std::string& name, const std::function<Group(const LayoutSink&)>& read,
+                                uint64_t fingerprint) {
+  using namespace packed;
+  if (broken) throw DataError(fmt::format("{}: a group before it failed, expected no further one", origin(name)));
+  if (!seen.insert(name).second) {
+    throw DataError(
+        fmt::format("{}: a second group of this name, expected different names in a collection", origin(name)));
+  }
+  broken = true;  // until everything is written
+  GroupRecord record{};
+  StreamedSections streamed(out, record);
+  const Group group = read(streamed.sink());
+  streamed.finish();
+  check_kind(group.kind, name);
+  validate_all_but_streamed(group, origin(name));
+
+  record.kind = static_cast<uint32_t>(group.kind);
+  record.unit = static_cast<uint32_t>(group.unit);
+  record.collection = static_cast<uint64_t>(group.collection);
+  record.candidates = group.candidates;
+  record.graphs = group.graphs.graphs();
+  record.nodes = group.graphs.nodes();
+  record.edges = group.graphs.edges();
+  record.configurable = group.layout.configurable();
+  record.feature_count = group.graphs.feature_count;
+  record.node_type_count = group.graphs.node_type_count;
+  const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
+    if (record.sections[section].bytes != static_cast<uint64_t>(count))
+      throw DataError(fmt::format("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
+                                  record.sections[section].bytes, count));
+  };
+  expect_bytes(kNodeFeatures, "node_features", record.nodes * record.feature_count * int64_t{sizeof(float)});
+  expect_bytes(kLayoutCodes, "layout codes", record.candidates * record.configurable);
+  const std::vector<char> ids = join_ids(group.candidate_ids);
+  record.sections[kGraphPtr] = out.section(group.graphs.graph_ptr.span());
+  record.sections[kEdgePtr] = out.section(group.graphs.edge_ptr.span());
+  record.sections[kNodeTypes] = out.section(group.graphs.node_types.span());
+  record.sections[kEdgeSource] = out.section(group.graphs.edge_source.span());
+  record.sections[kEdgeTarget] = out.section(group.graphs.edge_target.span());
+  if (group.kind == CandidateKind::layout) {
+    record.sections[kLayoutNodes] = out.section(group.layout.nodes.span());
+    record.sections[kLayoutRowPtr] = out.section(group.layout.row_ptr.span());
+    record.sections[kLayoutRows] = out.section(group.layout.rows.span());
+  }
+  record.sections[kTileRows] = out.section(group.tile_features.span());
+  record.sections[kNodeSplits] = out.section(group.node_splits.span());
+  record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
+  write_summary(group, streamed, record);
+  record.fingerprint = fingerprint;
+  write_plans(name, record);
+  if (fingerprint == 0) record.fingerprint = fingerprint_of(record, name);
+  out.add_record(record, name);
+  broken = false;
+}
+
+void PackedWriter::State::write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record) {
+  auto& configurations = streamed.configurations();
+  if (group.layout.configurable() == 0) configurations = configuration_hashes(group);
+  ColumnStatistics tiles, log_tiles;
+  if (group.kind == CandidateKind::tile) {
+    tiles = column_statistics(group.tile_features.span(), kTileFeatures, false);
+    log_tiles = column_statistics(group.tile_features.span(), kTileFeatures, true);
+  }
+  const auto statistics = join_statistics(streamed.statistics(false), streamed.statistics(true), tiles, log_tiles);
+  record.sections[packed::kRuntimes] = out.section(group.runtimes.span());
+  record.sections[packed::kFlops] = out.section(group.flops.span());
+  record.sections[packed::kConfigurations] = out.section(std::span<const uint64_t>(configurations));
+  record.sections[packed::kStatistics] = out.section(std::span<const double>(statistics));
+}
+
+void PackedWriter::State::write_plans(const std::string& name, GroupRecord& record) {
+  if (!plans) return;
+  out.flush();
+  const packed::File written(out.aside());
+  const auto joined = join_plans(plans(packed::read_group(written, record, name, true)));
+  record.sections[packed::kPlans] = out.section(std::span<const std::byte>(joined));
+}
+
+PackedWriter::PackedWriter(std::filesystem::path file, PlanMaker plans)
+    : state_(std::make_unique<State>(std::move(file), std::move(plans))) {}
+
+PackedWriter::~PackedWriter() = default;
+
+void PackedWriter::add(const Group& group, uint64_t fingerprint) {
+  validate_group(group, state_->origin(group.name));
+  state_->check_kind(group.kind, group.name);
+  const auto read = [&](const LayoutSink& sink) {
+    sink.node_features(group.graphs.node_features.span(), group.graphs.feature_count);
+    sink.codes(group.layout.codes.span(), group.layout.configurable());
+    return group;
+  };
+  state_->write(group.name, read, fingerprint);
+}
+
+void PackedWriter::add_streamed(const std::string& name, const std::function<Group(const LayoutSink&)>& read,
+                                uint64_t fingerprint) {
+  state_->write(name, read, fingerprint);
+}
+
+void PackedWriter::finish() {
+  if (state_->out.records().empty())
+    throw DataError(state_->out.file().string() + ": no groups, expected at least one");
+  if (state_->broken) throw DataError(state_->out.file().string() + ": a group failed, expected no call of finish");
+  state_->out.commit();
+}
+
+}  // namespace foretime::data

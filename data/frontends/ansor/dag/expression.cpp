@@ -1,0 +1,345 @@
+#include "data/frontends/ansor/dag/expression.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace foretime::data {
+namespace {
+
+using Kind = ExpressionKind;
+
+struct Operator {
+  std::string_view symbol, printed;
+  Kind kind;
+  int precedence;
+};
+
+// Longer symbols first, so that `<=` is not read as `<`.
+constexpr Operator kOperators[] = {
+    {"||", " || ", Kind::logical_or, 1},    {"&&", " && ", Kind::logical_and, 2}, {"==", " == ", Kind::equal, 3},
+    {"!=", " != ", Kind::not_equal, 3},     {"<=", " <= ", Kind::less_equal, 3},  {"<", " < ", Kind::less, 3},
+    {">=", " >= ", Kind::greater_equal, 3}, {">", " > ", Kind::greater, 3},       {"+", " + ", Kind::add, 4},
+    {"-", " - ", Kind::subtract, 4},        {"*", "*", Kind::multiply, 5},        {"/", "/", Kind::divide, 5},
+    {"%", " % ", Kind::modulo, 5},
+};
+
+struct Function {
+  std::string_view name;
+  Kind kind;
+  size_t arguments;
+};
+
+constexpr Function kFunctions[] = {
+    {"floordiv", Kind::floor_divide, 2}, {"floormod", Kind::floor_modulo, 2}, {"min", Kind::minimum, 2},
+    {"max", Kind::maximum, 2},           {"select", Kind::select, 3},
+};
+
+/// `float32`, `int64`, `bool`, `float32x4`: calls of these are casts.
+bool is_type_name(std::string_view name) {
+  constexpr std::string_view kTypes[] = {"float", "int", "uint", "bool", "bfloat", "handle"};
+  for (const auto type : kTypes) {
+    if (!name.starts_with(type)) continue;
+    const auto rest = name.substr(type.size());
+    if (rest.find_first_not_of("0123456789x_") == std::string_view::npos) return true;
+  }
+  return false;
+}
+
+bool starts_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+class Parser {
+ public:
+  Parser(std::string_view text, ExpressionTree& tree) : text_(text), tree_(tree) {}
+
+  int32_t parse() {
+    const int32_t root = binary(1);
+    skip_blanks();
+    if (position_ != text_.size()) fail("the end");
+    return root;
+  }
+
+ private:
+  static constexpr int kDepth = 800;  // each parenthesis costs two
+
+  [[noreturn]] void fail(std::string_view expected) const {
+    constexpr size_t kShown = 60;
+    throw DataError(fmt::format("expression '{}{}': at character {}: {}, expected {}", text_.substr(0, kShown),
+                                text_.size() > kShown ? "..." : "", position_,
+                                position_ < text_.size() ? fmt::format("'{}'", text_.substr(position_, 12)) : "the end",
+                                expected));
+  }
+
+  void skip_blanks() {
+    while (position_ < text_.size() && text_[position_] == ' ') ++position_;
+  }
+  bool at(char c) const { return position_ < text_.size() && text_[position_] == c; }
+  bool take(char c) {
+    skip_blanks();
+    if (!at(c)) return false;
+    ++position_;
+    return true;
+  }
+  void need(char c) {
+    if (!take(c)) fail(fmt::format("'{}'", c));
+  }
+
+  int32_t binary(int precedence) {
+    enter();
+    int32_t left = unary();
+    while (true) {
+      skip_blanks();
+      const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators), [this](const Operator& candidate) {
+        return text_.substr(position_).starts_with(candidate.symbol);
+      });
+      if (found == std::end(kOperators) || found->precedence < precedence) break;
+      position_ += found->symbol.size();
+      const std::array children = {left, binary(found->precedence + 1)};
+      left = tree_.add(found->kind, {}, children);
+      if (tree_.node(left).depth > kDepth) fail("a shorter chain of operators");
+    }
+    --depth_;
+    return left;
+  }
+
+  void enter() {
+    if (++depth_ > kDepth) fail(fmt::format("at most {} nested parentheses", kDepth / 2));
+  }
+
+  int32_t unary() {
+    enter();
+    const int32_t id = value();
+    --depth_;
+    return id;
+  }
+
+  int32_t value() {
+    skip_blanks();
+    if (position_ == text_.size()) fail("a value");
+    const char c = text_[position_];
+    if (c == '!') {
+      ++position_;
+      const std::array child = {unary()};
+      return tree_.add(Kind::logical_not, {}, child);
+    }
+    if (c == '(') return parenthesis();
+    if (c == '"') return quoted();
+    if (is_digit(c) || c == '-' || c == '.') return number();
+    if (starts_name(c)) return named();
+    fail("a value");
+  }
+
+  /// `(expression)`, or `(int64)5`, a literal of that type.
+  int32_t parenthesis() {
+    ++position_;
+    const size_t start = position_;
+    while (position_ < text_.size() && (starts_name(text_[position_]) || is_digit(text_[position_]))) ++position_;
+    const auto type = text_.substr(start, position_ - start);
+    if (at(')') && is_type_name(type) && position_ + 1 < text_.size() &&
+        (is_digit(text_[position_ + 1]) || text_[position_ + 1] == '-')) {
+      ++position_;
+      const std::array child = {number()};
+      return tree_.add(Kind::cast, type, child);
+    }
+    position_ = start;
+    const int32_t inner = binary(1);
+    need(')');
+    return inner;
+  }
+
+  int32_t quoted() {
+    const size_t end = text_.find('"', position_ + 1);
+    if (end == std::string_view::npos) fail("a closing quote");
+    const auto content = text_.substr(position_ + 1, end - position_ - 1);
+    position_ = end + 1;
+    return tree_.add(Kind::text, content, {});
+  }
+
+  /// `12`, `-3`, `1.5f`, `3.40282e+38f`, `-inff`.
+  int32_t number() {
+    const size_t start = position_;
+    if (at('-')) ++position_;
+    if (position_ < text_.size() && !is_digit(text_[position_]) && text_[position_] != '.' && text_[position_] != 'i') {
+      // A sign before something that is no literal.
+      const std::array children = {tree_.add_integer(0), unary()};
+      return tree_.add(Kind::subtract, {}, children);
+    }
+    bool real = false;
+    while (position_ < text_.size()) {
+      const char c = text_[position_];
+      const bool exponent_sign =
+          (c == '+' || c == '-') && position_ > start && (text_[position_ - 1] == 'e' || text_[position_ - 1] == 'E');
+      if (!is_digit(c)) {
+        if (!exponent_sign && std::string_view(".eEfhinf").find(c) == std::string_view::npos) break;
+        real = true;
+      }
+      ++position_;
+    }
+    const auto literal = text_.substr(start, position_ - start);
+    if (real) return tree_.add(Kind::real, literal, {});
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(literal.data(), literal.data() + literal.size(), value);
+    if (error != std::errc() || end != literal.data() + literal.size()) {
+      position_ = start;
+      fail("an integer of 64 bits");
+    }
+    return tree_.add_integer(value);
+  }
+
+  std::vector<int32_t> arguments(char closing) {
+    std::vector<int32_t> list;
+    if (take(closing)) return list;
+    do list.push_back(binary(1));
+    while (take(','));
+    need(closing);
+    return list;
+  }
+
+  int32_t named() {
+    const size_t start = position_;
+    while (position_ < text_.size() &&
+           (starts_name(text_[position_]) || is_digit(text_[position_]) || text_[position_] == '.'))
+      ++position_;
+    const auto name = text_.substr(start, position_ - start);
+    if (at('[')) {
+      ++position_;
+      return tree_.add(Kind::load, name, arguments(']'));
+    }
+    if (!at('(')) return tree_.add(Kind::variable, name, {});
+    ++position_;
+    const auto list = arguments(')');
+    for (const auto& function : kFunctions) {
+      if (function.name == name && function.arguments == list.size()) return tree_.add(function.kind, {}, list);
+    }
+    return tree_.add(is_type_name(name) && list.size() == 1 ? Kind::cast : Kind::call, name, list);
+  }
+
+  std::string_view text_;
+  ExpressionTree& tree_;
+  size_t position_ = 0;
+  int depth_ = 0;
+};
+
+class Printer {
+ public:
+  Printer(const ExpressionTree& tree, std::span<const std::string> axes, std::span<const std::string> stages)
+      : tree_(tree), axes_(axes), stages_(stages) {}
+
+  void print(int32_t id) {
+    const auto& node = tree_.node(id);
+    switch (node.kind) {
+      case Kind::integer:
+        out_ += std::to_string(node.value);
+        return;
+      case Kind::variable:
+        out_ += named(id, axes_);
+        return;
+      case Kind::real:
+        out_ += tree_.name(id);
+        return;
+      case Kind::text:
+        out_ += '"' + tree_.name(id) + '"';
+        return;
+      case Kind::logical_not:
+        out_ += '!';
+        print(tree_.child(id, 0));
+        return;
+      case Kind::load:
+        out_ += named(id, stages_);
+        list(id, '[', ']');
+        return;
+      case Kind::cast:
+        if (tree_.node(tree_.child(id, 0)).kind == Kind::integer) {
+          out_ += '(' + tree_.name(id) + ')';
+          print(tree_.child(id, 0));
+          return;
+        }
+        [[fallthrough]];
+      case Kind::call:
+        out_ += tree_.name(id);
+        list(id, '(', ')');
+        return;
+      default:
+        break;
+    }
+    for (const auto& function : kFunctions) {
+      if (function.kind != node.kind) continue;
+      out_ += function.name;
+      list(id, '(', ')');
+      return;
+    }
+    const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators),
+                                     [&](const Operator& candidate) { return candidate.kind == node.kind; });
+    out_ += '(';
+    print(tree_.child(id, 0));
+    out_ += found->printed;
+    print(tree_.child(id, 1));
+    out_ += ')';
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  const std::string& named(int32_t id, std::span<const std::string> names) const {
+    const auto target = static_cast<size_t>(tree_.node(id).target);
+    return tree_.node(id).target >= 0 && target < names.size() ? names[target] : tree_.name(id);
+  }
+
+  void list(int32_t id, char opening, char closing) {
+    out_ += opening;
+    const auto children = tree_.children(id);
+    for (size_t i = 0; i < children.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      print(children[i]);
+    }
+    out_ += closing;
+  }
+
+  const ExpressionTree& tree_;
+  std::span<const std::string> axes_, stages_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::span<const int32_t> ExpressionTree::children(int32_t id) const {
+  const Node& parent = node(id);
+  return std::span(children_).subspan(parent.first_child, parent.children);
+}
+
+int32_t ExpressionTree::add_integer(int64_t value) {
+  nodes_.push_back({.kind = ExpressionKind::integer, .value = value});
+  return static_cast<int32_t>(nodes_.size()) - 1;
+}
+
+int32_t ExpressionTree::add(ExpressionKind kind, std::string_view name, std::span<const int32_t> children) {
+  Node added;
+  added.kind = kind;
+  added.first_child = static_cast<uint32_t>(children_.size());
+  added.children = static_cast<uint32_t>(children.size());
+  children_.insert(children_.end(), children.begin(), children.end());
+  if (!name.empty() || kind == Kind::text) {
+    added.name = static_cast<int32_t>(names_.size());
+    names_.emplace_back(name);
+  }
+  for (const int32_t child : children) added.depth = std::max(added.depth, node(child).depth + 1);
+  nodes_.push_back(added);
+  return static_cast<int32_t>(nodes_.size()) - 1;
+}
+
+int32_t parse_expression(std::string_view text, ExpressionTree& tree) { return Parser(text, tree).parse(); }
+
+std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const std::string> axis_names,
+                    std::span<const std::string> stage_names) {
+  Printer printer(tree, axis_names, stage_names);
+  printer.print(root);
+  return printer.take();
+}
+
+}  // namespace foretime::data

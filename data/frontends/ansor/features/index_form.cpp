@@ -1,0 +1,351 @@
+#include "data/frontends/ansor/features/index_form.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "data/frontends/ansor/dag/checked.h"
+
+namespace foretime::data {
+namespace {
+
+using Kind = IndexOperation::Kind;
+
+int64_t saturated(__int128 value) { return static_cast<int64_t>(std::clamp<__int128>(value, -kUnbounded, kUnbounded)); }
+
+int64_t sum(int64_t a, int64_t b) {
+  if (a <= -kUnbounded || b <= -kUnbounded) return -kUnbounded;
+  if (a >= kUnbounded || b >= kUnbounded) return kUnbounded;
+  return saturated(static_cast<__int128>(a) + b);
+}
+
+int64_t product(int64_t a, int64_t b) { return saturated(static_cast<__int128>(a) * b); }
+
+int64_t quotient(int64_t a, int64_t b) { return a <= -kUnbounded || a >= kUnbounded ? a : floor_quotient(a, b); }
+
+AffineBounds multiplied(const AffineBounds& a, const AffineBounds& b) {
+  const int64_t w = product(a.low, b.low), x = product(a.high, b.high), y = product(a.low, b.high),
+                z = product(a.high, b.low);
+  return {std::min({w, x, y, z}), std::max({w, x, y, z})};
+}
+
+/// Divisors that may be 0 are taken to be at least 1.
+AffineBounds divided(const AffineBounds& a, AffineBounds b) {
+  if (b.low == 0) b.low = 1;
+  if (b.low <= 0) return {-kUnbounded, kUnbounded};
+  b.high = std::max(b.high, b.low);
+  const int64_t w = quotient(a.low, b.low), x = quotient(a.low, b.high), y = quotient(a.high, b.low),
+                z = quotient(a.high, b.high);
+  return {std::min({w, x, y, z}), std::max({w, x, y, z})};
+}
+
+AffineBounds remainder(const AffineBounds& a, AffineBounds b) {
+  if (b.low == 0) b.low = 1;
+  if (b.low <= 0) return {-kUnbounded, kUnbounded};
+  if (a.low < 0) return {0, b.high - 1};
+  return a.high < b.low ? a : AffineBounds{0, std::min(a.high, b.high - 1)};
+}
+
+size_t operands(Kind kind) {
+  if (kind == Kind::constant || kind == Kind::variable) return 0;
+  if (kind == Kind::logical_not) return 1;
+  return kind == Kind::select ? 3 : 2;
+}
+
+}  // namespace
+
+void IndexForms::push(Kind kind, int64_t value) {
+  if (operations_.size() >= kMost) throw DataError("indices longer than those of any real program");
+  operations_.push_back({kind, value});
+}
+
+IndexForms::Form IndexForms::write(const Affine& value, const Affine& taken) {
+  Form form;
+  form.begin = static_cast<uint32_t>(operations_.size());
+  write_value(value, taken);
+  form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
+  for (const auto& operation : operations(form)) {
+    if (operation.kind == Kind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
+  }
+  return form;
+}
+
+/// floor(floor(x / a) / b) is floor(x / (a·b)).
+void IndexForms::unwrap_divisions(size_t begin) {
+  for (size_t i = begin; i < parts_.size(); ++i) {
+    AffinePart& part = parts_[i];
+    while (part.of.count == 1 && part.of.base == 0 && pool_->terms(part.of)[0].coefficient == 1) {
+      const AffineAtom& atom = pool_->atom(pool_->terms(part.of)[0].atom);
+      if (atom.kind != AtomKind::floor_divide) break;
+      part.divisor = checked_multiply(part.divisor, atom.divisor);
+      part.of = atom.arguments[0];
+    }
+  }
+}
+
+void IndexForms::join_equal_parts(size_t begin) {
+  for (size_t i = begin; i < parts_.size(); ++i) {
+    for (size_t j = parts_.size(); j-- > i + 1;) {
+      const bool equal = parts_[i].divisor == parts_[j].divisor && parts_[i].modulus == parts_[j].modulus &&
+                         pool_->same(parts_[i].of, parts_[j].of);
+      if (!equal) continue;
+      parts_[i].coefficient = checked_add(parts_[i].coefficient, parts_[j].coefficient);
+      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  }
+}
+
+void IndexForms::write_value(const Affine& value, const Affine& taken) {
+  if (value.constant()) return push(Kind::constant, value.base);
+  const size_t begin = parts_.size();
+  int64_t base = pool_->parts(taken.constant() ? value : pool_->add(value, taken), parts_);
+  if (!taken.constant()) base += pool_->parts(pool_->scale(taken, -1), parts_);
+  unwrap_divisions(begin);
+  if (!taken.constant()) join_equal_parts(begin);
+  const size_t end = parts_.size();
+  const auto upper = [](const AffinePart& part) {
+    int64_t upper = std::numeric_limits<int64_t>::max();
+    if (part.modulus > 0 && __builtin_mul_overflow(part.divisor, part.modulus, &upper))
+      upper = std::numeric_limits<int64_t>::max();
+    return upper;
+  };
+  std::stable_sort(parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end(),
+                   [&](const AffinePart& a, const AffinePart& b) {
+                     if (a.coefficient != b.coefficient) return a.coefficient > b.coefficient;
+                     if (a.divisor != b.divisor) return a.divisor > b.divisor;
+                     return upper(a) > upper(b);
+                   });
+  bool any = false;
+  for (size_t i = begin; i < end; ++i) {
+    const AffinePart part = parts_[i];
+    if (part.coefficient <= 0) continue;
+    write_part(part, part.coefficient);
+    if (any) push(Kind::add);
+    any = true;
+  }
+  if (base > 0 || !any) {
+    push(Kind::constant, std::max<int64_t>(base, 0));
+    if (any) push(Kind::add);
+  }
+  for (size_t i = begin; i < end; ++i) {
+    const AffinePart part = parts_[i];
+    if (part.coefficient >= 0) continue;
+    write_part(part, -part.coefficient);
+    push(Kind::subtract);
+  }
+  if (base < 0) {
+    push(Kind::constant, -base);
+    push(Kind::subtract);
+  }
+  parts_.resize(begin);
+}
+
+void IndexForms::write_part(AffinePart part, int64_t scale) {
+  if (part.divisor > 1 && part.of.count > 1) {
+    // ((x mod u) / l) / d is (x mod u) / (l·d).
+    const size_t begin = parts_.size();
+    const int64_t base = pool_->parts(part.of, parts_);
+    const AffinePart inner = parts_.back();
+    const bool single = base == 0 && parts_.size() == begin + 1 && inner.coefficient == 1;
+    parts_.resize(begin);
+    if (single) {
+      part.divisor = checked_multiply(part.divisor, inner.divisor);
+      if (part.modulus == 0) {
+        return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus), 0, part.divisor, scale);
+      }
+      return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus),
+                           checked_multiply(part.divisor, part.modulus), part.divisor, scale);
+    }
+  }
+  write_divided(part.of, part.modulus > 0 ? checked_multiply(part.divisor, part.modulus) : 0, 0, part.divisor, scale);
+}
+
+/// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
+void IndexForms::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale) {
+  const bool atom = of.count == 1 && of.base == 0 && pool_->terms(of)[0].coefficient == 1;
+  if (atom) {
+    write_atom(pool_->terms(of)[0].atom);
+  } else {
+    write_value(of);
+  }
+  const auto apply = [&](int64_t number, Kind kind) {
+    push(Kind::constant, number);
+    push(kind);
+  };
+  if (upper > 0) apply(upper, Kind::modulo);
+  if (second > 0) apply(second, Kind::modulo);
+  if (divisor != 1) apply(divisor, Kind::divide);
+  if (scale != 1) apply(scale, Kind::multiply);
+}
+
+void IndexForms::write_atom(uint32_t id) {
+  const AffineAtom atom = pool_->atom(id);
+  const auto binary = [&](Kind kind) {
+    write_value(atom.arguments[0]);
+    write_value(atom.arguments[1]);
+    push(kind);
+  };
+  switch (atom.kind) {
+    case AtomKind::variable:
+      return push(Kind::variable, atom.variable);
+    case AtomKind::floor_divide:
+      write_value(atom.arguments[0]);
+      push(Kind::constant, atom.divisor);
+      return push(Kind::divide);
+    case AtomKind::floor_divide_by:
+      return binary(Kind::divide);
+    case AtomKind::minimum:
+      return binary(Kind::minimum);
+    case AtomKind::maximum:
+      return binary(Kind::maximum);
+    case AtomKind::multiply:
+      return binary(Kind::multiply);
+    case AtomKind::divide:
+      return binary(Kind::truncate_divide);
+    case AtomKind::equal:
+      return binary(Kind::equal);
+    case AtomKind::less:
+      return binary(Kind::less);
+    case AtomKind::logical_and:
+      return binary(Kind::logical_and);
+    case AtomKind::logical_or:
+      return binary(Kind::logical_or);
+    case AtomKind::logical_not:
+      write_value(atom.arguments[0]);
+      return push(Kind::logical_not);
+    case AtomKind::select:
+      for (const Affine& argument : atom.arguments) write_value(argument);
+      return push(Kind::select);
+  }
+}
+
+void IndexForms::count(const Form& form, IntegerOperations& counts) const {
+  for (const auto& operation : operations(form)) {
+    switch (operation.kind) {
+      case Kind::constant:
+      case Kind::variable:
+        break;
+      case Kind::add:
+      case Kind::subtract:
+        ++counts.add_subtract;
+        break;
+      case Kind::multiply:
+        ++counts.multiply;
+        break;
+      case Kind::divide:
+      case Kind::modulo:
+      case Kind::truncate_divide:
+        ++counts.divide_modulo;
+        break;
+      case Kind::minimum:
+      case Kind::maximum:
+      case Kind::equal:
+      case Kind::less:
+        ++counts.compare;
+        break;
+      case Kind::logical_and:
+      case Kind::logical_or:
+      case Kind::logical_not:
+        ++counts.logic;
+        break;
+      case Kind::select:
+        ++counts.select;
+        break;
+    }
+  }
+}
+
+bool IndexForms::mentions(const Form& form, int32_t variable) const {
+  if ((form.variables >> (variable & 63) & 1) == 0) return false;
+  const auto all = operations(form);
+  return std::any_of(all.begin(), all.end(), [&](const IndexOperation& operation) {
+    return operation.kind == Kind::variable && operation.value == variable;
+  });
+}
+
+AffineBounds IndexForms::bounds(const Form& form, std::span<const int64_t> largest) {
+  if (form.size == 0) return {-kUnbounded, kUnbounded};
+  stack_.clear();
+  for (const auto& operation : operations(form)) {
+    if (operation.kind == Kind::constant) {
+      stack_.push_back({operation.value, operation.value});
+      continue;
+    }
+    if (operation.kind == Kind::variable) {
+      stack_.push_back({0, largest[static_cast<size_t>(operation.value)]});
+      continue;
+    }
+    const size_t count = operands(operation.kind);
+    AffineBounds& a = stack_[stack_.size() - count];
+    const AffineBounds b = stack_[stack_.size() - count + (count > 1 ? 1 : 0)];
+    switch (operation.kind) {
+      case Kind::add:
+        a = {sum(a.low, b.low), sum(a.high, b.high)};
+        break;
+      case Kind::subtract:
+        a = {sum(a.low, -b.high), sum(a.high, -b.low)};
+        break;
+      case Kind::multiply:
+        a = multiplied(a, b);
+        break;
+      case Kind::divide:
+      case Kind::truncate_divide:
+        a = divided(a, b);
+        break;
+      case Kind::modulo:
+        a = remainder(a, b);
+        break;
+      case Kind::minimum:
+        a = {std::min(a.low, b.low), std::min(a.high, b.high)};
+        break;
+      case Kind::maximum:
+        a = {std::max(a.low, b.low), std::max(a.high, b.high)};
+        break;
+      case Kind::select: {
+        const AffineBounds c = stack_.back();
+        a = {std::min(b.low, c.low), std::max(b.high, c.high)};
+        break;
+      }
+      default:
+        a = {0, 1};
+        break;
+    }
+    stack_.resize(stack_.size() - count + 1);
+  }
+  return stack_.back();
+}
+
+int64_t IndexForms::coefficient(const Form& form, int32_t variable, bool& found) const {
+  constexpr int64_t kGuess = 2;
+  bool seen = false, multiplied = false, added = false;
+  int64_t stride = 0;
+  const auto all = operations(form);
+  if ((form.variables >> (variable & 63) & 1) != 0) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      switch (all[i].kind) {
+        case Kind::variable:
+          if (all[i].value != variable) break;
+          seen = true;
+          stride = kGuess;
+          break;
+        case Kind::multiply:
+          // A factor stands second, as a constant right before its product.
+          if (!seen || added || all[i - 1].kind != Kind::constant) break;
+          multiplied = true;
+          stride = all[i - 1].value;
+          break;
+        case Kind::add:
+          if (!seen || multiplied) break;
+          added = true;
+          stride = 1;
+          break;
+        default:
+          break;
+      }
+    }
+  }
+  found = seen;
+  return seen && !multiplied && !added ? 1 : stride;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,283 @@
+#include "data/frontends/ansor/features/nest_statements.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/replay/index_interval.h"
+
+namespace foretime::data {
+namespace {
+
+using Kind = NestNode::Kind;
+
+/// What of a stage a loop belongs to; a fusion of both kinds of axes has both bits.
+constexpr uint8_t kOfSpatial = 1, kOfReduction = 2;
+
+class Builder {
+ public:
+  Builder(LoopNest& nest, NestStatements& out)
+      : nest_(nest), pool_(nest.pool), out_(out), belongs_(nest.variables.size(), 0), value_(nest.variables.size()) {
+    out_.nodes.clear();
+    out_.axis_values.clear();
+    out_.shared_loop.clear();
+    attached_.resize(nest.stages.size());
+    for (size_t i = 0; i < nest_.stages.size(); ++i) {
+      const NestStage& stage = nest_.stages[i];
+      if (stage.compute_at == ComputeAt::iterator && stage.attach_loop >= 0)
+        attached_[nest_.stage_of(variable(stage.attach_loop).serial)].push_back(static_cast<int32_t>(i));
+    }
+  }
+
+  void build() {
+    int32_t parent = -1;
+    for (size_t i = 0; i < nest_.stages.size(); ++i) {
+      if (!nest_.dag->stages[i].input && nest_.stages[i].compute_at == ComputeAt::root) parent = stage(i, parent);
+    }
+  }
+
+ private:
+  NestVariable& variable(int32_t id) { return nest_.variables[static_cast<size_t>(id)]; }
+  int32_t initial_number(int32_t id) const { return id + static_cast<int32_t>(nest_.variables.size()); }
+
+  int32_t add(NestNode node) {
+    if (out_.nodes.size() >= kMostNestNodes) throw DataError(fmt::format("more than {} statements", kMostNestNodes));
+    out_.nodes.push_back(node);
+    return static_cast<int32_t>(out_.nodes.size()) - 1;
+  }
+
+  /// Memory, loops and stores of a stage and of those attached to it; gives the allocation, around what comes after.
+  int32_t stage(size_t number, int32_t parent) {
+    const NestStage& loops = nest_.stages[number];
+    const DagStage& defined = nest_.dag->stages[number];
+    NestNode allocation{.kind = Kind::allocation, .parent = parent, .stage = static_cast<int32_t>(number), .count = 1};
+    for (size_t i = 0; i < defined.axes.size(); ++i) {
+      const int64_t extent = std::max<int64_t>(pool_.bounds(variable(loops.axes[i]).extent).high, 0);
+      if (__builtin_mul_overflow(allocation.count, extent, &allocation.count))
+        throw DataError(fmt::format("stage {}: memory of more than 2^63 elements", number));
+    }
+    const int32_t memory = add(allocation);
+    find_owners(number);
+    const bool reduction = !defined.reduce_axes.empty();
+    const size_t count = loops.iterators.size();
+    size_t common = count;
+    for (size_t i = 0; reduction && i < count; ++i) {
+      if ((belongs(loops.iterators[i].variable) & kOfReduction) == 0) continue;
+      common = i;
+      break;
+    }
+    std::vector<uint8_t> of_init;  // belongs_ is overwritten by attached stages
+    for (size_t i = common; i < count; ++i) of_init.push_back(belongs(loops.iterators[i].variable) != kOfReduction);
+    const size_t first_thread = threads_.size();
+    int32_t inner = memory;
+    for (size_t i = 0; i < common; ++i) inner = main_loop(number, i, inner);
+    if (reduction) {
+      int32_t init = inner;
+      const size_t before = threads_.size();
+      for (size_t i = common; i < count; ++i) {
+        if (of_init[i - common]) init = loop(number, i, init, true);
+      }
+      find_owners(number);
+      store(number, init, true, common);
+      threads_.resize(before);
+    }
+    for (size_t i = common; i < count; ++i) inner = main_loop(number, i, inner);
+    find_owners(number);
+    store(number, inner, false, count);
+    threads_.resize(first_thread);
+    return memory;
+  }
+
+  uint8_t& belongs(int32_t id) { return belongs_[static_cast<size_t>(id)]; }
+
+  void find_owners(size_t number) {
+    const NestStage& loops = nest_.stages[number];
+    const size_t rank = nest_.dag->stages[number].axes.size();
+    for (const NestIterator& iterator : loops.iterators) belongs(iterator.variable) = 0;
+    for (size_t i = 0; i < loops.axes.size(); ++i) belongs(loops.axes[i]) = i < rank ? kOfSpatial : kOfReduction;
+    for (const NestRelation& relation : loops.relations) {
+      if (relation.kind == NestRelation::Kind::fuse) {
+        belongs(relation.parent) = belongs(relation.outer) | belongs(relation.inner);
+      } else {
+        belongs(relation.outer) = belongs(relation.inner) = belongs(relation.parent);
+      }
+    }
+  }
+
+  /// A loop with what is attached to it.
+  int32_t main_loop(size_t number, size_t position, int32_t parent) {
+    parent = loop(number, position, parent, false);
+    const int32_t id = nest_.stages[number].iterators[position].variable;
+    for (const int32_t attached : attached_[number]) {
+      const auto inside = static_cast<size_t>(attached);
+      if (nest_.stages[inside].attach_loop == id) parent = stage(inside, parent);
+    }
+    return parent;
+  }
+
+  int32_t loop(size_t number, size_t position, int32_t parent, bool initial) {
+    const NestStage& loops = nest_.stages[number];
+    const NestIterator& iterator = loops.iterators[position];
+    NestNode node{.kind = Kind::pragma, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
+    if (loops.unroll_variable == iterator.variable) {
+      node.count = loops.auto_unroll_max_step;
+      node.parent = add(node);
+    }
+    const NestVariable& looped = variable(iterator.variable);
+    const bool thread = binds_thread(iterator.annotation);
+    if (!thread && looped.extent.constant() && looped.extent.base == 1) return node.parent;
+    node.kind = Kind::loop;
+    node.annotation = iterator.annotation;
+    node.variable = initial && !thread ? initial_number(iterator.variable) : iterator.variable;
+    node.extent = looped.extent;
+    if (!node.extent.constant()) node.extent = length(number, iterator.variable, pool_.bounds(looped.extent).high);
+    const int64_t most = pool_.bounds(node.extent).high;
+    node.count = most >= kUnbounded ? 1 : std::max<int64_t>(most, 0);  // unknown: 1, as TVM takes it
+    if (!thread) return add(node);
+    // A thread runs all loops that are bound to it at once: the inner ones share its variable.
+    for (const auto& [annotation, outer] : threads_) {
+      if (annotation != iterator.annotation || annotation == Annotation::vthread) continue;
+      if (out_.shared_loop.empty()) out_.shared_loop.assign(nest_.variables.size(), -1);
+      out_.shared_loop[static_cast<size_t>(iterator.variable)] = outer;
+      return node.parent;
+    }
+    threads_.emplace_back(iterator.annotation, iterator.variable);
+    return add(node);
+  }
+
+  Affine loop_value(int32_t id, bool initial) {
+    const int64_t most = pool_.bounds(variable(id).extent).high;
+    const AffineBounds bounds{0, most >= kUnbounded ? kUnbounded : std::max<int64_t>(most - 1, 0)};
+    if (!out_.shared_loop.empty() && out_.shared_loop[static_cast<size_t>(id)] >= 0)
+      id = out_.shared_loop[static_cast<size_t>(id)];
+    return pool_.variable(initial && variable(id).thread == Annotation::none ? initial_number(id) : id, bounds);
+  }
+
+  /// All variables of a stage over its loops. From the loop `common` on, an initial store has loops of its own.
+  void find_values(size_t number, bool initial, size_t common) {
+    const NestStage& loops = nest_.stages[number];
+    const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
+    for (size_t i = 0; i < loops.iterators.size(); ++i) {
+      const int32_t id = loops.iterators[i].variable;
+      const bool skipped = initial && belongs(id) == kOfReduction;
+      value(id) = skipped ? Affine::of(0) : loop_value(id, initial && i >= common);
+    }
+    for (auto relation = loops.relations.rbegin(); relation != loops.relations.rend(); ++relation) {
+      const Affine inner = variable(relation->inner).extent;
+      if (relation->kind == NestRelation::Kind::fuse) {
+        value(relation->outer) = pool_.floor_divide(value(relation->parent), inner);
+        value(relation->inner) = pool_.floor_modulo(value(relation->parent), inner);
+      } else {
+        value(relation->parent) = pool_.add(value(relation->inner), pool_.multiply(value(relation->outer), inner));
+      }
+    }
+  }
+
+  /// The length of a reduction that depends on the place, over the loops around it; a constant where it was split.
+  Affine length(size_t number, int32_t id, int64_t most) {
+    const DagStage& defined = nest_.dag->stages[number];
+    const NestStage& loops = nest_.stages[number];
+    const auto axis = static_cast<size_t>(std::find(loops.axes.begin(), loops.axes.end(), id) - loops.axes.begin());
+    if (axis == loops.axes.size() || defined.axis(axis).symbolic < 0) return Affine::of(most);
+    find_values(number, false, loops.iterators.size());
+    std::vector<Affine> values;
+    for (size_t i = 0; i < axis; ++i)
+      values.push_back(pool_.add(value_[static_cast<size_t>(loops.axes[i])], variable(loops.axes[i]).minimum));
+    pool_.keep_divisors(true);
+    const Affine extent = index_value(nest_.dag->expressions, defined.axis(axis).symbolic, values, pool_);
+    pool_.keep_divisors(false);
+    return extent;
+  }
+
+  /// The store of a stage, in the guards that loops need which overrun what they were split from.
+  void store(size_t number, int32_t parent, bool initial, size_t common) {
+    const NestStage& loops = nest_.stages[number];
+    const DagStage& defined = nest_.dag->stages[number];
+    const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
+    find_values(number, initial, common);
+    parent = guards(number, parent, initial);
+    NestNode node{.kind = Kind::store, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
+    node.update = !initial && !defined.reduce_axes.empty();
+    node.axes = static_cast<uint32_t>(out_.axis_values.size());
+    for (const int32_t axis : loops.axes) {
+      const bool skipped = initial && belongs(axis) == kOfReduction;
+      out_.axis_values.push_back(skipped ? Affine::of(0) : pool_.add(value(axis), variable(axis).minimum));
+    }
+    add(node);
+  }
+
+  int32_t guards(size_t number, int32_t parent, bool initial) {
+    const NestStage& loops = nest_.stages[number];
+    const DagStage& defined = nest_.dag->stages[number];
+    NestNode node{.kind = Kind::guard, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
+    const auto check = [&](const Affine& value, const Affine& bound) {
+      if (pool_.bounds(pool_.subtract(value, bound)).high < 0) return;
+      node.value = value;
+      node.bound = bound;
+      node.parent = add(node);
+    };
+    std::vector<uint8_t>& overruns = overruns_;
+    overruns.assign(nest_.variables.size(), 0);
+    bool any = false;
+    for (auto relation = loops.relations.rbegin(); relation != loops.relations.rend(); ++relation) {
+      const auto at = [&](int32_t id) -> uint8_t& { return overruns[static_cast<size_t>(id)]; };
+      if (relation->kind == NestRelation::Kind::fuse) {
+        at(relation->outer) = at(relation->inner) = at(relation->parent);
+      } else {
+        const Affine product = pool_.multiply(variable(relation->outer).extent, variable(relation->inner).extent);
+        at(relation->parent) =
+            at(relation->outer) || at(relation->inner) || !pool_.same(product, variable(relation->parent).extent);
+        any |= at(relation->parent) != 0;
+      }
+    }
+    const auto checked_variable = [&](int32_t id) {
+      if (overruns[static_cast<size_t>(id)] && !(initial && belongs(id) == kOfReduction))
+        check(value_[static_cast<size_t>(id)], variable(id).extent);
+    };
+    if (any) {
+      for (const int32_t axis : loops.axes) checked_variable(axis);
+      for (const NestRelation& relation : loops.relations) {
+        if (relation.kind == NestRelation::Kind::fuse) {
+          checked_variable(relation.parent);
+        } else {
+          checked_variable(relation.outer);
+          checked_variable(relation.inner);
+        }
+      }
+    }
+    if (initial) return node.parent;
+    // What is needed of a stage may lie beyond its ends, where its readers never use it.
+    for (size_t i = 0; i < loops.axes.size(); ++i) {
+      const NestVariable& axis = variable(loops.axes[i]);
+      const bool whole = axis.minimum.constant() && axis.minimum.base == 0 && axis.extent.constant() &&
+                         axis.extent.base == defined.axis(i).extent;
+      if (whole || defined.axis(i).symbolic >= 0) continue;
+      const Affine value = pool_.add(value_[static_cast<size_t>(loops.axes[i])], axis.minimum);
+      if (pool_.bounds(value).low < 0) {
+        node.at_least = true;
+        node.value = value;
+        node.parent = add(node);
+        node.at_least = false;
+      }
+      check(value, Affine::of(defined.axis(i).extent));
+    }
+    return node.parent;
+  }
+
+  LoopNest& nest_;
+  AffinePool& pool_;
+  NestStatements& out_;
+  std::vector<std::vector<int32_t>> attached_;           // [stages] those attached to its loops, in order
+  std::vector<uint8_t> belongs_, overruns_;              // [variables]
+  std::vector<Affine> value_;                            // [variables] over loop variables
+  std::vector<std::pair<Annotation, int32_t>> threads_;  // around what is being built
+};
+
+}  // namespace
+
+void nest_statements(LoopNest& nest, NestStatements& statements) { Builder(nest, statements).build(); }
+
+}  // namespace foretime::data

@@ -1,0 +1,72 @@
+#include "data/frontends/ansor/features/store_value.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/features/store_walk.h"
+
+namespace foretime::data {
+
+void StoreValues::find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value) {
+  const auto stage = static_cast<size_t>(store.stage);
+  const DagStage& defined = nest.dag->stages[stage];
+  value.operations = {};
+  value.buffers.clear();
+  value.forms.clear();
+  loads_.clear();
+  load_forms_.clear();
+  StoreWalk walk{.nest = nest, .forms = *forms_, .count = value.operations, .loads = loads_, .load_forms = load_forms_};
+  std::vector<Known> axes;
+  for (size_t i = 0; i < defined.axis_count(); ++i) {
+    axes.push_back(Known::of(statements.axis_values[store.axes + i]));
+    axes.back().taken = nest.variables[static_cast<size_t>(nest.stages[stage].axes[i])].taken;
+  }
+  walk.add_load(stage, std::span(axes).first(defined.axes.size()));
+  if (!store.initial) {
+    if (store.update) {
+      for (size_t i = 0; i < defined.axes.size(); ++i) forms_->count(load_forms_[i], value.operations.integer);
+    }
+    const bool symbolic = std::any_of(defined.reduce_axes.begin(), defined.reduce_axes.end(),
+                                      [](const DagAxis& axis) { return axis.symbolic >= 0; });
+    nest.pool.keep_divisors(symbolic);
+    const Known result = walk.body(stage, axes);
+    nest.pool.keep_divisors(false);
+    walk.count_integer(result);
+    if (store.update) {
+      const bool integer = result.type == Known::Type::integer;
+      if (defined.combiner == "sum") {
+        ++(integer ? value.operations.integer.add_subtract : value.operations.float_add_subtract);
+      } else if (defined.combiner == "max" || defined.combiner == "min") {
+        ++(integer ? value.operations.integer.compare : value.operations.float_compare);
+      } else {
+        throw DataError(
+            fmt::format("stage {} ({}): combiner {}, expected sum, max or min", stage, defined.name, defined.combiner));
+      }
+    }
+  }
+  // Accesses of one memory stand together; what is read and written is an update, whose indices are the same.
+  for (size_t i = 0; i < loads_.size(); ++i) {
+    const StoreLoad& load = loads_[i];
+    const bool known = std::any_of(value.buffers.begin(), value.buffers.end(),
+                                   [&](const BufferAccess& buffer) { return buffer.stage == load.stage; });
+    if (known) continue;
+    BufferAccess buffer{.stage = load.stage, .read = i > 0 || store.update, .written = i == 0};
+    buffer.rank = static_cast<uint32_t>(nest.dag->stages[static_cast<size_t>(load.stage)].shape.size());
+    buffer.first = static_cast<uint32_t>(value.forms.size());
+    for (size_t j = i; j < loads_.size(); ++j) {
+      if (loads_[j].stage != load.stage) continue;
+      if (buffer.written && j > i) {
+        buffer.read = true;
+        continue;
+      }
+      const auto begin = load_forms_.begin() + static_cast<std::ptrdiff_t>(loads_[j].first);
+      value.forms.insert(value.forms.end(), begin, begin + buffer.rank);
+      ++buffer.count;
+    }
+    value.buffers.push_back(buffer);
+  }
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,55 @@
+#include "data/frontends/ansor/records/record.h"
+
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "base/checksum.h"
+
+namespace foretime::data {
+
+const char* step_name(StepKind kind) {
+  constexpr const char* kNames[kStepKinds] = {"AN", "FU", "PR", "RE", "SP",  "FSP", "FFSP",
+                                              "SA", "CA", "CI", "CR", "CHR", "CHW", "RF"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* annotation_name(Annotation annotation) {
+  constexpr const char* kNames[kAnnotations] = {"none",        "unroll",     "vectorize",   "parallel",
+                                                "vthread",     "blockIdx.x", "threadIdx.x", "blockIdx.y",
+                                                "threadIdx.y", "blockIdx.z", "threadIdx.z", "tensorize"};
+  return kNames[static_cast<size_t>(annotation)];
+}
+
+uint64_t schedule_hash(const ScheduleSteps& schedule) {
+  Checksum sum;
+  for (const ScheduleStep& step : schedule.steps) {
+    const std::array<int64_t, 9> fields = {static_cast<int64_t>(step.kind),
+                                           step.inner_to_outer,
+                                           step.stage,
+                                           step.iterator,
+                                           step.source,
+                                           step.count,
+                                           step.extent,
+                                           step.list_size,
+                                           step.text_size};
+    sum.add(std::as_bytes(std::span(fields)));
+    sum.add(std::as_bytes(schedule.list(step)));
+    sum.add(std::as_bytes(std::span(schedule.text_of(step))));
+  }
+  return sum.value();
+}
+
+const char* record_error_name(RecordError error) {
+  constexpr const char* kNames[kRecordErrors] = {"none",           "instantiation", "host compile",
+                                                 "device compile", "run time",      "wrong answer",
+                                                 "build timeout",  "run timeout",   "unknown"};
+  return kNames[static_cast<size_t>(error)];
+}
+
+double TuningRecord::mean_cost() const {
+  if (costs.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return std::accumulate(costs.begin(), costs.end(), 0.0) / static_cast<double>(costs.size());
+}
+
+}  // namespace foretime::data

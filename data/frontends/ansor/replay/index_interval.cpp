@@ -1,0 +1,217 @@
+#include "data/frontends/ansor/replay/index_interval.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/dag/checked.h"
+
+namespace foretime::data {
+namespace {
+
+using Kind = ExpressionKind;
+
+class Intervals {
+ public:
+  Intervals(const ExpressionTree& tree, std::span<const IndexInterval> axes, AffinePool& pool)
+      : tree_(tree), axes_(axes), pool_(pool) {}
+
+  IndexInterval of(int32_t id) {
+    const auto& node = tree_.node(id);
+    switch (node.kind) {
+      case Kind::integer:
+        return point(Affine::of(checked(node.value)));
+      case Kind::variable:
+        return axes_[static_cast<size_t>(node.target)];
+      case Kind::cast:
+        return of(tree_.child(id, 0));
+      case Kind::select:
+        return both(of(tree_.child(id, 1)), of(tree_.child(id, 2)));
+      case Kind::equal:
+      case Kind::not_equal:
+      case Kind::less:
+      case Kind::less_equal:
+      case Kind::greater:
+      case Kind::greater_equal:
+      case Kind::logical_and:
+      case Kind::logical_or:
+      case Kind::logical_not:
+        return {Affine::of(0), Affine::of(1)};
+      case Kind::real:
+      case Kind::text:
+      case Kind::load:
+      case Kind::call:
+        return everything();
+      default:
+        break;
+    }
+    const IndexInterval a = of(tree_.child(id, 0)), b = of(tree_.child(id, 1));
+    IndexInterval result = combined(node.kind, a, b);
+    pass_taken(node.kind, a, b, result);
+    result.range |= a.range || b.range;
+    return result;
+  }
+
+ private:
+  IndexInterval combined(Kind kind, const IndexInterval& a, const IndexInterval& b) {
+    if (a.everything || b.everything) return kind == Kind::floor_modulo ? remainder(a, b) : everything();
+    switch (kind) {
+      case Kind::add:
+        return {pool_.add(a.low, b.low), pool_.add(a.high, b.high)};
+      case Kind::subtract:
+        return {pool_.subtract(a.low, b.high), pool_.subtract(a.high, b.low)};
+      case Kind::multiply:
+        return product(a, b);
+      case Kind::divide:
+      case Kind::floor_divide:
+        return quotient(kind, a, b);
+      case Kind::modulo:
+      case Kind::floor_modulo:
+        if (is_point(a) && is_point(b) && !a.range)
+          return point(kind == Kind::modulo ? pool_.modulo(a.low, b.low) : pool_.floor_modulo(a.low, b.low));
+        return remainder(a, b);
+      case Kind::minimum:
+        return {pool_.minimum(a.low, b.low), pool_.minimum(a.high, b.high)};
+      default:
+        return {pool_.maximum(a.low, b.low), pool_.maximum(a.high, b.high)};
+    }
+  }
+
+  void pass_taken(Kind kind, const IndexInterval& a, const IndexInterval& b, IndexInterval& result) {
+    const bool none = a.taken.constant() && b.taken.constant();
+    if (none || result.everything) return;
+    if (kind == Kind::add) result.taken = pool_.add(a.taken, b.taken);
+    if (kind == Kind::subtract) result.taken = pool_.subtract(a.taken, b.taken);
+    if (kind == Kind::multiply && b.low.constant()) result.taken = pool_.scale(a.taken, b.low.base);
+    if (kind == Kind::multiply && a.low.constant()) result.taken = pool_.scale(b.taken, a.low.base);
+  }
+
+  static IndexInterval point(const Affine& value) { return {value, value}; }
+  static IndexInterval everything() { return {{}, {}, true}; }
+  bool is_point(const IndexInterval& a) const { return pool_.same(a.low, a.high); }
+
+  IndexInterval both(const IndexInterval& a, const IndexInterval& b) {
+    if (a.everything || b.everything) return everything();
+    return {pool_.minimum(a.low, b.low), pool_.maximum(a.high, b.high)};
+  }
+
+  IndexInterval product(IndexInterval a, IndexInterval b) {
+    if (is_point(a) && is_point(b)) return point(pool_.multiply(a.low, b.low));
+    if (is_point(a)) std::swap(a, b);
+    if (!is_point(b)) return everything();
+    const AffineBounds factor = pool_.bounds(b.low);
+    const Affine low = pool_.multiply(a.low, b.low), high = pool_.multiply(a.high, b.low);
+    if (factor.low >= 0) return {low, high};
+    return factor.high <= 0 ? IndexInterval{high, low} : everything();
+  }
+
+  IndexInterval quotient(Kind kind, const IndexInterval& a, const IndexInterval& b) {
+    const auto divided = [&](const Affine& x, const Affine& y) {
+      return kind == Kind::divide ? pool_.divide(x, y) : pool_.floor_divide(x, y);
+    };
+    if (is_point(a) && is_point(b)) return point(divided(a.low, b.low));
+    if (!is_point(b)) return everything();
+    const AffineBounds divisor = pool_.bounds(b.low);
+    if (divisor.low == 0 && divisor.high == 0) throw DataError("an index divided by 0");
+    if (divisor.low >= 0) return {divided(a.low, b.low), divided(a.high, b.low)};
+    return divisor.high < 0 ? IndexInterval{divided(a.high, b.low), divided(a.low, b.low)} : everything();
+  }
+
+  IndexInterval remainder(const IndexInterval& a, const IndexInterval& b) {
+    if (b.everything || !b.low.constant() || !is_point(b)) return everything();
+    const int64_t divisor = b.low.base;
+    if (divisor == 0) throw DataError("an index modulo 0");
+    if (divisor < 0) return {Affine::of(divisor + 1), Affine::of(-divisor - 1)};
+    if (!a.everything) {
+      const Affine start = pool_.floor_divide(a.low, divisor);
+      if (pool_.same(start, pool_.floor_divide(a.high, divisor))) {
+        const Affine skipped = pool_.scale(start, divisor);
+        return {pool_.subtract(a.low, skipped), pool_.subtract(a.high, skipped), false, true,
+                pool_.add(skipped, a.taken)};
+      }
+    }
+    return {Affine::of(0), Affine::of(divisor - 1)};
+  }
+
+  const ExpressionTree& tree_;
+  std::span<const IndexInterval> axes_;
+  AffinePool& pool_;
+};
+
+class Values {
+ public:
+  Values(const ExpressionTree& tree, std::span<const Affine> axes, AffinePool& pool)
+      : tree_(tree), axes_(axes), pool_(pool) {}
+
+  Affine of(int32_t id) {
+    const auto& node = tree_.node(id);
+    const auto child = [&](size_t i) { return of(tree_.child(id, i)); };
+    switch (node.kind) {
+      case Kind::integer:
+        return Affine::of(checked(node.value));
+      case Kind::variable:
+        if (static_cast<size_t>(node.target) >= axes_.size()) break;
+        return axes_[static_cast<size_t>(node.target)];
+      case Kind::cast:
+        return child(0);
+      case Kind::add:
+        return pool_.add(child(0), child(1));
+      case Kind::subtract:
+        return pool_.subtract(child(0), child(1));
+      case Kind::multiply:
+        return pool_.multiply(child(0), child(1));
+      case Kind::divide:
+        return pool_.divide(child(0), child(1));
+      case Kind::modulo:
+        return pool_.modulo(child(0), child(1));
+      case Kind::floor_divide:
+        return pool_.floor_divide(child(0), child(1));
+      case Kind::floor_modulo:
+        return pool_.floor_modulo(child(0), child(1));
+      case Kind::minimum:
+        return pool_.minimum(child(0), child(1));
+      case Kind::maximum:
+        return pool_.maximum(child(0), child(1));
+      case Kind::equal:
+        return pool_.equal(child(0), child(1));
+      case Kind::not_equal:
+        return pool_.negate(pool_.equal(child(0), child(1)));
+      case Kind::less:
+        return pool_.less(child(0), child(1));
+      case Kind::less_equal:
+        return pool_.negate(pool_.less(child(1), child(0)));
+      case Kind::greater:
+        return pool_.less(child(1), child(0));
+      case Kind::greater_equal:
+        return pool_.negate(pool_.less(child(0), child(1)));
+      case Kind::logical_and:
+        return pool_.logical(AtomKind::logical_and, child(0), child(1));
+      case Kind::logical_or:
+        return pool_.logical(AtomKind::logical_or, child(0), child(1));
+      case Kind::logical_not:
+        return pool_.negate(child(0));
+      case Kind::select:
+        return pool_.select(child(0), child(1), child(2));
+      default:
+        break;
+    }
+    throw DataError(fmt::format("'{}': expected arithmetic of integers and axes", to_text(tree_, id).substr(0, 80)));
+  }
+
+ private:
+  const ExpressionTree& tree_;
+  std::span<const Affine> axes_;
+  AffinePool& pool_;
+};
+
+}  // namespace
+
+IndexInterval index_interval(const ExpressionTree& tree, int32_t root, std::span<const IndexInterval> axes,
+                             AffinePool& pool) {
+  return Intervals(tree, axes, pool).of(root);
+}
+
+Affine index_value(const ExpressionTree& tree, int32_t root, std::span<const Affine> axes, AffinePool& pool) {
+  return Values(tree, axes, pool).of(root);
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,200 @@
+#include "data/frontends/hlo/module_graph.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "data/frontends/hlo/hlo.pb.h"
+#include "data/frontends/hlo/hlo_opcodes.h"
+#include "data/frontends/hlo/module_outline.h"
+#include "data/frontends/hlo/node_features.h"
+#include "data/graphs/schema.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr size_t kRowsAtOnce = 1024;           // half a megabyte of features
+constexpr size_t kInstructionBytes = 4 << 20;  // of the fields that are read: a million operands
+constexpr size_t kMostNames = 24;              // of unknown opcodes
+
+/// Fields of HloInstructionProto that hlo.proto has here. Others, among them constants of any size, are not copied.
+bool is_read(uint32_t field) {
+  switch (field) {
+    case hlo::HloInstructionProto::kNameFieldNumber:
+    case hlo::HloInstructionProto::kOpcodeFieldNumber:
+    case hlo::HloInstructionProto::kShapeFieldNumber:
+    case hlo::HloInstructionProto::kParameterNumberFieldNumber:
+    case hlo::HloInstructionProto::kDimensionsFieldNumber:
+    case hlo::HloInstructionProto::kWindowFieldNumber:
+    case hlo::HloInstructionProto::kConvolutionDimensionNumbersFieldNumber:
+    case hlo::HloInstructionProto::kSliceDimensionsFieldNumber:
+    case hlo::HloInstructionProto::kDynamicSliceSizesFieldNumber:
+    case hlo::HloInstructionProto::kPaddingConfigFieldNumber:
+    case hlo::HloInstructionProto::kIdFieldNumber:
+    case hlo::HloInstructionProto::kOperandIdsFieldNumber:
+    case hlo::HloInstructionProto::kCalledComputationIdsFieldNumber:
+    case hlo::HloInstructionProto::kFeatureGroupCountFieldNumber:
+    case hlo::HloInstructionProto::kBatchGroupCountFieldNumber:
+    case hlo::HloInstructionProto::kIsStableFieldNumber:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// TpuGraphs' rule for the computations after which node_splits cuts.
+bool ends_split(std::string_view computation) {
+  for (const char* part : {"cluster", "while", "cond"}) {
+    if (computation.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+class GraphReader {
+ public:
+  GraphReader(const HloSource& source, const ModuleOutline& module, const HloLimits& limits,
+              const FeatureSink& features)
+      : source_(source), module_(module), limits_(limits), features_(features) {}
+
+  HloGraph read() {
+    HloGraph result;
+    result.name = std::string(module_.name);
+    result.node_splits = {0};
+    for (computation_ = 0; computation_ < module_.computations.size(); ++computation_) {
+      const auto& computation = module_.computations[computation_];
+      for (node_ = computation.first; node_ < computation.last; ++node_) add_node(result);
+      if (ends_split(computation.name)) result.node_splits.push_back(computation.last);
+    }
+    if (result.node_splits.back() < node_) result.node_splits.push_back(node_);
+    flush_features();
+    auto& graph = result.graph;
+    graph.feature_count = kHloFeatures;
+    graph.node_type_count = kHloOpcodes;
+    graph.graph_ptr = std::vector<int64_t>{0, node_};
+    graph.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source_ids_.size())};
+    graph.node_types = std::move(opcodes_);
+    graph.edge_source = std::move(source_ids_);
+    graph.edge_target = std::move(target_ids_);
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    source_.fail(fmt::format("computation {}: instruction {} (id {}): {}",
+                             printable(module_.computations[computation_].name), printable(instruction_.name()),
+                             instruction_.id(), what));
+  }
+
+  void parse() {
+    needed_.clear();
+    WireReader reader(source_, module_.instructions[static_cast<size_t>(node_)].bytes);
+    const char* wrong = nullptr;
+    for (WireField field; wrong == nullptr && reader.next(field);) {
+      if (is_read(field.number)) needed_.append(field.whole);
+      if (needed_.size() > kInstructionBytes) wrong = "more than 4 MiB of shape, operands and the like";
+    }
+    if (wrong == nullptr && instruction_.ParseFromString(needed_)) return;
+    instruction_.Clear();
+    instruction_.set_id(module_.instructions[static_cast<size_t>(node_)].id);
+    fail(wrong != nullptr ? wrong : "no HloInstructionProto; the file is damaged");
+  }
+
+  void add_node(HloGraph& result) {
+    parse();
+    const std::string& name = instruction_.opcode();
+    if (name.empty()) fail("no opcode");
+    const uint8_t opcode = hlo_opcode_number(name);
+    if (opcode == 0) count_unknown(result.unknown_opcodes, name);
+    if (has_layout_choice(opcode)) result.layout_nodes.push_back(static_cast<int32_t>(node_));
+    opcodes_.push_back(opcode);
+    add_edges();
+    if (features_) add_features();
+  }
+
+  static void count_unknown(std::vector<std::pair<std::string, int64_t>>& names, const std::string& opcode) {
+    std::string name = printable(opcode);
+    auto found = std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; });
+    if (found == names.end() && names.size() == kMostNames) {
+      found = names.end() - 1;
+      found->first = "others";
+    } else if (found == names.end()) {
+      found = names.insert(names.end(), {std::move(name), 0});
+    }
+    ++found->second;
+  }
+
+  int64_t operand(int64_t id) const {
+    const int64_t node = module_.find_instruction(id);
+    if (node < 0) fail(fmt::format("its operand {} is no instruction of the module", id));
+    const auto& computation = module_.computations[computation_];
+    if (node < computation.first || node >= computation.last)
+      fail(fmt::format("its operand {} is an instruction of another computation", id));
+    if (node >= node_)
+      fail(
+          fmt::format("its operand {} does not come before it, expected operands before their users as XLA writes "
+                      "them, which a cycle does not allow",
+                      id));
+    return node;
+  }
+
+  int64_t callee_root(int64_t id) const {
+    const int64_t callee = module_.find_computation(id);
+    if (callee < 0) fail(fmt::format("it calls computation {}, which the module does not have", id));
+    if (callee >= static_cast<int64_t>(computation_))
+      fail(
+          fmt::format("it calls computation {}, which does not come before it, expected callees before their callers "
+                      "as XLA writes them, which a cycle does not allow",
+                      id));
+    return module_.computations[static_cast<size_t>(callee)].root;
+  }
+
+  void add_edges() {
+    producers_.clear();
+    for (const int64_t id : instruction_.operand_ids()) producers_.push_back(static_cast<int32_t>(operand(id)));
+    for (const int64_t id : instruction_.called_computation_ids())
+      producers_.push_back(static_cast<int32_t>(callee_root(id)));
+    std::sort(producers_.begin(), producers_.end());
+    producers_.erase(std::unique(producers_.begin(), producers_.end()), producers_.end());
+    if (static_cast<int64_t>(source_ids_.size() + producers_.size()) > limits_.edges)
+      source_.fail(
+          fmt::format("module {}: more than {} edges, which is the limit", printable(module_.name), limits_.edges));
+    source_ids_.insert(source_ids_.end(), producers_.begin(), producers_.end());
+    target_ids_.resize(source_ids_.size(), static_cast<int32_t>(node_));
+  }
+
+  void add_features() {
+    rows_.resize(rows_.size() + static_cast<size_t>(kHloFeatures));
+    const bool is_root = node_ == module_.computations[computation_].root;
+    const std::string wrong = node_features(instruction_, is_root, rows_.data() + rows_.size() - kHloFeatures);
+    if (!wrong.empty()) fail(wrong);
+    if (rows_.size() == kRowsAtOnce * static_cast<size_t>(kHloFeatures)) flush_features();
+  }
+
+  void flush_features() {
+    if (!rows_.empty()) features_(rows_, kHloFeatures);
+    rows_.clear();
+  }
+
+  const HloSource& source_;
+  const ModuleOutline& module_;
+  const HloLimits& limits_;
+  const FeatureSink& features_;
+  size_t computation_ = 0;
+  int64_t node_ = 0;
+  std::string needed_;                    // bytes of the current instruction
+  hlo::HloInstructionProto instruction_;  // the same, parsed
+  std::vector<int32_t> producers_;        // of the current node
+  std::vector<float> rows_;               // features that have not gone to the sink
+  std::vector<uint8_t> opcodes_;
+  std::vector<int32_t> source_ids_, target_ids_;  // of the edges
+};
+
+}  // namespace
+
+HloGraph read_module_graph(const HloSource& source, std::span<const std::string_view> pieces, const HloLimits& limits,
+                           const FeatureSink& features) {
+  const ModuleOutline module = outline_module(source, pieces, limits);
+  return GraphReader(source, module, limits, features).read();
+}
+
+}  // namespace foretime::data

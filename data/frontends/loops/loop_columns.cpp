@@ -1,0 +1,400 @@
+#include "data/frontends/loops/loop_columns.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace foretime::data {
+namespace {
+
+using Columns = LoopColumns;
+
+constexpr double kLineBytes = 64.0, kLineElements = 16.0;
+constexpr double kStackBytes = 1024.0;       // a buffer that LLVM may keep in registers
+constexpr double kDecodedInstructions = 10;  // log of what a core's cache of decoded instructions holds
+constexpr int kInnerLoops = 4;
+constexpr size_t kSlots = static_cast<size_t>(Columns::kSlots);
+
+double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)); }
+double ratio(double value) { return std::log2(std::max(value, 1e-9)); }
+double over(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
+
+/// Values of a range of columns in their order; their names, where those are wanted instead.
+class Writer {
+ public:
+  explicit Writer(float* at) : at_(at) {}
+  explicit Writer(std::vector<std::string>& names) : names_(&names) {}
+
+  void put(const char* name, double value) {
+    if (names_ != nullptr) {
+      names_->emplace_back(name);
+    } else {
+      at_[written_] = static_cast<float>(value);
+    }
+    ++written_;
+  }
+  void put(const char* name, const char* part, double value) {
+    put(names_ == nullptr ? "" : fmt::format("{}.{}", name, part).c_str(), value);
+  }
+  void put(const char* name, int number, const char* part, double value) {
+    if (names_ == nullptr) return put("", value);
+    put(fmt::format("{}{}.{}", name, number, part).c_str(), value);
+  }
+  int64_t written() const { return written_; }
+
+ private:
+  float* at_ = nullptr;
+  std::vector<std::string>* names_ = nullptr;
+  int64_t written_ = 0;
+};
+
+std::array<double, Columns::kCaches> cache_bytes(const Hardware& hardware) {
+  const auto l1 = static_cast<double>(hardware.l1_bytes);
+  return {l1 / 2, l1, static_cast<double>(hardware.l2_bytes), static_cast<double>(hardware.l3_bytes)};
+}
+
+/// The outermost depth from which on all lines of a statement fit into a cache.
+size_t fitting_depth(const StatementShape& shape, double bytes) {
+  size_t depth = shape.loop_count();
+  while (depth > 0 && shape.line_bytes(depth - 1) <= bytes) --depth;
+  return depth;
+}
+
+double product(const StatementShape& shape, size_t first, size_t last) {
+  double extent = 1.0;
+  for (size_t d = first; d < last; ++d) extent *= static_cast<double>(shape.loops[d].extent);
+  return extent;
+}
+
+/// Bytes that an access moves into a cache in the whole statement: its lines in the smallest nest that does not fit, or
+/// all that does, each time that nest runs.
+double traffic(const StatementShape& shape, size_t access, size_t fitting) {
+  if (shape.loop_count() == 0) return 0.0;
+  const size_t nest = fitting > 0 ? fitting - 1 : 0;
+  return shape.steps(access)[nest].lines * kLineBytes * product(shape, 0, nest);
+}
+
+/// The depth after the last parallel loop: from there on one task runs.
+size_t task_depth(const StatementShape& shape) {
+  size_t depth = 0;
+  for (size_t d = 0; d < shape.loop_count(); ++d) {
+    if (shape.loops[d].kind == LoopKind::parallel) depth = d + 1;
+  }
+  return depth;
+}
+
+/// What an unrolled block asks of registers and of the ports to memory.
+void put_block(const StatementShape& shape, const UnrolledBlock& block, const char* name, Writer& out) {
+  const double instructions = block.copies * shape.vector_instructions;
+  const double accumulators = shape.instructions(0, block);
+  double loads = 0.0;
+  for (size_t a = 1; a < std::min(kSlots, shape.all_steps.size()); ++a) loads += shape.instructions(a, block);
+  out.put(name, "copies", ratio(block.copies));
+  out.put(name, "outputs", ratio(block.outputs));
+  out.put(name, "repeats", ratio(block.repeats));
+  out.put(name, "loops", static_cast<double>(shape.loop_count() - block.first));
+  out.put(name, "instructions", ratio(instructions));
+  out.put(name, "accumulators", ratio(accumulators));
+  out.put(name, "accumulators_over", over(accumulators, 0.75 * shape.registers));
+  out.put(name, "accumulators_under", std::min(0.0, ratio(accumulators) - std::log2(0.5 * shape.registers)));
+  out.put(name, "pressure", ratio(accumulators + loads));
+  out.put(name, "pressure_over", over(accumulators + loads, shape.registers));
+  out.put(name, "loads", ratio(std::max(loads, 0.5) / instructions));
+  const bool kept = accumulators <= 0.875 * shape.registers;
+  const double stores = accumulators / instructions * (shape.statement.update ? 2.0 : 1.0) /
+                        (kept ? shape.invariant(0, block.first) : 1.0);
+  out.put(name, "memory", ratio(stores + loads / instructions));
+  const bool any = block.first > 0;
+  const size_t d = any ? block.first - 1 : 0;
+  out.put(name, "outer_extent", any ? log_of(static_cast<double>(shape.loops[d].extent)) : 0.0);
+  out.put(name, "outer_reduction", any && shape.loops[d].reduction);
+  out.put(name, "outer_invariant", any && shape.steps(0)[d].stride == 0);
+  out.put(name, "outer_parallel", any && shape.loops[d].kind == LoopKind::parallel);
+  out.put(name, "outer_none", !any);
+}
+
+void put_caches(const StatementShape& shape, const Hardware& hardware, Writer& out) {
+  const auto caches = cache_bytes(hardware);
+  for (int c = 0; c < static_cast<int>(caches.size()); ++c) {
+    const size_t fitting = fitting_depth(shape, caches[static_cast<size_t>(c)]);
+    double bytes = 0.0;
+    for (size_t a = 0; a < std::min(kSlots, shape.all_steps.size()); ++a) bytes += traffic(shape, a, fitting);
+    out.put("cache", c, "iterations", ratio(product(shape, fitting, shape.loop_count())));
+    out.put("cache", c, "all_fits", fitting == 0);
+    out.put("cache", c, "traffic", ratio(std::max(bytes / shape.iterations, 1e-4)));
+  }
+}
+
+void put_inner_loops(const StatementShape& shape, Writer& out) {
+  for (int k = 0; k < kInnerLoops; ++k) {
+    const bool there = static_cast<size_t>(k) < shape.loop_count();
+    const size_t d = there ? shape.loop_count() - 1 - static_cast<size_t>(k) : 0;
+    out.put("inner", k, "extent", there ? ratio(static_cast<double>(shape.loops[d].extent)) : -1.0);
+    out.put("inner", k, "reduction", there ? shape.loops[d].reduction : -1.0);
+    out.put("inner", k, "unrolled", there ? shape.loops[d].unrolled : -1.0);
+    for (size_t a = 0; a < 3; ++a) {
+      double stride = -1.0;
+      if (there && a < shape.all_steps.size()) {
+        stride = static_cast<double>(std::abs(shape.steps(a)[d].stride));
+        if (stride > 1.0) stride = std::min(2.0 + std::log2(stride), 8.0);
+      }
+      out.put("inner", k, std::array{"store_stride", "load0_stride", "load1_stride"}[a], stride);
+    }
+  }
+}
+
+void put_statement(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware, Writer& out) {
+  const ProgramStatement& s = shape.statement;
+  const auto cores = static_cast<double>(hardware.cores);
+  out.put("is_statement", 1.0);
+  out.put("critical", std::log(shape.critical));
+  out.put("launches", place.starts_threads ? shape.outside_parallel : 0.0);
+  // Work and cores.
+  out.put("iterations", log_of(shape.iterations));
+  out.put("of_operations", ratio(shape.iterations / place.operations));
+  out.put("share", ratio(shape.iterations / place.iterations_of_all));
+  out.put("parallel", log_of(shape.parallel));
+  out.put("is_parallel", shape.is_parallel);
+  out.put("imbalance",
+          shape.is_parallel ? ratio(std::ceil(shape.parallel / cores) * cores / shape.parallel) : ratio(cores));
+  out.put("busy_cores", ratio(std::min(shape.parallel, cores)));
+  out.put("starts", log_of(shape.outside_parallel - 1.0));
+  out.put("task", ratio(shape.iterations / shape.parallel));
+  out.put("rounds", log_of(shape.parallel / cores));
+  out.put("starts_threads", place.starts_threads);
+  // The vector loop.
+  out.put("vector", ratio(shape.vector));
+  out.put("scalar", shape.vector == 1.0);
+  out.put("vector_full", ratio(shape.vector / (shape.lanes * shape.vector_instructions)));
+  out.put("vector_instructions", ratio(shape.vector_instructions));
+  out.put("vector_fits", std::fmod(shape.vector, shape.lanes) == 0.0);
+  // What it does.
+  constexpr std::array<const char*, kArithmetic> kNames = {"add",    "multiply", "divide", "minmax",
+                                                           "select", "call",     "cast"};
+  int32_t all = 0;
+  for (size_t i = 0; i < kArithmetic; ++i) {
+    out.put(kNames[i], log_of(s.arithmetic[i]));
+    if (i <= static_cast<size_t>(Arithmetic::select)) all += s.arithmetic[i];
+  }
+  out.put("moves_only", all == 0);
+  out.put("unroll_limit", log_of(static_cast<double>(s.unroll_limit)));
+  out.put("never_unrolled", s.unroll_limit == 0);
+  out.put("initial", s.initial);
+  out.put("update", s.update);
+  out.put("accesses", static_cast<double>(shape.all_steps.size()));
+  out.put("loops", static_cast<double>(shape.loop_count()));
+  out.put("statements", static_cast<double>(place.statements));
+  out.put("position", static_cast<double>(place.index));
+  out.put("is_last", place.index + 1 == place.statements);
+  const double block_instructions =
+      shape.block.copies * shape.vector_instructions * (shape.operations + static_cast<double>(shape.all_steps.size()));
+  out.put("code", ratio(block_instructions));
+  out.put("code_over", std::max(0.0, ratio(block_instructions) - kDecodedInstructions));
+  double reductions = 1.0;
+  for (size_t d = 0; d < shape.loop_count(); ++d) {
+    if (shape.loops[d].reduction) reductions *= static_cast<double>(shape.loops[d].extent);
+  }
+  out.put("reductions", ratio(reductions));
+  const double stored = shape.loop_count() > 0 ? std::max(1.0, shape.steps(0)[0].footprint) : 1.0;
+  out.put("recomputed", ratio(shape.iterations / reductions / stored));
+  out.put("shared_before", place.shared_before < 0 ? -1.0 : ratio(place.shared_before / shape.iterations));
+  out.put("shared_after", place.shared_after < 0 ? -1.0 : ratio(place.shared_after / shape.iterations));
+  out.put("widened", shape.widened.first < shape.block.first);
+  put_block(shape, shape.block, "block", out);
+  put_block(shape, shape.widened, "wide", out);
+  put_caches(shape, hardware, out);
+  double task_bytes = 0.0;
+  for (size_t a = 0; a < std::min<size_t>(3, shape.all_steps.size()); ++a) {
+    const size_t depth = task_depth(shape);
+    task_bytes += (depth < shape.loop_count() ? shape.steps(a)[depth].lines : 1.0) * kLineBytes;
+  }
+  out.put("task_bytes", log_of(task_bytes));
+  out.put("task_over_l1", over(task_bytes, static_cast<double>(hardware.l1_bytes)));
+  out.put("task_over_l2", over(task_bytes, static_cast<double>(hardware.l2_bytes)));
+  put_inner_loops(shape, out);
+}
+
+void put_loop(const StatementShape& shape, size_t d, const Hardware& hardware, Writer& out) {
+  const ProgramLoop& loop = shape.loops[d];
+  const auto extent = static_cast<double>(loop.extent);
+  const double inside = product(shape, d, shape.loop_count());
+  const size_t from_inside = shape.loop_count() - 1 - d;
+  out.put("is_loop", 1.0);
+  out.put("innermost", from_inside == 0);
+  out.put("second", from_inside == 1);
+  out.put("extent", ratio(extent));
+  out.put("inside", ratio(inside));
+  out.put("outside", ratio(shape.iterations / inside));
+  constexpr std::array<const char*, kLoopKinds> kKinds = {"serial", "parallel", "vectorized", "unrolled", "thread"};
+  for (size_t k = 0; k < kLoopKinds; ++k) out.put(kKinds[k], loop.kind == static_cast<LoopKind>(k));
+  out.put("multiplied_out", loop.unrolled);
+  out.put("reduction", loop.reduction);
+  out.put("fits_lanes", std::fmod(extent, shape.lanes) == 0.0);
+  out.put("in_block", d >= shape.block.first);
+  out.put("around_block", d + 1 == shape.block.first);
+  const double bytes = shape.line_bytes(d);
+  out.put("bytes", log_of(bytes));
+  out.put("over_l1", over(bytes, static_cast<double>(hardware.l1_bytes)));
+  out.put("over_l2", over(bytes, static_cast<double>(hardware.l2_bytes)));
+  out.put("intensity", ratio(inside / std::max(bytes, 1.0)));
+  constexpr std::array<const char*, 3> kAccesses = {"store", "load0", "load1"};
+  for (size_t a = 0; a < kAccesses.size(); ++a) {
+    const bool there = a < shape.all_steps.size();
+    const LoopAccess step = there ? shape.steps(a)[d] : LoopAccess{};
+    const double footprint = std::max(1.0, step.footprint), lines = std::max(1.0, step.lines);
+    const auto stride = static_cast<double>(std::abs(step.stride));
+    const auto put = [&](const char* part, double value) { out.put(kAccesses[a], part, there ? value : 0.0); };
+    put("invariant", step.distinct <= 1.0);
+    put("contiguous", stride == 1.0);
+    put("stride", std::min(12.0, log_of(stride)));
+    put("distinct", ratio(step.distinct));
+    put("footprint", ratio(footprint));
+    put("lines", ratio(lines));
+    put("reuse", ratio(inside / footprint));
+    put("waste", ratio(lines * kLineElements / footprint));
+  }
+}
+
+void put_access(const StatementShape& shape, size_t a, const LoopProgram& program, const Hardware& hardware,
+                Writer& out) {
+  const ProgramAccess& access = program.accesses_of(shape.statement)[a];
+  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+  const auto steps = shape.steps(a);
+  const bool any = shape.loop_count() > 0;
+  const double instructions = shape.instructions(a, shape.block);
+  const double block = shape.block.copies * shape.vector_instructions;
+  const double wide = shape.instructions(a, shape.widened);
+  const double wide_block = shape.widened.copies * shape.vector_instructions;
+  const double kept = shape.invariant(a, shape.block.first), wide_kept = shape.invariant(a, shape.widened.first);
+  const bool vector_invariant = shape.has_vector() && steps[shape.vector_depth].stride == 0;
+  out.put("is_access", 1.0);
+  out.put("is_store", a == 0);
+  out.put("vector_contiguous", shape.contiguous(a));
+  out.put("vector_invariant", vector_invariant);
+  out.put("vector_gathered", shape.has_vector() && !shape.contiguous(a) && !vector_invariant);
+  out.put("inner_invariant", any && steps.back().stride == 0);
+  out.put("inner_contiguous", any && std::abs(steps.back().stride) == 1);
+  out.put("elements", ratio(shape.elements(a, shape.block)));
+  out.put("instructions", ratio(instructions));
+  out.put("of_block", ratio(instructions / block));
+  out.put("kept", ratio(kept));
+  out.put("memory", ratio(instructions / block / kept));
+  out.put("wide_instructions", ratio(wide));
+  out.put("of_wide_block", ratio(wide / wide_block));
+  out.put("wide_kept", ratio(wide_kept));
+  out.put("wide_memory", ratio(wide / wide_block / wide_kept));
+  out.put("temporary", buffer.temporary);
+  out.put("written", buffer.written);
+  const double buffer_bytes = static_cast<double>(buffer.elements) * buffer.element_bytes;
+  out.put("buffer_bytes", log_of(buffer_bytes));
+  out.put("on_stack", buffer.temporary && buffer_bytes <= kStackBytes);
+  const double footprint = any ? std::max(1.0, steps[0].footprint) : 1.0;
+  const double lines = any ? std::max(1.0, steps[0].lines) : 1.0;
+  out.put("line_bytes", log_of(lines * kLineBytes));
+  out.put("reuse", ratio(shape.iterations / footprint));
+  out.put("waste", ratio(lines * kLineElements / footprint));
+  const bool in_block = shape.block.first < shape.loop_count();
+  const LoopAccess inner = in_block ? steps[shape.block.first] : LoopAccess{};
+  out.put("block_waste", in_block ? ratio(inner.lines * kLineElements / std::max(1.0, inner.footprint)) : 4.0);
+  double conflicts = 0.0;
+  for (size_t d = 0; d < shape.loop_count(); ++d) {
+    // Strides of large powers of two fall into few sets of a cache.
+    auto stride = static_cast<uint64_t>(std::abs(steps[d].stride));
+    if (shape.loops[d].kind == LoopKind::parallel || steps[d].distinct <= 4.0 || stride == 0) continue;
+    int zeros = 0;
+    for (; zeros < 12 && stride % 2 == 0; stride /= 2) ++zeros;
+    conflicts = std::max(conflicts, std::max(0, zeros - 6) * std::log2(std::min(steps[d].distinct, 64.0)) / 6.0);
+  }
+  out.put("conflicts", conflicts);
+  const size_t task = task_depth(shape);
+  out.put("task_bytes", log_of((task < shape.loop_count() ? steps[task].lines : 1.0) * kLineBytes));
+  double moved = 1.0, tasks = 1.0;
+  for (size_t d = 0; d < task; ++d) {
+    if (shape.loops[d].kind != LoopKind::parallel) continue;
+    moved *= steps[d].distinct;
+    tasks *= static_cast<double>(shape.loops[d].extent);
+  }
+  out.put("task_own", ratio(moved / tasks));
+  const auto caches = cache_bytes(hardware);
+  for (int c = 0; c < static_cast<int>(caches.size()); ++c) {
+    const double bytes = traffic(shape, a, fitting_depth(shape, caches[static_cast<size_t>(c)]));
+    out.put("cache", c, "traffic", ratio(std::max(bytes / shape.iterations, 1e-4)));
+  }
+}
+
+void put_operation(int32_t count, Writer& out) {
+  out.put("is_operation", 1.0);
+  out.put("count", log_of(count));
+}
+
+void expect(const char* kind, int64_t written, int64_t expected) {
+  if (written != expected)
+    throw std::logic_error(fmt::format("{} columns: {}, LoopColumns has {}", kind, written, expected));
+}
+
+}  // namespace
+
+void set_statement_columns(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware,
+                           float* row) {
+  Writer out(row + Columns::statement);
+  put_statement(shape, place, hardware, out);
+}
+
+void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware& hardware, float* row) {
+  Writer out(row + Columns::loop);
+  put_loop(shape, depth, hardware, out);
+}
+
+void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program,
+                        const Hardware& hardware, float* row) {
+  Writer out(row + Columns::access);
+  put_access(shape, access, program, hardware, out);
+}
+
+void set_operation_columns(int32_t count, float* row) {
+  Writer out(row + Columns::operation);
+  put_operation(count, out);
+}
+
+std::vector<std::string> loop_column_names() {
+  LoopProgram program;
+  program.loops.push_back({.extent = 2});
+  program.strides.resize(1);
+  program.accesses.push_back({});
+  program.buffers.push_back({});
+  program.statements.push_back({.loops = 1, .accesses = 1});
+  const Hardware hardware;
+  const StatementShape shape(program, program.statements[0], hardware);
+  std::vector<std::string> names;
+  const auto range = [&](const char* kind, int64_t expected, auto&& put) {
+    std::vector<std::string> of_kind;
+    Writer out(of_kind);
+    put(out);
+    expect(kind, out.written(), expected);
+    for (const auto& name : of_kind) names.push_back(fmt::format("{}.{}", kind, name));
+  };
+  range("statement", Columns::kStatement, [&](Writer& out) { put_statement(shape, {}, hardware, out); });
+  range("loop", Columns::kLoop, [&](Writer& out) { put_loop(shape, 0, hardware, out); });
+  range("access", Columns::kAccess, [&](Writer& out) { put_access(shape, 0, program, hardware, out); });
+  range("operation", Columns::kOperation, [&](Writer& out) { put_operation(1, out); });
+  return names;
+}
+
+std::vector<ColumnRange> block_columns() {
+  std::vector<ColumnRange> ranges;
+  const auto names = loop_column_names();
+  for (int64_t c = 0; c < static_cast<int64_t>(names.size()); ++c) {
+    const std::string& name = names[static_cast<size_t>(c)];
+    if (!name.starts_with("statement.vector") && name != "statement.scalar" && !name.starts_with("statement.block."))
+      continue;
+    if (ranges.empty() || ranges.back().first + ranges.back().count != c) ranges.push_back({c, 0});
+    ++ranges.back().count;
+  }
+  return ranges;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/frontends/loops/statement_shape.h"
+
+namespace foretime::data {
+
+/// Columns of the node features of loop graphs, one range for each kind of node: statements (BufferStore), their loops
+/// (For), their accesses (BufferLoad, the store too), their operations (Add, Mul, …). The first column of a range is 1
+/// for nodes of the kind, and all its columns are 0 for others. Logarithms are to base 2.
+///
+/// They are what a cost model for CPUs would be made of by hand: how many instructions the unrolled block takes and how
+/// many registers, over how many iterations an operand can stay in a register, which loops' lines fit into which cache
+/// and how many bytes must then pass for each iteration, how many cores have work. None says how large the program is,
+/// but for `critical`, which models read apart, and a few that are logarithms of ratios.
+struct LoopColumns {
+  static constexpr int64_t kSlots = 4;  // accesses that models read one by one: the store and the first loads
+  static constexpr int64_t kCaches = 4;
+
+  // A statement.
+  static constexpr int64_t statement = 0;
+  static constexpr int64_t critical = 1;  // ln of the iterations of the busiest core
+  static constexpr int64_t launches = 2;  // how often threads are started for it; 0 where a statement before it did
+  static constexpr int64_t shape = 3;     // from here on what a cost per iteration may depend on
+  static constexpr int64_t kStatement = 116;
+  // A loop.
+  static constexpr int64_t loop = statement + kStatement;
+  static constexpr int64_t kLoop = 44;
+  // An access.
+  static constexpr int64_t access = loop + kLoop;
+  static constexpr int64_t kAccess = 31;
+  // An operation.
+  static constexpr int64_t operation = access + kAccess;
+  static constexpr int64_t kOperation = 2;
+  static constexpr int64_t count = operation + kOperation;
+};
+
+/// Names of all columns: statement.vector.
+std::vector<std::string> loop_column_names();
+
+struct ColumnRange {
+  int64_t first = 0, count = 0;
+};
+
+/// Those columns of a statement that describe the code of its vector loop and unrolled block, whatever is around it.
+std::vector<ColumnRange> block_columns();
+
+/// A statement among its neighbours.
+struct StatementPlace {
+  size_t index = 0, statements = 1;
+  double iterations_of_all = 1.0;  // of the program's statements
+  double operations = 1.0;         // of the program
+  double shared_before = -1.0,
+         shared_after = -1.0;  // iterations of the loops shared with the neighbour, -1: none there
+  bool starts_threads = false;
+};
+
+/// Each fills a row of LoopColumns::count values that are 0.
+void set_statement_columns(const StatementShape& shape, const StatementPlace& place, const Hardware& hardware,
+                           float* row);
+void set_loop_columns(const StatementShape& shape, size_t depth, const Hardware& hardware, float* row);
+void set_access_columns(const StatementShape& shape, size_t access, const LoopProgram& program,
+                        const Hardware& hardware, float* row);
+void set_operation_columns(int32_t count, float* row);
+
+}  // namespace foretime::data

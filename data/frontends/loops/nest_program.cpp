@@ -1,0 +1,317 @@
+#include "data/frontends/loops/nest_program.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/dag/checked.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr size_t kMostExpressions = 100000;
+constexpr double kLineBytes = 64.0;
+constexpr int64_t kInsertTransform = 1, kPreTransformed = 2;  // TuningRecord::layout_rewrite
+
+LoopKind loop_kind(Annotation annotation) {
+  switch (annotation) {
+    case Annotation::parallel:
+      return LoopKind::parallel;
+    case Annotation::vectorize:
+      return LoopKind::vectorized;
+    case Annotation::unroll:
+      return LoopKind::unrolled;
+    default:
+      return binds_thread(annotation) ? LoopKind::thread : LoopKind::serial;
+  }
+}
+
+int32_t element_bytes(const std::string& type) {
+  const size_t digits = type.find_first_of("0123456789");
+  if (digits == std::string::npos) return 4;
+  int32_t bits = 0;
+  for (size_t i = digits; i < type.size() && type[i] >= '0' && type[i] <= '9' && bits < 1000; ++i)
+    bits = bits * 10 + (type[i] - '0');
+  return std::max(1, bits / 8);
+}
+
+/// What an expression's node does with values; false for those that do nothing.
+bool arithmetic_of(const ExpressionTree& tree, int32_t id, Arithmetic& kind) {
+  switch (tree.node(id).kind) {
+    case ExpressionKind::add:
+    case ExpressionKind::subtract:
+      kind = Arithmetic::add;
+      return true;
+    case ExpressionKind::multiply:
+      kind = Arithmetic::multiply;
+      return true;
+    case ExpressionKind::divide:
+    case ExpressionKind::modulo:
+    case ExpressionKind::floor_divide:
+    case ExpressionKind::floor_modulo:
+      kind = Arithmetic::divide;
+      return true;
+    case ExpressionKind::minimum:
+    case ExpressionKind::maximum:
+      kind = Arithmetic::minmax;
+      return true;
+    case ExpressionKind::select:
+      kind = Arithmetic::select;
+      return true;
+    case ExpressionKind::call:
+      kind = tree.name(id).ends_with("if_then_else") ? Arithmetic::select : Arithmetic::call;
+      return true;
+    case ExpressionKind::cast:
+      kind = Arithmetic::cast;
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Whether the stage's buffer is as large as what its readers need of it (in one iteration of the loop that it is
+/// attached to); buffers from outside have their full shape.
+bool is_realised(const DagStage& definition, const NestStage& stage) {
+  return !definition.input && !definition.output && stage.compute_at != ComputeAt::inlined &&
+         stage.axes.size() >= definition.shape.size();
+}
+
+bool is_comparison(ExpressionKind kind) { return kind >= ExpressionKind::equal && kind <= ExpressionKind::logical_not; }
+
+}  // namespace
+
+void NestProgram::read(LoopNest& nest, const TuningRecord& record, LoopProgram& program) {
+  program.clear();
+  rewrites_ = record.layout_rewrite == kInsertTransform || record.layout_rewrite == kPreTransformed;
+  transformed_ = -1;
+  open_.clear();
+  unroll_limit_ = 0;
+  find_attached(nest);
+  set_buffers(nest, program);
+  for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
+    if (nest.stages[stage].compute_at == ComputeAt::root && !nest.dag->stages[stage].input) emit(nest, stage, program);
+  }
+  if (transformed_ >= 0 && record.layout_rewrite == kInsertTransform) insert_transform(program);
+  program.finish();
+}
+
+void NestProgram::find_attached(const LoopNest& nest) {
+  if (attached_.size() < nest.stages.size()) attached_.resize(nest.stages.size());
+  for (size_t stage = 0; stage < nest.stages.size(); ++stage) attached_[stage].clear();
+  for (size_t stage = 0; stage < nest.stages.size(); ++stage) {  // ascending: a producer runs before its readers
+    const NestStage& s = nest.stages[stage];
+    if (s.compute_at != ComputeAt::iterator) continue;
+    attached_[static_cast<size_t>(s.attach_stage)].emplace_back(s.attach_iterator, stage);
+  }
+}
+
+void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
+  if (row_major_.size() < nest.stages.size()) row_major_.resize(nest.stages.size());
+  for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
+    const DagStage& definition = nest.dag->stages[stage];
+    const NestStage& s = nest.stages[stage];
+    const bool whole = !is_realised(definition, s);
+    auto& strides = row_major_[stage];
+    strides.assign(definition.shape.size(), 1);
+    int64_t elements = 1;
+    for (size_t d = definition.shape.size(); d-- > 0;) {
+      strides[d] = elements;
+      int64_t extent = definition.shape[d];
+      if (!whole && d < definition.axes.size()) {
+        const Affine& realised = nest.variables[static_cast<size_t>(s.axes[d])].extent;
+        if (realised.constant()) extent = std::max<int64_t>(1, realised.base);
+      }
+      elements = checked_multiply(elements, extent);
+    }
+    program.buffers.push_back({.elements = elements, .element_bytes = element_bytes(definition.type)});
+  }
+}
+
+void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
+  const size_t outside = open_.size();
+  const int64_t outer_limit = unroll_limit_;
+  if (nest.stages[stage].auto_unroll_max_step > 0) unroll_limit_ = nest.stages[stage].auto_unroll_max_step;
+  const auto& iterators = nest.stages[stage].iterators;
+  const bool reduces = !nest.dag->stages[stage].reduce_axes.empty();
+  const auto is_reduction = [&](size_t i) { return iterators[i].kind == IteratorKind::reduce; };
+  const auto open = [&](size_t i, int32_t id) {
+    const NestVariable& variable = nest.variable(iterators[i]);
+    const int64_t extent = nest.pool.bounds(variable.extent).high;
+    if (extent <= 1) return;
+    if (open_.size() == kMostStatementLoops)
+      throw DataError(fmt::format("a statement in more than {} loops", kMostStatementLoops));
+    open_.push_back({{.extent = extent, .kind = loop_kind(iterators[i].annotation), .id = id}, iterators[i].variable});
+  };
+  bool started = !reduces;
+  for (size_t i = 0; i < iterators.size(); ++i) {
+    if (!started && is_reduction(i)) {
+      started = true;
+      const size_t before = open_.size();
+      for (size_t k = i; k < iterators.size(); ++k) {
+        // Loops of their own, in which the reduction starts.
+        const auto id = static_cast<int32_t>(nest.variables.size()) + iterators[k].variable;
+        if (!is_reduction(k)) open(k, id);
+      }
+      add_statement(nest, stage, true, program);
+      open_.resize(before);
+    }
+    open(i, iterators[i].variable);
+    for (const auto& [iterator, attached] : attached_[stage]) {
+      if (iterator == static_cast<int32_t>(i)) emit(nest, attached, program);
+    }
+  }
+  if (!started) add_statement(nest, stage, true, program);
+  add_statement(nest, stage, false, program);
+  open_.resize(outside);
+  unroll_limit_ = outer_limit;
+}
+
+void NestProgram::add_statement(LoopNest& nest, size_t stage, bool initial, LoopProgram& program) {
+  if (program.statements.size() == kMostStatements)
+    throw DataError(fmt::format("more than {} statements", kMostStatements));
+  ProgramStatement statement;
+  statement.initial = initial;
+  statement.update = !initial && !nest.dag->stages[stage].reduce_axes.empty();
+  statement.unroll_limit = unroll_limit_;
+  statement.first_loop = static_cast<uint32_t>(program.loops.size());
+  statement.loops = static_cast<uint32_t>(open_.size());
+  statement.first_access = static_cast<uint32_t>(program.accesses.size());
+  index_loops_.clear();
+  for (const OpenLoop& open : open_) {
+    program.loops.push_back(open.loop);
+    index_loops_.push_back({open.variable, open.loop.extent});
+  }
+  if (initial) {  // it reads nothing
+    axis_values(nest, stage, values_);
+    const auto rank = nest.dag->stages[stage].axes.size();
+    accesses_.assign(1, {.stage = stage,
+                         .indices = {values_.begin(), values_.begin() + static_cast<int64_t>(rank)},
+                         .unknown = std::vector<uint8_t>(rank, 0)});
+  } else {
+    stage_accesses(nest, stage, accesses_);
+  }
+  // A reduction reads what it writes: the store and this load are one access here, and `update` says so.
+  for (size_t i = 0; i < accesses_.size(); ++i) {
+    add_access(nest, accesses_[i], statement.loops, program);
+    if (is_rewritten(nest, stage, i)) rearrange(statement, program.accesses.back(), program);
+  }
+  statement.accesses = static_cast<uint32_t>(program.accesses.size()) - statement.first_access;
+  if (!initial) count_arithmetic(nest, stage, statement);
+  program.statements.push_back(statement);
+}
+
+void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program) {
+  const ProgramBuffer& buffer = program.buffers[access.stage];
+  const NestStage& owner = nest.stages[access.stage];
+  const auto& strides = row_major_[access.stage];
+  Affine flat = Affine::of(0);
+  for (size_t d = 0; d < access.indices.size() && d < strides.size(); ++d) {
+    if (access.unknown[d]) continue;
+    Affine index = access.indices[d];
+    // Positions in a buffer that is one iteration's part of a stage count from where this part starts.
+    if (is_realised(nest.dag->stages[access.stage], owner))
+      index = nest.pool.subtract(index, nest.variables[static_cast<size_t>(owner.axes[d])].minimum);
+    flat = nest.pool.add(flat, nest.pool.scale(index, strides[d]));
+  }
+  program.accesses.push_back({static_cast<int32_t>(access.stage), static_cast<uint32_t>(program.strides.size())});
+  pattern_.append(nest.pool, flat, std::span(index_loops_).first(loops), buffer.elements, buffer.element_bytes,
+                  program.strides);
+}
+
+bool NestProgram::is_rewritten(const LoopNest& nest, size_t stage, size_t access) const {
+  if (!rewrites_ || access != 2 || accesses_.size() != 3) return false;  // what is written, two reads
+  const ComputeDag& dag = *nest.dag;
+  if (!dag.stages[accesses_[2].stage].input) return false;
+  const std::string& tag = dag.stages[stage].tag;
+  return tag == "conv2d_nhwc" || tag == "conv3d_ndhwc" || tag == "dense" || tag == "batch_matmul" ||
+         dag.stages[stage].name.starts_with("bgemm");
+}
+
+void NestProgram::rearrange(const ProgramStatement& statement, const ProgramAccess& access, LoopProgram& program) {
+  const size_t loops = statement.loops;
+  transform_loops_.clear();
+  transform_from_.clear();
+  transformed_ = access.buffer;
+  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
+  for (size_t i = 0; i < loops; ++i) {
+    const LoopAccess& from = program.strides[access.first + i];
+    if (from.distinct <= 1.0) continue;
+    transform_loops_.push_back(
+        {.extent = static_cast<int64_t>(from.distinct), .id = program.loops[statement.first_loop + i].id});
+    transform_from_.push_back(from);
+  }
+  // Each loop that moves through the weights becomes a dimension of theirs, in the order of the loops.
+  double inside = 1.0;
+  for (size_t i = loops; i-- > 0;) {
+    LoopAccess& step = program.strides[access.first + i];
+    if (step.stride != 0) step.stride = static_cast<int64_t>(inside);
+    inside *= step.distinct;
+    step.footprint = std::min(inside, static_cast<double>(buffer.elements));
+    step.lines = std::max(1.0, step.footprint * buffer.element_bytes / kLineBytes);
+  }
+}
+
+void NestProgram::insert_transform(LoopProgram& program) {
+  ProgramBuffer rearranged = program.buffers[static_cast<size_t>(transformed_)];
+  const auto target = static_cast<int32_t>(program.buffers.size());
+  for (ProgramAccess& access : program.accesses) {
+    if (access.buffer == transformed_) access.buffer = target;
+  }
+  ProgramStatement statement;
+  statement.first_loop = static_cast<uint32_t>(program.loops.size());
+  statement.loops = static_cast<uint32_t>(transform_loops_.size());
+  statement.first_access = static_cast<uint32_t>(program.accesses.size());
+  statement.accesses = 2;
+  program.accesses.push_back({target, static_cast<uint32_t>(program.strides.size())});
+  program.accesses.push_back({transformed_, static_cast<uint32_t>(program.strides.size() + transform_loops_.size())});
+  program.buffers.push_back(rearranged);
+  if (!transform_loops_.empty()) transform_loops_.front().kind = LoopKind::parallel;
+  std::vector<LoopAccess> to(transform_loops_.size());
+  double inside = 1.0;
+  for (size_t i = to.size(); i-- > 0;) {
+    to[i].stride = static_cast<int64_t>(inside);
+    to[i].distinct = static_cast<double>(transform_loops_[i].extent);
+    inside *= to[i].distinct;
+    to[i].footprint = std::min(inside, static_cast<double>(rearranged.elements));
+    to[i].lines = std::max(1.0, to[i].footprint * rearranged.element_bytes / kLineBytes);
+  }
+  for (ProgramLoop& loop : transform_loops_) loop.id = -1 - loop.id;  // loops of their own
+  program.loops.insert(program.loops.end(), transform_loops_.begin(), transform_loops_.end());
+  program.strides.insert(program.strides.end(), to.begin(), to.end());
+  program.strides.insert(program.strides.end(), transform_from_.begin(), transform_from_.end());
+  program.statements.insert(program.statements.begin(), statement);
+}
+
+void NestProgram::count_arithmetic(const LoopNest& nest, size_t stage, ProgramStatement& statement) {
+  const DagStage& definition = nest.dag->stages[stage];
+  expressions_ = 0;
+  if (statement.update) {
+    const bool sums = definition.combiner == "sum" || definition.combiner.empty();
+    ++statement.arithmetic[static_cast<size_t>(sums ? Arithmetic::add : Arithmetic::minmax)];
+  }
+  if (definition.body >= 0) count_expression(nest, definition.body, false, statement);
+}
+
+void NestProgram::count_expression(const LoopNest& nest, int32_t expression, bool compared,
+                                   ProgramStatement& statement) {
+  if (++expressions_ > kMostExpressions)
+    throw DataError(fmt::format("a statement of more than {} operations", kMostExpressions));
+  const ExpressionTree& tree = nest.dag->expressions;
+  const ExpressionTree::Node& node = tree.node(expression);
+  if (node.kind == ExpressionKind::load) {  // its indices are no arithmetic on values
+    if (node.target < 0) return;
+    const auto source = static_cast<size_t>(node.target);
+    const int32_t body = nest.dag->stages[source].body;
+    if (nest.stages[source].compute_at == ComputeAt::inlined && body >= 0)
+      count_expression(nest, body, compared, statement);
+    return;
+  }
+  Arithmetic kind{};
+  const bool counts = arithmetic_of(tree, expression, kind);
+  if (counts && !compared) ++statement.arithmetic[static_cast<size_t>(kind)];
+  for (const int32_t child : tree.children(expression))
+    count_expression(nest, child, compared || is_comparison(node.kind), statement);
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,61 @@
+#include "data/frontends/loops/program_forms.h"
+
+#include <utility>
+
+#include "data/frontends/loops/curve_graph.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/tree_program.h"
+
+namespace foretime::data {
+namespace {
+
+/// Loop programs of trees, as graphs of one form.
+class LoopProgramForm : public ProgramForm {
+ public:
+  LoopProgramForm(std::string name, const Hardware& hardware) : name_(std::move(name)), hardware_(hardware) {}
+  std::string name() const override { return name_; }
+  int64_t feature_count() const override { return program_columns(name_); }
+  GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const override {
+    const auto graphs = make_program_graphs(name_, hardware_);
+    TreeProgram reader;
+    LoopProgram program;
+    for (int64_t graph = 0; graph < trees.graphs(); ++graph) {
+      reader.read(trees, graph, program);
+      graphs->add(program, operations.empty() ? 0.0 : operations[static_cast<size_t>(graph)]);
+    }
+    return graphs->finish();
+  }
+
+ private:
+  std::string name_;
+  Hardware hardware_;
+};
+
+}  // namespace
+
+int64_t program_columns(const std::string& representation) {
+  if (representation == "loops") return LoopColumns::count;
+  return representation == "curve" ? CurveColumns::count : 0;
+}
+
+std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representation, const Hardware& hardware) {
+  if (representation == "loops") return std::make_unique<LoopGraphs>(hardware);
+  if (representation == "curve") return std::make_unique<CurveGraphs>();
+  return nullptr;
+}
+
+ProgramFormPtr make_program_form(const configs::DataSettings& settings) {
+  if (program_columns(settings.representation) == 0) return nullptr;  // the trees as they are
+  return std::make_shared<LoopProgramForm>(settings.representation, hardware_of(settings.hardware));
+}
+
+Hardware hardware_of(const configs::HardwareSettings& settings) {
+  return {.vector_bytes = settings.vector_bytes,
+          .vector_registers = settings.vector_registers,
+          .cores = settings.cores,
+          .l1_bytes = settings.l1_bytes,
+          .l2_bytes = settings.l2_bytes,
+          .l3_bytes = settings.l3_bytes};
+}
+
+}  // namespace foretime::data

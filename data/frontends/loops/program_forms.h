@@ -1,0 +1,14 @@
+#pragma once
+
+#include "configs/settings.h"
+#include "data/frontends/loops/hardware.h"
+#include "data/graphs/program_form.h"
+
+namespace foretime::data {
+
+/// The form that data.representation names: null for ast.
+ProgramFormPtr make_program_form(const configs::DataSettings& settings);
+
+Hardware hardware_of(const configs::HardwareSettings& settings);
+
+}  // namespace foretime::data

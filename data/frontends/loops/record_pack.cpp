@@ -1,0 +1,256 @@
+#include "data/frontends/loops/record_pack.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "data/files/packed.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/loops/program_graphs.h"
+#include "data/frontends/loops/record_program.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr size_t kMissingKept = 10;
+constexpr int64_t kFileShift = 32;
+// Of a program: about fifty nodes, and their columns twice while an array grows.
+constexpr double kNodesOfProgram = 48, kEdgesOfProgram = 110;
+
+double nodes_of_program(const std::string& representation) { return representation == "curve" ? 1.0 : kNodesOfProgram; }
+double bytes_of_program(const std::string& representation) {
+  return nodes_of_program(representation) * 8.0 * static_cast<double>(program_columns(representation)) +
+         kEdgesOfProgram * 16.0;
+}
+
+int64_t place_of(size_t file, int64_t line) { return static_cast<int64_t>(file) << kFileShift | line; }
+size_t file_of(int64_t place) { return static_cast<size_t>(place >> kFileShift); }
+int64_t line_of(int64_t place) { return place & ((int64_t{1} << kFileShift) - 1); }
+
+/// splitmix64.
+uint64_t mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+std::string name_of(const std::string& key) {
+  std::string name;
+  for (const char c : key) {
+    if (c != '"' && c != ' ' && c != '\\') name += c == '/' ? '_' : c;
+  }
+  return name;
+}
+
+void choose(std::vector<int64_t>& places, const RecordChoice& choice) {
+  if (choice.most <= 0 || places.size() <= static_cast<size_t>(choice.most)) return;
+  const auto rank = [&](int64_t place) { return mixed(mixed(choice.seed) ^ static_cast<uint64_t>(place)); };
+  std::nth_element(places.begin(), places.begin() + choice.most, places.end(),
+                   [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
+  places.resize(static_cast<size_t>(choice.most));
+  std::sort(places.begin(), places.end());
+}
+
+/// A workload whose records are being read.
+struct OpenGroup {
+  std::unique_ptr<ProgramGraphs> graphs;
+  std::vector<double> runtimes;
+  std::vector<std::string> ids;
+};
+
+class RecordPacker {
+ public:
+  RecordPacker(const std::filesystem::path& file, const RecordIndex& index, const RecordPackOptions& options)
+      : index_(index), options_(options), writer_(file) {}
+
+  RecordPackCounts pack(std::span<const int64_t> groups) {
+    for (size_t first = 0; first < groups.size();) {
+      const size_t count = batch(groups.subspan(first));
+      read(groups.subspan(first, count));
+      first += count;
+    }
+    writer_.finish();
+    return counts_;
+  }
+
+ private:
+  const RecordGroup& group(int64_t id) const { return index_.groups[static_cast<size_t>(id)]; }
+
+  /// How many of the groups can be read in one pass: those whose records are open at once must fit into memory.
+  size_t batch(std::span<const int64_t> groups) const {
+    const auto most =
+        static_cast<int64_t>(static_cast<double>(options_.memory) / bytes_of_program(options_.representation));
+    size_t fits = 1, beyond = groups.size() + 1;  // more groups have no fewer records open
+    while (fits + 1 < beyond) {
+      const size_t middle = fits + (beyond - fits) / 2;
+      (most_open(groups.first(middle)) <= most ? fits : beyond) = middle;
+    }
+    return fits;
+  }
+
+  /// Records that are held at once where these groups are read together, each from its first record to its last.
+  int64_t most_open(std::span<const int64_t> groups) const {
+    std::vector<std::pair<int64_t, int64_t>> changes;  // place, records more from there on
+    for (const int64_t id : groups) {
+      const auto& places = group(id).places;
+      changes.emplace_back(places.front(), static_cast<int64_t>(places.size()));
+      changes.emplace_back(places.back() + 1, -static_cast<int64_t>(places.size()));
+    }
+    std::sort(changes.begin(), changes.end());
+    int64_t open = 0, peak = 0;
+    for (const auto& change : changes) peak = std::max(peak, open += change.second);
+    return peak;
+  }
+
+  void read(std::span<const int64_t> groups) {
+    std::map<std::string, int64_t, std::less<>> by_key;
+    std::vector<std::vector<int64_t>> lines(index_.files.size());
+    for (const int64_t id : groups) {
+      by_key.emplace(group(id).workload_key, id);
+      for (const int64_t place : group(id).places) lines[file_of(place)].push_back(line_of(place));
+    }
+    std::map<int64_t, OpenGroup> open;
+    size_t next = 0;  // groups end in their order
+    for (size_t file = 0; file < lines.size(); ++file) {
+      if (lines[file].empty()) continue;
+      const auto& path = index_.files[file];
+      const std::string stem = path.filename().string().substr(0, path.filename().string().find('.'));
+      RecordReader reader(path, {.lines = line_set(lines[file], path.string())});
+      while (next < groups.size() && reader.next(record_)) {
+        const auto found = by_key.find(record_.workload_key);
+        if (found == by_key.end()) throw DataError(fmt::format("{}: has changed while it was read", path.string()));
+        const RecordGroup& of = group(found->second);
+        auto [target, fresh] = open.try_emplace(found->second);
+        if (fresh) target->second.graphs = make_program_graphs(options_.representation, hardware());
+        const int64_t line = record_.line - 1;
+        add(of, index_.files.size() == 1 ? fmt::to_string(line) : fmt::format("{}:{}", stem, line), target->second);
+        if (place_of(file, record_.line - 1) == of.places.back()) {
+          write(of, target->second);
+          open.erase(target);
+          ++next;
+        }
+      }
+    }
+    if (next != groups.size()) throw DataError("records are missing that were there before, expected files at rest");
+    if (!groups.empty() && counts_.programs == counts_.left_out)
+      throw DataError(fmt::format("no workload has records enough that can be replayed ({})", counts_.first_refusal));
+  }
+
+  Hardware hardware() const {
+    return options_.hardware.value_or(hardware_of_target(record_.target, record_.hardware.cores));
+  }
+
+  void add(const RecordGroup& of, std::string id, OpenGroup& target) {
+    try {
+      programs_.read(of.dag, record_, program_);
+      target.graphs->add(program_, operations_of(*of.dag));
+      target.runtimes.push_back(record_.mean_cost());
+      target.ids.push_back(std::move(id));
+      ++counts_.programs;
+    } catch (const DataError& error) {
+      if (counts_.refused++ == 0) counts_.first_refusal = fmt::format("{}: {}", id, error.what());
+    }
+  }
+
+  void write(const RecordGroup& of, OpenGroup& open) {
+    if (static_cast<int64_t>(open.runtimes.size()) < options_.least) {
+      counts_.left_out += static_cast<int64_t>(open.runtimes.size());
+      return;
+    }
+    if (open.runtimes.empty())
+      throw DataError(
+          fmt::format("workload {}: no record that can be replayed ({})", of.workload_key, counts_.first_refusal));
+    Group group;
+    group.name = of.name;
+    group.kind = CandidateKind::program;
+    group.unit = RuntimeUnit::seconds;
+    group.candidates = static_cast<int64_t>(open.runtimes.size());
+    const double operations = operations_of(*of.dag);
+    if (operations > 0.0) group.flops = std::vector<double>(open.runtimes.size(), operations);
+    group.graphs = open.graphs->finish();
+    group.runtimes = std::move(open.runtimes);
+    group.candidate_ids = std::move(open.ids);
+    writer_.add(group);
+  }
+
+  const RecordIndex& index_;
+  const RecordPackOptions& options_;
+  PackedWriter writer_;
+  RecordPackCounts counts_;
+  RecordProgram programs_;
+  TuningRecord record_;
+  LoopProgram program_;
+};
+
+}  // namespace
+
+RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
+                          const RecordChoice& choice) {
+  RecordIndex index;
+  index.files = files;
+  std::map<std::string, size_t> by_key;
+  std::set<std::string> missing;
+  TuningRecord record;
+  for (size_t file = 0; file < files.size(); ++file) {
+    RecordShare share;
+    if (file < choice.lines.size() && choice.lines[file])
+      share.lines = line_set(*choice.lines[file], files[file].string());
+    RecordReader reader(files[file], share);
+    while (reader.next(record)) {
+      if (choice.never.contains(record.workload_key)) continue;
+      auto found = by_key.find(record.workload_key);
+      if (found == by_key.end()) {
+        auto dag = missing.contains(record.workload_key) ? nullptr : dags.find(record.workload_key);
+        if (!dag) {
+          ++index.without_dag;
+          if (missing.insert(record.workload_key).second && index.missing_keys.size() < kMissingKept)
+            index.missing_keys.push_back(record.workload_key);
+          continue;
+        }
+        found = by_key.emplace(record.workload_key, index.groups.size()).first;
+        index.groups.push_back({record.workload_key, name_of(record.workload_key), std::move(dag), {}});
+      }
+      index.groups[found->second].places.push_back(place_of(file, record.line - 1));
+    }
+    index.failed += reader.counts().failed();
+    index.malformed += reader.counts().malformed;
+  }
+  for (RecordGroup& group : index.groups) choose(group.places, choice);
+  const auto small = [&](const RecordGroup& group) {
+    const bool leave = static_cast<int64_t>(group.places.size()) < choice.least;
+    if (leave) index.left_out += static_cast<int64_t>(group.places.size());
+    return leave;
+  };
+  index.groups.erase(std::remove_if(index.groups.begin(), index.groups.end(), small), index.groups.end());
+  std::sort(index.groups.begin(), index.groups.end(),
+            [](const RecordGroup& a, const RecordGroup& b) { return a.places.back() < b.places.back(); });
+  for (const RecordGroup& group : index.groups) index.records += static_cast<int64_t>(group.places.size());
+  return index;
+}
+
+std::vector<GroupHeader> headers_of(const RecordIndex& index, const std::string& representation) {
+  std::vector<GroupHeader> headers;
+  for (const RecordGroup& group : index.groups) {
+    const auto records = static_cast<int64_t>(group.places.size());
+    GroupHeader header;
+    header.name = group.name;
+    header.kind = CandidateKind::program;
+    header.graphs = header.candidates = records;
+    header.nodes = static_cast<int64_t>(nodes_of_program(representation)) * records;
+    header.edges = static_cast<int64_t>(kEdgesOfProgram) * records;
+    header.feature_count = program_columns(representation);
+    header.node_type_count = 1;
+    headers.push_back(std::move(header));
+  }
+  return headers;
+}
+
+RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
+                              std::span<const int64_t> groups, const RecordPackOptions& options) {
+  return RecordPacker(file, index, options).pack(groups);
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/dataset/pack.h"
+#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/loops/hardware.h"
+
+/// Packing of tuning records: each workload becomes a group of program graphs, its records the candidates. Files are
+/// streamed, twice or more: once to find where the workloads' records are, then by each worker for its own workloads,
+/// as many at a time as fit into its memory.
+namespace foretime::data {
+
+/// Which records are packed.
+struct RecordChoice {
+  /// 0-based lines of each file; absent: all of the file.
+  std::vector<std::optional<std::vector<int64_t>>> lines = {};
+  std::set<std::string> never = {};  // workload keys that are left out
+  int64_t most = 0;                  // records of a workload, chosen by hash of their place; 0: all
+  int64_t least = 2;                 // workloads with fewer records are left out
+  uint64_t seed = 1;                 // of the choice
+};
+
+/// One workload of the files.
+struct RecordGroup {
+  std::string workload_key, name;  // name: the key without quotes and blanks
+  std::shared_ptr<const ComputeDag> dag;
+  std::vector<int64_t> places;  // of its records, ascending: file << 32 | 0-based line
+};
+
+/// What the first pass finds.
+struct RecordIndex {
+  std::vector<std::filesystem::path> files;
+  std::vector<RecordGroup> groups;  // in the order of their last records
+  int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
+  std::vector<std::string> missing_keys;  // of workloads without a DAG, the first ones
+};
+
+/// Reads all files once. Throws DataError where a file cannot be read.
+RecordIndex index_records(const std::vector<std::filesystem::path>& files, const DagTable& dags,
+                          const RecordChoice& choice);
+
+/// One header a group, for deal_groups and PackParts: sizes are estimates.
+std::vector<GroupHeader> headers_of(const RecordIndex& index, const std::string& representation);
+
+struct RecordPackOptions {
+  std::string representation = "loops";   // or curve
+  std::optional<Hardware> hardware = {};  // absent: that of each record's target and hardware parameters
+  uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
+  int64_t least = 0;                      // workloads with fewer records that can be replayed are left out; 0: none is
+};
+
+struct RecordPackCounts {
+  int64_t programs = 0, refused = 0, left_out = 0;  // left_out: records of workloads with too few of them
+  std::string first_refusal;
+};
+
+/// Packs the groups `groups` of the index (ascending) into `file`. A record's candidate id is its 0-based line, after
+/// the file's name without extensions and a colon where there are several files, its run time the mean of its costs.
+/// Records that cannot be replayed are counted and left out; a group without any is an error, unless `least` leaves it
+/// out, and so is a file without groups. Throws DataError.
+RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
+                              std::span<const int64_t> groups, const RecordPackOptions& options);
+
+}  // namespace foretime::data

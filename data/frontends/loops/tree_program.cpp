@@ -1,0 +1,303 @@
+#include "data/frontends/loops/tree_program.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/graphs/schema.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr int32_t kElementBytes = 4;
+constexpr double kLargestInteger = 1e15;  // an immediate beyond it is no index
+
+/// What a node type means here.
+enum class Role : uint8_t {
+  other,
+  loop,
+  attribute,
+  store,
+  load,
+  variable,
+  integer,
+  add,
+  subtract,
+  multiply,
+  divide,
+  modulo,
+  floor_divide,
+  floor_modulo,
+  minimum,
+  maximum,
+  comparison,
+  select,
+  call,
+  cast,
+  ramp,
+};
+
+std::array<Role, kTirTypes> make_roles() {
+  std::array<Role, kTirTypes> roles{};
+  const auto set = [&](Role role, std::initializer_list<std::string_view> names) {
+    for (const auto name : names) roles[tir_type_id(name)] = role;
+  };
+  set(Role::loop, {"For"});
+  set(Role::attribute, {"AttrStmt"});
+  set(Role::store, {"BufferStore", "ProducerStore", "Store"});
+  set(Role::load, {"BufferLoad", "ProducerLoad", "Load"});
+  set(Role::variable, {"Var", "SizeVar"});
+  set(Role::integer, {"IntImm"});
+  set(Role::add, {"Add"});
+  set(Role::subtract, {"Sub"});
+  set(Role::multiply, {"Mul"});
+  set(Role::divide, {"Div"});
+  set(Role::modulo, {"Mod"});
+  set(Role::floor_divide, {"FloorDiv"});
+  set(Role::floor_modulo, {"FloorMod"});
+  set(Role::minimum, {"Min"});
+  set(Role::maximum, {"Max"});
+  set(Role::comparison, {"EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or", "Not"});
+  set(Role::select, {"Select"});
+  set(Role::call, {"Call"});
+  set(Role::cast, {"Cast"});
+  set(Role::ramp, {"Ramp", "Broadcast"});
+  return roles;
+}
+
+Role role_of(uint8_t type) {
+  static const auto roles = make_roles();
+  return roles[type];
+}
+
+std::optional<Arithmetic> arithmetic_of(Role role) {
+  switch (role) {
+    case Role::add:
+    case Role::subtract:
+      return Arithmetic::add;
+    case Role::multiply:
+      return Arithmetic::multiply;
+    case Role::divide:
+    case Role::modulo:
+    case Role::floor_divide:
+    case Role::floor_modulo:
+      return Arithmetic::divide;
+    case Role::minimum:
+    case Role::maximum:
+      return Arithmetic::minmax;
+    case Role::select:
+      return Arithmetic::select;
+    case Role::call:
+      return Arithmetic::call;
+    case Role::cast:
+      return Arithmetic::cast;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+struct TreeProgram::Tree {
+  const ProgramNodes& nodes;
+  size_t first = 0;
+  int32_t count = 0;
+
+  size_t at(int32_t node) const { return first + static_cast<size_t>(node); }
+  Role role(int32_t node) const { return role_of(nodes.type[at(node)]); }
+  int32_t parent(int32_t node) const { return nodes.parent[at(node)]; }
+};
+
+void TreeProgram::read(const ProgramNodes& nodes, int64_t graph, LoopProgram& program) {
+  const auto g = static_cast<size_t>(graph);
+  const Tree tree{nodes, static_cast<size_t>(nodes.graph_ptr[g]),
+                  static_cast<int32_t>(nodes.graph_ptr[g + 1] - nodes.graph_ptr[g])};
+  program.clear();
+  buffers_.clear();
+  pool_.clear();
+  find_places(tree);
+  read_indices(tree);
+  for (int32_t node = 0; node < tree.count; ++node) {
+    if (tree.role(node) == Role::store) add_statement(tree, node, program);
+  }
+  program.finish();
+}
+
+void TreeProgram::find_places(const Tree& tree) {
+  places_.assign(static_cast<size_t>(tree.count), {});
+  const auto place = [&](int32_t node) -> Place& { return places_[static_cast<size_t>(node)]; };
+  for (int32_t node = 1; node < tree.count; ++node) {
+    Place& above = place(tree.parent(node));
+    if (above.children[0] < 0)
+      above.children[0] = node;
+    else if (above.children[1] < 0)
+      above.children[1] = node;
+    above.last_child = node;
+  }
+  for (int32_t node = 0; node < tree.count; ++node) {
+    Place& here = place(node);
+    const Role role = tree.role(node);
+    if (node > 0) {
+      const Place& above = place(tree.parent(node));
+      const Role outer = tree.role(tree.parent(node));
+      here.statement = above.statement;
+      here.loop = above.loop;
+      here.unroll_limit = above.unroll_limit;
+      here.condition = above.condition || outer == Role::comparison;
+      here.index = above.index || outer == Role::load || (outer == Role::store && node != above.last_child);
+    }
+    if (role == Role::store) here.statement = node;
+    if (role == Role::loop) here.loop = node;
+    // Of pragmas trees keep the value alone; those of 0 and 1 are switches, such as unroll_explicit.
+    const int32_t value = here.children[0];
+    if (role == Role::attribute && value >= 0 && tree.role(value) == Role::integer &&
+        tree.nodes.value[tree.at(value)] > 1.0 && tree.nodes.value[tree.at(value)] < kLargestInteger)
+      here.unroll_limit = static_cast<int64_t>(tree.nodes.value[tree.at(value)]);
+  }
+}
+
+void TreeProgram::read_indices(const Tree& tree) {
+  values_.assign(static_cast<size_t>(tree.count), Affine::of(0));
+  for (int32_t node = tree.count; node-- > 0;) {  // children before their parents
+    if (places_[static_cast<size_t>(node)].index) values_[static_cast<size_t>(node)] = index_value(tree, node);
+  }
+}
+
+Affine TreeProgram::index_value(const Tree& tree, int32_t node) {
+  const Place& place = places_[static_cast<size_t>(node)];
+  const auto child = [&](int i) {
+    return place.children[i] >= 0 ? values_[static_cast<size_t>(place.children[i])] : Affine::of(0);
+  };
+  const Affine b = child(1);
+  const bool divides = !b.constant() || b.base > 0;  // by something that is not negative or 0 at once
+  switch (tree.role(node)) {
+    case Role::integer: {
+      const double value = tree.nodes.value[tree.at(node)];
+      return Affine::of(std::abs(value) < kLargestInteger ? static_cast<int64_t>(value) : 0);
+    }
+    case Role::variable: {
+      const int32_t variable = tree.nodes.variable[tree.at(node)];
+      for (int32_t above = place.loop; above >= 0;) {
+        if (tree.nodes.variable[tree.at(above)] == variable && variable >= 0)
+          return pool_.variable(above, {0, std::max<int64_t>(0, tree.nodes.extent[tree.at(above)] - 1)});
+        const int32_t parent = tree.parent(above);
+        above = parent < 0 ? -1 : places_[static_cast<size_t>(parent)].loop;
+      }
+      return Affine::of(0);
+    }
+    case Role::add:
+      return pool_.add(child(0), b);
+    case Role::subtract:
+      return pool_.subtract(child(0), b);
+    case Role::multiply:
+      return pool_.multiply(child(0), b);
+    case Role::divide:
+      return divides && b.constant() ? pool_.divide(child(0), b) : Affine::of(0);
+    case Role::modulo:
+      return divides && b.constant() ? pool_.modulo(child(0), b) : Affine::of(0);
+    case Role::floor_divide:
+      return divides && b.constant() ? pool_.floor_divide(child(0), b) : Affine::of(0);
+    case Role::floor_modulo:
+      return divides && b.constant() ? pool_.floor_modulo(child(0), b) : Affine::of(0);
+    case Role::minimum:
+      return pool_.minimum(child(0), b);
+    case Role::maximum:
+      return pool_.maximum(child(0), b);
+    case Role::cast:
+    case Role::ramp:
+      return child(0);
+    default:
+      return Affine::of(0);
+  }
+}
+
+Affine TreeProgram::flat_index(const Tree& tree, int32_t access) {
+  const Place& place = places_[static_cast<size_t>(access)];
+  if (place.children[0] < 0) return Affine::of(0);
+  Affine flat = Affine::of(0);
+  for (int32_t node = place.children[0]; node <= place.last_child; ++node) {
+    if (tree.parent(node) != access || !places_[static_cast<size_t>(node)].index) continue;
+    const Affine index = values_[static_cast<size_t>(node)];
+    const AffineBounds bounds = pool_.bounds(index);
+    const bool bounded = bounds.high < kUnbounded && bounds.low > -kUnbounded;
+    flat = pool_.add(pool_.scale(flat, bounded ? bounds.high - bounds.low + 1 : 1), index);
+  }
+  return flat;
+}
+
+void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& program) {
+  if (program.statements.size() == kMostStatements)
+    throw DataError(fmt::format("more than {} statements", kMostStatements));
+  const Place& place = places_[static_cast<size_t>(node)];
+  ProgramStatement statement;
+  statement.unroll_limit = place.unroll_limit;
+  statement.first_loop = static_cast<uint32_t>(program.loops.size());
+  statement.first_access = static_cast<uint32_t>(program.accesses.size());
+  loop_nodes_.clear();
+  for (int32_t above = place.loop; above >= 0;) {
+    if (tree.nodes.extent[tree.at(above)] > 1) loop_nodes_.push_back(above);
+    const int32_t parent = tree.parent(above);
+    above = parent < 0 ? -1 : places_[static_cast<size_t>(parent)].loop;
+  }
+  if (loop_nodes_.size() > kMostStatementLoops)
+    throw DataError(fmt::format("a statement in more than {} loops", kMostStatementLoops));
+  std::reverse(loop_nodes_.begin(), loop_nodes_.end());
+  index_loops_.clear();
+  for (const int32_t loop : loop_nodes_) {
+    const int64_t extent = tree.nodes.extent[tree.at(loop)];
+    const auto kind = static_cast<LoopKind>(std::max<int8_t>(0, tree.nodes.loop_kind[tree.at(loop)]));
+    program.loops.push_back({.extent = extent, .kind = kind, .id = loop});
+    index_loops_.push_back({loop, extent});
+  }
+  statement.loops = static_cast<uint32_t>(loop_nodes_.size());
+  add_access(tree, node, program);
+  const int32_t written = program.accesses.back().buffer;
+  bool constant = true;
+  for (int32_t inside = node + 1; inside < tree.count; ++inside) {
+    const Place& part = places_[static_cast<size_t>(inside)];
+    if (part.statement != node) break;  // in pre-order a tree's nodes follow its root
+    if (part.index) continue;
+    if (!part.condition) count_arithmetic(tree, inside, statement);
+    if (tree.role(inside) != Role::load) continue;
+    constant = false;
+    if (buffer_of(tree, inside, program) == written)
+      statement.update = true;
+    else
+      add_access(tree, inside, program);
+  }
+  statement.initial = constant;
+  statement.accesses = static_cast<uint32_t>(program.accesses.size()) - statement.first_access;
+  program.statements.push_back(statement);
+}
+
+void TreeProgram::add_access(const Tree& tree, int32_t node, LoopProgram& program) {
+  const int32_t buffer = buffer_of(tree, node, program);
+  program.accesses.push_back({buffer, static_cast<uint32_t>(program.strides.size())});
+  pattern_.append(pool_, flat_index(tree, node), index_loops_, program.buffers[static_cast<size_t>(buffer)].elements,
+                  kElementBytes, program.strides);
+}
+
+void TreeProgram::count_arithmetic(const Tree& tree, int32_t node, ProgramStatement& statement) {
+  auto kind = arithmetic_of(tree.role(node));
+  if (!kind) return;
+  static const auto if_then_else = static_cast<uint8_t>(call_op_index("if_then_else"));
+  if (*kind == Arithmetic::call && tree.nodes.call_op[tree.at(node)] == if_then_else) kind = Arithmetic::select;
+  ++statement.arithmetic[static_cast<size_t>(*kind)];
+}
+
+int32_t TreeProgram::buffer_of(const Tree& tree, int32_t node, LoopProgram& program) {
+  const int32_t identity = tree.nodes.buffer[tree.at(node)];
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (buffers_[i] == identity) return static_cast<int32_t>(i);
+  }
+  buffers_.push_back(identity);
+  program.buffers.push_back(
+      {.elements = std::max<int64_t>(1, tree.nodes.buffer_elements[tree.at(node)]), .element_bytes = kElementBytes});
+  return static_cast<int32_t>(buffers_.size()) - 1;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/frontends/loops/access_pattern.h"
+#include "data/frontends/loops/loop_program.h"
+#include "data/graphs/program_nodes.h"
+
+namespace foretime::data {
+
+/// The statements of TIR syntax trees: each BufferStore with the For loops around it. Elements are taken to have four
+/// bytes, which trees do not say. An index of several dimensions counts as row-major over the values that each
+/// dimension takes. Where indices hold what is no integer arithmetic (loads, calls), those parts count as 0. One object
+/// a thread: it keeps memory.
+class TreeProgram {
+ public:
+  /// Overwrites `program` with tree `graph` of `nodes`. Throws DataError where it is larger than a LoopProgram may be.
+  void read(const ProgramNodes& nodes, int64_t graph, LoopProgram& program);
+
+ private:
+  struct Tree;  // one tree of the arrays
+  struct Place {
+    int32_t children[2] = {-1, -1};  // the first two
+    int32_t last_child = -1;
+    int32_t statement = -1;  // BufferStore above or at this node
+    int32_t loop = -1;       // nearest For above or at it
+    int64_t unroll_limit = 0;
+    bool index = false;      // part of an index
+    bool condition = false;  // part of what a comparison compares
+  };
+
+  void find_places(const Tree& tree);
+  void read_indices(const Tree& tree);
+  Affine index_value(const Tree& tree, int32_t node);
+  Affine flat_index(const Tree& tree, int32_t access);
+  void add_statement(const Tree& tree, int32_t node, LoopProgram& program);
+  void add_access(const Tree& tree, int32_t node, LoopProgram& program);
+  void count_arithmetic(const Tree& tree, int32_t node, ProgramStatement& statement);
+  int32_t buffer_of(const Tree& tree, int32_t node, LoopProgram& program);
+
+  std::vector<Place> places_;
+  std::vector<Affine> values_;
+  std::vector<int32_t> loop_nodes_;
+  std::vector<int32_t> buffers_;  // by the tree's identity of a buffer
+  std::vector<IndexLoop> index_loops_;
+  AffinePool pool_;
+  AccessPattern pattern_;
+};
+
+}  // namespace foretime::data

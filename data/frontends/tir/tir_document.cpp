@@ -1,0 +1,190 @@
+#include "data/frontends/tir/tir_document.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "base/error.h"
+
+namespace foretime::data {
+namespace {
+
+namespace dom = simdjson::dom;
+
+/// The text is copied beside its parsed form; JSON of this size would be a program of a million statements.
+constexpr size_t kMaxTextBytes = size_t{1} << 28;
+
+[[noreturn]] void fail(std::string_view origin, const std::string& what) {
+  throw DataError(fmt::format("{}: {}", origin, what));
+}
+
+/// `text` as a whole, or false.
+template <class T>
+bool parse_number(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+/// simdjson's parser, and the members of the node that is being read.
+struct TirDocument::Parser {
+  dom::parser json;
+  std::string_view origin;
+  size_t node = 0;
+  std::string_view type_key, repr_str, repr_b64;
+  dom::object attrs;
+  dom::array data;
+  bool has_attrs = false, has_data = false, string_keys = false;
+
+  std::string who() const { return fmt::format("{}: node {} ({})", origin, node, type_key); }
+
+  template <class T>
+  T get(dom::element element, std::string_view name, std::string_view expected) const {
+    T value;
+    if (element.get(value) != simdjson::SUCCESS) fail(who(), fmt::format("{}: expected {}", name, expected));
+    return value;
+  }
+
+  void read_members(dom::element element) {
+    type_key = repr_str = repr_b64 = {};
+    has_attrs = has_data = string_keys = false;
+    bool has_key = false;
+    for (const auto& [name, value] : get<dom::object>(element, "the node", "an object")) {
+      if (name == "type_key") {
+        type_key = get<std::string_view>(value, name, "a string");
+        has_key = true;
+      } else if (name == "attrs") {
+        attrs = get<dom::object>(value, name, "an object");
+        has_attrs = true;
+      } else if (name == "data") {
+        data = get<dom::array>(value, name, "a list of node numbers");
+        has_data = true;
+      } else if (name == "keys") {
+        string_keys = get<dom::array>(value, name, "a list of strings").size() > 0;
+      } else if (name == "repr_str") {
+        repr_str = get<std::string_view>(value, name, "a string");
+      } else if (name == "repr_b64") {
+        repr_b64 = get<std::string_view>(value, name, "a string");
+      }
+    }
+    if (!has_key) fail(who(), "no type_key");
+  }
+
+  /// Sets the fields of `type` that are there.
+  void read_fields(const TirType& type, std::span<int64_t> fields) const {
+    if (!has_attrs) return;
+    for (const auto& [name, value] : attrs) {
+      const size_t position = tir_field(type, name);
+      if (position == type.fields.size()) continue;
+      const auto text = get<std::string_view>(value, name, "a number as a string");
+      double real = 0.0;
+      const bool is_real = type.fields[position].role == TirRole::real;
+      if (!(is_real ? parse_number(text, real) : parse_number(text, fields[position])))
+        fail(who(), fmt::format("{}: '{}', expected a {}number", name, text, is_real ? "" : "whole "));
+      if (is_real) fields[position] = std::bit_cast<int64_t>(real);
+    }
+  }
+};
+
+TirDocument::TirDocument() : parser_(std::make_unique<Parser>()) {}
+TirDocument::~TirDocument() = default;
+TirDocument::TirDocument(TirDocument&&) noexcept = default;
+TirDocument& TirDocument::operator=(TirDocument&&) noexcept = default;
+
+double TirDocument::real(int64_t node, size_t field) const { return std::bit_cast<double>(this->field(node, field)); }
+
+std::span<const int64_t> TirDocument::data(int64_t node) const {
+  const Node& at = nodes_[static_cast<size_t>(node)];
+  return {values_.data() + at.first, at.count};
+}
+
+void TirDocument::parse(std::string_view text, const std::string& origin) {
+  nodes_.clear();
+  values_.clear();
+  texts_.clear();
+  decoded_.clear();
+  version_.clear();
+  if (text.size() > kMaxTextBytes)
+    fail(origin, fmt::format("{} bytes of JSON, expected at most {}", text.size(), kMaxTextBytes));
+  dom::element document;
+  if (const auto error = parser_->json.parse(text.data(), text.size()).get(document))
+    fail(origin, fmt::format("no JSON: {}", simdjson::error_message(error)));
+  dom::array nodes;
+  if (document["nodes"].get(nodes) != simdjson::SUCCESS || document["root"].get(root_) != simdjson::SUCCESS)
+    fail(origin, "expected an object with root (a number) and nodes (a list), as tvm.ir.save_json writes it");
+  std::string_view version;
+  if (document["attrs"]["tvm_version"].get(version) == simdjson::SUCCESS) version_ = version;
+  parser_->origin = origin;
+  parser_->node = 0;
+  for (const dom::element element : nodes) {
+    parser_->read_members(element);
+    add_node(*parser_);
+    ++parser_->node;
+  }
+  if (root_ < 0 || root_ >= size()) fail(origin, fmt::format("root: {}, expected one of the {} nodes", root_, size()));
+}
+
+void TirDocument::add_node(const Parser& parser) {
+  Node node{&tir_type(parser.type_key), static_cast<uint32_t>(values_.size())};
+  switch (node.type->kind) {
+    case TirClass::unknown:
+    case TirClass::op: {
+      node.first = static_cast<uint32_t>(texts_.size());
+      if (node.type->kind == TirClass::unknown) {
+        texts_.push_back(parser.type_key);
+      } else if (parser.repr_b64.empty()) {
+        texts_.push_back(parser.repr_str);
+      } else {
+        decoded_.push_back(decode_tir_repr(parser.repr_b64, parser.who()));
+        texts_.push_back(decoded_.back());
+      }
+      break;
+    }
+    case TirClass::list:
+    case TirClass::map: {
+      node.string_keys = parser.string_keys;
+      if (!parser.has_data) break;
+      for (const dom::element element : parser.data) {
+        values_.push_back(parser.get<int64_t>(element, "data", "a list of node numbers"));
+      }
+      node.count = static_cast<uint32_t>(values_.size()) - node.first;
+      break;
+    }
+    default: {
+      node.count = static_cast<uint32_t>(node.type->fields.size());
+      values_.resize(values_.size() + node.count, kMissing);
+      parser.read_fields(*node.type, std::span(values_).last(node.count));
+    }
+  }
+  nodes_.push_back(node);
+}
+
+std::string decode_tir_repr(std::string_view base64, const std::string& origin) {
+  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr size_t kLengthBytes = sizeof(uint64_t);
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : base64) {
+    if (c == '=' || c == '\n') continue;
+    const size_t digit = kAlphabet.find(c);
+    if (digit == std::string_view::npos) fail(origin, "repr_b64: a character that is not of base64");
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes.push_back(static_cast<char>(bits >> count & 0xff));
+  }
+  uint64_t length = 0;
+  for (size_t i = 0; i < std::min(kLengthBytes, bytes.size()); ++i)
+    length |= static_cast<uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  if (bytes.size() < kLengthBytes || length != bytes.size() - kLengthBytes)
+    fail(origin, fmt::format("repr_b64: {} bytes with a length of {} in front", bytes.size(), length));
+  return bytes.substr(kLengthBytes);
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,231 @@
+#include "data/frontends/tir/tir_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "base/error.h"
+#include "data/files/line_source.h"
+
+namespace foretime::data {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr size_t kMaxLineBytes = size_t{1} << 28;
+constexpr size_t kHeadBytes = 4096;  // within which save_json text shows itself
+constexpr std::string_view kSpace = " \t\r\n";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+/// Lines of a file, appended to one text with their ends.
+class Lines {
+ public:
+  explicit Lines(const std::filesystem::path& path) : name_(path.string()), source_(path, kMaxLineBytes) {}
+
+  const std::string& name() const { return name_; }
+
+  /// Appends the next line to `text`; false where there is none.
+  bool append(std::string& text) {
+    const auto line = source_.next();
+    if (!line) return false;
+    if (line->too_long || text.size() + line->text.size() > kMaxLineBytes)
+      throw DataError(fmt::format("{}: a text of more than {} bytes", name_, kMaxLineBytes));
+    text.append(line->text).push_back('\n');
+    return true;
+  }
+
+ private:
+  std::string name_;
+  LineSource source_;
+};
+
+std::string text_of(dom::element value) {
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS) return std::string(text);
+  return simdjson::minify(value);
+}
+
+bool holds_text(std::string_view value) { return trimmed(value).starts_with('{'); }
+
+}  // namespace
+
+struct TirFile::Stream {
+  explicit Stream(const std::filesystem::path& path) : lines(path) {}
+
+  bool next(TirRecord& record) {
+    record = {};
+    buffer.clear();
+    while (trimmed(buffer).empty()) {
+      buffer.clear();
+      if (!lines.append(buffer)) return false;
+      ++line;
+    }
+    // TVM breaks its text into lines, the first of which is a brace.
+    if (line == 1 && !trimmed(buffer).ends_with('}')) {
+      while (lines.append(buffer)) {
+      }
+      record.id = std::filesystem::path(lines.name()).filename().string();
+      record.texts.emplace_back("", buffer);
+      return true;
+    }
+    record.line = line;
+    read_line(record);
+    return true;
+  }
+
+  void read_line(TirRecord& record) {
+    const auto fail = [&](const std::string& what) {
+      throw DataError(fmt::format("{}:{}: {}", lines.name(), line, what));
+    };
+    dom::object object;
+    if (const auto error = parser.parse(buffer.data(), buffer.size()).get(object))
+      fail(fmt::format("expected a JSON object: {}", simdjson::error_message(error)));
+    record.id = fmt::format("line {}", line);
+    dom::element nodes;
+    if (object["nodes"].get(nodes) == simdjson::SUCCESS) {
+      record.texts.emplace_back("", buffer);
+      return;
+    }
+    for (const auto& [name, value] : object) {
+      std::string_view text;
+      if (name == "id" || name == "line") {
+        record.id = text_of(value);
+      } else if (name == "workload" || name == "workload_key") {
+        record.workload = text_of(value);
+      } else if (name == "runtime") {
+        if (value.get(record.runtime) != simdjson::SUCCESS || !std::isfinite(record.runtime) || record.runtime < 0.0)
+          fail("runtime: expected seconds");
+      } else if (value.get(text) == simdjson::SUCCESS && holds_text(text)) {
+        record.texts.emplace_back(name, text);
+      }
+    }
+    if (record.texts.empty()) fail("no member holds text that tvm.ir.save_json wrote");
+  }
+
+  Lines lines;
+  dom::parser parser;
+  std::string buffer;
+  int64_t line = 0;
+};
+
+TirFile::TirFile(const std::filesystem::path& path) : stream_(std::make_unique<Stream>(path)) {}
+TirFile::~TirFile() = default;
+bool TirFile::next(TirRecord& record) { return stream_->next(record); }
+
+bool is_tir_text(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) return false;
+  std::string head;
+  try {
+    LineSource source(path, kHeadBytes);
+    for (auto line = source.next(); line && head.size() < kHeadBytes; line = source.next()) {
+      head.append(line->text).push_back('\n');
+      if (!trimmed(head).empty() && !holds_text(head)) return false;
+    }
+  } catch (const DataError&) {
+    return false;  // whoever reads the file says what is wrong with it
+  }
+  if (!holds_text(head)) return false;
+  // Inside a record's string the quotes are escaped.
+  const auto has = [&](const char* name) {
+    return head.find(fmt::format("\"{}\"", name)) != std::string::npos ||
+           head.find(fmt::format("\\\"{}\\\"", name)) != std::string::npos;
+  };
+  return has("root") && has("nodes");
+}
+
+const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin) {
+  std::string names;
+  for (const auto& [name, text] : record.texts) {
+    if (name == member || (member.empty() && record.texts.size() == 1)) return text;
+    names += names.empty() ? name : ", " + name;
+  }
+  throw DataError(member.empty() ? fmt::format("{}: texts {}: name one of them", origin, names)
+                                 : fmt::format("{}: no text {}, only {}", origin, member, names));
+}
+
+namespace {
+
+/// What is gathered of a workload.
+struct Workload {
+  ProgramNodes trees;
+  std::vector<double> runtimes;
+  std::vector<std::string> ids;
+};
+
+Group to_group(const std::string& name, Workload workload, const ProgramForm* form) {
+  Group group;
+  group.name = name;
+  group.kind = CandidateKind::program;
+  group.unit = RuntimeUnit::seconds;
+  group.candidates = workload.trees.graphs();
+  if (std::find(workload.runtimes.begin(), workload.runtimes.end(), 0.0) != workload.runtimes.end())
+    std::fill(workload.runtimes.begin(), workload.runtimes.end(), 0.0);
+  group.graphs = form ? form->graphs(std::move(workload.trees), {}) : program_graphs(std::move(workload.trees));
+  group.runtimes = std::move(workload.runtimes);
+  group.candidate_ids = std::move(workload.ids);
+  return group;
+}
+
+/// Workloads in the order of their first records.
+class Workloads {
+ public:
+  Workloads(const std::string& member, const TirLimits& limits) : member_(member), reader_(limits) {}
+
+  /// `prefix`: of the ids.
+  void read(const std::filesystem::path& path, const std::string& prefix) {
+    TirFile file(path);
+    TirRecord record;
+    while (file.next(record)) {
+      const std::string name = record.workload.empty() ? path.stem().stem().string() : record.workload;
+      const auto [place, fresh] = places_.try_emplace(name, all_.size());
+      if (fresh) all_.emplace_back(name, Workload());
+      Workload& workload = all_[place->second].second;
+      const std::string origin = fmt::format("{}: {}", path.string(), record.id);
+      const int64_t trees = reader_.read(choose_text(record, member_, origin), origin, workload.trees);
+      if (trees != 1) throw DataError(fmt::format("{}: {} functions, expected one program a record", origin, trees));
+      if (workload.trees.nodes() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+        throw DataError(fmt::format("{}: workload {}: more than 2^31 - 1 nodes", path.string(), name));
+      workload.runtimes.push_back(record.runtime);
+      workload.ids.push_back(prefix + record.id);
+    }
+  }
+
+  std::vector<Group> groups(const ProgramForm* form) && {
+    std::vector<Group> groups;
+    for (auto& [name, workload] : all_) groups.push_back(to_group(name, std::move(workload), form));
+    return groups;
+  }
+
+ private:
+  const std::string& member_;
+  TirReader reader_;
+  std::vector<std::pair<std::string, Workload>> all_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+}  // namespace
+
+std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
+                                   const TirLimits& limits, const ProgramForm* form) {
+  return read_tir_groups(std::vector<std::filesystem::path>{path}, member, limits, form);
+}
+
+std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
+                                   const TirLimits& limits, const ProgramForm* form) {
+  Workloads workloads(member, limits);
+  for (const auto& path : paths) workloads.read(path, paths.size() > 1 ? path.stem().stem().string() + ":" : "");
+  auto groups = std::move(workloads).groups(form);
+  if (groups.empty()) throw DataError(fmt::format("{}: no programs", paths.empty() ? "" : paths.front().string()));
+  return groups;
+}
+
+}  // namespace foretime::data

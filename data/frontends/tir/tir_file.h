@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/frontends/tir/tir_reader.h"
+#include "data/graphs/group.h"
+#include "data/graphs/program_form.h"
+
+namespace foretime::data {
+
+/// One program of a file: its save_json text, or several forms of it (before and after lowering).
+struct TirRecord {
+  int64_t line = 0;                                        // from 1; 0 where the file is one text
+  std::string id, workload;                                // as the record names them, else "line 7" and ""
+  double runtime = 0.0;                                    // seconds; 0 where the record has none
+  std::vector<std::pair<std::string, std::string>> texts;  // name of the member and text; "" where it has no name
+};
+
+/// A file of save_json text, plain or gzip, read as a stream. It is one text as TVM writes it, or JSON lines: each a
+/// text, or an object with `id` (or `line`), `workload` (or `workload_key`), `runtime` in seconds, all optional, and
+/// the text or texts in string members of any name.
+class TirFile {
+ public:
+  /// Throws DataError where the file cannot be opened.
+  explicit TirFile(const std::filesystem::path& path);
+  ~TirFile();
+
+  /// The next record; false at the end. Throws DataError for a line that is none of these, or a damaged file; after a
+  /// bad line, the next call goes on behind it.
+  bool next(TirRecord& record);
+
+ private:
+  struct Stream;
+  std::unique_ptr<Stream> stream_;
+};
+
+/// The text of a record that `member` names, which may be empty where the record has one only. Throws DataError, with
+/// `origin`, where there is no such text.
+const std::string& choose_text(const TirRecord& record, const std::string& member, const std::string& origin);
+
+/// Whether a file begins as save_json text does, by its first few kilobytes; false for all other files, and where it
+/// cannot be read.
+bool is_tir_text(const std::filesystem::path& path);
+
+/// The programs of a file as groups of kind program, one a workload in the order of their first records: graphs of
+/// `form`, or where it is null syntax trees with the node features that packed trees have. `member` names the text of
+/// each record; it may be empty where records have one only. Run times are the records', or all 0 in a workload where
+/// one of them has none. Throws DataError for what cannot be read.
+std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
+                                   const TirLimits& limits = {}, const ProgramForm* form = nullptr);
+/// The same of several files, whose records of one workload are one group. Where there are several, ids begin with the
+/// file's name without extensions and a colon.
+std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
+                                   const TirLimits& limits = {}, const ProgramForm* form = nullptr);
+
+}  // namespace foretime::data

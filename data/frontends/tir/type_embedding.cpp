@@ -1,0 +1,233 @@
+#include "data/frontends/tir/type_embedding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <fstream>
+#include <random>
+
+#include <fasttext/fasttext.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr int64_t kMaxTextBytes = int64_t{1} << 28;
+constexpr int kShortestSubword = 3, kLongestSubword = 6;
+constexpr int kSubwordBuckets = 4096;  // 56 names have some 700 n-grams
+
+/// Neighbours of each node of a block, in both directions.
+struct Neighbours {
+  std::vector<int64_t> ptr;
+  std::vector<int32_t> node;
+
+  explicit Neighbours(const GraphBlock& graphs) : ptr(static_cast<size_t>(graphs.nodes()) + 1, 0) {
+    for (int64_t e = 0; e < graphs.edges(); ++e) {
+      ++ptr[static_cast<size_t>(graphs.edge_source[e]) + 1];
+      ++ptr[static_cast<size_t>(graphs.edge_target[e]) + 1];
+    }
+    for (size_t v = 1; v < ptr.size(); ++v) ptr[v] += ptr[v - 1];
+    node.resize(static_cast<size_t>(2 * graphs.edges()));
+    auto next = ptr;
+    for (int64_t e = 0; e < graphs.edges(); ++e) {
+      const int32_t a = graphs.edge_source[e], b = graphs.edge_target[e];
+      node[static_cast<size_t>(next[static_cast<size_t>(a)]++)] = b;
+      node[static_cast<size_t>(next[static_cast<size_t>(b)]++)] = a;
+    }
+  }
+
+  /// One of the neighbours that are not `from`; -1 where there is none.
+  int32_t next(int32_t at, int32_t from, std::mt19937_64& random) const {
+    const auto begin = node.begin() + ptr[static_cast<size_t>(at)],
+               end = node.begin() + ptr[static_cast<size_t>(at) + 1];
+    const auto back = static_cast<uint64_t>(std::count(begin, end, from)), all = static_cast<uint64_t>(end - begin);
+    if (back == all) return -1;
+    uint64_t left = random() % (all - back);
+    for (auto other = begin;; ++other) {
+      if (*other != from && left-- == 0) return *other;
+    }
+  }
+};
+
+/// Goes on from `from` to `at` and further, to a dead end or until the walk is long enough.
+void grow(const Neighbours& neighbours, const GraphBlock& graphs, int32_t at, int32_t from, int64_t length,
+          std::mt19937_64& random, std::vector<uint8_t>& types) {
+  while (at >= 0 && static_cast<int64_t>(types.size()) < length) {
+    types.push_back(graphs.node_types[at]);
+    const int32_t next = neighbours.next(at, from, random);
+    from = at;
+    at = next;
+  }
+}
+
+/// A file in memory, which libfasttext can open by its name: it reads its input from files only.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("foretime-walks", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) throw DataError("walks over node types: no memory for their text");
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+void check_settings(std::span<const Group* const> groups, std::span<const std::string_view> names,
+                    const TypeEmbeddingSettings& settings) {
+  const auto fail = [](const std::string& what) { throw DataError("node-type embeddings: " + what); };
+  const auto in_range = [&](const char* name, int64_t value, int64_t largest) {
+    if (value < 1 || value > largest) fail(fmt::format("{} {}, expected 1 … {}", name, value, largest));
+  };
+  in_range("dims", settings.dims, 4096);
+  in_range("epochs", settings.epochs, 10000);
+  in_range("window", settings.window, 1000);
+  in_range("walk length", settings.walks.length, 1000);  // libfasttext cuts lines after 1024 words
+  size_t longest = 0;
+  for (const auto name : names) {
+    if (name.empty() || name.find_first_of(" \t\r\n\v\f") != std::string_view::npos)
+      fail(fmt::format("name '{}', expected one word", name));
+    longest = std::max(longest, name.size() + 1);
+  }
+  in_range("walks", settings.walks.walks,
+           kMaxTextBytes / (settings.walks.length * static_cast<int64_t>(std::max<size_t>(1, longest))));
+  if (!(settings.learning_rate > 0.0))
+    fail(fmt::format("learning rate {}, expected more than 0", settings.learning_rate));
+  for (const Group* group : groups) {
+    if (group->graphs.node_type_count > static_cast<int64_t>(names.size()))
+      fail(fmt::format("group {}: {} node types, but {} names", group->name, group->graphs.node_type_count,
+                       names.size()));
+  }
+}
+
+fasttext::Args to_args(const TypeEmbeddingSettings& settings, const std::string& input) {
+  fasttext::Args args;
+  args.input = input;
+  args.model = fasttext::model_name::sg;
+  args.loss = fasttext::loss_name::softmax;
+  args.dim = static_cast<int>(settings.dims);
+  args.epoch = static_cast<int>(settings.epochs);
+  args.ws = static_cast<int>(settings.window);
+  args.lr = settings.learning_rate;
+  args.minCount = 1;
+  args.t = 1.0;  // keeps every word: with so few of them all are frequent
+  args.minn = settings.subwords ? kShortestSubword : 0;
+  args.maxn = settings.subwords ? kLongestSubword : 0;
+  args.bucket = settings.subwords ? kSubwordBuckets : 0;
+  args.thread = 1;
+  args.verbose = 0;
+  args.seed = static_cast<int>(settings.walks.seed & 0x7fffffff);
+  return args;
+}
+
+}  // namespace
+
+void fill_unmet(TypeEmbeddings& embeddings) {
+  const auto dims = static_cast<size_t>(embeddings.dims);
+  std::vector<double> mean(dims, 0.0);
+  double met = 0.0;
+  for (size_t t = 0; t < embeddings.names.size(); ++t) {
+    if (embeddings.occurrences[t] == 0) continue;
+    ++met;
+    for (size_t d = 0; d < dims; ++d) mean[d] += static_cast<double>(embeddings.vectors[t * dims + d]);
+  }
+  for (size_t t = 0; t < embeddings.names.size(); ++t) {
+    if (embeddings.occurrences[t] > 0) continue;
+    for (size_t d = 0; d < dims; ++d) embeddings.vectors[t * dims + d] = static_cast<float>(mean[d] / met);
+  }
+}
+
+std::span<const float> TypeEmbeddings::of(int64_t type) const {
+  return std::span(vectors).subspan(static_cast<size_t>(type * dims), static_cast<size_t>(dims));
+}
+
+double TypeEmbeddings::similarity(int64_t a, int64_t b) const {
+  double product = 0.0, a_square = 0.0, b_square = 0.0;
+  for (int64_t d = 0; d < dims; ++d) {
+    const double x = static_cast<double>(of(a)[static_cast<size_t>(d)]),
+                 y = static_cast<double>(of(b)[static_cast<size_t>(d)]);
+    product += x * y;
+    a_square += x * x;
+    b_square += y * y;
+  }
+  return a_square > 0.0 && b_square > 0.0 ? product / std::sqrt(a_square * b_square) : 0.0;
+}
+
+void walk_node_types(std::span<const Group* const> groups, const TypeWalkSettings& settings,
+                     const std::function<void(std::span<const uint8_t> types)>& visit) {
+  int64_t nodes = 0;
+  for (const Group* group : groups) nodes += group->graphs.nodes();
+  std::mt19937_64 random(settings.seed);
+  std::vector<uint8_t> types;
+  int64_t before = 0, done = 0;
+  for (const Group* group : groups) {
+    const GraphBlock& graphs = group->graphs;
+    before += graphs.nodes();
+    if (graphs.nodes() == 0) continue;
+    const Neighbours neighbours(graphs);
+    const auto due = static_cast<int64_t>(
+        std::llround(static_cast<double>(settings.walks) * static_cast<double>(before) / static_cast<double>(nodes)));
+    for (; done < due; ++done) {
+      types.clear();
+      const auto start = static_cast<int32_t>(random() % static_cast<uint64_t>(graphs.nodes()));
+      types.push_back(graphs.node_types[start]);
+      const int32_t first = neighbours.next(start, -1, random);
+      grow(neighbours, graphs, first, start, settings.length, random, types);
+      std::reverse(types.begin(), types.end());
+      if (first >= 0)
+        grow(neighbours, graphs, neighbours.next(start, first, random), start, settings.length, random, types);
+      if (types.size() > 1) visit(types);
+    }
+  }
+}
+
+TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::span<const std::string_view> names,
+                                     const TypeEmbeddingSettings& settings) {
+  check_settings(groups, names, settings);
+  TypeEmbeddings embeddings;
+  embeddings.dims = settings.dims;
+  embeddings.names.assign(names.begin(), names.end());
+  embeddings.occurrences.assign(names.size(), 0);
+  embeddings.vectors.assign(names.size() * static_cast<size_t>(settings.dims), 0.0f);
+
+  const MemoryFile text;
+  std::ofstream stream(text.path());
+  std::string line;
+  int64_t walks = 0;
+  walk_node_types(groups, settings.walks, [&](std::span<const uint8_t> types) {
+    line.clear();
+    for (const uint8_t type : types) {
+      ++embeddings.occurrences[type];
+      line.append(names[type]).push_back(' ');
+    }
+    line.back() = '\n';
+    stream << line;
+    ++walks;
+  });
+  stream.close();
+  if (!stream) throw DataError("node-type embeddings: the walks' text could not be written to memory");
+  if (walks == 0) throw DataError("node-type embeddings: no graph has an edge, expected programs to walk over");
+
+  fasttext::FastText model;
+  try {
+    model.train(to_args(settings, text.path()));
+    fasttext::Vector vector(settings.dims);
+    for (size_t t = 0; t < names.size(); ++t) {
+      if (embeddings.occurrences[t] == 0) continue;
+      model.getWordVector(vector, embeddings.names[t]);
+      std::copy_n(vector.data(), settings.dims, embeddings.vectors.begin() + static_cast<int64_t>(t) * settings.dims);
+    }
+  } catch (const std::exception& error) {
+    throw DataError(fmt::format("node-type embeddings: FastText: {}", error.what()));
+  }
+  fill_unmet(embeddings);
+  return embeddings;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/graphs/group.h"
+
+namespace foretime::data {
+
+/// Walks over program graphs, as sentences of node types: what FastText learns from.
+struct TypeWalkSettings {
+  int64_t walks = 4000;  // of all groups together, shared by their nodes
+  int64_t length = 24;   // nodes of a walk, at most
+  uint64_t seed = 0;
+};
+
+struct TypeEmbeddingSettings {
+  TypeWalkSettings walks;
+  int64_t dims = 18;  // S1's
+  int64_t epochs = 5;
+  int64_t window = 5;
+  double learning_rate = 0.05;
+  /// Vectors are sums over character n-grams of the names, so that BufferLoad and BufferStore share something from the
+  /// start; without, a name is only a label.
+  bool subwords = true;
+};
+
+/// A vector for each node type. Plain numbers: whoever keeps a model keeps them with it.
+struct TypeEmbeddings {
+  int64_t dims = 0;
+  std::vector<std::string> names;    // [types]
+  std::vector<int64_t> occurrences;  // [types] in the walks
+  std::vector<float> vectors;        // [types, dims]; types that no walk met have the mean of those that were met
+
+  int64_t types() const { return static_cast<int64_t>(names.size()); }
+  std::span<const float> of(int64_t type) const;
+  /// Cosine of the angle between two types' vectors; 0 where either is zero.
+  double similarity(int64_t a, int64_t b) const;
+};
+
+/// Gives types of no occurrences the mean of the others' vectors.
+void fill_unmet(TypeEmbeddings& embeddings);
+
+/// Random walks over the edges in both directions, starting at nodes drawn evenly. A walk turns back only where there
+/// is no other way. `visit` gets the node types of each walk; walks of a single node (a graph without edges) are left
+/// out. The same groups and settings give the same walks.
+void walk_node_types(std::span<const Group* const> groups, const TypeWalkSettings& settings,
+                     const std::function<void(std::span<const uint8_t> types)>& visit);
+
+/// FastText skip-grams (Bojanowski et al., "Enriching Word Vectors with Subword Information", 2017) over the walks, by
+/// libfasttext in this process, with the exact softmax, which a vocabulary of 56 words allows. One thread: the same
+/// groups and settings give the same vectors. Memory: the walks as text (at most 2^28 bytes), nothing else of note.
+/// `names` are the words of the node types: tir_type_names() for programs. Throws DataError where nothing can be
+/// learned from: no groups, no edges, types without a name, settings out of range.
+TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::span<const std::string_view> names,
+                                     const TypeEmbeddingSettings& settings);
+
+}  // namespace foretime::data

@@ -1,0 +1,94 @@
+#include "data/graphs/group.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/checksum.h"
+#include "data/graphs/distinct_candidates.h"
+
+namespace foretime::data {
+namespace {
+
+/// So that 0.0 and -0.0, which are equal, hash alike.
+std::vector<float> without_negative_zeros(std::span<const float> values) {
+  std::vector<float> out(values.begin(), values.end());
+  for (float& value : out) value += 0.0f;
+  return out;
+}
+
+uint64_t graph_hash(const GraphBlock& graphs, int64_t g) {
+  const int64_t first = graphs.graph_ptr[g], count = graphs.graph_ptr[g + 1] - first;
+  const int64_t first_edge = graphs.edge_ptr[g], edges = graphs.edge_ptr[g + 1] - first_edge;
+  std::vector<int32_t> ends;
+  for (const auto* side : {&graphs.edge_source, &graphs.edge_target}) {
+    for (const int32_t node : side->subspan(first_edge, edges)) ends.push_back(node - static_cast<int32_t>(first));
+  }
+  const auto features = graphs.node_features.subspan(first * graphs.feature_count, count * graphs.feature_count);
+  uint64_t hash = checksum_of(graphs.node_types.subspan(first, count));
+  hash = checksum_of(std::span<const float>(without_negative_zeros(features)), hash);
+  return checksum_of(std::span<const int32_t>(ends), hash);
+}
+
+uint64_t configuration_hash(const Group& group, int64_t c) {
+  switch (group.kind) {
+    case CandidateKind::layout: {
+      const int64_t configurable = group.layout.configurable();
+      return checksum_of(group.layout.codes.subspan(c * configurable, configurable));
+    }
+    case CandidateKind::tile: {
+      const auto row = without_negative_zeros(group.tile_features.subspan(c * kTileFeatures, kTileFeatures));
+      return checksum_of(std::span<const float>(row));
+    }
+    case CandidateKind::program:
+      return graph_hash(group.graphs, c);
+  }
+  return 0;
+}
+
+}  // namespace
+
+const char* kind_name(CandidateKind kind) {
+  switch (kind) {
+    case CandidateKind::layout:
+      return "layout";
+    case CandidateKind::tile:
+      return "tile";
+    case CandidateKind::program:
+      return "programs";
+  }
+  return "unknown";
+}
+
+bool Group::labelled() const {
+  return std::any_of(runtimes.begin(), runtimes.end(), [](double runtime) { return runtime != 0.0; });
+}
+
+uint64_t graph_fingerprint(const Group& group) {
+  uint64_t fingerprint = 0;
+  for (int64_t g = 0; g < group.graphs.graphs(); ++g) {
+    const uint64_t both[] = {fingerprint, graph_hash(group.graphs, g)};
+    fingerprint = checksum_of(std::span<const uint64_t>(both));
+  }
+  return fingerprint;
+}
+
+std::vector<uint64_t> configuration_hashes(const Group& group) {
+  std::vector<uint64_t> hashes(static_cast<size_t>(group.candidates));
+  for (int64_t c = 0; c < group.candidates; ++c) hashes[static_cast<size_t>(c)] = configuration_hash(group, c);
+  return hashes;
+}
+
+DistinctCandidates distinct_candidates(const Group& group, std::span<const int64_t> candidates) {
+  DistinctCandidates result;
+  std::unordered_map<uint64_t, int64_t> known;
+  known.reserve(candidates.size());
+  result.place.reserve(candidates.size());
+  for (const int64_t c : candidates) {
+    const auto [at, fresh] = known.emplace(configuration_hash(group, c), static_cast<int64_t>(result.ids.size()));
+    if (fresh) result.ids.push_back(c);
+    result.place.push_back(at->second);
+  }
+  return result;
+}
+
+}  // namespace foretime::data

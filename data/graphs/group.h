@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/array.h"
+#include "data/graphs/collection.h"
+
+namespace foretime::data {
+
+/// Where the candidates of a group differ.
+enum class CandidateKind : uint8_t {
+  layout = 0,   // at the configurable nodes of one graph
+  tile = 1,     // for one graph as a whole
+  program = 2,  // in the graph itself: candidate c is graph c
+};
+const char* kind_name(CandidateKind kind);  // layout, tile, programs: as data.format has them
+
+/// Unit of `Group::runtimes`.
+enum class RuntimeUnit : uint8_t {
+  nanoseconds = 0,  // layout: whole numbers, exact in a double up to 2^53
+  seconds = 1,      // measured tensor programs
+  normalized = 2,   // tile: config_runtime / config_runtime_normalizers
+};
+
+constexpr int64_t kLayoutFeatures = 18;  // output, input and kernel layout of a configurable node, 6 dimensions each
+constexpr int64_t kTileFeatures = 24;    // kernel, output and input bounds: 6 dimensions, sum and product each
+constexpr int64_t kHloFeatures = 140;    // TpuGraphs' node features
+
+/// One or more program graphs side by side. Node ids count through the block.
+struct GraphBlock {
+  int64_t feature_count = 0;
+  int64_t node_type_count = 0;  // node types (HLO opcodes, TIR types) are below this
+  Array<int64_t> graph_ptr;     // [graphs + 1] nodes of graph g are graph_ptr[g] … graph_ptr[g + 1] - 1
+  Array<int64_t> edge_ptr;      // [graphs + 1] likewise for edges
+  Array<float> node_features;   // [nodes, feature_count], as in the file
+  Array<uint8_t> node_types;    // [nodes]
+  Array<int32_t> edge_source;   // [edges] producer of a tensor; child in a syntax tree
+  Array<int32_t> edge_target;   // [edges] its consumer; parent in a syntax tree
+
+  int64_t graphs() const { return graph_ptr.empty() ? 0 : graph_ptr.size() - 1; }
+  int64_t nodes() const { return node_types.size(); }
+  int64_t edges() const { return edge_source.size(); }
+};
+
+/// Layouts of all candidates as one-byte codes: each configurable node has a table of its distinct layout rows.
+/// Layout features of candidate c at configurable node j: rows[(row_ptr[j] + codes[c * configurable + j]) * 18 …].
+struct LayoutCandidates {
+  Array<int32_t> nodes;    // [configurable] node ids, ascending
+  Array<int64_t> row_ptr;  // [configurable + 1] into rows; at most 256 rows a node
+  Array<int8_t> rows;      // [distinct rows, 18]
+  Array<uint8_t> codes;    // [candidates, configurable]
+
+  int64_t configurable() const { return nodes.size(); }
+};
+
+/// What is ranked together: one TpuGraphs graph with its configurations, or one workload with its schedules.
+struct Group {
+  std::string name;  // file name without its extension: alexnet_train_batch_32, C1
+  CandidateKind kind = CandidateKind::layout;
+  Collection collection = Collection::none;
+  RuntimeUnit unit = RuntimeUnit::nanoseconds;
+  int64_t candidates = 0;
+  GraphBlock graphs;                       // one graph, or one for each candidate (kind program)
+  LayoutCandidates layout;                 // kind layout
+  Array<float> tile_features;              // [candidates, 24], kind tile
+  Array<double> runtimes;                  // [candidates], in `unit`; all 0 where the file holds no labels
+  Array<double> flops;                     // [candidates] arithmetic operations, empty where unknown
+  Array<int64_t> node_splits;              // layout: starts of the HLO computations and the end, else empty
+  std::vector<std::string> candidate_ids;  // kind program: names from the file; else empty
+
+  /// False for the published test splits, whose run times are all 0.
+  bool labelled() const;
+};
+
+/// A hash of the graphs, without their candidates: of types, features and edges.
+uint64_t graph_fingerprint(const Group& group);
+
+/// Content hash of each candidate's configuration: equal for duplicates. Two candidates of a layout group are
+/// duplicates when their codes agree, of a tile group when their features agree, of a program group when their graphs
+/// agree.
+std::vector<uint64_t> configuration_hashes(const Group& group);
+
+}  // namespace foretime::data

@@ -1,0 +1,74 @@
+#include "data/graphs/pruning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/graphs/induced_graph.h"
+
+namespace foretime::data {
+namespace {
+
+/// The neighbours of each node, edges taken in both directions.
+struct Neighbours {
+  explicit Neighbours(const GraphBlock& graphs)
+      : first(static_cast<size_t>(graphs.nodes()) + 1, 0), nodes(2 * static_cast<size_t>(graphs.edges())) {
+    for (int64_t e = 0; e < graphs.edges(); ++e) {
+      ++first[static_cast<size_t>(graphs.edge_source[e]) + 1];
+      ++first[static_cast<size_t>(graphs.edge_target[e]) + 1];
+    }
+    for (size_t v = 1; v < first.size(); ++v) first[v] += first[v - 1];
+    auto next = first;
+    for (int64_t e = 0; e < graphs.edges(); ++e) {
+      const int32_t u = graphs.edge_source[e], v = graphs.edge_target[e];
+      nodes[next[static_cast<size_t>(u)]++] = v;
+      nodes[next[static_cast<size_t>(v)]++] = u;
+    }
+  }
+  std::vector<size_t> first;   // [nodes + 1]
+  std::vector<int32_t> nodes;  // [2 edges]
+};
+
+}  // namespace
+
+std::vector<int32_t> nodes_near_configurable(const Group& group, int64_t hops) {
+  const Neighbours neighbours(group.graphs);
+  std::vector<bool> near(static_cast<size_t>(group.graphs.nodes()), false);
+  std::vector<int32_t> frontier(group.layout.nodes.begin(), group.layout.nodes.end());
+  for (const int32_t v : frontier) near[static_cast<size_t>(v)] = true;
+  for (int64_t hop = 0; hop < hops && !frontier.empty(); ++hop) {
+    std::vector<int32_t> next;
+    for (const int32_t v : frontier) {
+      for (size_t i = neighbours.first[static_cast<size_t>(v)]; i < neighbours.first[static_cast<size_t>(v) + 1]; ++i) {
+        const int32_t u = neighbours.nodes[i];
+        if (near[static_cast<size_t>(u)]) continue;
+        near[static_cast<size_t>(u)] = true;
+        next.push_back(u);
+      }
+    }
+    frontier = std::move(next);
+  }
+  std::vector<int32_t> nodes;
+  for (size_t v = 0; v < near.size(); ++v) {
+    if (near[v]) nodes.push_back(static_cast<int32_t>(v));
+  }
+  return nodes;
+}
+
+Group pruned_group(const Group& group, int64_t hops) {
+  if (hops < 0 || group.kind != CandidateKind::layout || group.layout.configurable() == 0) return group;
+  const auto kept = nodes_near_configurable(group, hops);
+  if (static_cast<int64_t>(kept.size()) == group.graphs.nodes()) return group;
+  auto induced = induced_graph(group.graphs, kept);
+  Group result = group;
+  result.graphs = std::move(induced.graph);
+  std::vector<int32_t> configurable;
+  for (const int32_t v : group.layout.nodes) configurable.push_back(induced.local[static_cast<size_t>(v)]);
+  result.layout.nodes = std::move(configurable);
+  std::vector<int64_t> splits;
+  for (const int64_t split : group.node_splits)
+    splits.push_back(std::lower_bound(kept.begin(), kept.end(), split) - kept.begin());
+  result.node_splits = std::move(splits);
+  return result;
+}
+
+}  // namespace foretime::data

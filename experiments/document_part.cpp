@@ -1,0 +1,249 @@
+#include "experiments/document_part.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "configs/load.h"
+#include "data/graphs/collection.h"
+#include "experiments/document_entries.h"
+#include "experiments/document_figures.h"
+#include "experiments/metrics.h"
+#include "jobs/error.h"
+
+namespace foretime::experiments {
+namespace {
+
+using jobs::Entry;
+using jobs::fail;
+
+constexpr size_t kPartText = 2000, kPartLabel = 60, kPartPath = 4096;
+constexpr size_t kMostFractions = 100, kMostColumns = 40;
+constexpr int64_t kMostSeeds = 1000, kMostFolds = 1000;
+const std::vector<std::string> kSets = {"test", "valid", "holdout"};
+
+class PartReader {
+ public:
+  PartReader(const PartKeys& keys, Experiment named, const std::filesystem::path& folder,
+             const ExperimentChoice& choice)
+      : keys_(keys.keys), layers_(keys), folder_(folder), choice_(choice), experiment_(std::move(named)) {}
+
+  Experiment read() {
+    for (const char* needed : {"entries", "metrics"}) {
+      const bool columns = std::string(needed) == "metrics" && has("columns");
+      if (!has(needed) && !columns) fail({needed, {}, place()}, "is missing; an experiment has entries and metrics");
+    }
+    read_folds();
+    read_settings();
+    read_texts();
+    read_sets();
+    read_metrics();
+    read_fractions();
+    read_seeds();
+    experiment_.entries = read_entries(keys_.at("entries"), experiment_.origin, folder_, overrides_);
+    for (const auto& entry : experiment_.entries) {
+      if (entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes &&
+          experiment_.base.data.format != "layout")
+        fail({"entries: " + entry.label, {}, place()}, "rows: layout_codes need data.format: layout");
+    }
+    if (has("references")) {
+      for (const Entry& item : list_of(keys_.at("references"))) read_reference(item);
+    }
+    if (has("classes")) {
+      for (const Entry& item : items_of(keys_.at("classes"), experiment_.origin, "", {}))
+        experiment_.classes.push_back({item.key, texts_of(item)});
+    }
+    if (has("figures")) experiment_.figures = read_figures(keys_.at("figures"), experiment_.origin, experiment_);
+    return std::move(experiment_);
+  }
+
+ private:
+  bool has(const std::string& key) const { return keys_.contains(key); }
+  std::string text(const std::string& key, const std::string& fallback, size_t limit) const {
+    const auto found = keys_.find(key);
+    return found == keys_.end() ? fallback : jobs::text_in(found->second, limit);
+  }
+  std::string place() const {
+    return experiment_.part.empty() ? experiment_.origin
+                                    : fmt::format("{}: parts.{}", experiment_.origin, experiment_.part);
+  }
+
+  void read_folds() {
+    if (!has("folds")) return;
+    const auto& entry = keys_.at("folds");
+    for (const Entry& item : items_of(entry, experiment_.origin, "folds.", {"count", "groups"})) {
+      if (item.key == "folds.count") experiment_.folds.count = jobs::integer_in(item, 2, kMostFolds);
+      if (item.key == "folds.groups") experiment_.folds.groups = texts_of(item);
+    }
+    if (experiment_.folds.count == 0 || experiment_.folds.groups.empty())
+      fail(entry, "expected {count: 5, groups: [patterns of files]}");
+  }
+
+  void read_settings() {
+    if (has("settings")) experiment_.base = configs::load_settings(folder_ / text("settings", "", kPartPath));
+    for (const auto& entry : layers_.overrides) {
+      const auto list = jobs::flatten_overrides(entry, experiment_.origin);
+      check_own(list);
+      overrides_.insert(overrides_.end(), list.begin(), list.end());
+    }
+    apply_all(experiment_.base, overrides_);
+    experiment_.last = layers_.last;
+    const auto add = [&](const std::string& key, const std::string& value, const std::string& where) {
+      experiment_.last.push_back({key, value, {key, YAML::Node(value), where}});
+    };
+    if (!choice_.data_root.empty()) add("data.root", choice_.data_root, "--data " + choice_.data_root);
+    for (const std::string& item : choice_.overrides) {
+      const size_t equals = item.find('=');
+      if (equals == std::string::npos || equals == 0)
+        throw jobs::SweepError(
+            fmt::format("override {}: found no key=value, expected an override such as trainer.steps=100", item));
+      add(item.substr(0, equals), item.substr(equals + 1), "override " + item);
+    }
+    check_own(experiment_.last);
+    apply_all(experiment_.base, experiment_.last);
+    experiment_.base.trainer.baselines.clear();
+    experiment_.base.run = {};
+    if (experiment_.base.data.train.empty() && experiment_.folds.count == 0)
+      throw jobs::SweepError(
+          fmt::format("{}: data.train: found no files to train on; name the settings (settings: my.yaml) "
+                      "or set data.train under overrides",
+                      place()));
+  }
+
+  void read_texts() {
+    const auto fallback = experiment_.part.empty() ? experiment_.name : experiment_.part;
+    experiment_.title = text("title", fallback, kPartText);
+    experiment_.description = text("description", "", kPartText);
+    experiment_.remeasured = text("remeasured", "", kPartPath);
+    if (has("requires")) experiment_.requirements = texts_of(keys_.at("requires"));
+    if (!has("submission")) return;
+    const auto& entry = keys_.at("submission");
+    experiment_.submission = jobs::text_in(entry, kPartLabel);
+    if (experiment_.submission != "by_name" && data::collection_named(experiment_.submission) == data::Collection::none)
+      fail(entry, fmt::format("found {}, expected a collection such as layout:xla:default, or by_name",
+                              experiment_.submission));
+    if (experiment_.folds.count > 0) fail(entry, "folds test labelled groups alone: there is nothing to submit");
+  }
+
+  void read_sets() {
+    experiment_.sets = {"test"};
+    if (!has("set")) return;
+    const auto& entry = keys_.at("set");
+    if (entry.node.IsScalar()) {
+      experiment_.sets = {jobs::choice_in(entry, kSets)};
+    } else {
+      experiment_.sets.clear();
+      for (const Entry& item : list_of(entry)) experiment_.sets.push_back(jobs::choice_in(item, kSets));
+    }
+    const std::set<std::string> different(experiment_.sets.begin(), experiment_.sets.end());
+    if (different.empty() || different.size() != experiment_.sets.size()) fail(entry, "found no set, or one twice");
+    if (experiment_.folds.count > 0 && experiment_.sets != std::vector<std::string>{"test"})
+      fail(entry, "folds measure the groups that they leave out: set: test");
+  }
+
+  void read_metrics() {
+    if (has("columns")) {
+      for (const Entry& item : list_of(keys_.at("columns"))) read_column(item);
+      experiment_.has_columns = true;
+      if (experiment_.columns.empty() || experiment_.columns.size() > kMostColumns)
+        fail(keys_.at("columns"),
+             fmt::format("found {} columns, expected 1 to {}", experiment_.columns.size(), kMostColumns));
+    }
+    auto& metrics = experiment_.metrics;
+    if (has("metrics")) {
+      for (const Entry& item : list_of(keys_.at("metrics"))) metrics.push_back(jobs::choice_in(item, metric_names()));
+      if (metrics.empty()) fail(keys_.at("metrics"), "found an empty list, expected a metric");
+    } else {
+      for (const auto& column : experiment_.columns) {
+        if (std::find(metrics.begin(), metrics.end(), column.metric) == metrics.end()) metrics.push_back(column.metric);
+      }
+    }
+    if (!experiment_.has_columns) {
+      for (const auto& metric : metrics) experiment_.columns.push_back({{}, metric, {}, {}});
+    }
+  }
+
+  void read_column(const Entry& map) {
+    Column column;
+    for (const Entry& item : items_of(map, experiment_.origin, "", {"metric", "set", "groups", "title"})) {
+      if (item.key == "metric") column.metric = jobs::choice_in(item, metric_names());
+      if (item.key == "set") column.set = jobs::choice_in(item, experiment_.sets);
+      if (item.key == "groups") column.groups = texts_of(item);
+      if (item.key == "title") column.title = jobs::text_in(item, kPartLabel);
+    }
+    if (column.metric.empty()) fail(map, "found a column without metric");
+    experiment_.columns.push_back(std::move(column));
+  }
+
+  void read_fractions() {
+    std::set<double> fractions(choice_.fractions.begin(), choice_.fractions.end());
+    Entry entry{"--fractions", {}, "command line"};
+    if (fractions.empty() && has("fractions")) {
+      entry = keys_.at("fractions");
+      for (const Entry& item : list_of(entry)) fractions.insert(jobs::number_in(item));
+    }
+    if (fractions.empty()) fractions = {1.0};
+    if (fractions.size() > kMostFractions || !(*fractions.begin() > 0) || *fractions.rbegin() > 1)
+      fail(entry, fmt::format("found {}, expected 1 to {} numbers above 0, at most 1", fmt::join(fractions, ", "),
+                              kMostFractions));
+    experiment_.fractions.assign(fractions.begin(), fractions.end());
+  }
+
+  void read_seeds() {
+    auto count = choice_.seeds;
+    const auto given = keys_.find("seeds");
+    if (count == 0 && given != keys_.end() && given->second.node.IsSequence()) {
+      for (const Entry& item : list_of(given->second)) experiment_.seeds.push_back(jobs::seed_in(item));
+      const std::set<uint64_t> different(experiment_.seeds.begin(), experiment_.seeds.end());
+      if (different.empty() || different.size() != experiment_.seeds.size())
+        fail(given->second, "found no seed, or one twice");
+      return;
+    }
+    if (count == 0) count = given == keys_.end() ? 1 : jobs::integer_in(given->second, 1, kMostSeeds);
+    for (int64_t i = 0; i < count; ++i)
+      experiment_.seeds.push_back(experiment_.base.trainer.seed + static_cast<uint64_t>(i));
+  }
+
+  void read_reference(const Entry& map) {
+    Reference reference;
+    auto known = metric_names();
+    for (const auto& column : experiment_.columns) {
+      if (!column.title.empty()) known.push_back(column.title);
+    }
+    known.emplace_back("label");
+    for (const Entry& item : items_of(map, experiment_.origin, "", known)) {
+      if (item.key == "label") {
+        reference.label = jobs::text_in(item, kPartLabel);
+      } else {
+        reference.values[item.key] = jobs::number_in(item);
+      }
+    }
+    if (reference.label.empty()) fail(map, "found a reference without label");
+    experiment_.references.push_back(std::move(reference));
+  }
+
+  const std::map<std::string, Entry>& keys_;
+  const PartKeys& layers_;
+  std::filesystem::path folder_;
+  const ExperimentChoice& choice_;
+  Experiment experiment_;
+  std::vector<jobs::SettingOverride> overrides_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& part_keys() {
+  static const std::vector<std::string> keys = {
+      "title",   "description", "settings",   "overrides",  "fractions", "seeds",   "set",      "metrics",   "columns",
+      "entries", "folds",       "remeasured", "references", "classes",   "figures", "requires", "submission"};
+  return keys;
+}
+
+Experiment read_part(const PartKeys& keys, Experiment named, const std::filesystem::path& folder,
+                     const ExperimentChoice& choice) {
+  return PartReader(keys, std::move(named), folder, choice).read();
+}
+
+}  // namespace foretime::experiments

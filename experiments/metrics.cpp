@@ -1,0 +1,253 @@
+#include "experiments/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/csv.h"
+#include "base/error.h"
+#include "data/files/npz_reader.h"
+#include "models/metrics/ensemble.h"
+#include "models/metrics/group_metrics.h"
+
+namespace foretime::experiments {
+namespace {
+
+const std::vector<MetricInfo> kMetrics = {
+    {"mae", "ℓ1", true, false, true},
+    {"rmse", "RMSE", true, false, true},
+    {"mape", "MAPE", false, true, true},
+    {"kendall_tau", "Kendall's τ-b", false, false, false},
+    {"kendall_tau_of_scores", "τ-b of scores", false, false, false},
+    {"opa", "ordered pair accuracy", false, false, false},
+    {"pairwise_accuracy", "pairwise accuracy", false, false, false},
+    {"contest_score", "contest score", false, false, false},
+    {"accuracy", "accuracy", false, false, false},
+    {"top1_score", "top-1 score", false, false, false},
+    {"top5_score", "top-5 score", false, false, false},
+    {"top1_slowdown", "top-1 slowdown", false, true, true},
+    {"top5_slowdown", "top-5 slowdown", false, true, true},
+    {"top10_slowdown", "top-10 slowdown", false, true, true},
+    {"top100_slowdown", "top-100 slowdown", false, true, true},
+    {"seconds", "seconds", false, false, true, true},
+    {"memory", "memory (MiB)", false, false, true, true},
+};
+
+bool is_error(const std::string& metric) { return metric == "mae" || metric == "rmse" || metric == "mape"; }
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 1;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Places of the first seed's candidates in another seed; empty where the two have different ones.
+std::vector<size_t> places_in(const GroupPredictions& seed, const GroupPredictions& first) {
+  std::unordered_map<std::string, size_t> place;
+  for (size_t i = 0; i < seed.ids.size(); ++i) place.emplace(seed.ids[i], i);
+  std::vector<size_t> places;
+  for (const auto& id : first.ids) {
+    const auto found = place.find(id);
+    if (found == place.end() || seed.ids.size() != first.ids.size()) return {};
+    places.push_back(found->second);
+  }
+  return places;
+}
+
+/// One group of several seeds, in the first one's order; no candidates where they differ.
+GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
+  const GroupPredictions& first = *seeds.front();
+  std::vector<models::Scores> members;
+  for (const auto* seed : seeds) {
+    const auto places = places_in(*seed, first);
+    if (places.empty()) return {};
+    auto& member = members.emplace_back();
+    for (const size_t place : places) {
+      member.scores.push_back(seed->scores[place]);
+      if (!seed->predicted.empty()) member.predicted.push_back(seed->predicted[place]);
+    }
+  }
+  auto joined = models::joined_scores(members);
+  return {first.group,
+          first.ids,
+          std::move(joined.scores),
+          first.measured,
+          std::move(joined.predicted),
+          std::move(joined.levels),
+          first.name,
+          first.set};
+}
+
+}  // namespace
+
+const MetricInfo* find_metric(const std::string& name) {
+  const auto found =
+      std::find_if(kMetrics.begin(), kMetrics.end(), [&](const auto& info) { return info.name == name; });
+  return found == kMetrics.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const auto& info : kMetrics) names.push_back(info.name);
+  return names;
+}
+
+TimeUnit time_unit(const std::string& format) {
+  if (format == "programs") return {1e3, "ms"};
+  if (format == "layout") return {1e-6, "ms"};
+  return {};
+}
+
+Predictions read_rankings(const std::filesystem::path& file, const std::vector<std::string>& wanted) {
+  const auto table = read_csv(file);
+  const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
+  const size_t id = table.column("id"), score = table.column("score"), predicted = table.column("predicted_runtime");
+  const size_t measured = table.column("runtime");
+  const bool has_levels = std::find(table.columns.begin(), table.columns.end(), "level") != table.columns.end();
+  std::map<std::string, GroupPredictions> groups;
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
+    if (row[measured].empty() || std::find(wanted.begin(), wanted.end(), row[sets]) == wanted.end()) continue;
+    const auto label = wanted.size() == 1 ? row[group] : fmt::format("{}, {}", row[group], row[sets]);
+    auto& own = groups[label];
+    own.group = label;
+    own.name = row[group];
+    own.set = row[sets];
+    own.ids.push_back(row[id].empty() ? row[candidate] : row[id]);
+    own.scores.push_back(csv_number(table, r, score));
+    own.measured.push_back(csv_number(table, r, measured));
+    if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
+    if (const auto level = has_levels ? row[table.column("level")] : ""; !level.empty())
+      own.levels.push_back(static_cast<int64_t>(csv_number(table, r, table.column("level"))));
+  }
+  Predictions found;
+  for (auto& [name, own] : groups) {
+    if (own.levels.size() != own.ids.size()) own.levels.clear();
+    if (!own.predicted.empty() && own.predicted.size() != own.ids.size())
+      throw DataError(fmt::format("{}: {}: {} of {} candidates have a predicted run time, expected all or none",
+                                  file.string(), name, own.predicted.size(), own.ids.size()));
+    found.push_back(std::move(own));
+  }
+  if (found.empty())
+    throw DataError(fmt::format("{}: no rows of set {} that have run times", file.string(), fmt::join(wanted, ", ")));
+  return found;
+}
+
+Predictions read_unlabelled(const std::filesystem::path& file) {
+  const auto table = read_csv(file);
+  const size_t sets = table.column("set"), group = table.column("group"), candidate = table.column("candidate");
+  const size_t score = table.column("score"), predicted = table.column("predicted_runtime");
+  const size_t measured = table.column("runtime");
+  std::map<std::string, GroupPredictions> groups;
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
+    if (!row[measured].empty() || row[sets] != "test") continue;
+    auto& own = groups[row[group]];
+    own.group = own.name = row[group];
+    own.set = row[sets];
+    own.ids.push_back(row[candidate]);
+    own.scores.push_back(csv_number(table, r, score));
+    if (!row[predicted].empty()) own.predicted.push_back(csv_number(table, r, predicted));
+  }
+  Predictions found;
+  for (auto& [name, own] : groups) {
+    if (own.predicted.size() != own.ids.size()) own.predicted.clear();
+    found.push_back(std::move(own));
+  }
+  return found;
+}
+
+double value_of(const Metrics& metrics, const std::string& name) {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
+}
+
+Metrics metrics_of(const GroupPredictions& group, data::CandidateKind kind) {
+  auto metrics = models::ranking_metrics(models::Scores{group.scores, {}, group.levels}, group.measured, kind);
+  metrics.emplace("kendall_tau_of_scores", metrics["kendall_tau"]);  // without levels they are one
+  if (!group.predicted.empty()) metrics.merge(models::regression_metrics(group.predicted, group.measured));
+  if (const auto score = metrics.find("contest_score"); score != metrics.end()) metrics["accuracy"] = score->second;
+  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
+  return metrics;
+}
+
+Metrics metrics_of(const Predictions& groups, data::CandidateKind kind) {
+  std::map<std::string, std::pair<double, double>> sums;  // sum, count
+  for (const auto& group : groups) {
+    for (const auto& [name, value] : metrics_of(group, kind)) {
+      if (find_metric(name) == nullptr) continue;
+      const double weight = is_error(name) ? static_cast<double>(group.ids.size()) : 1.0;
+      sums[name].first += weight * (name == "rmse" ? value * value : value);
+      sums[name].second += weight;
+    }
+  }
+  Metrics metrics;
+  for (const auto& [name, sum] : sums) {
+    const double mean = sum.first / sum.second;
+    metrics[name] = name == "rmse" ? std::sqrt(mean) : mean;
+  }
+  return metrics;
+}
+
+Predictions joined(const std::vector<Predictions>& seeds) {
+  Predictions out;
+  for (const auto& group : seeds.front()) {
+    std::vector<const GroupPredictions*> same;
+    for (const auto& seed : seeds) {
+      const auto found =
+          std::find_if(seed.begin(), seed.end(), [&](const auto& other) { return other.group == group.group; });
+      if (found == seed.end() || seed.size() != seeds.front().size()) return {};
+      same.push_back(&*found);
+    }
+    out.push_back(join_group(same));
+    if (out.back().ids.empty()) return {};
+  }
+  return out;
+}
+
+std::unordered_map<std::string, double> read_remeasured(const std::filesystem::path& path) {
+  const data::NpzReader file(path);
+  const auto ids = file.read_text("id", {{data::kAnySize}, "(programs,)"});
+  const auto runtimes = file.read<double>("runtime", {{static_cast<int64_t>(ids.size())}, "(programs,)"});
+  std::unordered_map<std::string, double> second;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!std::isfinite(runtimes[i]) || runtimes[i] <= 0)
+      throw DataError(
+          fmt::format("{}: {} of {}, expected a run time above 0", file.origin("runtime"), runtimes[i], ids[i]));
+    second[ids[i]] = runtimes[i];
+  }
+  return second;
+}
+
+Remeasurement as_prediction(const Predictions& measured, const std::unordered_map<std::string, double>& second,
+                            bool without_drift) {
+  Remeasurement result;
+  std::vector<double> ratios;
+  for (const auto& group : measured) {
+    GroupPredictions own{group.group, {}, {}, {}, {}, {}, group.name, group.set};
+    for (size_t i = 0; i < group.ids.size(); ++i) {
+      const auto found = second.find(group.ids[i]);
+      if (found == second.end()) continue;
+      own.ids.push_back(group.ids[i]);
+      own.measured.push_back(group.measured[i]);
+      own.predicted.push_back(found->second);
+      ratios.push_back(found->second / group.measured[i]);
+    }
+    result.candidates += own.ids.size();
+    if (!own.ids.empty()) result.groups.push_back(std::move(own));
+  }
+  result.drift = median(ratios);
+  for (auto& group : result.groups) {
+    if (without_drift) {
+      for (double& predicted : group.predicted) predicted /= result.drift;
+    }
+    group.scores = group.predicted;
+  }
+  return result;
+}
+
+}  // namespace foretime::experiments

@@ -1,0 +1,172 @@
+#include "inference/bundle/bundle.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "inference/bundle/safetensors_file.h"
+
+namespace foretime::inference {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "foretime-bundle";
+constexpr int kDeepest = 32;                                      // levels of the manifest's JSON
+constexpr size_t kLargestManifest = size_t{64} << 20;             // bytes
+constexpr std::streamoff kLargestFile = std::streamoff{4} << 30;  // bytes
+
+mode_t creation_mask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+/// A file that is being written under a name that nobody has; what is left of it goes where it was not renamed.
+class AsideFile {
+ public:
+  explicit AsideFile(const std::filesystem::path& path)
+      : path_(path),
+        aside_((path.has_parent_path() ? path.parent_path() : ".") /
+               fmt::format(".{}.XXXXXX", path.filename().string())) {
+    descriptor_ = ::mkostemp(aside_.data(), O_CLOEXEC);
+    if (descriptor_ < 0) fail("open");
+    if (::fchmod(descriptor_, 0666 & ~creation_mask()) != 0) fail("fchmod");
+  }
+  ~AsideFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!done_) ::unlink(aside_.c_str());
+  }
+  AsideFile(const AsideFile&) = delete;
+  AsideFile& operator=(const AsideFile&) = delete;
+
+  void write(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) fail("write");
+      bytes.remove_prefix(static_cast<size_t>(wrote));
+    }
+  }
+  void commit() {
+    if (::fsync(descriptor_) != 0) fail("fsync");
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail("close");
+    if (std::rename(aside_.c_str(), path_.c_str()) != 0) fail("rename");
+    done_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* call) const {
+    const auto what = fmt::format("{}: {}: {}", aside_, call, std::strerror(errno));
+    throw FileError(what);
+  }
+
+  std::filesystem::path path_;
+  std::string aside_;
+  int descriptor_ = -1;
+  bool done_ = false;
+};
+
+Json parse_manifest(const std::string& text) {
+  if (text.size() > kLargestManifest)
+    throw BundleError(fmt::format("manifest: {} bytes, expected at most {}", text.size(), kLargestManifest));
+  const auto watch = [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kDeepest) throw BundleError(fmt::format("manifest: nested deeper than {} levels", kDeepest));
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::exception& error) {
+    throw BundleError(fmt::format("manifest: not JSON: {}", error.what()));
+  }
+}
+
+inference::Weight to_weight(const std::string& name, const inference::StoredArray& array) {
+  if (array.type != "F32") throw BundleError(fmt::format("tensor {}: type {}, expected F32", name, array.type));
+  inference::Weight weight{array.shape, std::vector<float>(array.bytes.size() / sizeof(float))};
+  if (!array.bytes.empty()) std::memcpy(weight.values.data(), array.bytes.data(), array.bytes.size());
+  return weight;
+}
+
+const std::string& metadatum(const inference::StoredArrays& stored, const char* key) {
+  const auto found = stored.metadata.find(key);
+  if (found == stored.metadata.end())
+    throw BundleError(fmt::format("no metadata {}, expected a bundle as `foretime export` writes it", key));
+  return found->second;
+}
+
+Bundle read(std::string_view bytes, const std::string& origin) {
+  const auto stored = inference::parse_arrays(bytes, origin);
+  Bundle bundle;
+  try {
+    if (const auto& format = metadatum(stored, "format"); format != kFormat)
+      throw BundleError(fmt::format("metadata format: '{:.40}', expected {}", format, kFormat));
+    if (const auto& version = metadatum(stored, "format_version"); version != fmt::to_string(kBundleVersion)) {
+      throw BundleError(fmt::format(
+          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: use the library of "
+          "the bundle's version, or export the run again with this one",
+          version, FORETIME_VERSION, kBundleVersion));
+    }
+    bundle.manifest = parse_manifest(metadatum(stored, "manifest"));
+    for (const auto& [name, array] : stored.arrays) bundle.weights.emplace(name, to_weight(name, array));
+    read_terms(bundle);
+  } catch (const BundleError& error) {
+    throw BundleError(fmt::format("{}: {}", origin, error.what()));
+  }
+  return bundle;
+}
+
+}  // namespace
+
+std::string serialize_bundle(const Bundle& bundle) {
+  read_terms(bundle);
+  inference::NamedArrays arrays;
+  for (const auto& [name, weight] : bundle.weights) {
+    const std::string_view bytes(reinterpret_cast<const char*>(weight.values.data()),
+                                 weight.values.size() * sizeof(float));
+    arrays.emplace_back(name, inference::StoredArray{"F32", weight.shape, bytes});
+  }
+  std::string manifest;
+  try {
+    manifest = bundle.manifest.dump();
+  } catch (const Json::exception& error) {
+    throw BundleError(fmt::format("manifest: a text that is not UTF-8: {}", error.what()));
+  }
+  return inference::serialize_arrays(
+      arrays, {{"format", kFormat}, {"format_version", fmt::to_string(kBundleVersion)}, {"manifest", manifest}});
+}
+
+Bundle parse_bundle(std::string_view bytes, const std::string& origin) { return read(bytes, origin); }
+
+Bundle read_bundle(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    throw FileError(fmt::format("{}: {}", path.string(), error ? error.message() : "no regular file"));
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) throw FileError(fmt::format("{}: cannot be opened", path.string()));
+  const std::streamoff size = in.tellg();
+  if (size > kLargestFile)
+    throw BundleError(fmt::format("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile));
+  std::string bytes(static_cast<size_t>(std::max<std::streamoff>(size, 0)), '\0');
+  in.seekg(0);
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!in) throw FileError(fmt::format("{}: cannot be read", path.string()));
+  return parse_bundle(bytes, path.string());
+}
+
+void write_bundle(const std::filesystem::path& path, const Bundle& bundle) {
+  const auto bytes = serialize_bundle(bundle);
+  AsideFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+}  // namespace foretime::inference

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/frontends/loops/hardware.h"
+#include "data/graphs/group.h"
+#include "inference/error.h"
+#include "inference/graph/executor.h"
+
+/// A bundle: a trained model in one file, for those who score with it. It is a safetensors file of float32 tensors,
+/// whose metadata are format ("foretime-bundle"), format_version and manifest, a JSON text. docs/bundle.md describes
+/// the keys.
+namespace foretime::inference {
+
+using inference::BundleError;
+
+/// A file that cannot be opened, read or written.
+class FileError : public Error {
+ public:
+  explicit FileError(const std::string& message) : Error(kData, message) {}
+};
+
+constexpr int64_t kBundleVersion = 1;  // raised when an older library could no longer read a newer bundle
+
+struct Bundle {
+  nlohmann::json manifest;
+  inference::Weights weights;
+};
+
+/// From scores to run times: the inverse of models::TargetTransform.
+struct Targets {
+  enum class Kind : uint8_t { runtime, log_runtime, log_runtime_per_flop };
+  Kind kind = Kind::runtime;
+  double scale = 1.0, mean = 0.0, deviation = 1.0;
+
+  /// In the unit of the training data; `flop` counts for log_runtime_per_flop only.
+  double to_runtime(double score, double flop) const;
+};
+
+/// What a manifest says of how its model scores.
+struct Terms {
+  data::CandidateKind kind = data::CandidateKind::layout;
+  std::string representation;  // programs: ast, loops or curve; else ""
+  int64_t feature_count = 0, node_type_count = 0;
+  int64_t prune_hops = -1;                 // data::kNoPruning
+  std::optional<data::Hardware> hardware;  // loops: that TIR is taken to run on; records name their own target
+  inference::Form form;
+  Targets targets;
+  bool predicts_runtimes = false;
+  data::RuntimeUnit unit = data::RuntimeUnit::nanoseconds;
+  bool compares_candidates = false;  // a score depends on the other candidates of its call
+};
+
+/// What the columns and node types of a model's inputs mean to the running version of the library, with a hash of it
+/// all. `kind`: layout, tile or program; `representation`: of programs, else "". Names are empty where the data have
+/// another number of columns than the library's readers make.
+nlohmann::json schema_of(data::CandidateKind kind, const std::string& representation, int64_t feature_count,
+                         int64_t node_type_count);
+
+/// Reads and checks all that scoring relies on. Throws BundleError, which names the key: for missing keys, values of
+/// another type or range, another format_version, a form that does not fit the weights, and a schema that is not what
+/// the running library makes; then the message says which field differs, both versions, and what to do.
+Terms read_terms(const Bundle& bundle);
+
+/// The bytes of a bundle. They depend on manifest and weights alone. Throws BundleError where read_terms does.
+std::string serialize_bundle(const Bundle& bundle);
+
+/// `origin` stands for the file in messages. Throws BundleError for bytes that are no bundle, are damaged, or whose
+/// terms cannot be read.
+Bundle parse_bundle(std::string_view bytes, const std::string& origin);
+
+/// Throws FileError, and BundleError as parse_bundle does.
+Bundle read_bundle(const std::filesystem::path& path);
+
+/// Writes aside, flushes to disk and renames: the file is complete or not there. Throws FileError, and BundleError as
+/// serialize_bundle does.
+void write_bundle(const std::filesystem::path& path, const Bundle& bundle);
+
+}  // namespace foretime::inference

@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/checksum.h"
+#include "data/frontends/hlo/hlo_opcodes.h"
+#include "data/frontends/loops/loop_columns.h"
+#include "data/frontends/loops/program_graphs.h"
+#include "data/graphs/pruning.h"
+#include "data/graphs/schema.h"
+#include "inference/bundle/bundle.h"
+
+namespace foretime::inference {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::array<const char*, 3> kKinds = {"layout", "tile", "program"};
+constexpr std::array<const char*, 3> kUnits = {"nanoseconds", "seconds", "normalized"};
+constexpr std::array<const char*, 3> kTargets = {"runtime", "log_runtime", "log_runtime_per_flop"};
+constexpr std::array<const char*, 3> kRepresentations = {"ast", "loops", "curve"};
+constexpr int64_t kMostColumns = 1 << 16, kMostNodeTypes = 256;
+
+/// A JSON object of the manifest, read key by key; each failure names the key with the objects that it lies in.
+class Reader {
+ public:
+  Reader(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+    if (!object.is_object()) fail_here(fmt::format("{}, expected an object", object.type_name()));
+  }
+
+  [[noreturn]] void fail(const char* key, const std::string& what) const {
+    throw BundleError(fmt::format("manifest: {}{}: {}", path_, key, what));
+  }
+
+  const Json& at(const char* key) const {
+    const auto found = object_.find(key);
+    if (found == object_.end()) fail(key, "missing");
+    return *found;
+  }
+  Reader object(const char* key) const { return {at(key), path_ + key + "."}; }
+  void expect(const char* key, bool right, const char* what) const {
+    if (!right) fail(key, fmt::format("{}, expected {}", at(key).type_name(), what));
+  }
+  std::string text(const char* key) const {
+    expect(key, at(key).is_string(), "text");
+    return at(key).get<std::string>();
+  }
+  bool truth(const char* key) const {
+    expect(key, at(key).is_boolean(), "true or false");
+    return at(key).get<bool>();
+  }
+  int64_t whole(const char* key, int64_t least, int64_t most) const {
+    const Json& value = at(key);
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() ||
+                       value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+    if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > most)
+      fail(key, fmt::format("{}, expected a whole number from {} to {}", shown(value), least, most));
+    return value.get<int64_t>();
+  }
+  double number(const char* key) const {
+    expect(key, at(key).is_number(), "a number");
+    const double value = at(key).get<double>();
+    if (!std::isfinite(value)) fail(key, "not a finite number");
+    return value;
+  }
+  template <class Enum, size_t N>
+  Enum one_of(const char* key, const std::array<const char*, N>& names) const {
+    const auto value = text(key);
+    const auto found = std::find(names.begin(), names.end(), value);
+    if (found == names.end()) fail(key, fmt::format("{}, expected {}", shown(at(key)), fmt::join(names, ", ")));
+    return static_cast<Enum>(found - names.begin());
+  }
+
+  /// A value for messages: not longer than a line.
+  static std::string shown(const Json& value) {
+    constexpr size_t kLongest = 60;
+    if (value.is_structured()) return value.type_name();
+    auto text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
+    return text;
+  }
+
+ private:
+  [[noreturn]] void fail_here(const std::string& what) const {
+    throw BundleError(
+        fmt::format("manifest{}: {}", path_.empty() ? "" : ": " + path_.substr(0, path_.size() - 1), what));
+  }
+
+  const Json& object_;
+  std::string path_;
+};
+
+/// Where two versions of a field differ, for a message.
+std::string difference(const Json& stored, const Json& ours) {
+  if (stored.is_array() && ours.is_array()) {
+    for (size_t i = 0; i < std::min(stored.size(), ours.size()); ++i) {
+      if (stored[i] != ours[i])
+        return fmt::format("{} at place {}, here {}", Reader::shown(stored[i]), i, Reader::shown(ours[i]));
+    }
+    return fmt::format("{} entries, here {}", stored.size(), ours.size());
+  }
+  return fmt::format("{}, here {}", Reader::shown(stored), Reader::shown(ours));
+}
+
+void check_schema(const Json& stored, const Json& ours, const std::string& version) {
+  const auto refuse = [&](const std::string& field, const std::string& what) {
+    throw BundleError(fmt::format(
+        "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning "
+        "than those of this library, Foretime {}: export the run again with this version, or use the "
+        "library of the bundle's version",
+        field, what, version, FORETIME_VERSION));
+  };
+  for (const auto& [field, value] : ours.items()) {
+    const auto found = stored.find(field);
+    if (found == stored.end()) refuse(field, "missing");
+    if (*found != value) refuse(field, difference(*found, value));
+  }
+  for (const auto& [field, value] : stored.items()) {
+    if (!ours.contains(field)) refuse(field, "not known here");
+  }
+}
+
+void read_schema(const Reader& manifest, const std::string& version, Terms& terms) {
+  const auto schema = manifest.object("schema");
+  terms.kind = schema.one_of<data::CandidateKind>("kind", kKinds);
+  terms.representation = schema.text("representation");
+  const bool programs = terms.kind == data::CandidateKind::program;
+  if (programs) schema.one_of<size_t>("representation", kRepresentations);
+  if (!programs && !terms.representation.empty())
+    schema.fail("representation", fmt::format("{}, expected \"\" of kind {}",
+                                              Reader::shown(schema.at("representation")), schema.text("kind")));
+  terms.feature_count = schema.whole("feature_count", 1, kMostColumns);
+  terms.node_type_count = schema.whole("node_type_count", 1, kMostNodeTypes);
+  check_schema(manifest.at("schema"),
+               schema_of(terms.kind, terms.representation, terms.feature_count, terms.node_type_count), version);
+  if (!programs) return;
+  const int64_t columns =
+      terms.representation == "ast" ? data::ProgramColumns::count : data::program_columns(terms.representation);
+  if (terms.feature_count != columns)
+    schema.fail("feature_count", fmt::format("{}, expected {}, which readers of {} make", terms.feature_count, columns,
+                                             terms.representation));
+}
+
+std::optional<data::Hardware> read_hardware(const Reader& manifest) {
+  if (manifest.at("hardware").is_null()) return std::nullopt;
+  constexpr int64_t kMost = int64_t{1} << 50;
+  const auto machine = manifest.object("hardware");
+  return data::Hardware{.vector_bytes = machine.whole("vector_bytes", 1, kMost),
+                        .vector_registers = machine.whole("vector_registers", 1, kMost),
+                        .cores = machine.whole("cores", 1, kMost),
+                        .l1_bytes = machine.whole("l1_bytes", 1, kMost),
+                        .l2_bytes = machine.whole("l2_bytes", 1, kMost),
+                        .l3_bytes = machine.whole("l3_bytes", 1, kMost)};
+}
+
+Targets read_targets(const Reader& manifest) {
+  const auto targets = manifest.object("targets");
+  Targets result{.kind = targets.one_of<Targets::Kind>("kind", kTargets),
+                 .scale = targets.number("scale"),
+                 .mean = targets.number("mean"),
+                 .deviation = targets.number("deviation")};
+  if (!(result.scale > 0.0)) targets.fail("scale", fmt::format("{}, expected more than 0", result.scale));
+  if (!(result.deviation > 0.0)) targets.fail("deviation", fmt::format("{}, expected more than 0", result.deviation));
+  return result;
+}
+
+/// Tensors that the form does not name are those that training goes on from, of whatever shape.
+void check_weights(const inference::Weights& weights, const inference::Form& form) {
+  for (const auto* list : {&form.embed, &form.score}) {
+    for (const auto& operation : *list) {
+      for (const auto& name : operation.weights) {
+        if (name.empty()) continue;
+        const auto& values = weights.at(name).values;
+        if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+          throw BundleError(fmt::format("tensor {}: a value that is not finite", name));
+      }
+    }
+  }
+}
+
+void check_size(const std::string& name, const inference::Weight& weight) {
+  const size_t values = weight.values.size();
+  size_t product = 1;
+  bool fits = true;
+  for (const int64_t extent : weight.shape) {
+    fits = fits && extent >= 0 && (extent == 0 || product <= values / static_cast<size_t>(extent));
+    product *= static_cast<size_t>(std::max<int64_t>(extent, 0));
+  }
+  const bool empty = std::find(weight.shape.begin(), weight.shape.end(), 0) != weight.shape.end();
+  if (empty ? values != 0 : !fits || product != values)
+    throw BundleError(
+        fmt::format("tensor {}: {} values, expected those of shape [{}]", name, values, fmt::join(weight.shape, ", ")));
+}
+
+/// What scoring does not look at, but readers of manifests rely on.
+void check_description(const Reader& manifest) {
+  const auto architecture = manifest.object("architecture");
+  architecture.text("type");
+  architecture.at("settings");
+  manifest.text("settings");
+  const auto training = manifest.object("training");
+  training.at("data_fingerprint");
+  training.whole("step", 0, std::numeric_limits<int64_t>::max());
+  training.expect("mean_runtime", training.at("mean_runtime").is_number() || training.at("mean_runtime").is_null(),
+                  "a number");
+  manifest.object("metrics");
+  for (const auto& [name, value] : manifest.at("metrics").items()) {
+    if (!value.is_number() && !value.is_null())
+      manifest.fail("metrics", fmt::format("{}: {}, expected a number", name, value.type_name()));
+  }
+  manifest.text("licence");
+  manifest.object("libraries");
+}
+
+std::vector<std::string> feature_names(data::CandidateKind kind, const std::string& representation) {
+  if (representation == "loops") return data::loop_column_names();
+  if (representation != "curve") return data::feature_names(kind);
+  std::vector<std::string> names;  // CurveColumns: curves of one kind each, told apart by their place only
+  for (int64_t i = 0; i < data::program_columns(representation); ++i) names.push_back(fmt::format("curve_{}", i));
+  return names;
+}
+
+std::vector<std::string> node_type_names(data::CandidateKind kind) {
+  if (kind == data::CandidateKind::program) {
+    const auto names = data::tir_type_names();
+    return {names.begin(), names.end()};
+  }
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < data::kHloOpcodes; ++i) names.emplace_back(data::hlo_opcode_name(static_cast<uint8_t>(i)));
+  return names;
+}
+
+}  // namespace
+
+double Targets::to_runtime(double score, double flop) const {
+  const double value = score * deviation + mean;
+  if (kind == Kind::runtime) return value / scale;
+  return kind == Kind::log_runtime ? std::exp(value) : std::exp(value) * flop;
+}
+
+Json schema_of(data::CandidateKind kind, const std::string& representation, int64_t feature_count,
+               int64_t node_type_count) {
+  const auto if_as_many = [](std::vector<std::string> names, int64_t count) {
+    return static_cast<int64_t>(names.size()) == count ? names : std::vector<std::string>();
+  };
+  Json schema = {{"kind", kKinds[static_cast<size_t>(kind)]},
+                 {"representation", representation},
+                 {"feature_count", feature_count},
+                 {"node_type_count", node_type_count},
+                 {"feature_names", if_as_many(feature_names(kind, representation), feature_count)},
+                 {"candidate_feature_names", data::candidate_feature_names(kind)},
+                 {"node_type_names", if_as_many(node_type_names(kind), node_type_count)}};
+  const auto text = schema.dump();
+  schema["hash"] = fmt::format("{:016x}", checksum_of(std::span<const char>(text)));
+  return schema;
+}
+
+Terms read_terms(const Bundle& bundle) {
+  const Reader manifest(bundle.manifest, "");
+  const auto version = Reader::shown(manifest.at("foretime_version"));
+  if (const auto& found = manifest.at("format_version"); found != kBundleVersion) {
+    throw BundleError(fmt::format(
+        "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: "
+        "use the library of the bundle's version, or export the run again with this one",
+        Reader::shown(found), version, FORETIME_VERSION, kBundleVersion));
+  }
+  const auto exported_by = manifest.text("foretime_version");
+  for (const auto& [name, weight] : bundle.weights) check_size(name, weight);
+  Terms terms;
+  read_schema(manifest, exported_by, terms);
+  terms.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
+  terms.hardware = read_hardware(manifest);
+  terms.form = inference::parse_form(manifest.at("form"), inference::shapes_of(bundle.weights), terms.feature_count);
+  check_weights(bundle.weights, terms.form);
+  terms.targets = read_targets(manifest);
+  terms.predicts_runtimes = manifest.truth("predicts_runtimes");
+  constexpr data::RuntimeUnit kUnitOf[] = {data::RuntimeUnit::nanoseconds, data::RuntimeUnit::seconds,
+                                           data::RuntimeUnit::normalized};
+  terms.unit = kUnitOf[manifest.one_of<size_t>("runtime_unit", kUnits)];
+  // Which nodes are tied depends on the candidates, too.
+  terms.compares_candidates = manifest.truth("compares_candidates") || terms.form.request.tied;
+  const auto& score = terms.form.score;
+  const bool compares = std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
+  if (compares && !terms.compares_candidates)
+    manifest.fail("compares_candidates", "false, expected true of a form with operations over groups");
+  if (terms.form.statements && terms.representation != "loops")
+    manifest.fail("form", "statements: true, expected false of anything but loop programs");
+  check_description(manifest);
+  return terms;
+}
+
+}  // namespace foretime::inference

@@ -1,0 +1,32 @@
+#include "inference/scoring/group_headers.h"
+
+#include <fmt/format.h>
+
+#include "configs/settings.h"
+#include "data/frontends/loops/program_forms.h"
+
+namespace foretime::inference {
+
+data::ProgramFormPtr program_form(const Terms& terms) {
+  configs::DataSettings settings;
+  if (!terms.representation.empty()) settings.representation = terms.representation;
+  if (terms.hardware) {
+    const auto& machine = *terms.hardware;
+    settings.hardware = {machine.vector_bytes, machine.vector_registers, machine.cores,
+                         machine.l1_bytes,     machine.l2_bytes,         machine.l3_bytes};
+  }
+  return data::make_program_form(settings);
+}
+
+std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {
+  const auto& terms = model.terms();
+  auto headers = data::list_groups(files, ".", terms.kind, {}, program_form(terms));
+  for (const auto& header : headers) {
+    if (header.feature_count != terms.feature_count)
+      throw DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
+                                  header.feature_count, terms.feature_count));
+  }
+  return headers;
+}
+
+}  // namespace foretime::inference

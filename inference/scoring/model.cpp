@@ -1,0 +1,115 @@
+#include "inference/scoring/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/graphs/pruning.h"
+#include "inference/scoring/embed.h"
+
+namespace foretime::inference {
+namespace {
+
+ModelKind kind_of(const Terms& terms) {
+  switch (terms.kind) {
+    case data::CandidateKind::layout:
+      return ModelKind::layout;
+    case data::CandidateKind::tile:
+      return ModelKind::tile;
+    default:
+      return terms.representation == "ast" ? ModelKind::trees : ModelKind::loops;
+  }
+}
+
+Options checked(Options options) {
+  options.threads = std::clamp(options.threads, 1, 256);
+  options.max_states = std::max<int64_t>(1, options.max_states);
+  return options;
+}
+
+}  // namespace
+
+const char* kind_name(ModelKind kind) {
+  constexpr const char* kNames[] = {"layout", "tile", "loops", "trees"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Model::Model(Bundle bundle, const Options& options)
+    : options_(checked(options)),
+      terms_(read_terms(bundle)),
+      kind_(kind_of(terms_)),
+      manifest_(std::move(bundle.manifest)),
+      manifest_text_(manifest_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)),
+      executor_(terms_.form, std::make_shared<const inference::Weights>(std::move(bundle.weights)),
+                terms_.feature_count) {}
+
+std::shared_ptr<const Model> Model::open(const std::filesystem::path& path, const Options& options) {
+  return std::make_shared<const Model>(read_bundle(path), options);
+}
+
+std::shared_ptr<const Model> Model::parse(std::string_view bytes, const std::string& origin, const Options& options) {
+  return std::make_shared<const Model>(parse_bundle(bytes, origin), options);
+}
+
+void Model::check_graphs(const data::Group& group) const {
+  if (group.kind != terms_.kind)
+    throw WrongKind(
+        fmt::format("{}: candidates of another kind than those of the model, {}", group.name, kind_name(kind_)));
+  const auto& graphs = group.graphs;
+  if (graphs.feature_count != terms_.feature_count)
+    throw DataError(fmt::format("{}: {} columns of node features, expected {} as the model was trained on", group.name,
+                                graphs.feature_count, terms_.feature_count));
+  for (const uint8_t type : graphs.node_types) {
+    if (type >= terms_.node_type_count)
+      throw DataError(fmt::format("{}: node type {}, expected below {} as the model was trained on", group.name, type,
+                                  terms_.node_type_count));
+  }
+}
+
+std::vector<float> Model::score_group(const data::Group& group, std::span<const int64_t> candidates) const {
+  check_graphs(group);
+  for (const int64_t c : candidates) {
+    if (c < 0 || c >= group.candidates)
+      throw DataError(fmt::format("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1));
+  }
+  const auto pruned = data::pruned_group(group, terms_.prune_hops);
+  return score_candidates(*this, pruned, plans::make_plan_source(pruned, terms_.form.request), candidates);
+}
+
+std::vector<float> Model::score_group(const data::Group& group) const {
+  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+  std::iota(all.begin(), all.end(), 0);
+  return score_group(group, all);
+}
+
+std::vector<double> Model::runtimes(std::span<const float> scores, std::span<const double> flops) const {
+  if (!terms_.predicts_runtimes)
+    throw WrongKind("the model ranks candidates, and does not predict run times: it was trained by a ranking loss");
+  const bool per_flop = terms_.targets.kind == Targets::Kind::log_runtime_per_flop;
+  if (per_flop && flops.size() != scores.size())
+    throw WrongKind("the model predicts run times for each arithmetic operation, whose number scores do not tell");
+  std::vector<double> runtimes;
+  runtimes.reserve(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const auto score = static_cast<double>(scores[i]);
+    runtimes.push_back(std::isinf(score) && score > 0.0 ? score
+                                                        : terms_.targets.to_runtime(score, per_flop ? flops[i] : 1.0));
+  }
+  return runtimes;
+}
+
+std::vector<double> Model::seconds(std::span<const float> scores, std::span<const double> flops) const {
+  auto runtimes = this->runtimes(scores, flops);
+  if (terms_.unit == data::RuntimeUnit::normalized)
+    throw WrongKind("the model predicts run times as parts of the default tile's, not in seconds");
+  if (terms_.unit == data::RuntimeUnit::nanoseconds) {
+    for (double& runtime : runtimes) runtime *= 1e-9;
+  }
+  return runtimes;
+}
+
+}  // namespace foretime::inference

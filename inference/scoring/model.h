@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "data/graphs/group.h"
+#include "inference/bundle/bundle.h"
+#include "inference/graph/executor.h"
+
+namespace foretime::inference {
+
+/// A call that the model has no answer to: candidates of another kind, or run times that it does not predict.
+class WrongKind : public Error {
+ public:
+  explicit WrongKind(const std::string& message) : Error(kData, message) {}
+};
+
+struct Options {
+  int32_t threads = 1;          // that one call may use, the caller's among them
+  int64_t max_states = 262144;  // states that each of them holds at once, about
+};
+
+/// What a model scores; the numbers are those of foretime_kind.
+enum class ModelKind : uint8_t { layout, tile, loops, trees };
+const char* kind_name(ModelKind kind);  // layout, tile, loops, trees
+
+/// An opened bundle. Never changes: any number of threads may use one. Calls use `threads` threads that end with them,
+/// and no threads of OpenMP; scores do not depend on how many there are.
+class Model {
+ public:
+  /// Throws BundleError as read_terms does.
+  explicit Model(Bundle bundle, const Options& options = {});
+
+  /// Throw as read_bundle and parse_bundle do.
+  static std::shared_ptr<const Model> open(const std::filesystem::path& path, const Options& options = {});
+  static std::shared_ptr<const Model> parse(std::string_view bytes, const std::string& origin,
+                                            const Options& options = {});
+
+  ModelKind kind() const { return kind_; }
+  const Terms& terms() const { return terms_; }
+  const Options& options() const { return options_; }
+  const inference::Executor& executor() const { return executor_; }
+  const nlohmann::json& manifest() const { return manifest_; }
+  const std::string& manifest_text() const { return manifest_text_; }
+
+  /// Scores of some candidates of a group that was opened by the readers, as the trainer's evaluation gives them: lower
+  /// is faster. Layout graphs are pruned as in training. Throws WrongKind for a group of another kind, data::DataError
+  /// for other columns or node types, or a candidate that is not there.
+  std::vector<float> score_group(const data::Group& group, std::span<const int64_t> candidates) const;
+  std::vector<float> score_group(const data::Group& group) const;  // all candidates
+
+  /// Throws as score_group does for the group's graphs.
+  void check_graphs(const data::Group& group) const;
+
+  /// Run times that scores stand for, in the unit of the training data (terms().unit). `flops`: [scores], or empty;
+  /// only targets per flop look at them. Throws WrongKind where the model does not predict run times, or needs flops.
+  std::vector<double> runtimes(std::span<const float> scores, std::span<const double> flops = {}) const;
+  /// The same in seconds. Throws WrongKind also where training had normalised run times.
+  std::vector<double> seconds(std::span<const float> scores, std::span<const double> flops = {}) const;
+
+ private:
+  Options options_;
+  Terms terms_;
+  ModelKind kind_;
+  nlohmann::json manifest_;
+  std::string manifest_text_;
+  inference::Executor executor_;
+};
+
+}  // namespace foretime::inference

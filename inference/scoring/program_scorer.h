@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/frontends/ansor/dag/dag_reader.h"
+#include "inference/scoring/model.h"
+
+namespace foretime::inference {
+
+/// Scores of texts, in their order; +infinity where a text was not scored.
+struct ProgramScores {
+  std::vector<float> scores;
+  int64_t failed = 0;
+  std::string first_failure;  // "place: why" of the first text that was not scored; "" where there is none
+};
+
+/// A compute DAG whose schedules a model of loop programs scores. Scoring changes nothing that can be seen: any number
+/// of threads may use one.
+class WorkloadScorer {
+ public:
+  /// `stage_table`: one line of JSON (docs/schedules.md). Throws WrongKind for other models, data::DataError for what
+  /// is no stage table.
+  WorkloadScorer(std::shared_ptr<const Model> model, std::string_view stage_table);
+  ~WorkloadScorer();
+
+  /// Records as auto_scheduler writes them; "r" and the measurement in it are not looked at. A record that is no JSON,
+  /// of another workload, or whose schedule does not apply is not scored.
+  ProgramScores score(std::span<const std::string_view> records) const;
+
+  const data::ComputeDag& dag() const { return *dag_; }
+
+ private:
+  struct Reader;
+  struct Pool;
+
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const data::ComputeDag> dag_;
+  data::DagTable keys_;  // of this DAG alone: which keys are of its workload
+  double operations_ = 0.0;
+  std::unique_ptr<Pool> pool_;  // what reads records, with the memory that it keeps
+};
+
+/// Scores save_json text of a PrimFunc, or of an IRModule with one; a text that is neither, or that is too large, is
+/// not scored. Throws WrongKind for models that do not score programs.
+ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs);
+
+}  // namespace foretime::inference

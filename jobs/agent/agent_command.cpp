@@ -1,0 +1,296 @@
+#include "jobs/agent/agent_command.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include "configs/load.h"
+#include "jobs/queue/limits.h"
+#include "jobs/sweep/finetune_job.h"
+#include "jobs/sweep/sweep.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifest = "manifest.json";  // coordinator/checkpoint_store.h: written last
+constexpr size_t kEvaluatedFiles = 4096;
+
+/// Where a checkpoint of `roots.runs` really is; JobsError unless it is whole and inside.
+fs::path stored_checkpoint(const std::string& what, const std::string& path, const Roots& roots) {
+  auto real = confine(what, path, roots.runs, {roots.runs});
+  if (!fs::exists(real / kManifest))
+    throw JobsError(
+        fmt::format("{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
+                    "it?",
+                    what, real.string(), kManifest, roots.runs.string()));
+  return real;
+}
+
+/// Where to go on: the checkpoint that was published or, where that is gone (the trainer keeps few, and Redis may have
+/// been away), the newest whole one beside it. Empty where this machine has none: another agent's, on a disk that is
+/// not shared; the attempt then begins anew rather than never.
+fs::path newest_checkpoint(const std::string& published, const Roots& roots) {
+  try {
+    const auto real = confine("checkpoint", published, roots.runs, {roots.runs});
+    if (fs::exists(real / kManifest)) return real;
+    fs::path newest;
+    std::error_code failure;
+    for (const auto& entry : fs::directory_iterator(real.parent_path(), failure)) {
+      const auto& folder = entry.path();
+      if (folder.filename().string().starts_with("step-") && fs::exists(folder / kManifest) && newest < folder)
+        newest = folder;
+    }
+    return newest;
+  } catch (const JobsError&) {
+    return {};
+  }
+}
+
+template <class Function>
+auto or_unusable(const Function& function) {
+  try {
+    return function();
+  } catch (const JobsError& error) {
+    throw JobUnusable(error.what());
+  }
+}
+
+/// Where relative data paths start: the first data root stands for the submitter's working folder.
+fs::path data_base(const Roots& roots) { return roots.data.empty() ? fs::path("/") : roots.data.front(); }
+
+void confine_data(configs::DataSettings& data, const Roots& roots) {
+  or_unusable([&] {
+    const auto root = confine("data.root", data.root, data_base(roots), roots.data);
+    for (auto* patterns : {&data.train, &data.valid, &data.test}) {
+      const char* what = patterns == &data.train ? "data.train" : patterns == &data.valid ? "data.valid" : "data.test";
+      for (auto& pattern : *patterns) pattern = confine_pattern(what, pattern, root, roots.data);
+    }
+    if (!data.eval_indices.empty())
+      data.eval_indices = confine("data.eval_indices", data.eval_indices, root, roots.data).string();
+    if (!data.node_type_vectors.empty())
+      data.node_type_vectors = confine("data.node_type_vectors", data.node_type_vectors, root, roots.data).string();
+    data.root = root.string();
+    data.confine.clear();
+    for (const auto& folder : roots.data) data.confine.push_back(folder.string());
+  });
+}
+
+std::vector<std::string> train_arguments(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
+                                         const AttemptPlace& place) {
+  auto settings = trial_settings(lease.spec, parameters);
+  confine_data(settings.data, options.roots);
+  settings.run.directory = place.folder.string();
+  settings.run.overwrite = false;
+  settings.checkpoint.resume = "auto";
+  if (!lease.checkpoint.empty()) {
+    const auto checkpoint = newest_checkpoint(lease.checkpoint, options.roots);
+    if (!checkpoint.empty()) settings.checkpoint.resume = checkpoint.string();
+  }
+  if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
+  const auto file = place.folder / "config.yaml";
+  std::ofstream out(file, std::ios::binary);
+  out << configs::to_yaml(settings);
+  if (!out.flush()) throw JobsError(fmt::format("{}: cannot be written", file.string()));
+  return {"train", "--quiet", file.string()};
+}
+
+/// The run directory of the job that this one acts on.
+fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+  if (spec.after.empty())
+    throw JobUnusable(fmt::format("job {}: an {} job needs the training job that it acts on in `after`", spec.id,
+                                  to_string(spec.kind)));
+  const auto needed = queue.find(spec.after.front());
+  if (!needed || needed->checkpoint.empty())
+    throw JobUnusable(fmt::format("job {}: job {}, which it acts on, {}", spec.id, spec.after.front(),
+                                  needed ? "left no checkpoint" : "is unknown (forgotten after its time to live?)"));
+  const auto folder = stored_checkpoint("checkpoint of job " + spec.after.front(), needed->checkpoint, options.roots);
+  return folder.parent_path().filename() == "checkpoints" ? folder.parent_path().parent_path() : folder;
+}
+
+void check_override(const std::string& key, const std::string& value) {
+  for (const auto* own : {"data.root", "data.train", "data.valid", "data.test", "data.eval_indices",
+                          "data.node_type_vectors", "data.confine"}) {
+    if (key == own) throw JobUnusable(fmt::format("set: {}: belongs to the agent; name data sets in `files`", key));
+  }
+  if (key.starts_with("run.") || key.starts_with("checkpoint."))
+    throw JobUnusable(fmt::format("set: {}: belongs to the agent", key));
+  configs::Settings settings;
+  configs::apply_override(settings, key, value);
+}
+
+std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+  std::vector<std::string> files, sets;
+  try {
+    const auto yaml = YAML::Load(spec.settings);
+    if (yaml.IsMap()) {
+      for (const auto& file : yaml["files"]) files.push_back(file.as<std::string>());
+      for (const auto& item : yaml["set"]) {
+        check_override(item.first.as<std::string>(), item.second.as<std::string>());
+        sets.push_back(item.first.as<std::string>() + "=" + item.second.as<std::string>());
+      }
+    } else if (!yaml.IsNull()) {
+      throw JobUnusable(fmt::format("job {}: its settings are no map of files and set", spec.id));
+    }
+  } catch (const YAML::Exception& error) {
+    throw JobUnusable(fmt::format("job {}: its settings are not YAML of files and set: {}", spec.id, error.what()));
+  }
+  if (files.size() > kEvaluatedFiles)
+    throw JobUnusable(fmt::format("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles));
+  std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, queue).string()};
+  for (const auto& file : files) {
+    arguments.push_back(
+        or_unusable([&] { return confine_pattern("files", file, data_base(options.roots), options.roots.data); }));
+  }
+  std::vector<std::string> roots;
+  for (const auto& root : options.roots.data) roots.push_back(root.string());
+  sets.push_back("data.confine=" + nlohmann::json(roots).dump());
+  for (const auto& set : sets) {
+    arguments.emplace_back("--set");
+    arguments.push_back(set);
+  }
+  arguments.emplace_back("--json");
+  return arguments;
+}
+
+/// The bundle of the fine-tuning job that this one goes on from.
+fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+  const auto& id = spec.after.front();
+  const auto needed = queue.find(id);
+  if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
+    throw JobUnusable(fmt::format("job {}: job {}, which it goes on from, {}", spec.id, id,
+                                  needed ? "left no bundle" : "is unknown (forgotten after its time to live?)"));
+  const auto& runs = options.roots.runs;
+  auto real = confine("bundle of job " + id, needed->checkpoint, runs, {runs});
+  if (!fs::is_regular_file(real))
+    throw JobsError(fmt::format("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?",
+                                id, real.string(), runs.string()));
+  return real;
+}
+
+std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
+                                            const AttemptPlace& place) {
+  const auto settings = parse_finetune(spec);
+  const auto& roots = options.roots.data;
+  const auto base = data_base(options.roots);
+  std::vector<std::string> folders;
+  for (const auto& root : roots) folders.push_back(root.string());
+  std::string model;
+  if (!spec.after.empty()) {
+    const auto bundle = needed_bundle(spec, options, queue);
+    folders.push_back(bundle.parent_path().string());
+    model = bundle.string();
+  } else {
+    model = or_unusable([&] { return confine("finetune.model", settings.model, base, roots).string(); });
+  }
+  std::vector<std::string> arguments = {"finetune", model};
+  const auto add = [&](const char* option, const std::string& value) {
+    arguments.emplace_back(option);
+    arguments.push_back(value);
+  };
+  const auto add_files = [&](const char* what, const std::vector<std::string>& files) {
+    for (const auto& file : files)
+      arguments.push_back(or_unusable([&] { return confine_pattern(what, file, base, roots); }));
+  };
+  add_files("finetune.records", settings.records);
+  if (!settings.replay.empty()) arguments.emplace_back("--replay");
+  add_files("finetune.replay", settings.replay);
+  if (!settings.stages.empty())
+    add("--stages", or_unusable([&] { return confine("finetune.stages", settings.stages, base, roots).string(); }));
+  if (!settings.member.empty()) add("--member", settings.member);
+  if (settings.steps) add("--steps", fmt::to_string(*settings.steps));
+  if (settings.learning_rate) add("--learning-rate", number_text(*settings.learning_rate));
+  if (settings.holdout) add("--holdout", number_text(*settings.holdout));
+  if (settings.tolerance) add("--tolerance", number_text(*settings.tolerance));
+  if (settings.seed) add("--seed", fmt::to_string(*settings.seed));
+  if (!settings.licence.empty()) add("--licence", settings.licence);
+  if (settings.force) arguments.emplace_back("--force");
+  add("--threads", fmt::to_string(spec.resources.cpus));
+  for (const auto& folder : folders) add("--confine", folder);
+  add("-o", (place.folder / kBundleFile).string());
+  return arguments;
+}
+
+std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const AttemptPlace& place) {
+  std::map<std::string, std::string> environment = {
+      {"FORETIME_PROGRESS", place.progress},
+      {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
+      // A job that asked for no GPU sees none: -1 is no device, while an empty value would be no variable here.
+      {"CUDA_VISIBLE_DEVICES", place.gpus.empty() ? "-1" : fmt::format("{}", fmt::join(place.gpus, ","))}};
+  for (const auto* secret : {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD"})
+    environment[secret] = "";
+  if (geteuid() == 0) environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
+  return environment;
+}
+
+}  // namespace
+
+fs::path make_attempt_folder(const Roots& roots, const Lease& lease) {
+  const auto plain = [](const std::string& text) {
+    return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '-' || c == '_';
+    });
+  };
+  if (!plain(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
+  const auto job = roots.runs / lease.job;
+  std::error_code failure;
+  fs::create_directories(job, failure);
+  if (failure) throw JobsError(fmt::format("{}: {}", job.string(), failure.message()));
+  const auto real = confine("run directory", job, roots.runs, {roots.runs});
+  const auto name = fmt::format("attempt-{}", lease.fence);
+  for (const auto& folder : {real / name, real / (name + "-" + (plain(lease.token) ? lease.token : "again"))}) {
+    if (fs::create_directory(folder, failure)) return folder;
+    if (failure) throw JobsError(fmt::format("{}: {}", folder.string(), failure.message()));
+  }
+  throw JobsError(fmt::format("{}: exists already, from another attempt with this fence", (real / name).string()));
+}
+
+SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
+                                           const AgentOptions& options, JobQueue& queue, const AttemptPlace& place) {
+  const auto& spec = lease.spec;
+  std::vector<std::string> command = {options.program.empty() ? fs::read_symlink("/proc/self/exe").string()
+                                                              : options.program};
+  std::vector<std::string> arguments;
+  switch (spec.kind) {
+    case JobKind::train:
+      arguments = train_arguments(lease, parameters, options, place);
+      break;
+    case JobKind::evaluate:
+      arguments = evaluate_arguments(spec, options, queue);
+      break;
+    case JobKind::export_model:
+      arguments = {"export", needed_run(spec, options, queue).string(), (place.folder / "export").string()};
+      break;
+    case JobKind::finetune:
+      arguments = finetune_arguments(spec, options, queue, place);
+      break;
+  }
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  SupervisedProcess::Options process;
+  // An export copies files, a fine-tuning writes one: more than one process of them would be in each other's way.
+  auto resources = spec.resources;
+  if (spec.kind == JobKind::finetune) resources.ranks = 1;
+  process.arguments = spec.kind == JobKind::export_model ? command : options.launcher.arguments(resources, command);
+  process.environment = attempt_environment(spec, place);
+  process.working_folder = place.folder;
+  process.separate_stdout = spec.kind == JobKind::evaluate;
+  return process;
+}
+
+std::string published_checkpoint(const std::string& path, const fs::path& folder, const Roots& roots) {
+  const auto real = confine("checkpoint", path, folder, {folder});
+  if (!fs::exists(real / kManifest))
+    throw JobsError(fmt::format("checkpoint: {}: no {}, expected a whole checkpoint", real.string(), kManifest));
+  const auto relative = real.lexically_relative(fs::canonical(roots.runs));
+  if (relative.empty() || *relative.begin() == "..")
+    throw JobsError(fmt::format("checkpoint: {}: not below the run root", real.string()));
+  return relative.string();
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "jobs/agent/agent.h"
+#include "jobs/error.h"
+#include "jobs/supervisor/supervisor.h"
+
+namespace foretime::jobs {
+
+/// A job that no agent with these roots could run: its settings or paths are wrong. Ends it as failed.
+class JobUnusable : public JobsError {
+ public:
+  using JobsError::JobsError;
+};
+
+/// The folder of an attempt, freshly made: runs/<job id>/attempt-<fence>. Where that exists already (Redis lost a
+/// second and gave the fence out again) the token is added. Throws JobUnusable for an id that is no file name,
+/// JobsError where the folder cannot be made.
+std::filesystem::path make_attempt_folder(const Roots& roots, const Lease& lease);
+
+/// What a fine-tuning leaves in the folder of its attempt.
+inline constexpr const char* kBundleFile = "model.foretime";
+
+/// What a job becomes: its command line through the launcher, environment and working folder. For train, config.yaml is
+/// written into `folder`, with every path confined to the roots. `queue` is asked for the checkpoint of the job that an
+/// evaluation or export acts on, or for the bundle that a fine-tuning goes on from. Throws JobUnusable,
+/// configs::SettingsError, JobsError (may work next time), RedisUnavailable.
+struct AttemptPlace {
+  std::filesystem::path folder;
+  std::vector<std::string> gpus;
+  std::string progress;  // path of the socket
+};
+SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
+                                           const AgentOptions& options, JobQueue& queue, const AttemptPlace& place);
+
+/// `path`, as a job that runs in `folder` names a checkpoint: relative to the run root. Throws JobsError where it lies
+/// outside of the folder or is not whole.
+std::string published_checkpoint(const std::string& path, const std::filesystem::path& folder, const Roots& roots);
+
+}  // namespace foretime::jobs

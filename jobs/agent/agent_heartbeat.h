@@ -1,0 +1,53 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "jobs/queue/queue.h"
+
+namespace foretime::jobs {
+
+/// Renews the leases of an agent from a thread and over a connection of its own, so that a loop that is busy loses
+/// none. When the loop has not ticked for a term, it hangs, and its jobs with it: renewing then stops, and other agents
+/// take over.
+class Heartbeat {
+ public:
+  Heartbeat(const std::function<std::unique_ptr<JobQueue>()>& make_queue, Milliseconds term, AgentInfo info,
+            spdlog::logger& log);
+  ~Heartbeat();  // says that the agent leaves
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  void hold(const Lease& lease);
+  void release(const Lease& lease);
+  /// The loop lives, and runs so many jobs.
+  void tick(int64_t jobs);
+  /// What the queue wants done, by the lease's token; since the last call, proceed left out.
+  std::map<std::string, Directive> take_directives();
+
+ private:
+  void run();
+  void renew_all(std::unique_lock<std::mutex>& lock);
+
+  std::unique_ptr<JobQueue> queue_;
+  Milliseconds term_;
+  AgentInfo info_;
+  spdlog::logger& log_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false, hanging_ = false;
+  double last_tick_;
+  std::map<std::string, Lease> leases_;  // by token
+  std::map<std::string, Directive> directives_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace foretime::jobs

@@ -1,0 +1,146 @@
+#include "jobs/agent/allowed_roots.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "jobs/error.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kPathBytes = 4096;
+constexpr int kLinks = 40;            // as many as the kernel follows
+constexpr size_t kExpansions = 1024;  // of the braces of one pattern
+constexpr const char* kSpecial = "*?[{\\";
+
+[[noreturn]] void refuse(const std::string& what, const std::string& path, const std::string& why) {
+  throw JobsError(fmt::format("{}: {}: {}", what, path.substr(0, 300), why));
+}
+
+std::string link_target(const fs::path& link) {
+  std::string target(kPathBytes, '\0');
+  const auto size = readlink(link.c_str(), target.data(), target.size());
+  target.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  return target;
+}
+
+/// Every link and .. resolved as the kernel would, also where a link points to what does not exist yet: writing to its
+/// name would create the target. weakly_canonical leaves such a link as it is.
+fs::path resolve(const std::string& what, const fs::path& path) {
+  std::deque<std::string> rest;
+  const auto push_front = [&](const fs::path& more) {
+    std::vector<std::string> parts;
+    for (const auto& part : more.relative_path()) parts.push_back(part.string());
+    rest.insert(rest.begin(), parts.begin(), parts.end());
+  };
+  push_front(path);
+  fs::path real = "/";
+  int links = 0;
+  bool exists = true;
+  while (!rest.empty()) {
+    const std::string part = rest.front();
+    rest.pop_front();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      if (!exists) refuse(what, path.string(), "leads through a folder that does not exist with '..'");
+      real = real.parent_path();
+      continue;
+    }
+    const auto next = real / part;
+    struct stat found {};
+    if (exists && lstat(next.c_str(), &found) != 0) {
+      if (errno != ENOENT) refuse(what, path.string(), std::strerror(errno));
+      exists = false;
+    }
+    if (!exists || !S_ISLNK(found.st_mode)) {
+      real = next;
+      continue;
+    }
+    if (++links > kLinks) refuse(what, path.string(), "too many symbolic links, or a loop of them");
+    const fs::path target = link_target(next);
+    if (target.empty()) refuse(what, path.string(), "a symbolic link that cannot be read");
+    if (target.is_absolute()) real = "/";
+    push_front(target);
+  }
+  return real;
+}
+
+bool lies_in(const fs::path& path, const fs::path& root) {
+  return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+}
+
+/// "{a,b}c" as "ac" and "bc"; groups may nest.
+void expand(const std::string& what, const std::string& pattern, std::vector<std::string>& found) {
+  if (found.size() >= kExpansions) refuse(what, pattern, fmt::format("braces for more than {} names", kExpansions));
+  const auto open = pattern.find('{');
+  if (open == std::string::npos) {
+    found.push_back(pattern);
+    return;
+  }
+  std::vector<std::string> choices(1);
+  size_t depth = 0, at = open;
+  for (; at < pattern.size(); ++at) {
+    const char c = pattern[at];
+    if (c == '{' && depth++ == 0) continue;
+    if (c == '}' && --depth == 0) break;
+    if (c == ',' && depth == 1)
+      choices.emplace_back();
+    else
+      choices.back() += c;
+  }
+  if (at == pattern.size()) refuse(what, pattern, "'{' without '}'");
+  for (const auto& choice : choices) expand(what, pattern.substr(0, open) + choice + pattern.substr(at + 1), found);
+}
+
+bool has_parent_component(const fs::path& path) {
+  return std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+}
+
+}  // namespace
+
+fs::path confine(const std::string& what, const fs::path& path, const fs::path& base,
+                 const std::vector<fs::path>& roots) {
+  const auto& text = path.native();
+  if (text.empty()) refuse(what, "", "is empty, expected a path");
+  if (text.size() >= kPathBytes) refuse(what, text, fmt::format("{} bytes, at most {}", text.size(), kPathBytes - 1));
+  if (text.find('\0') != std::string::npos) refuse(what, "", "holds a zero byte");
+  const auto real = resolve(what, fs::absolute(base / path));
+  std::string names;
+  for (const auto& root : roots) {
+    if (lies_in(real, resolve(what, fs::absolute(root)))) return real;
+    names.append(names.empty() ? "" : ", ").append(root.string());
+  }
+  refuse(
+      what, text,
+      fmt::format("{}lies outside of what this agent may use, expected a path in {}",
+                  real == path ? "" : "is really " + real.string() + ", which ",
+                  names.empty() ? "a data root (it has none: --data-root)" : names + " (see the agent's --data-root)"));
+}
+
+std::string confine_pattern(const std::string& what, const std::string& pattern, const fs::path& base,
+                            const std::vector<fs::path>& roots) {
+  if (pattern.size() >= kPathBytes)
+    refuse(what, pattern, fmt::format("{} bytes, at most {}", pattern.size(), kPathBytes - 1));
+  const auto special = pattern.find_first_of(kSpecial);
+  if (special == std::string::npos) return confine(what, pattern, base, roots).string();
+  const auto slash = pattern.rfind('/', special);
+  const auto head = slash == std::string::npos ? std::string(".") : pattern.substr(0, slash + 1);
+  const auto rest = slash == std::string::npos ? pattern : pattern.substr(slash + 1);
+  if (rest.find('\\') != std::string::npos) refuse(what, pattern, "holds a backslash");
+  std::vector<std::string> expanded{rest};
+  expand(what, rest, expanded);
+  for (const auto& one : expanded) {
+    if (has_parent_component(one)) refuse(what, pattern, "'..' after the first of * ? [ {, expected none");
+  }
+  return (confine(what, head, base, roots) / rest).string();
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,111 @@
+#include "jobs/agent/launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "jobs/error.h"
+
+namespace foretime::jobs {
+namespace {
+
+constexpr const char* kCommand = "{command}";
+constexpr std::array<const char*, 4> kNames = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
+
+/// Blanks separate; '…' and "…" group, also within a word.
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  char quote = 0;
+  for (const char c : text) {
+    if (quote != 0) {
+      if (c == quote)
+        quote = 0;
+      else
+        word += c;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      inside = true;
+    } else if (c == ' ' || c == '\t' || c == '\n') {
+      if (inside) words.push_back(std::exchange(word, ""));
+      inside = false;
+    } else {
+      word += c;
+      inside = true;
+    }
+  }
+  if (quote != 0) throw JobsError(fmt::format("launcher '{}': {} is not closed", text, quote));
+  if (inside) words.push_back(word);
+  return words;
+}
+
+void check_names(const std::string& text, const std::string& word) {
+  for (size_t open = word.find('{'); open != std::string::npos; open = word.find('{', open + 1)) {
+    const auto close = word.find('}', open);
+    const auto name = word.substr(open, close == std::string::npos ? close : close - open + 1);
+    if (name == kCommand) throw JobsError(fmt::format("launcher '{}': {{command}} must be a word of its own", text));
+    if (std::none_of(kNames.begin(), kNames.end(), [&](const char* known) { return name == known; })) {
+      throw JobsError(fmt::format(
+          "launcher '{}': unknown {}, expected {{command}}, {{ranks}}, {{cpus}}, {{gpus}} or {{threads}}", text, name));
+    }
+  }
+}
+
+std::string filled(std::string word, const Resources& resources) {
+  const std::array<int64_t, 4> values = {resources.ranks, resources.cpus, resources.gpus, resources.cpus};
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    const std::string name = kNames[i];
+    for (auto at = word.find(name); at != std::string::npos; at = word.find(name))
+      word.replace(at, name.size(), std::to_string(values[i]));
+  }
+  return word;
+}
+
+}  // namespace
+
+Launcher::Launcher(const std::string& text) : text_(text) {
+  if (text == "auto" || text == "direct") return;
+  words_ = split_words(text == "mpirun" ? kMpirun : text == "srun" ? kSrun : text);
+  const auto commands = std::count(words_.begin(), words_.end(), kCommand);
+  for (const auto& word : words_) {
+    if (word != kCommand) check_names(text, word);
+  }
+  if (commands != 1 || words_.front() == kCommand) {
+    throw JobsError(
+        fmt::format("launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the "
+                    "program, such as '{}'",
+                    text,
+                    commands == 0  ? "no {command}"
+                    : commands > 1 ? "more than one {command}"
+                                   : "no program",
+                    kMpirun));
+  }
+}
+
+std::vector<std::string> Launcher::arguments(const Resources& resources,
+                                             const std::vector<std::string>& command) const {
+  auto words = words_;
+  if (words.empty()) {
+    if (resources.ranks == 1) return command;
+    if (text_ == "direct") {
+      throw JobsError(
+          fmt::format("a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun "
+                      "or a template (foretime agent --launcher)",
+                      resources.ranks));
+    }
+    words = split_words(kMpirun);
+  }
+  std::vector<std::string> result;
+  for (const auto& word : words) {
+    if (word == kCommand)
+      result.insert(result.end(), command.begin(), command.end());
+    else
+      result.push_back(filled(word, resources));
+  }
+  return result;
+}
+
+}  // namespace foretime::jobs

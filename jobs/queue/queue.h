@@ -1,0 +1,128 @@
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jobs/queue/job.h"
+
+namespace foretime::jobs {
+
+using Milliseconds = std::chrono::milliseconds;
+
+struct ClaimRequest {
+  std::string agent;
+  std::string token;  // fresh random text for each claim; the same again after a lost answer gives the same lease
+  int64_t free_cpus = 1;
+  int64_t free_gpus = 0;
+  Milliseconds term{30000};
+};
+
+/// Early stopping of a sweep: asynchronous successive halving (Li et al. 2018, "A system for massively parallel
+/// hyperparameter tuning", stopping variant). At each rung, which is a number of evaluations, a trial goes on while its
+/// objective is among the best max(1, n / eta) of the n values seen at that rung so far.
+struct HalvingRule {
+  std::vector<int64_t> rungs;  // rising
+  double eta = 3;
+  bool enabled() const { return !rungs.empty(); }
+};
+
+struct SweepSpec {
+  std::string id;  // 16 hexadecimal digits, of the expanded sweep
+  std::string name;
+  std::string method;      // grid | random | bayes
+  std::string definition;  // the search space as JSON, for whoever decides deferred parameters (jobs/search_space.h)
+  std::string metric;
+  bool maximize = true;
+  int64_t trials = 0;
+  uint64_t seed = 1;
+  HalvingRule halving;
+};
+
+struct ReapCounts {
+  int64_t lost_leases = 0, orphans = 0, promoted = 0, released = 0, expired = 0;
+  bool more = false;  // a batch was full: call again
+};
+
+/// What an agent tells about itself, for whoever watches.
+struct AgentInfo {
+  std::string name, host, version;
+  int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
+  bool leaving = false;  // forget this agent
+};
+
+enum class CancelOutcome { cancelled, requested, already_final };
+
+/// What a job needs in all, over its ranks.
+struct Demand {
+  int64_t cpus = 0, gpus = 0;
+  auto operator<=>(const Demand&) const = default;
+};
+
+/// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
+/// queue's own, never the caller's. Throws RedisUnavailable when it cannot be reached (the transition may then have
+/// happened or not; each call can be repeated safely), RedisRefused, and JobRefused as said.
+class JobQueue {
+ public:
+  virtual ~JobQueue() = default;
+
+  /// False: a sweep of that id is there already (and is left as it is; a cancelled one is JobRefused).
+  virtual bool create_sweep(const SweepSpec& sweep) = 0;
+  /// False: a job of that id is there already, whatever its state. Throws JobRefused where a job in `after` is unknown
+  /// or ended without success, and where the sweep was cancelled.
+  virtual bool submit(const JobSpec& job) = 0;
+
+  /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs; promotes retries that
+  /// are due. Empty when there is none, or the queue is paused.
+  virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
+  /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
+  /// it.
+  virtual Directive renew(const Lease& lease, Milliseconds term) = 0;
+  /// Writes progress; where the report carries an objective at a new rung, decides whether the trial goes on. A trial
+  /// that was told to stop is told so again at each report.
+  virtual Directive report(const Lease& lease, const JobReport& report) = 0;
+  /// Fixes deferred parameters. False: the lease was lost, or `known` (the number of proposals that the proposer saw)
+  /// is out of date: look again. Parameters that are fixed already stand; they come with the lease.
+  virtual bool propose(const Lease& lease, const Parameters& parameters, int64_t known) = 0;
+  /// Ends the attempt; writes the result for succeeded and stopped. `jitter` in [0, 1) spreads retries:
+  /// min(cap, base 2^(failures-1)) (0.5 + jitter / 2). False: the lease was lost and nothing was written. True again
+  /// when the same lease repeats the same call.
+  virtual bool finish(const Lease& lease, const JobResult& result, double jitter) = 0;
+
+  virtual CancelOutcome cancel(const std::string& id) = 0;  // JobRefused: unknown id
+  /// Cancels every job that is not final, and refuses new ones. Returns how many were cancelled or asked to stop.
+  virtual int64_t cancel_sweep(const std::string& sweep) = 0;
+  /// A failed, dead or cancelled job waits again, with a fresh count of failures; jobs that were cancelled because of
+  /// it are blocked again. JobRefused: unknown, or in another state.
+  virtual void retry(const std::string& id) = 0;
+  virtual void set_priority(const std::string& id, int64_t priority) = 0;  // of a job that is not final
+  /// Empty `sweep`: the whole queue. Active jobs go on; nothing more is claimed.
+  virtual void pause(const std::string& sweep) = 0;
+  virtual void resume(const std::string& sweep) = 0;
+
+  /// Repairs in bounded batches: expired leases and active jobs without a lease count as a failed attempt and wait
+  /// again (or are dead), due retries wait again, jobs of resumed sweeps wait again, finished jobs past their time to
+  /// live are forgotten. Anybody may call it at any time.
+  virtual ReapCounts reap() = 0;
+  /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
+  virtual void heartbeat_agent(const AgentInfo& agent) = 0;
+
+  virtual std::optional<JobRecord> find(const std::string& id) = 0;
+  /// Whether no job is in any of `states`.
+  virtual bool none_in(const std::vector<JobState>& states) = 0;
+  /// How many jobs wait, by what they need in all.
+  virtual std::map<Demand, int64_t> waiting() = 0;
+};
+
+struct QueueSettings {
+  std::string prefix = "foretime";  // every key starts with {prefix}, which is also the cluster's hash tag
+  Milliseconds backoff_base{5000};  // before the second attempt
+  Milliseconds backoff_cap{600000};
+  Milliseconds keep_finished{30LL * 24 * 3600 * 1000};  // 0: for ever
+  int64_t events = 10000;                               // transitions kept in the event stream
+};
+
+}  // namespace foretime::jobs

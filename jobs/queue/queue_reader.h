@@ -1,0 +1,89 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jobs/queue/queue.h"
+#include "jobs/redis/redis_client.h"
+
+namespace foretime::jobs {
+
+struct SweepRecord {
+  SweepSpec spec;
+  std::string state;  // running | paused | cancelled
+  int64_t created_ms = 0;
+  int64_t proposals = 0;             // deferred parameters decided so far
+  std::map<JobState, int64_t> jobs;  // counts, of every state
+};
+
+struct AgentRecord {
+  std::string name, host, version;
+  int64_t seen_ms = 0, started_ms = 0, pid = 0, cpus = 0, gpus = 0, jobs = 0;
+};
+
+struct QueueStatistics {
+  int64_t now_ms = 0;                     // by Redis' clock
+  std::map<JobState, int64_t> jobs;       // counts, of every state
+  std::map<std::string, int64_t> totals;  // submitted, claimed, succeeded, …, lost_leases, refused; since ever
+  /// Of the same, over the last five minutes of the event stream, or over what it holds where it was trimmed within
+  /// them. `stopped` is missing: the stream does not tell it from succeeded.
+  std::map<std::string, double> per_minute;
+  int64_t oldest_waiting_ms = 0;  // age; 0: none waits
+  bool paused = false;
+  std::vector<AgentRecord> agents;  // the kMostAgents heard of last, by name
+};
+
+/// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything
+/// read is checked against Limits; what is damaged is a JobsError that names key and field. Answers about many keys
+/// come in batches, so a job may move or be forgotten in between; one that is gone is left out.
+class Observer {
+ public:
+  static constexpr int64_t kMostAgents = 1000;
+
+  /// `client` must outlive the observer. Talks to Redis at the first call.
+  Observer(RedisClient& client, QueueSettings settings);
+
+  /// The full id for a unique prefix of it; a full id stands for itself. JobRefused: unknown or ambiguous.
+  std::string resolve_job(const std::string& prefix);
+  std::string resolve_sweep(const std::string& prefix);
+  /// Whether it names a sweep rather than a job; false where it names neither. JobRefused where it could be both.
+  bool is_sweep(const std::string& prefix);
+  std::optional<JobRecord> job(const std::string& id);
+  /// In the order of `ids`.
+  std::vector<JobRecord> jobs(const std::vector<std::string>& ids);
+  /// Newest in that state first.
+  std::vector<std::string> ids_in(JobState state, int64_t limit);
+  std::vector<std::string> ids_of_sweep(const std::string& sweep);  // by trial
+  std::vector<std::string> sweeps(int64_t limit);                   // newest first
+  std::optional<SweepRecord> sweep(const std::string& id);
+  std::vector<std::string> log(const std::string& id,
+                               int64_t& total);  // the ring, and how many lines were ever written
+  QueueStatistics statistics();
+
+ private:
+  static constexpr size_t kHashesInPipeline = 64;  // each as large as its Limits
+  using Arguments = RedisClient::Arguments;
+  std::string key(const std::string& rest) const { return prefix_ + rest; }
+  /// A pipeline; a key of another type than documented is a JobsError that names it.
+  std::vector<Reply> ask(const std::vector<Arguments>& calls);
+  /// Ids of a sorted set, in the order of `command` (ZRANGE or ZREVRANGE).
+  std::vector<std::string> ids(const std::string& command, const std::string& key, int64_t limit);
+  /// A few jobs, or sweeps, that begin so.
+  std::vector<std::string> jobs_like(const std::string& prefix);
+  std::vector<std::string> sweeps_like(const std::string& prefix);
+  static std::map<JobState, int64_t> no_jobs();  // 0 of every state
+  std::map<JobState, int64_t> count_states(const std::vector<std::string>& ids);
+  void read_rates(QueueStatistics& statistics);
+  void read_agents(const std::vector<std::string>& names, QueueStatistics& statistics);
+
+  RedisClient& client_;
+  QueueSettings settings_;
+  std::string prefix_;  // {prefix}:
+};
+
+/// Prometheus' text exposition format, version 0.0.4.
+std::string to_prometheus(const QueueStatistics& statistics);
+
+}  // namespace foretime::jobs

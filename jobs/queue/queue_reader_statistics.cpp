@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "base/lines.h"
+#include "jobs/error.h"
+#include "jobs/queue/hash_reader.h"
+#include "jobs/queue/job_hash.h"
+#include "jobs/queue/limits.h"
+#include "jobs/queue/queue_reader.h"
+
+namespace foretime::jobs {
+namespace {
+
+constexpr int64_t kWindowMs = 5 * 60 * 1000;
+constexpr int64_t kEventsInAnswer = 2000;
+constexpr int64_t kMostEvents = 100'000;
+constexpr const char* kTotals[] = {"submitted", "claimed",   "succeeded", "stopped",     "failed",  "cancelled", "dead",
+                                   "retried",   "preempted", "errors",    "lost_leases", "refused", "results"};
+
+/// Which totals a transition raises; the scripts count where they write the event.
+std::vector<std::string> counted(const std::string& event, const std::string& from, const std::string& to) {
+  if (event == "refuse") return {"refused"};
+  std::vector<std::string> names;
+  if (event == "submit") names.push_back("submitted");
+  if (event == "claim") names.push_back("claimed");
+  if (event == "error") names.push_back("errors");
+  if (event == "lost") names.push_back("lost_leases");
+  if (event == "preempt" && to == "waiting") names.push_back("preempted");
+  // From cancelled to blocked: as a rule not retried itself, but blocked again by the retry of what it needs.
+  if (event == "retry" && !(from == "cancelled" && to == "blocked")) names.push_back("retried");
+  if (to == "succeeded") names.insert(names.end(), {"succeeded", "results"});
+  if (to == "failed" || to == "cancelled" || to == "dead") names.push_back(to);
+  return names;
+}
+
+struct StreamId {
+  uint64_t ms = 0, sequence = 0;
+  bool parse(const std::string& text) {
+    const auto end = text.data() + text.size();
+    const auto first = std::from_chars(text.data(), end, ms);
+    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return false;
+    const auto second = std::from_chars(first.ptr + 1, end, sequence);
+    return second.ec == std::errc() && second.ptr == end;
+  }
+  /// The greatest id before this one.
+  std::string before() const {
+    return sequence > 0 ? fmt::format("{}-{}", ms, sequence - 1) : fmt::format("{}", ms == 0 ? 0 : ms - 1);
+  }
+};
+
+std::string text_at(const redisReply& reply, size_t index) {
+  return index < reply.elements ? text_of(*reply.element[index]) : "";
+}
+
+[[noreturn]] void damaged(const std::string& key, const std::string& what, const std::string& found,
+                          const std::string& expected) {
+  throw JobsError(fmt::format("{}: {}: '{}', expected {}; was it written by another program?", key,
+                              printable_utf8(what.substr(0, 100)), printable_utf8(found.substr(0, 40)), expected));
+}
+
+int64_t score_ms(const std::string& key, const std::string& member, const std::string& score) {
+  char* stopped = nullptr;
+  const double value = std::strtod(score.c_str(), &stopped);
+  if (stopped != score.c_str() + score.size() || !(std::abs(value) < 9e15))
+    damaged(key, "score of " + member, score, "milliseconds since 1970");
+  return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+QueueStatistics Observer::statistics() {
+  QueueStatistics statistics;
+  statistics.jobs = no_jobs();
+  Arguments totals = {"HMGET", key("totals")};
+  totals.insert(totals.end(), std::begin(kTotals), std::end(kTotals));
+  std::vector<Arguments> calls = {{"TIME"},
+                                  totals,
+                                  {"EXISTS", key("paused")},
+                                  {"ZRANGE", key("state:waiting"), "0", "0", "WITHSCORES"},
+                                  {"ZREVRANGE", key("agents"), "0", std::to_string(kMostAgents - 1)}};
+  const size_t first_count = calls.size();
+  for (const auto& [state, count] : statistics.jobs) calls.push_back({"ZCARD", key("state:" + to_string(state))});
+  const auto replies = ask(calls);
+
+  const Fields time = {{"s", text_at(*replies[0], 0)}, {"us", text_at(*replies[0], 1)}};
+  const HashReader clock("TIME", time);
+  statistics.now_ms = clock.integer("s") * 1000 + clock.integer("us") / 1000;
+  Fields counters;
+  for (size_t i = 0; i < std::size(kTotals); ++i) counters[kTotals[i]] = text_at(*replies[1], i);
+  const HashReader read(key("totals"), counters);
+  for (const char* name : kTotals) statistics.totals[name] = read.integer(name);
+  statistics.paused = integer_of(*replies[2]) != 0;
+  if (const auto& oldest = *replies[3]; oldest.elements > 0) {
+    const auto since = score_ms(key("state:waiting"), text_at(oldest, 0), text_at(oldest, 1));
+    statistics.oldest_waiting_ms = std::max<int64_t>(1, statistics.now_ms - since);
+  }
+  size_t at = first_count;
+  for (auto& [state, count] : statistics.jobs) count = integer_of(*replies[at++]);
+  read_agents(texts_of(*replies[4]), statistics);
+  read_rates(statistics);
+  return statistics;
+}
+
+void Observer::read_agents(const std::vector<std::string>& names, QueueStatistics& statistics) {
+  for (const auto& name : names) {
+    if (name.size() > Limits::kName)
+      damaged(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName));
+  }
+  for (size_t from = 0; from < names.size(); from += kHashesInPipeline) {
+    const size_t to = std::min(names.size(), from + kHashesInPipeline);
+    std::vector<Arguments> calls;
+    for (size_t i = from; i < to; ++i) calls.push_back({"HGETALL", key("agent:" + names[i])});
+    const auto replies = ask(calls);
+    for (size_t i = from; i < to; ++i) {
+      const auto fields = fields_of(*replies[i - from]);
+      if (fields.empty()) continue;  // it left
+      const HashReader read(key("agent:" + names[i]), fields);
+      AgentRecord agent;
+      agent.name = names[i];
+      agent.host = read.text("host", Limits::kName);
+      agent.version = read.text("version", Limits::kName);
+      agent.seen_ms = read.integer("seen_ms");
+      agent.started_ms = read.integer("started_ms");
+      agent.pid = read.integer("pid");
+      agent.cpus = read.integer("cpus");
+      agent.gpus = read.integer("gpus");
+      agent.jobs = read.integer("jobs");
+      statistics.agents.push_back(std::move(agent));
+    }
+  }
+  std::sort(statistics.agents.begin(), statistics.agents.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+void Observer::read_rates(QueueStatistics& statistics) {
+  const auto stream = key("events");
+  const int64_t window_start = statistics.now_ms - kWindowMs;
+  std::map<std::string, int64_t> counts;
+  for (const char* name : kTotals) {
+    if (std::string_view(name) != "stopped") counts[name] = 0;
+  }
+  // Newest first, so that a bound cuts the oldest.
+  StreamId oldest;
+  int64_t seen = 0;
+  bool whole = false;
+  for (std::string end = "+"; !whole && seen < kMostEvents; end = oldest.before()) {
+    const auto replies = ask({{"XREVRANGE", stream, end, std::to_string(std::max<int64_t>(0, window_start)), "COUNT",
+                               std::to_string(kEventsInAnswer)}});
+    const auto& page = *replies[0];
+    for (size_t i = 0; i < page.elements; ++i) {
+      const auto& entry = *page.element[i];
+      const auto id = text_at(entry, 0);
+      if (!oldest.parse(id) || entry.elements != 2) damaged(stream, "entry", id, "an id and its fields");
+      const auto fields = fields_of(*entry.element[1]);
+      const HashReader read(stream + " entry " + id, fields);
+      const auto event = read.text("event", Limits::kName);
+      if (event.empty()) read.damaged("event", "nothing", "the name of a transition");
+      for (const auto& name : counted(event, read.text("from", Limits::kName), read.text("to", Limits::kName)))
+        ++counts[name];
+    }
+    seen += static_cast<int64_t>(page.elements);
+    whole = static_cast<int64_t>(page.elements) < kEventsInAnswer;
+  }
+  // A stream with fewer entries than it is trimmed to was never trimmed: nothing happened before its first one.
+  int64_t span = kWindowMs;
+  if (seen > 0) {
+    const auto earlier = ask({{"XREVRANGE", stream, oldest.before(), "-", "COUNT", "1"}});
+    const bool cut = !whole || (seen >= settings_.events && earlier[0]->elements == 0);
+    if (cut) span = statistics.now_ms - static_cast<int64_t>(oldest.ms);
+  }
+  const double minutes = static_cast<double>(std::clamp<int64_t>(span, 1000, kWindowMs)) / 60000;
+  for (const auto& [name, count] : counts) statistics.per_minute[name] = static_cast<double>(count) / minutes;
+}
+
+}  // namespace foretime::jobs

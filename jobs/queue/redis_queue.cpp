@@ -1,0 +1,221 @@
+#include "jobs/queue/redis_queue.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "jobs/error.h"
+#include "jobs/queue/job_hash.h"
+#include "jobs/queue/limits.h"
+
+namespace foretime::jobs {
+namespace {
+
+std::string json_text(const std::map<std::string, double>& metrics) {
+  return metrics.empty() ? "" : nlohmann::json(metrics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void append(std::vector<std::string>& arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+}
+
+const redisReply& element(const redisReply& reply, size_t index, const std::string& script) {
+  if (index >= reply.elements)
+    throw RedisRefused(
+        fmt::format("script {}: {} answers, expected more than {}; do programs of different versions "
+                    "share this Redis?",
+                    script, reply.elements, index));
+  return *reply.element[index];
+}
+
+}  // namespace
+
+RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock)
+    : client_(client), settings_(settings), prefix_("{" + settings.prefix + "}:"), scripts_(load_scripts(clock)) {}
+
+Reply RedisQueue::run(const std::string& name, const Arguments& arguments) {
+  const auto& script = scripts_.at(name);
+  Arguments all = {std::to_string(settings_.events)};
+  append(all, arguments);
+  auto reply = client_.script(script.text, script.sha1, {prefix_}, all);
+  if (text_of(element(*reply, 0, name)) == "refused") throw JobRefused(text_of(element(*reply, 1, name)));
+  return reply;
+}
+
+std::string RedisQueue::run_word(const std::string& name, const Arguments& arguments) {
+  const auto reply = run(name, arguments);
+  return text_of(element(*reply, 0, name));
+}
+
+Directive RedisQueue::run_directive(const std::string& name, const Arguments& arguments) {
+  const auto word = run_word(name, arguments);
+  if (word == "lost") return Directive::lost;
+  if (word == "cancel") return Directive::cancel;
+  return word == "stop" ? Directive::stop : Directive::proceed;
+}
+
+RedisQueue::Arguments RedisQueue::holder(const Lease& lease) const {
+  return {lease.job, std::to_string(lease.fence), lease.token, lease.agent};
+}
+
+bool RedisQueue::create_sweep(const SweepSpec& sweep) {
+  check(sweep);
+  Arguments arguments = {sweep.id};
+  append(arguments, sweep_fields(sweep));
+  return run_word("create_sweep", arguments) == "ok";
+}
+
+bool RedisQueue::submit(const JobSpec& job) {
+  check(job);
+  Arguments arguments = {job.id, job.sweep, std::to_string(job.trial), std::to_string(job.after.size())};
+  append(arguments, job.after);
+  append(arguments, spec_fields(job));
+  return run_word("submit", arguments) == "ok";
+}
+
+std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
+  check(request);
+  const Arguments arguments = {request.agent, request.token, std::to_string(request.free_cpus),
+                               std::to_string(request.free_gpus), std::to_string(request.term.count())};
+  for (;;) {
+    const auto reply = run("claim", arguments);
+    const auto word = text_of(element(*reply, 0, "claim"));
+    if (word == "none") return std::nullopt;
+    if (word == "again") continue;
+    const auto fields = fields_of(element(*reply, 3, "claim"));
+    const auto record = record_of(text_of(element(*reply, 1, "claim")), fields);
+    Lease lease;
+    lease.job = record.spec.id;
+    lease.agent = record.agent;
+    lease.fence = record.fence;
+    lease.token = request.token;
+    lease.attempt = record.attempt;
+    lease.deadline_ms = static_cast<int64_t>(std::stod(text_of(element(*reply, 2, "claim"))));
+    lease.spec = record.spec;
+    lease.checkpoint = record.checkpoint;
+    return lease;
+  }
+}
+
+Directive RedisQueue::renew(const Lease& lease, Milliseconds term) {
+  auto arguments = holder(lease);
+  arguments.push_back(std::to_string(term.count()));
+  return run_directive("renew", arguments);
+}
+
+Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
+  const auto report = bounded(unbounded);
+  const bool finite = report.objective && std::isfinite(*report.objective);
+  auto arguments = holder(lease);
+  append(arguments, {std::to_string(report.step), std::to_string(report.total_steps), number_text(report.eta_seconds),
+                     number_text(report.loss), std::to_string(report.iteration),
+                     finite ? "finite" : (report.objective ? "nan" : "none"),
+                     finite ? number_text(*report.objective) : "", json_text(report.metrics), report.checkpoint,
+                     std::to_string(report.log_lines.size()), std::to_string(Limits::kLogLines)});
+  const auto kept = std::min<size_t>(report.log_lines.size(), Limits::kLogLines);
+  arguments.insert(arguments.end(), report.log_lines.end() - static_cast<std::ptrdiff_t>(kept), report.log_lines.end());
+  return run_directive("report", arguments);
+}
+
+bool RedisQueue::propose(const Lease& lease, const Parameters& parameters, int64_t known) {
+  auto arguments = holder(lease);
+  append(arguments, {nlohmann::json(parameters).dump(), std::to_string(known)});
+  return run_word("propose", arguments) == "ok";
+}
+
+bool RedisQueue::finish(const Lease& lease, const JobResult& unbounded, double jitter) {
+  const auto result = bounded(unbounded);
+  auto arguments = holder(lease);
+  append(arguments, {to_string(result.outcome), json_text(result.metrics),
+                     result.objective ? number_text(*result.objective) : "", result.checkpoint, result.error,
+                     std::to_string(result.exit_code), number_text(result.seconds), number_text(jitter),
+                     std::to_string(settings_.backoff_base.count()), std::to_string(settings_.backoff_cap.count())});
+  return run_word("finish", arguments) == "ok";
+}
+
+CancelOutcome RedisQueue::cancel(const std::string& id) {
+  const auto word = run_word("cancel", {id});
+  if (word == "final") return CancelOutcome::already_final;
+  return word == "requested" ? CancelOutcome::requested : CancelOutcome::cancelled;
+}
+
+int64_t RedisQueue::cancel_sweep(const std::string& sweep) {
+  int64_t changed = 0;
+  std::string looked_at = "0";
+  for (;;) {
+    const auto reply = run("cancel_sweep", {sweep, looked_at});
+    changed += std::stoll(text_of(element(*reply, 1, "cancel_sweep")));
+    if (text_of(element(*reply, 0, "cancel_sweep")) != "again") return changed;
+    looked_at = text_of(element(*reply, 2, "cancel_sweep"));
+  }
+}
+
+void RedisQueue::retry(const std::string& id) { run("retry", {id}); }
+
+void RedisQueue::set_priority(const std::string& id, int64_t priority) {
+  if (std::abs(priority) > Limits::kPriority)
+    throw JobRefused(
+        fmt::format("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority));
+  run("priority", {id, std::to_string(priority)});
+}
+
+void RedisQueue::pause(const std::string& sweep) { run("pause", {sweep}); }
+
+void RedisQueue::resume(const std::string& sweep) {
+  while (run_word("resume", {sweep}) == "again") {
+  }
+}
+
+ReapCounts RedisQueue::reap() {
+  const auto reply = run("reap", {std::to_string(settings_.keep_finished.count())});
+  const auto count = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "reap"))); };
+  ReapCounts counts;
+  counts.lost_leases = count(1);
+  counts.orphans = count(2);
+  counts.promoted = count(3);
+  counts.released = count(4);
+  counts.expired = count(5);
+  counts.more = count(6) != 0;
+  return counts;
+}
+
+void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
+  check(agent);
+  run("heartbeat_agent", {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
+                          std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0"});
+}
+
+bool RedisQueue::none_in(const std::vector<JobState>& states) {
+  // One command, so the answer is about one moment: a job that moves between two of these sets is never overlooked.
+  Arguments exists = {"EXISTS"};
+  for (const auto state : states) exists.push_back(prefix_ + "state:" + to_string(state));
+  return integer_of(*client_.call(exists)) == 0;
+}
+
+std::map<Demand, int64_t> RedisQueue::waiting() {
+  const auto shapes = texts_of(*client_.call({"SMEMBERS", prefix_ + "shapes"}));
+  std::vector<Arguments> counts;
+  for (const auto& shape : shapes) counts.push_back({"ZCARD", prefix_ + "waiting:" + shape});
+  const auto replies = client_.pipeline(counts);
+  std::map<Demand, int64_t> found;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    Demand demand;
+    const auto jobs = integer_of(*replies[i]);
+    if (std::sscanf(shapes[i].c_str(), "c%" SCNd64 "g%" SCNd64, &demand.cpus, &demand.gpus) == 2 && jobs > 0)
+      found[demand] = jobs;
+  }
+  return found;
+}
+
+std::optional<JobRecord> RedisQueue::find(const std::string& id) {
+  const auto reply = client_.call({"HGETALL", prefix_ + "job:" + id});
+  const auto fields = fields_of(*reply);
+  if (fields.empty()) return std::nullopt;
+  return record_of(id, fields);
+}
+
+}  // namespace foretime::jobs

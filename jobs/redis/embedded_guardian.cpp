@@ -1,0 +1,214 @@
+#include "jobs/redis/embedded_guardian.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "jobs/supervisor/supervisor_process.h"
+
+// Async-signal-safe calls only in this file: no allocation, no locks, no C++ library.
+namespace foretime::jobs {
+namespace {
+
+constexpr int64_t kLookMs = 300;  // how often users are looked for
+constexpr int64_t kStartMs = 20;  // the same until the server has answered for the first time
+constexpr int kGuardianAskMs = 200;
+constexpr int64_t kFirstPauseMs = 100, kLongestPauseMs = 5000;  // before a server that died is started again
+constexpr int64_t kSteadyMs = 10'000;                           // a server that lived so long starts without delay
+constexpr int64_t kStopMs = 20'000;                             // from SIGTERM to SIGKILL
+constexpr off_t kLargestLog = 4 << 20;                          // bytes of redis.log above which it is emptied
+
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+}
+
+void say(const char* text) { [[maybe_unused]] const auto written = write(2, text, strlen(text)); }
+
+[[noreturn]] void run_server(const GuardianPlan& plan, pid_t guardian) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != guardian) _exit(128 + SIGTERM);
+  // What redis-server says before it has read where its log is, goes there too.
+  const int log = openat(plan.folder, "redis.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+  struct stat found {};
+  if (log >= 0 && fstat(log, &found) == 0 && found.st_size > kLargestLog && ftruncate(log, 0) != 0) _exit(127);
+  dup2(log >= 0 ? log : plan.null, 1);
+  dup2(log >= 0 ? log : plan.null, 2);
+  fcntl(plan.server, F_SETFD, 0);  // held until the server has ended, even where the guardian was killed
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(plan.program, plan.arguments, plan.environment);
+  const char* why = strerrordesc_np(errno);
+  say("redis-server could not be executed: ");
+  say(why != nullptr ? why : "unknown error");
+  say("\n");
+  _exit(127);
+}
+
+/// One guardian's life with its server.
+class Guardian {
+ public:
+  explicit Guardian(const GuardianPlan& plan) : plan_(plan) {
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    sigaddset(&watched, SIGTERM);
+    signals_ = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
+  }
+
+  void live() {
+    last_user_ = now_ms();
+    // A server whose guardian was killed may still be ending; two must never write the same files.
+    while (flock(plan_.server, LOCK_EX | LOCK_NB) != 0) {
+      if (!rest(kStartMs) || deserted()) return;
+    }
+    for (;;) {
+      if (server_ < 0 && now_ms() >= next_start_) start();
+      if (!rest(pause_until_next_look())) break;
+      if (!reap()) {
+        [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0);  // the sign that this one gave up
+        return;
+      }
+      if (!served_ && server_ > 0) served_ = ask_redis("redis.sock", kGuardianAskMs) == Answer::ready;
+      if (deserted()) break;
+    }
+    stop();
+  }
+
+ private:
+  int64_t pause_until_next_look() const {
+    int64_t pause = served_ ? kLookMs : kStartMs;
+    if (pause > plan_.linger_ms / 2) pause = plan_.linger_ms / 2 > kStartMs ? plan_.linger_ms / 2 : kStartMs;
+    if (server_ >= 0) return pause;
+    const int64_t left = next_start_ - now_ms();
+    return left < 0 ? 0 : left < pause ? left : pause;
+  }
+
+  /// False: somebody asks for the end.
+  bool rest(int64_t milliseconds) {
+    pollfd wait{signals_, POLLIN, 0};
+    poll(&wait, 1, static_cast<int>(milliseconds));
+    bool go_on = true;
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
+      if (info.ssi_signo == SIGTERM) go_on = false;
+    }
+    return go_on;
+  }
+
+  /// True: there was no user for `linger`, and users.lock is held, so that whoever comes now waits until the end and
+  /// then finds no server.
+  bool deserted() {
+    if (flock(plan_.users, LOCK_EX | LOCK_NB) != 0) {
+      last_user_ = now_ms();
+      return false;
+    }
+    if (now_ms() - last_user_ >= plan_.linger_ms) return true;
+    flock(plan_.users, LOCK_UN);
+    return false;
+  }
+
+  void start() {
+    const pid_t self = getpid();
+    started_ = now_ms();
+    server_ = safe_fork();
+    if (server_ == 0) run_server(plan_, self);
+    if (server_ < 0) plan_next_start();
+  }
+
+  void plan_next_start() {
+    const int64_t now = now_ms();
+    if (now - started_ > kSteadyMs) pause_ = kFirstPauseMs;
+    next_start_ = now + pause_;
+    pause_ = pause_ * 2 < kLongestPauseMs ? pause_ * 2 : kLongestPauseMs;
+  }
+
+  /// False: the server ended of itself before it ever answered (damaged data, say): its log says why, and whoever
+  /// waits for it sees that the guardian has gone.
+  bool reap() {
+    int status = 0;
+    if (server_ <= 0 || waitpid(server_, &status, WNOHANG) != server_) return true;
+    server_ = -1;
+    plan_next_start();
+    return served_ || !WIFEXITED(status);
+  }
+
+  void stop() {
+    if (server_ > 0) kill(server_, SIGTERM);
+    const int64_t limit = now_ms() + kStopMs;
+    while (server_ > 0 && waitpid(server_, nullptr, WNOHANG) == 0) {
+      if (now_ms() >= limit) kill(server_, SIGKILL);
+      rest(kStartMs);
+    }
+    unlinkat(plan_.folder, "redis.sock", 0);
+    close(plan_.server);
+    close(plan_.guardian);
+  }
+
+  const GuardianPlan& plan_;
+  int signals_ = -1;
+  pid_t server_ = -1;
+  bool served_ = false;  // a server of this guardian has answered
+  int64_t last_user_ = 0, started_ = 0, next_start_ = 0, pause_ = kFirstPauseMs;
+};
+
+[[noreturn]] void run_guardian(const GuardianPlan& plan) {
+  prctl(PR_SET_NAME, "ft-redis");
+  if (plan.title_size > 0) {
+    memset(plan.title, 0, plan.title_size);
+    const size_t length = strlen(plan.title_text);
+    memcpy(plan.title, plan.title_text, length < plan.title_size ? length : plan.title_size - 1);
+  }
+  for (int i = 0; i < 3; ++i) dup2(plan.null, i);
+  int kept[] = {plan.folder, plan.users, plan.guardian, plan.server, plan.null};
+  close_all_but(kept, sizeof(kept) / sizeof(kept[0]));
+  umask(077);
+  if (fchdir(plan.folder) == 0) Guardian(plan).live();
+  _exit(0);
+}
+
+}  // namespace
+
+void leave_guardian(const GuardianPlan& plan) {
+  setsid();
+  default_signals();
+  const pid_t guardian = safe_fork();
+  if (guardian == 0) run_guardian(plan);
+  _exit(guardian > 0 ? 0 : errno);
+}
+
+Answer ask_redis(const char* socket_path, int timeout_ms) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const size_t length = strlen(socket_path);
+  if (length >= sizeof(address.sun_path)) return Answer::none;
+  memcpy(address.sun_path, socket_path, length);
+  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (connection < 0) return Answer::none;
+  char answer[9] = "";
+  Answer found = Answer::none;
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+      send(connection, "PING\r\n", 6, MSG_NOSIGNAL) == 6) {
+    pollfd wait{connection, POLLIN, 0};
+    if (poll(&wait, 1, timeout_ms) == 1 && recv(connection, answer, sizeof(answer) - 1, 0) > 0)
+      found = strcmp(answer, "-LOADING") == 0 ? Answer::loading : Answer::ready;
+  }
+  close(connection);
+  return found;
+}
+
+}  // namespace foretime::jobs

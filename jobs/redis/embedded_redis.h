@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+
+#include "jobs/redis/embedded_folder.h"
+#include "jobs/redis/redis_url.h"
+
+namespace foretime::jobs {
+
+/// Debian's redis-server for one run root, started by whoever comes first and stopped when the last user leaves.
+///
+/// In `root`/.redis (mode 0700): redis.sock (no TCP port), appendonlydir (append-only file, fsync at every write),
+/// redis.log, redis.conf, and lock files (flock, so that the kernel lets go for whoever is killed):
+///   users.lock     held shared by every living user
+///   guardian.lock  held by the guardian: a process of its own, which runs the server as its child, starts it again
+///   when
+///                  it dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when no
+///                  user was left for `linger`. Holds the name of its host,
+///                  or nothing once its server ended of itself without ever having answered
+///   server.lock    held by guardian and server: where the guardian is killed the server ends too, and the next
+///   guardian
+///                  waits until it has
+///   start.lock     held for moments, by whoever looks whether there is a guardian, and starts one
+/// Server and guardian leave the starter's session and hold none of its descriptors.
+class EmbeddedRedis {
+ public:
+  /// Starts the server if nobody did, and waits until it has loaded its data. Throws RedisUnavailable: redis-server is
+  /// not installed or ends at once (the message ends with its log), the folder cannot be used (not ours, or others may
+  /// read it), the server runs on another host, no answer within `patience`.
+  explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = 2.0,
+                         double patience_seconds = 60.0);
+  EmbeddedRedis(const EmbeddedRedis&) = delete;  // the end lets go of users.lock, and does nothing else
+  EmbeddedRedis& operator=(const EmbeddedRedis&) = delete;
+
+  /// Starts the server anew where its guardian was killed, and returns when it answers: for long-lived users, after
+  /// their Redis was lost. Throws like the constructor.
+  void ensure();
+
+  /// Where the folder's path is long, the URL means something in this process only, and while this object lives.
+  RedisUrl url() const;
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
+ private:
+  using Deadline = std::chrono::steady_clock::time_point;
+  Deadline deadline() const;
+  void lock(const Descriptor& file, const char* name, int operation, Deadline limit) const;
+  bool try_lock(const Descriptor& file, const char* name, int operation) const;
+  void start_guardian(const Descriptor& guardian) const;
+  [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;
+
+  EmbeddedFolder folder_;
+  std::chrono::milliseconds linger_, patience_;
+  Descriptor users_;
+};
+
+}  // namespace foretime::jobs

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jobs/redis/redis_connection.h"
+#include "jobs/redis/redis_url.h"
+
+namespace foretime::jobs {
+
+/// Bytes of one answer.
+inline constexpr size_t kLargestReply = 64 << 20;
+
+/// A connection that is made when needed, for one thread. Connects at the first call, authenticates, and checks once
+/// for each connection that this Redis can be trusted with jobs (maxmemory-policy noeviction). After a failure the next
+/// call connects anew; nothing is repeated behind the caller's back, since a transition may have happened although its
+/// answer was lost.
+class RedisClient {
+ public:
+  /// `timeout` bounds connecting, and each call. `largest_reply` in bytes.
+  explicit RedisClient(RedisUrl url, std::chrono::milliseconds timeout = std::chrono::seconds(5),
+                       size_t largest_reply = kLargestReply);
+
+  using Arguments = RedisConnection::Arguments;
+  /// Throws RedisUnavailable (no connection, no answer within the timeout, an answer above the limit; a Redis that
+  /// loads its data, is out of memory, or runs a script for too long) and RedisRefused (any other error answer; its
+  /// text is in the message). Follows a cluster's MOVED to the node that it names, at most three times.
+  Reply call(const Arguments& arguments);
+  /// Sends all, then reads all; an error answer throws like `call` after everything was read.
+  std::vector<Reply> pipeline(const std::vector<Arguments>& calls);
+  /// Runs a Lua script by its SHA-1, loading it where this Redis does not know it (after a restart, say).
+  Reply script(const std::string& text, const std::string& sha1, const Arguments& keys, const Arguments& arguments);
+
+  /// Called before each new connection, also the first: where Redis may have to be started first.
+  void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }
+
+  /// For messages: without the password.
+  std::string name() const;
+  const RedisUrl& url() const { return url_; }
+  void disconnect();
+
+ private:
+  void connect();
+  void follow(const std::string& moved);
+  /// Replies as they come, error answers too.
+  std::vector<Reply> exchange(const std::vector<Arguments>& calls);
+  [[noreturn]] void throw_error(const std::string& command, const redisReply& reply) const;
+  void refuse_eviction();
+
+  RedisUrl url_;
+  std::chrono::milliseconds timeout_;
+  size_t largest_reply_;
+  std::function<void()> prepare_;
+  std::unique_ptr<RedisConnection> connection_;
+};
+
+/// Text of a string or status reply, "" for nil; throws RedisUnavailable for another type.
+std::string text_of(const redisReply& reply);
+int64_t integer_of(const redisReply& reply);
+/// Elements of an array reply as text.
+std::vector<std::string> texts_of(const redisReply& reply);
+/// The value of `name` in the text that INFO answers, or "".
+std::string info_field(const std::string& info, const std::string& name);
+
+/// What Redis says about durability, for `foretime doctor` and `foretime queue`: appendonly, appendfsync, eviction
+/// policy, version; a warning where jobs could be lost. Fields that the user may not read are empty.
+struct RedisHealth {
+  std::string version, role, appendonly, appendfsync, maxmemory_policy;
+  std::vector<std::string> warnings;
+};
+/// Throws RedisUnavailable, and RedisRefused where it may not even connect.
+RedisHealth examine(RedisClient& client);
+
+}  // namespace foretime::jobs

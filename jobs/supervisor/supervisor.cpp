@@ -1,0 +1,211 @@
+#include "jobs/supervisor/supervisor.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "jobs/error.h"
+#include "jobs/supervisor/supervisor_process.h"
+
+namespace foretime::jobs {
+namespace {
+
+[[noreturn]] void refuse(const std::string& command, const std::string& what, int error) {
+  throw JobsError(fmt::format("cannot start {}: {}: {}", command, what, std::strerror(error)));
+}
+
+/// Above 2, where the child's dup2 onto 0, 1 and 2 cannot hit it even if the agent runs with these closed.
+Descriptor above_standard(int descriptor, const std::string& command, const std::string& what) {
+  if (descriptor < 0) refuse(command, what, errno);
+  Descriptor first(descriptor);
+  if (descriptor > 2) return first;
+  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+  if (moved < 0) refuse(command, what, errno);
+  return Descriptor(moved);
+}
+
+std::pair<Descriptor, Descriptor> make_pipe(const std::string& command) {
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) refuse(command, "pipe", errno);
+  Descriptor second(ends[1]);
+  auto reading = above_standard(ends[0], command, "pipe");
+  return {std::move(reading), above_standard(second.release(), command, "pipe")};
+}
+
+std::pair<Descriptor, Descriptor> make_sockets(const std::string& command) {
+  std::array<int, 2> ends{-1, -1};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) refuse(command, "socketpair", errno);
+  Descriptor second(ends[1]);
+  auto first = above_standard(ends[0], command, "socketpair");
+  return {std::move(first), above_standard(second.release(), command, "socketpair")};
+}
+
+/// As execvp would find it, but never through a shell.
+std::string find_program(const std::string& name, const std::map<std::string, std::string>& environment) {
+  if (name.empty()) throw JobsError("cannot start a job: its command is empty");
+  if (name.find('/') != std::string::npos) return name;
+  const char* own = std::getenv("PATH");
+  const auto given = environment.find("PATH");
+  const std::string path = given != environment.end() ? given->second : own != nullptr ? own : "/usr/bin:/bin";
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    const auto candidate = std::filesystem::path(path.substr(begin, end - begin)) / name;
+    if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0 && !std::filesystem::is_directory(candidate))
+      return candidate.string();
+    begin = end + 1;
+  }
+  throw JobsError(fmt::format("cannot start {}: it is in none of the folders of PATH ({})", name, path));
+}
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> merged;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string entry = *at;
+    if (changes.count(entry.substr(0, entry.find('='))) == 0) merged.push_back(entry);
+  }
+  for (const auto& [name, value] : changes) {
+    if (!value.empty()) merged.push_back(name + "=" + value);
+  }
+  return merged;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (auto& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+template <class Record>
+bool read_record(int descriptor, Record& record) {
+  size_t have = 0;
+  while (have < sizeof(record)) {
+    const auto got = read(descriptor, reinterpret_cast<char*>(&record) + have, sizeof(record) - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    have += static_cast<size_t>(got);
+  }
+  return true;
+}
+
+void wait_for(pid_t pid, int* status) {
+  while (waitpid(pid, status, 0) < 0 && errno == EINTR) continue;
+}
+
+}  // namespace
+
+SupervisedProcess::SupervisedProcess(const Options& options) {
+  auto arguments = options.arguments;
+  const std::string command = arguments.empty() ? "" : arguments.front();
+  const auto program = find_program(command, options.environment);
+  auto environment = merged_environment(options.environment);
+  const auto argument_pointers = pointers(arguments);
+  const auto environment_pointers = pointers(environment);
+  const std::string folder_name = options.working_folder.empty() ? "." : options.working_folder.string();
+
+  const auto folder = above_standard(open(folder_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), command,
+                                     "working folder " + folder_name);
+  const auto proc = above_standard(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), command, "/proc");
+  const auto null = above_standard(open("/dev/null", O_RDWR | O_CLOEXEC), command, "/dev/null");
+  auto [control, control_there] = make_sockets(command);
+  auto [output, output_there] = make_pipe(command);
+  auto [status, status_there] = make_pipe(command);
+  auto [failure, failure_there] = make_pipe(command);
+  std::pair<Descriptor, Descriptor> standard;
+  if (options.separate_stdout) standard = make_pipe(command);
+
+  SupervisorPlan plan;
+  plan.program = program.c_str();
+  plan.arguments = argument_pointers.data();
+  plan.environment = environment_pointers.data();
+  plan.agent = getpid();
+  plan.grace_ms = static_cast<int64_t>(options.kill_grace_seconds * 1e3);
+  plan.control = control_there.get();
+  plan.status = status_there.get();
+  plan.failure = failure_there.get();
+  plan.output = output_there.get();
+  plan.standard_output = standard.second.get();
+  plan.working_folder = folder.get();
+  plan.proc = proc.get();
+  plan.null = null.get();
+  {
+    const BlockedSignals blocked;
+    supervisor_ = safe_fork();
+    if (supervisor_ == 0) run_supervisor(plan);
+  }
+  if (supervisor_ < 0) refuse(command, "fork", errno);
+  // Ends that the supervisor alone may hold: the ends of streams depend on it.
+  for (auto* there : {&control_there, &output_there, &status_there, &failure_there, &standard.second})
+    *there = Descriptor();
+
+  StartFailure found;
+  if (read_record(failure.get(), found)) {
+    control = Descriptor();
+    wait_for(supervisor_, nullptr);
+    refuse(command,
+           found.step == StartFailure::kFork     ? "fork"
+           : found.step == StartFailure::kFolder ? "working folder " + folder_name
+                                                 : program,
+           found.error);
+  }
+  for (const auto* end : {&output, &status, &standard.first}) {
+    if (end->get() >= 0) fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  }
+  control_ = control.release();
+  output_ = output.release();
+  status_ = status.release();
+  standard_output_ = standard.first.release();
+}
+
+SupervisedProcess::~SupervisedProcess() {
+  kill();
+  while (!poll_exit()) {
+    pollfd wait{status_, POLLIN, 0};
+    poll(&wait, 1, -1);
+  }
+  close_all();
+}
+
+std::optional<ExitStatus> SupervisedProcess::poll_exit() {
+  if (exit_) return exit_;
+  SupervisorStatus status;
+  const auto got = read(status_, &status, sizeof(status));  // written in one piece, below PIPE_BUF
+  if (got < 0) return std::nullopt;
+  int ended = 0;
+  wait_for(supervisor_, &ended);
+  if (got == sizeof(status))
+    exit_ = ExitStatus{status.code, status.signal};
+  else
+    exit_ = ExitStatus{128 + (WIFSIGNALED(ended) ? WTERMSIG(ended) : SIGKILL),
+                       WIFSIGNALED(ended) ? WTERMSIG(ended) : SIGKILL};
+  return exit_;
+}
+
+void SupervisedProcess::terminate() { order(kTerminate); }
+void SupervisedProcess::kill() { order(kKill); }
+
+void SupervisedProcess::order(char what) {
+  // A supervisor that has ended already needs no order, and must not raise SIGPIPE here.
+  if (!exit_) [[maybe_unused]]
+    const auto sent = send(control_, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void SupervisedProcess::close_all() {
+  for (int* end : {&control_, &output_, &standard_output_, &status_}) {
+    if (*end >= 0) close(*end);
+    *end = -1;
+  }
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,32 @@
+#include <memory>
+#include <utility>
+
+#include "jobs/redis/redis_client.h"
+#include "jobs/sweep/proposer.h"
+
+namespace foretime::jobs {
+namespace {
+
+class RedisSource final : public TrialSource {
+ public:
+  RedisSource(RedisUrl url, QueueSettings settings)
+      : client_(std::move(url)), observer_(client_, std::move(settings)) {}
+
+  std::optional<SweepRecord> sweep(const std::string& id) override { return observer_.sweep(id); }
+  std::vector<JobRecord> jobs_of(const std::string& sweep) override {
+    return observer_.jobs(observer_.ids_of_sweep(sweep));
+  }
+
+ private:
+  RedisClient client_;
+  Observer observer_;
+};
+
+}  // namespace
+
+std::function<Parameters(JobQueue& queue, const Lease& lease)> redis_proposer(RedisUrl url, QueueSettings settings) {
+  const auto source = std::make_shared<RedisSource>(std::move(url), std::move(settings));
+  return [source](JobQueue& queue, const Lease& lease) { return decide_parameters(*source, queue, lease); };
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jobs/queue/job.h"
+
+namespace foretime::jobs {
+
+/// How one swept setting is drawn. Names and meanings as in W&B's sweep configuration.
+enum class Distribution {
+  constant,
+  categorical,
+  int_uniform,
+  uniform,
+  q_uniform,
+  log_uniform,
+  log_uniform_values,
+  q_log_uniform,
+  q_log_uniform_values,
+  inv_log_uniform,
+  inv_log_uniform_values,
+  normal,
+  q_normal,
+  log_normal,
+  q_log_normal,
+  beta,
+  q_beta
+};
+
+std::string to_string(Distribution distribution);
+/// Empty where there is none of that name. W&B's categorical_w_probabilities is a categorical one.
+std::optional<Distribution> find_distribution(const std::string& name);
+std::vector<std::string> distribution_names();
+
+struct ParameterSpace {
+  std::string key;  // full name of a setting
+  Distribution distribution = Distribution::constant;
+  std::vector<std::string> values;    // constant (one) and categorical, as apply_override takes them
+  std::vector<double> probabilities;  // categorical, empty: equal
+  double min = 0, max = 1;            // in the terms of the distribution: exponents for log_uniform
+  double mu = 0, sigma = 1;           // normal, log_normal
+  double alpha = 1, beta = 1;         // beta: W&B's a and b
+  double q = 1;                       // step of the q_ distributions
+  bool integer = false;               // a continuous one is rounded to whole numbers
+};
+
+/// `found X, expected Y` where the numbers of a parameter make no distribution, else empty.
+std::string check(const ParameterSpace& parameter);
+
+/// All swept settings, sorted by key.
+using SearchSpace = std::vector<ParameterSpace>;
+
+/// A list of {key, distribution, values, probabilities, min, max, mu, sigma, a, b, q, integer}.
+std::string to_json(const SearchSpace& space);
+SearchSpace parse_search_space(const std::string& json);  // throws SweepError
+
+/// The value for a uniform number u in [0, 1), by the inverse of the distribution; int_uniform and q_ ones are rounded:
+/// q_ to the nearest multiple of q, which may lie up to q / 2 outside of min and max, as in W&B.
+std::string value_at(const ParameterSpace& parameter, double u);
+/// Trial number `trial` of a random sweep: a function of (seed, trial, key) alone, so that a sweep can be cut or
+/// extended and stays the same.
+Parameters random_trial(const SearchSpace& space, uint64_t seed, int64_t trial);
+/// Number of combinations; empty where a parameter is continuous.
+/// Above 2^62 the number is the largest of its type.
+std::optional<int64_t> grid_size(const SearchSpace& space);
+/// Combination `index`, the last key fastest. constant, categorical, int_uniform and q_uniform can be enumerated.
+Parameters grid_trial(const SearchSpace& space, int64_t index);
+
+/// One trial that a Bayesian search has seen: its value, or none while it runs (the constant liar fills in the worst).
+struct Observation {
+  Parameters parameters;
+  std::optional<double> value;
+};
+
+/// Trials that are drawn at random before the estimator has something to go by.
+constexpr int64_t kStartup = 10;
+/// Draws from the good density, of which the one with the best ratio is taken.
+constexpr int64_t kCandidates = 24;
+
+/// The next trial by a tree-structured Parzen estimator (Bergstra et al. 2011, "Algorithms for hyper-parameter
+/// optimization"; each parameter on its own, as in Optuna's default). Of the n trials with a value the best
+/// ceil(n / 10), at most 25, are the good ones. For each parameter the densities of the good and of the other trials
+/// are estimated in the distribution's own unit space (its cumulative probability, so logarithmic where the
+/// distribution is): Gaussian kernels, cut to [0, 1], each as wide as the gap to its farther neighbour, and the
+/// distribution itself as one more kernel; of kCandidates draws from the good density the one with the best ratio is
+/// taken. Categories have counts smoothed by their probabilities. Trials without a value (they run, or failed) count as
+/// the worst (constant liar), so agents that decide at once do not decide the same. A proposal that was seen already is
+/// drawn anew a few times. With fewer than kStartup values it is random_trial(space, seed, trial). Earlier trials that
+/// lack a parameter do not count for it. A function of its arguments alone.
+Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
+                         int64_t trial);
+
+}  // namespace foretime::jobs

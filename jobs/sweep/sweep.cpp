@@ -1,0 +1,232 @@
+#include "jobs/sweep/sweep.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "configs/consistency.h"
+#include "configs/load.h"
+#include "jobs/error.h"
+#include "jobs/sweep/search_space_quantiles.h"
+#include "jobs/sweep/sweep_document.h"
+#include "jobs/sweep/sweep_settings.h"
+#include "jobs/sweep/sweep_yaml.h"
+
+namespace foretime::jobs {
+namespace {
+
+/// Jobs of one sweep, checked before anything of that size is allocated.
+constexpr int64_t kMostJobs = 100000;
+
+std::string list_of(const Parameters& parameters) {
+  std::string text;
+  for (const auto& [key, value] : parameters) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
+  return text;
+}
+
+class Expansion {
+ public:
+  explicit Expansion(SweepDocument document) : document_(std::move(document)) {}
+
+  Sweep run() {
+    check_owned_keys();
+    const int64_t configurations = count_configurations();
+    const auto seeds = static_cast<int64_t>(std::max<size_t>(1, document_.seeds.size()));
+    const int64_t jobs_of_one = seeds * static_cast<int64_t>(1 + document_.then.size());
+    if (configurations > kMostJobs / jobs_of_one) {
+      throw SweepError(fmt::format(
+          "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: set run_cap, or sweep "
+          "fewer values",
+          document_.origin, configurations, jobs_of_one, kMostJobs));
+    }
+    prepare_for_queue(document_.base);
+    base_yaml_ = configs::to_yaml(document_.base);
+    describe(configurations * seeds);
+    if (document_.method == "bayes") check_deferred();
+    for (int64_t i = 0; i < configurations; ++i) {
+      if (document_.method == "bayes") {
+        add_trial(i, {}, document_.base);
+        continue;
+      }
+      Parameters parameters = document_.method == "grid" ? grid_trial(document_.space, i)
+                                                         : random_trial(document_.space, document_.seed, i);
+      for (int64_t s = 0; s < seeds; ++s) {
+        if (!document_.seeds.empty())
+          parameters["trainer.seed"] = fmt::format("{}", document_.seeds[static_cast<size_t>(s)]);
+        const int64_t trial = i * seeds + s;
+        add_trial(trial, parameters, settings_of(parameters, fmt::format("trial {}", trial)));
+      }
+    }
+    return std::move(sweep_);
+  }
+
+ private:
+  [[noreturn]] void fail_at(const std::string& key, const std::string& text) const {
+    const auto place = document_.places.find(key);
+    throw SweepError(fmt::format("{}: {}", place == document_.places.end() ? document_.origin : place->second, text));
+  }
+
+  void check_owned_keys() const {
+    for (const ParameterSpace& p : document_.space) {
+      if (p.key.starts_with("run.") || p.key == "data.confine")
+        fail_at(p.key, fmt::format("{}: cannot be swept: the agent sets it for each job", p.key));
+    }
+  }
+
+  int64_t count_configurations() const {
+    if (document_.method == "grid") {
+      const auto size = grid_size(document_.space);
+      if (size) return std::min(*size, document_.run_cap.value_or(*size));
+      for (const ParameterSpace& p : document_.space) {
+        if (!grid_size({p}))
+          fail_at(p.key, fmt::format("{}: found distribution {}, which has no grid; give values, or integers min and "
+                                     "max, or use method random",
+                                     p.key, to_string(p.distribution)));
+      }
+    }
+    if (!document_.run_cap) {
+      throw SweepError(fmt::format(
+          "{}: run_cap: is missing; {} search goes on for ever, so say how many trials (run_cap: 20 in the file, or "
+          "run_cap=20 on the command line)",
+          document_.origin, document_.method));
+    }
+    return *document_.run_cap;
+  }
+
+  /// The sweep's own record and its id, which is that of everything that shapes its jobs.
+  void describe(int64_t trials) {
+    SweepSpec& spec = sweep_.spec;
+    spec.name = document_.name;
+    spec.method = document_.method;
+    spec.definition = to_json(document_.space);
+    spec.metric = document_.metric;
+    spec.maximize = document_.maximize;
+    spec.trials = trials;
+    spec.seed = document_.seed;
+    spec.halving = document_.halving;
+    nlohmann::json then = nlohmann::json::array();
+    for (const FollowUp& job : document_.then) then.push_back({to_string(job.kind), job.settings});
+    const nlohmann::json content = {spec.method, spec.definition,    spec.metric,      spec.maximize, spec.trials,
+                                    spec.seed,   spec.halving.rungs, spec.halving.eta, base_yaml_,    document_.seeds,
+                                    then};
+    spec.id = content_id(content.dump());
+    if (spec.definition.size() > Limits::kSettings)
+      throw SweepError(fmt::format("{}: parameters: found {} bytes, expected at most {}", document_.origin,
+                                   spec.definition.size(), Limits::kSettings));
+    sweep_.space = document_.space;
+    sweep_.warnings = document_.warnings;
+    const configs::TrainerSettings& trainer = document_.base.trainer;
+    if (spec.halving.enabled() && trainer.eval_every > 0 && trainer.epochs == 0 &&
+        trainer.steps / trainer.eval_every <= spec.halving.rungs.front()) {
+      sweep_.warnings.push_back(
+          fmt::format("{}: early_terminate: the first rung is at evaluation {}, and a trial has {} (trainer.steps / "
+                      "trainer.eval_every): no trial is stopped early",
+                      document_.origin, spec.halving.rungs.front(), trainer.steps / trainer.eval_every));
+    }
+  }
+
+  configs::Settings settings_of(const Parameters& parameters, const std::string& what) const {
+    configs::Settings settings = document_.base;
+    for (const auto& [key, value] : parameters) {
+      try {
+        configs::apply_override(settings, key, value);
+      } catch (const configs::SettingsError& error) {
+        fail_at(key, fmt::format("{}: {}", what, error.what()));
+      }
+    }
+    const std::string conflict = configs::find_conflict(settings);
+    if (!conflict.empty())
+      throw SweepError(fmt::format("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict));
+    if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
+      throw SweepError(
+          fmt::format("{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their "
+                      "evaluations; set "
+                      "it under overrides or as trainer.eval_every=… on the command line",
+                      document_.origin, what));
+    }
+    prepare_for_queue(settings);
+    return settings;
+  }
+
+  /// Each parameter at its ends and at each of its values, while the others are at their lower end, middle and upper
+  /// end. Bounds of settings are intervals and values rise with u, so what holds at the ends holds between.
+  void check_deferred() const {
+    for (const ParameterSpace& p : document_.space) {
+      std::vector<std::string> values = p.values;
+      if (values.empty()) values = {value_at(p, 0), value_at(p, 0.5), value_at(p, 1)};
+      for (const double others : {0.0, 0.5, 1.0}) {
+        Parameters parameters;
+        for (const ParameterSpace& other : document_.space) parameters[other.key] = value_at(other, others);
+        for (const std::string& value : values) {
+          parameters[p.key] = value;
+          settings_of(parameters, "a trial");
+        }
+      }
+    }
+  }
+
+  void add_trial(int64_t trial, const Parameters& parameters, const configs::Settings& settings) {
+    JobSpec job;
+    job.kind = JobKind::train;
+    job.name = fmt::format("{}-{}", document_.name, trial);
+    job.sweep = sweep_.spec.id;
+    job.trial = trial;
+    job.deferred = document_.method == "bayes";
+    job.settings = job.deferred ? base_yaml_ : configs::to_yaml(settings);
+    job.parameters = parameters;
+    job.metric = document_.metric;
+    job.maximize = document_.maximize;
+    job.resources = document_.resources;
+    job.priority = document_.priority;
+    job.max_attempts = document_.max_attempts;
+    add(job);
+    std::vector<std::string> after = {sweep_.jobs.back().id};
+    for (const FollowUp& follow : document_.then) {
+      JobSpec next = job;
+      next.kind = follow.kind;
+      next.name = fmt::format("{}-{}", job.name, to_string(follow.kind));
+      next.settings = follow.settings;
+      next.parameters.clear();
+      next.deferred = false;
+      next.after = after;
+      if (follow.kind == JobKind::export_model) next.resources = {};  // it copies files
+      add(next);
+      after.push_back(sweep_.jobs.back().id);
+    }
+  }
+
+  void add(JobSpec job) {
+    const size_t size = nlohmann::json(job.parameters).dump().size();
+    if (size > Limits::kParameters)
+      throw SweepError(fmt::format("{}: {}: found {} bytes of parameters, expected at most {}", document_.origin,
+                                   job.name, size, Limits::kParameters));
+    if (job.settings.size() > Limits::kSettings)
+      throw SweepError(
+          fmt::format("{}: {}: found {} bytes of settings, expected at most {}: shorten its lists of files",
+                      document_.origin, job.name, job.settings.size(), Limits::kSettings));
+    job.id = job_id(job);
+    sweep_.jobs.push_back(std::move(job));
+  }
+
+  SweepDocument document_;
+  std::string base_yaml_;
+  Sweep sweep_;
+};
+
+}  // namespace
+
+Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                  const std::vector<std::string>& overrides) {
+  try {
+    return Expansion(read_document(yaml, origin, folder, overrides)).run();
+  } catch (const nlohmann::json::exception&) {
+    throw SweepError(fmt::format("{}: found text that is no UTF-8", origin));
+  }
+}
+
+Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  return parse_sweep(read_sweep_text(file.string()), file.string(), file.parent_path(), overrides);
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "configs/settings.h"
+#include "jobs/queue/queue.h"
+#include "jobs/sweep/search_space.h"
+
+namespace foretime::jobs {
+
+/// A sweep file: W&B's grammar (method, metric, parameters, run_cap, early_terminate, name, description) with a few
+/// keys of our own: `settings` (the YAML file of `foretime train` that is swept, relative to the sweep file),
+/// `overrides` (a map of settings), `seed` (of the search), `seeds` (a number or list: every trial once for each
+/// trainer.seed), `then` (list of evaluate and export: jobs that follow each trial, or a map with their options),
+/// `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`. docs/sweeps.md has the whole grammar.
+struct Sweep {
+  SweepSpec spec;
+  SearchSpace space;
+  std::vector<JobSpec> jobs;  // trials in order, each followed by what depends on it; ids are set
+  std::vector<std::string>
+      warnings;  // keys that were accepted and have no meaning here: program, command, project, entity…
+};
+
+/// Reads and expands a sweep. `overrides` are key=value: run_cap, name, seed, seeds, settings (relative to the working
+/// folder), priority and max_attempts stand for the file's, every other key, with or without `set.` before it, is a
+/// setting of every trial. Each trial's settings are resolved and checked as configs::load_settings does (bounds,
+/// contradictions, unknown keys with the nearest known one); deferred (bayes) trials are checked at each bound and each
+/// value of each parameter. The id of the sweep is that of everything that shapes its trials: not its name, priority,
+/// resources, attempts or run.directory. At most 100,000 jobs, checked before they are made. Throws SweepError or
+/// configs::SettingsError with file, line (or override), key and value.
+Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                  const std::vector<std::string>& overrides = {});
+/// Whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime train`;
+/// false where it cannot be read.
+bool is_sweep_file(const std::filesystem::path& file);
+/// One training job from a settings file; `name` empty: the file's. As in a sweep, run.directory is left to the agent,
+/// and checkpoint.every_steps is trainer.eval_every where it is 0, so that a retry has something to continue from.
+JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   const std::string& name);
+
+/// The rungs of W&B's `hyperband`, in evaluations: the whole parts of min_iter eta^k for min_iter (k = 0, 1, …, at most
+/// 64 of them), of max_iter / eta^k (k = s … 1, those of at least 1) for max_iter and s. Throws SweepError: min_iter,
+/// max_iter or s below 1, eta not above 1, no rung left.
+HalvingRule halving_from_min(int64_t min_iter, double eta);
+HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
+
+/// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
+configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
+
+}  // namespace foretime::jobs

@@ -1,0 +1,294 @@
+#include "jobs/sweep/sweep_document.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "configs/load.h"
+#include "configs/values.h"
+#include "jobs/error.h"
+#include "jobs/sweep/sweep.h"
+#include "jobs/sweep/sweep_parameters.h"
+#include "jobs/sweep/sweep_settings.h"
+#include "jobs/sweep/sweep_yaml.h"
+
+namespace foretime::jobs {
+namespace {
+
+/// Suffixes such as -100000-evaluate must fit behind it.
+constexpr size_t kSweepName = Limits::kName - 40;
+constexpr int64_t kMostRuns = 1000000;
+
+/// Keys that may stand on the command line as key=value; all others there are settings.
+const std::vector<std::string> kCommandLine = {"run_cap",  "name",     "seed",        "seeds",
+                                               "settings", "priority", "max_attempts"};
+const std::vector<std::string> kWithoutMeaning = {"program",    "command",    "project", "entity", "description",
+                                                  "controller", "apiVersion", "kind",    "job",    "image_uri"};
+
+class DocumentReader {
+ public:
+  DocumentReader(const std::string& origin, const std::filesystem::path& folder) : origin_(origin), folder_(folder) {
+    document_.origin = origin;
+    document_.name = std::filesystem::path(origin).stem().string();
+  }
+
+  SweepDocument read(const std::string& yaml, const std::vector<std::string>& overrides) {
+    const Entry root{"", parse_yaml(yaml, origin_), origin_};
+    std::vector<std::string> known = {"method", "metric",    "parameters", "run_cap",     "early_terminate",
+                                      "name",   "settings",  "overrides",  "seed",        "seeds",
+                                      "then",   "resources", "priority",   "max_attempts"};
+    known.insert(known.end(), kWithoutMeaning.begin(), kWithoutMeaning.end());
+    known.insert(known.end(), {"scheduler", "metrics"});
+    std::map<std::string, Entry> entries;
+    for (const Entry& item : items_of(root, origin_, "", known)) entries.emplace(item.key, item);
+    std::vector<SettingOverride> from_command_line;
+    for (const std::string& text : overrides) read_override(text, entries, from_command_line);
+
+    for (const char* needed : {"method", "parameters"}) {
+      if (!entries.contains(needed)) fail({needed, {}, origin_}, "is missing; a sweep has method and parameters");
+    }
+    for (const auto& [key, entry] : entries) read_key(key, entry);
+    if (document_.halving.enabled() && !entries.contains("metric"))
+      fail(entries.at("early_terminate"), "needs metric, by which trials are compared");
+    if (document_.method == "bayes" && !entries.contains("metric"))
+      fail(entries.at("method"), "found bayes without metric, which says what to optimise");
+    read_settings(entries, from_command_line);
+    if (const auto seeds = entries.find("seeds"); seeds != entries.end()) read_seeds(seeds->second);
+    return std::move(document_);
+  }
+
+ private:
+  void read_override(const std::string& text, std::map<std::string, Entry>& entries,
+                     std::vector<SettingOverride>& settings) {
+    const std::string place = "override " + text;
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw SweepError(place + ": found no key=value, expected an override such as run_cap=12 or trainer.steps=100");
+    std::string key = text.substr(0, equals);
+    const std::string value = text.substr(equals + 1);
+    const bool of_sweep = std::find(kCommandLine.begin(), kCommandLine.end(), key) != kCommandLine.end();
+    if (of_sweep) {
+      const bool list = value.starts_with('[');
+      const YAML::Node node = list ? parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
+      entries[key] = {key, node, place};
+      if (key == "settings") settings_folder_ = std::filesystem::path();  // relative to where the user is
+      return;
+    }
+    if (key.starts_with("set.")) key = key.substr(4);
+    settings.push_back({key, value, {key, YAML::Node(value), place}});
+  }
+
+  void read_key(const std::string& key, const Entry& entry) {
+    if (key == "method") {
+      document_.method = choice_in(entry, {"grid", "random", "bayes"});
+    } else if (key == "metric") {
+      read_metric(entry);
+    } else if (key == "parameters") {
+      document_.space = read_parameters(entry, origin_, &document_.places);
+    } else if (key == "run_cap") {
+      document_.run_cap = integer_in(entry, 1, kMostRuns);
+    } else if (key == "early_terminate") {
+      read_early_terminate(entry);
+    } else if (key == "name") {
+      document_.name = text_in(entry, kSweepName);
+    } else if (key == "seed") {
+      document_.seed = seed_in(entry);
+    } else if (key == "then") {
+      read_then(entry);
+    } else if (key == "resources") {
+      for (const Entry& item : items_of(entry, origin_, "resources.", {"ranks", "cpus", "gpus"})) {
+        if (item.key == "resources.ranks") document_.resources.ranks = integer_in(item, 1, 65536);
+        if (item.key == "resources.cpus") document_.resources.cpus = integer_in(item, 1, 65536);
+        if (item.key == "resources.gpus") document_.resources.gpus = integer_in(item, 0, 1024);
+      }
+    } else if (key == "priority") {
+      document_.priority = integer_in(entry, -Limits::kPriority, Limits::kPriority);
+    } else if (key == "max_attempts") {
+      document_.max_attempts = integer_in(entry, 1, 1000);
+    } else if (key == "scheduler" || key == "metrics") {
+      fail(entry, "is not supported: expected one metric, and one of the methods grid, random and bayes");
+    } else if (std::find(kWithoutMeaning.begin(), kWithoutMeaning.end(), key) != kWithoutMeaning.end()) {
+      const bool runs = key == "program" || key == "command" || key == "job" || key == "image_uri";
+      warn(entry, runs ? "has no meaning here: every trial runs foretime train" : "has no meaning here");
+    }
+  }
+
+  void read_metric(const Entry& metric) {
+    document_.maximize = false;  // W&B's default
+    for (const Entry& item :
+         items_of(metric, origin_, "metric.", {"name", "goal", "target", "impute", "impute_while_running"})) {
+      if (item.key == "metric.name") {
+        document_.metric = text_in(item, Limits::kName);
+      } else if (item.key == "metric.goal") {
+        document_.maximize = choice_in(item, {"minimize", "maximize"}) == "maximize";
+      } else {
+        if (item.key == "metric.target") number_in(item);
+        warn(item, item.key == "metric.target" ? "has no meaning here: the sweep goes on after a trial reaches it"
+                                               : "has no meaning here: failed and running trials count as the worst");
+      }
+    }
+    if (document_.metric.empty()) fail(metric, "found no name, expected one such as valid/kendall_tau");
+  }
+
+  void read_early_terminate(const Entry& rule) {
+    std::optional<int64_t> min_iter, max_iter, s;
+    double eta = 3;
+    bool has_type = false;
+    const std::string prefix = "early_terminate.";
+    for (const Entry& item : items_of(rule, origin_, prefix, {"type", "min_iter", "max_iter", "s", "eta", "strict"})) {
+      const std::string key = item.key.substr(prefix.size());
+      if (key == "type") has_type = !choice_in(item, {"hyperband"}).empty();
+      if (key == "min_iter") min_iter = integer_in(item, 1, 1000000000);
+      if (key == "max_iter") max_iter = integer_in(item, 1, 1000000000);
+      if (key == "s") s = integer_in(item, 1, 64);
+      if (key == "eta") eta = number_in(item);
+      if (key == "strict" && !flag_in(item)) warn(item, "found false: trials are always judged at the rung itself");
+    }
+    if (!has_type) fail(rule, "found no type, expected type: hyperband");
+    if (min_iter && max_iter) fail(rule, "found min_iter and max_iter, expected one of them");
+    if (max_iter && !s) fail(rule, "found max_iter without s, the number of rungs below it");
+    if (s && !max_iter) fail(rule, "found s without max_iter, from which it counts down");
+    if (!min_iter && !max_iter) fail(rule, "found neither min_iter, nor max_iter and s");
+    try {
+      document_.halving = min_iter ? halving_from_min(*min_iter, eta) : halving_from_max(*max_iter, *s, eta);
+    } catch (const SweepError& error) {
+      fail(rule, error.what());
+    }
+  }
+
+  void read_then(const Entry& then) {
+    std::vector<Entry> jobs;
+    const std::vector<std::string> kinds = {"evaluate", "export"};
+    if (then.node.IsScalar()) {
+      jobs.push_back({choice_in(then, kinds), YAML::Node(), then.place});
+    } else if (then.node.IsMap()) {
+      jobs = items_of(then, origin_, "", kinds);
+    } else if (then.node.IsSequence()) {
+      for (const YAML::Node& node : then.node) {
+        if (node.IsMap()) {
+          for (const Entry& item : items_of({"then", node, then.place}, origin_, "", kinds)) jobs.push_back(item);
+        } else {
+          jobs.push_back({choice_in({"then", node, then.place}, kinds), YAML::Node(), then.place});
+        }
+      }
+    } else {
+      fail(then, "found nothing, expected a list of evaluate and export");
+    }
+    for (const Entry& job : jobs) {
+      const JobKind kind = parse_job_kind(job.key);
+      for (const FollowUp& earlier : document_.then) {
+        if (earlier.kind == kind) fail({"then", job.node, job.place}, fmt::format("found {} a second time", job.key));
+      }
+      document_.then.push_back({kind, kind == JobKind::evaluate ? evaluation(job) : ""});
+      if (kind == JobKind::export_model && !job.node.IsNull() && (!job.node.IsMap() || job.node.size() > 0))
+        fail({"then.export", job.node, job.place}, "found options, but export takes none");
+    }
+    // Export waits for evaluate where both are there.
+    std::sort(document_.then.begin(), document_.then.end(),
+              [](const FollowUp& a, const FollowUp& b) { return a.kind < b.kind; });
+  }
+
+  std::string evaluation(const Entry& job) const {
+    std::vector<std::string> files, settings;
+    if (!job.node.IsNull()) {
+      for (const Entry& item : items_of(job, origin_, "then.evaluate.", {"files", "set"})) {
+        if (item.key == "then.evaluate.files") {
+          if (!item.node.IsScalar() && !item.node.IsSequence()) fail(item, "expected a list of file patterns");
+          if (item.node.IsScalar()) files.push_back(text_in(item, 4096));
+          if (item.node.IsSequence())
+            for (const YAML::Node& file : item.node) files.push_back(text_in({item.key, file, item.place}, 4096));
+        } else {
+          const std::vector<SettingOverride> leaves = flatten_overrides(item, origin_);
+          check_overrides(leaves);
+          for (const SettingOverride& leaf : leaves)
+            settings.push_back(fmt::format("{}: {}", leaf.key, configs::write_string(leaf.value)));
+        }
+      }
+    }
+    for (std::string& file : files) file = configs::write_string(file);
+    std::sort(settings.begin(), settings.end());
+    return fmt::format("files: [{}]\nset: {{{}}}\n", fmt::join(files, ", "), fmt::join(settings, ", "));
+  }
+
+  void read_settings(const std::map<std::string, Entry>& entries, const std::vector<SettingOverride>& command_line) {
+    std::vector<SettingOverride> all;
+    if (const auto overrides = entries.find("overrides"); overrides != entries.end())
+      all = flatten_overrides(overrides->second, origin_);
+    all.insert(all.end(), command_line.begin(), command_line.end());
+    check_overrides(all);
+    std::vector<std::string> texts;
+    for (const SettingOverride& item : all) {
+      if (const auto swept = document_.places.find(item.key); swept != document_.places.end())
+        fail(item.entry, fmt::format("is swept at {}; take it out of parameters to give it one value", swept->second));
+      texts.push_back(item.key + "=" + item.value);
+    }
+    const auto settings = entries.find("settings");
+    if (settings == entries.end()) {
+      document_.base = configs::parse_settings("{}", origin_, texts);
+    } else {
+      const std::filesystem::path file = settings_folder_.value_or(folder_) / text_in(settings->second, 4096);
+      if (!std::filesystem::exists(file))
+        fail(settings->second, fmt::format("found {}, which does not exist; expected the settings file that is swept, "
+                                           "relative to the sweep file",
+                                           file.string()));
+      document_.base = configs::load_settings(file, texts);
+    }
+    if (document_.base.data.train.empty() && !document_.places.contains("data.train")) {
+      throw SweepError(fmt::format(
+          "{}: data.train: found no files to train on; name the settings file that is swept (settings: my.yaml in the "
+          "sweep file, or settings=my.yaml on the command line) or set data.train",
+          origin_));
+    }
+    const auto fixed = [&](const std::string& key) {
+      return document_.places.contains(key) ||
+             std::any_of(all.begin(), all.end(), [&](const SettingOverride& item) { return item.key == key; });
+    };
+    configs::TrainerSettings& trainer = document_.base.trainer;
+    if (document_.metric.empty()) {
+      document_.metric = trainer.metric;
+      document_.maximize = trainer.metric_goal == "maximize";
+    } else {
+      if (!fixed("trainer.metric")) trainer.metric = document_.metric;
+      if (!fixed("trainer.metric_goal")) trainer.metric_goal = document_.maximize ? "maximize" : "minimize";
+    }
+  }
+
+  void read_seeds(const Entry& entry) {
+    if (document_.method == "bayes")
+      fail(entry, "found seeds with bayes, which decides each trial by itself; sweep with random, or without seeds");
+    if (document_.places.contains("trainer.seed")) fail(entry, "found seeds while trainer.seed is swept");
+    if (!entry.node.IsSequence()) {
+      const int64_t count = integer_in(entry, 1, 10000);
+      for (int64_t i = 0; i < count; ++i)
+        document_.seeds.push_back(document_.base.trainer.seed + static_cast<uint64_t>(i));
+      return;
+    }
+    for (const YAML::Node& node : entry.node) {
+      const uint64_t seed = seed_in({entry.key, node, entry.place});
+      if (std::find(document_.seeds.begin(), document_.seeds.end(), seed) != document_.seeds.end())
+        fail(entry, fmt::format("found {} a second time", seed));
+      document_.seeds.push_back(seed);
+    }
+    if (document_.seeds.empty()) fail(entry, "found an empty list, expected a number or a list of seeds");
+  }
+
+  void warn(const Entry& entry, const std::string& text) {
+    document_.warnings.push_back(fmt::format("{}: {}: {}", entry.place, entry.key, text));
+  }
+
+  std::string origin_;
+  std::filesystem::path folder_;
+  std::optional<std::filesystem::path> settings_folder_;
+  SweepDocument document_;
+};
+
+}  // namespace
+
+SweepDocument read_document(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                            const std::vector<std::string>& overrides) {
+  return DocumentReader(origin, folder).read(yaml, overrides);
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "configs/settings.h"
+#include "jobs/queue/queue.h"
+#include "jobs/sweep/search_space.h"
+
+namespace foretime::jobs {
+
+/// A job that follows each trial.
+struct FollowUp {
+  JobKind kind = JobKind::evaluate;
+  std::string settings;  // as in JobSpec
+};
+
+/// A sweep file as read, before it is expanded into jobs.
+struct SweepDocument {
+  std::string origin, name, method, metric;
+  bool maximize = false;
+  SearchSpace space;
+  std::map<std::string, std::string> places;  // of the keys in space
+  std::optional<int64_t> run_cap;
+  uint64_t seed = 1;
+  std::vector<uint64_t> seeds;  // trainer.seed of the repetitions of each trial; empty: not repeated
+  HalvingRule halving;
+  configs::Settings base;  // settings file, overrides and metric
+  std::vector<FollowUp> then;
+  Resources resources;
+  int64_t priority = 0;
+  int64_t max_attempts = 3;
+  std::vector<std::string> warnings;
+};
+
+/// Throws SweepError and configs::SettingsError. `overrides` as in load_sweep.
+SweepDocument read_document(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                            const std::vector<std::string>& overrides);
+
+}  // namespace foretime::jobs

@@ -1,0 +1,212 @@
+#include "jobs/sweep/sweep_parameters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/nearest.h"
+#include "configs/field_list.h"
+#include "configs/load.h"
+#include "configs/values.h"
+#include "jobs/error.h"
+#include "jobs/sweep/search_space_quantiles.h"
+
+namespace foretime::jobs {
+namespace {
+
+using D = Distribution;
+
+const std::vector<std::string> kParameterKeys = {
+    "value", "values", "probabilities", "distribution", "min", "max", "mu", "sigma", "a", "b", "q", "parameters"};
+
+/// Which keys a distribution takes besides `distribution`; the first `needed` ones must be there.
+struct Shape {
+  std::vector<std::string> keys;
+  size_t needed;
+};
+
+Shape shape_of(D d) {
+  switch (d) {
+    case D::constant:
+      return {{"value"}, 1};
+    case D::categorical:
+      return {{"values", "probabilities"}, 1};
+    case D::normal:
+    case D::log_normal:
+      return {{"mu", "sigma"}, 0};
+    case D::q_normal:
+    case D::q_log_normal:
+      return {{"mu", "sigma", "q"}, 0};
+    case D::beta:
+      return {{"a", "b"}, 0};
+    case D::q_beta:
+      return {{"a", "b", "q"}, 0};
+    default:
+      return is_quantized(d) ? Shape{{"min", "max", "q"}, 2} : Shape{{"min", "max"}, 2};
+  }
+}
+
+const Entry* find(const std::vector<Entry>& items, const std::string& prefix, const std::string& name) {
+  const auto found = std::find_if(items.begin(), items.end(), [&](const Entry& e) { return e.key == prefix + name; });
+  return found == items.end() ? nullptr : &*found;
+}
+
+class Reader {
+ public:
+  Reader(const std::string& origin, std::map<std::string, std::string>& places) : origin_(origin), places_(places) {}
+
+  void read_map(const Entry& map, const std::string& prefix) {
+    const std::vector<Entry> items = items_of(map, origin_, prefix, {});
+    if (items.empty()) fail(map, "found no parameters, expected at least one setting to sweep");
+    for (const Entry& item : items) read_parameter(item);
+  }
+  SearchSpace space;
+
+ private:
+  void read_parameter(const Entry& parameter) {
+    if (!parameter.node.IsMap()) {
+      std::string found = parameter.node.IsNull() ? "nothing" : "a list";
+      if (parameter.node.IsScalar()) found = fmt::format("'{}'", parameter.node.Scalar().substr(0, 100));
+      fail(parameter,
+           fmt::format("found {}, expected a map such as {{value: …}}, {{values: […]}} or {{min: …, max: …}}", found));
+    }
+    const std::string prefix = parameter.key + ".";
+    if (const YAML::Node nested = parameter.node["parameters"]) {
+      const std::vector<Entry> items = items_of(parameter, origin_, prefix, {"parameters"});
+      return read_map(items.at(0), prefix);
+    }
+    const std::vector<Entry> items = items_of(parameter, origin_, prefix, kParameterKeys);
+    check_setting(parameter);
+    ParameterSpace p;
+    p.key = parameter.key;
+    p.distribution = distribution_of(parameter, items);
+    read_numbers(parameter, items, p);
+    const std::string problem = check(p);
+    if (!problem.empty()) fail(parameter, problem);
+    check_type(parameter, p);
+    const auto [earlier, is_new] = places_.emplace(p.key, parameter.place);
+    if (!is_new) fail(parameter, fmt::format("found a second time, first at {}", earlier->second));
+    space.push_back(std::move(p));
+  }
+
+  void check_setting(const Entry& parameter) const {
+    if (list_.field(parameter.key) != nullptr) return;
+    std::vector<std::string> names;
+    for (const configs::Field& field : list_.fields) names.push_back(field.key);
+    if (list_.section(parameter.key) != nullptr)
+      fail(parameter, "is a section, expected settings below it: {parameters: {…}}");
+    const std::string nearest = nearest_name(parameter.key, names);
+    fail(parameter, nearest.empty() ? "unknown setting; docs/settings.md lists all"
+                                    : fmt::format("unknown setting, did you mean {}?", nearest));
+  }
+
+  D distribution_of(const Entry& parameter, const std::vector<Entry>& items) const {
+    const std::string prefix = parameter.key + ".";
+    if (const Entry* named = find(items, prefix, "distribution")) {
+      const std::string name = text_in(*named, 100);
+      if (const auto distribution = find_distribution(name)) return *distribution;
+      return *find_distribution(choice_in(*named, distribution_names()));  // throws with the names
+    }
+    // W&B's defaults.
+    if (find(items, prefix, "value") != nullptr) return D::constant;
+    if (find(items, prefix, "values") != nullptr) return D::categorical;
+    const Entry *min = find(items, prefix, "min"), *max = find(items, prefix, "max");
+    if (min != nullptr && max != nullptr)
+      return is_integer(min->node) && is_integer(max->node) ? D::int_uniform : D::uniform;
+    fail(parameter, "found neither value, values, min and max, distribution nor parameters");
+  }
+
+  void read_numbers(const Entry& parameter, const std::vector<Entry>& items, ParameterSpace& p) const {
+    const std::string prefix = parameter.key + ".";
+    const Shape shape = shape_of(p.distribution);
+    for (size_t i = 0; i < shape.needed; ++i) {
+      if (find(items, prefix, shape.keys[i]) == nullptr)
+        fail(parameter, fmt::format("found no {}, which {} needs", shape.keys[i], to_string(p.distribution)));
+    }
+    for (const Entry& item : items) {
+      const std::string name = item.key.substr(prefix.size());
+      if (name == "distribution") continue;
+      if (std::find(shape.keys.begin(), shape.keys.end(), name) == shape.keys.end())
+        fail(item, fmt::format("has no meaning for {}, which takes {}", to_string(p.distribution), join(shape.keys)));
+      if (name == "value") {
+        p.values = {override_text(item)};
+      } else if (name == "values" || name == "probabilities") {
+        read_list(item, name, p);
+      } else {
+        number_named(name, p) = number_in(item);
+      }
+    }
+  }
+
+  static void read_list(const Entry& item, const std::string& name, ParameterSpace& p) {
+    if (!item.node.IsSequence() || item.node.size() == 0) fail(item, "expected a list of at least one");
+    for (const YAML::Node& element : item.node) {
+      const Entry one{item.key, element, item.place};
+      if (name == "values") {
+        p.values.push_back(override_text(one));
+      } else {
+        p.probabilities.push_back(number_in(one));
+      }
+    }
+    if (name != "values") return;
+    for (size_t i = 0; i < p.values.size(); ++i) {
+      if (std::find(p.values.begin(), p.values.begin() + static_cast<ptrdiff_t>(i), p.values[i]) !=
+          p.values.begin() + static_cast<ptrdiff_t>(i))
+        fail(item, fmt::format("found {} a second time", p.values[i]));
+    }
+  }
+
+  static double& number_named(const std::string& name, ParameterSpace& p) {
+    if (name == "min") return p.min;
+    if (name == "max") return p.max;
+    if (name == "mu") return p.mu;
+    if (name == "sigma") return p.sigma;
+    if (name == "a") return p.alpha;
+    if (name == "b") return p.beta;
+    return p.q;
+  }
+
+  static std::string join(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  }
+
+  /// A number with a fraction would be refused only in the trials that draw one.
+  void check_type(const Entry& parameter, const ParameterSpace& p) const {
+    if (p.distribution == D::constant || p.distribution == D::categorical || p.distribution == D::int_uniform) return;
+    const configs::Field* field = list_.field(p.key);
+    const bool integer =
+        std::holds_alternative<int64_t*>(field->value) || std::holds_alternative<uint64_t*>(field->value);
+    const bool whole = is_quantized(p.distribution) && p.q == std::floor(p.q);
+    if (integer && !whole) {
+      fail(parameter, fmt::format("found distribution {}, expected int_uniform or a q_ one with a whole q: the setting "
+                                  "takes integers",
+                                  to_string(p.distribution)));
+    }
+    if (!integer && !std::holds_alternative<double*>(field->value)) {
+      fail(parameter, fmt::format("found distribution {}, expected value or values: the setting takes {}",
+                                  to_string(p.distribution), configs::type_name(field->value)));
+    }
+  }
+
+  std::string origin_;
+  std::map<std::string, std::string>& places_;
+  configs::Settings settings_;
+  configs::FieldList list_ = configs::list_fields(settings_);
+};
+
+}  // namespace
+
+SearchSpace read_parameters(const Entry& parameters, const std::string& origin,
+                            std::map<std::string, std::string>* places) {
+  std::map<std::string, std::string> own;
+  Reader reader(origin, places == nullptr ? own : *places);
+  reader.read_map(parameters, "");
+  std::sort(reader.space.begin(), reader.space.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  return std::move(reader.space);
+}
+
+}  // namespace foretime::jobs

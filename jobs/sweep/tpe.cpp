@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "jobs/sweep/search_space.h"
+#include "jobs/sweep/search_space_quantiles.h"
+#include "jobs/sweep/search_space_random.h"
+#include "jobs/sweep/tpe_densities.h"
+
+namespace foretime::jobs {
+namespace {
+
+/// Attempts to propose something that no trial had yet, for spaces with few points.
+constexpr uint64_t kAttempts = 8;
+/// Sets the draws of the estimator apart from those of random_trial.
+constexpr uint64_t kPurpose = 0x747065;
+
+/// The trials whose parameters are known, in two parts.
+struct Split {
+  std::vector<const Parameters*> good, rest;
+};
+
+Split split_trials(const std::vector<Observation>& seen, bool maximize) {
+  std::vector<const Observation*> finished;
+  Split split;
+  for (const Observation& trial : seen) {
+    if (trial.value && std::isfinite(*trial.value)) {
+      finished.push_back(&trial);
+    } else {
+      split.rest.push_back(&trial.parameters);
+    }
+  }
+  std::stable_sort(finished.begin(), finished.end(), [&](const Observation* a, const Observation* b) {
+    return maximize ? *a->value > *b->value : *a->value < *b->value;
+  });
+  const size_t count = std::min<size_t>(25, (finished.size() + 9) / 10);
+  for (size_t i = 0; i < finished.size(); ++i)
+    (i < count ? split.good : split.rest).push_back(&finished[i]->parameters);
+  return split;
+}
+
+std::vector<std::string> values_of(const std::string& key, const std::vector<const Parameters*>& trials) {
+  std::vector<std::string> values;
+  for (const Parameters* trial : trials) {
+    const auto found = trial->find(key);
+    if (found != trial->end()) values.push_back(found->second);
+  }
+  return values;
+}
+
+std::string propose_category(const ParameterSpace& p, const Split& split, uint64_t salt) {
+  const CategoryDensity good(p, values_of(p.key, split.good)), rest(p, values_of(p.key, split.rest));
+  size_t best = 0;
+  double best_ratio = -1;
+  for (int64_t i = 0; i < kCandidates; ++i) {
+    const size_t category = good.draw(random_unit({salt, static_cast<uint64_t>(i)}));
+    const double ratio = good.probability(category) / rest.probability(category);
+    if (ratio > best_ratio) best = category, best_ratio = ratio;
+  }
+  return p.values.at(best);
+}
+
+std::string propose_number(const ParameterSpace& p, const Split& split, uint64_t salt) {
+  const auto intervals = [&](const std::vector<const Parameters*>& trials) {
+    std::vector<UnitInterval> known;
+    for (const std::string& value : values_of(p.key, trials)) known.push_back(unit_interval(p, value));
+    return known;
+  };
+  const ParzenDensity good(intervals(split.good)), rest(intervals(split.rest));
+  std::string best;
+  double best_score = 0;
+  for (int64_t i = 0; i < kCandidates; ++i) {
+    const auto candidate = static_cast<uint64_t>(i);
+    const double u = good.draw(random_unit({salt, candidate, 0}), random_unit({salt, candidate, 1}));
+    const std::string value = value_at(p, u);
+    const UnitInterval at = unit_interval(p, value);
+    const double score = good.log_density(at) - rest.log_density(at);
+    if (i == 0 || score > best_score) best = value, best_score = score;
+  }
+  return best;
+}
+
+}  // namespace
+
+Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
+                         int64_t trial) {
+  const auto finished = std::count_if(seen.begin(), seen.end(), [](const Observation& observation) {
+    return observation.value && std::isfinite(*observation.value);
+  });
+  if (finished < kStartup) return random_trial(space, seed, trial);
+
+  const Split split = split_trials(seen, maximize);
+  Parameters parameters;
+  for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
+    for (const ParameterSpace& p : space) {
+      const uint64_t salt =
+          mix(mix(mix(mix(seed ^ kPurpose) ^ static_cast<uint64_t>(trial)) ^ hash_text(p.key)) ^ attempt);
+      if (p.distribution == Distribution::constant) {
+        parameters[p.key] = p.values.at(0);
+      } else if (p.distribution == Distribution::categorical) {
+        parameters[p.key] = propose_category(p, split, salt);
+      } else {
+        parameters[p.key] = propose_number(p, split, salt);
+      }
+    }
+    const bool seen_already = std::any_of(
+        seen.begin(), seen.end(), [&](const Observation& observation) { return observation.parameters == parameters; });
+    if (!seen_already) break;
+  }
+  return parameters;
+}
+
+}  // namespace foretime::jobs

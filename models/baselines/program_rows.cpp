@@ -1,0 +1,219 @@
+#include "models/baselines/program_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "data/files/npz_reader.h"
+
+namespace foretime::models {
+namespace {
+
+using data::kAnySize;
+using data::NpzReader;
+using data::ShapeRule;
+
+const ShapeRule kAnyList{{kAnySize}, "(any,)"};
+
+void check_row_ptr(const NpzReader& file, const std::string& member, const std::vector<int64_t>& row_ptr,
+                   int64_t rows) {
+  const bool ascending = std::adjacent_find(row_ptr.begin(), row_ptr.end(), std::greater_equal<>()) == row_ptr.end();
+  if (row_ptr.size() < 2 || row_ptr.front() != 0 || row_ptr.back() != rows || !ascending)
+    throw DataError(fmt::format("{}: expected ascending values from 0 to the {} rows, one or more rows a program",
+                                file.origin(member), rows));
+}
+
+void check_runtimes(const NpzReader& file, const std::string& member, const std::vector<double>& runtimes) {
+  for (size_t p = 0; p < runtimes.size(); ++p) {
+    if (!std::isfinite(runtimes[p]) || runtimes[p] <= 0.0)
+      throw DataError(
+          fmt::format("{}: {} at program {}, expected seconds above 0", file.origin(member), runtimes[p], p));
+  }
+}
+
+/// Checks indices of workloads; returns how many there must be names for.
+template <class Index>
+std::vector<int32_t> read_workloads(const NpzReader& file, const std::string& member, int64_t programs, int64_t limit) {
+  std::vector<int32_t> workloads;
+  for (const Index index : file.read<Index>(member, {{programs}, "(programs,)"})) {
+    if (index < 0 || index >= limit)
+      throw DataError(fmt::format("{}: {}, expected 0 … {}", file.origin(member), index, limit - 1));
+    workloads.push_back(static_cast<int32_t>(index));
+  }
+  return workloads;
+}
+
+std::vector<std::string> read_ids(const NpzReader& file, int64_t programs) {
+  const ShapeRule rule{{programs}, "(programs,)"};
+  if (file.has("ids")) return file.read_text("ids", rule);
+  std::vector<std::string> ids;
+  if (!file.has("line")) return ids;
+  for (const int64_t line : file.read<int64_t>("line", rule)) ids.push_back(fmt::format("{}", line));
+  return ids;
+}
+
+void append_program(ProgramRows& rows, std::span<const float> features, int32_t workload, double runtime) {
+  rows.features.insert(rows.features.end(), features.begin(), features.end());
+  rows.row_ptr.push_back(static_cast<int64_t>(rows.features.size()) / rows.columns);
+  rows.workload.push_back(workload);
+  rows.runtimes.push_back(runtime);
+}
+
+/// Where each program of some files stands: its workload, run time and arithmetic.
+struct Measured {
+  int32_t workload;
+  double runtime, flops;
+};
+
+std::unordered_map<std::string, Measured> read_measured(const std::vector<std::filesystem::path>& programs,
+                                                        std::vector<std::string>& workload_names) {
+  std::unordered_map<std::string, Measured> measured;
+  for (const auto& path : programs) {
+    const NpzReader file(path);
+    const auto ids = file.read_text("id", kAnyList);
+    const ShapeRule rule{{static_cast<int64_t>(ids.size())}, "(graphs,)"};
+    const auto runtimes = file.read<double>("runtime", rule), flops = file.read<double>("flop", rule);
+    check_runtimes(file, "runtime", runtimes);
+    const auto workload = static_cast<int32_t>(workload_names.size());
+    workload_names.push_back(path.stem().string());
+    for (size_t p = 0; p < ids.size(); ++p) {
+      if (!(flops[p] > 0.0) || !std::isfinite(flops[p]))
+        throw DataError(
+            fmt::format("{}: {} at program {}, expected a number above 0", file.origin("flop"), flops[p], p));
+      measured[ids[p]] = {workload, runtimes[p], flops[p]};
+    }
+  }
+  return measured;
+}
+
+}  // namespace
+
+std::span<const float> ProgramRows::rows_of(int64_t program) const {
+  const auto first = row_ptr[static_cast<size_t>(program)], last = row_ptr[static_cast<size_t>(program) + 1];
+  return std::span(features).subspan(static_cast<size_t>(first * columns),
+                                     static_cast<size_t>((last - first) * columns));
+}
+
+ProgramRows read_statement_rows(const std::filesystem::path& path) {
+  const NpzReader file(path);
+  const bool tenset = file.has("row_splits");
+  const std::string features = tenset ? "features" : "X", ptr = tenset ? "row_splits" : "ptr";
+  const std::string runtime = tenset ? "cost" : "y";
+  const ShapeRule matrix{{kAnySize, kAnySize}, "(rows, columns)"};
+  ProgramRows rows;
+  rows.columns = file.size(features, matrix, 1);
+  rows.features = file.read<float>(features, matrix);
+  rows.row_ptr = file.read<int64_t>(ptr, kAnyList);
+  if (rows.columns < 1) throw DataError(fmt::format("{}: no columns", file.origin(features)));
+  check_row_ptr(file, ptr, rows.row_ptr, static_cast<int64_t>(rows.features.size()) / rows.columns);
+  rows.runtimes = file.read<double>(runtime, {{rows.programs()}, "(programs,)"});
+  check_runtimes(file, runtime, rows.runtimes);
+  if (tenset) {
+    rows.workload_names = file.read_text("workload_keys", kAnyList);
+    rows.workload = read_workloads<int32_t>(file, "workload_index", rows.programs(),
+                                            static_cast<int64_t>(rows.workload_names.size()));
+  } else {
+    rows.workload = read_workloads<int64_t>(file, "task", rows.programs(), rows.programs());
+    const int32_t last = *std::max_element(rows.workload.begin(), rows.workload.end());
+    for (int32_t w = 0; w <= last; ++w) rows.workload_names.push_back(fmt::format("task {}", w));
+  }
+  rows.ids = read_ids(file, rows.programs());
+  return rows;
+}
+
+ProgramRows read_loop_features(const std::filesystem::path& path) {
+  const NpzReader file(path);
+  const auto features = file.read<float>("features", kAnyList);
+  const auto splits = file.read<int64_t>("row_splits", kAnyList);
+  check_row_ptr(file, "row_splits", splits, static_cast<int64_t>(features.size()));
+  ProgramRows rows;
+  rows.ids = file.read_text("id", {{static_cast<int64_t>(splits.size()) - 1}, "(programs,)"});
+  for (size_t p = 0; p < rows.ids.size(); ++p) rows.columns = std::max(rows.columns, splits[p + 1] - splits[p]);
+  for (size_t p = 0; p < rows.ids.size(); ++p) {
+    rows.features.insert(rows.features.end(), features.begin() + splits[p], features.begin() + splits[p + 1]);
+    rows.features.resize((p + 1) * static_cast<size_t>(rows.columns), 0.0f);
+    rows.row_ptr.push_back(static_cast<int64_t>(p) + 1);
+  }
+  return rows;
+}
+
+ProgramRows read_loop_rows(const std::filesystem::path& path, const std::vector<std::filesystem::path>& programs) {
+  const auto all = read_loop_features(path);
+  ProgramRows rows;
+  rows.columns = all.columns;
+  const auto measured = read_measured(programs, rows.workload_names);
+  for (int64_t p = 0; p < all.programs(); ++p) {
+    const auto& id = all.ids[static_cast<size_t>(p)];
+    const auto found = measured.find(id);
+    if (found == measured.end()) continue;
+    append_program(rows, all.rows_of(p), found->second.workload, found->second.runtime);
+    rows.flops.push_back(found->second.flops);
+    rows.ids.push_back(id);
+  }
+  if (rows.programs() == 0)
+    throw DataError(fmt::format("{}: id: none of its {} ids is in the program files", path.string(), all.ids.size()));
+  return rows;
+}
+
+ProgramRows select(const ProgramRows& rows, const std::vector<int64_t>& programs) {
+  ProgramRows out;
+  out.columns = rows.columns;
+  out.workload_names = rows.workload_names;
+  for (const int64_t p : programs) {
+    const auto at = static_cast<size_t>(p);
+    append_program(out, rows.rows_of(p), rows.workload[at], rows.runtimes[at]);
+    if (!rows.flops.empty()) out.flops.push_back(rows.flops[at]);
+    if (!rows.ids.empty()) out.ids.push_back(rows.ids[at]);
+  }
+  return out;
+}
+
+std::vector<int64_t> programs_of(const ProgramRows& rows, const std::vector<bool>& chosen) {
+  std::vector<int64_t> programs;
+  for (int64_t p = 0; p < rows.programs(); ++p) {
+    if (chosen[static_cast<size_t>(rows.workload[static_cast<size_t>(p)])]) programs.push_back(p);
+  }
+  return programs;
+}
+
+ProgramRows aggregated(const ProgramRows& rows) {
+  ProgramRows out;
+  const auto columns = static_cast<size_t>(rows.columns);
+  out.columns = 3 * rows.columns + 1;
+  out.workload_names = rows.workload_names;
+  out.flops = rows.flops;
+  out.ids = rows.ids;
+  for (int64_t p = 0; p < rows.programs(); ++p) {
+    const auto statements = rows.rows_of(p);
+    const size_t count = statements.size() / columns;
+    std::vector<float> row(static_cast<size_t>(out.columns), 0.0f);
+    std::copy_n(statements.begin(), columns, row.begin() + rows.columns);
+    for (size_t i = 0; i < statements.size(); ++i) {
+      row[i % columns] += statements[i];
+      row[columns + i % columns] = std::max(row[columns + i % columns], statements[i]);
+    }
+    for (size_t c = 0; c < columns; ++c) row[2 * columns + c] = row[c] / static_cast<float>(count);
+    row.back() = static_cast<float>(count);
+    append_program(out, row, rows.workload[static_cast<size_t>(p)], rows.runtimes[static_cast<size_t>(p)]);
+  }
+  return out;
+}
+
+std::vector<double> normalized_throughputs(const ProgramRows& rows) {
+  std::vector<double> best(rows.workload_names.size(), std::numeric_limits<double>::infinity());
+  std::vector<double> throughputs(rows.runtimes.size());
+  for (size_t p = 0; p < throughputs.size(); ++p) {
+    auto& workload = best[static_cast<size_t>(rows.workload[p])];
+    workload = std::min(workload, rows.runtimes[p]);
+  }
+  for (size_t p = 0; p < throughputs.size(); ++p)
+    throughputs[p] = best[static_cast<size_t>(rows.workload[p])] / rows.runtimes[p];
+  return throughputs;
+}
+
+}  // namespace foretime::models

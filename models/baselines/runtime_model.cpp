@@ -1,0 +1,117 @@
+#include "models/baselines/runtime_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "models/error.h"
+
+namespace foretime::models {
+namespace {
+
+constexpr double kTrainingPart = 0.8;
+constexpr int64_t kCheckInterval = 10;  // rounds between two looks at the validation error
+
+/// Seconds in the unit of the target, whose logarithm is fitted.
+double unit_of(const ProgramRows& rows, RuntimeTarget target, size_t program) {
+  return target == RuntimeTarget::milliseconds ? 1e-3 : 1e-9 * rows.flops[program];
+}
+
+std::vector<float> labels_of(const ProgramRows& rows, RuntimeTarget target) {
+  std::vector<float> labels(rows.runtimes.size());
+  for (size_t p = 0; p < labels.size(); ++p)
+    labels[p] = static_cast<float>(std::log(rows.runtimes[p] / unit_of(rows, target, p)));
+  return labels;
+}
+
+double squared_error(const std::vector<float>& predicted, const std::vector<float>& labels) {
+  double sum = 0.0;
+  for (size_t p = 0; p < labels.size(); ++p) {
+    const double error = static_cast<double>(predicted[p]) - static_cast<double>(labels[p]);
+    sum += error * error;
+  }
+  return sum;
+}
+
+void check_rows(const ProgramRows& rows, RuntimeTarget target) {
+  if (rows.rows() != rows.programs())
+    throw ModelError(
+        fmt::format("XGBoost: {} rows of {} programs, expected one row a program", rows.rows(), rows.programs()));
+  if (target == RuntimeTarget::nanoseconds_per_flop && rows.flops.empty())
+    throw ModelError("XGBoost: time per flop needs the programs' arithmetic, which these files do not hold");
+}
+
+}  // namespace
+
+RuntimeModel RuntimeModel::train(const ProgramRows& training, const ProgramRows& validation,
+                                 const RuntimeSettings& settings) {
+  check_rows(training, settings.target);
+  const auto labels = labels_of(training, settings.target);
+  BoosterMatrix matrix(training.features, training.columns, settings.booster.threads);
+  matrix.set_labels(labels);
+  BoosterSettings booster = settings.booster;
+  booster.base_score =
+      std::accumulate(labels.begin(), labels.end(), 0.0) / static_cast<double>(std::max<size_t>(1, labels.size()));
+  RuntimeModel model(Booster(booster, matrix), settings.target);
+  std::optional<BoosterMatrix> held_out;
+  std::vector<float> held_labels;
+  if (validation.programs() > 0) {
+    check_rows(validation, settings.target);
+    held_out.emplace(validation.features, validation.columns);
+    held_labels = labels_of(validation, settings.target);
+  }
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t round = 0; round < settings.rounds; ++round) {
+    model.booster_.update(matrix, round);
+    if (!held_out || (round + 1) % kCheckInterval != 0) continue;
+    const double error = squared_error(model.booster_.predict(*held_out), held_labels);
+    if (error < best) {
+      best = error;
+      model.rounds_ = round + 1;
+    } else if (settings.patience > 0 && round + 1 - model.rounds_ >= settings.patience) {
+      break;
+    }
+  }
+  if (model.rounds_ == 0) model.rounds_ = model.booster_.rounds();
+  return model;
+}
+
+std::vector<double> RuntimeModel::predict(const ProgramRows& rows) const {
+  check_rows(rows, target_);
+  if (rows.programs() == 0) return {};
+  const auto logs = booster_.predict(BoosterMatrix(rows.features, rows.columns), rounds_);
+  std::vector<double> seconds(logs.size());
+  for (size_t p = 0; p < logs.size(); ++p)
+    seconds[p] = std::exp(static_cast<double>(logs[p])) * unit_of(rows, target_, p);
+  return seconds;
+}
+
+WorkloadSplit split_workloads(const ProgramRows& rows, const std::vector<std::string>& given, double share,
+                              uint64_t seed) {
+  std::vector<bool> chosen(rows.workload_names.size(), false);
+  for (const auto& name : given) {
+    const auto found = std::find(rows.workload_names.begin(), rows.workload_names.end(), name);
+    if (found == rows.workload_names.end())
+      throw ModelError(fmt::format("workload '{}', expected one of {}", name, fmt::join(rows.workload_names, ", ")));
+    chosen[static_cast<size_t>(found - rows.workload_names.begin())] = true;
+  }
+  WorkloadSplit split;
+  auto known = programs_of(rows, chosen);
+  chosen.flip();
+  split.test = programs_of(rows, chosen);
+  std::mt19937_64 random(seed);
+  for (size_t i = known.size(); i > 1; --i) std::swap(known[i - 1], known[random() % i]);
+  const auto training = static_cast<std::ptrdiff_t>(std::lround(kTrainingPart * static_cast<double>(known.size())));
+  split.validation.assign(known.begin() + training, known.end());
+  const auto used = std::clamp<std::ptrdiff_t>(std::lround(share * static_cast<double>(training)), 1, training);
+  split.training.assign(known.begin(), known.begin() + used);
+  return split;
+}
+
+}  // namespace foretime::models

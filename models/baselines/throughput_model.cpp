@@ -1,0 +1,224 @@
+#include "models/baselines/throughput_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "models/error.h"
+
+namespace foretime::models {
+namespace {
+
+constexpr const char* kLossNote = "foretime_loss";
+constexpr const char* kMarginNote = "foretime_margin";
+constexpr const char* kColumnsNote = "foretime_columns";
+const std::vector<std::string> kLossNames = {"sum_squares", "sum_pairs", "rows_squared", "rows_ranked"};
+
+bool sums_rows(ThroughputLoss loss) { return loss == ThroughputLoss::sum_squares || loss == ThroughputLoss::sum_pairs; }
+
+/// Programs by workload.
+std::vector<std::vector<size_t>> by_workload(std::span<const int32_t> workloads) {
+  std::vector<std::vector<size_t>> members;
+  for (size_t p = 0; p < workloads.size(); ++p) {
+    const auto w = static_cast<size_t>(workloads[p]);
+    if (w >= members.size()) members.resize(w + 1);
+    members[w].push_back(p);
+  }
+  return members;
+}
+
+std::vector<double> sums(const ProgramRows& rows, std::span<const float> predictions) {
+  std::vector<double> scores(static_cast<size_t>(rows.programs()), 0.0);
+  for (size_t p = 0; p < scores.size(); ++p) {
+    for (int64_t r = rows.row_ptr[p]; r < rows.row_ptr[p + 1]; ++r)
+      scores[p] += static_cast<double>(predictions[static_cast<size_t>(r)]);
+  }
+  return scores;
+}
+
+/// One value a program, given to each of its rows.
+std::vector<float> spread(const ProgramRows& rows, std::span<const double> values) {
+  std::vector<float> out(static_cast<size_t>(rows.rows()));
+  for (size_t p = 0; p < values.size(); ++p)
+    std::fill(out.begin() + rows.row_ptr[p], out.begin() + rows.row_ptr[p + 1], static_cast<float>(values[p]));
+  return out;
+}
+
+Booster train_sums(const ProgramRows& rows, const ThroughputSettings& settings) {
+  BoosterMatrix matrix(rows.features, rows.columns, settings.booster.threads);
+  matrix.set_margins(std::vector<float>(static_cast<size_t>(matrix.rows()), static_cast<float>(settings.margin)));
+  const auto throughputs = normalized_throughputs(rows);
+  Booster booster(settings.booster, matrix);
+  for (int64_t round = 0; round < settings.rounds; ++round) {
+    const auto scores = sums(rows, booster.predict(matrix));
+    const auto gradient = settings.loss == ThroughputLoss::sum_squares
+                              ? squares_gradient(scores, throughputs, settings.weighted)
+                              : pairs_gradient(scores, throughputs, rows.workload);
+    booster.boost(matrix, spread(rows, gradient.first), spread(rows, gradient.second));
+  }
+  return booster;
+}
+
+Booster train_rows(const ProgramRows& rows, const ThroughputSettings& settings) {
+  // XGBoost wants the rows of a group side by side.
+  std::vector<int64_t> order;
+  std::vector<uint32_t> sizes;
+  for (const auto& members : by_workload(rows.workload)) {
+    order.insert(order.end(), members.begin(), members.end());
+    if (!members.empty()) sizes.push_back(static_cast<uint32_t>(members.size()));
+  }
+  const ProgramRows grouped = aggregated(select(rows, order));
+  BoosterMatrix matrix(grouped.features, grouped.columns, settings.booster.threads);
+  matrix.set_labels(spread(grouped, normalized_throughputs(grouped)));
+  if (settings.loss == ThroughputLoss::rows_ranked) matrix.set_groups(sizes);
+  Booster booster(settings.booster, matrix);
+  for (int64_t round = 0; round < settings.rounds; ++round) booster.update(matrix, round);
+  return booster;
+}
+
+}  // namespace
+
+const std::vector<std::string>& throughput_presets() {
+  static const std::vector<std::string> names = {"tvm", "squares", "pairs", "regression", "ranking"};
+  return names;
+}
+
+ThroughputSettings throughput_preset(const std::string& name) {
+  ThroughputSettings settings;
+  BoosterSettings& trees = settings.booster;
+  if (name == "tvm") {
+    settings.rounds = 300;
+    settings.weighted = true;
+    settings.margin = 0.5;
+    trees.max_depth = 10;
+    trees.eta = 0.2;
+    trees.gamma = 0.001;
+    trees.min_child_weight = 0.0;
+  } else if (name == "squares") {
+    settings.rounds = 450;
+    settings.weighted = true;
+    trees.min_child_weight = 0.0;
+  } else if (name == "pairs") {
+    settings.loss = ThroughputLoss::sum_pairs;
+    settings.rounds = 500;
+    trees.max_depth = 7;
+    trees.eta = 0.07;
+    trees.min_child_weight = 0.02;
+    trees.subsample = 0.9;
+    trees.colsample_bytree = 0.7;
+  } else if (name == "regression") {
+    settings.loss = ThroughputLoss::rows_squared;
+    settings.rounds = 350;
+    trees.base_score = 0.5;
+  } else if (name == "ranking") {
+    settings.loss = ThroughputLoss::rows_ranked;
+    settings.rounds = 500;
+    trees.objective = "rank:pairwise";
+    trees.base_score = 0.5;
+  } else {
+    throw ModelError(fmt::format("preset '{}', expected {}", name, fmt::join(throughput_presets(), ", ")));
+  }
+  return settings;
+}
+
+ScoreGradient squares_gradient(std::span<const double> scores, std::span<const double> throughputs, bool weighted) {
+  ScoreGradient gradient{std::vector<double>(scores.size()), std::vector<double>(scores.size())};
+  for (size_t p = 0; p < scores.size(); ++p) {
+    const double weight = weighted ? throughputs[p] : 1.0;
+    gradient.first[p] = weight * (scores[p] - throughputs[p]);
+    gradient.second[p] = weight;
+  }
+  return gradient;
+}
+
+ScoreGradient pairs_gradient(std::span<const double> scores, std::span<const double> throughputs,
+                             std::span<const int32_t> workloads) {
+  ScoreGradient gradient{std::vector<double>(scores.size(), 0.0), std::vector<double>(scores.size(), 0.0)};
+  std::vector<double> odds, y, first, second;
+  for (const auto& members : by_workload(workloads)) {
+    // The odds that a beats b are e^a / (e^a + e^b): one exponential a program, none a pair. A score that lies further
+    // below the best than the floor counts as lying there, where no loss can tell the two apart.
+    constexpr double kFloor = 300.0;
+    const size_t count = members.size();
+    double best = -std::numeric_limits<double>::infinity();
+    for (const size_t p : members) best = std::max(best, scores[p]);
+    odds.resize(count);
+    y.resize(count);
+    first.assign(count, 0.0);
+    second.assign(count, 0.0);
+    for (size_t a = 0; a < count; ++a) {
+      odds[a] = std::exp(std::max(-kFloor, scores[members[a]] - best));
+      y[a] = throughputs[members[a]];
+    }
+    for (size_t a = 0; a < count; ++a) {
+      double first_sum = 0.0, second_sum = 0.0;
+      for (size_t b = 0; b < a; ++b) {
+        const double gap = y[a] - y[b], share = 1.0 / (odds[a] + odds[b]);
+        const double wrong = (gap > 0.0 ? odds[b] : odds[a]) * share;  // odds that the pair is misplaced
+        const double slope = gap * wrong, curve = std::abs(gap) * wrong * (1.0 - wrong);
+        first_sum -= slope;
+        second_sum += curve;
+        first[b] += slope;
+        second[b] += curve;
+      }
+      first[a] += first_sum;
+      second[a] += second_sum;
+    }
+    for (size_t a = 0; a < count; ++a) {
+      gradient.first[members[a]] = first[a] / static_cast<double>(count);
+      gradient.second[members[a]] = second[a] / static_cast<double>(count);
+    }
+  }
+  return gradient;
+}
+
+ThroughputModel ThroughputModel::train(const ProgramRows& rows, const ThroughputSettings& settings) {
+  if (rows.programs() < 1) throw ModelError("XGBoost: no programs to train on");
+  return {sums_rows(settings.loss) ? train_sums(rows, settings) : train_rows(rows, settings), settings, rows.columns};
+}
+
+std::vector<double> ThroughputModel::predict(const ProgramRows& rows) const {
+  if (rows.columns != columns_)
+    throw ModelError(fmt::format("XGBoost: rows of {} features, expected {}", rows.columns, columns_));
+  if (rows.programs() == 0) return {};
+  if (!sums_rows(settings_.loss)) {
+    const ProgramRows whole = aggregated(rows);
+    return sums(whole, booster_.predict(BoosterMatrix(whole.features, whole.columns)));
+  }
+  BoosterMatrix matrix(rows.features, rows.columns);
+  matrix.set_margins(std::vector<float>(static_cast<size_t>(matrix.rows()), static_cast<float>(settings_.margin)));
+  return sums(rows, booster_.predict(matrix));
+}
+
+void ThroughputModel::save(const std::filesystem::path& file) {
+  booster_.set_note(kLossNote, kLossNames[static_cast<size_t>(settings_.loss)]);
+  booster_.set_note(kMarginNote, fmt::format("{}", settings_.margin));
+  booster_.set_note(kColumnsNote, fmt::format("{}", columns_));
+  booster_.save(file);
+}
+
+ThroughputModel ThroughputModel::load(const std::filesystem::path& file) {
+  Booster booster(file);
+  const auto number = [&](const char* name, auto& value) {
+    const std::string text = booster.note(name);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw ModelError(
+          fmt::format("{}: note {}: '{}', expected a number that foretime baseline wrote", file.string(), name, text));
+  };
+  const auto loss = std::find(kLossNames.begin(), kLossNames.end(), booster.note(kLossNote));
+  if (loss == kLossNames.end())
+    throw ModelError(fmt::format("{}: no note {}, expected a model of foretime baseline", file.string(), kLossNote));
+  ThroughputSettings settings;
+  settings.loss = static_cast<ThroughputLoss>(loss - kLossNames.begin());
+  int64_t columns = 0;
+  number(kMarginNote, settings.margin);
+  number(kColumnsNote, columns);
+  return {std::move(booster), settings, columns};
+}
+
+}  // namespace foretime::models

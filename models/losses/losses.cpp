@@ -1,0 +1,122 @@
+#include "models/losses/losses.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/error.h"
+
+namespace foretime::models {
+namespace {
+
+using configs::LossSettings;
+using torch::Tensor;
+
+/// Zero that backward passes through, whatever the scores hold.
+Tensor connected_zero(const Tensor& scores) { return scores.narrow(0, 0, 0).sum(); }
+
+Tensor listmle(const LossSettings& settings, const Tensor& scores, const Tensor& targets) {
+  const auto order = std::get<1>(torch::sort(targets, /*stable=*/true, /*dim=*/0, /*descending=*/false));
+  const auto ranked = scores.index_select(0, order) / -settings.temperature;
+  // The sums run over suffixes, so the list is turned round. logcumsumexp rescales as it goes: no score overflows.
+  const auto log_sums = torch::logcumsumexp(ranked.flip({0}), 0).flip({0});
+  return (log_sums - ranked).sum();
+}
+
+/// Mean of `penalty(score_i - score_j)` over the pairs in which i is the faster one.
+Tensor pair_mean(const Tensor& scores, const Tensor& targets, const std::function<Tensor(const Tensor&)>& penalty) {
+  const auto pairs = targets.unsqueeze(1) < targets.unsqueeze(0);
+  const auto penalties = penalty(scores.unsqueeze(1) - scores.unsqueeze(0));
+  const auto count = pairs.sum().clamp_min(1).to(scores.scalar_type());
+  return torch::where(pairs, penalties, torch::zeros_like(penalties)).sum() / count;
+}
+
+Tensor pairwise_hinge(const LossSettings& settings, const Tensor& scores, const Tensor& targets) {
+  return pair_mean(scores, targets,
+                   [&](const Tensor& excess) { return torch::clamp_min(excess + settings.margin, 0.0); });
+}
+
+Tensor pairwise_logistic(const LossSettings&, const Tensor& scores, const Tensor& targets) {
+  // log_sigmoid, unlike softplus, has no threshold beyond which it changes its formula.
+  return pair_mean(scores, targets, [](const Tensor& excess) { return -torch::log_sigmoid(-excess); });
+}
+
+Tensor mse(const LossSettings&, const Tensor& scores, const Tensor& targets) {
+  return torch::mse_loss(scores, targets.to(scores.scalar_type()));
+}
+
+Tensor huber(const LossSettings& settings, const Tensor& scores, const Tensor& targets) {
+  return torch::huber_loss(scores, targets.to(scores.scalar_type()), at::Reduction::Mean, settings.delta);
+}
+
+Tensor l1(const LossSettings&, const Tensor& scores, const Tensor& targets) {
+  return torch::l1_loss(scores, targets.to(scores.scalar_type()));
+}
+
+using Loss = Tensor (*)(const LossSettings&, const Tensor&, const Tensor&);
+
+Loss find_loss(const std::string& type) {
+  static const std::map<std::string, Loss> losses = {{"listmle", listmle},
+                                                     {"pairwise_hinge", pairwise_hinge},
+                                                     {"pairwise_logistic", pairwise_logistic},
+                                                     {"mse", mse},
+                                                     {"huber", huber},
+                                                     {"l1", l1}};
+  const auto found = losses.find(type);
+  if (found != losses.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [name, loss] : losses) known.push_back(name);
+  throw ModelError(fmt::format("loss.type: {}, expected one of {}", type, fmt::join(known, ", ")));
+}
+
+void check_vectors(const Tensor& scores, const Tensor& targets) {
+  if (scores.dim() == 1 && targets.dim() == 1 && scores.numel() == targets.numel()) return;
+  throw ModelError(fmt::format("loss: scores of shape [{}] and targets of shape [{}], expected vectors of one length",
+                               fmt::join(scores.sizes(), ", "), fmt::join(targets.sizes(), ", ")));
+}
+
+Tensor unchecked_loss(const LossSettings& settings, Loss loss, const Tensor& scores, const Tensor& targets) {
+  if (scores.numel() == 0) return connected_zero(scores);
+  const auto value = loss(settings, scores, targets);
+  auto sum = value;
+  if (settings.mse_weight > 0.0) sum = sum + settings.mse_weight * mse(settings, scores, targets);
+  if (settings.huber_weight > 0.0) sum = sum + settings.huber_weight * huber(settings, scores, targets);
+  return sum / (1.0 + settings.mse_weight + settings.huber_weight);
+}
+
+}  // namespace
+
+Tensor group_loss(const LossSettings& settings, const Tensor& scores, const Tensor& targets) {
+  check_vectors(scores, targets);
+  return unchecked_loss(settings, find_loss(settings.type), scores, targets.to(scores.device()));
+}
+
+Tensor batch_loss(const LossSettings& settings, const Tensor& scores, const Tensor& targets,
+                  const std::vector<int64_t>& group_ptr, const std::vector<double>& weights) {
+  check_vectors(scores, targets);
+  if (group_ptr.size() != weights.size() + 1 || group_ptr.front() != 0 || group_ptr.back() != scores.numel()) {
+    throw ModelError(
+        fmt::format("loss: group_ptr [{}] for {} weights and {} scores, expected one start for each weight and the end",
+                    fmt::join(group_ptr, ", "), weights.size(), scores.numel()));
+  }
+  if (!std::is_sorted(group_ptr.begin(), group_ptr.end())) {
+    throw ModelError(fmt::format("loss: group_ptr [{}] descends", fmt::join(group_ptr, ", ")));
+  }
+  const auto loss = find_loss(settings.type);
+  const auto placed = targets.to(scores.device());
+  auto total = connected_zero(scores);
+  for (size_t g = 0; g < weights.size(); ++g) {
+    const auto count = group_ptr[g + 1] - group_ptr[g];
+    if (weights[g] == 0.0) continue;
+    total = total + weights[g] * unchecked_loss(settings, loss, scores.narrow(0, group_ptr[g], count),
+                                                placed.narrow(0, group_ptr[g], count));
+  }
+  return total;
+}
+
+}  // namespace foretime::models

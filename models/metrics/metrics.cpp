@@ -1,0 +1,166 @@
+#include "models/metrics/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/kendall.h"
+#include "models/error.h"
+
+namespace foretime::models {
+namespace {
+
+using Values = std::span<const double>;
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+
+bool has_nan(Values values) {
+  return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+}
+
+void check_lengths(const char* metric, size_t predictions, size_t measurements) {
+  if (predictions == measurements) return;
+  throw ModelError(
+      fmt::format("{}: {} predictions for {} measurements, expected as many", metric, predictions, measurements));
+}
+
+/// True where a metric can be computed at all.
+bool comparable(const char* metric, Values predictions, Values measurements) {
+  check_lengths(metric, predictions.size(), measurements.size());
+  return !predictions.empty() && !has_nan(predictions) && !has_nan(measurements);
+}
+
+/// Counts of values by rank, with prefix sums in O(log n) (Fenwick 1994).
+class RankCounter {
+ public:
+  explicit RankCounter(size_t ranks) : counts_(ranks + 1, 0) {}
+
+  void add(size_t rank) {
+    for (size_t i = rank + 1; i < counts_.size(); i += i & (~i + 1)) ++counts_[i];
+  }
+  /// How many of the added ranks are below `rank`.
+  int64_t below(size_t rank) const {
+    int64_t total = 0;
+    for (size_t i = rank; i > 0; i &= i - 1) total += counts_[i];
+    return total;
+  }
+
+ private:
+  std::vector<int64_t> counts_;
+};
+
+struct PairCounts {
+  int64_t right = 0;  // the faster one scored lower
+  int64_t tied = 0;   // both scored alike
+  int64_t all = 0;    // pairs with different run times
+};
+
+/// Goes through the run times in ascending order, one run of equal ones after the other, and asks for each candidate
+/// how many of the strictly faster ones scored below it.
+PairCounts count_pairs(Values scores, Values runtimes) {
+  const auto n = scores.size();
+  std::vector<double> distinct(scores.begin(), scores.end());
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  const auto rank_of = [&](size_t i) {
+    return static_cast<size_t>(std::lower_bound(distinct.begin(), distinct.end(), scores[i]) - distinct.begin());
+  };
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return runtimes[a] < runtimes[b]; });
+
+  RankCounter faster(distinct.size());
+  PairCounts counts;
+  for (size_t first = 0, last = 0; first < n; first = last) {
+    while (last < n && runtimes[order[last]] == runtimes[order[first]]) ++last;
+    for (size_t i = first; i < last; ++i) {
+      const auto rank = rank_of(order[i]);
+      const auto below = faster.below(rank);
+      counts.right += below;
+      counts.tied += faster.below(rank + 1) - below;
+      counts.all += static_cast<int64_t>(first);
+    }
+    for (size_t i = first; i < last; ++i) faster.add(rank_of(order[i]));
+  }
+  return counts;
+}
+
+template <class Term>
+double mean_over(Values predicted, Values measured, Term term) {
+  double sum = 0;
+  for (size_t i = 0; i < predicted.size(); ++i) sum += term(predicted[i], measured[i]);
+  return sum / static_cast<double>(predicted.size());
+}
+
+}  // namespace
+
+double kendall_tau(Values scores, Values runtimes) {
+  return comparable("kendall_tau", scores, runtimes) ? kendall_tau_b(scores, runtimes) : kUndefined;
+}
+
+double ordered_pair_accuracy(Values scores, Values runtimes) {
+  if (!comparable("ordered_pair_accuracy", scores, runtimes)) return kUndefined;
+  const auto counts = count_pairs(scores, runtimes);
+  return counts.all == 0 ? kUndefined : static_cast<double>(counts.right) / static_cast<double>(counts.all);
+}
+
+double pairwise_accuracy(Values scores, Values runtimes) {
+  if (!comparable("pairwise_accuracy", scores, runtimes)) return kUndefined;
+  const auto counts = count_pairs(scores, runtimes);
+  if (counts.all == 0) return kUndefined;
+  return (static_cast<double>(counts.right) + 0.5 * static_cast<double>(counts.tied)) / static_cast<double>(counts.all);
+}
+
+double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
+  if (k < 1) throw ModelError(fmt::format("top_k_slowdown: k = {}, expected at least 1", k));
+  if (!comparable("top_k_slowdown", scores, runtimes)) return kUndefined;
+  const double best = *std::min_element(runtimes.begin(), runtimes.end());
+  if (best <= 0) return kUndefined;
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto end =
+      order.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(order.size(), static_cast<uint64_t>(k)));
+  // Positions are distinct, so (score, position) is a total order and the k best are one set.
+  const auto before = [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] < scores[b] : a < b; };
+  if (end != order.end()) std::nth_element(order.begin(), end, order.end(), before);
+  double chosen = runtimes[order.front()];
+  for (auto i = order.begin(); i != end; ++i) chosen = std::min(chosen, runtimes[*i]);
+  return chosen / best - 1;
+}
+
+double top_k_score(Values scores, Values runtimes, int64_t k) { return 1 / (1 + top_k_slowdown(scores, runtimes, k)); }
+
+double mean_absolute_error(Values predicted, Values measured) {
+  if (!comparable("mean_absolute_error", predicted, measured)) return kUndefined;
+  return mean_over(predicted, measured, [](double p, double m) { return std::abs(p - m); });
+}
+
+double root_mean_squared_error(Values predicted, Values measured) {
+  if (!comparable("root_mean_squared_error", predicted, measured)) return kUndefined;
+  return std::sqrt(mean_over(predicted, measured, [](double p, double m) { return (p - m) * (p - m); }));
+}
+
+double mean_absolute_percentage_error(Values predicted, Values measured) {
+  if (!comparable("mean_absolute_percentage_error", predicted, measured)) return kUndefined;
+  if (std::find(measured.begin(), measured.end(), 0.0) != measured.end()) return kUndefined;
+  return mean_over(predicted, measured, [](double p, double m) { return std::abs((p - m) / m); });
+}
+
+double r_squared(Values predicted, Values measured) {
+  if (!comparable("r_squared", predicted, measured)) return kUndefined;
+  // Equal values are compared and not summed: their rounded mean may differ from them all.
+  if (std::equal(measured.begin() + 1, measured.end(), measured.begin())) return kUndefined;
+  const double mean = mean_over(measured, measured, [](double m, double) { return m; });
+  const double residual = mean_over(predicted, measured, [](double p, double m) { return (p - m) * (p - m); });
+  return 1 - residual / mean_over(measured, measured, [&](double m, double) { return (m - mean) * (m - mean); });
+}
+
+double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, Values runtimes) {
+  check_lengths("noise_ceiling_tau", configuration_hashes.size(), runtimes.size());
+  return foretime::noise_ceiling_tau(configuration_hashes, runtimes);
+}
+
+}  // namespace foretime::models

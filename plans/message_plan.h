@@ -1,0 +1,147 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "data/graphs/group.h"
+
+/// The one thing that models see. A plan says which *states* (node embeddings) exist after each layer, whose states
+/// feed which, and how often each final state counts in each candidate's readout. Who builds the plan decides the
+/// speed: the plain plan has a state for each node and candidate; block-diagonal plans hold many small graphs; shared
+/// plans hold each distinct (node, state) pair once. Models are the same for all.
+namespace foretime::plans {
+
+/// Whose messages a relation carries to a node.
+enum class Direction : uint8_t { in, out, both };  // producers, consumers, both (an edge in each direction)
+
+/// Weight of an entry (target v, source u); degrees are those of the whole graph, counted in the relation.
+enum class EdgeNorm : uint8_t {
+  sum,        // 1
+  mean,       // 1 / degree(v)
+  symmetric,  // 1 / sqrt(degree(v) degree(u))
+  sender,     // 1 / degree(u)
+  // The scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), as Chebyshev polynomials
+  // take it: λmax is the largest eigenvalue of L over each graph, by power iteration, or its bound 2, which leaves
+  // -D^-½ A D^-½.
+  laplacian,
+  laplacian_of_two,
+};
+
+/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (data/topology.h has the
+/// details).
+struct RelationSpec {
+  Direction direction = Direction::both;
+  EdgeNorm norm = EdgeNorm::sum;
+  bool self_loop = false;
+  bool operator==(const RelationSpec&) const = default;
+};
+
+/// Where tile features (one row a candidate) enter: given to every node's state (early), or to the readout (late).
+enum class TileJoin : uint8_t { early, late };
+
+/// Which states of a layout group's plan are one (data/plan_skeleton.h).
+enum class Sharing : uint8_t {
+  none,       // a state for each node and candidate: for models that normalise over a candidate's nodes between layers
+  invariant,  // nodes that no configurable node reaches have one state for all candidates
+  states,     // states that are computed from the same inputs in the same way are one, whatever node and candidate
+};
+
+/// What a model needs of a plan.
+struct PlanRequest {
+  int64_t layers = 0;
+  std::vector<RelationSpec> relations;  // the same for each layer
+  TileJoin tile_join = TileJoin::early;
+  Sharing sharing = Sharing::none;
+  bool tied = false;         // a readout that counts tied configurable nodes as one (data/tied_nodes.h)
+  bool collections = false;  // the model sees which collection a node's graph is of
+  bool operator==(const PlanRequest&) const = default;
+};
+
+/// A sparse matrix by rows.
+struct CsrMatrix {
+  int64_t rows = 0, cols = 0;
+  std::vector<int64_t> row_ptr;  // [rows + 1]
+  std::vector<int32_t> columns;  // [entries]
+  std::vector<double> values;    // [entries] double, so that merged entries lose nothing
+};
+
+CsrMatrix transpose(const CsrMatrix& matrix);
+
+/// The states after some layer. Level 0 comes before the first layer.
+struct PlanLevel {
+  std::vector<int32_t> node;        // [states] row of node_features and node_types
+  std::vector<int32_t> layout_row;  // [states] row of layout_rows; 0 where the node is not configurable; empty: all 0
+  std::vector<int32_t> candidate;   // [states] row of candidate_features (tile, early join); else empty
+
+  int64_t states() const { return static_cast<int64_t>(node.size()); }
+};
+
+/// From the states of one level to those of the next.
+struct PlanLayer {
+  std::vector<CsrMatrix> relations;  // [states above, states below], in the order of PlanRequest::relations
+  std::vector<int32_t> self;         // [states above] each state's own state one level down
+};
+
+/// How often each final state counts in each candidate: the product of `stages`, the last of which has the rows. Stages
+/// before it are sums that many rows share: the first is over final states, each later one over the rows of the one
+/// before. There is at least one.
+struct PlanPool {
+  std::vector<CsrMatrix> stages;
+};
+
+/// Row c * pools + p sums over the nodes of candidate c that lie in pool p. There is one pool, unless a NodeSubset
+/// (data/plan_source.h) asks for more.
+struct PlanReadout {
+  int64_t pools = 1;
+  PlanPool nodes;         // over all nodes of the candidate's graph
+  PlanPool configurable;  // over its configurable nodes; empty rows where it has none
+  PlanPool tied;          // likewise, each by its weight among those that it is tied to; no stages unless asked for
+};
+
+struct MessagePlan {
+  int64_t feature_count = 0;
+  std::vector<float> node_features;       // [nodes, feature_count]
+  std::vector<uint8_t> node_types;        // [nodes]
+  std::vector<uint8_t> node_collections;  // [nodes] data::Collection; empty unless the request asks for it
+  std::vector<int8_t> layout_rows;        // [rows, 18]; row 0 is all zeros; empty where no group has layouts
+  std::vector<float> candidate_features;  // [candidates, 24] (tile), else empty
+  std::vector<std::shared_ptr<const PlanLevel>> levels;  // [layers + 1]; may be one object several times
+  std::vector<std::shared_ptr<const PlanLayer>> layers;  // [layers]; likewise
+  PlanReadout readout;
+  std::vector<int64_t> group_ptr;  // [groups + 1] candidates of batch entry g are group_ptr[g] … group_ptr[g + 1] - 1
+
+  int64_t candidates() const { return group_ptr.empty() ? 0 : group_ptr.back(); }
+  int64_t nodes() const { return static_cast<int64_t>(node_types.size()); }
+};
+
+struct PlanSource;
+
+/// The plan of a batch: entry g holds the given candidates of a group, in the given order. Layout groups become
+/// node × candidate states, or fewer where the request's sharing allows it; tile groups node × candidate (early) or
+/// node (late); programs one state a node.
+class PlanBuilder {
+ public:
+  explicit PlanBuilder(PlanRequest request);
+  ~PlanBuilder();
+  /// Shares the group's arrays, so the group itself may go before build(). `source` is what the group's plans have in
+  /// common under this builder's request (make_plan_source), where the caller keeps one; without it the builder makes
+  /// its own. Throws DataError where a candidate id is out of range, groups of another kind or feature count are in the
+  /// batch already, a source has other pools than those before, or the batch would have more than 2^31 - 1 states or
+  /// nodes.
+  void add(const data::Group& group, std::span<const int64_t> candidates,
+           std::shared_ptr<const PlanSource> source = nullptr);
+  MessagePlan build() &&;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// States of the last level that `candidates` candidates of the group will have at most, to bound the size of a batch
+/// (exact for tile groups, and for layout groups without sharing; programs count as the group's largest).
+int64_t plan_states(const data::Group& group, int64_t candidates, const PlanRequest& request);
+
+}  // namespace foretime::plans

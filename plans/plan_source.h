@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "data/graphs/group.h"
+#include "data/graphs/group_header.h"
+#include "data/graphs/pruning.h"
+#include "plans/message_plan.h"
+#include "plans/symbolic_plan.h"
+#include "plans/topology.h"
+
+namespace foretime::plans {
+
+/// Some nodes of a layout group's graph, and where each is pooled.
+struct NodeSubset {
+  std::span<const int32_t> nodes;  // ascending; empty: all
+  std::span<const int32_t> pool;   // [nodes] 0 … pools - 1; empty: all 0
+  int64_t pools = 1;
+};
+
+/// All that the plans of one group have in common, whatever candidates they hold: made once for each group and request.
+struct PlanSource {
+  PlanRequest request;
+  std::shared_ptr<const GroupTopology> topology;  // tile and program groups, and layout groups without sharing
+  std::shared_ptr<const PlanSkeleton> skeleton;   // layout groups whose states are shared
+};
+
+std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request);
+
+/// What make_plan_source may do once for a layout graph whose candidates come later, some at a time: all configurable
+/// nodes count as varying. Null where the request does not share states, or ties nodes by their layouts.
+std::shared_ptr<const PlanSource> prepare_plan_source(const data::Group& group, const PlanRequest& request);
+
+/// The source of some candidates of a graph that was prepared: a tenth of make_plan_source's work. Plans find what
+/// candidates share one by one rather than class by class, so it is for a few of them.
+std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepared,
+                                                       const data::LayoutCandidates& layout);
+
+/// The same of a group that was opened by `header` and pruned to `prune_hops` (pruning.h): read where its packed
+/// collection keeps a plan for the two (skeleton_bytes.h), else made. Throws DataError where a stored one is damaged.
+std::shared_ptr<const PlanSource> load_plan_source(const data::GroupHeader& header, const data::Group& group,
+                                                   const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
+
+/// Plans of a part of a layout group: the subgraph that the nodes induce, with degrees and weights of its own. Edges
+/// that leave the subset carry nothing. Throws DataError where the group is not a layout group, the request does not
+/// share, or the subset is not ascending, empty or in range.
+std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request,
+                                                   const NodeSubset& subset);
+
+/// The same part as a group of its own (arrays are copied): the slow twin of a subset. A part without configurable
+/// nodes keeps its candidates.
+data::Group induced_group(const data::Group& group, std::span<const int32_t> nodes);
+
+}  // namespace foretime::plans

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/graphs/group.h"
+#include "plans/message_plan.h"
+#include "plans/state_hash.h"
+
+namespace foretime::plans {
+
+struct NodeSubset;
+
+/// What the plans of a layout graph have in common, whatever candidates are drawn.
+///
+/// After l layers a node's embedding is a function of the tree of inputs that reaches it in l steps: features, types
+/// and layouts of nodes, and the weights of the edges between them. Two (node, candidate) pairs whose trees agree have
+/// one *state*: the same embedding, computed once, and the same gradient, scattered with its count. A tree is known by
+/// its StateHash, so the plan of a draw interns hashes level by level and never compares trees.
+///
+/// Only nodes within l steps of a configurable node differ between candidates. All others are *fixed*: their states are
+/// found here, once. A *varying* node depends on a set of configurable nodes; candidates that agree on all of them
+/// agree on the node. Each distinct set is a *class*, and a draw divides its candidates into the blocks of each class
+/// rather than of each node.
+struct PlanSkeleton {
+  /// The distinct (features, type) pairs of the nodes.
+  struct Inputs {
+    std::vector<StateHash> hash;
+    std::vector<int32_t> graph_node;  // one that has the pair, as an id in the group's graph
+  };
+
+  /// The classes of all levels. Class q < configurable is the configurable node q alone; a later one is the union of
+  /// the earlier classes members[member_ptr[q]] … Class `everything`, always the last, stands for sets too large to be
+  /// worth a division: every candidate is a block of its own.
+  struct Classes {
+    std::vector<int64_t> member_ptr;
+    std::vector<int32_t> members;
+    int64_t count() const { return static_cast<int64_t>(member_ptr.size()) - 1; }
+    int32_t everything() const { return static_cast<int32_t>(count()) - 1; }
+  };
+
+  /// States that are the same for all candidates, distinct within their level. Messages of state i under relation r are
+  /// entries row_ptr[r * states + i] …
+  struct Fixed {
+    std::vector<StateHash> hash;
+    std::vector<int32_t> input;       // level 0
+    std::vector<int32_t> layout_row;  // level 0: row of the group's table, or -1
+    std::vector<int32_t> self;        // above: the fixed state one level down
+    std::vector<int64_t> row_ptr;
+    std::vector<int32_t> columns;  // fixed states one level down, distinct within a row
+    std::vector<double> values;
+    int64_t states() const { return static_cast<int64_t>(hash.size()); }
+  };
+
+  /// Nodes that differ between candidates. What may be fixed or varying one level down is a *reference*: ≥ 0 a position
+  /// among that level's varying nodes, < 0 the fixed state -1 - reference.
+  struct Varying {
+    std::vector<int32_t> class_of;
+    std::vector<int32_t> input;   // level 0
+    std::vector<StateHash> base;  // level 0: of the input; above: the sum over fixed neighbours' messages
+    std::vector<int32_t> self;    // above: reference
+    std::vector<int64_t> row_ptr;
+    std::vector<int32_t> columns;  // references; the fixed ones come last, distinct within a row
+    std::vector<double> values;
+    int64_t nodes() const { return static_cast<int64_t>(class_of.size()); }
+  };
+
+  struct Level {
+    Fixed fixed;
+    Varying varying;
+  };
+
+  /// A piece of the readout: the nodes of one pool and one class, in the last level.
+  struct Part {
+    int32_t pool = 0;
+    int32_t class_of = -1;         // -1: fixed
+    std::vector<int32_t> members;  // fixed states, or varying positions
+    std::vector<double> counts;    // how often each counts
+  };
+
+  PlanRequest request;
+  int64_t nodes = 0;  // of the graph or subset
+  int64_t pools = 1;
+  std::vector<int32_t> column;        // [configurable] column of the group's codes
+  std::vector<int32_t> first_column;  // [varying nodes of level 0] which of them each is
+  std::vector<StateHash> row_hash;    // [rows of the group's layout table]
+  Inputs inputs;
+  Classes classes;
+  std::vector<Level> levels;  // [layers + 1]
+  std::vector<Part> node_parts, configurable_parts;
+  std::vector<Part> tied_parts;  // none unless the request asks for them
+
+  int64_t configurable() const { return static_cast<int64_t>(column.size()); }
+};
+
+/// Key of a message in its receiver's hash.
+inline uint64_t message_key(size_t relation, double weight) {
+  return std::bit_cast<uint64_t>(weight) ^ (relation + 1) * 0x9E3779B97F4A7C15U;
+}
+
+/// Sets of more configurable nodes are not divided.
+constexpr int64_t kClassLimit = 48;
+
+/// The hashes of a table's rows, as PlanSkeleton has them.
+std::vector<StateHash> hash_layout_rows(const data::LayoutCandidates& layout);
+
+/// `subset` as in make_plan_source; the request must share.
+std::shared_ptr<const PlanSkeleton> make_skeleton(const data::Group& group, const PlanRequest& request,
+                                                  const NodeSubset& subset, int64_t class_limit = kClassLimit);
+
+}  // namespace foretime::plans

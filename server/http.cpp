@@ -1,0 +1,245 @@
+#include "server/http.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "configs/load.h"
+
+namespace foretime::server {
+namespace {
+
+constexpr size_t kConnectionMemory = size_t{64} << 10;  // request line, headers, and a piece of the body
+constexpr size_t kThreadStack = size_t{2} << 20;
+constexpr size_t kPadding = 64;             // behind a body, for who parses JSON
+constexpr unsigned kSpareConnections = 32;  // beyond those that score or wait: they are told so
+
+/// Bytes of all bodies that are held.
+class BodyBudget {
+ public:
+  explicit BodyBudget(int64_t bytes) : left_(bytes) {}
+  bool take(int64_t bytes) {
+    if (left_.fetch_sub(bytes) >= bytes) return true;
+    left_.fetch_add(bytes);
+    return false;
+  }
+  void give(int64_t bytes) { left_.fetch_add(bytes); }
+
+ private:
+  std::atomic<int64_t> left_;
+};
+
+HttpError too_large(int64_t most) {
+  return {413, "too_large", "a body of more than " + std::to_string(most) + " bytes, which is the limit (--max-body)"};
+}
+
+HttpError no_room() { return {503, "busy", "the bodies of other requests take all memory for bodies; try again"}; }
+
+HttpResponse answer(HttpHandler& handler, const HttpRequest& request) noexcept {
+  try {
+    return handler.answer(request);
+  } catch (const HttpError& error) {
+    return to_response(error);
+  } catch (const std::bad_alloc&) {
+    return to_response({503, "out_of_memory", "not enough memory for this request"});
+  } catch (const std::exception& error) {
+    return to_response({500, "internal", error.what()});
+  }
+}
+
+const char* header(MHD_Connection* connection, const char* name) {
+  return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+std::string media_type(const char* text) {
+  std::string type = text == nullptr ? "" : text;
+  type.resize(std::min(type.size(), type.find(';')));
+  while (!type.empty() && type.back() == ' ') type.pop_back();
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  return type;
+}
+
+MHD_Result add_argument(void* query, MHD_ValueKind, const char* key, const char* value) {
+  (*static_cast<std::map<std::string, std::string>*>(query))[key] = value == nullptr ? "" : value;
+  return MHD_YES;
+}
+
+/// Whether a request names this machine as its host: web pages that had their own name point here do not.
+bool is_local(const char* host) {
+  if (host == nullptr) return true;
+  std::string_view name = host;
+  if (name.starts_with('[')) return name == "[::1]" || name.starts_with("[::1]:");
+  name = name.substr(0, name.rfind(':'));
+  if (name.empty() || name == "localhost") return true;
+  in_addr four{};  // 127.example.com is no address
+  return ::inet_pton(AF_INET, std::string(name).c_str(), &four) == 1 &&
+         (ntohl(four.s_addr) >> IN_CLASSA_NSHIFT) == IN_LOOPBACKNET;
+}
+
+}  // namespace
+
+HttpResponse to_response(const HttpError& error) {
+  const nlohmann::json body = {{"error", {{"code", error.code}, {"message", error.message}}}};
+  return {error.status, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+struct HttpServer::State {
+  State(std::vector<Listener> sockets, HttpHandler& handler_, const ServeLimits& limits_)
+      : listeners(std::move(sockets)), handler(handler_), limits(limits_), budget(limits.bodies * limits.max_body) {}
+
+  /// One request, from its head to the end of its answer.
+  struct Request {
+    explicit Request(State& server_) : server(server_) { ++server.requests; }
+    ~Request() {
+      server.budget.give(held);
+      --server.requests;
+    }
+    bool hold(int64_t bytes) {
+      if (!server.budget.take(bytes)) return false;
+      held += bytes;
+      return true;
+    }
+
+    State& server;
+    HttpRequest request;
+    int64_t expected = 0;            // bytes of the body, as its head says
+    int64_t held = 0;                // bytes taken of the budget
+    int64_t dropped = 0;             // bytes of a body that is refused
+    std::optional<HttpError> error;  // that the body will be answered with
+  };
+
+  MHD_Result begin(MHD_Connection* connection, const char* url, const char* method, void** place) {
+    auto owned = std::make_unique<Request>(*this);
+    auto& request = owned->request;
+    *place = owned.release();  // `completed` takes it back
+    auto& kept = *static_cast<Request*>(*place);
+    request.method = method;
+    request.path = url;
+    request.content_type = media_type(header(connection, MHD_HTTP_HEADER_CONTENT_TYPE));
+    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
+    try {
+      if (!is_local(header(connection, MHD_HTTP_HEADER_HOST)))
+        throw HttpError{421, "wrong_host", "the Host header names another machine"};
+      handler.admit(request);
+      const char* length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+      if (length == nullptr) return MHD_YES;
+      int64_t bytes = 0;
+      const char* end = length + std::strlen(length);
+      if (std::from_chars(length, end, bytes).ec != std::errc() || bytes > limits.max_body)
+        throw too_large(limits.max_body);
+      kept.expected = bytes;
+    } catch (const HttpError& error) {
+      return send(connection, to_response(error), /*close=*/true);
+    }
+    return MHD_YES;
+  }
+
+  /// A piece of the body. What is refused is dropped up to the limit once more, so that the client can read why.
+  bool take(Request& request, const char* bytes, size_t size) {
+    auto& body = request.request.body;
+    const auto total = static_cast<int64_t>(body.size() + size);
+    if (!request.error && total > limits.max_body) request.error = too_large(limits.max_body);
+    if (!request.error && total > request.held && !request.hold(total - request.held)) request.error = no_room();
+    if (request.error) {
+      body = {};
+      request.dropped += static_cast<int64_t>(size);
+      return request.dropped <= limits.max_body;
+    }
+    if (body.empty()) body.reserve(static_cast<size_t>(request.expected) + kPadding);
+    body.append(bytes, size);
+    return true;
+  }
+
+  MHD_Result finish(MHD_Connection* connection, Request& request) {
+    const auto response = request.error ? to_response(*request.error) : answer(handler, request.request);
+    request.request.body = {};
+    budget.give(std::exchange(request.held, 0));
+    return send(connection, response, /*close=*/stopping || request.error);
+  }
+
+  static MHD_Result send(MHD_Connection* connection, const HttpResponse& answer, bool close) {
+    auto* response = MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()),
+                                                     MHD_RESPMEM_MUST_COPY);
+    if (response == nullptr) return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    if (answer.status == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (close) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    const auto sent = MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);
+    MHD_destroy_response(response);
+    return sent;
+  }
+
+  static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url, const char* method,
+                               const char* /*version*/, const char* upload, size_t* upload_size, void** place) {
+    auto& state = *static_cast<State*>(self);
+    try {
+      if (*place == nullptr) return state.begin(connection, url, method, place);
+      auto& request = *static_cast<Request*>(*place);
+      if (*upload_size == 0) return state.finish(connection, request);
+      const bool goes_on = state.take(request, upload, *upload_size);
+      *upload_size = 0;
+      return goes_on ? MHD_YES : MHD_NO;
+    } catch (...) {  // no memory for the request itself
+      return MHD_NO;
+    }
+  }
+
+  static void on_completed(void*, MHD_Connection*, void** place, MHD_RequestTerminationCode) {
+    delete static_cast<Request*>(*place);
+    *place = nullptr;
+  }
+
+  struct Stop {
+    void operator()(MHD_Daemon* daemon) const {
+      MHD_quiesce_daemon(daemon);  // else it would close our socket
+      MHD_stop_daemon(daemon);
+    }
+  };
+
+  std::vector<Listener> listeners;
+  HttpHandler& handler;
+  const ServeLimits limits;
+  BodyBudget budget;
+  std::atomic<int64_t> requests{0};
+  std::atomic<bool> stopping{false};
+  std::vector<std::unique_ptr<MHD_Daemon, Stop>> daemons;  // stopped before all that they use
+};
+
+HttpServer::HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits)
+    : state_(std::make_unique<State>(std::move(listeners), handler, limits)) {
+  const auto connections = static_cast<unsigned>(limits.max_concurrent + limits.max_queue) + kSpareConnections;
+  for (const auto& listener : state_->listeners) {
+    auto* daemon = MHD_start_daemon(
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_ITC, 0, nullptr, nullptr,
+        &State::on_request, state_.get(), MHD_OPTION_LISTEN_SOCKET, listener.descriptor(), MHD_OPTION_NOTIFY_COMPLETED,
+        &State::on_completed, nullptr, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        kConnectionMemory, MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(limits.idle.count()),
+        MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
+    if (daemon == nullptr) throw ListenError(listener.name() + ": no thread can be started");
+    state_->daemons.emplace_back(daemon);
+  }
+}
+
+HttpServer::~HttpServer() = default;
+
+const std::vector<Listener>& HttpServer::listeners() const { return state_->listeners; }
+
+void HttpServer::stop_accepting() {
+  state_->stopping = true;
+  for (const auto& daemon : state_->daemons) MHD_quiesce_daemon(daemon.get());
+  for (auto& listener : state_->listeners) listener.refuse();
+}
+
+int64_t HttpServer::requests() const { return state_->requests; }
+
+}  // namespace foretime::server

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace foretime::server {
+
+/// Objects by id, those that were not used for longest forgotten first. What somebody still uses lives on until then.
+template <class T>
+class RecentStore {
+ public:
+  /// At most `most` objects whose weights are `most_weight` together.
+  RecentStore(int64_t most, int64_t most_weight) : most_(most), most_weight_(most_weight) {}
+
+  /// Null where it is not there.
+  std::shared_ptr<const T> find(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = places_.find(id);
+    if (found == places_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return entries_.front().object;
+  }
+
+  /// Keeps an object; one of that id that is there already stays instead.
+  void keep(const std::string& id, std::shared_ptr<const T> object, int64_t weight) {
+    const std::lock_guard lock(mutex_);
+    if (places_.contains(id)) return;
+    entries_.push_front({id, std::move(object), weight});
+    places_[id] = entries_.begin();
+    weight_ += weight;
+    while (entries_.size() > 1 && (static_cast<int64_t>(entries_.size()) > most_ || weight_ > most_weight_)) {
+      weight_ -= entries_.back().weight;
+      places_.erase(entries_.back().id);
+      entries_.pop_back();
+    }
+  }
+
+ private:
+  struct Entry {
+    std::string id;
+    std::shared_ptr<const T> object;
+    int64_t weight;
+  };
+  const int64_t most_, most_weight_;
+  std::mutex mutex_;
+  int64_t weight_ = 0;
+  std::list<Entry> entries_;  // the one used last first
+  std::unordered_map<std::string, typename std::list<Entry>::iterator> places_;
+};
+
+}  // namespace foretime::server

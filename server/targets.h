@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "inference/candidates/candidates.h"
+#include "inference/candidates/node_names.h"
+#include "inference/scoring/graph_scorer.h"
+#include "inference/scoring/program_scorer.h"
+#include "server/batcher.h"
+
+/// What the server scores candidates of.
+namespace foretime::server {
+
+using ModelPtr = std::shared_ptr<const inference::Model>;
+
+/// A graph with layouts or tiles.
+class GraphTarget : public Target {
+ public:
+  /// `json`: a graph as read_graph_json takes it, else an HLO module in protobuf. Throws DataError.
+  static std::shared_ptr<const GraphTarget> open(const ModelPtr& model, const std::string& body, bool json,
+                                                 int64_t most_nodes);
+
+  Scored score(const Work& work) const override;
+  bool joins() const override { return joins_; }
+
+  const inference::GraphScorer& scorer() const { return scorer_; }
+  const inference::NodeNames& names() const { return names_; }
+  /// Memory, in nodes: edges take some of it, too.
+  int64_t weight() const { return weight_; }
+
+  static constexpr int64_t kEdgesOfANode = 16;  // at most, on average
+
+ private:
+  GraphTarget(const ModelPtr& model, data::Group group, inference::NodeNames names);
+
+  int64_t weight_;
+  inference::GraphScorer scorer_;
+  inference::NodeNames names_;
+  bool layouts_, joins_;
+};
+
+/// A workload with schedules.
+class WorkloadTarget : public Target {
+ public:
+  /// Throws as WorkloadScorer.
+  WorkloadTarget(const ModelPtr& model, std::string_view stage_table);
+
+  Scored score(const Work& work) const override;
+  bool joins() const override { return joins_; }
+
+  const data::ComputeDag& dag() const { return scorer_.dag(); }
+  double operations() const { return operations_; }
+
+ private:
+  inference::WorkloadScorer scorer_;
+  double operations_;
+  bool joins_;
+};
+
+/// Programs of whatever workload.
+class TirTarget : public Target {
+ public:
+  explicit TirTarget(ModelPtr model) : model_(std::move(model)) {}
+
+  Scored score(const Work& work) const override;
+  bool joins() const override { return !model_->terms().compares_candidates; }
+
+ private:
+  ModelPtr model_;
+};
+
+}  // namespace foretime::server

@@ -1,0 +1,124 @@
+#include "sharding/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "configs/load.h"
+#include "configs/message_hops.h"
+
+namespace foretime::sharding {
+namespace {
+
+/// The law of estimate_states for one level.
+struct SharingLaw {
+  double factor, nodes, drawn;
+};
+const SharingLaw kSharing[] = {{std::exp(4.086), 0.270, 0.034},
+                               {std::exp(4.649), 0.279, 0.136},
+                               {std::exp(5.030), 0.243, 0.305},
+                               {std::exp(4.631), 0.295, 0.520},
+                               {std::exp(4.345), 0.341, 0.695}};
+constexpr double kSharedMessages = 3.7;
+constexpr double kGatherWeight = 4;
+
+}  // namespace
+
+int64_t least_segments(int64_t nodes, const configs::SamplerSettings& sampler) {
+  const int64_t most = sampler.max_segment_nodes;
+  return most == 0 ? 1 : std::max<int64_t>(1, (nodes + most - 1) / most);
+}
+
+double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataSettings& settings) {
+  const auto nodes = static_cast<double>(header.nodes), configurable = static_cast<double>(header.configurable);
+  if (settings.prune_hops < 0 || header.kind != data::CandidateKind::layout || header.configurable == 0) return nodes;
+  if (settings.prune_hops == 0) return std::min(configurable, nodes);
+  const double reached = 1.7 * std::exp2(static_cast<double>(std::min<int64_t>(settings.prune_hops, 64)));
+  return std::clamp(nodes * -std::expm1(-reached * configurable / nodes), std::min(configurable, nodes), nodes);
+}
+
+ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const configs::Settings& settings) {
+  const auto& model = settings.model;
+  const auto& sampler = settings.sampler;
+  const double nodes = estimate_kept_nodes(header, settings.data);
+  const double kept = header.nodes > 0 ? nodes / static_cast<double>(header.nodes) : 1.0;
+  const double edges = static_cast<double>(header.edges) * kept;
+  const auto candidates = static_cast<double>(header.candidates), hidden = static_cast<double>(model.hidden);
+  ResidentBytes bytes;
+  bytes.divided = static_cast<double>(header.configurable) * candidates +
+                  nodes * (4 * static_cast<double>(header.feature_count) + 9) + 24 * edges;
+  if (sampler.max_segment_nodes > 0) {
+    const auto segments = static_cast<double>(least_segments(static_cast<int64_t>(nodes), sampler));
+    bytes.divided += 4 * segments * candidates * hidden * static_cast<double>(model.readout.size());
+  }
+  const auto states = estimate_states(header, settings);
+  bytes.whole = 24 * candidates;
+  bytes.draw = 16 * hidden * std::accumulate(states.begin(), states.end(), 0.0);
+  return bytes;
+}
+
+int64_t count_parts(const data::GroupHeader& header, const configs::Settings& settings) {
+  const int64_t limit = settings.shard.max_rank_bytes;
+  if (limit == 0 || header.kind != data::CandidateKind::layout) return 1;
+  const auto bytes = estimate_resident_bytes(header, settings);
+  if (bytes.total() <= static_cast<double>(limit)) return 1;
+  const auto found = fmt::format(
+      "{}: group {} needs about {:.0f} bytes ({} nodes, {} configurable, {} candidates), "
+      "above shard.max_rank_bytes ({})",
+      header.file.string(), header.name, bytes.total(), header.nodes, header.configurable, header.candidates, limit);
+  if (settings.sampler.max_segment_nodes == 0) {
+    throw configs::SettingsError(found +
+                                 "; only graphs with segments can span ranks: set sampler.max_segment_nodes, "
+                                 "or raise shard.max_rank_bytes");
+  }
+  const int64_t segments = least_segments(header.nodes, settings.sampler);
+  const double room = static_cast<double>(limit) - bytes.whole - bytes.draw;
+  if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments)) {
+    throw configs::SettingsError(
+        found + fmt::format("; its {} segments cannot meet that, {:.0f} bytes go to each part whatever its size: lower "
+                            "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
+                            segments, bytes.whole + bytes.draw));
+  }
+  return static_cast<int64_t>(std::ceil(bytes.divided / room));
+}
+
+std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings) {
+  const auto levels = static_cast<size_t>(configs::message_hops(settings.model)) + 1;
+  const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
+  const double nodes = std::max(estimate_kept_nodes(header, settings.data), 1.0),
+               drawn = static_cast<double>(std::max<int64_t>(1, std::min(at_once, header.candidates)));
+  if (header.kind == data::CandidateKind::program)
+    return std::vector<double>(levels, nodes * drawn / static_cast<double>(std::max<int64_t>(header.graphs, 1)));
+  if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);
+  std::vector<double> fitted;
+  for (const auto& law : kSharing)
+    fitted.push_back(law.factor * std::pow(nodes, law.nodes) * std::pow(drawn, law.drawn));
+  const double growth = fitted[4] / fitted[3];
+  while (fitted.size() < levels) fitted.push_back(fitted.back() * growth);
+  fitted.resize(levels);
+  const auto segments = static_cast<double>(least_segments(static_cast<int64_t>(nodes), settings.sampler));
+  for (auto& states : fitted) states = std::min(states, nodes * drawn) / segments;
+  return fitted;
+}
+
+double estimate_draw_cost(const data::GroupHeader& header, const configs::Settings& settings) {
+  const auto& model = settings.model;
+  const auto width = static_cast<double>(model.hidden);
+  const double inputs = static_cast<double>(header.feature_count + model.node_type_embedding) +
+                        (header.kind == data::CandidateKind::layout ? data::kLayoutFeatures : 0);
+  const double first =
+      width * inputs + width * width * static_cast<double>(std::max<int64_t>(0, model.encoder_layers - 1));
+  const double messages =
+      header.kind == data::CandidateKind::layout
+          ? kSharedMessages
+          : 2 * static_cast<double>(header.edges) / std::max<double>(1, static_cast<double>(header.nodes));
+  const double above = 2 * width * width + kGatherWeight * messages * width;
+  const auto states = estimate_states(header, settings);
+  double cost = states.front() * first;
+  for (size_t level = 1; level < states.size(); ++level) cost += states[level] * above;
+  return cost;
+}
+
+}  // namespace foretime::sharding

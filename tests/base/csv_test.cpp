@@ -1,0 +1,87 @@
+#include "base/csv.h"
+
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace foretime {
+namespace {
+
+std::string message_of(const std::string& text) {
+  try {
+    parse_csv(text, "t.csv");
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Csv, FieldsAreQuotedWhereTheyMustBe) {
+  EXPECT_EQ(csv_field("0.1"), "0.1");
+  EXPECT_EQ(csv_field("[mean, max]"), "\"[mean, max]\"");
+  EXPECT_EQ(csv_field("a\"b"), "\"a\"\"b\"");
+  EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
+}
+
+TEST(Csv, ReadsWhatItWrites) {
+  std::mt19937 random(1);
+  const std::string letters = "ab,\"\n\r 1";
+  for (int round = 0; round < 300; ++round) {
+    const size_t columns = 1 + random() % 4, rows = random() % 5;
+    std::string text;
+    std::vector<std::vector<std::string>> wanted;
+    for (size_t r = 0; r <= rows; ++r) {
+      std::vector<std::string> row;
+      for (size_t c = 0; c < columns; ++c) {
+        std::string field = "x";  // a line of one empty field would be no line
+        for (size_t n = random() % 6; n > 0; --n) field += letters[random() % letters.size()];
+        row.push_back(field);
+        if (c > 0) text += ',';
+        text += csv_field(field);
+      }
+      text += round % 2 == 0 ? "\n" : "\r\n";
+      wanted.push_back(row);
+    }
+    const auto table = parse_csv(text, "t.csv");
+    EXPECT_EQ(table.columns, wanted.front());
+    EXPECT_EQ(table.rows, std::vector<std::vector<std::string>>(wanted.begin() + 1, wanted.end()));
+  }
+}
+
+TEST(Csv, AnyBytesGiveATableOrAnError) {
+  std::mt19937 random(2);
+  const std::string letters = ",,\"\"\n\rab1";
+  for (int round = 0; round < 5000; ++round) {
+    std::string text;
+    for (size_t n = random() % 40; n > 0; --n) text += letters[random() % letters.size()];
+    try {
+      const auto table = parse_csv(text, "t.csv");
+      for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
+    } catch (const DataError&) {
+    }
+  }
+}
+
+TEST(Csv, EmptyFieldsAndNumbers) {
+  const auto table = parse_csv("a,b,c\n,1.5e-3,\n\ninf,nan,-2", "t.csv");
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_TRUE(std::isnan(csv_number(table, 0, 0)));
+  EXPECT_EQ(csv_number(table, 0, table.column("b")), 1.5e-3);
+  EXPECT_TRUE(std::isinf(csv_number(table, 1, 0)));
+  EXPECT_TRUE(std::isnan(csv_number(table, 1, 1)));
+  EXPECT_THROW(table.column("d"), DataError);
+}
+
+TEST(Csv, MessagesNameTheLine) {
+  EXPECT_EQ(message_of("a,b\n1,2\n3\n"), "t.csv:3: 1 fields, expected 2 (a, b)");
+  EXPECT_EQ(message_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5: a quote without its partner");
+  EXPECT_EQ(message_of("\n"), "t.csv: empty, expected a line of column names");
+  const auto table = parse_csv("a\n1x\n", "t.csv");
+  EXPECT_THROW(csv_number(table, 0, 0), DataError);
+}
+
+}  // namespace
+}  // namespace foretime

@@ -1,0 +1,362 @@
+#include "data/files/packed.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/checksum.h"
+#include "base/error.h"
+#include "data/files/packed_layout.h"
+#include "tests/data/groups.h"
+#include "tests/support/message_of.h"
+
+namespace foretime::data {
+namespace {
+
+using testing::expect_same;
+using ::testing::HasSubstr;
+using testing::make_group;
+
+uint64_t checksum_of_text(std::string_view text) { return checksum(std::as_bytes(std::span(text))); }
+
+TEST(Checksum, HasThePublishedValues) {
+  EXPECT_EQ(checksum_of_text(""), 0xEF46DB3751D8E999U);
+  EXPECT_EQ(checksum_of_text("a"), 0xD24EC4F1A98C6E5BU);
+  EXPECT_EQ(checksum_of_text("abc"), 0x44BC2CF5AD770999U);
+  EXPECT_EQ(checksum_of_text("Nobody inspects the spammish repetition"), 0xFBCEA83C8A378BF1U);
+}
+
+TEST(Checksum, DoesNotDependOnThePieces) {
+  std::mt19937 random(3);
+  for (const size_t length : {0U, 1U, 31U, 32U, 33U, 64U, 1000U}) {
+    std::vector<uint8_t> bytes(length);
+    for (auto& byte : bytes) byte = static_cast<uint8_t>(random());
+    for (int round = 0; round < 20; ++round) {
+      Checksum pieces(round);
+      for (auto rest = std::as_bytes(std::span<const uint8_t>(bytes)); !rest.empty();) {
+        const size_t now = std::min<size_t>(rest.size(), random() % 50);
+        pieces.add(rest.first(now));
+        rest = rest.subspan(now);
+      }
+      EXPECT_EQ(pieces.value(), checksum_of(std::span<const uint8_t>(bytes), round)) << length;
+    }
+  }
+}
+
+class Packed : public testing::ScratchTest {
+ protected:
+  std::filesystem::path file_ = folder_ / "collection.foretime";
+
+  std::vector<Group> write(CandidateKind kind, int count = 3) {
+    std::vector<Group> groups;
+    PackedWriter writer(file_, [](const Group& group) {
+      return PackedPlans{{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})},
+                         {9, {std::byte{1}, std::byte{2}}}};
+    });
+    for (int i = 0; i < count; ++i) {
+      groups.push_back(make_group(kind, "group " + std::to_string(i), static_cast<uint32_t>(i)));
+      writer.add(groups.back());
+    }
+    writer.finish();
+    return groups;
+  }
+
+  template <class Call>
+  std::string message_of(Call&& call) {
+    return foretime::testing::message_of<DataError>(std::forward<Call>(call));
+  }
+};
+
+TEST_F(Packed, GivesBackWhatWasPacked) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
+    const auto groups = write(kind);
+    EXPECT_TRUE(is_packed(file_));
+    const auto headers = packed_headers(file_);
+    ASSERT_EQ(headers.size(), groups.size());
+    for (size_t i = 0; i < groups.size(); ++i) {
+      EXPECT_EQ(headers[i].name, groups[i].name);
+      EXPECT_EQ(headers[i].kind, kind);
+      EXPECT_EQ(headers[i].file, file_);
+      EXPECT_EQ(headers[i].member, static_cast<int64_t>(i));
+      EXPECT_EQ(headers[i].nodes, groups[i].graphs.nodes());
+      EXPECT_EQ(headers[i].edges, groups[i].graphs.edges());
+      EXPECT_EQ(headers[i].graphs, groups[i].graphs.graphs());
+      EXPECT_EQ(headers[i].candidates, 5);
+      EXPECT_EQ(headers[i].configurable, groups[i].layout.configurable());
+      EXPECT_EQ(headers[i].feature_count, 3);
+      EXPECT_EQ(headers[i].node_type_count, 7);
+      expect_same(load_packed(headers[i]), groups[i]);
+    }
+    EXPECT_NE(headers[0].fingerprint, headers[1].fingerprint);
+    EXPECT_EQ(verify_packed(file_), 3);
+  }
+}
+
+TEST_F(Packed, KeepsSummariesAndPlansBesideTheGroups) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
+    const auto groups = write(kind);
+    const auto headers = packed_headers(file_);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const auto found = load_packed_summary(headers[i]), expected = summarize(groups[i]);
+      expect_same("runtimes", found.runtimes, groups[i].runtimes);
+      expect_same("flops", found.flops, groups[i].flops);
+      EXPECT_TRUE(std::ranges::equal(found.configurations, configuration_hashes(groups[i])));
+      EXPECT_EQ(found.features.rows, groups[i].graphs.nodes());
+      EXPECT_EQ(found.tile_features.rows, kind == CandidateKind::tile ? 5 : 0);
+      for (const auto part : {&GroupSummary::features, &GroupSummary::log_features, &GroupSummary::tile_features,
+                              &GroupSummary::log_tile_features}) {
+        for (const auto field : {&ColumnStatistics::sums, &ColumnStatistics::squares, &ColumnStatistics::minima,
+                                 &ColumnStatistics::maxima}) {
+          EXPECT_TRUE(std::ranges::equal(found.*part.*field, expected.*part.*field));
+        }
+      }
+      const auto plan = load_packed_plan(headers[i], 7);
+      ASSERT_TRUE(plan);
+      EXPECT_EQ(plan->size(), groups[i].graphs.nodes());
+      EXPECT_EQ((*plan)[0], std::byte{3});
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(plan->data()) % 64, 0U);
+      EXPECT_EQ(load_packed_plan(headers[i], 9)->size(), 2);
+      EXPECT_FALSE(load_packed_plan(headers[i], 8));
+    }
+  }
+}
+
+/// What is damaged is noticed where it is used, and nowhere else.
+TEST_F(Packed, ChecksPartsWhereTheyAreUsed) {
+  write(CandidateKind::layout, 2);
+  const auto headers = packed_headers(file_);
+  const auto bytes = read_file(file_);
+  packed::Preamble preamble;
+  std::memcpy(&preamble, bytes.data(), sizeof preamble);
+  packed::GroupRecord record;
+  std::memcpy(&record, bytes.data() + preamble.directory_offset, sizeof record);
+  const auto damaged = [&](packed::Section section) {
+    auto changed = bytes;
+    changed[record.sections[section].offset] ^= 1;
+    write_file(file_, changed);
+    EXPECT_EQ(packed_headers(file_).size(), 2U);
+    EXPECT_EQ(message_of([&] { load_packed(headers[1]); }), "no exception");
+    EXPECT_NE(message_of([&] { verify_packed(file_); }), "no exception");
+    return std::array{message_of([&] { load_packed(headers[0]); }) != "no exception",
+                      message_of([&] { load_packed_summary(headers[0]); }) != "no exception",
+                      message_of([&] { load_packed_plan(headers[0], 7); }) != "no exception"};
+  };
+  EXPECT_EQ(damaged(packed::kLayoutCodes), (std::array{true, false, false}));
+  EXPECT_EQ(damaged(packed::kRuntimes), (std::array{true, true, false}));
+  EXPECT_EQ(damaged(packed::kConfigurations), (std::array{false, true, false}));
+  EXPECT_EQ(damaged(packed::kPlans), (std::array{false, false, true}));
+}
+
+TEST_F(Packed, TakesNothingAfterAGroupThatFailed) {
+  PackedWriter writer(file_);
+  writer.add(make_group(CandidateKind::layout, "one", 1));
+  const auto broken = [](const LayoutSink& sink) -> Group {
+    sink.node_features(std::array{1.0F, 2.0F, 3.0F}, 3);
+    throw DataError("broken off");
+  };
+  EXPECT_EQ(message_of([&] { writer.add_streamed("two", broken); }), "broken off");
+  EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::layout, "three", 1)); }), HasSubstr("failed"));
+  EXPECT_THAT(message_of([&] { writer.finish(); }), HasSubstr("failed"));
+}
+
+TEST_F(Packed, NoticesWhatAStreamLeftOut) {
+  PackedWriter writer(file_);
+  const Group group = make_group(CandidateKind::layout, "one", 1);
+  const auto short_of_codes = [&](const LayoutSink& sink) {
+    sink.node_features(group.graphs.node_features.span(), 3);
+    sink.codes(group.layout.codes.subspan(0, 8), 2);
+    return group;
+  };
+  EXPECT_THAT(message_of([&] { writer.add_streamed("one", short_of_codes); }),
+              HasSubstr("8 bytes were streamed, expected 10"));
+}
+
+TEST_F(Packed, ArraysOutliveTheFile) {
+  const auto groups = write(CandidateKind::layout, 1);
+  Array<uint8_t> codes = load_packed(packed_headers(file_)[0]).layout.codes;
+  std::filesystem::remove(file_);
+  expect_same("codes", codes, groups[0].layout.codes);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(codes.data()) % 64, 0U);
+}
+
+TEST_F(Packed, IsTheSameBytesForTheSameGroups) {
+  write(CandidateKind::program);
+  const auto first = read_file(file_);
+  write(CandidateKind::program);
+  EXPECT_EQ(read_file(file_), first);
+}
+
+TEST_F(Packed, KeepsTheSourcesFingerprint) {
+  PackedWriter writer(file_);
+  writer.add(make_group(CandidateKind::tile, "one", 1), 77);
+  writer.finish();
+  EXPECT_EQ(packed_headers(file_)[0].fingerprint, 77U);
+}
+
+TEST_F(Packed, AppearsOnlyWhenFinished) {
+  write(CandidateKind::layout);
+  const auto before = read_file(file_);
+  {
+    PackedWriter writer(file_);
+    writer.add(make_group(CandidateKind::tile, "one", 1));
+  }
+  EXPECT_EQ(read_file(file_), before);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "the file aside is gone";
+}
+
+TEST_F(Packed, RefusesGroupsThatDoNotBelong) {
+  PackedWriter writer(file_);
+  EXPECT_THAT(message_of([&] { writer.finish(); }), HasSubstr("no groups"));
+  writer.add(make_group(CandidateKind::tile, "one", 1));
+  EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::tile, "one", 2)); }),
+              HasSubstr("one: a second group"));
+  EXPECT_THAT(message_of([&] { writer.add(make_group(CandidateKind::layout, "two", 2)); }),
+              HasSubstr("kind 0, expected 1"));
+  Group wrong = make_group(CandidateKind::layout, "wrong", 3);
+  wrong.layout.codes = std::vector<uint8_t>{0, 0, 3, 1, 1, 0, 2, 1, 0, 1};
+  EXPECT_THAT(message_of([&] { writer.add(wrong); }), HasSubstr("wrong: layout codes: candidate 1 has a code past"));
+  EXPECT_THAT(message_of([&] { PackedWriter nowhere(folder_ / "missing" / "file.foretime"); }),
+              HasSubstr("cannot create"));
+}
+
+/// Bytes that no checksum covers: those between sections.
+size_t padding_bytes(const std::vector<char>& bytes) {
+  packed::Preamble preamble;
+  std::memcpy(&preamble, bytes.data(), sizeof preamble);
+  size_t covered = sizeof preamble + preamble.directory_bytes;
+  for (uint64_t g = 0; g < preamble.group_count; ++g) {
+    packed::GroupRecord record;
+    std::memcpy(&record, bytes.data() + preamble.directory_offset + g * sizeof record, sizeof record);
+    for (const auto& section : record.sections) covered += section.bytes;
+  }
+  return bytes.size() - covered;
+}
+
+/// Each byte in turn is changed: the collection is refused, or (in the padding) reads as before.
+TEST_F(Packed, NoticesEveryFlippedByte) {
+  for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
+    const auto groups = write(kind, 2);
+    const auto bytes = read_file(file_);
+    const auto headers = packed_headers(file_);
+    std::fstream out(file_, std::ios::in | std::ios::out | std::ios::binary);
+    const auto put = [&](size_t at, char value) {
+      out.seekp(static_cast<std::streamoff>(at));
+      out.put(value).flush();
+    };
+    size_t unnoticed = 0;
+    for (size_t at = 0; at < bytes.size(); ++at) {
+      put(at, static_cast<char>(bytes[at] ^ (1 << (at % 8))));
+      if (message_of([&] { verify_packed(file_); }) == "no exception") {
+        ++unnoticed;
+        for (size_t i = 0; i < groups.size(); ++i) expect_same(load_packed(headers[i]), groups[i]);
+      }
+      put(at, bytes[at]);
+    }
+    EXPECT_EQ(unnoticed, padding_bytes(bytes));
+  }
+}
+
+TEST_F(Packed, NoticesEveryTruncation) {
+  write(CandidateKind::program, 2);
+  const auto bytes = read_file(file_);
+  const auto headers = packed_headers(file_);
+  for (size_t length = 0; length < bytes.size(); length += length < 70 ? 1 : 13) {
+    write_file(file_, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)});
+    EXPECT_NE(message_of([&] { packed_headers(file_); }), "no exception") << length;
+    EXPECT_NE(message_of([&] { load_packed(headers[1]); }), "no exception") << length;
+  }
+  auto longer = bytes;
+  longer.push_back(0);
+  write_file(file_, longer);
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }),
+              HasSubstr(std::to_string(bytes.size() + 1) + " bytes, expected"));
+}
+
+/// Values that a wrong writer could have sealed with right checksums.
+TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
+  using namespace packed;
+  write(CandidateKind::layout, 1);
+  const auto bytes = read_file(file_);
+  const auto sealed = [&](auto change) {
+    auto damaged = bytes;
+    Preamble preamble;
+    GroupRecord record;
+    std::memcpy(&preamble, damaged.data(), sizeof preamble);
+    char* at = damaged.data() + preamble.directory_offset;
+    std::memcpy(&record, at, sizeof record);
+    change(record, damaged);
+    for (auto& section : record.sections) {
+      const bool inside = section.offset <= damaged.size() && section.bytes <= damaged.size() - section.offset;
+      if (inside) section.checksum = checksum_of(std::span<const char>(damaged).subspan(section.offset, section.bytes));
+    }
+    record.checksum = checksum(std::as_bytes(std::span(&record, 1)).first(offsetof(GroupRecord, checksum)));
+    std::memcpy(at, &record, sizeof record);
+    preamble.directory_checksum =
+        checksum_of(std::span<const char>(damaged).subspan(preamble.directory_offset, preamble.directory_bytes));
+    preamble.checksum = checksum(std::as_bytes(std::span(&preamble, 1)).first(offsetof(Preamble, checksum)));
+    std::memcpy(damaged.data(), &preamble, sizeof preamble);
+    write_file(file_, damaged);
+    return message_of([&] { verify_packed(file_); });
+  };
+  EXPECT_EQ(sealed([](GroupRecord&, std::vector<char>&) {}), "no exception");
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].offset += 8; }), HasSubstr("multiple of 64"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].bytes = ~0ULL; }), HasSubstr("an end before"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.candidates += 1; }),
+              HasSubstr("layout codes: 10 bytes, expected 12"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.nodes = -1; }), HasSubstr("a size of -1"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.nodes = int64_t{1} << 62; }), HasSubstr("at most 2^31 - 1 nodes"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.feature_count = int64_t{1} << 60; }), HasSubstr("overflows"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.kind = 9; }), HasSubstr("kind 9"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.kind = 1; }), HasSubstr("layout nodes: 8 bytes, expected 0"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.name_bytes = 1U << 30; }), HasSubstr("name outside"));
+  const auto set_byte = [](packed::Section section, uint64_t at, char value) {
+    return [=](GroupRecord& r, std::vector<char>& b) { b[r.sections[section].offset + at] = value; };
+  };
+  EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)), HasSubstr("summary, expected that of the group's contents"));
+  EXPECT_EQ(sealed([](GroupRecord& r, std::vector<char>& b) { b[r.sections[kPlans].offset + 24] = '\x7f'; }),
+            "no exception");
+  EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("ends after its section"));
+  EXPECT_EQ(sealed([](GroupRecord& r, std::vector<char>& b) { b[r.sections[kPlans].offset + 7] = '\x7f'; }),
+            "no exception");
+  EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("of them in"));
+  EXPECT_THAT(sealed(set_byte(kLayoutCodes, 2, 3)), HasSubstr("code past its node's table"));
+  EXPECT_THAT(sealed(set_byte(kEdgeSource, 0, 127)), HasSubstr("ends at node 127"));
+  EXPECT_THAT(sealed(set_byte(kNodeTypes, 0, 7)), HasSubstr("7, expected below 7"));
+  EXPECT_THAT(sealed(set_byte(kLayoutNodes, 4, 0)), HasSubstr("0 after 0"));
+  EXPECT_THAT(sealed(set_byte(kLayoutRowPtr, 8, 0)), HasSubstr("0 rows at configurable node 0"));
+  EXPECT_THAT(sealed(set_byte(kGraphPtr, 0, 1)), HasSubstr("graph_ptr"));
+  EXPECT_THAT(sealed(set_byte(kRuntimes, 7, '\xff')), HasSubstr("runtimes: "));
+}
+
+TEST_F(Packed, SaysWhatIsNotAPackedFile) {
+  EXPECT_FALSE(is_packed(file_));
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("No such file"));
+  write_file(file_, std::vector<char>(100, 'x'));
+  EXPECT_FALSE(is_packed(file_));
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("expected a packed collection"));
+  EXPECT_THAT(message_of([&] { packed_headers(folder_); }), HasSubstr("not a regular file"));
+  write(CandidateKind::tile, 1);
+  auto bytes = read_file(file_);
+  bytes[12] = 9;
+  write_file(file_, bytes);
+  EXPECT_TRUE(is_packed(file_));
+  EXPECT_THAT(message_of([&] { packed_headers(file_); }),
+              HasSubstr("version 9, expected 3: pack the files that it was made of again"));
+}
+
+TEST_F(Packed, KnowsThatTheFileChangedSinceItWasListed) {
+  write(CandidateKind::tile, 2);
+  auto headers = packed_headers(file_);
+  PackedWriter writer(file_);
+  writer.add(make_group(CandidateKind::tile, "group 0", 99));
+  writer.finish();
+  EXPECT_THAT(message_of([&] { load_packed(headers[0]); }), HasSubstr("has changed since it was listed"));
+  EXPECT_THAT(message_of([&] { load_packed(headers[1]); }), HasSubstr("group: 1, expected 0 … 0"));
+}
+
+}  // namespace
+}  // namespace foretime::data

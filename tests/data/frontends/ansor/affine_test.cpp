@@ -1,0 +1,165 @@
+/// The pool's arithmetic against the same arithmetic on plain numbers.
+#include "data/frontends/ansor/replay/affine.h"
+
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/dag/checked.h"
+
+namespace foretime::data {
+namespace {
+
+constexpr int kVariables = 5;
+constexpr int64_t kExtents[kVariables] = {2, 3, 7, 16, 60};
+
+/// An expression in the pool, and what it is at some places.
+struct Twin {
+  Affine affine;
+  std::vector<int64_t> values;
+};
+
+class AffineArithmetic : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  static constexpr size_t kPlaces = 60;
+
+  void SetUp() override {
+    random_.seed(GetParam());
+    places_.resize(kPlaces);
+    for (auto& place : places_) {
+      for (const int64_t extent : kExtents) place.push_back(draw(0, extent - 1));
+    }
+    for (auto& value : places_.front()) value = 0;
+    for (int v = 0; v < kVariables; ++v) places_.back()[static_cast<size_t>(v)] = kExtents[v] - 1;
+  }
+
+  int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+
+  Twin constant(int64_t value) { return {Affine::of(value), std::vector<int64_t>(kPlaces, value)}; }
+
+  Twin variable(int number) {
+    Twin made{pool_.variable(number, {0, kExtents[number] - 1}), {}};
+    for (const auto& place : places_) made.values.push_back(place[static_cast<size_t>(number)]);
+    return made;
+  }
+
+  template <class Plain>
+  Twin combine(const Affine& affine, const Twin& a, const Twin& b, Plain plain) {
+    Twin made{affine, {}};
+    for (size_t i = 0; i < kPlaces; ++i) made.values.push_back(plain(a.values[i], b.values[i]));
+    return made;
+  }
+
+  Twin random_twin(int depth) {
+    if (depth == 0)
+      return draw(0, 3) == 0 ? constant(draw(-5, 20)) : variable(static_cast<int>(draw(0, kVariables - 1)));
+    const Twin a = random_twin(depth - 1), b = random_twin(depth - 1);
+    const Twin factor = constant(draw(1, 12));
+    switch (draw(0, 9)) {
+      case 0:
+      case 1:
+      case 2:
+        return combine(pool_.add(a.affine, b.affine), a, b, std::plus<>());
+      case 3:
+        return combine(pool_.subtract(a.affine, b.affine), a, b, std::minus<>());
+      case 4:
+        return combine(pool_.scale(a.affine, factor.affine.base), a, factor, std::multiplies<>());
+      case 5:
+      case 6:
+        return combine(pool_.floor_divide(a.affine, factor.affine), a, factor, floor_quotient);
+      case 7:
+        return combine(pool_.floor_modulo(a.affine, factor.affine), a, factor, floor_remainder);
+      case 8:
+        return combine(pool_.minimum(a.affine, b.affine), a, b, [](int64_t x, int64_t y) { return std::min(x, y); });
+      default:
+        return combine(pool_.maximum(a.affine, b.affine), a, b, [](int64_t x, int64_t y) { return std::max(x, y); });
+    }
+  }
+
+  int64_t at(const Affine& affine, size_t place) const {
+    return pool_.evaluate(affine, [&](int32_t v) { return places_[place][static_cast<size_t>(v)]; });
+  }
+
+  AffinePool pool_;
+  std::mt19937 random_;
+  std::vector<std::vector<int64_t>> places_;
+};
+
+TEST_P(AffineArithmetic, EqualsPlainNumbersAndStaysInBounds) {
+  for (int trial = 0; trial < 40; ++trial) {
+    const Twin twin = random_twin(static_cast<int>(draw(1, 5)));
+    const AffineBounds bounds = pool_.bounds(twin.affine);
+    for (size_t i = 0; i < kPlaces; ++i) {
+      ASSERT_EQ(at(twin.affine, i), twin.values[i])
+          << pool_.to_text(twin.affine, [](int32_t v) { return std::string(1, static_cast<char>('a' + v)); });
+      ASSERT_LE(bounds.low, twin.values[i]);
+      ASSERT_GE(bounds.high, twin.values[i]);
+    }
+  }
+}
+
+TEST_P(AffineArithmetic, RelaxedVariablesStayInside) {
+  const AffineInterval whole{Affine::of(0), Affine::of(kExtents[4] - 1)};
+  const AffineInterval shifted{pool_.variable(0, {0, kExtents[0] - 1}),
+                               pool_.add(pool_.variable(0, {0, kExtents[0] - 1}), 5)};
+  for (int trial = 0; trial < 40; ++trial) {
+    const Twin twin = random_twin(static_cast<int>(draw(1, 4)));
+    const AffineInterval interval = pool_.relax(twin.affine, [&](int32_t v) -> const AffineInterval* {
+      return v == 4 ? &whole : v == 3 ? &shifted : nullptr;
+    });
+    for (size_t i = 0; i < kPlaces; ++i) {
+      const auto& place = places_[i];
+      // The interval depends on what is not relaxed only; the value on all.
+      const int64_t inside = place[0] + draw(0, 5);
+      const int64_t value =
+          pool_.evaluate(twin.affine, [&](int32_t v) { return v == 3 ? inside : place[static_cast<size_t>(v)]; });
+      const auto unrelaxed = [&](int32_t v) {
+        EXPECT_TRUE(v < 3) << "relaxed variables must be gone";
+        return place[static_cast<size_t>(v)];
+      };
+      ASSERT_LE(pool_.evaluate(interval.low, unrelaxed), value);
+      ASSERT_GE(pool_.evaluate(interval.high, unrelaxed), value);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, AffineArithmetic, ::testing::Range(0u, 60u));
+
+class AffineForms : public ::testing::Test {
+ protected:
+  std::string text(const Affine& affine) {
+    return pool_.to_text(affine, [](int32_t v) { return std::string(1, static_cast<char>('a' + v)); });
+  }
+  AffinePool pool_;
+  Affine a_ = pool_.variable(0, {0, 1055}), b_ = pool_.variable(1, {0, 3});
+};
+
+TEST_F(AffineForms, EqualExpressionsBecomeEqual) {
+  // ((a mod 96) / 48) · 8 counts the same as two divisions of a.
+  const Affine digits = pool_.scale(pool_.floor_divide(pool_.floor_modulo(a_, Affine::of(96)), 48), 8);
+  EXPECT_EQ(text(digits), "((floordiv(a, 96)*-16) + (floordiv(a, 48)*8))");
+  const AffineBounds bounds = pool_.bounds(digits);
+  EXPECT_EQ(bounds.low, 0);
+  EXPECT_EQ(bounds.high, 8);
+  // A tile is whole again after it was divided.
+  EXPECT_EQ(text(pool_.floor_divide(pool_.add(pool_.scale(a_, 4), b_), 4)), "a");
+  EXPECT_EQ(text(pool_.floor_divide(pool_.add(pool_.scale(a_, 4), b_), 8)), "floordiv(a, 2)");
+  EXPECT_EQ(text(pool_.floor_modulo(pool_.add(pool_.scale(a_, 4), b_), Affine::of(4))), "b");
+  EXPECT_EQ(text(pool_.floor_divide(pool_.floor_divide(a_, 3), 5)), "floordiv(a, 15)");
+  EXPECT_EQ(text(pool_.floor_divide(a_, 1056)), "0");
+  const Affine sum = pool_.add(pool_.scale(a_, 3), b_);
+  const Affine rest = pool_.floor_modulo(sum, Affine::of(7));
+  EXPECT_EQ(pool_.bounds(rest).low, 0);
+  EXPECT_EQ(pool_.bounds(rest).high, 6);
+}
+
+TEST_F(AffineForms, NumbersThatLeave64BitsAreErrors) {
+  EXPECT_THROW(pool_.scale(pool_.scale(a_, int64_t{1} << 40), int64_t{1} << 40), DataError);
+  EXPECT_THROW(pool_.floor_divide(a_, 0), DataError);
+  EXPECT_THROW(pool_.divide(a_, Affine::of(0)), DataError);
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,174 @@
+/// Replayed schedules against what TVM itself made of them.
+#include <map>
+#include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/replay/index_interval.h"
+#include "data/frontends/ansor/replay/replay.h"
+#include "tests/data/frontends/ansor/golden_states.h"
+#include "tests/support/paths.h"
+
+namespace foretime::data {
+namespace {
+
+using foretime::testing::data_dir;
+using foretime::testing::samples_dir;
+using foretime::testing::source_dir;
+using testing::GoldenState;
+using testing::read_golden_states;
+
+/// Loop variables of a nest by the names that expressions have for them, each with random values inside its range.
+class Assignments {
+ public:
+  Assignments(const LoopNest& nest, uint32_t seed) : nest_(nest), random_(seed) {}
+
+  int64_t value_of(int32_t variable) {
+    const std::string name = loop_name(nest_, variable < 0 ? ~variable : variable);
+    const auto found = values_.find(name);
+    if (found != values_.end()) return found->second;
+    const auto& extent = nest_.variables[static_cast<size_t>(variable < 0 ? ~variable : variable)].extent;
+    return values_[name] = std::uniform_int_distribution<int64_t>(0, std::max<int64_t>(extent.base - 1, 0))(random_);
+  }
+
+  std::map<std::string, int64_t> values_;
+  const LoopNest& nest_;
+  std::mt19937 random_;
+};
+
+void name_variables(const ExpressionTree& tree, int32_t root, std::vector<std::string>& names) {
+  if (tree.node(root).kind == ExpressionKind::variable) names.push_back(tree.name(root));
+  for (const int32_t child : tree.children(root)) name_variables(tree, child, names);
+}
+
+/// Whether a bound is the same function as TVM's text, at random places.
+std::string difference(const LoopNest& nest, const Affine& bound, const std::string& expected) {
+  if (bound.constant() && std::to_string(bound.base) == expected) return {};
+  ExpressionTree tree;
+  const int32_t root = parse_expression(expected, tree);
+  const std::string text = bound_text(nest, bound);
+  const auto explain = [&](const std::string& why) { return fmt::format("{}, expected {}{}", text, expected, why); };
+  std::vector<std::string> names;
+  name_variables(tree, root, names);
+  if (names.empty() || bound.constant()) return explain("");
+  constexpr uint32_t kPlaces = 50;
+  for (uint32_t place = 0; place < kPlaces; ++place) {
+    Assignments assignments(nest, place);
+    // Several loops may have one name: those of our bound come first, for what only TVM's text has any is taken.
+    const int64_t ours = nest.pool.evaluate(bound, [&](int32_t id) { return assignments.value_of(id); });
+    for (size_t id = 0; id < nest.variables.size(); ++id) {
+      const std::string name = loop_name(nest, static_cast<int32_t>(id));
+      if (std::find(names.begin(), names.end(), name) != names.end()) assignments.value_of(static_cast<int32_t>(id));
+    }
+    AffinePool pool;
+    std::vector<Affine> axes;
+    for (const auto& name : names) {
+      if (!assignments.values_.contains(name)) return explain(fmt::format(": no loop {}", name));
+      axes.push_back(Affine::of(assignments.values_.at(name)));
+    }
+    int32_t next = 0;
+    const auto resolve = [&](auto&& self, int32_t id) -> void {
+      if (tree.node(id).kind == ExpressionKind::variable) tree.node(id).target = next++;
+      const std::vector<int32_t> children(tree.children(id).begin(), tree.children(id).end());
+      for (const int32_t child : children) self(self, child);
+    };
+    resolve(resolve, root);
+    const Affine value = index_value(tree, root, axes, pool);
+    if (value.base != ours) return explain(fmt::format(": {} and {} at one place", ours, value.base));
+  }
+  return {};
+}
+
+/// What differs between a nest and TVM's state; empty if nothing does.
+std::string compare(const LoopNest& nest, const GoldenState& golden) {
+  if (nest.stages.size() != golden.stages.size())
+    return fmt::format("{} stages, expected {}", nest.stages.size(), golden.stages.size());
+  for (size_t i = 0; i < nest.stages.size(); ++i) {
+    const auto& stage = nest.stages[i];
+    const auto& defined = nest.dag->stages[i];
+    const auto& expected = golden.stages[i];
+    const auto explain = [&](const std::string& what) {
+      return fmt::format("stage {} ({}): {}", i, expected.name, what);
+    };
+    if (defined.name != expected.name) return explain("is called " + defined.name);
+    if (defined.input != expected.input) return explain("kind");
+    if (defined.shape != expected.shape) return explain("shape");
+    if (compute_at_name(stage.compute_at) != expected.compute_at) return explain("compute_at");
+    if (stage.attach_stage != expected.attach_stage || stage.attach_iterator != expected.attach_iterator)
+      return explain(fmt::format("attached to {}.{}", stage.attach_stage, stage.attach_iterator));
+    if (stage.auto_unroll_max_step != expected.auto_unroll_max_step) return explain("auto_unroll_max_step");
+    if (stage.storage_offset != expected.storage_offset) return explain("storage_offset");
+    if (stage.iterators.size() != expected.iterators.size())
+      return explain(fmt::format("{} iterators, expected {}", stage.iterators.size(), expected.iterators.size()));
+    for (size_t j = 0; j < stage.iterators.size(); ++j) {
+      const auto& iterator = stage.iterators[j];
+      const auto& wanted = expected.iterators[j];
+      const auto at = [&](const std::string& what) {
+        return explain(fmt::format("iterator {}: {}", wanted.name, what));
+      };
+      if (iterator_name(nest, iterator) != wanted.name) return at("is called " + iterator_name(nest, iterator));
+      if (kind_name(iterator.kind) != wanted.kind) return at(kind_name(iterator.kind));
+      if (annotation_name(iterator.annotation) != wanted.annotation) return at(annotation_name(iterator.annotation));
+      if (attached_stages(nest, i, j) != wanted.attached) return at("attached stages");
+      const auto& loop = nest.variable(iterator);
+      if (const auto found = difference(nest, loop.extent, wanted.extent); !found.empty()) return at("extent " + found);
+      if (const auto found = difference(nest, loop.minimum, wanted.minimum); !found.empty()) return at("min " + found);
+    }
+  }
+  if (!golden.dag_text.empty() && to_text(*nest.dag) != golden.dag_text)
+    return fmt::format("DAG\n{}\nexpected\n{}", to_text(*nest.dag), golden.dag_text);
+  return {};
+}
+
+struct Difference {
+  int64_t line;
+  std::string what;
+};
+
+std::vector<Difference> differences(const std::filesystem::path& states, const std::filesystem::path& dags,
+                                    size_t& count) {
+  const DagTable table(dags);
+  Replayer replayer;
+  LoopNest nest;
+  std::vector<Difference> found;
+  const auto golden = read_golden_states(states);
+  count = golden.size();
+  for (const auto& state : golden) {
+    const auto dag = table.find(state.workload_key);
+    std::string what = "no DAG";
+    try {
+      if (dag) {
+        replayer.replay(dag, state.steps, nest);
+        what = compare(nest, state);
+      }
+    } catch (const DataError& error) {
+      what = error.what();
+    }
+    if (!what.empty()) found.push_back({state.line, what});
+  }
+  return found;
+}
+
+TEST(ReplayGolden, AnsorStatesAreEqual) {
+  size_t count = 0;
+  const auto found = differences(source_dir() / "tests/data/frontends/ansor/ansor_golden_states.jsonl.gz",
+                                 samples_dir() / "ansor/dags.jsonl.gz", count);
+  EXPECT_EQ(count, 295u);
+  for (const auto& difference : found) ADD_FAILURE() << "line " << difference.line << ": " << difference.what;
+  RecordProperty("equal", static_cast<int>(count - found.size()));
+}
+
+TEST(ReplayGolden, TensetStatesAreEqual) {
+  FORETIME_NEEDS_DATA();
+  const auto folder = data_dir() / "tenset";
+  size_t count = 0;
+  const auto found = differences(folder / "golden_states.jsonl.gz", folder / "dags.jsonl.gz", count);
+  EXPECT_EQ(count, 694u);
+  for (const auto& difference : found) ADD_FAILURE() << "line " << difference.line << ": " << difference.what;
+  RecordProperty("equal", static_cast<int>(count - found.size()));
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,251 @@
+/// Steps that the CPU records of the golden states lack, worked out by hand from TVM's rules, and steps that are wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/frontends/ansor/features/accesses.h"
+#include "tests/data/frontends/ansor/tables.h"
+
+namespace foretime::data {
+namespace {
+
+using namespace testing;
+using ::testing::HasSubstr;
+
+constexpr size_t kASharedStage = 1, kBSharedStage = 3, kLocalStage = 4, kOutputStage = 5;
+
+/// Ansor's sketch for a GPU: C is computed in registers, and A and B are copied to shared memory by all threads of a
+/// block.
+std::string gpu_steps(int vector_length, bool bind) {
+  return fmt::format(R"([["CHW", 2, "local"],
+    ["SP", 2, 0, 512, [1, 16, 2, 4], 1], ["SP", 2, 5, 512, [2, 8, 1, 4], 1], ["SP", 2, 10, 512, [4, 2], 1],
+    ["RE", 2, [0, 5, 1, 6, 2, 7, 10, 11, 3, 8, 12, 4, 9]],
+    ["FSP", 3, 0, 1, 3], ["FSP", 3, 4, 2, 3], ["RE", 3, [0, 4, 1, 5, 2, 6, 3, 7]], ["CA", 2, 3, 5],
+    ["CHR", 1, "shared", [2]], ["CA", 2, 3, 6], ["CHR", 0, "shared", [3]], ["CA", 1, 4, 6],
+    ["FU", 5, [0, 1]], ["AN", 5, 0, 5], ["FU", 5, [1, 2]], ["AN", 5, 1, 4], ["FU", 5, [2, 3]], ["AN", 5, 2, 6],
+    ["FU", 3, [0, 1]], ["SP", 3, 0, 512, [{0}], 1], ["AN", 3, 1, 2], ["FFSP", 3, 0, [1, 2], 1, 1],
+    ["FU", 1, [0, 1]], ["SP", 1, 0, 1024, [2], 1], ["AN", 1, 1, 2], ["FFSP", 1, 0, [1, 2], 1, 1],
+    {1}
+    ["PR", 4, 0, "auto_unroll_max_step$64"]])",
+                     vector_length, bind ? R"(["AN", 3, 1, 6], ["AN", 1, 1, 6],)" : "");
+}
+
+TEST(ReplaySteps, GpuScheduleWithSharedMemory) {
+  const LoopNest nest = replayed(matmul(512, 512, 512), gpu_steps(4, true));
+  ASSERT_EQ(nest.stages.size(), 6u);
+  EXPECT_EQ(to_text(*nest.dag),
+            "A = PLACEHOLDER [512, 512]\nA.shared(ax0, ax1) = A[ax0, ax1]\nB = PLACEHOLDER [512, 512]\n"
+            "B.shared(ax0, ax1) = B[ax0, ax1]\nC.local(i.c, j.c) += (A.shared[i.c, k]*B.shared[k, j.c])\n"
+            "C(i, j) = C.local[i, j]\n");
+  // 512 / (1·16·2·4) = 4 and 512 / (2·8·1·4) = 8 blocks, 1·2 virtual threads, 16·8 threads, 2·4 × 1·4 elements each.
+  EXPECT_EQ(loops_of(nest, kOutputStage),
+            "i.0@j.0@ blockIdx.x 32\ni.1@j.1@ vthread 2\ni.2@j.2@ threadIdx.x 128\ni.3 none 8\nj.3 none 4\n");
+  // In registers a thread computes its own elements only: loops of blocks and threads are 1 long.
+  EXPECT_EQ(loops_of(nest, kLocalStage),
+            "i_c.0 none 1\nj_c.0 none 1\ni_c.1 none 1\nj_c.1 none 1\ni_c.2 none 1\nj_c.2 none 1\nk.0 none 64\n"
+            "k.1 none 4\ni_c.3 none 2\nj_c.3 none 1\nk.2 none 2\ni_c.4 none 4\nj_c.4 none 4\n");
+  // Shared memory serves all threads of the block: 128 × 8 elements of A, 8 × 64 of B.
+  EXPECT_EQ(loops_of(nest, kASharedStage),
+            "ax0@ax1@.0.0 none 4\nax0@ax1@.0.1 threadIdx.x 128\nax0@ax1@.1 vectorize 2\n");
+  EXPECT_EQ(loops_of(nest, kBSharedStage),
+            "ax0@ax1@.0.0 none 1\nax0@ax1@.0.1 threadIdx.x 128\nax0@ax1@.1 vectorize 4\n");
+  EXPECT_EQ(nest.stages[kLocalStage].attach_stage, 5);
+  EXPECT_EQ(nest.stages[kLocalStage].attach_iterator, 2);
+  EXPECT_EQ(nest.stages[kLocalStage].auto_unroll_max_step, 64);
+  EXPECT_EQ(attached_stages(nest, kLocalStage, 6), (std::vector<int32_t>{3, 1}));
+}
+
+TEST(ReplaySteps, LoopsOfThreadsKeepTheirLength) {
+  // 512 / 8 = 64 groups for 128 threads: the others idle, and the loop still has 128.
+  EXPECT_THAT(loops_of(replayed(matmul(512, 512, 512), gpu_steps(8, true)), kBSharedStage),
+              HasSubstr("ax0@ax1@.0.1 threadIdx.x 128\n"));
+  EXPECT_THAT(loops_of(replayed(matmul(512, 512, 512), gpu_steps(8, false)), kBSharedStage),
+              HasSubstr("ax0@ax1@.0.1 none 64\n"));
+}
+
+TEST(ReplaySteps, BoundsNameThreads) {
+  // C.local keeps its axes, so they start where the thread's part starts.
+  const LoopNest nest = replayed(matmul(64, 64, 64), R"([["CHW", 2, "local"], ["SP", 3, 0, 64, [16, 2], 1],
+    ["AN", 3, 0, 7], ["AN", 3, 1, 8], ["CA", 2, 3, 1]])");
+  const auto& local = nest.stages[2];
+  EXPECT_EQ(bound_text(nest, nest.variable(local.iterators[0]).minimum), "((threadIdx.y*2) + (blockIdx.y*32))");
+  EXPECT_EQ(bound_text(nest, nest.variable(local.iterators[0]).extent), "2");
+  EXPECT_EQ(bound_text(nest, nest.variable(local.iterators[1]).extent), "64");
+}
+
+TEST(ReplaySteps, MemoryDecidesWhichThreadsAreServed) {
+  const auto extent = [](const char* scope) {
+    const LoopNest nest = replayed(matmul(64, 64, 64), fmt::format(R"([["CHW", 2, "{}"], ["SP", 3, 0, 64, [16, 2], 1],
+      ["AN", 3, 0, 5], ["AN", 3, 1, 6], ["CA", 2, 3, 1]])",
+                                                                   scope));
+    return nest.variable(nest.stages[2].iterators[0]).extent.base;
+  };
+  EXPECT_EQ(extent("local"), 2);
+  EXPECT_EQ(extent("shared"), 32);
+  EXPECT_EQ(extent("warp"), 32);  // threadIdx.x counts the threads of a warp
+  EXPECT_EQ(extent("global"), 64);
+}
+
+TEST(ReplaySteps, FollowFusedSplitByFactorAndByParts) {
+  // As TVM's own test: the product of the lengths at one level of both splits, as inner or as outer length.
+  const std::string common =
+      R"(["CHW", 2, "global"], ["SP", 3, 0, 512, [4, 2, 8, 4], 1], ["SP", 3, 5, 512, [2, 2, 4, 8], 1])";
+  constexpr int kLengths[] = {8, 4, 32, 32};
+  for (int level = 0; level < 4; ++level) {
+    const auto at = [&](int factor) {
+      return loops_of(replayed(matmul(512, 512, 512),
+                               fmt::format(R"([{}, ["FFSP", 2, 0, [1, 2], {}, {}]])", common, level, factor)),
+                      2);
+    };
+    EXPECT_THAT(at(1), ::testing::StartsWith(
+                           fmt::format("i_c.0 none {}\ni_c.1 none {}\n", 512 / kLengths[level], kLengths[level])));
+    EXPECT_THAT(at(0), ::testing::StartsWith(
+                           fmt::format("i_c.0 none {}\ni_c.1 none {}\n", kLengths[level], 512 / kLengths[level])));
+  }
+}
+
+TEST(ReplaySteps, CacheReadForAConvolution) {
+  // The extents that TVM's test of cache_read states, for this smaller convolution.
+  const LoopNest nest = replayed(convolution(7, 16), R"([["CHW", 3, "global"], ["CA", 3, 4, 2],
+    ["CHR", 2, "global", [3]], ["CA", 3, 4, 3], ["CHR", 1, "global", [4]], ["CA", 2, 5, 1],
+    ["CHR", 2, "shared", [5]], ["CA", 3, 6, 3]])");
+  EXPECT_EQ(to_text(*nest.dag).substr(0, 30), "data = PLACEHOLDER [16, 7, 7]\n");
+  ASSERT_EQ(nest.stages.size(), 9u);
+  EXPECT_EQ(nest.dag->stages[2].name, "pad.global");
+  EXPECT_EQ(nest.dag->stages[3].name, "pad.global.shared");
+  EXPECT_EQ(loops_of(nest, 2), "ax0 none 16\nax1 none 3\nax2 none 3\n");
+  EXPECT_EQ(loops_of(nest, 3), "ax0 none 1\nax1 none 3\nax2 none 3\n");
+  EXPECT_EQ(loops_of(nest, 5), "ax0 none 1\nax1 none 1\nax2 none 3\nax3 none 3\n");
+  EXPECT_EQ(loops_of(nest, 6), "ff_c none 1\nyy_c none 1\nxx_c none 1\nrc none 16\nry none 3\nrx none 3\n");
+}
+
+TEST(ReplaySteps, SecondCacheOfOneStageHasAnotherName) {
+  const LoopNest nest = replayed(matmul(8, 8, 8), R"([["CHR", 0, "shared", [2]], ["CHW", 3, "local"],
+    ["CHR", 0, "shared", [1]]])");
+  EXPECT_EQ(nest.dag->stages[1].name, "A.d.shared");
+  EXPECT_EQ(nest.dag->stages[2].name, "A.shared");
+  EXPECT_THAT(to_text(*nest.dag), HasSubstr("A.shared(ax0, ax1) = A.d.shared[ax0, ax1]\n"));
+}
+
+TEST(ReplaySteps, StorageAlignTensorizeAndPragma) {
+  const LoopNest nest = replayed(matmul(8, 8, 8), R"([["CHW", 2, "shared"], ["SA", 2, 1, 32, 8], ["AN", 2, 2, 11],
+    ["PR", 3, 0, "auto_unroll_max_step$512"]])");
+  EXPECT_EQ(nest.stages[2].storage_offset, 8);
+  EXPECT_EQ(nest.stages[3].auto_unroll_max_step, 512);
+  EXPECT_EQ(loops_of(nest, 2), "i_c none 8\nj_c none 8\nk tensorize 8\n");
+  EXPECT_THAT(to_text(nest), HasSubstr("C.shared storage_offset: 8\n"));
+}
+
+TEST(ReplaySteps, RfactorOfTheOuterAndOfTheInnerPart) {
+  const LoopNest outer = replayed(matmul(8, 8, 512), R"([["SP", 2, 2, 512, [16], 1], ["RF", 2, 2, 2]])");
+  EXPECT_EQ(loops_of(outer, 2), "i none 8\nj none 8\nk_o none 32\nk_i none 16\n");
+  EXPECT_EQ(loops_of(outer, 3), "ax0 none 8\nax1 none 8\nk_o_v none 32\n");
+  EXPECT_THAT(to_text(*outer.dag), HasSubstr("C.rf(i, j, k.outer) += (A[i, (k.inner + (k.outer*16))]*B[(k.inner + "
+                                             "(k.outer*16)), j])\nC.repl(ax0, ax1) += C.rf[ax0, ax1, k.outer.v]\n"));
+  const LoopNest inner = replayed(matmul(8, 8, 512), R"([["SP", 2, 2, 512, [16], 1], ["RF", 2, 3, 0]])");
+  EXPECT_EQ(loops_of(inner, 2), "k_i none 16\ni none 8\nj none 8\nk_o none 32\n");
+  EXPECT_EQ(loops_of(inner, 3), "ax0 none 8\nax1 none 8\nk_i_v none 16\n");
+}
+
+TEST(ReplaySteps, SplitByParts) {
+  const LoopNest nest =
+      replayed(matmul(512, 500, 512), R"([["SP", 2, 0, 512, [8, 2], 0], ["SP", 2, 3, 500, [32, 8], 0]])");
+  EXPECT_EQ(loops_of(nest, 2),
+            "i.0 none 8\ni.1 none 2\ni.2 none 32\nj.0 none 32\nj.1 none 8\nj.2 none 2\nk none 512\n");
+}
+
+TEST(ReplaySteps, AttachmentsFollowSplitsAndFusions) {
+  const LoopNest nest =
+      replayed(convolution(8, 16), R"([["CA", 3, 4, 1], ["SP", 4, 1, 8, [4], 1], ["FU", 4, [0, 1, 2]]])");
+  EXPECT_EQ(nest.stages[3].attach_iterator, 0);
+  EXPECT_EQ(loops_of(nest, 3), "ff none 1\nyy none 1\nxx none 8\nrc none 16\nry none 3\nrx none 3\n");
+}
+
+TEST(ReplaySteps, OneReplayerServesManySchedules) {
+  // What a replayer keeps must not show: the same schedule gives the same nest after another, and after a failure.
+  Replayer replayer;
+  LoopNest nest;
+  const auto dag = matmul(512, 512, 512);
+  const auto steps = steps_of(gpu_steps(4, true));
+  replayer.replay(dag, steps, nest);
+  const std::string first = to_text(nest);
+  replayer.replay(convolution(8, 16), steps_of(R"([["CA", 3, 4, 1]])"), nest);
+  EXPECT_THROW(replayer.replay(dag, steps_of(R"([["CHW", 2, "local"], ["CA", 2, 3, 9]])"), nest), DataError);
+  replayer.replay(dag, steps, nest);
+  EXPECT_EQ(to_text(nest), first);
+}
+
+TEST(Accesses, AreOverTheLoopsAroundTheStatement) {
+  // relu is tiled, the convolution is computed in its tile, and the padding is inlined.
+  LoopNest nest = replayed(convolution(8, 16), R"([["SP", 4, 1, 8, [4], 1], ["SP", 4, 3, 8, [2], 1],
+    ["RE", 4, [0, 1, 3, 2, 4]], ["CA", 3, 4, 2], ["CI", 1]])");
+  std::vector<NestAccess> accesses;
+  stage_accesses(nest, 3, accesses);
+  const auto text = [&](const NestAccess& access) {
+    std::string out = nest.dag->stages[access.stage].name;
+    for (const Affine& index : access.indices) out += " " + bound_text(nest, index);
+    return out;
+  };
+  ASSERT_EQ(accesses.size(), 3u);
+  EXPECT_EQ(text(accesses[0]), "conv i0 ((i1.outer*4) + yy) ((i2.outer*2) + xx)");
+  EXPECT_EQ(text(accesses[1]), "data rc ((((i1.outer*4) + yy) + ry) + -1) ((((i2.outer*2) + xx) + rx) + -1)");
+  EXPECT_EQ(text(accesses[2]), "kernel i0 rc ry rx");
+  stage_accesses(nest, 4, accesses);
+  ASSERT_EQ(accesses.size(), 2u);
+  EXPECT_EQ(text(accesses[0]), "relu i0 ((i1.outer*4) + i1.inner) ((i2.outer*2) + i2.inner)");
+  EXPECT_EQ(text(accesses[1]), "conv i0 ((i1.outer*4) + i1.inner) ((i2.outer*2) + i2.inner)");
+}
+
+struct WrongStep {
+  const char* steps;
+  const char* message;
+};
+
+class WrongSteps : public ::testing::TestWithParam<WrongStep> {};
+
+TEST_P(WrongSteps, SayWhatIsWrong) {
+  try {
+    replayed(matmul(64, 64, 64), GetParam().steps);
+    FAIL() << "expected: " << GetParam().message;
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ReplaySteps, WrongSteps,
+    ::testing::Values(
+        WrongStep{R"([["CI", 7]])", "step 0 (CI of stage 7): stage 7, expected 0 to 2"},
+        WrongStep{R"([["AN", 2, 5, 3]])", "iterator 5, expected one of the stage's 3"},
+        WrongStep{R"([["AN", 2, 0, 3], ["AN", 2, 0, 2]])", "step 1 (AN of stage 2): iterator 0: has parallel"},
+        WrongStep{R"([["SP", 2, 0, 64, [null], 1]])", "length 0 is open"},
+        WrongStep{R"([["FU", 2, [0, 2]]])", "fuses iterator 2 after 0, expected neighbours"},
+        WrongStep{R"([["FU", 2, []]])", "fuses nothing"},
+        WrongStep{R"([["RE", 2, [0, 1]]])", "2 iterators, expected all 3"},
+        WrongStep{R"([["RE", 2, [0, 1, 1]]])", "iterator 1 occurs twice"},
+        WrongStep{R"([["PR", 2, 0, "unroll"]])", "pragma 'unroll', expected auto_unroll_max_step$NUMBER"},
+        WrongStep{R"([["PR", 2, 0, ""]])", "pragma ''"},
+        WrongStep{R"([["FSP", 2, 0, 0, 1]])", "follows step 0, expected one before it"},
+        WrongStep{R"([["AN", 2, 0, 3], ["FSP", 2, 1, 0, 1]])", "follows step 0 (AN), expected SP"},
+        WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["FSP", 2, 2, 0, 3]])", "3 splits, expected at most 2"},
+        WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["FFSP", 2, 2, [0], 1, 1]])", "level 1, expected 0 to 0"},
+        WrongStep{R"([["CA", 2, 2, 0]])", "attached to itself"},
+        WrongStep{R"([["CHW", 2, "local"], ["CA", 2, 3, 0], ["CI", 3]])", "inlined, though stages are attached"},
+        WrongStep{R"([["CI", 2]])", "inlined, though it is an output"},
+        WrongStep{R"([["CHW", 0, "local"]])", "an input, expected a stage that computes"},
+        WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["CHW", 2, "local"]])", "cached after splits"},
+        WrongStep{R"([["CHR", 0, "shared", [1]]])", "reader 1: does not read stage 0"},
+        WrongStep{R"([["CHR", 1, "shared", [0]]])", "reader 0, expected a stage after 1"},
+        WrongStep{R"([["RF", 2, 2, 2]])", "expected it just after SP of the same stage"},
+        WrongStep{R"([["SP", 2, 0, 64, [4], 1], ["RF", 2, 0, 0]])", "rfactor of a spatial axis"},
+        WrongStep{R"([["SP", 2, 2, 64, [4], 1], ["RF", 2, 2, 5]])", "axis position 5, expected -3 to 2"},
+        WrongStep{R"([["CHW", 2, "local"], ["CA", 3, 2, 0]])", "an output, expected it at root"},
+        WrongStep{R"([["CHW", 2, "local"], ["CHW", 2, "local"], ["CA", 2, 4, 1]])",
+                  "attached outside of the loops of stage 3"},
+        WrongStep{R"([["CHW", 2, "local"], ["CA", 2, 3, 0], ["FU", 3, [0, 1]]])",
+                  "fuses iterators that stages are attached to"},
+        WrongStep{R"([["CHW", 2, "a"], ["CHW", 2, "a"], ["CA", 2, 3, 0], ["CA", 3, 2, 0]])",
+                  "attached to itself by way of"}));
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,353 @@
+/// The features of programs against TVM's own, for every program of which there are any.
+#include "data/frontends/ansor/features/store_features.h"
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/files/npz_reader.h"
+#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/features/store_value.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/replay.h"
+#include "tests/data/frontends/ansor/mutator.h"
+#include "tests/data/frontends/ansor/tables.h"
+#include "tests/support/paths.h"
+
+namespace foretime::data {
+namespace {
+
+using foretime::testing::data_dir;
+using foretime::testing::samples_dir;
+using ::testing::HasSubstr;
+
+const ShapeRule kAnyList{{kAnySize}, "(any,)"};
+
+/// Rows of TVM's features by line of the records, 0-based.
+struct Expected {
+  std::map<int64_t, std::vector<float>> rows;
+
+  void add(const std::filesystem::path& file, const std::string& features, const std::string& ptr, bool lines) {
+    const NpzReader reader(file);
+    const ShapeRule matrix{{kAnySize, static_cast<int64_t>(kStoreFeatures)}, "(rows, 164)"};
+    const auto values = reader.read<float>(features, matrix);
+    const auto splits = reader.read<int64_t>(ptr, kAnyList);
+    std::vector<int64_t> line;
+    if (lines) line = reader.read<int64_t>("line", kAnyList);
+    for (size_t p = 0; p + 1 < splits.size(); ++p) {
+      const auto begin = values.begin() + splits[p] * static_cast<int64_t>(kStoreFeatures);
+      const auto end = values.begin() + splits[p + 1] * static_cast<int64_t>(kStoreFeatures);
+      rows[lines ? line[p] : static_cast<int64_t>(p)] = {begin, end};
+    }
+  }
+};
+
+bool equal(float a, float b) { return std::abs(a - b) <= 1e-5f * std::max(std::abs(b), 1e-3f); }
+
+bool equal(std::span<const float> a, std::span<const float> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) { return equal(x, y); });
+}
+
+/// How many programs are equal, by group of features, and which are not.
+struct Agreement {
+  int64_t programs = 0, equal_programs = 0, in_order = 0;
+  std::map<std::string, int64_t> equal_groups;
+  std::string differences;  // the first ones
+
+  void compare(int64_t line, const std::vector<float>& ours, const std::vector<float>& theirs) {
+    ++programs;
+    if (ours.size() != theirs.size()) {
+      explain(fmt::format("line {}: {} values, expected {}\n", line, ours.size(), theirs.size()));
+      return;
+    }
+    bool all = true;
+    for (const auto& group : store_feature_groups()) {
+      bool same = true;
+      for (size_t row = 0; row < ours.size(); row += kStoreFeatures) {
+        for (size_t c = group.begin; c < group.begin + group.size; ++c) {
+          if (equal(ours[row + c], theirs[row + c])) continue;
+          if (same)
+            explain(fmt::format("line {}, row {}: {} {}, expected {}\n", line, row / kStoreFeatures,
+                                store_feature_names()[c], ours[row + c], theirs[row + c]));
+          same = false;
+        }
+      }
+      equal_groups[group.name] += same;
+      all &= same;
+    }
+    equal_programs += all;
+  }
+
+  void explain(const std::string& what) {
+    if (differences.size() < 4000) differences += what;
+  }
+};
+
+Agreement compare(const std::filesystem::path& records, const std::filesystem::path& dags, const Expected& expected,
+                  bool canonical) {
+  Agreement agreement;
+  const DagTable table(dags);
+  RecordReader reader(records);
+  TuningRecord record;
+  Replayer replayer;
+  LoopNest nest;
+  StoreFeatures features;
+  std::vector<float> rows;
+  while (reader.next_with_failed(record)) {
+    const auto found = expected.rows.find(record.line - 1);
+    if (found == expected.rows.end()) continue;
+    rows.clear();
+    replayer.replay(table.find(record.workload_key), record.schedule, nest);
+    features.extract(nest, record.hardware.cache_line_bytes, rows);
+    std::vector<float> theirs = found->second;
+    agreement.in_order += equal(rows, theirs);
+    sort_store_features(rows);
+    if (!canonical) sort_store_features(theirs);
+    agreement.compare(record.line - 1, rows, theirs);
+  }
+  return agreement;
+}
+
+void expect_all_equal(const Agreement& agreement, int64_t programs) {
+  EXPECT_EQ(agreement.programs, programs);
+  EXPECT_EQ(agreement.equal_programs, programs) << agreement.differences;
+  for (const auto& group : store_feature_groups())
+    EXPECT_EQ(agreement.equal_groups.at(group.name), programs) << group.name;
+}
+
+TEST(StoreFeatures, SamplesAreTvms) {
+  Expected expected;
+  expected.add(samples_dir() / "ansor/features_per_store.npz", "X", "ptr", false);
+  const Agreement agreement =
+      compare(samples_dir() / "ansor/records.jsonl.gz", samples_dir() / "ansor/dags.jsonl.gz", expected, false);
+  expect_all_equal(agreement, 4836);
+  // TVM's rows come in the order of a hash table over addresses: that of its run, in most programs the last store
+  // first.
+  EXPECT_EQ(agreement.in_order, 4311);
+}
+
+TEST(StoreFeatures, GoldenAndTrainingProgramsAreTvms) {
+  FORETIME_NEEDS_DATA();
+  const auto tenset = data_dir() / "tenset";
+  Expected golden, others;
+  golden.add(tenset / "features_golden.npz", "features", "row_splits", true);
+  for (const char* file : {"features_train.npz", "features_eval.npz"})
+    others.add(tenset / file, "features", "row_splits", true);
+  const size_t of_experiment = others.rows.size();
+  others.rows.insert(golden.rows.begin(), golden.rows.end());
+  const Agreement agreement = compare(tenset / "records.jsonl.gz", tenset / "dags.jsonl.gz", others, true);
+  EXPECT_EQ(golden.rows.size(), 694u);
+  EXPECT_EQ(of_experiment, 30384u);
+  expect_all_equal(agreement, static_cast<int64_t>(others.rows.size()));
+}
+
+TEST(StoreFeatures, NamesAreTvms) {
+  ASSERT_EQ(store_feature_names().size(), kStoreFeatures);
+  EXPECT_EQ(std::set(store_feature_names().begin(), store_feature_names().end()).size(), kStoreFeatures);
+  size_t next = 0;
+  for (const auto& group : store_feature_groups()) {
+    EXPECT_EQ(group.begin, next) << group.name;
+    next += group.size;
+  }
+  EXPECT_EQ(next, kStoreFeatures);
+  const NpzReader reader(samples_dir() / "ansor/features_per_store.npz");
+  EXPECT_EQ(reader.read_text("names", kAnyList), store_feature_names());
+}
+
+/// What a form computes, operation by operation.
+int64_t value_of(std::span<const IndexOperation> operations, const std::map<int64_t, int64_t>& variables) {
+  using Kind = IndexOperation::Kind;
+  std::vector<int64_t> stack;
+  const auto floor_quotient = [](int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
+  for (const auto& operation : operations) {
+    if (operation.kind == Kind::constant || operation.kind == Kind::variable) {
+      stack.push_back(operation.kind == Kind::constant ? operation.value : variables.at(operation.value));
+      continue;
+    }
+    const int64_t b = stack.back();
+    stack.pop_back();
+    int64_t& a = stack.back();
+    switch (operation.kind) {
+      case Kind::add:
+        a += b;
+        break;
+      case Kind::subtract:
+        a -= b;
+        break;
+      case Kind::multiply:
+        a *= b;
+        break;
+      case Kind::divide:
+        a = floor_quotient(a, b);
+        break;
+      case Kind::modulo:
+        a -= b * floor_quotient(a, b);
+        break;
+      case Kind::minimum:
+        a = std::min(a, b);
+        break;
+      case Kind::maximum:
+        a = std::max(a, b);
+        break;
+      default:
+        ADD_FAILURE() << "an operation that indices do not have";
+    }
+  }
+  return stack.back();
+}
+
+TEST(IndexForms, ValuesAndBoundsAreThoseOfTheIndex) {
+  const DagTable table(samples_dir() / "ansor/dags.jsonl.gz");
+  const auto records = testing::sample_records();
+  testing::Mutator random(5);
+  Replayer replayer;
+  LoopNest nest;
+  NestStatements statements;
+  int64_t checked = 0;
+  for (size_t i = 0; i < records.size() && !HasFailure(); i += 7) {
+    replayer.replay(table.find(records[i].workload_key), records[i].schedule, nest);
+    nest_statements(nest, statements);
+    IndexForms forms(nest.pool);
+    std::vector<int64_t> largest(2 * nest.variables.size(), 0);
+    std::map<int64_t, int64_t> loops;
+    for (const NestNode& node : statements.nodes) {
+      if (node.kind != NestNode::Kind::loop) continue;
+      largest[static_cast<size_t>(node.variable)] = node.count - 1;
+      loops[node.variable] = static_cast<int64_t>(random.below(static_cast<size_t>(node.count)));
+    }
+    for (const Affine& value : statements.axis_values) {
+      const auto form = forms.write(value);
+      const int64_t expected = nest.pool.evaluate(value, [&](int32_t id) { return loops.at(id); });
+      EXPECT_EQ(value_of(forms.operations(form), loops), expected);
+      const AffineBounds bounds = forms.bounds(form, largest);
+      EXPECT_LE(bounds.low, expected);
+      EXPECT_GE(bounds.high, expected);
+      // What TVM takes operation by operation is never less than what can be.
+      const AffineBounds tight = nest.pool.bounds(value);
+      EXPECT_LE(bounds.low, tight.low);
+      EXPECT_GE(bounds.high, tight.high);
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 5000);
+}
+
+TEST(IndexForms, AreWrittenAsTvmWritesThem) {
+  AffinePool pool;
+  IndexForms forms(pool);
+  const Affine v = pool.variable(0, {0, 4031}), c = pool.variable(1, {0, 3});
+  // v // 21 · 12 + v % 3 · 4 + c: three products of which one is none, three divisions, two sums.
+  const Affine rest = pool.floor_modulo(v, Affine::of(3));
+  const Affine sum = pool.add(pool.add(c, pool.scale(rest, 4)), pool.scale(pool.floor_divide(v, 21), 12));
+  IntegerOperations counts;
+  const auto form = forms.write(sum);
+  forms.count(form, counts);
+  EXPECT_EQ(counts.add_subtract, 2);
+  EXPECT_EQ(counts.multiply, 2);
+  EXPECT_EQ(counts.divide_modulo, 2);
+  bool found = false;
+  EXPECT_EQ(forms.coefficient(form, 1, found), 1);
+  EXPECT_TRUE(found);
+  EXPECT_EQ(forms.coefficient(form, 0, found), 4);  // the last product after the variable
+  EXPECT_TRUE(forms.mentions(form, 0));
+  EXPECT_FALSE(forms.mentions(form, 64));
+  // A remainder of a range stays a difference.
+  const Affine taken = pool.scale(pool.floor_divide(v, 21), 21);
+  counts = {};
+  forms.count(forms.write(pool.subtract(v, taken)), counts);
+  EXPECT_EQ(counts.divide_modulo, 1);
+  EXPECT_EQ(counts.add_subtract, 0);
+  counts = {};
+  forms.count(forms.write(pool.subtract(v, taken), taken), counts);
+  EXPECT_EQ(counts.divide_modulo, 1);
+  EXPECT_EQ(counts.add_subtract, 1);
+}
+
+TEST(IndexForms, EndlessOnesAreRefused) {
+  // Each level has the one below twice.
+  AffinePool pool;
+  IndexForms forms(pool);
+  Affine nested = pool.variable(0, {0, 1000});
+  for (int32_t level = 1; level < 60; ++level)
+    nested = pool.minimum(nested, pool.subtract(pool.variable(level, {0, 2000}), nested));
+  EXPECT_THROW(forms.write(nested), DataError);
+  forms.clear();
+  EXPECT_EQ(forms.write(pool.variable(0, {0, 1000})).size, 1u);
+}
+
+TEST(StoreFeatures, UnknownExpressionsAreRefused) {
+  const std::string table = fmt::format(
+      R"json({{"workload_key": "[\"odd\", 4]", "stages": [{}, {{"id": 1, "name": "B", "dtype": "float32", "shape": [4],
+      "kind": "compute", "axes": [["i", 4]], "reduce_axes": [], "combiner": null, "body": "A[i] ?? 1", "tag": "",
+      "reads": [{{"op": 0, "name": "A", "indices": ["i"]}}], "is_output": true}}]}})json",
+      testing::input_stage(0, "A", "[4]"));
+  LoopNest nest = testing::replayed(std::make_shared<const ComputeDag>(parse_stage_table(table)), "[]");
+  StoreFeatures features;
+  std::vector<float> rows;
+  try {
+    features.extract(nest, 64, rows);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
+  }
+  EXPECT_TRUE(rows.empty());
+}
+
+TEST(StoreFeatures, ThreadsOfGpusCount) {
+  LoopNest nest = testing::replayed(testing::matmul(64, 32, 16), R"([["SP", 2, 0, 64, [16], 1], ["AN", 2, 0, 5],
+    ["AN", 2, 1, 6]])");
+  StoreFeatures features;
+  std::vector<float> rows;
+  ASSERT_EQ(features.extract(nest, 64, rows), 1);
+  const auto column = [](const std::string& name) {
+    const auto& names = store_feature_names();
+    return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  EXPECT_EQ(rows[column("is_gpu")], 1.0f);
+  EXPECT_FLOAT_EQ(rows[column("blockIdx_x_len")], std::log2(5.0f));
+  EXPECT_FLOAT_EQ(rows[column("threadIdx_x_len")], std::log2(17.0f));
+  EXPECT_FLOAT_EQ(rows[column("threadIdx_y_len")], 1.0f);
+}
+
+TEST(StoreFeatures, MutatedSchedulesHaveFeaturesOrAreRefused) {
+  const char* asked = std::getenv("FORETIME_FUZZ");
+  const int trials = asked != nullptr ? std::atoi(asked) : 10000;
+  const DagTable table(samples_dir() / "ansor/dags.jsonl.gz");
+  const auto records = testing::sample_records();
+  testing::Mutator random(4);
+  Replayer replayer;
+  LoopNest nest;
+  StoreFeatures features;
+  std::vector<float> rows;
+  int extracted = 0;
+  for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
+    ScheduleSteps schedule = records[random.below(records.size())].schedule;
+    const auto dag = table.find(records[random.below(records.size())].workload_key);
+    const auto& own = records[random.below(records.size())];
+    const bool mixed = random.below(8) == 0;
+    if (!mixed) schedule = own.schedule;
+    for (size_t i = random.below(4) + 1; i-- > 0;) random.mutate(schedule);
+    rows.clear();
+    try {
+      replayer.replay(mixed ? dag : table.find(own.workload_key), schedule, nest);
+      const int64_t count = features.extract(nest, 64, rows);
+      EXPECT_EQ(rows.size(), static_cast<size_t>(count) * kStoreFeatures);
+      EXPECT_GT(count, 0);
+      EXPECT_TRUE(std::none_of(rows.begin(), rows.end(), [](float value) { return std::isnan(value); }));
+      ++extracted;
+    } catch (const DataError& error) {
+      EXPECT_STRNE(error.what(), "");
+      EXPECT_TRUE(rows.empty());
+    }
+  }
+  EXPECT_GT(extracted, trials / 20);
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,216 @@
+/// Groups of files: which message they hold, which runs are candidates, what is written of them.
+#include <gtest/gtest.h>
+
+#include "data/dataset/group_files.h"
+#include "data/dataset/hlo_convert.h"
+#include "data/graphs/validate.h"
+#include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/values.h"
+
+namespace foretime::data {
+namespace {
+
+using foretime::testing::Scratch;
+using foretime::testing::values;
+using testing::bytes_field;
+using testing::layout_run;
+using testing::module_tuning;
+using testing::number_field;
+using testing::small_module;
+using testing::tile_run;
+using testing::write_file;
+
+std::vector<int8_t> layouts(const Group& group, int64_t candidate, int64_t node) {
+  const auto& layout = group.layout;
+  const int64_t row = layout.row_ptr[node] + layout.codes[candidate * layout.configurable() + node];
+  const auto start = layout.rows.begin() + row * kLayoutFeatures;
+  return {start, start + kLayoutFeatures};
+}
+
+std::vector<int8_t> row_of(std::vector<int8_t> output, std::vector<int8_t> input = {},
+                           std::vector<int8_t> kernel = {}) {
+  std::vector<int8_t> row;
+  for (auto* part : {&output, &input, &kernel}) {
+    part->resize(6, -1);
+    row.insert(row.end(), part->begin(), part->end());
+  }
+  return row;
+}
+
+HloGroup group_of(const Scratch& folder, const std::string& bytes) {
+  const HloFile file(write_file(folder, bytes));
+  HloGroup read = read_hlo_group(file, file.modules().at(0));
+  validate_group(read.group, "test");
+  return read;
+}
+
+TEST(HloFiles, ContentTellsTheMessage) {
+  const Scratch folder;
+  const auto message = [&](const std::string& bytes) { return HloFile(write_file(folder, bytes)).message(); };
+  const auto tuned = module_tuning(small_module(), {layout_run({{{1, 0}}}, 5)}, {4});
+  EXPECT_EQ(message(small_module()), HloMessage::module);
+  EXPECT_EQ(message(tuned), HloMessage::module_tuning);
+  EXPECT_EQ(message(module_tuning(small_module(), {tile_run({1}, 5, true)})), HloMessage::module_tuning);
+  EXPECT_EQ(message(testing::tuning({tuned, tuned})), HloMessage::tuning);
+  // HloProto: the buffer assignment's field 3 is a message.
+  const auto buffers = bytes_field(1, "") + bytes_field(3, number_field(1, 1) + number_field(2, 64));
+  EXPECT_EQ(message(bytes_field(1, small_module()) + bytes_field(3, buffers)), HloMessage::hlo);
+  // Who knows better is believed.
+  EXPECT_EQ(HloFile(write_file(folder, tuned), HloMessage::hlo).message(), HloMessage::hlo);
+}
+
+TEST(HloFiles, DumpsOfXla) {
+  const Scratch folder;
+  const auto buffers = bytes_field(3, number_field(1, 1));
+  const auto dumped = group_of(folder, bytes_field(1, small_module()) + bytes_field(3, buffers));
+  const auto bare = group_of(folder, small_module());
+  EXPECT_TRUE(dumped.without_runs);
+  EXPECT_EQ(values(dumped.group.graphs.node_features), values(bare.group.graphs.node_features));
+}
+
+TEST(HloGroups, ModulesWithoutRunsHaveOneCandidate) {
+  const Scratch folder;
+  const auto read = group_of(folder, small_module());
+  EXPECT_TRUE(read.without_runs);
+  EXPECT_EQ(read.group.name, "test");
+  EXPECT_EQ(read.group.kind, CandidateKind::layout);
+  EXPECT_EQ(read.group.candidates, 1);
+  EXPECT_FALSE(read.group.labelled());
+  EXPECT_EQ(values(read.group.layout.nodes), (std::vector<int32_t>{4, 5, 6}));
+  for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(layouts(read.group, 0, j), row_of({}));
+  // Nodes that the file names win.
+  EXPECT_EQ(values(group_of(folder, module_tuning(small_module(), {}, {8, 2})).group.layout.nodes),
+            (std::vector<int32_t>{2, 8}));
+}
+
+TEST(HloGroups, LayoutRuns) {
+  const Scratch folder;
+  auto failed = layout_run({{{0}}, {{0}}}, 999);
+  failed.set_error(true);
+  hlo::ConfigProfile unmeasured = layout_run({{{0}}, {{0}}}, 0);
+  unmeasured.clear_profile();
+  const int64_t late = int64_t{5'000'000'000};
+  // The nodes of a configuration come in any order; 7 dimensions are cut to 6.
+  const auto read =
+      group_of(folder, module_tuning(small_module(),
+                                     {layout_run({{{1, 0}, {0, 1}, {2}}, {{3, 2, 1, 0}}}, 10, true), failed,
+                                      layout_run({{{}}, {{6, 5, 4, 3, 2, 1, 0}}}, late), unmeasured},
+                                     {6, 4}));
+  EXPECT_EQ(read.runs_left_out, 2);
+  EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{10, 5e9}));
+  EXPECT_EQ(values(read.group.layout.nodes), (std::vector<int32_t>{4, 6}));
+  EXPECT_EQ(layouts(read.group, 0, 0), row_of({3, 2, 1, 0}));
+  EXPECT_EQ(layouts(read.group, 0, 1), row_of({1, 0}, {0, 1}, {2}));
+  EXPECT_EQ(layouts(read.group, 1, 0), row_of({6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(layouts(read.group, 1, 1), row_of({}));
+}
+
+TEST(HloGroups, TileRuns) {
+  const Scratch folder;
+  auto first = tile_run({4, 8}, 30);
+  first.mutable_op_config()->mutable_tile_size_config()->add_kernel_bounds(3);
+  const auto read = group_of(
+      folder, module_tuning(small_module(), {first, tile_run({2}, 1), tile_run({0, 5}, 20, true), tile_run({}, 10)}));
+  EXPECT_EQ(read.runs_left_out, 1);  // a time of 1 ns is none
+  EXPECT_EQ(read.normalizer, 20);
+  EXPECT_EQ(read.runtimes, (std::vector<int64_t>{30, 20, 10}));
+  EXPECT_EQ(values(read.group.runtimes), (std::vector<double>{1.5, 1.0, 0.5}));
+  std::vector<float> expected(72, 0.0f);  // products of empty lists are 0 here
+  const auto set = [&](size_t at, std::vector<float> row) {
+    std::copy(row.begin(), row.end(), expected.begin() + static_cast<int64_t>(at));
+  };
+  set(0, {3, 0, 0, 0, 0, 0, 3, 3, 4, 8, 0, 0, 0, 0, 12, 32});
+  set(24 + 8, {0, 5, 0, 0, 0, 0, 5, 0});
+  EXPECT_EQ(values(read.group.tile_features), expected);
+}
+
+TEST(HloGroups, CandidatesThatNobodyMeasured) {
+  const Scratch folder;
+  auto one = tile_run({4}, 0), two = tile_run({8}, 0);
+  one.clear_profile();
+  auto failed = two;
+  failed.set_error(true);
+  const auto read = group_of(folder, module_tuning(small_module(), {one, failed, two}));
+  EXPECT_EQ(read.group.candidates, 2);
+  EXPECT_EQ(read.runs_left_out, 1);
+  EXPECT_FALSE(read.group.labelled());
+  EXPECT_EQ(read.normalizer, 1);
+}
+
+TEST(HloGroups, TuningDataLeavesModulesOut) {
+  const Scratch folder;
+  const auto good = module_tuning(small_module("k"), {tile_run({4}, 9, true)});
+  const auto twin = module_tuning(small_module("k"), {tile_run({4}, 8, true)}, {}, 0xabc);
+  const auto odd = module_tuning(small_module("../x y"), {tile_run({4}, 8, true)});
+  const auto without_default = module_tuning(small_module("n"), {tile_run({4}, 9)});
+  const auto path =
+      write_file(folder, testing::tuning({good, without_default, module_tuning(small_module("r"), {}), twin, odd}));
+  const HloFile file(path);
+  std::vector<std::string> names;
+  for (const auto& header : list_groups({path.string()}, ".", CandidateKind::tile)) {
+    names.push_back(header.name);
+    EXPECT_EQ(load_group(header).name, header.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"test_.._x_y", "test_k", "test_k_0000000000000abc"}));
+  EXPECT_NE(why_left_out(file, file.modules().at(1)).find("default"), std::string::npos);
+  EXPECT_EQ(why_left_out(file, file.modules().at(2)), "it has no runs");
+  const auto none = write_file(folder, testing::tuning({without_default}), "none.pb");
+  EXPECT_NE(
+      testing::complaint_of([&] { hlo_headers(none); }).find("none of its 1 modules has runs that are candidates"),
+      std::string::npos);
+}
+
+TEST(HloGroups, ChangedFilesAreNoticed) {
+  const Scratch folder;
+  const auto path = write_file(folder, small_module());
+  const auto header = list_groups({folder.path().string()}, ".", CandidateKind::layout).at(0);  // folders have them too
+  write_file(folder, small_module("other"));
+  EXPECT_NE(testing::complaint_of([&] { load_group(header); }).find("group test: has changed since it was listed"),
+            std::string::npos);
+}
+
+TEST(HloConvert, FilesReadBackEqual) {
+  const Scratch folder;
+  const auto layout = write_file(
+      folder, module_tuning(small_module(), {layout_run({{{1, 0}}, {}}, 10), layout_run({{{0, 1}}, {{2}}}, 7)}, {4, 6}),
+      "layout.pb");
+  const auto tile =
+      write_file(folder,
+                 testing::tuning({module_tuning(small_module("a"), {tile_run({4}, 9, true), tile_run({2}, 6)}),
+                                  module_tuning(small_module("b"), {tile_run({4}, 3, true)})}),
+                 "tile.pb");
+  std::vector<std::filesystem::path> written;
+  const auto remember = [&](const HloConversion& done) { written.push_back(done.out); };
+  convert_hlo(layout, folder.path() / "out.npz", {}, remember);
+  convert_hlo(tile, folder.path() / "new/tiles", {}, remember);
+  EXPECT_EQ(written,
+            (std::vector<std::filesystem::path>{folder.path() / "out.npz", folder.path() / "new/tiles/tile_a.npz",
+                                                folder.path() / "new/tiles/tile_b.npz"}));
+  const auto expect_same = [](const Group& a, const Group& b) {
+    EXPECT_EQ(values(a.graphs.node_features), values(b.graphs.node_features));
+    EXPECT_EQ(values(a.graphs.node_types), values(b.graphs.node_types));
+    EXPECT_EQ(values(a.graphs.edge_source), values(b.graphs.edge_source));
+    EXPECT_EQ(values(a.graphs.edge_target), values(b.graphs.edge_target));
+    EXPECT_EQ(values(a.layout.nodes), values(b.layout.nodes));
+    EXPECT_EQ(values(a.layout.rows), values(b.layout.rows));
+    EXPECT_EQ(values(a.layout.codes), values(b.layout.codes));
+    EXPECT_EQ(values(a.tile_features), values(b.tile_features));
+    EXPECT_EQ(values(a.runtimes), values(b.runtimes));
+    EXPECT_EQ(values(a.node_splits), values(b.node_splits));
+  };
+  const auto load = [](const std::filesystem::path& path, CandidateKind kind, size_t at = 0) {
+    return load_group(list_groups({path.string()}, ".", kind).at(at));
+  };
+  expect_same(load(layout, CandidateKind::layout), load(written[0], CandidateKind::layout));
+  expect_same(load(tile, CandidateKind::tile, 0), load(written[1], CandidateKind::tile));
+  expect_same(load(tile, CandidateKind::tile, 1), load(written[2], CandidateKind::tile));
+
+  EXPECT_NE(testing::complaint_of([&] {
+              convert_hlo(tile, folder.path() / "one.npz", {}, remember);
+            }).find("2 groups, but one.npz can hold one: name a folder instead"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "one.npz"));
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,221 @@
+/// Modules and runs that are refused, each with its message.
+#include <gtest/gtest.h>
+
+#include "data/frontends/hlo/hlo_groups.h"
+#include "tests/data/frontends/hlo/messages.h"
+
+namespace foretime::data {
+namespace {
+
+using foretime::testing::Scratch;
+using testing::complaint_of;
+using testing::computation;
+using testing::instruction;
+using testing::Instruction;
+using testing::module_of;
+
+std::string complaint(const std::string& module) {
+  std::vector<float> rows;
+  return complaint_of([&] { testing::read_graph(module, &rows); });
+}
+
+std::string complaint(const std::vector<Instruction>& instructions) {
+  return complaint(module_of({computation("main", 1, instructions.front().id(), instructions)}));
+}
+
+Instruction caller(int64_t id, int64_t computation_id) {
+  Instruction made = instruction(id, "call");
+  made.add_called_computation_ids(computation_id);
+  return made;
+}
+
+TEST(MalformedModule, Ids) {
+  EXPECT_EQ(complaint({instruction(5, "add"), instruction(5, "add")}),
+            "test.pb: instruction id 5: given to two of them, expected distinct ids");
+  const auto one = [](int64_t id, int64_t computation_id) {
+    return computation("c", computation_id, id, {instruction(id, "constant")});
+  };
+  EXPECT_EQ(complaint(module_of({one(1, 4), one(2, 4)})),
+            "test.pb: computation id 4: given to two of them, expected distinct ids");
+  EXPECT_EQ(complaint(module_of({computation("c", 4, 9, {instruction(1, "constant")})})),
+            "test.pb: computation c (id 4): its root, instruction 9, is not among its instructions");
+  EXPECT_EQ(complaint(module_of({one(1, 3), computation("c", 4, 1, {instruction(2, "constant")})})),
+            "test.pb: computation c (id 4): its root, instruction 1, is not among its instructions");
+  EXPECT_EQ(complaint(module_of({computation("c", 4, 1, {instruction(2, "constant")}), one(1, 3)})),
+            "test.pb: computation c (id 4): its root, instruction 1, is not among its instructions");
+}
+
+TEST(MalformedModule, Operands) {
+  EXPECT_EQ(complaint({instruction(1, "add", {7})}),
+            "test.pb: computation main: instruction add.1 (id 1): its operand 7 is no instruction of the module");
+  EXPECT_EQ(
+      complaint(module_of({computation("a", 1, 1, {instruction(1, "constant")}),
+                           computation("b", 2, 2, {instruction(2, "negate", {1})})})),
+      "test.pb: computation b: instruction negate.2 (id 2): its operand 1 is an instruction of another computation");
+}
+
+TEST(MalformedModule, CyclesOfOperands) {
+  const std::string order =
+      " does not come before it, expected operands before their users as XLA writes them, which a cycle does not allow";
+  EXPECT_EQ(complaint({instruction(1, "add", {1})}),
+            "test.pb: computation main: instruction add.1 (id 1): its operand 1" + order);
+  EXPECT_EQ(complaint({instruction(1, "add", {2}), instruction(2, "add", {1})}),
+            "test.pb: computation main: instruction add.1 (id 1): its operand 2" + order);
+}
+
+TEST(MalformedModule, CyclesOfComputations) {
+  const std::string order =
+      " which does not come before it, expected callees before their callers as XLA writes them, which a cycle does "
+      "not allow";
+  EXPECT_EQ(complaint(module_of({computation("a", 8, 1, {caller(1, 8)})})),
+            "test.pb: computation a: instruction call.1 (id 1): it calls computation 8," + order);
+  EXPECT_EQ(complaint(module_of({computation("a", 8, 1, {caller(1, 9)}), computation("b", 9, 2, {caller(2, 8)})})),
+            "test.pb: computation a: instruction call.1 (id 1): it calls computation 9," + order);
+  EXPECT_EQ(
+      complaint(module_of({computation("a", 8, 1, {caller(1, 70)})})),
+      "test.pb: computation a: instruction call.1 (id 1): it calls computation 70, which the module does not have");
+}
+
+TEST(MalformedModule, EmptyThings) {
+  EXPECT_EQ(complaint(module_of({})), "test.pb: module tested: no computations, expected at least one");
+  EXPECT_EQ(complaint(module_of({computation("c", 4, 1, {})})),
+            "test.pb: computation c (id 4): no instructions, expected at least one");
+  EXPECT_EQ(complaint({instruction(3, "")}), "test.pb: computation main: instruction .3 (id 3): no opcode");
+}
+
+TEST(MalformedModule, Shapes) {
+  EXPECT_EQ(complaint({instruction(1, "add", {}, {2, -1})}),
+            "test.pb: computation main: instruction add.1 (id 1): its shape has a size of -1, expected 0 or more");
+  EXPECT_EQ(complaint({instruction(1, "add", {}, {INT64_MAX, INT64_MAX})}),
+            "test.pb: computation main: instruction add.1 (id 1): sum or product of its sizes takes more than 64 bits");
+}
+
+TEST(MalformedModule, NamesAreMadePrintable) {
+  Instruction odd = instruction(1, "add", {9});
+  odd.set_name("a\nb\x1b[31m\xff" + std::string(200, 'x'));
+  const auto message = complaint({odd});
+  EXPECT_NE(message.find("instruction a?b?[31m?xxx"), std::string::npos) << message;
+  EXPECT_LT(message.size(), 200u);
+}
+
+TEST(MalformedModule, Bytes) {
+  const std::string good = testing::small_module();
+  EXPECT_EQ(complaint(good.substr(0, good.size() - 1)).find("test.pb: byte "), 0u);
+  EXPECT_EQ(complaint(good + "\x0b"),
+            "test.pb: byte " + std::to_string(good.size()) +
+                ": a group or an unknown wire type, expected a protobuf field; the file is cut off or damaged");
+  EXPECT_NE(complaint(good + std::string(11, '\xff')).find("no tag of a field"), std::string::npos);
+  EXPECT_NE(complaint(good + std::string("\x00\x00", 2)).find("a field number out of range"), std::string::npos);
+  EXPECT_NE(complaint(good + "\x08").find("a number that does not end"), std::string::npos);
+  EXPECT_NE(complaint(good + "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x7f").find("a length past the end"),
+            std::string::npos);
+  // A shape that is no message.
+  const auto broken =
+      testing::bytes_field(2, "add") + testing::number_field(35, 1) + testing::bytes_field(3, "\x1a\x05");
+  EXPECT_EQ(
+      complaint(module_of({testing::bytes_field(2, broken) + testing::number_field(6, 1)})),
+      "test.pb: computation without a name: instruction without a name (id 1): no HloInstructionProto; the file is "
+      "damaged");
+}
+
+TEST(MalformedModule, InstructionsOfManyMegabytes) {
+  Instruction made = instruction(1, "add");
+  made.mutable_window();
+  std::string bytes = made.SerializeAsString() + testing::bytes_field(15, std::string((4 << 20) + 1, '\0'));
+  EXPECT_EQ(
+      complaint(module_of({testing::bytes_field(2, bytes) + testing::number_field(6, 1)})),
+      "test.pb: computation without a name: instruction without a name (id 1): more than 4 MiB of shape, operands "
+      "and the like");
+}
+
+TEST(MalformedFile, NoModuleInIt) {
+  const Scratch folder;
+  const auto open = [&](const std::string& bytes) {
+    const auto path = testing::write_file(folder, bytes);
+    auto message = complaint_of([&] { HloFile file(path); });
+    return message.substr(message.find("test.pb"));
+  };
+  EXPECT_EQ(open(""), "test.pb: an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
+  for (const std::string& bytes : {std::string("hello"), std::string(1000, '\0'), std::string(1000, '\n')})
+    EXPECT_EQ(open(bytes).find("test.pb: no instruction with an opcode in it, expected HloModuleProto"), 0u);
+  EXPECT_NE(complaint_of([&] { HloFile file(folder.path() / "missing.pb"); }).find("missing.pb: No such file"),
+            std::string::npos);
+  EXPECT_NE(complaint_of([&] { HloFile file(folder.path()); }).find(": no regular file"), std::string::npos);
+}
+
+/// What a group of a ModuleTuningData is refused for.
+std::string group_complaint(const std::vector<hlo::ConfigProfile>& runs, const std::vector<int64_t>& nodes) {
+  const Scratch folder;
+  const HloFile file(testing::write_file(folder, testing::module_tuning(testing::small_module(), runs, nodes)));
+  const auto message = complaint_of([&] { read_hlo_group(file, file.modules().at(0)); });
+  const auto start = message.find("test.pb");
+  return message.substr(start == std::string::npos ? 0 : start);
+}
+
+TEST(MalformedRuns, Nodes) {
+  const auto run = testing::layout_run({{{1, 0}}, {}}, 10);
+  EXPECT_EQ(group_complaint({run}, {4, 9}), "test.pb: config_index_to_node: node 9, expected 0 … 8");
+  EXPECT_EQ(group_complaint({run}, {4, -1}), "test.pb: config_index_to_node: node -1, expected 0 … 8");
+  EXPECT_EQ(group_complaint({run}, {4, 4}), "test.pb: config_index_to_node: node 4 twice, expected distinct nodes");
+  EXPECT_EQ(group_complaint({run}, {}), "test.pb: runs with layouts, but config_index_to_node is empty");
+  EXPECT_NE(group_complaint({run}, {3, 4, 5}).find("a run with layouts of 2 nodes, expected 3"), std::string::npos);
+}
+
+TEST(MalformedRuns, Configurations) {
+  const auto good = testing::layout_run({{{1, 0}}}, 10);
+  EXPECT_NE(group_complaint({testing::layout_run({{{0}, {0}, {0}, {0}}}, 10)}, {4}).find("layouts of 4 tensors"),
+            std::string::npos);
+  EXPECT_NE(
+      group_complaint({testing::layout_run({{{1000}}}, 10)}, {4}).find("expected a whole number from -128 to 127"),
+      std::string::npos);
+  EXPECT_NE(group_complaint({good, testing::tile_run({8}, 10)}, {4}).find("run 1 has another kind of configuration"),
+            std::string::npos);
+  hlo::ConfigProfile none;
+  none.mutable_profile()->set_compute_time_ns(5);
+  EXPECT_NE(group_complaint({good, none}, {4}).find("a run with neither op_config nor module_config"),
+            std::string::npos);
+  EXPECT_NE(group_complaint({testing::tile_run({INT64_MAX, 2}, 10, true)}, {})
+                .find("its output bounds takes more than 64 bits"),
+            std::string::npos);
+  auto failed = good;
+  failed.set_error(true);
+  EXPECT_EQ(group_complaint({failed, failed}, {4}), "test.pb: module test: all of its runs failed");
+  EXPECT_EQ(group_complaint({testing::tile_run({8}, 10)}, {}),
+            "test.pb: module test: none of its measured tiles is marked as the default, whose run time normalises the "
+            "others");
+}
+
+TEST(MalformedRuns, TooLargeToBeOne) {
+  testing::Layouts many(200'000);
+  EXPECT_NE(group_complaint({testing::layout_run(many, 10)}, {4}).find("a run of 4000"), std::string::npos);
+  EXPECT_NE(group_complaint({testing::tile_run(std::vector<int64_t>(100'000, 1), 10, true)}, {})
+                .find("expected at most 65536"),
+            std::string::npos);
+}
+
+std::string repeated(const std::string& field, size_t times) {
+  std::string bytes;
+  for (size_t i = 0; i < times; ++i) bytes += field;
+  return bytes;
+}
+
+/// What takes a few bytes in the file and much more in memory is counted while it is listed.
+TEST(MalformedRuns, TooManyToBeReal) {
+  const Scratch folder;
+  const auto module = testing::bytes_field(1, testing::small_module());
+  const auto outline = [&](const std::string& bytes) {
+    const HloSource source{bytes, "test.pb"};
+    return complaint_of([&] { outline_tuning(source, bytes); });
+  };
+  const std::string limit = "test.pb: more than 4000000 runs or configurable nodes of one module, which is the limit";
+  EXPECT_EQ(outline(module + repeated(testing::bytes_field(3, testing::number_field(3, 1)), 4'000'001)), limit);
+  EXPECT_EQ(outline(module + testing::bytes_field(4, std::string(5'000'000, '\1'))), limit);
+  EXPECT_EQ(outline(module + repeated(testing::number_field(4, 1), 4'000'001)), limit);
+  const auto path = testing::write_file(folder, repeated(testing::bytes_field(1, ""), 200'001));
+  EXPECT_NE(
+      complaint_of([&] { HloFile(path, HloMessage::tuning); }).find("more than 200000 modules, which is the limit"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,231 @@
+/// Graphs of modules: nodes, edges, splits, and a slow twin over random modules.
+#include <chrono>
+#include <map>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "data/frontends/hlo/module_outline.h"
+#include "data/frontends/hlo/node_features.h"
+#include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/values.h"
+
+namespace foretime::data {
+namespace {
+
+using foretime::testing::values;
+using testing::computation;
+using testing::instruction;
+using testing::Instruction;
+using testing::module_of;
+using testing::read_graph;
+using Edges = std::vector<std::pair<int32_t, int32_t>>;  // consumer, producer
+
+Edges edges_of(const HloGraph& graph) {
+  Edges edges;
+  for (int64_t e = 0; e < graph.graph.edges(); ++e)
+    edges.emplace_back(graph.graph.edge_target[e], graph.graph.edge_source[e]);
+  return edges;
+}
+
+TEST(ModuleGraph, OperandsAndCalleesAreEdges) {
+  std::vector<float> rows;
+  const HloGraph graph = read_graph(testing::small_module(), &rows);
+  EXPECT_EQ(graph.name, "small");
+  EXPECT_EQ(values(graph.graph.node_types), (std::vector<uint8_t>{63, 63, 2, 63, 26, 34, 75, 70, 2}));
+  // Operands that are given twice are one edge; the callee's root is node 2.
+  EXPECT_EQ(edges_of(graph),
+            (Edges{{2, 0}, {2, 1}, {4, 3}, {5, 3}, {5, 4}, {6, 5}, {7, 2}, {7, 5}, {7, 6}, {8, 3}, {8, 7}}));
+  EXPECT_EQ(graph.layout_nodes, (std::vector<int32_t>{4, 5, 6}));
+  EXPECT_EQ(graph.node_splits, (std::vector<int64_t>{0, 9}));
+  EXPECT_TRUE(graph.unknown_opcodes.empty());
+  ASSERT_EQ(rows.size(), 9u * kHloFeatures);
+  for (size_t node = 0; node < 9; ++node)
+    EXPECT_EQ(rows[node * kHloFeatures], node == 2 || node == 8 ? 1.0f : 0.0f) << "is_root of " << node;
+}
+
+TEST(ModuleGraph, SplitsEndWithLoopsAndClusters) {
+  const auto one = [](const char* name, int64_t id) {
+    return computation(name, id, id, {instruction(id, "constant")});
+  };
+  EXPECT_EQ(
+      read_graph(module_of({one("add", 1), one("my_while_body.3", 2), one("x", 3), one("cluster_0", 4)})).node_splits,
+      (std::vector<int64_t>{0, 2, 4}));
+  EXPECT_EQ(read_graph(module_of({one("is_cond", 1), one("x", 3)})).node_splits, (std::vector<int64_t>{0, 1, 2}));
+}
+
+TEST(ModuleGraph, UnknownOpcodesAreCounted) {
+  const HloGraph graph = read_graph(module_of({computation(
+      "main", 1, 3, {instruction(1, "erf"), instruction(2, "ragged-dot", {1}), instruction(3, "erf", {2})})}));
+  EXPECT_EQ(values(graph.graph.node_types), (std::vector<uint8_t>{0, 0, 0}));
+  EXPECT_EQ(graph.unknown_opcodes, (std::vector<std::pair<std::string, int64_t>>{{"erf", 2}, {"ragged-dot", 1}}));
+
+  std::vector<Instruction> many;
+  many.reserve(100);
+  for (int i = 0; i < 100; ++i) many.push_back(instruction(i, "later-" + std::to_string(i)));
+  const HloGraph others = read_graph(module_of({computation("main", 1, 0, many)}));
+  ASSERT_EQ(others.unknown_opcodes.size(), 24u);
+  EXPECT_EQ(others.unknown_opcodes.back(), (std::pair<std::string, int64_t>{"others", 77}));
+}
+
+TEST(ModuleGraph, UnreadFieldsAreSkipped) {
+  Instruction plain = instruction(1, "constant");
+  const std::string literal(1 << 20, 'x');
+  const auto with = [&](const std::string& extra) {
+    return module_of({testing::bytes_field(1, "main") + testing::bytes_field(2, plain.SerializeAsString() + extra) +
+                      testing::number_field(5, 1) + testing::number_field(6, 1)});
+  };
+  std::vector<float> rows, more;
+  read_graph(with(""), &rows);
+  read_graph(with(testing::bytes_field(8, literal) + testing::number_field(77, 5) + testing::varint(90 << 3 | 5) +
+                  "abcd" + testing::varint(91 << 3 | 1) + "abcdefgh"),
+             &more);
+  EXPECT_EQ(rows, more);
+}
+
+/// Every field that features are made of gets through the choice of fields that are parsed.
+TEST(ModuleGraph, ReadFieldsAreNotSkipped) {
+  Instruction full = instruction(1, "sort", {}, {2, 3, 4, 5, 6, 7});
+  full.set_parameter_number(9);
+  full.set_feature_group_count(8);
+  full.set_batch_group_count(4);
+  full.set_is_stable(true);
+  full.mutable_shape()->add_tuple_shapes("");
+  auto* numbers = full.mutable_convolution_dimension_numbers();
+  numbers->set_input_batch_dimension(1);
+  numbers->set_input_feature_dimension(2);
+  numbers->set_kernel_input_feature_dimension(3);
+  numbers->set_kernel_output_feature_dimension(4);
+  numbers->set_output_batch_dimension(5);
+  numbers->set_output_feature_dimension(6);
+  for (int64_t i = 2; i < 8; ++i) {
+    full.add_dimensions(i);
+    full.add_dynamic_slice_sizes(i);
+    full.mutable_shape()->mutable_layout()->add_minor_to_major(i);
+    numbers->add_input_spatial_dimensions(i);
+    numbers->add_kernel_spatial_dimensions(i);
+    auto* slice = full.add_slice_dimensions();
+    slice->set_start(i);
+    slice->set_limit(i);
+    slice->set_stride(i);
+    auto* padding = full.mutable_padding_config()->add_dimensions();
+    padding->set_edge_padding_low(i);
+    padding->set_edge_padding_high(i);
+    auto* window = full.mutable_window()->add_dimensions();
+    window->set_size(i);
+    window->set_stride(i);
+    window->set_padding_low(i);
+    window->set_padding_high(i);
+    window->set_window_dilation(i);
+    window->set_base_dilation(i);
+    window->set_window_reversal(true);
+  }
+  std::vector<float> rows, expected(kHloFeatures), empty(kHloFeatures);
+  read_graph(module_of({computation("main", 1, 1, {full})}), &rows);
+  ASSERT_EQ(node_features(full, true, expected.data()), "");
+  EXPECT_EQ(rows, expected);
+  ASSERT_EQ(node_features({}, false, empty.data()), "");
+  int64_t as_empty = 0;
+  for (size_t i = 0; i < empty.size(); ++i) as_empty += empty[i] == expected[i];
+  EXPECT_EQ(as_empty, 19);  // element_size_in_bits, 17 element types, the windows that are not reversed
+}
+
+TEST(ModuleGraph, AMessageMayComeInPieces) {
+  const std::string whole = testing::small_module();
+  const HloSource source{whole, "test.pb"};
+  // After the two names, and between the computations.
+  WireReader reader(source, whole);
+  std::vector<std::string_view> pieces;
+  for (WireField field; reader.next(field);) pieces.push_back(field.whole);
+  ASSERT_EQ(pieces.size(), 4u);
+  const HloGraph graph = read_module_graph(source, pieces, {});
+  EXPECT_EQ(edges_of(graph), edges_of(read_graph(whole)));
+}
+
+/// What the reader must make of a random module, from the lists that it was built from.
+TEST(ModuleGraph, RandomModulesEqualTheirTwin) {
+  std::mt19937 random(11);
+  const auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::string> computations;
+    std::vector<int64_t> ids(600);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i * 7) - 1000;
+    std::shuffle(ids.begin(), ids.end(), random);
+    std::vector<int64_t> roots;  // node of each computation
+    std::vector<float> rows;
+    Edges edges;
+    int32_t node = 0;
+    for (size_t c = 0; c < 1 + below(5); ++c) {
+      const int32_t first = node;
+      std::vector<Instruction> instructions;
+      const size_t count = 1 + below(100), root = below(count);
+      for (size_t i = 0; i < count; ++i, ++node) {
+        Instruction made = instruction(ids[static_cast<size_t>(node)], "add", {}, {static_cast<int64_t>(below(9))});
+        std::set<int32_t> producers;
+        for (size_t k = below(4); k > 0 && i > 0; --k) {
+          const auto operand = first + static_cast<int32_t>(below(i));
+          made.add_operand_ids(ids[static_cast<size_t>(operand)]);
+          producers.insert(operand);
+        }
+        if (c > 0 && below(5) == 0) {
+          const size_t callee = below(c);
+          made.add_called_computation_ids(static_cast<int64_t>(1000 + callee));
+          producers.insert(static_cast<int32_t>(roots[callee]));
+        }
+        for (const int32_t producer : producers) edges.emplace_back(node, producer);
+        rows.resize(rows.size() + kHloFeatures);
+        ASSERT_EQ(node_features(made, i == root, rows.data() + rows.size() - kHloFeatures), "");
+        instructions.push_back(made);
+      }
+      roots.push_back(first + static_cast<int64_t>(root));
+      computations.push_back(
+          computation("c", static_cast<int64_t>(1000 + c), ids[static_cast<size_t>(roots.back())], instructions));
+    }
+    std::vector<float> read_rows;
+    const HloGraph graph = read_graph(module_of(computations), &read_rows);
+    ASSERT_EQ(edges_of(graph), edges);
+    ASSERT_EQ(read_rows, rows);
+  }
+}
+
+/// A chain of `nodes` instructions in about ten bytes each.
+std::string chain(int64_t nodes) {
+  std::string body = testing::bytes_field(1, "c");
+  for (int64_t i = 0; i < nodes; ++i) {
+    std::string one = testing::bytes_field(2, "add") + testing::number_field(35, static_cast<uint64_t>(i));
+    if (i > 0) one += testing::bytes_field(36, testing::varint(static_cast<uint64_t>(i - 1)));
+    body += testing::bytes_field(2, one);
+  }
+  return testing::bytes_field(1, "bomb") + testing::bytes_field(3, body + testing::number_field(6, 0));
+}
+
+TEST(ModuleGraph, AMillionNodesAreRefusedByTheLimit) {
+  const std::string bomb = chain(1'000'000);
+  EXPECT_EQ(testing::complaint_of([&] { read_graph(bomb); }),
+            "test.pb: module bomb: more than 500000 instructions, which is the limit");
+}
+
+TEST(ModuleGraph, AMillionNodesAreReadWhereTheyAreAllowed) {
+  const std::string bomb = chain(1'000'000);
+  const HloSource source{bomb, "test.pb"};
+  const std::string_view piece = bomb;
+  int64_t rows = 0;
+  size_t largest = 0;
+  const HloGraph graph =
+      read_module_graph(source, {&piece, 1}, {.nodes = 1'000'000}, [&](auto piece_of_rows, int64_t columns) {
+        rows += static_cast<int64_t>(piece_of_rows.size()) / columns;
+        largest = std::max(largest, piece_of_rows.size());
+      });
+  EXPECT_EQ(rows, 1'000'000);
+  EXPECT_LE(largest, 1024u * kHloFeatures);  // features never stand in memory together
+  EXPECT_EQ(graph.graph.edges(), 999'999);
+}
+
+TEST(ModuleGraph, EdgesHaveALimit) {
+  EXPECT_EQ(testing::complaint_of([&] { read_graph(chain(100), nullptr, {.nodes = 100, .edges = 50}); }),
+            "test.pb: module bomb: more than 50 edges, which is the limit");
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,358 @@
+/// What the real files do not hold: node types of other versions, modules, and every kind of bad input.
+#include "data/frontends/tir/tir_reader.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "base/error.h"
+#include "data/frontends/tir/tir_file.h"
+#include "data/frontends/tir/tir_inspect.h"
+#include "tests/data/frontends/tir/tir_documents.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::data {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TirText;
+
+std::vector<std::string> names(const ProgramNodes& trees) {
+  std::vector<std::string> names;
+  for (const uint8_t type : trees.type) names.emplace_back(tir_type_names()[type]);
+  return names;
+}
+
+ProgramNodes read(const TirText& text, TirReader reader = TirReader()) {
+  ProgramNodes trees;
+  reader.read(text.text(), "text", trees);
+  return trees;
+}
+
+std::string error_of(const TirText& text, const TirLimits& limits = {}) {
+  TirReader reader(limits);
+  ProgramNodes trees;
+  trees.type = {1};
+  trees.parent = {-1};
+  try {
+    reader.read(text.text(), "text", trees);
+  } catch (const DataError& error) {
+    EXPECT_EQ(trees.nodes(), 1u) << "a refused text left nodes behind";
+    EXPECT_EQ(trees.graph_ptr.size(), 1u);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+/// v0.8: loads and stores name the variable of their buffer; predicates that always hold are no children.
+TEST(TirReader, LoadAndStoreOfOldVersions) {
+  TirText text("0.8.0");
+  const int a = text.variable(), handle = text.variable(), index = text.variable();
+  const int buffer = text.buffer(a, {4, 8});
+  const int always = text.integer(1);
+  const int broadcast = text.add("tir.Broadcast", {{"value", TirText::name(always)}, {"lanes", "8"}});
+  const int load = text.add(
+      "tir.Load",
+      {{"buffer_var", TirText::name(a)}, {"index", TirText::name(index)}, {"predicate", TirText::name(broadcast)}});
+  const int local = text.variable();
+  const int condition = text.binary("tir.LT", index, text.integer(3));
+  const int store = text.add("tir.Store", {{"buffer_var", TirText::name(local)},
+                                           {"value", TirText::name(load)},
+                                           {"index", TirText::name(index)},
+                                           {"predicate", TirText::name(condition)}});
+  const int allocate =
+      text.add("tir.Allocate", {{"buffer_var", TirText::name(local)},
+                                {"extents", TirText::name(text.list({text.integer(2), text.integer(8)}))},
+                                {"condition", TirText::name(always)},
+                                {"body", TirText::name(store)}});
+  text.root(text.function(allocate, {handle}, {handle, buffer}));
+  const auto trees = read(text);
+  EXPECT_THAT(names(trees), ElementsAre("PrimFunc", "Allocate", "Store", "Var", "Load", "Var", "LT", "Var", "IntImm"));
+  EXPECT_THAT(trees.parent, ElementsAre(-1, 0, 1, 2, 2, 4, 2, 6, 6));
+  EXPECT_EQ(trees.extent[1], 16);
+  EXPECT_EQ(trees.variable[1], 2);  // after the parameter and its buffer's variable
+  EXPECT_EQ(trees.buffer[2], 1);
+  EXPECT_EQ(trees.buffer_elements[2], 16);
+  EXPECT_EQ(trees.buffer[4], 0);  // the parameter's buffer
+  EXPECT_EQ(trees.buffer_elements[4], 32);
+}
+
+/// v0.10 and later; blocks, reductions, calls.
+TEST(TirReader, OtherStatements) {
+  TirText text("0.10.0");
+  const int x = text.variable();
+  const int call =
+      text.add("tir.Call", {{"op", TirText::name(text.op("tir.exp"))}, {"args", TirText::name(text.list({x}))}});
+  const int function_call =
+      text.add("tir.Call", {{"op", TirText::name(text.add("GlobalVar"))}, {"args", TirText::name(text.list({}))}});
+  const int init = text.evaluate(call), body = text.evaluate(function_call);
+  const int block = text.add("tir.Block", {{"init", TirText::name(init)}, {"body", TirText::name(body)}});
+  const int bare_block = text.add("tir.Block", {{"init", "0"}, {"body", TirText::name(body)}});
+  const auto realize = [&](int inner) {
+    return text.add("tir.BlockRealize", {{"iter_values", TirText::name(text.list({x}))},
+                                         {"predicate", TirText::name(text.integer(1))},
+                                         {"block", TirText::name(inner)}});
+  };
+  const int sequence =
+      text.add("tir.SeqStmt", {{"seq", TirText::name(text.list({realize(block), realize(bare_block)}))}});
+  const int buffer = text.buffer(text.variable(), {3, 5});
+  const int declare =
+      text.add("tir.DeclBuffer", {{"buffer", TirText::name(buffer)}, {"body", TirText::name(sequence)}});
+  const int constant = text.add("tir.AllocateConst", {{"buffer_var", TirText::name(text.variable())},
+                                                      {"extents", TirText::name(text.list({text.integer(7)}))},
+                                                      {"data", "0"},
+                                                      {"body", TirText::name(declare)}});
+  text.root(constant);
+  const auto trees = read(text);
+  EXPECT_THAT(names(trees),
+              ElementsAre("AllocateConst", "DeclBuffer", "SeqStmt", "BlockRealize", "Var", "Block", "Evaluate", "Call",
+                          "Var", "Evaluate", "Call", "BlockRealize", "Var", "Block", "Evaluate", "Call"));
+  EXPECT_EQ(trees.extent[0], 7);
+  EXPECT_EQ(trees.buffer[1], 0);
+  EXPECT_EQ(trees.buffer_elements[1], 15);
+  EXPECT_EQ(trees.call_op[7], call_op_index("tir.exp"));
+  EXPECT_EQ(trees.call_op[10], call_op_index("other"));
+}
+
+/// Bounds that are no constants are children, and their node has no extent.
+TEST(TirReader, SymbolicBounds) {
+  TirText text;
+  const int n = text.variable();
+  text.root(text.loop(text.binary("tir.Mul", n, text.integer(2)), text.evaluate(n), 4, n));
+  const auto trees = read(text);
+  EXPECT_THAT(names(trees), ElementsAre("For", "Var", "Mul", "Var", "IntImm", "Evaluate", "Var"));
+  EXPECT_EQ(trees.extent[0], 0);
+  EXPECT_EQ(trees.loop_kind[0], 4);
+}
+
+TEST(TirReader, Immediates) {
+  TirText text;
+  const int inf = text.add("FloatImm", {{"value", "-inf"}}), nan = text.add("FloatImm", {{"value", "nan"}});
+  const int tiny = text.add("FloatImm", {{"value", "-1.1754943508222875e-38"}});
+  text.root(text.binary("tir.Add", inf, text.binary("tir.Add", nan, text.binary("tir.Add", tiny, text.integer(-4)))));
+  const auto trees = read(text);
+  EXPECT_EQ(trees.value[1], -HUGE_VAL);
+  EXPECT_EQ(trees.value[3], HUGE_VAL);  // not a number: nothing that a logarithm can hold
+  EXPECT_EQ(trees.value[5], -1.1754943508222875e-38);
+  EXPECT_EQ(trees.value[6], -4.0);
+  EXPECT_TRUE(std::isnan(trees.value[0]));
+}
+
+TEST(TirReader, UnknownTypesAreLeavesAndCounted) {
+  TirText text;
+  const int strange = text.add("tir.FutureStmt", {{"body", "1"}});
+  const int sequence =
+      text.add("tir.SeqStmt", {{"seq", TirText::name(text.list({strange, strange, text.add("relay.Call")}))}});
+  text.root(text.function(sequence));
+  TirReader reader;
+  ProgramNodes trees;
+  EXPECT_EQ(reader.read(text.text(), "text", trees), 1);
+  EXPECT_THAT(names(trees), ElementsAre("PrimFunc", "SeqStmt", "Unknown", "Unknown", "Unknown"));
+  EXPECT_THAT(reader.summary().unknown_types, ElementsAre(std::pair{"relay.Call", 1}, std::pair{"tir.FutureStmt", 2}));
+}
+
+TEST(TirReader, ModulesHoldATreeForEachFunction) {
+  TirText text;
+  const int shared = text.evaluate(text.integer(1));
+  const int first = text.function(shared), second = text.function(text.loop(text.integer(4), shared));
+  const int functions = text.list(
+      {text.add("GlobalVar"), first, text.add("GlobalVar"), text.add("relay.Function"), text.add("GlobalVar"), second},
+      "Map");
+  text.root(text.add("IRModule", {{"functions", TirText::name(functions)}}));
+  const auto trees = read(text);
+  EXPECT_THAT(trees.graph_ptr, ElementsAre(0, 3, 7));
+  EXPECT_THAT(trees.parent, ElementsAre(-1, 0, 1, -1, 0, 1, 2));
+}
+
+TEST(TirReader, SharedNodesAreUnfolded) {
+  TirText text;
+  int sum = text.variable();
+  for (int i = 0; i < 10; ++i) sum = text.binary("tir.Add", sum, sum);
+  text.root(sum);
+  EXPECT_EQ(read(text).nodes(), 2047u);
+}
+
+/// 2^60 nodes in a text of a few kilobytes.
+TEST(TirReader, ExponentialDagIsRefused) {
+  TirText text;
+  int sum = text.variable();
+  for (int i = 0; i < 60; ++i) sum = text.binary("tir.Add", sum, sum);
+  text.root(sum);
+  EXPECT_THAT(error_of(text), HasSubstr("more than 1048576 nodes"));
+  // One list that many nodes share is as large, though no tree is.
+  TirText wide;
+  std::vector<int> leaves(3000, wide.integer(1)), rows;
+  const int list = wide.list(leaves);
+  for (int i = 0; i < 3000; ++i) rows.push_back(wide.add("tir.SeqStmt", {{"seq", TirText::name(list)}}));
+  wide.root(wide.add("tir.SeqStmt", {{"seq", TirText::name(wide.list(rows))}}));
+  EXPECT_THAT(error_of(wide), HasSubstr("more than 1048576 nodes"));
+  // All functions of a module count together.
+  TirText module;
+  int body = module.variable();
+  for (int i = 0; i < 9; ++i) body = module.binary("tir.Add", body, body);
+  std::vector<int> entries;
+  for (int i = 0; i < 10; ++i) entries.insert(entries.end(), {0, module.function(module.evaluate(body))});
+  module.root(module.add("IRModule", {{"functions", TirText::name(module.list(entries, "Map"))}}));
+  EXPECT_EQ(read(module).graphs(), 10);
+  EXPECT_THAT(error_of(module, {.nodes = 5000, .depth = 100}), HasSubstr("more than 5000 nodes"));
+}
+
+TEST(TirReader, DepthIsBounded) {
+  TirText text;
+  int chain = text.variable();
+  for (int i = 0; i < 5000; ++i) chain = text.add("tir.Not", {{"a", TirText::name(chain)}});
+  text.root(chain);
+  EXPECT_THAT(error_of(text), HasSubstr("5001 levels, expected at most 4096"));
+}
+
+TEST(TirReader, CyclesAreRefused) {
+  TirText text;
+  const int inner = text.binary("tir.Add", text.variable(), 0);
+  text.set(inner, "b", TirText::name(inner));
+  text.root(inner);
+  EXPECT_THAT(error_of(text), HasSubstr("node 2 lies below itself"));
+  TirText longer;
+  const int not_a = longer.add("tir.Not", {{"a", "2"}});
+  longer.add("tir.Not", {{"a", TirText::name(not_a)}});
+  longer.root(not_a);
+  EXPECT_THAT(error_of(longer), HasSubstr("lies below itself"));
+}
+
+TEST(TirReader, BadFieldsAreNamed) {
+  const auto with = [](const char* attribute, const char* value) {
+    TirText text;
+    const int loop = text.loop(text.integer(4), text.evaluate(text.integer(0)));
+    text.set(loop, attribute, value);
+    text.root(loop);
+    return error_of(text);
+  };
+  EXPECT_THAT(with("body", "99"), AllOf(HasSubstr("(tir.For): body: 99"), HasSubstr("one of the 7 nodes")));
+  EXPECT_THAT(with("body", "-1"), HasSubstr("body: -1"));
+  EXPECT_THAT(with("body", "0"), HasSubstr("body: node 0 (null), expected an expression or a statement"));
+  EXPECT_THAT(with("body", "two"), HasSubstr("body: 'two', expected a whole number"));
+  EXPECT_THAT(with("body", "99999999999999999999"), HasSubstr("expected a whole number"));
+  EXPECT_THAT(with("kind", "5"), HasSubstr("kind: 5, expected 0 … 4"));
+  EXPECT_THAT(with("loop_var", "1"), HasSubstr("expected a variable"));
+  TirText old("0.7.0");
+  const int loop = old.loop(old.integer(4), old.evaluate(old.integer(0)));
+  old.json()["nodes"][static_cast<size_t>(loop)]["attrs"].erase("kind");
+  old.root(loop);
+  EXPECT_THAT(error_of(old), HasSubstr("kind"));
+  TirText negative;
+  negative.root(negative.loop(negative.integer(-3), negative.evaluate(negative.integer(0))));
+  EXPECT_THAT(error_of(negative), HasSubstr("a size of -3"));
+  TirText shape;
+  const int store =
+      shape.add("tir.BufferLoad", {{"buffer", TirText::name(shape.buffer(shape.variable(), std::vector<int>(65, 1)))},
+                                   {"indices", TirText::name(shape.list({}))}});
+  shape.root(store);
+  EXPECT_THAT(error_of(shape), HasSubstr("65 dimensions, expected at most 64"));
+  TirText no_module;
+  no_module.root(no_module.list({}));
+  EXPECT_THAT(error_of(no_module), HasSubstr("expected a tir.PrimFunc or an IRModule"));
+}
+
+TEST(TirReader, SizesSaturate) {
+  TirText text;
+  const int big = 1 << 30;
+  text.root(text.add("tir.BufferLoad", {{"buffer", TirText::name(text.buffer(text.variable(), {big, big, big, big}))},
+                                        {"indices", TirText::name(text.list({}))}}));
+  EXPECT_EQ(read(text).buffer_elements[0], std::numeric_limits<int64_t>::max());
+}
+
+TEST(TirReader, TextsThatAreNone) {
+  TirReader reader;
+  ProgramNodes trees;
+  for (const char* text :
+       {"", "[]", "7", "{\"root\": 0}", "{\"root\": \"0\", \"nodes\": []}", "{\"root\": 0, \"nodes\": []}",
+        "{\"root\": 0, \"nodes\": [7]}", "{\"root\": 0, \"nodes\": [{}]}",
+        "{\"root\": 0, \"nodes\": [{\"type_key\": 1}]}",
+        "{\"root\": 0, \"nodes\": [{\"type_key\": \"tir.Add\", \"attrs\": {\"a\": 1}}]}",
+        "{\"root\": 0, \"nodes\": [{\"type_key\": \"Array\", \"data\": [1.5]}]}",
+        "{\"root\": 0, \"nodes\": [{\"type_key\": \"Array\"", "{\"root\": 0, \"nodes\": [{\"type_key\": \"\xff\"}]}"}) {
+    EXPECT_THROW(reader.read(text, "text", trees), DataError) << text;
+  }
+  EXPECT_EQ(trees.nodes(), 0u);
+  // The reader goes on as if nothing had been.
+  TirText good;
+  good.root(good.evaluate(good.integer(2)));
+  EXPECT_EQ(reader.read(good.text(), "text", trees), 1);
+}
+
+TEST(TirReader, NamesInBase64) {
+  // A length of 3 in eight bytes, then "abc".
+  EXPECT_EQ(decode_tir_repr("AwAAAAAAAABhYmM=", "text"), "abc");
+  EXPECT_THROW(decode_tir_repr("BAAAAAAAAABhYmM=", "text"), DataError);
+  EXPECT_THROW(decode_tir_repr("A", "text"), DataError);
+  EXPECT_THROW(decode_tir_repr("A*==", "text"), DataError);
+}
+
+TEST(TirReader, Versions) {
+  for (const char* known : {"0.8.0", "0.14.0", "0.9.dev0"}) EXPECT_TRUE(is_known_tvm_version(known)) << known;
+  for (const char* other : {"", "0.7.0", "0.15.0", "1.0", "0.x"}) EXPECT_FALSE(is_known_tvm_version(other)) << other;
+}
+
+TEST(TirFile, OneTextOrLines) {
+  testing::Scratch scratch;
+  TirText text;
+  text.root(text.function(text.evaluate(text.integer(2))));
+  const auto whole = scratch.path() / "program.json";
+  std::ofstream(whole) << text.json().dump(2) << "\n";
+  EXPECT_TRUE(is_tir_text(whole));
+  const auto report = inspect_tir(whole);
+  EXPECT_EQ(report.records, 1);
+  EXPECT_EQ(report.members.at("").trees, 1);
+  const auto groups = read_tir_groups(whole, "");
+  EXPECT_EQ(groups.at(0).candidate_ids.at(0), "program.json");
+  EXPECT_FALSE(groups.at(0).labelled());
+
+  const auto lines = scratch.path() / "lines.jsonl";
+  std::ofstream(lines) << text.text() << "\n\n{\"line\": 7, \"workload_key\": [\"f\", 1], \"runtime\": 0.5, \"tir\": "
+                       << nlohmann::json(text.text()).dump() << "}\n{\"id\": \"none\"}\nno json\n";
+  EXPECT_TRUE(is_tir_text(lines));
+  const auto mixed = inspect_tir(lines);
+  EXPECT_EQ(mixed.records, 2);
+  EXPECT_EQ(mixed.labelled, 1);
+  EXPECT_EQ(mixed.failures, 2);
+  EXPECT_THAT(mixed.first_failures.at(0), HasSubstr("lines.jsonl:4: no member holds text"));
+  EXPECT_THAT(to_text(mixed), HasSubstr("could not be read: 2"));
+  EXPECT_THAT(to_json(mixed), HasSubstr("\"failures\": 2"));
+}
+
+TEST(TirFile, DamagedGzip) {
+  testing::Scratch scratch;
+  TirText text;
+  for (int i = 0; i < 500; ++i) text.integer(i * i * 31);
+  text.root(text.evaluate(text.integer(2)));
+  const auto file = scratch.path() / "program.jsonl.gz";
+  {
+    const gzFile out = gzopen(file.c_str(), "wb");
+    for (int i = 0; i < 20; ++i) {
+      const nlohmann::json line = {{"id", std::to_string(i * 7919)}, {"tir", text.text()}};
+      const std::string bytes = line.dump() + "\n";
+      gzwrite(out, bytes.data(), static_cast<unsigned>(bytes.size()));
+    }
+    gzclose(out);
+  }
+  EXPECT_EQ(inspect_tir(file).records, 20);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  EXPECT_THROW(
+      {
+        TirFile cut(file);
+        TirRecord record;
+        while (cut.next(record)) {
+        }
+      },
+      DataError);
+  EXPECT_THROW(read_tir_groups(file, ""), DataError);
+  EXPECT_FALSE(is_tir_text(scratch.path() / "missing"));
+  EXPECT_THROW(TirFile(scratch.path() / "missing"), DataError);
+}
+
+}  // namespace
+}  // namespace foretime::data

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <random>
+#include <string>
+
+namespace foretime::experiments::testing {
+
+/// A YAML text with one to four places cut out or overwritten, mostly by characters that mean something there.
+inline std::string damaged(std::string text, std::mt19937& random) {
+  const std::string letters = "{}[]:,-'\"&*!|>%@ \n\tax09.~#";
+  for (size_t edits = 1 + random() % 4; edits > 0; --edits) {
+    const size_t at = random() % text.size();
+    if (random() % 3 == 0) {
+      text.erase(at, 1 + random() % 20);
+    } else {
+      text[at] = letters[random() % letters.size()];
+    }
+  }
+  return text;
+}
+
+}  // namespace foretime::experiments::testing

@@ -1,0 +1,270 @@
+#include "inference/bundle/bundle.h"
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/frontends/loops/program_graphs.h"
+#include "data/graphs/schema.h"
+#include "inference/bundle/safetensors_file.h"
+#include "tests/inference/small_models.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::inference::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+template <class Call>
+std::string complaint(Call&& call) {
+  try {
+    call();
+  } catch (const BundleError& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("no BundleError: ") + error.what();
+  }
+  return "nothing";
+}
+
+/// What reading a bundle says whose manifest was changed.
+std::string after(const std::function<void(Json&)>& change, Bundle bundle = layout_bundle()) {
+  change(bundle.manifest);
+  return complaint([&] { parse_bundle(unchecked_bytes(bundle), "a.foretime"); });
+}
+
+void expect_equal(const Bundle& a, const Bundle& b) {
+  EXPECT_EQ(a.manifest, b.manifest);
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (const auto& [name, weight] : a.weights) {
+    ASSERT_TRUE(b.weights.contains(name)) << name;
+    EXPECT_EQ(weight.shape, b.weights.at(name).shape) << name;
+    EXPECT_EQ(weight.values, b.weights.at(name).values) << name;
+  }
+}
+
+TEST(Bundle, ReadsWhatItWrote) {
+  const foretime::testing::Scratch scratch;
+  for (const auto& bundle : {layout_bundle({.compares = true, .tied = true, .prune_hops = 2}), tile_bundle(),
+                             loops_bundle(true, true), loops_bundle(false), trees_bundle()}) {
+    const auto bytes = serialize_bundle(bundle);
+    const auto read = parse_bundle(bytes, "memory");
+    expect_equal(bundle, read);
+    EXPECT_EQ(serialize_bundle(read), bytes);
+    const auto file = scratch.path() / "a.foretime";
+    write_bundle(file, bundle);
+    expect_equal(bundle, read_bundle(file));
+    EXPECT_FALSE(std::filesystem::exists(scratch.path() / "a.foretime.new"));
+  }
+}
+
+TEST(Bundle, HasTensorsOfAnyShapeThatTheFormDoesNotName) {
+  auto bundle = trees_bundle();
+  bundle.weights["steps"] = {{}, {3.0F}};
+  bundle.weights["cube"] = {{2, 1, 2}, {1, 2, 3, std::numeric_limits<float>::infinity()}};
+  bundle.weights["none"] = {{0, 4}, {}};
+  expect_equal(bundle, parse_bundle(serialize_bundle(bundle), "memory"));
+}
+
+TEST(Bundle, TermsAreWhatTheManifestSays) {
+  const auto terms = read_terms(loops_bundle(true, true));
+  EXPECT_EQ(terms.kind, data::CandidateKind::program);
+  EXPECT_EQ(terms.representation, "loops");
+  EXPECT_TRUE(terms.form.statements);
+  ASSERT_TRUE(terms.hardware.has_value());
+  EXPECT_EQ(terms.hardware->vector_bytes, 32);
+  EXPECT_EQ(terms.hardware->cores, 8);
+  EXPECT_EQ(terms.unit, data::RuntimeUnit::seconds);
+  EXPECT_EQ(read_terms(tile_bundle()).unit, data::RuntimeUnit::normalized);
+  EXPECT_EQ(read_terms(layout_bundle({.prune_hops = 3})).prune_hops, 3);
+  EXPECT_EQ(read_terms(layout_bundle()).unit, data::RuntimeUnit::nanoseconds);
+  EXPECT_FALSE(read_terms(trees_bundle()).hardware.has_value());
+}
+
+TEST(Bundle, SchemaNamesEveryColumn) {
+  const auto schema = schema_of(data::CandidateKind::layout, "", 140, 128);
+  EXPECT_EQ(schema.at("feature_names").size(), 140u);
+  EXPECT_EQ(schema.at("candidate_feature_names").size(), 18u);
+  EXPECT_EQ(schema.at("node_type_names").at(26), "convolution");
+  EXPECT_EQ(schema_of(data::CandidateKind::tile, "", 140, 128).at("candidate_feature_names").size(), 24u);
+  EXPECT_NE(schema.at("hash"), schema_of(data::CandidateKind::tile, "", 140, 128).at("hash"));
+  for (const char* representation : {"ast", "loops", "curve"}) {
+    const int64_t columns =
+        std::string(representation) == "ast" ? data::ProgramColumns::count : data::program_columns(representation);
+    const auto programs = schema_of(data::CandidateKind::program, representation, columns, data::kTirTypes);
+    EXPECT_EQ(programs.at("feature_names").size(), static_cast<size_t>(columns));
+    EXPECT_EQ(programs.at("node_type_names").at(4), "For");
+  }
+  EXPECT_TRUE(schema_of(data::CandidateKind::layout, "", 3, 7).at("feature_names").empty());
+}
+
+TEST(Bundle, RefusesAnotherSchema) {
+  const auto ours = AllOf(HasSubstr("exported by Foretime 9.9.9"), HasSubstr("this library, Foretime 0.1.0"),
+                          HasSubstr("export the run again"));
+  const auto changed = [&](const std::function<void(Json&)>& change) {
+    return after([&](Json& m) {
+      m["foretime_version"] = "9.9.9";
+      change(m["schema"]);
+    });
+  };
+  EXPECT_THAT(changed([](Json& s) { s["feature_names"][3] = "other"; }),
+              AllOf(HasSubstr("schema.feature_names: \"other\" at place 3, here"), ours));
+  EXPECT_THAT(changed([](Json& s) { s["feature_names"].push_back("more"); }),
+              AllOf(HasSubstr("schema.feature_names: 141 entries, here 140"), ours));
+  EXPECT_THAT(changed([](Json& s) { s["node_type_names"][1] = "absolute"; }),
+              AllOf(HasSubstr("schema.node_type_names"), ours));
+  EXPECT_THAT(changed([](Json& s) { s["candidate_feature_names"] = 3; }),
+              AllOf(HasSubstr("schema.candidate_feature_names"), ours));
+  EXPECT_THAT(changed([](Json& s) { s["hash"] = "0"; }), AllOf(HasSubstr("schema.hash"), ours));
+  EXPECT_THAT(changed([](Json& s) { s.erase("hash"); }), AllOf(HasSubstr("schema.hash: missing"), ours));
+  EXPECT_THAT(changed([](Json& s) { s["unit"] = 1; }), AllOf(HasSubstr("schema.unit: not known here"), ours));
+}
+
+TEST(Bundle, RefusesAnotherFormatVersion) {
+  EXPECT_THAT(after([](Json& m) { m["format_version"] = 2; }),
+              AllOf(HasSubstr("a.foretime: manifest: format_version: 2"), HasSubstr("reads version 1")));
+  EXPECT_THAT(after([](Json& m) { m["format_version"] = "1"; }), HasSubstr("format_version"));
+  EXPECT_THAT(after([](Json& m) { m.erase("format_version"); }), HasSubstr("manifest: format_version: missing"));
+  const auto with = [](const std::map<std::string, std::string>& metadata) {
+    return complaint([&] { parse_bundle(inference::serialize_arrays({}, metadata), "a.foretime"); });
+  };
+  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "2"}, {"manifest", "{}"}}),
+              AllOf(HasSubstr("format_version: '2'"), HasSubstr("export the run again")));
+  EXPECT_THAT(with({}), HasSubstr("a.foretime: no metadata format, expected a bundle"));
+  EXPECT_THAT(with({{"format", "pt"}}), HasSubstr("metadata format: 'pt', expected foretime-bundle"));
+  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "1"}}), HasSubstr("no metadata manifest"));
+}
+
+TEST(Bundle, RefusesManifestsThatAreNone) {
+  const auto with = [](const std::string& manifest) {
+    return complaint([&] {
+      parse_bundle(inference::serialize_arrays(
+                       {}, {{"format", "foretime-bundle"}, {"format_version", "1"}, {"manifest", manifest}}),
+                   "a.foretime");
+    });
+  };
+  EXPECT_THAT(with(""), HasSubstr("a.foretime: manifest: not JSON"));
+  EXPECT_THAT(with("{"), HasSubstr("manifest: not JSON"));
+  EXPECT_THAT(with("{\"a\": 1e999}"), HasSubstr("manifest: not JSON"));
+  EXPECT_THAT(with("[]"), HasSubstr("manifest: array, expected an object"));
+  EXPECT_THAT(with(std::string(100000, '[')), HasSubstr("manifest: nested deeper than 32 levels"));
+  EXPECT_THAT(with("{}"), HasSubstr("manifest: foretime_version: missing"));
+}
+
+TEST(Bundle, NamesTheKeyThatIsWrong) {
+  const auto bundle = layout_bundle();
+  for (const auto& [key, value] : bundle.manifest.items()) {
+    EXPECT_THAT(after([&](Json& m) { m.erase(key); }), HasSubstr(key)) << key;
+    // Nothing may be an array.
+    if (key == "hardware") continue;
+    EXPECT_NE(after([&](Json& m) { m[key] = Json::array({1}); }), "nothing") << key;
+  }
+  EXPECT_THAT(after([](Json& m) { m["prune_hops"] = -2; }), HasSubstr("prune_hops: -2, expected a whole number"));
+  EXPECT_THAT(after([](Json& m) { m["prune_hops"] = 1.5; }), HasSubstr("prune_hops: 1.5, expected a whole number"));
+  EXPECT_THAT(after([](Json& m) { m["prune_hops"] = 18446744073709551615U; }), HasSubstr("prune_hops"));
+  EXPECT_THAT(after([](Json& m) { m["runtime_unit"] = "hours"; }),
+              HasSubstr("runtime_unit: \"hours\", expected nanoseconds, seconds, normalized"));
+  EXPECT_THAT(after([](Json& m) { m["targets"]["kind"] = "speed"; }), HasSubstr("targets.kind: \"speed\""));
+  EXPECT_THAT(after([](Json& m) { m["targets"]["deviation"] = 0.0; }), HasSubstr("targets.deviation: 0"));
+  EXPECT_THAT(after([](Json& m) { m["targets"]["mean"] = "0"; }), HasSubstr("targets.mean: string, expected a number"));
+  EXPECT_THAT(after([](Json& m) { m["predicts_runtimes"] = 1; }), HasSubstr("predicts_runtimes: number"));
+  EXPECT_THAT(after([](Json& m) { m["hardware"] = Json::object(); }), HasSubstr("hardware.vector_bytes: missing"));
+  EXPECT_THAT(after([](Json& m) { m["metrics"]["a"] = "b"; }), HasSubstr("metrics: a: string"));
+  EXPECT_THAT(after([](Json& m) { m["training"]["step"] = -1; }), HasSubstr("training.step: -1"));
+  EXPECT_THAT(after([](Json& m) { m["schema"]["kind"] = "graph"; }), HasSubstr("schema.kind: \"graph\""));
+  EXPECT_THAT(after([](Json& m) { m["schema"]["feature_count"] = 1 << 30; }), HasSubstr("schema.feature_count"));
+  EXPECT_THAT(after([](Json& m) { m["schema"]["representation"] = "ast"; }), HasSubstr("schema.representation"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["statements"] = true; }), HasSubstr("form: statements"));
+  EXPECT_THAT(after([](Json& m) { m["compares_candidates"] = false; }, layout_bundle({.compares = true})),
+              HasSubstr("compares_candidates: false"));
+  EXPECT_THAT(after([](Json& m) { m["schema"] = schema_of(data::CandidateKind::program, "ast", 3, 56); }),
+              HasSubstr("schema.feature_count: 3, expected"));
+}
+
+TEST(Bundle, NamesWhatIsWrongWithTheForm) {
+  // Matrices are the plan's, and scores are made without one.
+  for (const Json& operation :
+       {Json{{"op", "pool"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}, {"mode", "sum"}},
+        Json{{"op", "csr_max"}, {"inputs", {"embedded"}}, {"matrices", {"layer.0.relation.0"}}},
+        Json{{"op", "csr_sum"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}}}) {
+    EXPECT_THAT(after([&](Json& m) {
+                  Json first = operation;
+                  first["result"] = "first";
+                  auto& score = m["form"]["score"];
+                  score.insert(score.begin(), first);
+                }),
+                HasSubstr("form: score operation 0"));
+  }
+  EXPECT_THAT(
+      after([](Json& m) {
+        m["form"]["request"]["relations"].push_back({{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
+      }),
+      HasSubstr("form: relations: a Laplacian of one direction"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0]["op"] = "explode"; }), HasSubstr("no such operation"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0]["weights"][0] = "none"; }), HasSubstr("weight 'none'"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0].erase("result"); }), HasSubstr("form:"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["embed"] = "text"; }), HasSubstr("form:"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["request"]["layers"] = -1; }), HasSubstr("form: layers: -1"));
+  EXPECT_THAT(after([](Json& m) { m["form"]["embedded_columns"] = 3; }), HasSubstr("form: embed"));
+}
+
+TEST(Bundle, RefusesTensorsOfAnotherTypeAndNumbersThatAreNone) {
+  auto bundle = trees_bundle();
+  auto arrays = inference::parse_arrays(unchecked_bytes(bundle), "memory");
+  inference::NamedArrays changed;
+  for (auto [name, array] : arrays.arrays) {
+    if (name == "head") array.type = "I32";
+    changed.emplace_back(name, array);
+  }
+  const auto bytes = inference::serialize_arrays(changed, arrays.metadata);
+  EXPECT_THAT(complaint([&] { parse_bundle(bytes, "a.foretime"); }),
+              HasSubstr("a.foretime: tensor head: type I32, expected F32"));
+  bundle.weights.at("head").values[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(complaint([&] { serialize_bundle(bundle); }), HasSubstr("tensor head: a value that is not finite"));
+  bundle.weights.at("head").values.pop_back();
+  EXPECT_THAT(complaint([&] { serialize_bundle(bundle); }), HasSubstr("tensor head: 5 values"));
+}
+
+TEST(Bundle, EveryTruncationAndManyChangesAreRefusedOrHarmless) {
+  const auto bytes = serialize_bundle(trees_bundle());
+  for (size_t length = 0; length < bytes.size(); length += 1 + length / 40)
+    EXPECT_NE(complaint([&] { parse_bundle(std::string_view(bytes).substr(0, length), "a"); }), "nothing") << length;
+  EXPECT_NE(complaint([&] { parse_bundle(bytes + "x", "a"); }), "nothing");
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    auto damaged = bytes;
+    for (int change = 0; change < 3; ++change) damaged[random() % 3000] = static_cast<char>(random());
+    EXPECT_THAT(complaint([&] { parse_bundle(damaged, "a"); }), ::testing::Not(HasSubstr("no BundleError")));
+  }
+}
+
+TEST(Bundle, NoOtherFileIsTouchedByWriting) {
+  const foretime::testing::Scratch scratch;
+  const auto neighbour = scratch.path() / "model.foretime.new";
+  std::ofstream(neighbour) << "mine";
+  write_bundle(scratch.path() / "model.foretime", trees_bundle());
+  std::string text;
+  std::getline(std::ifstream(neighbour), text);
+  EXPECT_EQ(text, "mine");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 2);
+}
+
+TEST(Bundle, FilesThatCannotBeReadOrWrittenAreNamed) {
+  const foretime::testing::Scratch scratch;
+  EXPECT_THROW(read_bundle(scratch.path() / "none"), FileError);
+  EXPECT_THROW(read_bundle(scratch.path()), FileError);
+  EXPECT_THROW(write_bundle(scratch.path() / "no" / "folder", trees_bundle()), FileError);
+  std::ofstream(scratch.path() / "empty").flush();
+  EXPECT_THAT(complaint([&] { read_bundle(scratch.path() / "empty"); }), HasSubstr("empty: 0 bytes"));
+}
+
+}  // namespace
+}  // namespace foretime::inference::testing

@@ -1,0 +1,93 @@
+"""The installed library: what it shows and needs, and that C programs find it. FORETIME_BUILD_DIR is the build tree."""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["FORETIME_BUILD_DIR"])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+# Of what a library of the system may need: none of it may come from LibTorch, MPI, Python or a GPU.
+HEAVY = re.compile(r"lib(torch|c10|mpi|open-rte|open-pal|python|cuda|nccl|xgboost|hiredis|fasttext)")
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.prefix = cls.folder / "prefix"
+        run("cmake", "--install", BUILD, "--component", "tuner", "--prefix", cls.prefix)
+        cls.library = next(cls.prefix.rglob("libforetime.so"))
+        cls.samples = cls.folder / "samples"
+        run(os.environ["FORETIME_SAMPLE_FILES"], cls.samples)
+        cls.environment = dict(os.environ, LD_LIBRARY_PATH=str(cls.library.parent),
+                               PKG_CONFIG_PATH=str(cls.library.parent / "pkgconfig"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def score(self, program):
+        arguments = [self.samples / name for name in ("loops.foretime", "stage_table.json", "records.json")]
+        lines = run(program, *arguments, "2", env=self.environment).splitlines()
+        self.assertEqual(10, len(lines))
+        scores = [float(re.search(r"score (\S+)", line).group(1)) for line in lines]
+        self.assertEqual(scores, sorted(scores))
+        self.assertTrue(all(" s\t" in line for line in lines))
+
+    def test_needs_neither_libtorch_nor_mpi(self):
+        needed = run("ldd", self.library)
+        self.assertIsNone(HEAVY.search(needed), needed)
+
+    def test_is_known_by_its_interface_version(self):
+        self.assertIn("[libforetime.so.1]", run("readelf", "-d", self.library))
+        self.assertTrue((self.library.parent / "libforetime.so.1").exists())
+
+    def test_shows_the_functions_of_the_header_alone(self):
+        symbols = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--defined-only", self.library).splitlines()}
+        header = (self.prefix / "include" / "foretime.h").read_text()
+        declared = set(re.findall(r"FORETIME_API[^;(]*?\b(foretime_\w+)\(", header))
+        self.assertEqual(declared, symbols)
+
+    def test_header_is_plain_c(self):
+        include = f"-I{self.prefix / 'include'}"
+        for compiler, standard in (("cc", "-std=c99"), ("c++", "-std=c++11")):
+            source = self.folder / ("header.c" if compiler == "cc" else "header.cc")
+            source.write_text("#include <foretime.h>\nint main(void) { return foretime_abi_version() - FORETIME_ABI_VERSION; }\n")
+            run(compiler, standard, "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", include, source)
+
+    def test_pkg_config_finds_it(self):
+        flags = run("pkg-config", "--cflags", "--libs", "foretime", env=self.environment).split()
+        program = self.folder / "by_pkg_config"
+        run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", self.prefix / "share/foretime/example/score_records.c", *flags, "-o", program)
+        self.score(program)
+
+    def test_find_package_finds_it(self):
+        project = self.folder / "project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.16)\nproject(user C)\nfind_package(foretime 0.1 REQUIRED)\n"
+            "add_executable(by_cmake score_records.c)\ntarget_link_libraries(by_cmake PRIVATE foretime::foretime)\n")
+        (project / "score_records.c").write_text((SOURCE / "inference/capi/example/score_records.c").read_text())
+        run("cmake", "-G", "Ninja", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", project / "build")
+        self.score(project / "build" / "by_cmake")
+
+    def test_python_package_is_there(self):
+        self.assertTrue((self.prefix / "share/foretime/python/foretime/__init__.py").is_file())
+
+    def test_example_of_the_build_tree_scores(self):
+        self.score(BUILD / "inference/capi/score_records")
+
+
+if __name__ == "__main__":
+    unittest.main()

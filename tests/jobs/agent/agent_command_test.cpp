@@ -1,0 +1,315 @@
+#include "jobs/agent/agent_command.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/jobs/agent/agent_fixture.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Jobs that are about paths and command lines, through a whole agent.
+class AgentCommandTest : public testing::AgentTest {
+ protected:
+  /// A trial like `trial(name, "")` with one setting changed.
+  std::string submit_with(const std::string& name, const std::string& key, const std::string& value) {
+    auto spec = trial(name, "exit 0\n");
+    auto settings = configs::parse_settings(spec.settings, "test");
+    configs::apply_override(settings, key, value);
+    spec.settings = configs::to_yaml(settings);
+    spec.id = job_id(spec);
+    return submit(spec);
+  }
+  std::string trained() { return submit("trained", "connect\ncheckpoint 5\nresult 1\n"); }
+  JobSpec follower(JobKind kind, const std::string& settings, const std::string& after) {
+    JobSpec spec;
+    spec.kind = kind;
+    spec.name = to_string(kind);
+    spec.settings = settings;
+    spec.metric = "test/kendall_tau";
+    spec.after = {after};
+    spec.id = job_id(spec);
+    return spec;
+  }
+};
+
+TEST_F(AgentCommandTest, PathsOutsideOfTheRootsFail) {
+  fs::create_symlink("/etc", data_ / "link");
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"data.root", "/etc"},         {"data.root", "../.."},        {"data.root", "link"},
+      {"data.train", "/etc/passwd"}, {"data.train", "link/passwd"}, {"data.train", "*/../../x"},
+      {"data.valid", "../*.npz"},    {"data.test", "link/*"},       {"data.eval_indices", "/etc/passwd"}};
+  std::vector<std::string> ids;
+  for (size_t i = 0; i < wrong.size(); ++i)
+    ids.push_back(submit_with("wrong" + std::to_string(i), wrong[i].first, wrong[i].second));
+  run_all();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(job(ids[i]).state, JobState::failed) << wrong[i].second;
+    EXPECT_EQ(job(ids[i]).attempt, 1);
+    EXPECT_THAT(job(ids[i]).error, HasSubstr(wrong[i].first));
+  }
+}
+
+TEST_F(AgentCommandTest, VectorsOfNodeTypesLieInsideOfTheRoots) {
+  const auto with_vectors = [&](const std::string& name, const std::string& file) {
+    auto spec = trial(name, "exit 0\n");
+    auto settings = configs::parse_settings(spec.settings, "test");
+    settings.data.format = "programs";
+    settings.model.node_types.vectors = "fasttext";
+    settings.data.node_type_vectors = file;
+    spec.settings = configs::to_yaml(settings);
+    spec.id = job_id(spec);
+    return submit(spec);
+  };
+  std::ofstream(data_ / "types.vec") << "\n";
+  const auto inside = with_vectors("inside", "types.vec"), outside = with_vectors("outside", "/etc/passwd");
+  run_all();
+  EXPECT_EQ(job(outside).state, JobState::failed);
+  EXPECT_THAT(job(outside).error, HasSubstr("data.node_type_vectors: /etc/passwd"));
+  const auto settings = configs::load_settings(fs::canonical(runs_) / inside / "attempt-1" / "config.yaml");
+  EXPECT_EQ(settings.data.node_type_vectors, fs::canonical(data_) / "types.vec");
+}
+
+TEST_F(AgentCommandTest, AJobCannotChooseWhereItWritesOrWhatItContinuesFrom) {
+  const auto directory = submit_with("directory", "run.directory", "/tmp/elsewhere");
+  const auto resume = submit_with("resume", "checkpoint.resume", "/etc");
+  const auto confine = submit_with("confine", "data.confine", "[/]");
+  EXPECT_EQ(run_all(), 3);
+  for (const auto& id : {directory, resume, confine}) {
+    const auto folder = fs::canonical(runs_) / id / "attempt-1";
+    const auto settings = configs::load_settings(folder / "config.yaml");
+    EXPECT_EQ(settings.run.directory, folder);
+    EXPECT_EQ(settings.checkpoint.resume, "auto");
+    EXPECT_THAT(settings.data.confine, ElementsAre(fs::canonical(data_).string()));
+  }
+}
+
+TEST_F(AgentCommandTest, SettingsThatAreNoneFail) {
+  auto spec = trial("nonsense", "");
+  spec.settings = "trainer: {stepps: 3}";
+  spec.id = job_id(spec);
+  submit(spec);
+  run_all();
+  EXPECT_EQ(job(spec.id).state, JobState::failed);
+  EXPECT_THAT(job(spec.id).error, HasSubstr("stepps"));
+}
+
+TEST_F(AgentCommandTest, EvaluationsActOnTheRunAndGiveTheirPrintedMetrics) {
+  const auto run = trained();
+  const auto id = submit(follower(JobKind::evaluate, "{files: ['a*.npz'], set: {data.max_eval_candidates: 7}}", run));
+  EXPECT_EQ(run_all(), 2);
+  const auto record = job(id);
+  EXPECT_EQ(record.state, JobState::succeeded);
+  EXPECT_EQ(record.objective, 0.25);
+  const auto folder = fs::canonical(runs_) / run / "attempt-1";
+  const auto data = fs::canonical(data_).string();
+  EXPECT_EQ(log_of(id), "argument evaluate\nargument " + folder.string() + "\nargument " + data +
+                            "/a*.npz\nargument --set\nargument data.max_eval_candidates=7\nargument --set\n" +
+                            "argument data.confine=[\"" + data + "\"]\nargument --json\n");
+}
+
+TEST_F(AgentCommandTest, ExportsGoIntoTheFolderOfTheAttempt) {
+  const auto run = trained();
+  EXPECT_EQ(run_all(), 1);
+  auto spec = follower(JobKind::export_model, "", run);
+  spec.resources.ranks = 2;  // two of them would write into one folder
+  options_.launcher = Launcher("no-such-launcher {command}");
+  const auto id = submit(spec);
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).checkpoint, id + "/attempt-1/export");
+  EXPECT_TRUE(fs::is_directory(runs_ / job(id).checkpoint));
+}
+
+TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
+  JobSpec spec;
+  spec.kind = JobKind::finetune;
+  spec.settings = "model: base.foretime\nrecords: [a.json, 'b*.json']\nstages: s.jsonl\nreplay: [old]\nholdout: 0.5\n";
+  spec.metric = "holdout/kendall_tau";
+  spec.resources = {.ranks = 3, .cpus = 1};
+  spec.id = job_id(spec);
+  options_.cpus = 3;
+  options_.launcher = Launcher("env {command}");
+  submit(spec);
+  EXPECT_EQ(run_all(), 1);
+  const auto record = job(spec.id);
+  EXPECT_EQ(record.state, JobState::succeeded) << record.error;
+  EXPECT_EQ(record.checkpoint, spec.id + "/attempt-1/model.foretime");
+  EXPECT_EQ(record.objective, 0.5);
+  const auto data = fs::canonical(data_).string(), folder = (fs::canonical(runs_) / spec.id / "attempt-1").string();
+  std::string expected;
+  for (const auto& argument : {std::string("finetune"), data + "/base.foretime", data + "/a.json", data + "/b*.json",
+                               std::string("--replay"), data + "/old", std::string("--stages"), data + "/s.jsonl",
+                               std::string("--holdout"), std::string("0.5"), std::string("--threads"), std::string("1"),
+                               std::string("--confine"), data, std::string("-o"), folder + "/model.foretime"})
+    expected += "argument " + argument + "\n";
+  EXPECT_EQ(log_of(spec.id), expected);
+
+  // It goes on from the bundle of another one, and succeeds where the parent's weights were kept.
+  auto next = follower(JobKind::finetune, "records: [c.json]\nlearning_rate: 2\n", spec.id);
+  submit(next);
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(next.id).state, JobState::succeeded) << job(next.id).error;
+  EXPECT_EQ(job(next.id).checkpoint, next.id + "/attempt-1/model.foretime");
+  EXPECT_THAT(log_of(next.id), AllOf(HasSubstr("argument finetune\nargument " + folder + "/model.foretime\n"),
+                                     HasSubstr("argument --confine\nargument " + folder + "\n")));
+}
+
+TEST_F(AgentCommandTest, FineTuningsThatReachBeyondTheirMeansFail) {
+  const auto run = trained();
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"{model: /etc/passwd, records: [a]}", "finetune.model: /etc/passwd: lies outside"},
+      {"{model: m, records: [../a]}", "finetune.records"},
+      {"{model: m, records: ['*/../../a']}", "finetune.records"},
+      {"{model: m, records: [a], stages: /etc/passwd}", "finetune.stages"},
+      {"{model: m, records: [a], replay: [/etc]}", "finetune.replay"},
+      {"{model: m, records: [a], output: /etc}", "output: unknown key"},
+      {"[1", "no YAML"},
+      {"{model: m}", "no records"}};
+  std::vector<std::string> ids;
+  for (const auto& [settings, expected] : wrong) {
+    JobSpec spec;
+    spec.kind = JobKind::finetune;
+    spec.settings = settings;
+    spec.id = job_id(spec);
+    ids.push_back(submit(spec));
+  }
+  ids.push_back(submit(follower(JobKind::finetune, "{records: [a]}", run)));
+  run_all();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(job(ids[i]).state, JobState::failed) << i;
+    EXPECT_THAT(job(ids[i]).error, HasSubstr(i < wrong.size() ? wrong[i].second : "left no bundle"));
+  }
+}
+
+TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
+  const auto run = trained();
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"{files: [/etc/passwd]}", "lies outside"},
+      {"{set: {data.root: /}}", "belongs to the agent"},
+      {"{set: {data.confine: '[/]'}}", "belongs to the agent"},
+      {"{set: {run.directory: /}}", "belongs to the agent"},
+      {"{set: {no.such: 1}}", "no.such"},
+      {"{set: {data.max_eval_candidates: many}}", "many"},
+      {"[1", "not YAML"},
+      {"[1]", "no map"}};
+  std::vector<std::string> ids;
+  for (const auto& [settings, expected] : wrong) ids.push_back(submit(follower(JobKind::evaluate, settings, run)));
+  const auto nothing = submit("untrained", "exit 0\n");
+  ids.push_back(submit(follower(JobKind::evaluate, "", nothing)));
+  run_all();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(job(ids[i]).state, JobState::failed) << i;
+    EXPECT_THAT(job(ids[i]).error, HasSubstr(i < wrong.size() ? wrong[i].second : "left no checkpoint"));
+  }
+}
+
+TEST_F(AgentCommandTest, ACheckpointThatIsNotHereBeginsAnewAndOneOutsideIsNotRead) {
+  const auto id = submit("moved", "resume\nexit 0\n");
+  auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
+  for (const auto* checkpoint : {"elsewhere/attempt-1/checkpoints/step-3", "../../../etc"}) {
+    JobReport report;
+    report.checkpoint = checkpoint;
+    queue_.report(lease, report);
+  }
+  JobResult back;
+  back.outcome = Outcome::preempted;
+  queue_.finish(lease, back, 0);
+  run_all();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_THAT(log_of(id), HasSubstr("resume auto"));
+}
+
+TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIsContinued) {
+  const auto id = submit("pruned", "resume\nexit 0\n");
+  auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
+  const auto folder = runs_ / id / "attempt-1" / "checkpoints";
+  for (const auto* step : {"step-00000005", "step-00000007", "step-00000009"}) fs::create_directories(folder / step);
+  for (const auto* whole : {"step-00000005", "step-00000007"}) std::ofstream(folder / whole / "manifest.json") << "{}";
+  JobReport report;
+  report.checkpoint = id + "/attempt-1/checkpoints/step-00000003";
+  queue_.report(lease, report);
+  JobResult back;
+  back.outcome = Outcome::preempted;
+  queue_.finish(lease, back, 0);
+  run_all();
+  EXPECT_THAT(log_of(id), HasSubstr("resume " + (fs::canonical(folder) / "step-00000007").string()));
+}
+
+TEST_F(AgentCommandTest, AJobThatIsTooLargeForTheAgentWaitsForAnotherAndDoesNotHoldThisOne) {
+  options_.cpus = 2;
+  auto large = trial("large", "exit 0\n");
+  large.resources.cpus = 3;
+  submit(large);
+  const auto small = submit("small", "exit 0\n");
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(small).state, JobState::succeeded);
+  EXPECT_EQ(job(large.id).state, JobState::waiting);
+}
+
+TEST_F(AgentCommandTest, RanksGoThroughTheLauncherAndAMissingOneIsAnError) {
+  options_.launcher = Launcher("no-such-launcher -n {ranks} {command}");
+  auto spec = trial("ranks", "exit 0\n");
+  spec.resources.ranks = 2;
+  spec.max_attempts = 2;
+  submit(spec);
+  run_all();
+  EXPECT_EQ(job(spec.id).state, JobState::dead);
+  EXPECT_EQ(job(spec.id).failures, 2);
+  EXPECT_THAT(job(spec.id).error, HasSubstr("no-such-launcher"));
+}
+
+TEST_F(AgentCommandTest, AFolderThatIsThereAlreadyIsNotSharedWithAZombie) {
+  const auto id = submit("zombie", "exit 0\n");
+  fs::create_directories(runs_ / id / "attempt-1");
+  std::ofstream(runs_ / id / "attempt-1" / "config.yaml") << "of another";
+  run_all();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(testing::read_text(runs_ / id / "attempt-1" / "config.yaml"), "of another");
+}
+
+TEST_F(AgentCommandTest, DeferredParametersAreDecidedBeforeTheStart) {
+  SweepSpec sweep;
+  sweep.id = "fedcba9876543210";
+  sweep.method = "bayes";
+  queue_.create_sweep(sweep);
+  auto good = trial("deferred", "threads\n"), bad = trial("impossible", "exit 0\n");
+  for (auto* spec : {&good, &bad}) {
+    spec->sweep = sweep.id;
+    spec->deferred = true;
+    submit(*spec);
+  }
+  const auto propose = [&](JobQueue& queue, const Lease& lease) {
+    Parameters parameters{{"trainer.threads", lease.job == good.id ? "3" : "-3"}};
+    EXPECT_TRUE(queue.propose(lease, parameters, queue_.proposals(sweep.id)));
+    return parameters;
+  };
+  run_all(propose);
+  EXPECT_EQ(job(good.id).state, JobState::succeeded);
+  EXPECT_THAT(log_of(good.id), HasSubstr("threads=3"));
+  EXPECT_EQ(job(bad.id).state, JobState::failed);
+  EXPECT_THAT(job(bad.id).error, HasSubstr("trainer.threads"));
+}
+
+TEST_F(AgentCommandTest, LongPathsHaveTheirSocketElsewhere) {
+  options_.roots.runs = runs_ / std::string(120, 'r');
+  const auto id = submit("long", "connect\nprogress 3 3\nenv FORETIME_PROGRESS\n");
+  run_all();
+  EXPECT_EQ(job(id).step, 3);
+  EXPECT_THAT(log_of(id), HasSubstr("FORETIME_PROGRESS=/tmp/foretime-"));
+}
+
+TEST_F(AgentCommandTest, RootsThatAreNoneAreSaidAtOnce) {
+  options_.roots.data = {scratch_.path() / "missing"};
+  EXPECT_THROW(start_agent(), JobsError);
+  options_.roots.data = {};
+  options_.gpus = {"0", "0"};
+  EXPECT_THROW(start_agent(), JobsError);
+}
+
+}  // namespace
+}  // namespace foretime::jobs

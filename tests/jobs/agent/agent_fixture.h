@@ -1,0 +1,183 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include "configs/load.h"
+#include "jobs/agent/agent.h"
+#include "jobs/error.h"
+#include "tests/jobs/queue/memory_queue.h"
+#include "tests/jobs/supervisor/processes.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::testing {
+
+/// What goes wrong between an agent and its queue.
+struct Faults {
+  std::atomic<bool> away{false};            // RedisUnavailable at every call
+  std::atomic<bool> refuses_claims{false};  // RedisRefused
+  std::atomic<bool> refuses_reports{false};
+};
+
+/// Passes every call on, but for the faults.
+class ForwardingQueue : public jobs::JobQueue {
+ public:
+  ForwardingQueue(jobs::JobQueue& target, const Faults& faults) : target_(target), faults_(faults) {}
+  bool create_sweep(const jobs::SweepSpec& sweep) override { return reach().create_sweep(sweep); }
+  bool submit(const jobs::JobSpec& job) override { return reach().submit(job); }
+  std::optional<jobs::Lease> claim(const jobs::ClaimRequest& request) override {
+    if (faults_.refuses_claims) throw jobs::RedisRefused("redis at nowhere: NOPERM");
+    return reach().claim(request);
+  }
+  jobs::Directive renew(const jobs::Lease& lease, jobs::Milliseconds term) override {
+    return reach().renew(lease, term);
+  }
+  jobs::Directive report(const jobs::Lease& lease, const jobs::JobReport& report) override {
+    if (faults_.refuses_reports) throw jobs::RedisRefused("redis at nowhere: NOPERM");
+    return reach().report(lease, report);
+  }
+  bool propose(const jobs::Lease& lease, const jobs::Parameters& parameters, int64_t known) override {
+    return reach().propose(lease, parameters, known);
+  }
+  bool finish(const jobs::Lease& lease, const jobs::JobResult& result, double jitter) override {
+    return reach().finish(lease, result, jitter);
+  }
+  jobs::CancelOutcome cancel(const std::string& id) override { return reach().cancel(id); }
+  int64_t cancel_sweep(const std::string& sweep) override { return reach().cancel_sweep(sweep); }
+  void retry(const std::string& id) override { reach().retry(id); }
+  void set_priority(const std::string& id, int64_t priority) override { reach().set_priority(id, priority); }
+  void pause(const std::string& sweep) override { reach().pause(sweep); }
+  void resume(const std::string& sweep) override { reach().resume(sweep); }
+  jobs::ReapCounts reap() override { return reach().reap(); }
+  void heartbeat_agent(const jobs::AgentInfo& agent) override { reach().heartbeat_agent(agent); }
+  std::optional<jobs::JobRecord> find(const std::string& id) override { return reach().find(id); }
+  bool none_in(const std::vector<jobs::JobState>& states) override { return reach().none_in(states); }
+  std::map<jobs::Demand, int64_t> waiting() override { return reach().waiting(); }
+
+ private:
+  jobs::JobQueue& reach() {
+    if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
+    return target_;
+  }
+  jobs::JobQueue& target_;
+  const Faults& faults_;
+};
+
+/// An agent in a thread of its own, with fake_trial as its program.
+class RunningAgent {
+ public:
+  RunningAgent(jobs::AgentOptions options, jobs::QueueFactory make_queue, jobs::Proposer proposer = {})
+      : log_("agent", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)),
+        agent_(std::move(options), std::move(make_queue), std::move(proposer), log_),
+        thread_([this] {
+          try {
+            finished_ = agent_.run();
+          } catch (const std::exception& error) {
+            error_ = error.what();
+          }
+        }) {}
+  ~RunningAgent() {
+    stop();
+    stop();
+    join();
+  }
+  void stop() { agent_.request_stop(); }
+  int64_t join() {
+    if (thread_.joinable()) thread_.join();
+    return finished_;
+  }
+  std::string error() {
+    join();
+    return error_;
+  }
+  std::string log() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  spdlog::logger log_;
+  jobs::Agent agent_;
+  int64_t finished_ = -1;
+  std::string error_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+class AgentTest : public ::testing::Test {
+ protected:
+  AgentTest() : queue_(quick()), data_(scratch_.path() / "data"), runs_(scratch_.path() / "runs") {
+    std::filesystem::create_directories(data_);
+    options_.name = "tester";
+    options_.cpus = 2;
+    options_.roots.data = {data_};
+    options_.roots.runs = runs_;
+    options_.program = FORETIME_FAKE_TRIAL;
+    options_.stall_seconds = 60;
+    options_.stop_grace_seconds = 20;
+    options_.drain_seconds = 40;
+    options_.until_empty = true;
+  }
+  static jobs::QueueSettings quick() {
+    jobs::QueueSettings settings;
+    settings.backoff_base = jobs::Milliseconds(20);
+    return settings;
+  }
+
+  /// A training job that runs `script`.
+  jobs::JobSpec trial(const std::string& name, const std::string& script) {
+    const auto file = data_ / (name + ".script");
+    std::ofstream(file) << script;
+    configs::Settings settings;
+    settings.data.root = data_.string();
+    settings.data.train = {file.filename().string()};
+    settings.data.holdout = 0.1;
+    settings.trainer.metric = "valid/kendall_tau";
+    jobs::JobSpec spec;
+    spec.kind = jobs::JobKind::train;
+    spec.name = name;
+    spec.settings = configs::to_yaml(settings);
+    spec.metric = settings.trainer.metric;
+    spec.id = jobs::job_id(spec);
+    return spec;
+  }
+  std::string submit(const jobs::JobSpec& spec) {
+    EXPECT_TRUE(queue_.submit(spec));
+    return spec.id;
+  }
+  std::string submit(const std::string& name, const std::string& script) { return submit(trial(name, script)); }
+
+  std::unique_ptr<RunningAgent> start_agent(jobs::Proposer proposer = {}) {
+    return std::make_unique<RunningAgent>(
+        options_, [this] { return std::make_unique<ForwardingQueue>(queue_, faults_); }, std::move(proposer));
+  }
+  /// Runs an agent until every job has ended.
+  int64_t run_all(jobs::Proposer proposer = {}) { return start_agent(std::move(proposer))->join(); }
+
+  jobs::JobRecord job(const std::string& id) { return queue_.find(id).value(); }
+  bool reaches(const std::string& id, const std::function<bool(const jobs::JobRecord&)>& condition) {
+    return eventually([&] { return condition(job(id)); });
+  }
+  std::string log_of(const std::string& id) {
+    std::string text;
+    for (const auto& line : queue_.log(id)) text += line + "\n";
+    return text;
+  }
+
+  Scratch scratch_;
+  jobs::MemoryQueue queue_;
+  Faults faults_;
+  std::filesystem::path data_, runs_;
+  jobs::AgentOptions options_;
+};
+
+}  // namespace foretime::testing

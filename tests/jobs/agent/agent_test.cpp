@@ -1,0 +1,336 @@
+#include "jobs/agent/agent.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "tests/jobs/agent/agent_fixture.h"
+
+namespace foretime::jobs {
+namespace {
+
+using ::testing::AllOf;
+using testing::eventually;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::processes_with;
+using testing::read_text;
+
+using AgentTest = testing::AgentTest;
+
+TEST_F(AgentTest, ATrialThatEndsWellLeavesItsResultLogAndCheckpoint) {
+  const auto id = submit("good",
+                         "print hello\nbytes\nconnect\nprogress 5 10\nevaluate 5 1 0.5\ncheckpoint 10\n"
+                         "evaluate 10 2 0.75\nresult 0.7\n");
+  EXPECT_EQ(run_all(), 1);
+  const auto record = job(id);
+  EXPECT_EQ(record.state, JobState::succeeded);
+  EXPECT_EQ(record.results, 1);
+  EXPECT_EQ(record.objective, 0.7);
+  EXPECT_EQ(record.best_objective, 0.75);
+  EXPECT_EQ(record.metrics.at("valid/kendall_tau"), 0.7);
+  EXPECT_EQ(record.step, 10);
+  EXPECT_EQ(record.total_steps, 10);
+  EXPECT_GT(record.seconds, 0);
+  EXPECT_EQ(record.checkpoint, id + "/attempt-1/checkpoints/step-10");
+  EXPECT_THAT(log_of(id), HasSubstr(" hello\na\xEF\xBF\xBD"
+                                    "b\nnext\n"));
+  EXPECT_THAT(read_text(runs_ / id / "attempt-1" / "output.log"), HasSubstr(" hello\n"));
+  const auto settings = configs::load_settings(runs_ / id / "attempt-1" / "config.yaml");
+  EXPECT_EQ(settings.run.directory, (std::filesystem::canonical(runs_) / id / "attempt-1").string());
+  EXPECT_EQ(settings.data.confine, std::vector<std::string>{std::filesystem::canonical(data_).string()});
+  EXPECT_EQ(settings.trainer.threads, 1);
+  EXPECT_FALSE(std::filesystem::exists(runs_ / id / "attempt-1" / "agent.sock"));
+  EXPECT_TRUE(queue_.agents().empty()) << "it said that it leaves";
+}
+
+TEST_F(AgentTest, ATrialWithoutAResultHasItsLastEvaluation) {
+  const auto id = submit("plain", "connect\nevaluate 1 1 0.5\nevaluate 2 2 0.25\n");
+  run_all();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).objective, 0.25);
+  EXPECT_EQ(job(id).best_objective, 0.5);
+}
+
+TEST_F(AgentTest, ExitCodesDecideWhetherItIsTriedAgain) {
+  const auto settings = submit("two", "print wrong setting\nexit 2\n");
+  const auto data = submit("three", "exit 3\n");
+  const auto crash = submit("crash", "print before\ncrash\n");
+  const auto poison = submit("poison", "exit 7\n");
+  const auto preempted = submit("preempted", "once mark exit 75\n");
+  EXPECT_EQ(run_all(), 3) << "those that are dead end in the queue, by the last of their errors";
+  EXPECT_EQ(job(settings).state, JobState::failed);
+  EXPECT_EQ(job(settings).attempt, 1);
+  EXPECT_THAT(job(settings).error, AllOf(HasSubstr("exit code 2"), HasSubstr("wrong setting")));
+  EXPECT_EQ(job(data).state, JobState::failed);
+  EXPECT_EQ(job(crash).state, JobState::dead);
+  EXPECT_EQ(job(crash).attempt, 3);
+  EXPECT_THAT(job(crash).error, AllOf(HasSubstr("killed by signal 11"), HasSubstr("before")));
+  EXPECT_EQ(job(poison).state, JobState::dead);
+  EXPECT_EQ(job(poison).results, 0);
+  EXPECT_EQ(job(preempted).state, JobState::succeeded);
+  EXPECT_EQ(job(preempted).attempt, 1) << "an attempt that was preempted does not count";
+  EXPECT_EQ(job(preempted).fence, 2);
+}
+
+TEST_F(AgentTest, TheNextAttemptContinuesFromThePublishedCheckpoint) {
+  const auto id = submit("flaky", "resume\nconnect\nonce mark checkpoint 40\nonce mark2 exit 1\nresult 1\n");
+  run_all();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).attempt, 2);
+  EXPECT_THAT(log_of(id), AllOf(HasSubstr("resume auto"), HasSubstr("attempt-1/checkpoints/step-40")));
+}
+
+TEST_F(AgentTest, AHungJobIsKilledAndTriedAgain) {
+  options_.stall_seconds = 1.0;
+  const auto id = submit("hung", "deaf\nconnect\nprogress 1 10\nonce mark hang\nresult 1\n");
+  const auto silent = submit("silent", "deaf\nonce mark hang\n");
+  const auto chatty = submit("chatty", "print a\nsleep 400\nprint b\nsleep 400\nprint c\nsleep 400\nprint d\n");
+  const auto evaluating =
+      submit("evaluating",
+             "connect\nscored 1\nsleep 600\nscored 2\nsleep 600\nscored 3\nsleep 600\nscored 4\nsleep 600\nresult 1\n");
+  run_all();
+  EXPECT_EQ(job(evaluating).failures, 0) << "a long evaluation is no hang while it scores candidates";
+  for (const auto& one : {id, silent}) {
+    EXPECT_EQ(job(one).state, JobState::succeeded);
+    EXPECT_EQ(job(one).failures, 1);
+    EXPECT_THAT(log_of(one), HasSubstr("no progress for"));
+  }
+  EXPECT_EQ(job(chatty).failures, 0) << "lines are signs of life until progress is";
+}
+
+TEST_F(AgentTest, ACancelledJobStopsAtAStepBoundaryWithItsCheckpoint) {
+  const auto id = submit("cancelled", "connect\nsteps 100000 5 5\n");
+  options_.lease_term = Milliseconds(600);
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step > 10; }));
+  EXPECT_EQ(queue_.cancel(id), CancelOutcome::requested);
+  EXPECT_EQ(agent->join(), 1);
+  EXPECT_EQ(job(id).state, JobState::cancelled);
+  EXPECT_EQ(job(id).results, 0);
+  EXPECT_TRUE(std::filesystem::exists(runs_ / job(id).checkpoint / "manifest.json"));
+  EXPECT_THAT(log_of(id), HasSubstr("cancelled by request"));
+}
+
+TEST_F(AgentTest, AJobThatDoesNotListenIsCancelledByForce) {
+  options_.lease_term = Milliseconds(300);
+  options_.stop_grace_seconds = 0.2;
+  const auto mark = fmt::format("ft-deaf-{}", getpid());
+  const auto id = submit("deaf", "deaf\nconnect\ndaemon " + mark + "\nprogress 1 2\nhang\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(eventually([&] { return job(id).step == 1 && !testing::session_leaders_with(mark).empty(); }));
+  queue_.cancel(id);
+  agent->join();
+  EXPECT_EQ(job(id).state, JobState::cancelled);
+  EXPECT_TRUE(processes_with(mark).empty());
+}
+
+TEST_F(AgentTest, ATrialStoppedByHalvingSucceedsAndKeepsItsCheckpoint) {
+  SweepSpec sweep;
+  sweep.id = "0123456789abcdef";
+  sweep.metric = "valid/kendall_tau";
+  sweep.halving.rungs = {2};
+  sweep.halving.eta = 2;
+  queue_.create_sweep(sweep);
+  auto best = trial("best", "connect\nevaluate 1 1 1\nevaluate 2 2 100000\nevaluate 3 3 7\nresult 7\n");
+  auto worse = trial("worse", "connect\nsteps 100000 5 5\n");
+  for (auto* spec : {&best, &worse}) spec->sweep = sweep.id;
+  best.priority = 1;
+  options_.max_jobs = 1;  // one after the other
+  submit(best);
+  submit(worse);
+  EXPECT_EQ(run_all(), 2);
+  EXPECT_EQ(job(best.id).state, JobState::succeeded);
+  EXPECT_FALSE(job(best.id).stopped);
+  const auto stopped = job(worse.id);
+  EXPECT_EQ(stopped.state, JobState::succeeded);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.results, 1);
+  EXPECT_GE(stopped.objective.value_or(0), 10);
+  EXPECT_TRUE(std::filesystem::exists(runs_ / stopped.checkpoint / "manifest.json"));
+}
+
+TEST_F(AgentTest, AJobWhoseLeaseIsLostIsKilledAndWritesNothing) {
+  options_.lease_term = Milliseconds(300);
+  const auto mark = fmt::format("ft-lost-{}", getpid());
+  const auto id = submit("lost", "connect\ndaemon " + mark + "\nsteps 100000 1000 5\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(eventually([&] { return job(id).step > 2 && !testing::session_leaders_with(mark).empty(); }));
+  // Somebody else gets the job: the lease runs out at once and is claimed before this agent sees it.
+  std::optional<Lease> other;
+  ASSERT_TRUE(eventually([&] {
+    queue_.advance(Milliseconds(100000));
+    queue_.reap();
+    other = queue_.claim({"other", "othertoken", 2, 0, Milliseconds(100000000)});
+    return other.has_value();
+  }));
+  ASSERT_TRUE(testing::nothing_left(mark));
+  const auto step = job(id).step;
+  JobResult result;
+  result.metrics["m"] = 1;
+  EXPECT_TRUE(queue_.finish(*other, result, 0));
+  agent->join();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).step, step);
+  EXPECT_EQ(job(id).results, 1);
+  EXPECT_EQ(job(id).agent, "other");
+}
+
+TEST_F(AgentTest, DrainingLetsJobsCheckpointAndGivesThemBack) {
+  options_.until_empty = false;
+  const auto id = submit("drained", "connect\nsteps 100000 1000 5\n");
+  const auto other = submit("other", "deaf\nconnect\nhang\n");
+  const auto third = submit("third", "exit 0\n");
+  auto agent = start_agent();
+  ASSERT_TRUE(eventually([&] { return job(id).step > 2 && job(other).state == JobState::active; }));
+  agent->stop();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.state == JobState::waiting; }));
+  EXPECT_FALSE(job(id).checkpoint.empty());
+  EXPECT_EQ(job(id).failures, 0);
+  EXPECT_EQ(job(third).state, JobState::waiting) << "nothing more is claimed";
+  agent->stop();  // the second request kills the one that does not listen
+  EXPECT_EQ(agent->join(), 0);
+  EXPECT_EQ(job(other).state, JobState::waiting);
+  EXPECT_EQ(job(other).failures, 0);
+}
+
+TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
+  options_.lease_term = Milliseconds(60000);
+  const auto id = submit(
+      "outage", "connect\nprogress 1 3\nsleep 700\nprint meanwhile\nevaluate 2 1 0.5\ncheckpoint 2\nresult 0.5\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step == 1; }));
+  faults_.away = true;
+  ASSERT_TRUE(eventually(
+      [&] { return read_text(runs_ / id / "attempt-1" / "output.log").find("meanwhile") != std::string::npos; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(job(id).state, JobState::active);
+  faults_.away = false;
+  EXPECT_EQ(agent->join(), 1);
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).fence, 1);
+  EXPECT_EQ(job(id).objective, 0.5);
+  EXPECT_THAT(log_of(id), HasSubstr("meanwhile"));
+  const auto log = agent->log();
+  EXPECT_THAT(log, AllOf(HasSubstr("connection refused"), HasSubstr("Redis is back")));
+  const auto first = log.find("agent: redis at nowhere");
+  EXPECT_EQ(log.find("agent: redis at nowhere", first + 1), std::string::npos) << "said once";
+}
+
+TEST_F(AgentTest, ARedisThatRefusesClaimsEndsTheAgentAndItsJobs) {
+  const auto mark = fmt::format("ft-refused-{}", getpid());
+  const auto id = submit("running", "connect\ndaemon " + mark + "\nsteps 100000 1000 5\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(eventually([&] { return job(id).step > 2 && !testing::session_leaders_with(mark).empty(); }));
+  faults_.refuses_claims = true;
+  EXPECT_THAT(agent->error(), HasSubstr("NOPERM"));
+  EXPECT_TRUE(processes_with(mark).empty());
+}
+
+TEST_F(AgentTest, AJobWhoseReportIsRefusedEndsAloneAndTheAgentGoesOn) {
+  options_.until_empty = false;
+  const auto id = submit("refused", "connect\nsteps 100000 1000 5\n");
+  auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step > 2; }));
+  faults_.refuses_reports = true;
+  EXPECT_TRUE(testing::nothing_left(id));
+  faults_.refuses_reports = false;
+  const auto next = submit("next", "exit 0\n");
+  EXPECT_TRUE(reaches(next, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
+  EXPECT_EQ(job(id).state, JobState::active) << "until its lease runs out";
+  agent->stop();
+  agent->join();
+  EXPECT_THAT(agent->log(), HasSubstr("NOPERM"));
+}
+
+TEST_F(AgentTest, RanksUnderMpirunReportStopAndLeaveNothing) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "needs mpirun (openmpi-bin)";
+  options_.lease_term = Milliseconds(600);
+  // Whichever rank ends first makes mpirun end the other, and wait twice the time-out.
+  options_.launcher = Launcher(
+      "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS --mca odls_base_sigkill_timeout 1 "
+      "{command}");
+  auto spec = trial("ranks", "connect\nsteps 100000 5 5\n");
+  spec.resources.ranks = 2;
+  submit(spec);
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(spec.id, [](const JobRecord& record) { return record.step > 5; }));
+  EXPECT_EQ(processes_with(spec.id).size(), 3U) << "mpirun and two ranks";
+  queue_.cancel(spec.id);
+  EXPECT_EQ(agent->join(), 1);
+  EXPECT_EQ(job(spec.id).state, JobState::cancelled);
+  EXPECT_FALSE(job(spec.id).checkpoint.empty());
+  EXPECT_TRUE(processes_with(spec.id).empty());
+}
+
+TEST_F(AgentTest, TheLogInTheQueueIsARingAndTheFileIsWhole) {
+  const auto id = submit("chatter", "many 5000\n");
+  run_all();
+  const auto lines = queue_.log(id);
+  EXPECT_LE(lines.size(), static_cast<size_t>(Limits::kLogLines));
+  EXPECT_EQ(lines.back(), "line 4999");
+  const auto file = read_text(runs_ / id / "attempt-1" / "output.log");
+  EXPECT_THAT(file, AllOf(HasSubstr("line 0\n"), HasSubstr("line 2500\n"), HasSubstr("line 4999\n")));
+}
+
+TEST_F(AgentTest, MessagesAreJudgedAndNeverFatal) {
+  const auto id =
+      submit("rude", "raw {\"type\":\"dance\"}\nconnect\npublish /etc\npublish checkpoints/none\nresult 1\n");
+  run_all();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_TRUE(job(id).checkpoint.empty());
+  EXPECT_THAT(log_of(id),
+              AllOf(HasSubstr("found \"dance\""), HasSubstr("more than 65536 bytes"), HasSubstr("/etc: lies outside"),
+                    HasSubstr("expected a whole checkpoint"), HasSubstr("4 messages were of no use")));
+}
+
+TEST_F(AgentTest, SlotsAreNeverGivenOutTwice) {
+  options_.cpus = 4;
+  options_.gpus = {"0", "1", "GPU-7"};
+  std::vector<std::string> ids;
+  for (int i = 0; i < 8; ++i) {
+    auto spec =
+        trial(fmt::format("gpu{}", i), fmt::format("env CUDA_VISIBLE_DEVICES\nenv OMP_NUM_THREADS\nsleep 60\n", i));
+    spec.resources.gpus = i % 3;
+    spec.resources.cpus = 1 + i % 2;
+    ids.push_back(submit(spec));
+  }
+  std::atomic<bool> over{false};
+  std::thread watch([&] {
+    while (!over) {
+      int64_t cpus = 0, gpus = 0;
+      for (const auto& id : ids) {
+        const auto record = job(id);
+        if (record.state != JobState::active) continue;
+        cpus += record.spec.resources.total_cpus();
+        gpus += record.spec.resources.total_gpus();
+      }
+      EXPECT_LE(cpus, 4 + 1) << "records are read one after the other";
+      EXPECT_LE(gpus, 3 + 2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  EXPECT_EQ(run_all(), 8);
+  over = true;
+  watch.join();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto log = log_of(ids[i]);
+    EXPECT_THAT(log, HasSubstr(fmt::format("OMP_NUM_THREADS={}", 1 + i % 2)));
+    EXPECT_THAT(log, i % 3 == 0 ? HasSubstr("CUDA_VISIBLE_DEVICES=-1\n") : HasSubstr("CUDA_VISIBLE_DEVICES=")) << i;
+    EXPECT_EQ(std::count(log.begin(), log.end(), ','), i % 3 == 2 ? 1 : 0) << log;
+  }
+}
+
+TEST_F(AgentTest, ChildrenSeeNoCredentials) {
+  setenv("FORETIME_REDIS", "redis://user:secret@host", 1);
+  setenv("FORETIME_REDIS_PASSWORD", "secret", 1);
+  const auto id = submit("spy", "env FORETIME_REDIS\nenv FORETIME_REDIS_PASSWORD\nenv FORETIME_PROGRESS\n");
+  run_all();
+  unsetenv("FORETIME_REDIS");
+  unsetenv("FORETIME_REDIS_PASSWORD");
+  EXPECT_THAT(log_of(id), AllOf(HasSubstr("FORETIME_REDIS=(none)"), HasSubstr("FORETIME_REDIS_PASSWORD=(none)"),
+                                HasSubstr("agent.sock"), Not(HasSubstr("secret"))));
+}
+
+}  // namespace
+}  // namespace foretime::jobs

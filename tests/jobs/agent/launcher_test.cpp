@@ -1,0 +1,59 @@
+#include "jobs/agent/launcher.h"
+
+#include <gmock/gmock.h>
+
+#include "jobs/error.h"
+
+namespace foretime::jobs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kCommand = {"/opt/foretime", "train", "a b.yaml"};
+const Resources kOne{1, 2, 0}, kFour{4, 2, 1};
+
+std::string refusal(const std::string& text) {
+  try {
+    Launcher launcher(text);
+    return "accepted";
+  } catch (const JobsError& error) {
+    return error.what();
+  }
+}
+
+TEST(Launcher, OneRankIsStartedDirectlyAndMoreByMpirun) {
+  EXPECT_EQ(Launcher("auto").arguments(kOne, kCommand), kCommand);
+  EXPECT_EQ(Launcher("direct").arguments(kOne, kCommand), kCommand);
+  const auto words = Launcher("auto").arguments(kFour, kCommand);
+  EXPECT_EQ(words, Launcher("mpirun").arguments(kFour, kCommand));
+  ASSERT_GE(words.size(), 3U);
+  EXPECT_THAT(std::vector<std::string>(words.begin(), words.begin() + 3), ElementsAre("mpirun", "-n", "4"));
+  EXPECT_THAT(std::vector<std::string>(words.end() - 3, words.end()),
+              ElementsAre("/opt/foretime", "train", "a b.yaml"));
+  EXPECT_THAT(Launcher("srun").arguments(kFour, {"c"}),
+              ElementsAre("srun", "--ntasks=4", "--cpus-per-task=2", "--kill-on-bad-exit=1", "c"));
+}
+
+TEST(Launcher, DirectDoesNotStartManyRanks) { EXPECT_THROW(Launcher("direct").arguments(kFour, kCommand), JobsError); }
+
+TEST(Launcher, FillsNamesAndKeepsQuotedWordsWhole) {
+  EXPECT_THAT(Launcher("run 'a b'\"c  d\" n={ranks}x{ranks} '' {cpus}/{gpus}/{threads}\t{command} tail")
+                  .arguments(kFour, {"x", "{ranks} ; rm", ""}),
+              ElementsAre("run", "a bc  d", "n=4x4", "", "2/1/2", "x", "{ranks} ; rm", "", "tail"))
+      << "what comes from the job is never filled in nor split";
+}
+
+TEST(Launcher, RefusesWhatItCannotFill) {
+  EXPECT_THAT(refusal("mpirun -n {ranks}"), HasSubstr("no {command}"));
+  EXPECT_THAT(refusal(""), HasSubstr("no {command}"));
+  EXPECT_THAT(refusal("a {command} {command}"), HasSubstr("more than one"));
+  EXPECT_THAT(refusal("{command} a"), HasSubstr("no program"));
+  EXPECT_THAT(refusal("a --run={command}"), HasSubstr("word of its own"));
+  EXPECT_THAT(refusal("a {nodes} {command}"), HasSubstr("unknown {nodes}"));
+  EXPECT_THAT(refusal("a {ranks {command}"), HasSubstr("unknown {ranks"));
+  EXPECT_THAT(refusal("a 'b {command}"), HasSubstr("not closed"));
+}
+
+}  // namespace
+}  // namespace foretime::jobs

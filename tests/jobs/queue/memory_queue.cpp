@@ -1,0 +1,386 @@
+#include "tests/jobs/queue/memory_queue.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "jobs/error.h"
+#include "jobs/queue/limits.h"
+
+namespace foretime::jobs {
+
+using Lock = std::lock_guard<std::mutex>;
+constexpr size_t kChildren = 1000;  // jobs that may wait for one job
+
+bool MemoryQueue::create_sweep(const SweepSpec& sweep) {
+  check(sweep);
+  Lock lock(mutex_);
+  if (const auto found = sweeps_.find(sweep.id); found != sweeps_.end()) {
+    if (found->second.state == "cancelled")
+      throw JobRefused(fmt::format("sweep {} was cancelled; change its file or its seed to submit it again", sweep.id));
+    return false;
+  }
+  SweepEntry entry;
+  entry.spec = sweep;
+  entry.created_ms = now();
+  sweeps_[sweep.id] = entry;
+  return true;
+}
+
+bool MemoryQueue::submit(const JobSpec& spec) {
+  check(spec);
+  Lock lock(mutex_);
+  if (jobs_.count(spec.id) != 0) return false;
+  if (!spec.sweep.empty() && known_sweep(spec.sweep).state == "cancelled")
+    throw JobRefused(fmt::format("job {}: its sweep {} was cancelled", spec.id, spec.sweep));
+  Job job;
+  for (const auto& id : spec.after) {
+    const auto found = jobs_.find(id);
+    if (found == jobs_.end()) throw JobRefused(fmt::format("job {}: it needs job {}, which is unknown", spec.id, id));
+    const auto state = found->second.record.state;
+    if (is_final(state) && state != JobState::succeeded)
+      throw JobRefused(
+          fmt::format("job {}: it needs job {}, which ended as {}: retry that one", spec.id, id, to_string(state)));
+    if (state == JobState::succeeded) continue;
+    if (found->second.children.size() >= kChildren)
+      throw JobRefused(fmt::format("job {}: it needs job {}, for which {} jobs wait already", spec.id, id, kChildren));
+    ++job.pending;
+  }
+  for (const auto& id : spec.after) {
+    auto& dependency = jobs_.at(id);
+    if (dependency.record.state != JobState::succeeded) dependency.children.insert(spec.id);
+  }
+  job.record.spec = spec;
+  job.record.submitted_ms = now();
+  job.sequence = ++sequence_;
+  auto& stored = jobs_[spec.id] = job;
+  stored.record.state = stored.pending > 0 ? JobState::blocked : JobState::waiting;
+  stored.entered_ms = stored.record.updated_ms = now();
+  events_.push_back({"submit", spec.id, "", to_string(stored.record.state), 0, ""});
+  ++totals_["submitted"];
+  return true;
+}
+
+std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
+  check(request);
+  Lock lock(mutex_);
+  touch();
+  // The answer to this claim was lost: the same lease again, even while the queue is paused.
+  for (const auto& [id, job] : jobs_)
+    if (job.record.state == JobState::active && job.token == request.token && job.deadline_ms >= now())
+      return lease_of(job);
+  if (paused_) return std::nullopt;
+  promote();
+  for (;;) {
+    Job* best = nullptr;
+    for (auto& [id, job] : jobs_) {
+      if (job.record.state != JobState::waiting) continue;
+      if (job.cpus() > request.free_cpus || job.gpus() > request.free_gpus) continue;
+      if (best == nullptr || job.score() < best->score()) best = &job;
+    }
+    if (best == nullptr) return std::nullopt;
+    if (sweep_is(*best, "paused")) {
+      enter(*best, JobState::held, "hold");
+      continue;
+    }
+    if (sweep_is(*best, "cancelled")) {
+      cancel_now(*best, "cancel", "its sweep was cancelled");
+      continue;
+    }
+    auto& record = best->record;
+    ++record.fence;
+    best->token = request.token;
+    record.agent = request.agent;
+    record.attempt = record.failures + 1;
+    record.claimed_ms = now();
+    best->term_ms = request.term.count();
+    best->deadline_ms = now() + best->term_ms;
+    best->graced = false;
+    if (!best->stop) record.reason.clear();
+    enter(*best, JobState::active, "claim");
+    ++totals_["claimed"];
+    return lease_of(*best);
+  }
+}
+
+Directive MemoryQueue::renew(const Lease& lease, Milliseconds term) {
+  Lock lock(mutex_);
+  touch();
+  Job* job = holder(lease);
+  if (job == nullptr) return Directive::lost;
+  job->term_ms = term.count();
+  job->deadline_ms = now() + term.count();
+  job->graced = false;
+  return directive(*job);
+}
+
+Directive MemoryQueue::report(const Lease& lease, const JobReport& unbounded) {
+  const auto report = bounded(unbounded);
+  Lock lock(mutex_);
+  touch();
+  Job* job = holder(lease);
+  if (job == nullptr) return Directive::lost;
+  auto& record = job->record;
+  record.step = report.step;
+  record.total_steps = report.total_steps;
+  record.loss = report.loss;
+  record.eta_seconds = report.eta_seconds;
+  record.updated_ms = now();
+  if (report.iteration > 0) job->iteration = report.iteration;
+  if (!report.metrics.empty()) record.metrics = report.metrics;
+  if (!report.checkpoint.empty()) record.checkpoint = report.checkpoint;
+  if (report.objective) {
+    if (std::isfinite(*report.objective)) {
+      const double value = *report.objective;
+      record.objective = value;
+      const bool better = !record.best_objective ||
+                          (record.spec.maximize ? value > *record.best_objective : value < *record.best_objective);
+      if (better) record.best_objective = value;
+    } else {
+      record.objective.reset();
+    }
+    decide_rungs(*job, report);
+  }
+  for (const auto& line : report.log_lines) {
+    job->log.push_back(line);
+    if (job->log.size() > static_cast<size_t>(Limits::kLogLines)) job->log.pop_front();
+    ++record.log_lines;
+  }
+  return directive(*job);
+}
+
+void MemoryQueue::decide_rungs(Job& job, const JobReport& report) {
+  if (job.stop || job.record.spec.sweep.empty() || job.record.spec.kind != JobKind::train) return;
+  const auto found = sweeps_.find(job.record.spec.sweep);
+  if (found == sweeps_.end()) return;
+  const auto& spec = found->second.spec;
+  const double value = *report.objective;
+  const bool finite = std::isfinite(value);
+  for (const int64_t rung : spec.halving.rungs) {
+    if (rung > report.iteration) continue;
+    auto& seen = found->second.rungs[rung];
+    if (seen.count(job.record.spec.id) != 0) continue;
+    seen[job.record.spec.id] = finite ? value : (spec.maximize ? -INFINITY : INFINITY);
+    int64_t better = 0;
+    for (const auto& [other, objective] : seen) better += (spec.maximize ? objective > value : objective < value);
+    const auto n = static_cast<int64_t>(seen.size());
+    const auto go_on =
+        std::max<int64_t>(1, static_cast<int64_t>(std::floor(static_cast<double>(n) / spec.halving.eta)));
+    if (job.stop || (finite && better < go_on)) continue;
+    job.stop = true;
+    job.record.reason = finite ? fmt::format("early stopping at rung {}: rank {} of {}", rung, better + 1, n)
+                               : fmt::format("early stopping at rung {}: the objective is not a number", rung);
+  }
+}
+
+bool MemoryQueue::propose(const Lease& lease, const Parameters& parameters, int64_t known) {
+  Lock lock(mutex_);
+  touch();
+  Job* job = holder(lease);
+  if (job == nullptr) return false;
+  auto& spec = job->record.spec;
+  if (!spec.deferred) return spec.parameters == parameters;
+  auto& sweep = known_sweep(spec.sweep);
+  if (sweep.proposals != known) return false;
+  ++sweep.proposals;
+  spec.deferred = false;
+  spec.parameters = parameters;
+  return true;
+}
+
+bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double jitter) {
+  const auto result = bounded(unbounded);
+  Lock lock(mutex_);
+  touch();
+  const std::string by = fmt::format("{}:{}", lease.fence, lease.token);
+  if (const auto found = jobs_.find(lease.job); found != jobs_.end() && found->second.finished_by == by) return true;
+  Job* job = holder(lease);
+  if (job == nullptr) return false;
+  auto& record = job->record;
+  job->finished_by = by;
+  job->exit_code = result.exit_code;
+  record.seconds = result.seconds;
+  record.error = result.error;
+  if (!result.checkpoint.empty()) record.checkpoint = result.checkpoint;
+  const bool asked = record.cancel_requested;
+  switch (result.outcome) {
+    case Outcome::succeeded:
+    case Outcome::stopped: {
+      if (!result.metrics.empty()) record.metrics = result.metrics;
+      if (result.objective) {
+        const double value = *result.objective;
+        record.objective = value;
+        if (!record.best_objective ||
+            (record.spec.maximize ? value > *record.best_objective : value < *record.best_objective))
+          record.best_objective = value;
+      }
+      ++record.results;
+      ++totals_["results"];
+      ++totals_["succeeded"];
+      record.stopped = result.outcome == Outcome::stopped;
+      if (record.stopped) ++totals_["stopped"];
+      if (!record.stopped) record.reason.clear();
+      enter(*job, JobState::succeeded, "finish");
+      settle(*job);
+      break;
+    }
+    case Outcome::failed:
+      record.reason = "failed, and would fail again";
+      ++totals_["failed"];
+      enter(*job, JobState::failed, "finish");
+      settle(*job);
+      break;
+    case Outcome::cancelled:
+      cancel_now(*job, "finish", "cancelled by request");
+      break;
+    case Outcome::preempted:
+      if (asked) {
+        cancel_now(*job, "preempt", "cancelled by request");
+        break;
+      }
+      ++totals_["preempted"];
+      if (!job->stop) record.reason = "preempted on " + record.agent;
+      enter(*job, JobState::waiting, "preempt");
+      break;
+    case Outcome::error:
+      ++totals_["errors"];
+      if (asked) {
+        cancel_now(*job, "error", "cancelled by request");
+        break;
+      }
+      ++record.failures;
+      if (record.failures >= record.spec.max_attempts) {
+        record.reason = fmt::format("failed {} times", record.failures);
+        ++totals_["dead"];
+        enter(*job, JobState::dead, "error");
+        settle(*job);
+        break;
+      }
+      if (!job->stop) record.reason = fmt::format("attempt {} failed", record.attempt);
+      enter(*job, JobState::delayed, "error");
+      record.due_ms = now() + backoff_ms(settings_, record.failures, jitter);
+      break;
+  }
+  return true;
+}
+
+CancelOutcome MemoryQueue::cancel(const std::string& id) {
+  Lock lock(mutex_);
+  Job& job = known(id);
+  if (is_final(job.record.state)) return CancelOutcome::already_final;
+  const bool active = job.record.state == JobState::active;
+  cancel_or_ask(job, "cancelled by request");
+  return active ? CancelOutcome::requested : CancelOutcome::cancelled;
+}
+
+int64_t MemoryQueue::cancel_sweep(const std::string& sweep) {
+  Lock lock(mutex_);
+  known_sweep(sweep).state = "cancelled";
+  std::vector<std::pair<int64_t, std::string>> order;
+  for (const auto& [id, job] : jobs_)
+    if (job.record.spec.sweep == sweep) order.emplace_back(job.record.spec.trial, id);
+  std::sort(order.begin(), order.end());
+  int64_t count = 0;
+  for (const auto& [trial, id] : order) count += cancel_or_ask(jobs_.at(id), "its sweep was cancelled");
+  return count;
+}
+
+void MemoryQueue::retry(const std::string& id) {
+  Lock lock(mutex_);
+  Job& job = known(id);
+  auto& record = job.record;
+  if (!is_final(record.state) || record.state == JobState::succeeded)
+    throw JobRefused(fmt::format("job {} is {}: only failed, dead and cancelled jobs can be tried again", id,
+                                 to_string(record.state)));
+  if (sweep_is(job, "cancelled"))
+    throw JobRefused(fmt::format("job {}: its sweep {} was cancelled", id, record.spec.sweep));
+  int64_t still_needed = 0;
+  for (const auto& need : record.spec.after) {
+    const auto found = jobs_.find(need);
+    if (found == jobs_.end() || found->second.children.count(id) == 0) continue;
+    const auto state = found->second.record.state;
+    if (is_final(state) && state != JobState::succeeded)
+      throw JobRefused(
+          fmt::format("job {}: it needs job {}, which ended as {}: retry that one", id, need, to_string(state)));
+    ++still_needed;
+  }
+  if (still_needed < job.pending)
+    throw JobRefused(fmt::format("job {}: it needs a job that never succeeded and was forgotten", id));
+  record.failures = 0;
+  record.cancel_requested = false;
+  record.reason.clear();
+  record.error.clear();
+  record.finished_ms = 0;
+  job.cancelled_by.clear();
+  job.exit_code = 0;
+  ++totals_["retried"];
+  enter(job, job.pending > 0 ? JobState::blocked : JobState::waiting, "retry");
+  settle(job);
+}
+
+void MemoryQueue::set_priority(const std::string& id, int64_t priority) {
+  if (std::abs(priority) > Limits::kPriority)
+    throw JobRefused(
+        fmt::format("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority));
+  Lock lock(mutex_);
+  Job& job = known(id);
+  if (is_final(job.record.state))
+    throw JobRefused(
+        fmt::format("job {} has ended as {}: its priority means nothing", id, to_string(job.record.state)));
+  job.record.spec.priority = priority;
+}
+
+void MemoryQueue::pause(const std::string& sweep) {
+  Lock lock(mutex_);
+  if (sweep.empty()) {
+    paused_ = true;
+    return;
+  }
+  auto& entry = known_sweep(sweep);
+  if (entry.state == "cancelled") throw JobRefused(fmt::format("sweep {} was cancelled", sweep));
+  entry.state = "paused";
+}
+
+void MemoryQueue::resume(const std::string& sweep) {
+  Lock lock(mutex_);
+  if (sweep.empty()) {
+    paused_ = false;
+    return;
+  }
+  auto& entry = known_sweep(sweep);
+  if (entry.state == "cancelled") throw JobRefused(fmt::format("sweep {} was cancelled", sweep));
+  entry.state = "running";
+  release_held(sweep);
+}
+
+ReapCounts MemoryQueue::reap() {
+  Lock lock(mutex_);
+  touch();
+  ReapCounts counts;
+  std::vector<std::pair<int64_t, std::string>> expired;
+  for (const auto& [id, job] : jobs_)
+    if (job.record.state == JobState::active && job.deadline_ms < now()) expired.emplace_back(job.deadline_ms, id);
+  std::sort(expired.begin(), expired.end());
+  for (const auto& [deadline, id] : expired) {
+    Job& job = jobs_.at(id);
+    // Nobody could renew while Redis was away: once, the lease gets another term from the end of the silence.
+    const bool silent = std::any_of(silences_.begin(), silences_.end(), [&](const Silence& silence) {
+      return silence.from <= job.deadline_ms && job.deadline_ms <= silence.to &&
+             2 * (silence.to - silence.from) > job.term_ms;
+    });
+    if (silent && !job.graced) {
+      job.graced = true;
+      job.deadline_ms = now() + job.term_ms;
+      continue;
+    }
+    lose(job);
+    ++counts.lost_leases;
+  }
+  counts.promoted = promote();
+  counts.released = release_held("");
+  counts.expired = forget_old();
+  return counts;
+}
+
+}  // namespace foretime::jobs

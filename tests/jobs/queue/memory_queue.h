@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jobs/queue/queue.h"
+
+namespace foretime::jobs {
+
+/// The queue as plain structs and linear scans: the slow, obvious twin of RedisQueue, and the executable form of
+/// jobs/queue.h and docs/jobs.md. What is not said here is not promised. May be used by several threads.
+class MemoryQueue final : public JobQueue {
+ public:
+  explicit MemoryQueue(QueueSettings settings = {}) : settings_(settings) {}
+
+  /// The clock is the system's until it is set for the first time, then it stands still until it is moved.
+  void set_now_ms(int64_t now_ms);
+  void advance(Milliseconds duration);
+  int64_t now_ms();
+
+  bool create_sweep(const SweepSpec& sweep) override;
+  bool submit(const JobSpec& job) override;
+  std::optional<Lease> claim(const ClaimRequest& request) override;
+  Directive renew(const Lease& lease, Milliseconds term) override;
+  Directive report(const Lease& lease, const JobReport& report) override;
+  bool propose(const Lease& lease, const Parameters& parameters, int64_t known) override;
+  bool finish(const Lease& lease, const JobResult& result, double jitter) override;
+  CancelOutcome cancel(const std::string& id) override;
+  int64_t cancel_sweep(const std::string& sweep) override;
+  void retry(const std::string& id) override;
+  void set_priority(const std::string& id, int64_t priority) override;
+  void pause(const std::string& sweep) override;
+  void resume(const std::string& sweep) override;
+  ReapCounts reap() override;
+  void heartbeat_agent(const AgentInfo& agent) override;
+  std::optional<JobRecord> find(const std::string& id) override;
+  bool none_in(const std::vector<JobState>& states) override;
+  std::map<Demand, int64_t> waiting() override;
+
+  struct Event {
+    std::string event, job, from, to;
+    int64_t fence = 0;
+    std::string agent;
+    auto operator<=>(const Event&) const = default;
+  };
+  std::vector<Event> events();  // all since ever, oldest first
+  std::map<std::string, int64_t> totals();
+  std::vector<std::string> log(const std::string& id);
+  int64_t proposals(const std::string& sweep);
+  std::vector<AgentInfo> agents();
+  /// Everything that Redis would hold: key without the prefix -> field, member or index -> text. Fields that are empty
+  /// or 0 are left out, and so are events, tokens and the hash of totals.
+  using Dump = std::map<std::string, std::map<std::string, std::string>>;
+  Dump dump();
+
+ private:
+  struct Job {
+    JobRecord record;
+    std::string token, finished_by, cancelled_by;
+    int64_t pending = 0, sequence = 0, iteration = 0, exit_code = 0, entered_ms = 0;
+    int64_t term_ms = 0, deadline_ms = 0;  // of the lease
+    bool stop = false, graced = false;
+    std::set<std::string> children;
+    std::deque<std::string> log;
+    int64_t cpus() const { return record.spec.resources.total_cpus(); }
+    int64_t gpus() const { return record.spec.resources.total_gpus(); }
+    int64_t score() const { return -record.spec.priority * (int64_t{1} << 40) + sequence; }
+  };
+  struct SweepEntry {
+    SweepSpec spec;
+    std::string state = "running";
+    int64_t created_ms = 0, proposals = 0;
+    std::map<int64_t, std::map<std::string, double>> rungs;  // rung -> job -> objective
+  };
+  struct Silence {
+    int64_t from, to;
+  };
+
+  int64_t now() const;
+  void touch();
+  void event(const std::string& name, const Job& job, JobState from);
+  void enter(Job& job, JobState state, const std::string& name);
+  Job* holder(const Lease& lease);
+  Job& known(const std::string& id);
+  SweepEntry& known_sweep(const std::string& id);
+  bool sweep_is(const Job& job, const std::string& state);
+  Lease lease_of(const Job& job) const;
+  static Directive directive(const Job& job);
+  void cancel_one(Job& job, const std::string& name, const std::string& reason, const std::string& by);
+  void cancel_now(Job& job, const std::string& name, const std::string& reason);
+  std::string failed_need(const Job& job, const std::string& except);
+  int64_t cancel_or_ask(Job& job, const std::string& reason);
+  void settle(Job& job);
+  void decide_rungs(Job& job, const JobReport& report);
+  void lose(Job& job);
+  int64_t promote();
+  int64_t release_held(const std::string& only_sweep);
+  int64_t forget_old();
+
+  std::mutex mutex_;
+  QueueSettings settings_;
+  bool manual_clock_ = false;
+  int64_t manual_now_ms_ = 0, alive_ms_ = 0, sequence_ = 0;
+  bool paused_ = false;
+  std::vector<Silence> silences_;
+  std::map<std::string, Job> jobs_;
+  std::map<std::string, SweepEntry> sweeps_;
+  struct Agent {
+    AgentInfo info;
+    int64_t started_ms = 0, seen_ms = 0;
+  };
+  std::map<std::string, Agent> agents_;
+  std::vector<Event> events_;
+  std::map<std::string, int64_t> totals_;
+};
+
+}  // namespace foretime::jobs

@@ -1,0 +1,324 @@
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "jobs/error.h"
+#include "jobs/queue/limits.h"
+#include "tests/jobs/queue/memory_queue.h"
+
+/// The steps that the transitions of MemoryQueue share, and what tests look at.
+namespace foretime::jobs {
+namespace {
+
+constexpr int64_t kDay = 24LL * 3600 * 1000;
+constexpr int64_t kShortestSilence = 1000;  // shorter ones are never told from an idle queue
+constexpr size_t kSilences = 8;
+
+}  // namespace
+
+using Lock = std::lock_guard<std::mutex>;
+
+int64_t MemoryQueue::now() const {
+  if (manual_clock_) return manual_now_ms_;
+  return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void MemoryQueue::set_now_ms(int64_t now_ms) {
+  Lock lock(mutex_);
+  manual_clock_ = true;
+  manual_now_ms_ = now_ms;
+}
+
+void MemoryQueue::advance(Milliseconds duration) {
+  Lock lock(mutex_);
+  const int64_t start = now();
+  manual_clock_ = true;
+  manual_now_ms_ = start + duration.count();
+}
+
+int64_t MemoryQueue::now_ms() {
+  Lock lock(mutex_);
+  return now();
+}
+
+void MemoryQueue::touch() {
+  const bool expired = std::any_of(jobs_.begin(), jobs_.end(), [this](const auto& entry) {
+    return entry.second.record.state == JobState::active && entry.second.deadline_ms >= alive_ms_ &&
+           entry.second.deadline_ms <= now();
+  });
+  if (alive_ms_ != 0 && now() - alive_ms_ > kShortestSilence && expired) {
+    silences_.push_back({alive_ms_, now()});
+    if (silences_.size() > kSilences) silences_.erase(silences_.begin());
+  }
+  alive_ms_ = now();
+}
+
+void MemoryQueue::event(const std::string& name, const Job& job, JobState from) {
+  events_.push_back(
+      {name, job.record.spec.id, to_string(from), to_string(job.record.state), job.record.fence, job.record.agent});
+}
+
+void MemoryQueue::enter(Job& job, JobState state, const std::string& name) {
+  const auto from = job.record.state;
+  job.record.state = state;
+  job.entered_ms = job.record.updated_ms = now();
+  job.record.due_ms = 0;
+  if (is_final(state)) {
+    job.record.finished_ms = now();
+    job.record.cancel_requested = false;
+  }
+  event(name, job, from);
+}
+
+MemoryQueue::Job* MemoryQueue::holder(const Lease& lease) {
+  const auto found = jobs_.find(lease.job);
+  const bool holds = found != jobs_.end() && found->second.record.state == JobState::active &&
+                     found->second.record.fence == lease.fence && found->second.token == lease.token;
+  if (holds) return &found->second;
+  ++totals_["refused"];
+  const auto state = found == jobs_.end() ? "" : to_string(found->second.record.state);
+  events_.push_back({"refuse", lease.job, state, state, lease.fence, lease.agent});
+  return nullptr;
+}
+
+MemoryQueue::Job& MemoryQueue::known(const std::string& id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) throw JobRefused(fmt::format("job {} is unknown", id));
+  return found->second;
+}
+
+MemoryQueue::SweepEntry& MemoryQueue::known_sweep(const std::string& id) {
+  const auto found = sweeps_.find(id);
+  if (found == sweeps_.end()) throw JobRefused(fmt::format("sweep {} is unknown", id));
+  return found->second;
+}
+
+bool MemoryQueue::sweep_is(const Job& job, const std::string& state) {
+  const auto found = sweeps_.find(job.record.spec.sweep);
+  return found != sweeps_.end() && found->second.state == state;
+}
+
+Lease MemoryQueue::lease_of(const Job& job) const {
+  Lease lease;
+  lease.job = job.record.spec.id;
+  lease.agent = job.record.agent;
+  lease.fence = job.record.fence;
+  lease.token = job.token;
+  lease.attempt = job.record.attempt;
+  lease.deadline_ms = job.deadline_ms;
+  lease.spec = job.record.spec;
+  lease.checkpoint = job.record.checkpoint;
+  return lease;
+}
+
+Directive MemoryQueue::directive(const Job& job) {
+  if (job.record.cancel_requested) return Directive::cancel;
+  return job.stop ? Directive::stop : Directive::proceed;
+}
+
+void MemoryQueue::cancel_one(Job& job, const std::string& name, const std::string& reason, const std::string& by) {
+  job.record.reason = reason;
+  job.cancelled_by = by;
+  ++totals_["cancelled"];
+  enter(job, JobState::cancelled, name);
+}
+
+void MemoryQueue::cancel_now(Job& job, const std::string& name, const std::string& reason) {
+  cancel_one(job, name, reason, "");
+  settle(job);
+}
+
+int64_t MemoryQueue::cancel_or_ask(Job& job, const std::string& reason) {
+  if (is_final(job.record.state)) return 0;
+  if (job.record.state != JobState::active) {
+    const int64_t before = totals_["cancelled"];
+    cancel_now(job, "cancel", reason);
+    return totals_["cancelled"] - before;
+  }
+  if (job.record.cancel_requested) return 0;
+  job.record.cancel_requested = true;
+  job.record.updated_ms = now();
+  event("cancel", job, JobState::active);
+  return 1;
+}
+
+/// Brings the jobs that wait for `first` in line with its state, then those that wait for them, level by level:
+/// success unblocks, another end cancels, and a retry blocks those again that were cancelled because of it.
+void MemoryQueue::settle(Job& first) {
+  std::deque<Job*> line = {&first};
+  for (; !line.empty(); line.pop_front()) {
+    Job& parent = *line.front();
+    const auto& id = parent.record.spec.id;
+    const auto state = parent.record.state;
+    const auto children = parent.children;
+    for (const auto& name : children) {
+      Job& child = jobs_.at(name);
+      if (state == JobState::succeeded) {
+        parent.children.erase(name);
+        --child.pending;
+        if (child.record.state == JobState::blocked && child.pending == 0) enter(child, JobState::waiting, "unblock");
+      } else if (is_final(state)) {
+        if (child.record.state != JobState::blocked) continue;
+        const auto reason = fmt::format("job {}, which it needs, ended as {}", id, to_string(state));
+        cancel_one(child, "cancel", reason, id);
+        line.push_back(&child);
+      } else if (child.record.state == JobState::cancelled && child.cancelled_by == id) {
+        const auto other = failed_need(child, id);
+        if (!other.empty()) {
+          child.cancelled_by = other;
+          continue;
+        }
+        child.cancelled_by.clear();
+        child.record.reason.clear();
+        child.record.finished_ms = 0;
+        enter(child, JobState::blocked, "retry");
+        line.push_back(&child);
+      }
+    }
+  }
+}
+
+/// Another job that `job` needs and that ended without success.
+std::string MemoryQueue::failed_need(const Job& job, const std::string& except) {
+  for (const auto& need : job.record.spec.after) {
+    const auto found = jobs_.find(need);
+    if (need == except || found == jobs_.end() || found->second.children.count(job.record.spec.id) == 0) continue;
+    const auto state = found->second.record.state;
+    if (is_final(state) && state != JobState::succeeded) return need;
+  }
+  return "";
+}
+
+void MemoryQueue::lose(Job& job) {
+  ++totals_["lost_leases"];
+  const std::string reason = "lease lost by " + job.record.agent;
+  if (job.record.cancel_requested) {
+    cancel_now(job, "lost", "cancelled by request; " + reason);
+    return;
+  }
+  ++job.record.failures;
+  if (job.record.failures >= job.record.spec.max_attempts) {
+    job.record.reason = job.record.error = reason;
+    ++totals_["dead"];
+    enter(job, JobState::dead, "lost");
+    settle(job);
+    return;
+  }
+  if (!job.stop) job.record.reason = reason;
+  enter(job, JobState::waiting, "lost");
+}
+
+int64_t MemoryQueue::promote() {
+  int64_t count = 0;
+  for (auto& [id, job] : jobs_) {
+    if (job.record.state != JobState::delayed || job.record.due_ms > now()) continue;
+    enter(job, JobState::waiting, "promote");
+    ++count;
+  }
+  return count;
+}
+
+int64_t MemoryQueue::release_held(const std::string& only_sweep) {
+  int64_t count = 0;
+  for (auto& [id, job] : jobs_) {
+    if (job.record.state != JobState::held || sweep_is(job, "paused")) continue;
+    if (!only_sweep.empty() && job.record.spec.sweep != only_sweep) continue;
+    enter(job, JobState::waiting, "release");
+    ++count;
+  }
+  return count;
+}
+
+int64_t MemoryQueue::forget_old() {
+  if (settings_.keep_finished.count() == 0) return 0;
+  std::vector<std::string> old;
+  for (const auto& [id, job] : jobs_)
+    if (is_final(job.record.state) && job.entered_ms < now() - settings_.keep_finished.count()) old.push_back(id);
+  for (const auto& id : old) {
+    const auto sweep = jobs_.at(id).record.spec.sweep;
+    const auto state = to_string(jobs_.at(id).record.state);
+    events_.push_back({"forget", id, state, "", jobs_.at(id).record.fence, jobs_.at(id).record.agent});
+    for (const auto& need : jobs_.at(id).record.spec.after)
+      if (const auto found = jobs_.find(need); found != jobs_.end()) found->second.children.erase(id);
+    jobs_.erase(id);
+    if (sweep.empty()) continue;
+    const bool empty = std::none_of(jobs_.begin(), jobs_.end(),
+                                    [&](const auto& entry) { return entry.second.record.spec.sweep == sweep; });
+    if (empty) sweeps_.erase(sweep);
+  }
+  return static_cast<int64_t>(old.size());
+}
+
+void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
+  check(agent);
+  Lock lock(mutex_);
+  touch();
+  if (agent.leaving) {
+    agents_.erase(agent.name);
+  } else {
+    auto& entry = agents_[agent.name];
+    entry.info = agent;
+    entry.seen_ms = now();
+    if (entry.started_ms == 0) entry.started_ms = now();
+  }
+  std::erase_if(agents_, [this](const auto& entry) { return entry.second.seen_ms < now() - kDay; });
+}
+
+bool MemoryQueue::none_in(const std::vector<JobState>& states) {
+  Lock lock(mutex_);
+  for (const auto& [id, job] : jobs_) {
+    if (std::find(states.begin(), states.end(), job.record.state) != states.end()) return false;
+  }
+  return true;
+}
+
+std::map<Demand, int64_t> MemoryQueue::waiting() {
+  Lock lock(mutex_);
+  std::map<Demand, int64_t> found;
+  for (const auto& [id, job] : jobs_) {
+    const auto& resources = job.record.spec.resources;
+    if (job.record.state == JobState::waiting) ++found[{resources.total_cpus(), resources.total_gpus()}];
+  }
+  return found;
+}
+
+std::optional<JobRecord> MemoryQueue::find(const std::string& id) {
+  Lock lock(mutex_);
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return std::nullopt;
+  return found->second.record;
+}
+
+std::vector<MemoryQueue::Event> MemoryQueue::events() {
+  Lock lock(mutex_);
+  return events_;
+}
+
+std::map<std::string, int64_t> MemoryQueue::totals() {
+  Lock lock(mutex_);
+  auto counts = totals_;
+  std::erase_if(counts, [](const auto& count) { return count.second == 0; });
+  return counts;
+}
+
+std::vector<std::string> MemoryQueue::log(const std::string& id) {
+  Lock lock(mutex_);
+  const Job& job = known(id);
+  return {job.log.begin(), job.log.end()};
+}
+
+int64_t MemoryQueue::proposals(const std::string& sweep) {
+  Lock lock(mutex_);
+  return known_sweep(sweep).proposals;
+}
+
+std::vector<AgentInfo> MemoryQueue::agents() {
+  Lock lock(mutex_);
+  std::vector<AgentInfo> all;
+  for (const auto& [name, agent] : agents_) all.push_back(agent.info);
+  return all;
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,388 @@
+#include "tests/jobs/queue/queue_contract.h"
+
+#include <limits>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+namespace foretime::jobs {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_P(QueueContract, WhatWaitsIsCountedByWhatItNeeds) {
+  EXPECT_TRUE(queue().waiting().empty());
+  EXPECT_TRUE(queue().none_in({JobState::waiting, JobState::active}));
+  for (const auto* name : {"a", "b", "c"}) {
+    auto spec = job_named(name);
+    spec.resources = {*name == 'c' ? 2 : 1, 3, 1};
+    queue().submit(spec);
+  }
+  using Demands = std::map<Demand, int64_t>;
+  EXPECT_EQ(queue().waiting(), (Demands{{{3, 1}, 2}, {{6, 2}, 1}}));
+  ASSERT_TRUE(claim("agent", 3, 1));
+  EXPECT_EQ(queue().waiting(), (Demands{{{3, 1}, 1}, {{6, 2}, 1}}));
+  EXPECT_FALSE(queue().none_in({JobState::blocked, JobState::active}));
+  EXPECT_TRUE(queue().none_in({JobState::blocked, JobState::dead}));
+}
+
+TEST_P(QueueContract, WhatIsSubmittedComesBackWithTheLease) {
+  auto spec = job_named("j");
+  spec.kind = JobKind::evaluate;
+  spec.settings = "files: ['a b', \"c\"]\n# \xc3\xa9\n";
+  spec.parameters = {{"a.b", "1\n2"}, {"c", ""}};
+  spec.maximize = false;
+  spec.resources = {2, 3, 1};
+  spec.priority = -7;
+  spec.max_attempts = 5;
+  EXPECT_TRUE(queue().submit(spec));
+  EXPECT_FALSE(queue().submit(spec));
+  const auto lease = claim("agent 7", 6, 2).value();
+  EXPECT_EQ(lease.job, "j");
+  EXPECT_EQ(lease.agent, "agent 7");
+  EXPECT_EQ(lease.fence, 1);
+  EXPECT_EQ(lease.attempt, 1);
+  EXPECT_EQ(lease.deadline_ms, backend_->now() + 30000);
+  EXPECT_EQ(lease.spec.kind, JobKind::evaluate);
+  EXPECT_EQ(lease.spec.settings, spec.settings);
+  EXPECT_EQ(lease.spec.parameters, spec.parameters);
+  EXPECT_FALSE(lease.spec.maximize);
+  EXPECT_EQ(lease.spec.resources.ranks, 2);
+  EXPECT_EQ(lease.spec.resources.total_cpus(), 6);
+  EXPECT_EQ(lease.spec.priority, -7);
+  EXPECT_EQ(lease.spec.max_attempts, 5);
+  EXPECT_EQ(lease.spec.metric, "opa");
+  EXPECT_FALSE(claim());
+  EXPECT_FALSE(queue().find("other"));
+}
+
+TEST_P(QueueContract, PriorityThenAgeThenWhatFits) {
+  for (const auto* id : {"first", "second", "urgent", "large", "gpu"}) {
+    auto spec = job_named(id);
+    if (std::string(id) == "urgent") spec.priority = 5;
+    if (std::string(id) == "large") spec.priority = 9, spec.resources.cpus = 16;
+    if (std::string(id) == "gpu") spec.priority = 9, spec.resources.gpus = 1;
+    queue().submit(spec);
+  }
+  queue().set_priority("second", 1);
+  EXPECT_EQ(claim()->job, "urgent");
+  EXPECT_EQ(claim()->job, "second");
+  EXPECT_EQ(claim()->job, "first");
+  EXPECT_FALSE(claim());
+  EXPECT_EQ(claim("a", 1, 1)->job, "gpu");
+  EXPECT_EQ(claim("a", 16)->job, "large");
+}
+
+TEST_P(QueueContract, PrioritiesOfEverySizeKeepTheirOrder) {
+  for (const int64_t priority : {-4000, -1, 0, 1, 4000}) {
+    auto spec = job_named(fmt::format("p{}", priority + 4000));
+    spec.priority = priority;
+    queue().submit(spec);
+    spec.id.insert(0, "later");  // before the other one by name
+    queue().submit(spec);
+  }
+  for (const auto* id :
+       {"p8000", "laterp8000", "p4001", "laterp4001", "p4000", "laterp4000", "p3999", "laterp3999", "p0", "laterp0"})
+    EXPECT_EQ(claim()->job, id);
+}
+
+TEST_P(QueueContract, AClaimWhoseAnswerWasLostGivesTheSameLease) {
+  queue().submit(job_named("a"));
+  queue().submit(job_named("b"));
+  const ClaimRequest request{"agent", "token", 4, 0, Milliseconds(1000)};
+  const auto first = queue().claim(request).value();
+  queue().pause("");
+  const auto again = queue().claim(request).value();
+  EXPECT_EQ(again.job, first.job);
+  EXPECT_EQ(again.fence, first.fence);
+  EXPECT_EQ(again.deadline_ms, first.deadline_ms);
+  EXPECT_EQ(state("b"), JobState::waiting);
+}
+
+TEST_P(QueueContract, OnlyTheNewestLeaseWrites) {
+  const auto old = leased("j");
+  advance(30001);
+  claim();                                   // somebody else speaks, so that this is no outage
+  EXPECT_EQ(queue().reap().lost_leases, 0);  // the silence was longer than half of the term: one more term
+  advance(20000);
+  EXPECT_EQ(queue().reap().lost_leases, 0);
+  advance(10001);
+  EXPECT_EQ(queue().reap().lost_leases, 1);
+  EXPECT_EQ(queue().find("j")->reason, "lease lost by a");
+  const auto fresh = claim("b").value();
+  EXPECT_EQ(fresh.fence, 2);
+  EXPECT_EQ(fresh.attempt, 2);
+  EXPECT_EQ(queue().renew(old, Milliseconds(1000)), Directive::lost);
+  EXPECT_EQ(queue().report(old, {}), Directive::lost);
+  EXPECT_FALSE(queue().propose(old, {}, 0));
+  EXPECT_FALSE(finish(old, Outcome::succeeded));
+  EXPECT_EQ(queue().find("j")->results, 0);
+  auto forged = fresh;
+  forged.token = "other";
+  EXPECT_FALSE(finish(forged, Outcome::failed));
+  EXPECT_TRUE(finish(fresh, Outcome::succeeded));
+  EXPECT_EQ(queue().find("j")->results, 1);
+  EXPECT_FALSE(finish(old, Outcome::succeeded));
+}
+
+TEST_P(QueueContract, AnExpiredLeaseThatNobodyReapedIsRenewed) {
+  const auto lease = leased("j");
+  advance(3600'000);
+  EXPECT_EQ(queue().renew(lease, Milliseconds(5000)), Directive::proceed);
+  EXPECT_EQ(queue().reap().lost_leases, 0);
+  EXPECT_TRUE(finish(lease, Outcome::succeeded));
+}
+
+TEST_P(QueueContract, ADeadHolderIsFoundWhileOthersSpeak) {
+  leased("j");
+  for (int i = 0; i < 7; ++i) {
+    advance(5000);
+    EXPECT_EQ(queue().reap().lost_leases, i == 6 ? 1 : 0);
+  }
+  EXPECT_EQ(state("j"), JobState::waiting);
+}
+
+TEST_P(QueueContract, AnOutageIsForgivenOnceForEachRenewal) {
+  const auto lease = leased("j");
+  for (int outage = 0; outage < 3; ++outage) {
+    advance(600'000);
+    EXPECT_EQ(queue().reap().lost_leases, 0);
+    EXPECT_EQ(queue().renew(lease, Milliseconds(30000)), Directive::proceed);
+  }
+  advance(600'000);
+  EXPECT_EQ(queue().reap().lost_leases, 0);
+  advance(600'000);
+  EXPECT_EQ(queue().reap().lost_leases, 1);
+}
+
+TEST_P(QueueContract, ErrorsAreTriedAgainWithBackOffAndThenTheJobIsDead) {
+  QueueSettings settings;
+  settings.backoff_base = Milliseconds(1000);
+  settings.backoff_cap = Milliseconds(1500);
+  make(settings);
+  auto lease = leased("j");
+  JobResult result;
+  result.outcome = Outcome::error;
+  result.error = "signal 11\nlast line";
+  result.exit_code = 139;
+  result.checkpoint = "runs/j/1";
+  EXPECT_TRUE(queue().finish(lease, result, 0.5));
+  EXPECT_EQ(state("j"), JobState::delayed);
+  EXPECT_EQ(queue().find("j")->due_ms, backend_->now() + 750);
+  EXPECT_EQ(queue().find("j")->error, result.error);
+  EXPECT_FALSE(claim());
+  advance(750);
+  lease = claim().value();
+  EXPECT_EQ(lease.attempt, 2);
+  EXPECT_EQ(lease.checkpoint, "runs/j/1");
+  EXPECT_TRUE(queue().finish(lease, result, 0));
+  EXPECT_EQ(queue().find("j")->due_ms, backend_->now() + 750);  // half of the cap
+  advance(749);
+  EXPECT_EQ(queue().reap().promoted, 0);
+  advance(1);
+  EXPECT_EQ(queue().reap().promoted, 1);
+  lease = claim().value();
+  EXPECT_TRUE(queue().finish(lease, result, 0));
+  EXPECT_EQ(state("j"), JobState::dead);
+  EXPECT_EQ(queue().find("j")->failures, 3);
+  EXPECT_EQ(queue().find("j")->reason, "failed 3 times");
+}
+
+TEST_P(QueueContract, ALostLeaseCountsAsAFailure) {
+  auto spec = job_named("j");
+  spec.max_attempts = 2;
+  queue().submit(spec);
+  for (int i = 0; i < 2; ++i) {
+    claim("killer");
+    for (int k = 0; k < 7; ++k) advance(5000), queue().reap();
+  }
+  EXPECT_EQ(state("j"), JobState::dead);
+  EXPECT_EQ(queue().find("j")->error, "lease lost by killer");
+}
+
+TEST_P(QueueContract, FinishIsDoneOnce) {
+  const auto lease = leased("j");
+  JobResult result;
+  result.objective = 0.1;
+  result.metrics = {{"opa", 0.1}, {"nan", std::numeric_limits<double>::quiet_NaN()}};
+  result.checkpoint = "runs/j/best";
+  result.seconds = 1.25;
+  EXPECT_TRUE(queue().finish(lease, result, 0));
+  EXPECT_TRUE(queue().finish(lease, result, 0));
+  const auto record = queue().find("j").value();
+  EXPECT_EQ(record.state, JobState::succeeded);
+  EXPECT_EQ(record.results, 1);
+  EXPECT_EQ(record.objective, 0.1);
+  EXPECT_EQ(record.best_objective, 0.1);
+  EXPECT_EQ(record.metrics, (std::map<std::string, double>{{"opa", 0.1}}));
+  EXPECT_EQ(record.checkpoint, "runs/j/best");
+  EXPECT_EQ(record.seconds, 1.25);
+  EXPECT_EQ(record.finished_ms, backend_->now());
+  EXPECT_EQ(queue().renew(lease, Milliseconds(1)), Directive::lost);
+}
+
+TEST_P(QueueContract, EveryOutcomeHasItsState) {
+  for (const auto& [outcome, expected] :
+       std::vector<std::pair<Outcome, JobState>>{{Outcome::succeeded, JobState::succeeded},
+                                                 {Outcome::stopped, JobState::succeeded},
+                                                 {Outcome::cancelled, JobState::cancelled},
+                                                 {Outcome::error, JobState::delayed},
+                                                 {Outcome::failed, JobState::failed},
+                                                 {Outcome::preempted, JobState::waiting}}) {
+    const auto lease = leased(to_string(outcome));
+    EXPECT_TRUE(finish(lease, outcome));
+    EXPECT_EQ(state(lease.job), expected);
+    EXPECT_EQ(queue().find(lease.job)->stopped, outcome == Outcome::stopped);
+  }
+}
+
+TEST_P(QueueContract, APreemptedJobKeepsItsPlaceAndItsAttempts) {
+  const auto lease = leased("first");
+  queue().submit(job_named("second"));
+  EXPECT_TRUE(finish(lease, Outcome::preempted));
+  const auto again = claim().value();
+  EXPECT_EQ(again.job, "first");
+  EXPECT_EQ(again.attempt, 1);
+  EXPECT_EQ(again.fence, 2);
+}
+
+TEST_P(QueueContract, ReportsAreKept) {
+  const auto lease = leased("j");
+  JobReport report;
+  report.step = 3;
+  report.total_steps = 10;
+  report.eta_seconds = 1.5;
+  report.loss = std::numeric_limits<double>::quiet_NaN();
+  report.iteration = 1;
+  report.objective = 0.25;
+  report.metrics = {{"opa", 0.25}};
+  report.checkpoint = "runs/c1";
+  report.log_lines = {"one", std::string(5000, 'x')};
+  EXPECT_EQ(queue().report(lease, report), Directive::proceed);
+  report.objective = 0.125;
+  report.checkpoint.clear();
+  report.log_lines.assign(230, "more");
+  EXPECT_EQ(queue().report(lease, report), Directive::proceed);
+  const auto record = queue().find("j").value();
+  EXPECT_EQ(record.step, 3);
+  EXPECT_EQ(record.total_steps, 10);
+  EXPECT_EQ(record.eta_seconds, 1.5);
+  EXPECT_TRUE(std::isnan(record.loss));
+  EXPECT_EQ(record.objective, 0.125);
+  EXPECT_EQ(record.best_objective, 0.25);
+  EXPECT_EQ(record.checkpoint, "runs/c1");
+  EXPECT_EQ(record.log_lines, 232);
+  EXPECT_EQ(backend_->dump().at("job:j:log").size(), 200U);
+}
+
+TEST_P(QueueContract, PauseAndResumeOfTheWholeQueue) {
+  const auto lease = leased("a");
+  queue().submit(job_named("b"));
+  queue().pause("");
+  EXPECT_FALSE(claim());
+  EXPECT_EQ(queue().renew(lease, Milliseconds(1000)), Directive::proceed);
+  queue().resume("");
+  EXPECT_EQ(claim()->job, "b");
+}
+
+TEST_P(QueueContract, CancelFromEveryState) {
+  const auto lease = leased("active");
+  queue().submit(job_named("waiting"));
+  EXPECT_EQ(queue().cancel("waiting"), CancelOutcome::cancelled);
+  EXPECT_EQ(queue().cancel("waiting"), CancelOutcome::already_final);
+  EXPECT_EQ(queue().cancel("active"), CancelOutcome::requested);
+  EXPECT_EQ(queue().cancel("active"), CancelOutcome::requested);
+  EXPECT_EQ(state("active"), JobState::active);
+  EXPECT_EQ(queue().renew(lease, Milliseconds(1000)), Directive::cancel);
+  EXPECT_EQ(queue().report(lease, {}), Directive::cancel);
+  EXPECT_TRUE(finish(lease, Outcome::cancelled));
+  EXPECT_EQ(state("active"), JobState::cancelled);
+  EXPECT_THAT(refusal([&] { queue().cancel("nothing"); }), HasSubstr("nothing is unknown"));
+}
+
+TEST_P(QueueContract, ACancelRequestDecidesHowAnAttemptEnds) {
+  for (const auto& [outcome, expected] :
+       std::vector<std::pair<Outcome, JobState>>{{Outcome::succeeded, JobState::succeeded},
+                                                 {Outcome::error, JobState::cancelled},
+                                                 {Outcome::preempted, JobState::cancelled},
+                                                 {Outcome::failed, JobState::failed}}) {
+    const auto lease = leased(to_string(outcome));
+    queue().cancel(lease.job);
+    EXPECT_TRUE(finish(lease, outcome));
+    EXPECT_EQ(state(lease.job), expected);
+    EXPECT_FALSE(queue().find(lease.job)->cancel_requested);
+  }
+  leased("lost");
+  queue().cancel("lost");
+  for (int k = 0; k < 7; ++k) advance(5000), queue().reap();
+  EXPECT_EQ(state("lost"), JobState::cancelled);
+}
+
+TEST_P(QueueContract, RetryStartsAfresh) {
+  EXPECT_TRUE(finish(leased("j"), Outcome::failed, "bad settings"));
+  queue().retry("j");
+  EXPECT_EQ(state("j"), JobState::waiting);
+  EXPECT_EQ(queue().find("j")->error, "");
+  const auto lease = claim().value();
+  EXPECT_EQ(lease.attempt, 1);
+  EXPECT_EQ(lease.fence, 2);
+  EXPECT_THAT(refusal([&] { queue().retry("j"); }), HasSubstr("is active"));
+  EXPECT_TRUE(finish(lease, Outcome::succeeded));
+  EXPECT_THAT(refusal([&] { queue().retry("j"); }), HasSubstr("is succeeded"));
+  EXPECT_THAT(refusal([&] { queue().set_priority("j", 1); }), HasSubstr("ended as succeeded"));
+  EXPECT_THAT(refusal([&] { queue().retry("nothing"); }), HasSubstr("unknown"));
+}
+
+TEST_P(QueueContract, FinishedJobsAreForgottenAfterTheirTime) {
+  QueueSettings settings;
+  settings.keep_finished = Milliseconds(10000);
+  make(settings);
+  create("s", {{1}, 2});
+  queue().submit(trial("s", 0));
+  auto needs = trial("s", 1);
+  needs.after = {"s-0"};
+  queue().submit(needs);
+  JobReport report;
+  report.iteration = 1;
+  report.objective = 1;
+  report.log_lines = {"line"};
+  const auto lease = claim().value();
+  queue().report(lease, report);
+  EXPECT_TRUE(finish(lease, Outcome::failed));
+  advance(10000);
+  EXPECT_EQ(queue().reap().expired, 0);
+  advance(1);
+  EXPECT_EQ(queue().reap().expired, 2);
+  EXPECT_FALSE(queue().find("s-0"));
+  for (const auto& [key, fields] : backend_->dump())
+    EXPECT_TRUE(key == "alive_ms" || key == "sequence" || key == "totals") << key;
+}
+
+TEST_P(QueueContract, WhatIsTooLargeIsRefusedWithItsName) {
+  const auto error = [&](auto change) {
+    auto spec = job_named("j");
+    change(spec);
+    try {
+      queue().submit(spec);
+    } catch (const SweepError& e) {
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(error([](auto& s) { s.settings.assign(300000, 'x'); }), HasSubstr("settings: 300000 bytes"));
+  EXPECT_THAT(error([](auto& s) { s.parameters["k"].assign(20000, 'x'); }), HasSubstr("parameters"));
+  EXPECT_THAT(error([](auto& s) { s.name = "a\nb"; }), HasSubstr("control character"));
+  EXPECT_THAT(error([](auto& s) { s.id = "../x"; }), HasSubstr("id"));
+  EXPECT_THAT(error([](auto& s) { s.priority = 4001; }), HasSubstr("-4000 to 4000"));
+  EXPECT_THAT(error([](auto& s) { s.resources.ranks = 0; }), HasSubstr("resources.ranks"));
+  EXPECT_THAT(error([](auto& s) { s.max_attempts = 0; }), HasSubstr("max_attempts"));
+  EXPECT_THAT(error([](auto& s) { s.after.assign(65, "x"); }), HasSubstr("at most 64"));
+  EXPECT_FALSE(queue().find("j"));
+  EXPECT_THROW(queue().claim({"", "token"}), JobsError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, QueueContract, ::testing::Values("memory", "redis", "cluster"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace foretime::jobs

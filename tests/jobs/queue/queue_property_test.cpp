@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "jobs/error.h"
+#include "tests/jobs/queue/queue_backends.h"
+
+/// Random interleavings of everything that agents and users do, done to Redis and to the twin in memory, which must
+/// answer alike and hold the same after each step. rapidcheck reads RC_PARAMS: "max_success=5000 max_size=400" for an
+/// hour of it, "seed=…" to repeat one.
+namespace foretime::jobs {
+namespace {
+
+/// What is drawn: which call, and three numbers that choose among jobs, leases, agents and values.
+using Command = std::array<int, 4>;
+
+/// A queue with one agent's memory of the leases it ever got.
+class Driver {
+ public:
+  explicit Driver(Backend& backend) : backend_(backend) {}
+
+  /// Does one command and says what came of it.
+  std::string run(const Command& command) {
+    try {
+      return act(command);
+    } catch (const JobRefused& error) {
+      return std::string("refused: ") + error.what();
+    }
+  }
+
+ private:
+  static std::string job(int x) { return fmt::format("j{}", x % 9); }
+  static std::string sweep(int x) { return fmt::format("s{}", x % 2); }
+
+  std::string act(const Command& command) {
+    auto& queue = backend_.queue();
+    const auto [what, x, y, z] = command;
+    switch (what) {
+      case 0:
+        return create(x, y);
+      case 1:
+      case 2:
+      case 3:
+        return fmt::format("submit {}", queue.submit(spec(x, y, z)));
+      case 4:
+      case 5:
+      case 6:
+      case 7:
+        return claim(x, y, z);
+      case 8:
+        return directive(leases_.empty() ? Directive::lost : queue.renew(lease(x), Milliseconds(1000 + y * 97)));
+      case 9:
+      case 10:
+        return directive(leases_.empty() ? Directive::lost : queue.report(lease(x), report(y, z)));
+      case 11:
+      case 12:
+      case 13:
+      case 14:
+        return finish(x, y, z);
+      case 15:
+        return fmt::format("cancel {}", static_cast<int>(queue.cancel(job(x))));
+      case 16:
+        return fmt::format("cancel sweep {}", y % 15 == 0 ? queue.cancel_sweep(sweep(x)) : -1);
+      case 17:
+        queue.retry(job(x));
+        return "retried";
+      case 18:
+        queue.set_priority(job(x), y % 7 - 3);
+        return "priority";
+      case 19:
+        queue.pause(y % 20 == 0 ? "" : sweep(x));
+        return "paused";
+      case 20:
+      case 21:
+        queue.resume(y % 3 == 0 ? "" : sweep(x));
+        return "resumed";
+      case 22:
+        backend_.advance(9000 + y * 100);  // past most leases
+        [[fallthrough]];
+      case 23:
+        return reap();
+      case 24:
+        return propose(x, y, z);
+      case 25:
+        queue.heartbeat_agent({fmt::format("agent{}", x % 3), "host", "1", x, y, z, 1, y % 5 == 0});
+        return "";
+      default:
+        backend_.advance(step(x, y));
+        return "time";
+    }
+  }
+
+  /// Mostly moments, now and then past a lease, a retry, and rarely a month.
+  static int64_t step(int x, int y) {
+    if (x % 10 < 5) return y;
+    if (x % 10 < 8) return 1000 + y * 50;
+    return x % 10 < 9 ? 12'000 + y * 100 : 90'000'000;
+  }
+
+  std::string create(int x, int y) {
+    SweepSpec spec;
+    spec.id = sweep(x);
+    spec.name = "sweep";
+    spec.method = "random";
+    spec.metric = "opa";
+    spec.maximize = x % 2 == 0;
+    spec.trials = 4;
+    if (y % 3 != 0) spec.halving = {{1, 3, 9}, y % 2 == 0 ? 3.0 : 2.0};
+    return fmt::format("created {}", backend_.queue().create_sweep(spec));
+  }
+
+  JobSpec spec(int x, int y, int z) const {
+    auto spec = job_named(job(x));
+    spec.maximize = y % 2 == 0;
+    if (z % 3 != 0) {
+      spec.sweep = sweep(y);
+      spec.maximize = y % 2 == 0;
+      spec.trial = x % 9;
+      spec.deferred = z % 4 == 0;
+    }
+    // Later ids need earlier ones, as a program that submits would have it.
+    if (x % 9 > 0 && y % 3 == 0) spec.after.push_back(job(z % (x % 9)));
+    if (x % 9 > 1 && y % 6 == 0 && job(x % 9 - 1) != spec.after.front()) spec.after.push_back(job(x % 9 - 1));
+    spec.resources = {1 + z % 2, 1 + y % 2, z % 5 == 0 ? 1 : 0};
+    spec.priority = y % 5 - 2;
+    spec.max_attempts = 1 + z % 3;
+    return spec;
+  }
+
+  std::string claim(int x, int y, int z) {
+    // Some repeat an earlier token, as after a lost answer.
+    const auto token = fmt::format("t{}", z % 6 == 0 && claims_ > 0 ? y % claims_ : claims_);
+    ++claims_;
+    const auto lease = backend_.queue().claim(
+        {fmt::format("agent{}", x % 3), token, 1 + y % 5, z % 2, Milliseconds(2000 + (x % 4) * 4000)});
+    if (!lease) return "nothing to claim";
+    leases_.push_back(*lease);
+    return fmt::format("{} {} {} {} {} {} {} {}", lease->job, lease->fence, lease->token, lease->attempt,
+                       lease->deadline_ms, lease->agent, lease->checkpoint, spec_fields_text(lease->spec));
+  }
+
+  static std::string spec_fields_text(const JobSpec& spec) {
+    std::string text = spec.id;
+    for (const auto& [key, value] : spec.parameters) text += key + value;
+    for (const auto& id : spec.after) text += id;
+    return text + spec.settings + std::to_string(spec.priority) + spec.sweep + std::to_string(spec.trial);
+  }
+
+  /// Mostly one of the newest, also those that were lost long ago.
+  const Lease& lease(int x) const {
+    const auto n = static_cast<int>(leases_.size());
+    const auto index = x % 4 == 0 ? x % n : n - 1 - x % std::min(n, 3);
+    return leases_[static_cast<size_t>(index)];
+  }
+
+  static JobReport report(int y, int z) {
+    JobReport report;
+    report.step = y;
+    report.total_steps = 100;
+    report.loss = 1.0 / (1 + y);
+    report.eta_seconds = z % 3 == 0 ? -1 : 0.25 * z;
+    if (z % 4 != 0) {
+      report.iteration = z % 11;
+      report.objective = z % 13 == 0 ? std::numeric_limits<double>::quiet_NaN() : (y % 10) / 7.0;
+      report.metrics = {{"opa", y / 3.0}, {"loss", std::numeric_limits<double>::infinity()}};
+    }
+    if (y % 3 == 0) report.checkpoint = fmt::format("runs/a/{}", y);
+    for (int i = 0; i < z % 3; ++i) report.log_lines.push_back(fmt::format("line {} of {}", i, y));
+    if (y % 29 == 28) report.log_lines.resize(230, "many");
+    return report;
+  }
+
+  std::string finish(int x, int y, int z) {
+    if (leases_.empty()) return "nothing to finish";
+    JobResult result;
+    static constexpr std::array<Outcome, 8> kOutcomes = {Outcome::succeeded, Outcome::error,     Outcome::stopped,
+                                                         Outcome::cancelled, Outcome::preempted, Outcome::failed,
+                                                         Outcome::error,     Outcome::succeeded};
+    result.outcome = kOutcomes[static_cast<size_t>(y % 8)];
+    result.seconds = 0.1 * z;
+    if (z % 2 == 0) result.objective = z / 9.0;
+    if (z % 5 == 0) result.metrics = {{"opa", z / 9.0}};
+    if (z % 7 == 0) result.checkpoint = fmt::format("runs/end/{}", z);
+    if (result.outcome == Outcome::error || result.outcome == Outcome::failed) result.error = "signal 9";
+    result.exit_code = result.error.empty() ? 0 : 137;
+    const bool first = backend_.queue().finish(lease(x), result, z / 100.0);
+    const bool again = z % 3 == 0 ? backend_.queue().finish(lease(x), result, z / 100.0) : first;
+    return fmt::format("finished {} {}", first, again);
+  }
+
+  std::string propose(int x, int y, int z) {
+    if (leases_.empty()) return "nothing to propose";
+    const Parameters parameters = {{"optimizer.learning_rate", std::to_string(z % 3)}};
+    return fmt::format("proposed {}", backend_.queue().propose(lease(x), parameters, y % 2));
+  }
+
+  std::string reap() {
+    const auto counts = backend_.queue().reap();
+    return fmt::format("reaped {} {} {} {} {} {}", counts.lost_leases, counts.orphans, counts.promoted, counts.released,
+                       counts.expired, counts.more);
+  }
+
+  static std::string directive(Directive value) { return fmt::format("directive {}", static_cast<int>(value)); }
+
+  Backend& backend_;
+  std::vector<Lease> leases_;
+  int claims_ = 0;
+};
+
+/// New events since the last look, whatever the order in which one call wrote them.
+std::vector<MemoryQueue::Event> fresh(const std::vector<MemoryQueue::Event>& all, size_t seen) {
+  std::vector<MemoryQueue::Event> some(all.begin() + static_cast<std::ptrdiff_t>(std::min(seen, all.size())),
+                                       all.end());
+  std::sort(some.begin(), some.end());
+  return some;
+}
+
+void same_as_twin(const std::vector<Command>& commands) {
+  QueueSettings settings;
+  settings.keep_finished = Milliseconds(3'600'000);
+  settings.backoff_base = Milliseconds(500);
+  settings.backoff_cap = Milliseconds(3000);
+  RedisBackend redis(shared_server().url(), fresh_settings(settings));
+  MemoryBackend memory(settings);
+  Driver real(redis), twin(memory);
+  size_t seen = 0;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const auto where = fmt::format("command {}: {}", i, fmt::join(commands[i], " "));
+    const auto expected = twin.run(commands[i]);
+    const auto found = real.run(commands[i]);
+    if (expected != found) RC_FAIL(where + "\nexpected: " + expected + "\nfound:    " + found);
+    const auto dump = redis.dump();
+    const auto differs = difference(memory.dump(), dump);
+    if (!differs.empty()) RC_FAIL(where + " (" + expected + ")\n" + differs);
+    const auto events = redis.events();
+    if (fresh(events, seen) != fresh(memory.events(), seen)) RC_FAIL(where + ": other events");
+    seen = events.size();
+    const auto broken = broken_invariants(dump, events);
+    if (!broken.empty()) RC_FAIL(where + ": " + broken.front());
+    for (int id = 0; id < 9; ++id) {
+      const auto name = fmt::format("j{}", id);
+      const auto a = memory.queue().find(name), b = redis.queue().find(name);
+      RC_ASSERT(a.has_value() == b.has_value());
+      if (a) RC_ASSERT(a->state == b->state && a->spec.parameters == b->spec.parameters && a->metrics == b->metrics);
+    }
+  }
+  redis.client().call({"FLUSHALL"});
+}
+
+TEST(QueueProperty, RedisDoesWhatTheTwinDoes) {
+  const auto number = [](int end) { return rc::gen::resize(100, rc::gen::inRange(0, end)); };
+  const auto one = rc::gen::map(rc::gen::tuple(number(28), number(90), number(90), number(90)), [](const auto& t) {
+    return Command{std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t)};
+  });
+  const bool holds = rc::check("Redis does what the twin does", [&] {
+    // The start that makes the rest matter: two sweeps and a few jobs.
+    std::vector<Command> commands = {{0, 0, 1, 0}, {0, 1, 1, 0}, {1, 0, 1, 1}, {1, 1, 3, 0}, {1, 2, 6, 4}};
+    const auto drawn = *rc::gen::scale(2.5, rc::gen::container<std::vector<Command>>(one));
+    commands.insert(commands.end(), drawn.begin(), drawn.end());
+    same_as_twin(commands);
+  });
+  EXPECT_TRUE(holds);
+}
+
+}  // namespace
+}  // namespace foretime::jobs

@@ -1,0 +1,191 @@
+#include <limits>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/jobs/queue/queue_contract.h"
+
+/// The part of the contract where jobs depend on each other or belong to a sweep.
+namespace foretime::jobs {
+namespace {
+
+using ::testing::HasSubstr;
+/// A name of its own, so that both files instantiate.
+class QueueSweepContract : public QueueContract {};
+
+JobSpec needing(const std::string& id, std::vector<std::string> after) {
+  auto spec = job_named(id);
+  spec.after = std::move(after);
+  return spec;
+}
+
+TEST_P(QueueSweepContract, JobsWaitForWhatTheyNeed) {
+  const auto train = leased("train");
+  queue().submit(needing("evaluate", {"train"}));
+  queue().submit(needing("export", {"train", "evaluate"}));
+  EXPECT_EQ(state("evaluate"), JobState::blocked);
+  EXPECT_FALSE(claim());
+  EXPECT_TRUE(finish(train, Outcome::stopped));
+  const auto evaluate = claim().value();
+  EXPECT_EQ(evaluate.job, "evaluate");
+  EXPECT_EQ(state("export"), JobState::blocked);
+  EXPECT_TRUE(finish(evaluate, Outcome::succeeded));
+  EXPECT_EQ(claim()->job, "export");
+  queue().submit(needing("late", {"train"}));
+  EXPECT_EQ(state("late"), JobState::waiting);
+}
+
+TEST_P(QueueSweepContract, WhatCanNeverRunIsRefused) {
+  EXPECT_TRUE(finish(leased("bad"), Outcome::failed));
+  EXPECT_THAT(refusal([&] { queue().submit(needing("a", {"bad"})); }),
+              HasSubstr("needs job bad, which ended as failed"));
+  EXPECT_THAT(refusal([&] { queue().submit(needing("a", {"nothing"})); }),
+              HasSubstr("needs job nothing, which is unknown"));
+  EXPECT_FALSE(queue().find("a"));
+  auto spec = job_named("a");
+  spec.sweep = "nosweep";
+  EXPECT_THAT(refusal([&] { queue().submit(spec); }), HasSubstr("sweep nosweep is unknown"));
+}
+
+TEST_P(QueueSweepContract, AnEndWithoutSuccessCancelsWhatNeedsItAndARetryBringsItBack) {
+  const auto lease = leased("a");
+  queue().submit(job_named("x"));
+  queue().submit(needing("b", {"a"}));
+  queue().submit(needing("c", {"b"}));
+  queue().submit(needing("d", {"a", "x"}));
+  EXPECT_TRUE(finish(lease, Outcome::failed));
+  for (const auto* id : {"b", "c", "d"}) EXPECT_EQ(state(id), JobState::cancelled);
+  EXPECT_EQ(queue().find("c")->reason, "job b, which it needs, ended as cancelled");
+  EXPECT_EQ(queue().cancel("x"), CancelOutcome::cancelled);
+  EXPECT_THAT(refusal([&] { queue().retry("b"); }), HasSubstr("needs job a, which ended as failed"));
+  queue().retry("a");
+  EXPECT_EQ(state("b"), JobState::blocked);
+  EXPECT_EQ(state("c"), JobState::blocked);
+  EXPECT_EQ(state("d"), JobState::cancelled);  // x was cancelled too
+  queue().retry("x");
+  EXPECT_EQ(state("d"), JobState::blocked);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(finish(claim().value(), Outcome::succeeded));
+  for (const auto* id : {"a", "b", "c", "d", "x"}) EXPECT_EQ(state(id), JobState::succeeded);
+}
+
+TEST_P(QueueSweepContract, ManyDependantsAreSettledInBatches) {
+  constexpr int kMost = 1000;
+  const auto lease = leased("a");
+  for (int i = 0; i < kMost; ++i) queue().submit(needing(fmt::format("c{}", i), {"a"}));
+  EXPECT_THAT(refusal([&] { queue().submit(needing("more", {"a"})); }), HasSubstr("for which 1000 jobs wait already"));
+  EXPECT_TRUE(finish(lease, Outcome::failed));
+  while (queue().reap().more) {
+  }
+  EXPECT_EQ(backend_->dump().at("state:cancelled").size(), 1000U);
+  queue().retry("a");
+  while (queue().reap().more) {
+  }
+  EXPECT_EQ(backend_->dump().at("state:blocked").size(), 1000U);
+  EXPECT_TRUE(finish(claim().value(), Outcome::succeeded));
+  while (queue().reap().more) {
+  }
+  EXPECT_EQ(backend_->dump().at("state:waiting").size(), 1000U);
+}
+
+TEST_P(QueueSweepContract, JobsOfAPausedSweepAreSetAsideAndComeBackInOrder) {
+  create("s");
+  for (int i = 0; i < 150; ++i) queue().submit(trial("s", i));
+  queue().submit(job_named("other"));
+  queue().pause("s");
+  EXPECT_EQ(claim()->job, "other");
+  EXPECT_EQ(state("s-0"), JobState::held);
+  EXPECT_EQ(backend_->dump().at("state:held").size(), 150U);
+  queue().set_priority("s-7", 1);
+  EXPECT_FALSE(claim());
+  queue().resume("s");
+  EXPECT_EQ(backend_->dump().count("state:held"), 0U);
+  EXPECT_EQ(claim()->job, "s-7");
+  EXPECT_EQ(claim()->job, "s-0");
+  EXPECT_EQ(claim()->job, "s-1");
+  EXPECT_THAT(refusal([&] { queue().pause("nosweep"); }), HasSubstr("unknown"));
+}
+
+TEST_P(QueueSweepContract, CancellingASweepEndsEveryJobOfIt) {
+  create("s");
+  for (int i = 0; i < 150; ++i) queue().submit(trial("s", i));
+  const auto lease = claim().value();
+  EXPECT_EQ(queue().cancel_sweep("s"), 150);
+  EXPECT_EQ(queue().cancel_sweep("s"), 0);
+  EXPECT_EQ(backend_->dump().at("state:cancelled").size(), 149U);
+  EXPECT_EQ(queue().renew(lease, Milliseconds(1000)), Directive::cancel);
+  EXPECT_THAT(refusal([&] { queue().submit(trial("s", 200)); }), HasSubstr("was cancelled"));
+  EXPECT_THAT(refusal([&] { queue().retry("s-1"); }), HasSubstr("was cancelled"));
+  EXPECT_THAT(refusal([&] { create("s"); }), HasSubstr("was cancelled"));
+  EXPECT_THAT(refusal([&] { queue().cancel_sweep("nosweep"); }), HasSubstr("unknown"));
+  EXPECT_TRUE(finish(lease, Outcome::cancelled));
+}
+
+TEST_P(QueueSweepContract, HalvingStopsTrialsThatAreNotAmongTheBest) {
+  for (const bool maximize : {true, false}) {
+    const std::string sweep = maximize ? "up" : "down";
+    create(sweep, {{1, 3}, 3}, maximize);
+    std::vector<Lease> leases;
+    for (int i = 0; i < 6; ++i) queue().submit(trial(sweep, i)), leases.push_back(claim().value());
+    const auto tell = [&](int i, int64_t iteration, double objective) {
+      JobReport report;
+      report.iteration = iteration;
+      report.objective = maximize ? objective : -objective;
+      return queue().report(leases[static_cast<size_t>(i)], report);
+    };
+    EXPECT_EQ(tell(0, 1, 0.5), Directive::proceed);  // the first of its rung
+    EXPECT_EQ(tell(1, 1, 0.4), Directive::stop);     // 2nd of 2, one may go on
+    EXPECT_EQ(queue().find(sweep + "-1")->reason, "early stopping at rung 1: rank 2 of 2");
+    EXPECT_EQ(tell(1, 2, 9.0), Directive::stop);  // for ever
+    EXPECT_EQ(queue().renew(leases[1], Milliseconds(1000)), Directive::stop);
+    EXPECT_EQ(tell(2, 1, 0.5), Directive::proceed);  // a tie counts in its favour
+    EXPECT_EQ(tell(2, 1, 0.1), Directive::proceed);  // the first value stands
+    EXPECT_EQ(tell(3, 2, 0.6), Directive::proceed);  // past the rung, without a value there: recorded now
+    EXPECT_EQ(tell(4, 1, std::numeric_limits<double>::quiet_NaN()), Directive::stop);
+    EXPECT_EQ(tell(0, 3, 0.7), Directive::proceed);
+    EXPECT_EQ(tell(5, 5, 0.65), Directive::stop);  // best of rung 1, 2nd of 2 at rung 3
+    EXPECT_EQ(queue().find(sweep + "-5")->reason, "early stopping at rung 3: rank 2 of 2");
+    queue().cancel(sweep + "-5");
+    EXPECT_EQ(tell(5, 6, 0.65), Directive::cancel);
+    for (const auto& lease : leases) EXPECT_TRUE(finish(lease, Outcome::stopped));
+  }
+}
+
+TEST_P(QueueSweepContract, DeferredParametersAreFixedOnceAndOneAtATime) {
+  create("s");
+  std::vector<Lease> leases;
+  for (int i = 0; i < 2; ++i) {
+    auto spec = trial("s", i);
+    spec.deferred = true;
+    spec.parameters.clear();
+    queue().submit(spec);
+    leases.push_back(claim().value());
+    EXPECT_TRUE(leases.back().spec.deferred);
+  }
+  const Parameters one = {{"a", "1"}}, two = {{"a", "2"}};
+  EXPECT_TRUE(queue().propose(leases[0], one, 0));
+  EXPECT_TRUE(queue().propose(leases[0], one, 0));   // its answer was lost
+  EXPECT_FALSE(queue().propose(leases[0], two, 1));  // what is fixed stands
+  EXPECT_FALSE(queue().propose(leases[1], two, 0));  // it did not see the first
+  EXPECT_TRUE(queue().propose(leases[1], two, 1));
+  EXPECT_TRUE(finish(leases[0], Outcome::preempted));
+  const auto again = claim().value();
+  EXPECT_EQ(again.spec.parameters, one);
+  EXPECT_FALSE(again.spec.deferred);
+}
+
+TEST_P(QueueSweepContract, AgentsAreListedUntilTheyLeaveOrFallSilent) {
+  queue().heartbeat_agent({"one", "host", "0.1", 7, 8, 2, 1, false});
+  queue().heartbeat_agent({"two", "host", "0.1", 8, 8, 2, 0, false});
+  EXPECT_EQ(backend_->dump().at("agent:one").at("pid"), "7");
+  queue().heartbeat_agent({"two", "host", "0.1", 8, 8, 2, 0, true});
+  EXPECT_EQ(backend_->dump().count("agent:two"), 0U);
+  advance(24LL * 3600 * 1000 + 1);
+  queue().heartbeat_agent({"three", "", "", 0, 0, 0, 0, false});
+  EXPECT_EQ(backend_->dump().at("agents").size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, QueueSweepContract, ::testing::Values("memory", "redis", "cluster"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace foretime::jobs

@@ -1,0 +1,299 @@
+#include "jobs/queue/redis_queue.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "jobs/error.h"
+#include "jobs/queue/queue_reader.h"
+#include "tests/jobs/queue/queue_backends.h"
+
+/// What only a real Redis can show: its clock, its rights, its death, its speed.
+namespace foretime::jobs {
+namespace {
+
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+using testing::RedisServer;
+
+ClaimRequest request(const std::string& token, Milliseconds term = Milliseconds(30000)) {
+  return {"agent", token, 8, 0, term};
+}
+
+bool eventually(const std::function<bool()>& holds) {
+  const auto limit = Clock::now() + std::chrono::seconds(30);
+  while (!holds()) {
+    if (Clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+TEST(RedisQueue, TakesTheTimeFromRedis) {
+  RedisClient client(shared_server().url());
+  const auto settings = fresh_settings();
+  RedisQueue queue(client, settings);
+  client.call({"SET", "{" + settings.prefix + "}:test_clock", "1"});  // means nothing without the constructor's say
+  queue.submit(job_named("j"));
+  const auto before = std::chrono::system_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+  const auto lease = queue.claim(request("t", Milliseconds(300))).value();
+  EXPECT_GE(lease.deadline_ms, before + 300);
+  EXPECT_LT(lease.deadline_ms, before + 60'000);
+  // Reaping all the time, so that there is no silence to forgive.
+  EXPECT_TRUE(eventually([&] { return queue.reap().lost_leases == 1; }));
+  EXPECT_FALSE(queue.finish(lease, {}, 0));
+  EXPECT_EQ(queue.claim(request("t2"))->fence, 2);
+}
+
+TEST(RedisQueue, ManyClaimantsNeverShareAJob) {
+  const auto settings = fresh_settings();
+  RedisClient client(shared_server().url());
+  RedisQueue queue(client, settings);
+  for (int i = 0; i < 200; ++i) queue.submit(job_named(fmt::format("j{}", i)));
+  std::vector<std::vector<std::string>> got(4);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < got.size(); ++t)
+    threads.emplace_back([&, t] {
+      RedisClient own(shared_server().url());
+      RedisQueue mine(own, settings);
+      for (int i = 0;; ++i) {
+        const auto lease = mine.claim(request(fmt::format("t{}-{}", t, i)));
+        if (!lease) break;
+        got[t].push_back(lease->job);
+        EXPECT_TRUE(mine.finish(*lease, {}, 0));
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  std::multiset<std::string> all;
+  for (const auto& some : got) all.insert(some.begin(), some.end());
+  EXPECT_EQ(all.size(), 200U);
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 200U);
+}
+
+TEST(RedisQueue, AnActiveJobWithoutALeaseIsAnOrphan) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  backend.queue().submit(job_named("j"));
+  const auto lease = backend.queue().claim(request("t")).value();
+  backend.client().call({"DEL", backend.key("leases")});
+  EXPECT_EQ(backend.queue().reap().orphans, 1);
+  EXPECT_EQ(backend.queue().find("j")->state, JobState::waiting);
+  EXPECT_EQ(backend.queue().renew(lease, Milliseconds(1000)), Directive::lost);
+}
+
+TEST(RedisQueue, KeysOfAnotherTypeAreAnError) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  backend.client().call({"SET", backend.key("job:j"), "text"});
+  EXPECT_THROW(backend.queue().find("j"), RedisRefused);
+  backend.client().call({"DEL", backend.key("job:j")});
+  backend.queue().submit(job_named("j"));
+  backend.client().call({"SET", backend.key("alive_ms"), "0"});
+  backend.client().call({"DEL", backend.key("shapes")});
+  backend.client().call({"SET", backend.key("shapes"), "text"});
+  try {
+    backend.queue().claim(request("t"));
+    ADD_FAILURE() << "accepted";
+  } catch (const RedisRefused& error) {
+    EXPECT_THAT(error.what(), HasSubstr("WRONGTYPE"));
+  }
+}
+
+TEST(RedisQueue, DamagedFieldsAreNamed) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  backend.queue().submit(job_named("j"));
+  const auto message = [&](const std::string& field, const std::string& value) {
+    const auto old = text_of(*backend.client().call({"HGET", backend.key("job:j"), field}));
+    backend.client().call({"HSET", backend.key("job:j"), field, value});
+    std::string text;
+    try {
+      backend.queue().find("j");
+    } catch (const JobsError& error) {
+      text = error.what();
+    }
+    backend.client().call({"HSET", backend.key("job:j"), field, old});
+    return text;
+  };
+  EXPECT_THAT(message("step", "many"), HasSubstr("job j: field step: 'many', expected an integer"));
+  EXPECT_THAT(message("loss", "1e"), HasSubstr("field loss"));
+  EXPECT_THAT(message("parameters", "[1]"), HasSubstr("field parameters"));
+  EXPECT_THAT(message("settings", std::string(Limits::kSettings + 1, 'x')), HasSubstr("field settings"));
+  EXPECT_THAT(message("state", "lost"), HasSubstr("job state 'lost'"));
+}
+
+TEST(RedisQueue, EverythingAcknowledgedSurvivesAKill) {
+  RedisServer server({true, "always", {}});
+  std::vector<std::string> acknowledged;
+  std::atomic<int> count{0};
+  std::thread submitter([&] {
+    RedisClient client(server.url());
+    RedisQueue queue(client, {});
+    try {
+      for (int i = 0;; ++i) {
+        const auto id = fmt::format("j{}", i);
+        queue.submit(job_named(id));
+        acknowledged.push_back(id);
+        ++count;
+      }
+    } catch (const RedisUnavailable&) {
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return count >= 50; }));
+  server.kill9();
+  submitter.join();
+  server.restart();
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  for (const auto& id : acknowledged) EXPECT_TRUE(queue.find(id)) << id << " of " << acknowledged.size();
+  // The scripts are gone from Redis' cache, and the queue goes on all the same.
+  EXPECT_EQ(queue.claim(request("t"))->job, "j0");
+}
+
+/// The line of docs/jobs.md that starts with `ACL SETUSER name`, as arguments.
+std::vector<std::string> documented_acl(const std::string& name) {
+  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/jobs.md");
+  std::string line;
+  while (std::getline(document, line)) {
+    if (line.rfind("ACL SETUSER " + name + " ", 0) != 0) continue;
+    std::istringstream words(line);
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) arguments.push_back(word);
+    return arguments;
+  }
+  throw std::runtime_error("docs/jobs.md has no line ACL SETUSER " + name);
+}
+
+TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
+  RedisServer server({false, "no", {}});
+  RedisClient admin(server.url());
+  for (const auto* name : {"foretime", "foretime-observer"}) admin.call(documented_acl(name));
+  auto url = server.url();
+  url.user = "foretime";
+  url.password = "PASSWORD";
+  RedisClient client(url);
+  RedisQueue queue(client, {});
+  SweepSpec sweep;
+  sweep.id = "s";
+  sweep.halving = {{1}, 3};
+  queue.create_sweep(sweep);
+  for (const auto* id : {"a", "b", "c", "d", "e"}) {
+    auto spec = job_named(id);
+    spec.sweep = "s";
+    if (spec.id == "c") spec.after = {"b"};
+    queue.submit(spec);
+  }
+  queue.set_priority("a", 2);
+  JobReport report;
+  report.iteration = 1;
+  report.objective = 1;
+  report.log_lines = {"line"};
+  auto lease = queue.claim(request("t1")).value();
+  EXPECT_EQ(queue.renew(lease, Milliseconds(10000)), Directive::proceed);
+  EXPECT_EQ(queue.report(lease, report), Directive::proceed);
+  EXPECT_TRUE(queue.finish(lease, {}, 0));
+  lease = queue.claim(request("t2")).value();
+  JobResult failed;
+  failed.outcome = Outcome::error;
+  EXPECT_TRUE(queue.finish(lease, failed, 0));
+  queue.cancel("b");
+  queue.retry("b");
+  queue.pause("s");
+  EXPECT_FALSE(queue.claim(request("t3")));
+  queue.resume("s");
+  queue.pause("");
+  queue.resume("");
+  queue.heartbeat_agent({"agent", "host", "1", 1, 1, 1, 1, false});
+  queue.cancel_sweep("s");
+  const QueueSettings no_keeping{"foretime", Milliseconds(1), Milliseconds(1), Milliseconds(1), 10};
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(RedisQueue(client, no_keeping).reap().expired, 5);
+  queue.submit(job_named("last"));
+
+  EXPECT_THROW(client.call({"GET", "other"}), RedisRefused);
+  EXPECT_THROW(client.call({"FLUSHALL"}), RedisRefused);
+  EXPECT_THROW(client.call({"CONFIG", "SET", "dir", "/tmp"}), RedisRefused);
+  EXPECT_THROW(client.call({"KEYS", "*"}), RedisRefused);
+  EXPECT_THROW(client.script("return redis.call('SET', 'other', '1')", std::string(40, '0'), {"{foretime}:"}, {}),
+               RedisRefused);
+
+  url.user = "foretime-observer";
+  RedisClient eyes(url);
+  RedisQueue watched(eyes, {});
+  EXPECT_EQ(watched.find("last")->state, JobState::waiting);
+  EXPECT_EQ(texts_of(*eyes.call({"ZRANGE", "{foretime}:ids", "0", "-1"})), std::vector<std::string>{"last"});
+  for (RedisClient* reader : {&eyes, &client}) {
+    Observer observer(*reader, {});
+    EXPECT_EQ(observer.resolve_job("las"), "last");
+    EXPECT_EQ(observer.ids_in(JobState::waiting, 10), std::vector<std::string>{"last"});
+    EXPECT_EQ(observer.statistics().jobs[JobState::waiting], 1);
+    EXPECT_TRUE(observer.sweeps(10).empty());
+    EXPECT_TRUE(observer.ids_of_sweep("s").empty());
+    int64_t lines = 0;
+    EXPECT_TRUE(observer.log("last", lines).empty());
+  }
+  EXPECT_THROW(eyes.call({"SET", "{foretime}:paused", "1"}), RedisRefused);
+  EXPECT_THROW(watched.pause(""), RedisRefused);
+  EXPECT_THROW(eyes.call({"GET", "other"}), RedisRefused);
+}
+
+/// Milliseconds that `repeat` calls take.
+double cost(int repeat, const std::function<void(int)>& call) {
+  const auto start = Clock::now();
+  for (int i = 0; i < repeat; ++i) call(i);
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+TEST(RedisQueue, AHundredThousandWaitingJobsDoNotSlowItDown) {
+  constexpr int kCalls = 300;
+  const auto fill = [](RedisClient& client, const std::string& prefix, int jobs) {
+    // Copies of one job that was submitted, made by Redis itself; submitting as many takes ten times as long.
+    client.call({"EVAL", R"lua(
+      local P, n, fields = KEYS[1], tonumber(ARGV[1]), redis.call('HGETALL', KEYS[1] .. 'job:template')
+      for i = 2, n do
+        local id, score = 'filler' .. i, redis.call('INCR', P .. 'sequence')
+        redis.call('HSET', P .. 'job:' .. id, unpack(fields))
+        redis.call('HSET', P .. 'job:' .. id, 'id', id, 'sequence', score)
+        redis.call('ZADD', P .. 'waiting:c1g0', score, id)
+        redis.call('ZADD', P .. 'state:waiting', 1, id)
+        redis.call('ZADD', P .. 'ids', 0, id)
+      end)lua",
+                 "1", "{" + prefix + "}:", std::to_string(jobs)});
+  };
+  double ratio_submit = 1e9, ratio_claim = 1e9;
+  RedisServer server({false, "no", {}});
+  RedisClient client(server.url(), std::chrono::seconds(60));
+  const QueueSettings few = fresh_settings(), many = fresh_settings();
+  RedisQueue small(client, few), large(client, many);
+  small.submit(job_named("template"));
+  large.submit(job_named("template"));
+  fill(client, few.prefix, 100);
+  fill(client, many.prefix, 100'000);
+  // Of several rounds the best time of each counts: other work on this machine only makes a round worse.
+  double submit_few = 1e9, submit_many = 1e9, claim_few = 1e9, claim_many = 1e9;
+  for (int round = 0; round < 3 || (round < 10 && (ratio_submit > 2 || ratio_claim > 2)); ++round) {
+    const auto measure = [&](RedisQueue& queue, double& submit, double& claim) {
+      const auto name = [&](int i) { return fmt::format("r{}-{}", round, i); };
+      submit = std::min(submit, cost(kCalls, [&](int i) { queue.submit(job_named(name(i))); }));
+      claim = std::min(claim, cost(kCalls, [&](int i) { EXPECT_TRUE(queue.claim(request(name(i)))); }));
+    };
+    measure(small, submit_few, claim_few);
+    measure(large, submit_many, claim_many);
+    ratio_submit = submit_many / submit_few;
+    ratio_claim = claim_many / claim_few;
+  }
+  RecordProperty("submit_ratio", std::to_string(ratio_submit));
+  RecordProperty("claim_ratio", std::to_string(ratio_claim));
+  std::printf("100,000 waiting against 100: submit %.2f times, claim %.2f times as long\n", ratio_submit, ratio_claim);
+  EXPECT_LT(ratio_submit, 2.0);
+  EXPECT_LT(ratio_claim, 2.0);
+}
+
+}  // namespace
+}  // namespace foretime::jobs

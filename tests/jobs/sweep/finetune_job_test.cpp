@@ -1,0 +1,109 @@
+#include "jobs/sweep/finetune_job.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "jobs/error.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::jobs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class FinetuneJobTest : public ::testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& yaml) {
+    const auto file = scratch_.path() / "round.yaml";
+    std::ofstream(file) << yaml;
+    return file;
+  }
+  JobSpec read(const std::string& yaml, const std::vector<std::string>& overrides = {}, const std::string& name = "") {
+    return finetune_job(write(yaml), overrides, name);
+  }
+  std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+    try {
+      read(yaml, overrides);
+    } catch (const SweepError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  testing::Scratch scratch_;
+};
+
+TEST_F(FinetuneJobTest, SaysAllThatTheCommandTakes) {
+  const auto spec = read(
+      "name: third round\n"
+      "finetune:\n  model: base.foretime\n  records: [a.json, 'round*.json']\n  stages: stages.jsonl\n"
+      "  member: lowered\n  replay: old.foretime\n  steps: 20\n  learning_rate: 1.0e-4\n  holdout: 0.25\n  tolerance: "
+      "0\n  seed: 7\n"
+      "  licence: 'MIT, \"as is\"'\n  force: true\n");
+  EXPECT_EQ(spec.kind, JobKind::finetune);
+  EXPECT_EQ(spec.name, "third round");
+  EXPECT_EQ(spec.metric, "holdout/kendall_tau");
+  EXPECT_TRUE(spec.maximize);
+  EXPECT_EQ(spec.resources.ranks, 1);
+  const auto settings = parse_finetune(spec);
+  EXPECT_EQ(settings.model, "base.foretime");
+  EXPECT_THAT(settings.records, ElementsAre("a.json", "round*.json"));
+  EXPECT_EQ(settings.stages, "stages.jsonl");
+  EXPECT_EQ(settings.member, "lowered");
+  EXPECT_THAT(settings.replay, ElementsAre("old.foretime"));
+  EXPECT_EQ(settings.steps, 20);
+  EXPECT_EQ(settings.learning_rate, 1e-4);
+  EXPECT_EQ(settings.holdout, 0.25);
+  EXPECT_EQ(settings.tolerance, 0.0);
+  EXPECT_EQ(settings.seed, 7u);
+  EXPECT_EQ(settings.licence, "MIT, \"as is\"");
+  EXPECT_TRUE(settings.force);
+}
+
+TEST_F(FinetuneJobTest, TheIdIsThatOfWhatItDoes) {
+  const std::string yaml = "finetune: {model: m, records: r}\n";
+  const auto spec = read(yaml);
+  EXPECT_EQ(spec.name, "round");
+  EXPECT_EQ(read("name: other\n" + yaml).id, spec.id);
+  EXPECT_EQ(read("finetune: {records: [r], model: m}\n").id, spec.id);
+  EXPECT_NE(read(yaml, {"steps=10"}).id, spec.id);
+  EXPECT_EQ(read(yaml, {"steps=10"}).id, read("finetune: {model: m, records: r, steps: 10}\n").id);
+  EXPECT_EQ(parse_finetune(read(yaml, {"records=[a, b]"})).records.size(), 2u);
+  const auto after = read("after: 0123abcd\nfinetune: {records: r}\n", {}, "named");
+  EXPECT_THAT(after.after, ElementsAre("0123abcd"));
+  EXPECT_EQ(after.name, "named");
+}
+
+TEST_F(FinetuneJobTest, RefusesWhatIsWrongByPlace) {
+  const std::string file = (scratch_.path() / "round.yaml").string();
+  EXPECT_THAT(error_of("finetune:\n  model: m\n  recods: [r]\n"),
+              HasSubstr(file + ":3: finetune.recods: unknown key, did you mean finetune.records?"));
+  EXPECT_THAT(error_of("finetune: {model: m}\n"), HasSubstr("found no records"));
+  EXPECT_THAT(error_of("finetune: {records: r}\n"), HasSubstr("neither finetune.model nor after"));
+  EXPECT_THAT(error_of("after: a\nfinetune: {model: m, records: r}\n"), HasSubstr("finetune.model and after"));
+  EXPECT_THAT(error_of("after: a b\nfinetune: {records: r}\n"), HasSubstr("expected the id of another job"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r, steps: 0}\n"), HasSubstr("finetune.steps: found 0"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r, steps: many}\n"), HasSubstr("finetune.steps: found 'many'"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r, holdout: 1}\n"), HasSubstr("found 1, expected in [0, 1)"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r, learning_rate: -1}\n"), HasSubstr("found -1, expected > 0"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r, tolerance: -1}\n"), HasSubstr("found -1, expected >= 0"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: {a: b}}\n"), HasSubstr("expected a list of files"));
+  EXPECT_THAT(error_of("finetune: [1]\n"), HasSubstr("expected a map"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r}\nsteps: 3\n"), HasSubstr("steps: unknown key"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r}\n", {"step=3"}), HasSubstr("override step=3: expected"));
+  EXPECT_THAT(error_of("finetune: {model: m, records: r}\n", {"steps=x"}), HasSubstr("override steps=x: steps: found"));
+}
+
+TEST_F(FinetuneJobTest, IsToldFromSettingsAndSweeps) {
+  EXPECT_TRUE(is_finetune_file(write("finetune: {}\n")));
+  EXPECT_FALSE(is_finetune_file(write("method: grid\n")));
+  EXPECT_FALSE(is_finetune_file(write("[\n")));
+  EXPECT_FALSE(is_finetune_file("no-such-file"));
+}
+
+}  // namespace
+}  // namespace foretime::jobs

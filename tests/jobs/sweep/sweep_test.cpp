@@ -1,0 +1,264 @@
+#include "jobs/sweep/sweep.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "configs/load.h"
+#include "jobs/error.h"
+#include "tests/support/paths.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::jobs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string with(const std::string& more) {
+  return "overrides: {data.train: [a.npz], trainer.eval_every: 10}\n" + more;
+}
+
+Sweep parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  return parse_sweep(yaml, "s.yaml", testing::source_dir() / "configs", overrides);
+}
+
+const char* const kRandom =
+    "method: random\nrun_cap: 4\nmetric: {name: valid/kendall_tau, goal: maximize}\n"
+    "parameters:\n  optimizer.learning_rate: {distribution: log_uniform_values, min: 0.001, max: 0.1}\n"
+    "  model.layers: {min: 1, max: 3}\n";
+
+configs::Settings settings_of(const JobSpec& job) { return configs::parse_settings(job.settings, job.name); }
+
+TEST(Sweep, RandomTrialsCarryResolvedSettings) {
+  const Sweep sweep = parse(with(kRandom));
+  ASSERT_EQ(sweep.jobs.size(), 4U);
+  EXPECT_EQ(sweep.spec.trials, 4);
+  EXPECT_EQ(sweep.spec.method, "random");
+  EXPECT_EQ(sweep.spec.name, "s");
+  EXPECT_TRUE(sweep.spec.maximize);
+  std::set<std::string> ids;
+  for (size_t i = 0; i < 4; ++i) {
+    const JobSpec& job = sweep.jobs[i];
+    EXPECT_EQ(job.id, job_id(job));
+    EXPECT_EQ(job.sweep, sweep.spec.id);
+    EXPECT_EQ(job.trial, static_cast<int64_t>(i));
+    EXPECT_EQ(job.name, "s-" + std::to_string(i));
+    EXPECT_FALSE(job.deferred);
+    EXPECT_EQ(job.parameters, random_trial(sweep.space, 1, job.trial));
+    const configs::Settings settings = settings_of(job);
+    EXPECT_EQ(settings.optimizer.learning_rate, std::stod(job.parameters.at("optimizer.learning_rate")));
+    EXPECT_EQ(settings.model.layers, std::stoll(job.parameters.at("model.layers")));
+    EXPECT_EQ(settings.trainer.metric, "valid/kendall_tau");
+    EXPECT_EQ(settings.checkpoint.every_steps, 10) << "retries need checkpoints";
+    ids.insert(job.id);
+  }
+  EXPECT_EQ(ids.size(), 4U);
+}
+
+TEST(Sweep, SameFileSameIdsAndEveryChangeOfContentAnother) {
+  const Sweep once = parse(with(kRandom));
+  const Sweep again = parse(with(kRandom), {"name=other", "priority=5"});
+  EXPECT_EQ(once.spec.id, again.spec.id) << "the name and the priority shape no result";
+  EXPECT_EQ(once.jobs[2].id, again.jobs[2].id);
+  EXPECT_EQ(again.jobs[2].name, "other-2");
+  EXPECT_EQ(again.jobs[2].priority, 5);
+  std::set<std::string> ids = {once.spec.id};
+  EXPECT_TRUE(ids.insert(parse(with(kRandom), {"seed=2"}).spec.id).second);
+  EXPECT_TRUE(ids.insert(parse(with(kRandom), {"run_cap=3"}).spec.id).second);
+  EXPECT_TRUE(ids.insert(parse(with(kRandom), {"trainer.steps=77"}).spec.id).second);
+  EXPECT_TRUE(ids.insert(parse(with(std::string(kRandom) + "then: [export]\n")).spec.id).second);
+  EXPECT_TRUE(
+      ids.insert(parse(with(std::string(kRandom) + "early_terminate: {type: hyperband, min_iter: 1}\n")).spec.id)
+          .second);
+  EXPECT_EQ(once.spec.id, parse(with(kRandom), {"run.directory=elsewhere"}).spec.id) << "the agent chooses the folder";
+}
+
+TEST(Sweep, CutOrExtendedKeepsItsTrials) {
+  const Sweep four = parse(with(kRandom)), two = parse(with(kRandom), {"run_cap=2"});
+  ASSERT_EQ(two.jobs.size(), 2U);
+  EXPECT_EQ(two.jobs[1].parameters, four.jobs[1].parameters);
+}
+
+TEST(Sweep, GridNestedParametersAndLists) {
+  const Sweep sweep =
+      parse(with("method: grid\nparameters:\n  model:\n    parameters:\n      hidden: {values: [32, 64]}\n"
+                 "      residual: {values: [True, False]}\n"
+                 "      readout: {values: [[mean, max], sum]}\n"
+                 "  trainer: {parameters: {early_stop: {parameters: {patience: {value: 3}}}}}\n"));
+  ASSERT_EQ(sweep.jobs.size(), 8U);
+  EXPECT_EQ(sweep.jobs[0].parameters, (Parameters{{"model.hidden", "32"},
+                                                  {"model.readout", "[mean, max]"},
+                                                  {"model.residual", "true"},
+                                                  {"trainer.early_stop.patience", "3"}}));
+  const configs::Settings settings = settings_of(sweep.jobs[0]);
+  EXPECT_THAT(settings.model.readout, ElementsAre("mean", "max"));
+  EXPECT_EQ(settings.trainer.early_stop.patience, 3);
+  EXPECT_EQ(settings_of(sweep.jobs[7]).model.residual, false);
+  EXPECT_EQ(sweep.spec.metric, "valid/kendall_tau") << "without metric, the settings' own";
+  const std::string text = "method: grid\nparameters: {model.hidden: {values: [1, 2, 3, 4]}}\n";
+  EXPECT_EQ(parse(with(text), {"run_cap=3"}).jobs.size(), 3U);
+}
+
+TEST(Sweep, WithoutDistributionTheValuesChooseItAsInWandb) {
+  const Sweep sweep =
+      parse(with("method: random\nrun_cap: 1\nparameters:\n  model.hidden: {min: 1, max: 9}\n"
+                 "  optimizer.beta1: {min: 0, max: 0.5}\n  model.type: {values: [gcn]}\n"
+                 "  loss.type: {value: mse}\n"));
+  ASSERT_EQ(sweep.space.size(), 4U);
+  EXPECT_EQ(sweep.space[0].distribution, Distribution::constant);
+  EXPECT_EQ(sweep.space[1].distribution, Distribution::int_uniform);
+  EXPECT_EQ(sweep.space[2].distribution, Distribution::categorical);
+  EXPECT_EQ(sweep.space[3].distribution, Distribution::uniform);
+}
+
+TEST(Sweep, SeedsRepeatEachTrial) {
+  const Sweep sweep = parse(with(std::string(kRandom) + "seeds: [5, 9]\n"));
+  ASSERT_EQ(sweep.jobs.size(), 8U);
+  EXPECT_EQ(sweep.spec.trials, 8);
+  EXPECT_EQ(settings_of(sweep.jobs[2]).trainer.seed, 5U);
+  EXPECT_EQ(settings_of(sweep.jobs[3]).trainer.seed, 9U);
+  EXPECT_EQ(sweep.jobs[3].parameters.at("trainer.seed"), "9");
+  EXPECT_EQ(sweep.jobs[2].parameters.at("model.layers"), sweep.jobs[3].parameters.at("model.layers"));
+  EXPECT_EQ(settings_of(parse(with(kRandom), {"seeds=3", "trainer.seed=7"}).jobs[2]).trainer.seed, 9U);
+  EXPECT_EQ(parse(with(kRandom), {"seeds=[4,5]"}).jobs.size(), 8U);
+}
+
+TEST(Sweep, MetricOfTheSweepIsTheTrainersUnlessSetThere) {
+  const std::string text = "method: grid\nmetric: {name: holdout/mae}\nparameters: {model.hidden: {values: [8]}}\n";
+  const Sweep sweep = parse(with(text));
+  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric, "holdout/mae");
+  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric_goal, "minimize") << "W&B's default";
+  EXPECT_EQ(sweep.jobs[0].metric, "holdout/mae");
+  EXPECT_FALSE(sweep.jobs[0].maximize);
+  const Sweep other = parse(with(text), {"set.trainer.metric=valid/opa"});
+  EXPECT_EQ(settings_of(other.jobs[0]).trainer.metric, "valid/opa");
+  EXPECT_EQ(other.jobs[0].metric, "holdout/mae");
+}
+
+TEST(Sweep, BayesDefersParameters) {
+  std::string text = kRandom;
+  text.replace(text.find("random"), 6, "bayes");
+  const Sweep sweep = parse(with(text));
+  ASSERT_EQ(sweep.jobs.size(), 4U);
+  for (const JobSpec& job : sweep.jobs) {
+    EXPECT_TRUE(job.deferred);
+    EXPECT_TRUE(job.parameters.empty());
+    EXPECT_EQ(job.settings, sweep.jobs[0].settings);
+  }
+  EXPECT_EQ(to_json(parse_search_space(sweep.spec.definition)), to_json(sweep.space));
+  const configs::Settings settings = trial_settings(sweep.jobs[0], {{"model.layers", "2"}});
+  EXPECT_EQ(settings.model.layers, 2);
+  EXPECT_THROW(trial_settings(sweep.jobs[0], {{"model.layers", "-2"}}), configs::SettingsError);
+  EXPECT_THROW(trial_settings(sweep.jobs[0], {{"sampler.candidates_per_group", "1"}}), configs::SettingsError);
+}
+
+TEST(Sweep, ThenMakesJobsThatDependOnTheTrial) {
+  const Sweep sweep = parse(with(std::string(kRandom) +
+                                 "then:\n  - export\n  - evaluate: {files: ['b*.npz'], set: {data: {holdout: 0}, "
+                                 "model.readout: [mean, max]}}\n"));
+  ASSERT_EQ(sweep.jobs.size(), 12U);
+  const JobSpec &train = sweep.jobs[3], &evaluate = sweep.jobs[4], &exported = sweep.jobs[5];
+  EXPECT_EQ(train.kind, JobKind::train);
+  EXPECT_EQ(evaluate.kind, JobKind::evaluate);
+  EXPECT_EQ(exported.kind, JobKind::export_model);
+  EXPECT_THAT(train.after, ElementsAre());
+  EXPECT_THAT(evaluate.after, ElementsAre(train.id));
+  EXPECT_THAT(exported.after, ElementsAre(train.id, evaluate.id));
+  EXPECT_EQ(evaluate.name, "s-1-evaluate");
+  EXPECT_EQ(evaluate.trial, 1);
+  EXPECT_EQ(evaluate.settings, "files: [\"b*.npz\"]\nset: {data.holdout: \"0\", model.readout: \"[mean, max]\"}\n");
+  EXPECT_EQ(exported.settings, "");
+  EXPECT_THAT(parse(with(std::string(kRandom) + "then: export\n")).jobs[1].after, ::testing::SizeIs(1));
+  EXPECT_EQ(parse(with(std::string(kRandom) + "then: {evaluate: {}, export: {}}\n")).jobs[1].settings,
+            "files: []\nset: {}\n");
+}
+
+TEST(Sweep, ResourcesAndAttempts) {
+  const Sweep sweep =
+      parse(with(std::string(kRandom) + "resources: {ranks: 2, cpus: 4, gpus: 1}\npriority: -3\nmax_attempts: 7\n"
+                                        "then: [evaluate, export]\n"));
+  EXPECT_EQ(sweep.jobs[1].resources.total_cpus(), 8);
+  EXPECT_EQ(sweep.jobs[2].resources.total_cpus(), 1) << "an export copies files";
+  EXPECT_EQ(sweep.jobs[2].resources.total_gpus(), 0);
+  EXPECT_EQ(sweep.jobs[0].resources.total_cpus(), 8);
+  EXPECT_EQ(sweep.jobs[0].resources.total_gpus(), 2);
+  EXPECT_EQ(sweep.jobs[0].priority, -3);
+  EXPECT_EQ(sweep.jobs[0].max_attempts, 7);
+}
+
+TEST(Sweep, EarlyTerminateGivesRungs) {
+  const Sweep sweep = parse(with(std::string(kRandom) + "early_terminate: {type: hyperband, max_iter: 27, s: 2}\n"));
+  EXPECT_THAT(sweep.spec.halving.rungs, ElementsAre(3, 9));
+  EXPECT_EQ(sweep.spec.halving.eta, 3);
+  EXPECT_THAT(parse(with(std::string(kRandom) + "early_terminate: {type: hyperband, min_iter: 50}\n")).warnings,
+              ElementsAre(HasSubstr("no trial is stopped early")));
+}
+
+TEST(Sweep, KeysOfWandbWithoutMeaningAreWarnings) {
+  const Sweep sweep =
+      parse(with("program: train.py\ncommand: [python, '${args}']\nproject: p\nentity: e\n"
+                 "description: d\nmethod: grid\n"
+                 "metric: {name: valid/opa, target: 0.9, impute: worst}\n"
+                 "parameters: {model.hidden: {values: [8]}}\n"));
+  EXPECT_EQ(sweep.warnings.size(), 7U);
+  EXPECT_THAT(sweep.warnings, ::testing::Contains(AllOf(HasSubstr("s.yaml:3: command"), HasSubstr("foretime train"))));
+  for (const JobSpec& job : sweep.jobs) EXPECT_THAT(job.settings, ::testing::Not(HasSubstr("python")));
+}
+
+TEST(Sweep, EveryShippedFileParses) {
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(testing::source_dir() / "configs" / "sweeps")) {
+    const Sweep sweep = load_sweep(file.path());
+    EXPECT_FALSE(sweep.jobs.empty()) << file.path();
+    EXPECT_TRUE(is_sweep_file(file.path()));
+    ++files;
+  }
+  EXPECT_GE(files, 3);
+  EXPECT_FALSE(is_sweep_file(testing::source_dir() / "configs" / "quickstart.yaml"));
+  const Sweep example = load_sweep(testing::source_dir() / "configs" / "sweeps" / "wandb_example.yaml");
+  EXPECT_EQ(example.jobs.size(), 12U);
+  const Sweep quick = load_sweep(testing::source_dir() / "configs" / "sweeps" / "quickstart.yaml");
+  EXPECT_EQ(quick.jobs.size(), 8U);
+  EXPECT_TRUE(quick.warnings.empty());
+  EXPECT_EQ(settings_of(quick.jobs[0]).data.root, "samples/resnet18_conv2d") << "stays relative";
+}
+
+TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
+  testing::Scratch scratch;
+  std::filesystem::create_directories(scratch.path() / "sub");
+  std::ofstream(scratch.path() / "base.yaml") << "data: {train: [x.npz]}\nmodel: {hidden: 48}\n";
+  std::ofstream(scratch.path() / "sub" / "sweep.yaml")
+      << "settings: ../base.yaml\nmethod: grid\nparameters: {model.layers: {values: [1, 2]}}\n";
+  const Sweep sweep = load_sweep(scratch.path() / "sub" / "sweep.yaml", {"max_attempts=5"});
+  EXPECT_EQ(settings_of(sweep.jobs[0]).model.hidden, 48);
+  EXPECT_EQ(sweep.spec.name, "sweep");
+  EXPECT_EQ(sweep.jobs[0].max_attempts, 5);
+  EXPECT_THROW(load_sweep(scratch.path() / "none.yaml"), SweepError);
+  EXPECT_FALSE(is_sweep_file(scratch.path() / "none.yaml"));
+  // From the command line it is relative to where the user is.
+  const std::string base = (scratch.path() / "base.yaml").string();
+  const std::string text = "method: grid\nparameters: {model.layers: {values: [1, 2]}}\n";
+  EXPECT_EQ(settings_of(parse(text, {"settings=" + base}).jobs[0]).model.hidden, 48);
+}
+
+TEST(Sweep, SingleJobFromASettingsFile) {
+  const auto file = testing::source_dir() / "configs" / "quickstart.yaml";
+  const JobSpec job = single_job(file, {"trainer.steps=12"}, "");
+  EXPECT_EQ(job.name, "quickstart");
+  EXPECT_EQ(job.id, job_id(job));
+  EXPECT_EQ(job.trial, -1);
+  EXPECT_EQ(job.metric, "holdout/mae");
+  EXPECT_FALSE(job.maximize);
+  EXPECT_EQ(settings_of(job).trainer.steps, 12);
+  EXPECT_EQ(settings_of(job).run.directory, configs::RunSettings().directory);
+  EXPECT_EQ(single_job(file, {"trainer.steps=12", "run.directory=x"}, "named").id, job.id);
+  EXPECT_THROW(single_job(file, {"trainer.stepz=12"}, ""), configs::SettingsError);
+}
+
+}  // namespace
+}  // namespace foretime::jobs

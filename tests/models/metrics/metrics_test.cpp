@@ -1,0 +1,215 @@
+#include "models/metrics/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "models/error.h"
+#include "models/metrics/group_metrics.h"
+
+namespace foretime::models {
+namespace {
+
+using Values = std::vector<double>;
+
+struct LoopPairs {
+  double right = 0, tied = 0, all = 0, concordant = 0, score_pairs = 0;
+};
+
+/// Every pair, one by one.
+LoopPairs loop_pairs(const Values& scores, const Values& runtimes) {
+  LoopPairs pairs;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    for (size_t j = 0; j < scores.size(); ++j) {
+      if (i < j && scores[i] != scores[j]) ++pairs.score_pairs;
+      if (!(runtimes[i] < runtimes[j])) continue;
+      ++pairs.all;
+      if (scores[i] < scores[j]) ++pairs.right;
+      if (scores[i] == scores[j]) ++pairs.tied;
+      pairs.concordant += (scores[i] < scores[j]) - (scores[i] > scores[j]);
+    }
+  }
+  return pairs;
+}
+
+double loop_slowdown(const Values& scores, const Values& runtimes, int64_t k) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });
+  double chosen = INFINITY, best = INFINITY;
+  for (size_t i = 0; i < order.size(); ++i) {
+    best = std::min(best, runtimes[i]);
+    if (static_cast<int64_t>(i) < k) chosen = std::min(chosen, runtimes[order[i]]);
+  }
+  return chosen / best - 1;
+}
+
+TEST(Metrics, EqualLoopTwinsOnDataWithTies) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 300; ++round) {
+    const size_t n = 2 + random() % 60;
+    const uint64_t score_values = 1 + random() % 40, runtime_values = 1 + random() % 40;
+    Values scores(n), runtimes(n);
+    for (auto& score : scores) score = static_cast<double>(random() % score_values) - 5.5;
+    for (auto& runtime : runtimes) runtime = 1.0 + static_cast<double>(random() % runtime_values);
+    const auto pairs = loop_pairs(scores, runtimes);
+    if (pairs.all == 0) {
+      EXPECT_TRUE(std::isnan(kendall_tau(scores, runtimes)));
+      EXPECT_TRUE(std::isnan(ordered_pair_accuracy(scores, runtimes)));
+      EXPECT_TRUE(std::isnan(pairwise_accuracy(scores, runtimes)));
+    } else {
+      const double tau = pairs.score_pairs == 0 ? 0 : pairs.concordant / std::sqrt(pairs.all * pairs.score_pairs);
+      EXPECT_NEAR(kendall_tau(scores, runtimes), tau, 1e-12);
+      EXPECT_DOUBLE_EQ(ordered_pair_accuracy(scores, runtimes), pairs.right / pairs.all);
+      EXPECT_DOUBLE_EQ(pairwise_accuracy(scores, runtimes), (pairs.right + 0.5 * pairs.tied) / pairs.all);
+    }
+    for (const int64_t k : {1, 2, 5, 10, 100}) {
+      EXPECT_DOUBLE_EQ(top_k_slowdown(scores, runtimes, k), loop_slowdown(scores, runtimes, k)) << "k = " << k;
+      EXPECT_DOUBLE_EQ(top_k_score(scores, runtimes, k), 1 / (1 + loop_slowdown(scores, runtimes, k)));
+    }
+  }
+}
+
+/// Constants from scipy.stats.kendalltau 1.10.
+TEST(KendallTau, EqualsScipy) {
+  EXPECT_NEAR(kendall_tau(Values{12, 2, 1, 12, 2}, Values{1, 4, 7, 1, 0}), -0.4714045207910316, 1e-14);
+  EXPECT_NEAR(kendall_tau(Values{1, 2, 3, 4}, Values{1, 2, 4, 3}), 0.6666666666666669, 1e-14);
+  EXPECT_NEAR(kendall_tau(Values{0.5, 0.5, 1.5, -2, 3, 3, 3, 0}, Values{10, 20, 20, 5, 40, 40, 30, 5}),
+              0.8981462390204987, 1e-14);
+  EXPECT_NEAR(kendall_tau(Values{2, 0, 1, 3, 0, 0, 0, 5, 5, 3, 2, 3, 1, 1, 2, 5, 0, 4, 4, 5},
+                          Values{0, 2, 1, 2, 2, 2, 4, 1, 3, 2, 0, 1, 2, 0, 3, 0, 3, 1, 3, 0}),
+              -0.2588309565185115, 1e-14);
+}
+
+TEST(PairAccuracies, EqualHandComputedValues) {
+  // Pairs by run time: (0,1) right, (0,2) tied, (0,3) right, (1,2) wrong, (1,3) right; 2 and 3 ran alike.
+  const Values scores{1, 2, 1, 3}, runtimes{10, 20, 30, 30};
+  EXPECT_DOUBLE_EQ(ordered_pair_accuracy(scores, runtimes), 3.0 / 5);
+  EXPECT_DOUBLE_EQ(pairwise_accuracy(scores, runtimes), 3.5 / 5);
+  EXPECT_EQ(ordered_pair_accuracy(Values{0, 0}, Values{1, 2}), 0.0);
+  EXPECT_EQ(pairwise_accuracy(Values{0, 0}, Values{1, 2}), 0.5);
+}
+
+TEST(PairAccuracies, CountPastThirtyTwoBits) {
+  const size_t n = 100'000;  // 5e9 pairs
+  Values ascending(n), descending(n);
+  for (size_t i = 0; i < n; ++i) ascending[i] = static_cast<double>(i), descending[n - 1 - i] = static_cast<double>(i);
+  EXPECT_EQ(ordered_pair_accuracy(ascending, ascending), 1.0);
+  EXPECT_EQ(ordered_pair_accuracy(descending, ascending), 0.0);
+  EXPECT_EQ(kendall_tau(descending, ascending), -1.0);
+}
+
+TEST(TopK, EqualsHandComputedValues) {
+  const Values scores{5, 1, 2, 4}, runtimes{10, 40, 30, 20};
+  EXPECT_DOUBLE_EQ(top_k_slowdown(scores, runtimes, 1), 3.0);
+  EXPECT_DOUBLE_EQ(top_k_slowdown(scores, runtimes, 2), 2.0);
+  EXPECT_DOUBLE_EQ(top_k_slowdown(scores, runtimes, 3), 1.0);
+  EXPECT_DOUBLE_EQ(top_k_slowdown(scores, runtimes, 4), 0.0);
+  EXPECT_DOUBLE_EQ(top_k_score(scores, runtimes, 1), 0.25);
+}
+
+TEST(TopK, BreaksTiesInScoresByPosition) {
+  EXPECT_DOUBLE_EQ(top_k_slowdown(Values{1, 1, 1}, Values{30, 10, 20}, 1), 2.0);
+  EXPECT_DOUBLE_EQ(top_k_slowdown(Values{1, 1, 1}, Values{20, 10, 30}, 1), 1.0);
+}
+
+TEST(TopK, IsDefinedAtTheEdges) {
+  EXPECT_EQ(top_k_slowdown(Values{1, 2}, Values{20, 10}, 7), 0.0) << "k past the end";
+  EXPECT_EQ(top_k_slowdown(Values{1}, Values{20}, 1), 0.0) << "one candidate";
+  EXPECT_EQ(top_k_score(Values{1, 2}, Values{20, 20}, 1), 1.0) << "constant run times";
+  EXPECT_TRUE(std::isnan(top_k_slowdown(Values{}, Values{}, 1)));
+  EXPECT_TRUE(std::isnan(top_k_slowdown(Values{1, 2}, Values{0, 0}, 1))) << "unlabelled";
+  EXPECT_TRUE(std::isnan(top_k_score(Values{1, 2}, Values{0, 0}, 1)));
+  EXPECT_THROW(top_k_slowdown(Values{1}, Values{20}, 0), ModelError);
+}
+
+TEST(Metrics, AreNanWhereUndefined) {
+  for (const auto& values : {Values{}, Values{1}, Values{2, 2, 2}}) {
+    const Values scores(values.size(), 1.0);
+    EXPECT_TRUE(std::isnan(kendall_tau(scores, values)));
+    EXPECT_TRUE(std::isnan(ordered_pair_accuracy(scores, values)));
+    EXPECT_TRUE(std::isnan(pairwise_accuracy(scores, values)));
+  }
+  EXPECT_EQ(kendall_tau(Values{3, 3}, Values{1, 2}), 0.0);
+  const Values nan{1, NAN, 3}, good{1, 2, 3};
+  for (const auto& [name, value] : ranking_metrics(nan, good, data::CandidateKind::tile))
+    EXPECT_TRUE(std::isnan(value)) << name;
+  for (const auto& [name, value] : ranking_metrics(good, nan, data::CandidateKind::tile))
+    EXPECT_TRUE(std::isnan(value)) << name;
+  for (const auto& [name, value] : regression_metrics(nan, good)) EXPECT_TRUE(std::isnan(value)) << name;
+}
+
+TEST(Metrics, RefuseSequencesOfDifferentLengths) {
+  const Values two{1, 2}, three{1, 2, 3};
+  EXPECT_THROW(kendall_tau(two, three), ModelError);
+  EXPECT_THROW(ordered_pair_accuracy(two, three), ModelError);
+  EXPECT_THROW(pairwise_accuracy(two, three), ModelError);
+  EXPECT_THROW(top_k_slowdown(two, three, 1), ModelError);
+  EXPECT_THROW(mean_absolute_error(two, three), ModelError);
+  EXPECT_THROW(r_squared(two, three), ModelError);
+  EXPECT_THROW(noise_ceiling_tau(std::vector<uint64_t>{1}, two), ModelError);
+}
+
+TEST(Regression, EqualsHandComputedValues) {
+  const Values predicted{1, 4, 2}, measured{2, 2, 5};
+  EXPECT_DOUBLE_EQ(mean_absolute_error(predicted, measured), 2.0);
+  EXPECT_DOUBLE_EQ(root_mean_squared_error(predicted, measured), std::sqrt(14.0 / 3));
+  EXPECT_DOUBLE_EQ(mean_absolute_percentage_error(predicted, measured), (0.5 + 1.0 + 0.6) / 3);
+  EXPECT_DOUBLE_EQ(r_squared(predicted, measured), 1 - 14.0 / 6);
+  EXPECT_DOUBLE_EQ(r_squared(measured, measured), 1.0);
+  EXPECT_DOUBLE_EQ(r_squared(Values{3, 3, 3}, measured), 0.0);
+}
+
+TEST(Regression, IsNanWhereUndefined) {
+  EXPECT_TRUE(std::isnan(mean_absolute_error(Values{}, Values{})));
+  EXPECT_TRUE(std::isnan(root_mean_squared_error(Values{}, Values{})));
+  EXPECT_TRUE(std::isnan(mean_absolute_percentage_error(Values{1}, Values{0})));
+  EXPECT_TRUE(std::isnan(r_squared(Values{1, 2, 3}, Values{0.1, 0.1, 0.1})));
+  EXPECT_TRUE(std::isnan(r_squared(Values{1}, Values{1})));
+}
+
+TEST(NoiseCeiling, IsTheTauOfTheMeansOfRepeatedConfigurations) {
+  const std::vector<uint64_t> hashes{7, 9, 7, 4};
+  const Values runtimes{10, 20, 26, 30}, means{18, 20, 18, 30};
+  EXPECT_DOUBLE_EQ(noise_ceiling_tau(hashes, runtimes), kendall_tau(means, runtimes));
+  EXPECT_LT(noise_ceiling_tau(hashes, runtimes), 1.0);
+  EXPECT_EQ(noise_ceiling_tau(std::vector<uint64_t>{1, 2, 3, 4}, runtimes), 1.0);
+}
+
+TEST(GroupMetrics, HaveTheNamesOfTheField) {
+  const Values scores{5, 1, 2, 4}, runtimes{10, 40, 30, 20};
+  const auto tile = ranking_metrics(scores, runtimes, data::CandidateKind::tile);
+  EXPECT_EQ(tile.at("kendall_tau"), kendall_tau(scores, runtimes));
+  EXPECT_EQ(tile.at("opa"), ordered_pair_accuracy(scores, runtimes));
+  EXPECT_EQ(tile.at("pairwise_accuracy"), pairwise_accuracy(scores, runtimes));
+  EXPECT_EQ(tile.at("top1_slowdown"), 3.0);
+  EXPECT_EQ(tile.at("top5_slowdown"), 0.0);
+  EXPECT_EQ(tile.at("top10_slowdown"), 0.0);
+  EXPECT_EQ(tile.at("top100_slowdown"), 0.0);
+  EXPECT_EQ(tile.at("top1_score"), 0.25);
+  EXPECT_EQ(tile.at("top5_score"), 1.0);
+  EXPECT_EQ(tile.at("contest_score"), 1.0);
+  EXPECT_EQ(tile.size(), 10u);
+  EXPECT_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::layout).at("contest_score"), tile.at("kendall_tau"));
+  EXPECT_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::program).count("contest_score"), 0u);
+
+  const auto regression = regression_metrics(scores, runtimes);
+  EXPECT_EQ(regression.at("mae"), mean_absolute_error(scores, runtimes));
+  EXPECT_EQ(regression.at("rmse"), root_mean_squared_error(scores, runtimes));
+  EXPECT_EQ(regression.at("mape"), mean_absolute_percentage_error(scores, runtimes));
+  EXPECT_EQ(regression.at("r_squared"), r_squared(scores, runtimes));
+  EXPECT_EQ(regression.size(), 4u);
+}
+
+TEST(GroupMetrics, TileContestScoreIsTwoMinusTheRatio) {
+  Values scores(7), runtimes{70, 60, 50, 40, 30, 20, 10};
+  std::iota(scores.begin(), scores.end(), 0.0);  // the best five are the slowest: 70 … 30
+  EXPECT_DOUBLE_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::tile).at("contest_score"), 2 - 30.0 / 10);
+}
+
+}  // namespace
+}  // namespace foretime::models

@@ -1,0 +1,151 @@
+#include "server/batcher.h"
+
+#include <atomic>
+#include <future>
+#include <limits>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace foretime::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Scores a tile row by its first number; texts by their length, and "bad" ones not at all.
+class FakeTarget : public Target {
+ public:
+  explicit FakeTarget(bool joins = true) : joins_(joins) {}
+
+  Scored score(const Work& work) const override {
+    ++calls;
+    while (held) std::this_thread::sleep_for(1ms);
+    Scored scored;
+    for (const float tile : work.tiles) {
+      if (tile < 0.0F) throw std::runtime_error("a negative one");
+      scored.scores.push_back(tile);
+    }
+    for (size_t i = 0; i < work.texts.size(); ++i) {
+      const bool bad = work.texts[i] == "bad";
+      scored.scores.push_back(bad ? std::numeric_limits<float>::infinity() : static_cast<float>(work.texts[i].size()));
+      if (bad && scored.failed++ == 0) scored.first_failure = std::to_string(i) + ": it is bad: really";
+    }
+    return scored;
+  }
+  bool joins() const override { return joins_; }
+
+  mutable std::atomic<int> calls{0};
+  std::atomic<bool> held{false};
+
+ private:
+  bool joins_;
+};
+
+Work tiles(std::vector<float> values) {
+  Work work;
+  work.count = static_cast<int64_t>(values.size());
+  work.tiles = std::move(values);
+  return work;
+}
+
+Work texts(std::vector<std::string_view> values) {
+  Work work;
+  work.count = static_cast<int64_t>(values.size());
+  work.texts = std::move(values);
+  return work;
+}
+
+std::future<Scored> ask(Batcher& batcher, const std::shared_ptr<FakeTarget>& target, Work work) {
+  return std::async(std::launch::async,
+                    [&batcher, target, work = std::move(work)] { return batcher.score(target, work); });
+}
+
+TEST(Batcher, RequestsWithinTheWindowAreOneCall) {
+  Batcher batcher(2, 500ms, 100);
+  const auto target = std::make_shared<FakeTarget>(), other = std::make_shared<FakeTarget>();
+  auto a = ask(batcher, target, tiles({1, 2})), b = ask(batcher, target, tiles({3})),
+       c = ask(batcher, target, tiles({4, 5, 6})), d = ask(batcher, other, tiles({7}));
+  EXPECT_EQ(a.get().scores, (std::vector<float>{1, 2}));
+  EXPECT_EQ(b.get().scores, (std::vector<float>{3}));
+  const auto last = c.get();
+  EXPECT_EQ(last.scores, (std::vector<float>{4, 5, 6}));
+  EXPECT_EQ(last.requests, 3);
+  EXPECT_EQ(target->calls, 1);
+  EXPECT_EQ(d.get().requests, 1);
+}
+
+TEST(Batcher, RequestsThatComeWhileAllThreadsAreBusyAreOneCall) {
+  Batcher batcher(1, 0us, 100);
+  const auto target = std::make_shared<FakeTarget>();
+  target->held = true;
+  auto first = ask(batcher, target, tiles({1}));
+  while (target->calls == 0) std::this_thread::sleep_for(1ms);
+  auto a = ask(batcher, target, tiles({2})), b = ask(batcher, target, tiles({3}));
+  std::this_thread::sleep_for(100ms);
+  target->held = false;
+  EXPECT_EQ(first.get().requests, 1);
+  EXPECT_EQ(a.get().requests, 2);
+  EXPECT_EQ(b.get().scores, (std::vector<float>{3}));
+}
+
+TEST(Batcher, CandidatesThatAreComparedAreNotMixed) {
+  Batcher batcher(2, 10s, 100);
+  const auto target = std::make_shared<FakeTarget>(/*joins=*/false);
+  auto a = ask(batcher, target, tiles({1})), b = ask(batcher, target, tiles({2}));
+  EXPECT_EQ(a.get().requests, 1);  // without waiting for the window, too
+  EXPECT_EQ(b.get().requests, 1);
+  EXPECT_EQ(target->calls, 2);
+}
+
+TEST(Batcher, AFullCallStartsAtOnceAndTheNextRequestBeginsAnother) {
+  Batcher batcher(1, 10s, 3);
+  const auto target = std::make_shared<FakeTarget>();
+  auto a = ask(batcher, target, tiles({1, 2, 3}));
+  EXPECT_EQ(a.get().scores.size(), 3);
+  auto b = ask(batcher, target, tiles({1, 2}));
+  std::this_thread::sleep_for(50ms);
+  auto c = ask(batcher, target, tiles({3, 4}));  // does not fit
+  std::this_thread::sleep_for(50ms);
+  batcher.hurry();
+  EXPECT_EQ(b.get().requests, 1);
+  EXPECT_EQ(c.get().requests, 1);
+}
+
+TEST(Batcher, AFailureIsItsOwnRequestsAlone) {
+  Batcher batcher(1, 500ms, 100);
+  const auto target = std::make_shared<FakeTarget>();
+  auto a = ask(batcher, target, tiles({1})), b = ask(batcher, target, tiles({-1})),
+       c = ask(batcher, target, tiles({2}));
+  EXPECT_EQ(a.get().scores, (std::vector<float>{1}));
+  EXPECT_THROW(b.get(), std::runtime_error);
+  EXPECT_EQ(c.get().scores, (std::vector<float>{2}));
+}
+
+TEST(Batcher, WhatWasNotScoredIsToldInTermsOfItsRequest) {
+  Batcher batcher(1, 500ms, 100);
+  const auto target = std::make_shared<FakeTarget>();
+  auto a = ask(batcher, target, texts({"a", "bad"})), b = ask(batcher, target, texts({"bcd"})),
+       c = ask(batcher, target, texts({"bad", "c", "bad"}));
+  const auto first = a.get(), second = b.get(), third = c.get();
+  EXPECT_EQ(first.failed, 1);
+  EXPECT_EQ(first.first_failure, "1: it is bad: really");
+  EXPECT_EQ(second.failed, 0);
+  EXPECT_EQ(second.first_failure, "");
+  EXPECT_EQ(third.failed, 2);
+  EXPECT_EQ(third.first_failure, "0: it is bad: really");
+  EXPECT_EQ(third.scores[1], 1.0F);
+}
+
+TEST(Batcher, WhoeverWaitsIsAnsweredBeforeItEnds) {
+  const auto target = std::make_shared<FakeTarget>();
+  std::future<Scored> waiting;
+  {
+    Batcher batcher(1, 10s, 100);
+    waiting = ask(batcher, target, tiles({1}));
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_EQ(waiting.get().scores.size(), 1);
+}
+
+}  // namespace
+}  // namespace foretime::server

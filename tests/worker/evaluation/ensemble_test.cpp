@@ -1,0 +1,185 @@
+#include "worker/evaluation/ensemble.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/agree.h"
+#include "comm/threads/threads.h"
+#include "coordinator/checkpoint_store.h"
+#include "data/dataset/group_files.h"
+#include "models/metrics/metrics.h"
+#include "tests/support/scratch.h"
+#include "tests/worker/samples.h"
+#include "tests/worker/segments/segmented.h"
+#include "tests/worker/training_run.h"
+#include "worker/evaluation/evaluation_run.h"
+#include "worker/evaluation/segment_evaluation.h"
+
+namespace foretime::worker {
+namespace {
+
+using foretime::testing::Scratch;
+
+EnsembleMember trained_member(const configs::Settings& settings, const std::filesystem::path& folder) {
+  testing::train(settings, 1, folder);
+  return {folder.filename().string(), load_trained_model(coordinator::read_checkpoint(folder))};
+}
+
+/// Two architectures, one of which only ranks.
+std::vector<EnsembleMember> program_members(const std::filesystem::path& folder) {
+  auto gcn = testing::sample_settings(), sage = gcn;
+  sage.model.type = "sage";
+  sage.model.hidden = 8;
+  sage.model.features.transform = "minmax";
+  sage.loss.type = "listmle";
+  return {trained_member(gcn, folder / "gcn"), trained_member(sage, folder / "sage")};
+}
+
+/// On so many ranks, as threads; what rank 0 has.
+Evaluation evaluate_together(const std::vector<EnsembleMember>& members, const configs::Settings& settings, int ranks,
+                             std::vector<Evaluation>* apart = nullptr) {
+  auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
+  std::vector<Evaluation> joined(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto& comm = *group[static_cast<size_t>(rank)];
+      std::vector<Evaluation> own;
+      for (const auto& member : members)
+        own.push_back(evaluate_trained(member.trained, settings, {"holdout", "test"}, comm, torch::kCPU));
+      joined[static_cast<size_t>(rank)] = joined_evaluation(own, members.front().trained.state.schema.kind, comm);
+      if (rank == 0 && apart != nullptr) *apart = own;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& other : joined) EXPECT_EQ(other.metrics, joined.front().metrics) << "the same on every rank";
+  return joined.front();
+}
+
+TEST(JoinedEvaluation, JoinsScoresAndMeasuresThemOnAnyNumberOfRanks) {
+  const Scratch scratch;
+  const auto members = program_members(scratch.path());
+  auto settings = testing::sample_settings();
+  std::vector<Evaluation> apart;
+  const auto one = evaluate_together(members, settings, 1, &apart);
+  ASSERT_EQ(one.groups.size(), 3u);
+  double tau = 0, groups = 0;
+  for (size_t g = 0; g < one.groups.size(); ++g) {
+    const auto& group = one.groups[g];
+    const auto expected = models::joined_scores({apart[0].groups[g].scores, apart[1].groups[g].scores});
+    EXPECT_EQ(group.scores.scores, expected.scores);
+    EXPECT_TRUE(group.scores.predicted.empty());
+    EXPECT_FALSE(group.metrics.contains("mae")) << "nothing predicts run times";
+    EXPECT_EQ(group.metrics.contains("noise_ceiling_tau"), apart[0].groups[g].metrics.contains("noise_ceiling_tau"));
+    if (group.set != "holdout") continue;
+    tau += models::kendall_tau(group.scores.scores, group.runtimes);
+    groups += 1;
+  }
+  EXPECT_NEAR(one.metrics.at("holdout/kendall_tau"), tau / groups, 1e-12);
+  EXPECT_NE(one.metrics.at("holdout/kendall_tau"), apart[0].metrics.at("holdout/kendall_tau"));
+  const auto three = evaluate_together(members, settings, 3);
+  EXPECT_EQ(rankings_csv(three), rankings_csv(one));
+  for (const auto& [name, value] : one.metrics) EXPECT_NEAR(three.metrics.at(name), value, 1e-12) << name;
+}
+
+TEST(JoinedEvaluation, OfOneModelTwiceIsThatModel) {
+  const Scratch scratch;
+  const auto member = trained_member(testing::sample_settings(), scratch.path());
+  std::vector<Evaluation> apart;
+  const auto joined = evaluate_together({member, member}, testing::sample_settings(), 1, &apart);
+  for (const auto& [name, value] : apart.front().metrics)
+    EXPECT_NEAR(joined.metrics.at(name), value, 1e-9 * std::max(1.0, std::abs(value))) << name;
+}
+
+TEST(JoinedEvaluation, RefusesDifferentCandidates) {
+  const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
+  Evaluation a, b;
+  a.groups = {{.set = "test", .group = "g", .candidates = {0, 1}, .scores = {{1, 2}, {}}}};
+  b = a;
+  b.groups[0].candidates = {0, 2};
+  EXPECT_THROW(joined_evaluation({a, b}, data::CandidateKind::tile, *comm[0]), coordinator::RunError);
+  b.groups.clear();
+  EXPECT_THROW(joined_evaluation({a, b}, data::CandidateKind::tile, *comm[0]), coordinator::RunError);
+  EXPECT_EQ(joined_evaluation({a, a}, data::CandidateKind::tile, *comm[0]).groups.size(), 1u);
+}
+
+TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
+  const Scratch scratch;
+  auto plain = testing::segmented_settings(scratch.path() / "data");
+  plain.sampler.max_segment_nodes = 0;
+  auto pruned = plain, cut = plain, both = plain;
+  pruned.data.prune_hops = 1;
+  pruned.model.hidden = 12;
+  cut.sampler.max_segment_nodes = 30;
+  both.sampler.max_segment_nodes = 20;
+  both.data.prune_hops = 2;
+  std::vector<EnsembleMember> members;
+  for (const auto& [name, settings] :
+       {std::pair("plain", plain), std::pair("pruned", pruned), std::pair("cut", cut), std::pair("both", both)})
+    members.push_back(trained_member(settings, scratch.path() / name));
+  const auto header = sharding::make_catalogue(plain).entries.front().header;
+  const auto group = data::load_group(header);
+  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+  std::iota(all.begin(), all.end(), 0);
+  // What the run's own store opens for it.
+  std::vector<Scores> apart;
+  for (const auto& [name, trained] : members) {
+    const auto& settings = trained.state.settings;
+    const testing::RunParts run(settings, 1);
+    const auto scorer = scorer_for(trained.model, settings, trained.state.targets, {}, torch::kCPU, 10000);
+    apart.push_back(scorer(run.store.get(0), all));
+    const auto alone = Ensemble({{name, trained}}, torch::kCPU).rank(header, group);
+    EXPECT_EQ(alone.scores.scores, apart.back().scores) << name;
+  }
+  const Ensemble ensemble(members, torch::kCPU);
+  EXPECT_EQ(ensemble.rank(header, group).scores.scores, models::joined_scores(apart).scores);
+  // The test can fail: the graph as a whole gives other scores.
+  const auto& trained = members[1].trained;
+  const auto whole = scorer_for(trained.model, trained.state.settings, trained.state.targets, {}, torch::kCPU, 10000);
+  EXPECT_NE(whole({.group = group}, all).scores, apart[1].scores);
+}
+
+TEST(Ensemble, RefusesMembersOfOtherInputs) {
+  const Scratch scratch;
+  const auto programs = trained_member(testing::sample_settings(), scratch.path() / "programs");
+  const auto refusal = [&](const EnsembleMember& other) -> std::string {
+    try {
+      check_same_inputs({programs, other});
+    } catch (const coordinator::RunError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(programs), "");
+  auto other = programs;
+  other.name = "other";
+  other.trained.state.schema.feature_count = 3;
+  EXPECT_NE(refusal(other).find("other: was trained on tensor programs of 3 node features"), std::string::npos)
+      << refusal(other);
+  EXPECT_NE(refusal(other).find("as programs: "), std::string::npos) << refusal(other);
+  other = programs;
+  other.trained.state.schema.kind = data::CandidateKind::tile;
+  EXPECT_NE(refusal(other), "");
+  other = programs;
+  other.trained.state.settings.data.representation = "loops";
+  EXPECT_NE(refusal(other), "");
+  other = programs;
+  other.trained.state.settings.data.hardware.cores = 8;
+  EXPECT_NE(refusal(other), "");
+}
+
+TEST(Ensemble, KnowsWhetherCandidatesWereHeldOutByAll) {
+  const auto settings = testing::sample_settings();
+  std::vector<EnsembleMember> members(2);
+  for (auto& member : members) member.trained.state.settings = settings;
+  EXPECT_TRUE(hold_out_the_same(members, settings));
+  members[1].trained.state.settings.data.holdout = 0.5;
+  EXPECT_TRUE(hold_out_the_same(members, settings)) << "more are held out than are evaluated";
+  members[1].trained.state.settings.data.holdout = 0.1;
+  EXPECT_FALSE(hold_out_the_same(members, settings));
+  members[1].trained.state.settings.data.holdout = settings.data.holdout;
+  members[1].trained.state.settings.trainer.seed = 2;
+  EXPECT_FALSE(hold_out_the_same(members, settings));
+}
+
+}  // namespace
+}  // namespace foretime::worker

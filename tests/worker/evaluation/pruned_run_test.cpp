@@ -1,0 +1,185 @@
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "coordinator/checkpoint_store.h"
+#include "data/dataset/pack.h"
+#include "data/files/packed.h"
+#include "data/graphs/pruning.h"
+#include "models/safetensors.h"
+#include "plans/symbolic_plan_bytes.h"
+#include "tests/support/scratch.h"
+#include "tests/worker/segments/segmented.h"
+#include "tests/worker/training_run.h"
+#include "worker/evaluation/evaluation_run.h"
+#include "worker/evaluation/segment_evaluation.h"
+
+/// Runs on graphs without their far nodes, and on training candidates without their duplicates.
+namespace foretime::worker {
+namespace {
+
+using foretime::testing::Scratch;
+
+/// Whole synthetic graphs, of which a few hops leave a part, as .npz and packed.
+configs::Settings pruned_settings(const std::filesystem::path& folder, int64_t hops) {
+  auto settings = testing::segmented_settings(folder);
+  data::write_synthetic(folder / "synthetic_a.npz", {.nodes = 90, .configurable = 6, .candidates = 60, .seed = 1});
+  data::write_synthetic(folder / "synthetic_b.npz", {.nodes = 50, .configurable = 4, .candidates = 60, .seed = 2});
+  for (const std::string name : {"synthetic_a", "synthetic_b"}) {
+    data::PackedWriter writer(folder / (name + ".foretime"));
+    for (const auto& header : data::list_groups({name + ".npz"}, folder, data::CandidateKind::layout))
+      data::add_file(writer, header);
+    writer.finish();
+  }
+  settings.sampler.max_segment_nodes = 0;
+  settings.data.prune_hops = hops;
+  return settings;
+}
+
+std::vector<double> values(const Array<double>& array) { return {array.begin(), array.end()}; }
+
+TEST(PrunedStore, OpensWhatIsLeftAndSumsUpAll) {
+  const Scratch scratch;
+  auto settings = pruned_settings(scratch.path(), 2);
+  const testing::RunParts packed(settings, 1);
+  const auto whole = data::load_group(packed.catalogue.entries[0].header);
+  const auto& opened = packed.store.get(0).group;
+  EXPECT_LT(opened.graphs.nodes(), whole.graphs.nodes());
+  EXPECT_EQ(opened.graphs.nodes(), data::pruned_group(whole, 2).graphs.nodes());
+  // Transforms are fitted to all nodes, from a summary as from the file itself.
+  settings.data.train = {"synthetic_a.npz"};
+  const testing::RunParts npz(settings, 1);
+  EXPECT_EQ(npz.store.get(0).group.graphs.nodes(), opened.graphs.nodes());
+  const auto from_npz = npz.store.training_part(0).features, from_packed = packed.store.training_part(0).features;
+  EXPECT_EQ(from_npz.rows, 90);
+  EXPECT_EQ(from_packed.rows, 90);
+  EXPECT_EQ(values(from_npz.maxima), values(from_packed.maxima));
+  EXPECT_EQ(values(from_npz.sums), values(from_packed.sums));
+}
+
+TEST(PrunedStore, SegmentsAreThoseOfWhatIsLeft) {
+  const Scratch scratch;
+  auto settings = pruned_settings(scratch.path(), 2);
+  settings.sampler.max_segment_nodes = 12;
+  const testing::RunParts run(settings, 1);
+  const auto& loaded = run.store.get(0);
+  ASSERT_TRUE(loaded.segments);
+  EXPECT_EQ(static_cast<int64_t>(loaded.segments->nodes.size()), loaded.group.graphs.nodes());
+}
+
+TEST(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
+  const Scratch scratch;
+  auto settings = pruned_settings(scratch.path(), 2);
+  const plans::PlanRequest request{2, {{}}, plans::TileJoin::early, plans::Sharing::states};
+  const auto group = data::load_group(sharding::make_catalogue(settings).entries[0].header);
+  // A plan that is known again: it was made for three layers.
+  const plans::PlanRequest marked{3, {{}}, plans::TileJoin::early, plans::Sharing::states};
+  const auto plan = plans::to_bytes(*plans::make_skeleton(data::pruned_group(group, 2), request, {}));
+  const auto keep = [&](const data::Group&) {
+    return data::PackedPlans{{plans::skeleton_key(request, 2), plan}, {plans::skeleton_key(request, 3), {}}};
+  };
+  data::PackedWriter writer(scratch.path() / "plans.foretime", keep);
+  writer.add(group);
+  writer.finish();
+  settings.data.train = {"plans.foretime"};
+  const auto opened = [&](int64_t hops) {
+    settings.data.prune_hops = hops;
+    testing::RunParts run(settings, 1);
+    run.store.prepare_plans(request);
+    return plans::to_bytes(*run.store.get(0).plan_source->skeleton);
+  };
+  EXPECT_EQ(opened(2), plan);
+  EXPECT_THROW(opened(3), DataError) << "it looks for the plan of its own hops";
+  EXPECT_NE(opened(data::kNoPruning), plan);
+  EXPECT_EQ(opened(1), plans::to_bytes(*plans::make_skeleton(data::pruned_group(group, 1), request, {})));
+}
+
+TEST(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
+  const Scratch scratch;
+  const auto settings = pruned_settings(scratch.path(), data::kNoPruning);
+  const auto group = data::load_group(sharding::make_catalogue(settings).entries[0].header);
+  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+  std::iota(all.begin(), all.end(), 0);
+  for (const auto* type : {"residual_gcn", "sage", "gcn"}) {
+    for (const auto* sharing : {"states", "none"}) {
+      torch::manual_seed(5);
+      auto model_settings = settings.model;
+      model_settings.type = type;
+      model_settings.sharing = sharing;
+      model_settings.layers = 2;
+      model_settings.readout = {"configurable_mean", "configurable_max"};
+      const std::shared_ptr<models::CostModel> model = models::make_model(
+          model_settings, {.kind = group.kind, .feature_count = group.graphs.feature_count, .node_type_count = 128});
+      const auto scorer = model_scorer(model, {}, configs::LossSettings{}, torch::kCPU, 100000);
+      const auto whole = scorer({.group = group}, all).scores;
+      const auto near = data::pruned_group(group, 3);
+      ASSERT_LT(near.graphs.nodes(), group.graphs.nodes());
+      const auto scores = scorer({.group = near}, all).scores;
+      for (size_t c = 0; c < all.size(); ++c) {
+        // Products of other sizes are rounded elsewhere.
+        EXPECT_NEAR(scores[c], whole[c], 1e-6 * std::max(1.0, std::abs(whole[c]))) << type << " " << sharing;
+      }
+      const auto nearest = scorer({.group = data::pruned_group(group, 0)}, all).scores;
+      double most = 0;
+      for (size_t c = 0; c < all.size(); ++c) most = std::max(most, std::abs(nearest[c] - whole[c]));
+      EXPECT_GT(most, 1e-4) << "what is near matters, so the test can fail: " << type;
+    }
+  }
+}
+
+TEST(PrunedRun, RanksAgreeWithOneRankAndPackedWithNpz) {
+  const Scratch scratch;
+  auto settings = pruned_settings(scratch.path() / "data", 2);
+  for (const int64_t segment : {0, 12}) {
+    settings.sampler.max_segment_nodes = segment;
+    const auto folder = scratch.path() / std::to_string(segment);
+    const auto one = testing::train(settings, 1, folder / "1"), two = testing::train(settings, 2, folder / "2");
+    EXPECT_LE(testing::largest_difference(one.files.at("model.safetensors"), two.files.at("model.safetensors")), 2e-4);
+    ASSERT_EQ(one.metrics.size(), two.metrics.size());
+    // What was trained is what is evaluated later.
+    const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
+    const auto trained = load_trained_model(coordinator::read_checkpoint(folder / "1"));
+    auto later = settings;
+    later.data.prune_hops = data::kNoPruning;  // the model's own counts
+    EXPECT_EQ(evaluate_trained(trained, later, {"holdout", "valid", "test"}, *comm[0], torch::kCPU).metrics,
+              one.metrics);
+    auto npz = settings;
+    npz.data.train = {"synthetic_a.npz", "synthetic_b.npz"};
+    EXPECT_TRUE(testing::train(npz, 1, folder / "npz").files.at("model.safetensors") ==
+                one.files.at("model.safetensors"));
+    auto whole = settings;
+    whole.data.prune_hops = data::kNoPruning;
+    EXPECT_FALSE(testing::train(whole, 1, folder / "whole").files.at("model.safetensors") ==
+                 one.files.at("model.safetensors"));
+  }
+}
+
+TEST(DuplicateRun, RanksAgreeAndEvaluationStays) {
+  const Scratch scratch;
+  auto settings = pruned_settings(scratch.path() / "data", data::kNoPruning);
+  settings.loss.type = "mse";  // a mean run time changes what is learned
+  settings.loss.target = "log_runtime";
+  settings.data.holdout = 0.4;
+  std::map<std::string, testing::TrainingRun> runs;
+  std::map<std::string, std::pair<std::vector<int64_t>, std::vector<double>>> evaluated;
+  for (const std::string mode : {"keep", "first", "mean"}) {
+    settings.data.duplicates = mode;
+    runs[mode] = testing::train(settings, 1, scratch.path() / mode);
+    const testing::RunParts run(settings, 1);
+    const auto& loaded = run.store.get(0);
+    for (const int64_t c : loaded.evaluated) evaluated[mode].second.push_back(loaded.group.runtimes[c]);
+    evaluated[mode].first = loaded.evaluated;
+    EXPECT_EQ(evaluated[mode], evaluated["keep"]);
+    const auto part = run.store.training_part(0);
+    EXPECT_EQ(part.train, loaded.train);
+    EXPECT_EQ(values(part.labels.runtimes), values(loaded.group.runtimes)) << "a summary says the same";
+  }
+  EXPECT_FALSE(runs["keep"].files.at("model.safetensors") == runs["first"].files.at("model.safetensors"));
+  EXPECT_FALSE(runs["mean"].files.at("model.safetensors") == runs["first"].files.at("model.safetensors"));
+  const auto two = testing::train(settings, 2, scratch.path() / "two");
+  EXPECT_LE(testing::largest_difference(two.files.at("model.safetensors"), runs["mean"].files.at("model.safetensors")),
+            1e-5);
+}
+
+}  // namespace
+}  // namespace foretime::worker

@@ -1,0 +1,233 @@
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include "coordinator/checkpoint_store.h"
+#include "models/safetensors.h"
+#include "sharding/cost.h"
+#include "tests/support/scratch.h"
+#include "tests/worker/segments/segmented.h"
+#include "tests/worker/training_run.h"
+#include "worker/evaluation/segment_evaluation.h"
+#include "worker/step/trainer.h"
+
+/// Whole runs with segments, on one rank and on several.
+namespace foretime::worker {
+namespace {
+
+using Files = std::map<std::string, std::string>;
+using foretime::testing::Scratch;
+using testing::train;
+
+Files checkpoint_of(const std::filesystem::path& folder, int64_t step) {
+  return coordinator::CheckpointStore(folder / "checkpoints").read(step).files;
+}
+
+/// What a run that was killed after `step` leaves behind.
+void leave_behind(const std::filesystem::path& run, const std::filesystem::path& copy, int64_t step) {
+  std::filesystem::copy(run, copy, std::filesystem::copy_options::recursive);
+  const coordinator::CheckpointStore store(copy / "checkpoints");
+  for (const int64_t later : store.steps()) {
+    if (later > step) std::filesystem::remove_all(store.folder(later));
+  }
+}
+
+/// The larger graph has its 3 segments in 3 parts; draws of a group lie in more than one lane.
+configs::Settings spanning_settings(const std::filesystem::path& folder) {
+  auto settings = testing::segmented_settings(folder);
+  const auto header = sharding::make_catalogue(settings).entries.front().header;
+  const auto bytes = sharding::estimate_resident_bytes(header, settings);
+  settings.shard.max_rank_bytes = static_cast<int64_t>(bytes.whole + bytes.draw + 0.45 * bytes.divided);
+  settings.sampler.groups_per_batch = 4;
+  settings.segments.refresh_interval = 2;
+  settings.checkpoint.keep_last = 20;
+  return settings;
+}
+
+void expect_close(const std::string& a, const std::string& b, double tolerance = 2e-4) {
+  const auto left = models::parse_safetensors(a, "a"), right = models::parse_safetensors(b, "b");
+  ASSERT_EQ(left.tensors.size(), right.tensors.size());
+  for (const auto& [name, tensor] : left.tensors) {
+    const auto& other = right.tensors.at(name);
+    ASSERT_EQ(tensor.sizes(), other.sizes()) << name;
+    if (tensor.numel() == 0) continue;
+    const double most = (tensor.to(torch::kDouble) - other.to(torch::kDouble)).abs().max().item<double>();
+    EXPECT_LE(most, tolerance * std::max(1.0, other.to(torch::kDouble).abs().max().item<double>())) << name;
+  }
+}
+
+TEST(SegmentRun, GraphsOfOneSegmentTrainBitForBit) {
+  const Scratch scratch;
+  auto settings = testing::segmented_settings(scratch.path() / "data");
+  settings.sampler.max_segment_nodes = 0;
+  const auto plain = train(settings, 1, scratch.path() / "plain");
+  for (const auto* stale : {"scores", "pools", "full_forward"}) {
+    settings.sampler.max_segment_nodes = 1000;
+    settings.segments.stale = stale;
+    const auto cut = train(settings, 1, scratch.path() / stale);
+    EXPECT_EQ(cut.files.at("model.safetensors"), plain.files.at("model.safetensors")) << stale;
+    EXPECT_EQ(cut.files.at("optimizer.safetensors"), plain.files.at("optimizer.safetensors")) << stale;
+    EXPECT_EQ(cut.metrics, plain.metrics) << stale;
+  }
+}
+
+TEST(SegmentRun, CutGraphsTrainOtherwise) {
+  const Scratch scratch;
+  auto settings = testing::segmented_settings(scratch.path() / "data");
+  std::set<std::string> seen;
+  for (const auto* stale : {"scores", "pools", "full_forward", "none"}) {
+    settings.segments.stale = stale;
+    const auto run = train(settings, 1, scratch.path() / stale);
+    EXPECT_TRUE(seen.insert(run.files.at("model.safetensors")).second) << stale;
+    EXPECT_EQ(run.files.contains("history.safetensors"), *stale == 's' || *stale == 'p') << stale;
+  }
+  settings.segments.method = "metis";
+  EXPECT_TRUE(seen.insert(train(settings, 1, scratch.path() / "metis").files.at("model.safetensors")).second);
+}
+
+TEST(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
+  const Scratch scratch;
+  auto settings = spanning_settings(scratch.path() / "data");
+  settings.trainer.steps = 9;
+  settings.segments.finetune_steps = 3;
+  settings.checkpoint.every_steps = 1;
+  struct Case {
+    std::string stale;
+    int ranks;
+    int64_t history_bytes;
+  };
+  // 4,000 bytes are three blocks: most of what was written is forgotten, and resuming must forget the same.
+  for (const auto& [stale, ranks, bytes] :
+       {Case{"scores", 1, 1 << 20}, Case{"scores", 2, 1 << 20}, Case{"pools", 1, 4000}}) {
+    settings.segments.stale = stale;
+    settings.segments.history_bytes = bytes;
+    // Ranks that are threads share LibTorch's generator.
+    settings.model.dropout = ranks == 1 ? 0.2 : 0.0;
+    const auto folder = scratch.path() / (stale + std::to_string(ranks));
+    const auto straight = train(settings, ranks, folder / "straight");
+    // Step 5 has rows that wait for the exchange of step 6, step 7 lies in the head's part of the run.
+    for (const int64_t step : {5, 7}) {
+      const auto resumed = folder / std::to_string(step);
+      leave_behind(folder / "straight", resumed, step);
+      EXPECT_EQ(train(settings, ranks, resumed).files, straight.files) << stale << " from step " << step;
+    }
+  }
+}
+
+TEST(SegmentRun, RanksAgreeWithOneRank) {
+  const Scratch scratch;
+  auto settings = spanning_settings(scratch.path() / "data");
+  const auto catalogue = sharding::make_catalogue(settings);
+  ASSERT_EQ(catalogue.entries.front().parts, 3);
+  const auto plan = sharding::make_shard_plan(catalogue, settings, 2);
+  ASSERT_FALSE(plan.parts_of(0, 0).empty());
+  ASSERT_FALSE(plan.parts_of(1, 0).empty()) << "the graph must span both ranks";
+  settings.trainer.steps = 10;
+  for (const auto* stale : {"scores", "pools"}) {
+    settings.segments.stale = stale;
+    const auto folder = scratch.path() / stale;
+    const auto one = train(settings, 1, folder / "1");
+    for (const int ranks : {2, 4}) {
+      const auto many = train(settings, ranks, folder / std::to_string(ranks));
+      expect_close(many.files.at("model.safetensors"), one.files.at("model.safetensors"));
+      expect_close(many.files.at("history.safetensors"), one.files.at("history.safetensors"));
+      ASSERT_EQ(many.metrics.size(), one.metrics.size());
+      for (const auto& [name, value] : one.metrics) EXPECT_NEAR(many.metrics.at(name), value, 0.02) << stale << name;
+    }
+  }
+}
+
+TEST(SegmentRun, ResumesOnAnotherNumberOfRanks) {
+  const Scratch scratch;
+  auto settings = spanning_settings(scratch.path() / "data");
+  settings.trainer.steps = 9;
+  settings.checkpoint.every_steps = 1;
+  const auto one = train(settings, 1, scratch.path() / "one");
+  for (const int64_t step : {3, 6}) {
+    const auto folder = scratch.path() / std::to_string(step);
+    leave_behind(scratch.path() / "one", folder, step);
+    const auto two = train(settings, 2, folder);
+    expect_close(two.files.at("model.safetensors"), one.files.at("model.safetensors"));
+    expect_close(two.files.at("history.safetensors"), one.files.at("history.safetensors"));
+  }
+}
+
+TEST(SegmentRun, TheLastStepsMoveTheHeadAlone) {
+  const Scratch scratch;
+  auto settings = testing::segmented_settings(scratch.path() / "data");
+  settings.trainer.steps = 6;
+  settings.segments.finetune_steps = 2;
+  settings.checkpoint.every_steps = 1;
+  settings.checkpoint.keep_last = 20;
+  settings.optimizer.weight_decay = 0.01;
+  for (const int ranks : {1, 2}) {
+    const auto folder = scratch.path() / std::to_string(ranks);
+    const auto last = train(settings, ranks, folder);
+    const auto before = models::parse_safetensors(checkpoint_of(folder, 4).at("model.safetensors"), "before");
+    const auto after = models::parse_safetensors(last.files.at("model.safetensors"), "after");
+    for (const auto& [name, tensor] : before.tensors) {
+      EXPECT_EQ(torch::equal(tensor, after.tensors.at(name)), !is_head_parameter(name)) << name;
+    }
+  }
+}
+
+/// The largest resident memory of the process since the last reset, in bytes.
+int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+bool reset_peak_memory() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
+
+/// How far the resident memory rises above what is in use before.
+int64_t peak_growth(const std::function<void()>& work) {
+  malloc_trim(0);
+  reset_peak_memory();
+  const int64_t before = peak_memory();
+  work();
+  return peak_memory() - before;
+}
+
+TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
+  if (!reset_peak_memory()) GTEST_SKIP() << "this kernel does not reset the peak of resident memory";
+  const Scratch scratch;
+  auto settings = testing::segmented_settings(scratch.path() / "small");
+  settings.model.hidden = 32;
+  settings.model.sharing = "none";  // activations of all nodes and candidates: the most there can be
+  settings.sampler.max_segment_nodes = 250;
+  settings.data.train = {"synthetic_graph.foretime"};
+  std::vector<int64_t> candidates(48);
+  std::iota(candidates.begin(), candidates.end(), 0);
+  const auto growth = [&](int64_t nodes, int64_t max_segment_nodes, const std::string& folder) {
+    settings.data.root = (scratch.path() / folder).string();
+    std::filesystem::create_directories(settings.data.root);
+    data::write_synthetic(scratch.path() / folder / "synthetic_graph.foretime",
+                          {.nodes = nodes, .configurable = 60, .candidates = 64, .seed = 1});
+    settings.sampler.max_segment_nodes = max_segment_nodes;
+    testing::SegmentedRun run(settings);
+    run.score({run.draw(0, candidates, 0)}).sum().backward();  // what stays: gradients, caches
+    const auto scorer = scorer_for(run.model, run.settings, {}, {}, torch::kCPU, 20000);
+    return std::pair(peak_growth([&] { run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward(); }),
+                     peak_growth([&] { scorer(run.store.get(0), candidates); }));
+  };
+  const auto small = growth(2000, 250, "small"), large = growth(8000, 250, "large");
+  const auto whole = growth(2000, 2000, "whole");
+  for (const auto& [name, found] : {std::pair("small", small), std::pair("large", large), std::pair("whole", whole)}) {
+    RecordProperty(std::string(name) + "_training_bytes", std::to_string(found.first));
+    RecordProperty(std::string(name) + "_evaluation_bytes", std::to_string(found.second));
+  }
+  constexpr int64_t kNoise = 8 << 20;
+  EXPECT_LT(large.first, small.first * 3 / 2 + kNoise) << "training";
+  EXPECT_LT(large.second, small.second * 3 / 2 + kNoise) << "evaluation";
+  EXPECT_GT(whole.first, small.first * 3) << "whole graphs take more, so the measurement can fail";
+}
+
+}  // namespace
+}  // namespace foretime::worker

@@ -1,0 +1,88 @@
+/// Vectors of node types that are made before training: by rank 0 for all, and kept in the checkpoint.
+#include "worker/store/type_vectors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "coordinator/checkpoint_store.h"
+#include "data/frontends/tir/type_vectors_file.h"
+#include "data/graphs/schema.h"
+#include "models/safetensors.h"
+#include "models/statistics.h"
+#include "tests/support/scratch.h"
+#include "tests/worker/samples.h"
+#include "tests/worker/training_run.h"
+
+namespace foretime::worker {
+namespace {
+
+configs::Settings fasttext_settings() {
+  auto settings = testing::sample_settings();
+  settings.model.type = "tpgnn";
+  settings.model.layers = 2;
+  settings.model.encoder_layers = 0;
+  settings.model.node_type_embedding = 6;
+  settings.model.node_types = {.vectors = "fasttext", .walks = 500, .walk_epochs = 2};
+  settings.trainer.steps = 3;
+  return settings;
+}
+
+torch::Tensor vectors_in(const std::map<std::string, std::string>& checkpoint) {
+  return models::parse_safetensors(checkpoint.at("model.safetensors"), "model").tensors.at("encoder.type_vectors");
+}
+
+TEST(TypeVectors, AreTheSameOnAnyNumberOfRanksAndKeptAsTheyAre) {
+  const foretime::testing::Scratch scratch;
+  auto settings = fasttext_settings();
+  const auto one = testing::train(settings, 1, scratch.path() / "one"),
+             two = testing::train(settings, 2, scratch.path() / "two");
+  const auto vectors = vectors_in(one.files);
+  EXPECT_EQ(vectors.sizes(), (std::vector<int64_t>{data::kTirTypes, 6}));
+  EXPECT_GT(vectors.std().item<float>(), 0);
+  EXPECT_TRUE(torch::equal(vectors, vectors_in(two.files)));
+  settings.trainer.seed = 2;
+  EXPECT_FALSE(torch::equal(vectors, vectors_in(testing::train(settings, 1, scratch.path() / "seed").files)));
+}
+
+TEST(TypeVectors, ComeFromAFileThatIsNeededOnlyOnce) {
+  const foretime::testing::Scratch scratch;
+  auto settings = fasttext_settings();
+  data::TypeEmbeddings made;
+  made.dims = 6;
+  for (const auto name : data::tir_type_names()) made.names.emplace_back(name);
+  for (int64_t i = 0; i < data::kTirTypes * made.dims; ++i) made.vectors.push_back(static_cast<float>(i) / 7);
+  const auto file = scratch.path() / "types.vec";
+  data::write_type_vectors(made, file);
+  settings.data.node_type_vectors = file.string();
+  const auto folder = scratch.path() / "run";
+  const auto run = testing::train(settings, 2, folder);
+  EXPECT_TRUE(torch::equal(vectors_in(run.files).view(-1), torch::tensor(made.vectors)));
+
+  std::filesystem::remove(file);
+  const coordinator::CheckpointStore store(folder / "checkpoints");
+  const auto trained = load_trained_model(store.read(store.steps().back()));
+  EXPECT_TRUE(torch::equal(trained.model->named_buffers()["encoder.type_vectors"], vectors_in(run.files)));
+}
+
+TEST(TypeVectors, AreReadFromAdmittedFoldersOnly) {
+  const foretime::testing::Scratch scratch;
+  const auto file = scratch.path() / "types.vec";
+  std::ofstream(file) << "1 6\nFor 1 2 3 4 5 6\n";
+  testing::RunParts parts(fasttext_settings(), 1);
+  auto settings = parts.settings;
+  settings.data.node_type_vectors = file.string();
+  const GroupStore store(settings, parts.catalogue, {}, {});
+  const auto comm = comm::make_thread_group(1, std::chrono::seconds(10));
+  const auto make = [&] { return make_type_vectors(settings, parts.catalogue, data::kTirTypes, store, *comm[0]); };
+  EXPECT_EQ(make()[0][5].item<float>(), 6) << "a type that the file lacks";
+  settings.data.confine = {settings.data.root};
+  EXPECT_THROW(make(), DataError);
+  settings.data.confine.push_back(scratch.path().string());
+  EXPECT_NO_THROW(make());
+  settings.model.node_types.vectors = "learned";
+  EXPECT_FALSE(make().defined());
+}
+
+}  // namespace
+}  // namespace foretime::worker

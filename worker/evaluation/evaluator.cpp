@@ -1,0 +1,244 @@
+#include "worker/evaluation/evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/csv.h"
+#include "data/graphs/distinct_candidates.h"
+#include "models/metrics/group_metrics.h"
+#include "models/metrics/metrics.h"
+#include "plans/plan_source.h"
+#include "worker/store/plan_pieces.h"
+
+namespace foretime::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+struct MetricName {
+  const char* name;
+  bool by_candidate;  // an error, averaged over candidates; else a ranking metric, averaged over groups
+};
+// The order is that of the reduced tensor: every rank has the same.
+constexpr MetricName kMetrics[] = {
+    {"kendall_tau", false},
+    {"kendall_tau_of_scores", false},
+    {"noise_ceiling_tau", false},
+    {"opa", false},
+    {"pairwise_accuracy", false},
+    {"top1_slowdown", false},
+    {"top5_slowdown", false},
+    {"top10_slowdown", false},
+    {"top100_slowdown", false},
+    {"top1_score", false},
+    {"top5_score", false},
+    {"contest_score", false},
+    {"mae", true},
+    {"mse", true},
+    {"mape", true},
+};
+constexpr size_t kMetricCount = std::size(kMetrics);
+constexpr const char* kSets[] = {"holdout", "valid", "test"};
+
+/// One group's evaluation on its way to rank 0.
+Json to_json(const GroupEvaluation& g) {
+  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
+          g.metrics, g.ids,   g.scores.levels};
+}
+
+GroupEvaluation from_json(const Json& j) {
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6], j[9]}, j[7], j[8]};
+}
+
+}  // namespace
+
+std::vector<double> oracle_runtimes(const data::Group& group, const std::vector<int64_t>& candidates) {
+  const auto hashes = data::configuration_hashes(group);
+  std::unordered_map<uint64_t, std::pair<double, int64_t>> measured;  // sum, count
+  for (int64_t c = 0; c < group.candidates; ++c) {
+    auto& [sum, count] = measured[hashes[static_cast<size_t>(c)]];
+    sum += group.runtimes[c];
+    ++count;
+  }
+  if (static_cast<int64_t>(measured.size()) == group.candidates) return {};
+  std::vector<double> means;
+  for (const int64_t c : candidates) {
+    const auto& [sum, count] = measured.at(hashes[static_cast<size_t>(c)]);
+    means.push_back(sum / static_cast<double>(count));
+  }
+  return means;
+}
+
+std::string set_of(sharding::Role role) {
+  return role == sharding::Role::train ? "holdout" : sharding::to_string(role);
+}
+
+Scores with_runtimes(std::vector<double> scores, const data::Group& group, const std::vector<int64_t>& candidates,
+                     const configs::LossSettings& loss, const models::TargetTransform& targets) {
+  Scores result{std::move(scores), {}};
+  const bool regression = loss.type == "mse" || loss.type == "huber" || loss.type == "l1";
+  if (!regression && loss.huber_weight == 0.0) return result;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];
+    result.predicted.push_back(targets.to_runtime(result.scores[i], flop));
+  }
+  return result;
+}
+
+Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::TargetTransform& targets,
+                    const configs::LossSettings& loss, torch::Device device, int64_t max_states,
+                    std::function<void(int64_t)> on_scored) {
+  return [model = std::move(model), targets, loss, device, max_states, on_scored = std::move(on_scored)](
+             const LoadedGroup& loaded, const std::vector<int64_t>& candidates) {
+    const data::Group& group = loaded.group;
+    const torch::NoGradGuard no_grad;
+    const bool was_training = model->is_training();
+    model->eval();
+    const auto distinct = data::distinct_candidates(group, candidates);
+    const auto source = loaded.plan_source ? loaded.plan_source : plans::make_plan_source(group, model->plan_request());
+    std::vector<torch::Tensor> embedded;
+    for_each_plan(group, source, distinct.ids, max_states, device, [&](const models::PlanTensors& plan) {
+      embedded.push_back(model->embed(plan));
+      if (on_scored) on_scored(embedded.back().size(0));
+    });
+    std::vector<double> all;
+    if (!embedded.empty()) {
+      // A configuration that was measured twice is two candidates to a model that compares them.
+      const auto place = torch::tensor(distinct.place).to(embedded.front().device());
+      const auto scores = model
+                              ->score_embedded(torch::cat(embedded).index_select(0, place),
+                                               {0, static_cast<int64_t>(candidates.size())})
+                              .to(torch::kCPU, torch::kDouble)
+                              .contiguous();
+      all.assign(scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+    }
+    if (was_training) model->train();
+    return with_runtimes(std::move(all), group, candidates, loss, targets);
+  };
+}
+
+Scorer constant_scorer(double runtime) {
+  return [runtime](const LoadedGroup&, const std::vector<int64_t>& candidates) {
+    return Scores{std::vector<double>(candidates.size(), runtime), std::vector<double>(candidates.size(), runtime)};
+  };
+}
+
+std::map<std::string, double> measure(const GroupEvaluation& group, data::CandidateKind kind) {
+  auto metrics = models::ranking_metrics(group.scores, group.runtimes, kind);
+  if (!group.scores.predicted.empty()) {
+    auto errors = models::regression_metrics(group.scores.predicted, group.runtimes);
+    errors["mse"] = errors.at("rmse") * errors.at("rmse");  // what can be averaged over candidates
+    metrics.merge(errors);
+  }
+  std::erase_if(metrics, [](const auto& item) { return std::isnan(item.second); });
+  return metrics;
+}
+
+GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, const LoadedGroup& loaded,
+                               std::vector<int64_t> candidates) {
+  const data::Group& group = loaded.group;
+  GroupEvaluation result{.set = set, .group = group.name, .unit = group.unit};
+  result.scores = scorer(loaded, candidates);
+  result.candidates = std::move(candidates);
+  if (!group.candidate_ids.empty()) {
+    for (const int64_t c : result.candidates) result.ids.push_back(group.candidate_ids[static_cast<size_t>(c)]);
+  }
+  if (!group.labelled()) return result;
+  for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
+  result.metrics = measure(result, group.kind);
+  if (const auto oracle = oracle_runtimes(group, result.candidates); !oracle.empty()) {
+    const double ceiling = models::kendall_tau(oracle, result.runtimes);
+    if (!std::isnan(ceiling)) result.metrics["noise_ceiling_tau"] = ceiling;
+  }
+  return result;
+}
+
+std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm) {
+  auto sums =
+      torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
+  auto access = sums.accessor<double, 3>();
+  for (const auto& group : own) {
+    const auto set = std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets);
+    for (size_t m = 0; m < kMetricCount; ++m) {
+      const auto found = group.metrics.find(kMetrics[m].name);
+      if (found == group.metrics.end()) continue;
+      const double count = kMetrics[m].by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
+      access[set][static_cast<int64_t>(m)][0] += found->second * count;
+      access[set][static_cast<int64_t>(m)][1] += count;
+    }
+  }
+  auto reduced = sums.to(comm.device());
+  comm.all_reduce(reduced)->wait();
+  sums = reduced.to(torch::kCPU);
+
+  std::map<std::string, double> metrics;
+  const auto total = sums.accessor<double, 3>();
+  for (size_t s = 0; s < std::size(kSets); ++s) {
+    for (size_t m = 0; m < kMetricCount; ++m) {
+      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0],
+                   count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
+      if (count == 0) continue;
+      const bool squared = std::string(kMetrics[m].name) == "mse";
+      metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] =
+          squared ? std::sqrt(sum / count) : sum / count;
+    }
+  }
+  return metrics;
+}
+
+Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+                    const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
+                    const std::map<int64_t, Scores>& known) {
+  std::vector<GroupEvaluation> own;
+  for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
+    if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
+    const auto set = set_of(catalogue.entries[entry].role);
+    if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
+    const auto& loaded = store.get(static_cast<int64_t>(entry));
+    if (loaded.evaluated.empty()) continue;
+    const auto there = known.find(static_cast<int64_t>(entry));
+    const Scorer known_scores = [&](const LoadedGroup&, const std::vector<int64_t>&) { return there->second; };
+    own.push_back(evaluate_group(there == known.end() ? scorer : known_scores, set, loaded, loaded.evaluated));
+  }
+
+  Evaluation result;
+  result.metrics = mean_metrics(own, comm);
+  Json rows = Json::array();
+  for (const auto& group : own) rows.push_back(to_json(group));
+  // CBOR and not text: a model that has diverged predicts infinite run times, which JSON cannot say.
+  const auto packed = Json::to_cbor(rows);
+  const auto gathered = comm.all_gather_bytes(std::string(packed.begin(), packed.end()));
+  if (comm.rank() != 0) return result;
+  for (const auto& bytes : gathered) {
+    for (const auto& row : Json::from_cbor(bytes)) result.groups.push_back(from_json(row));
+  }
+  std::sort(result.groups.begin(), result.groups.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.set, a.group) < std::tie(b.set, b.group); });
+  return result;
+}
+
+std::string rankings_csv(const Evaluation& evaluation) {
+  std::string csv = "set,group,rank,candidate,id,score,predicted_runtime,runtime,level\n";
+  for (const auto& group : evaluation.groups) {
+    std::vector<size_t> order(group.candidates.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
+    for (size_t place = 0; place < order.size(); ++place) {
+      const size_t i = order[place];
+      csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", group.set, csv_field(group.group), place, group.candidates[i],
+                         group.ids.empty() ? "" : csv_field(group.ids[i]), group.scores.scores[i],
+                         group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
+                         group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]),
+                         group.scores.levels.empty() ? "" : fmt::format("{}", group.scores.levels[i]));
+    }
+  }
+  return csv;
+}
+
+}  // namespace foretime::worker

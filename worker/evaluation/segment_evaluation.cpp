@@ -1,0 +1,180 @@
+#include "worker/evaluation/segment_evaluation.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "data/graphs/distinct_candidates.h"
+#include "models/safetensors.h"
+#include "worker/segments/segment_training.h"
+#include "worker/store/plan_pieces.h"
+
+namespace foretime::worker {
+namespace {
+
+/// Of so many candidates the pools are kept at once.
+constexpr size_t kCandidatesAtOnce = 8192;
+
+/// Evaluation mode without gradients, and what was before.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(models::CostModel& model) : model_(model), was_training_(model.is_training()) {
+    model_.eval();
+  }
+  ~EvaluationMode() { model_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  models::CostModel& model_;
+  bool was_training_;
+  torch::NoGradGuard no_grad_;
+};
+
+bool pools(const configs::Settings& settings) { return parse_stale(settings.segments.stale) == Stale::pools; }
+
+}  // namespace
+
+SegmentScorer::SegmentScorer(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
+                             const models::TargetTransform& targets, torch::Device device, int64_t max_states,
+                             std::function<void(int64_t)> on_scored)
+    : model_(std::move(model)),
+      settings_(settings),
+      targets_(targets),
+      device_(device),
+      max_states_(max_states),
+      on_scored_(std::move(on_scored)) {}
+
+bool SegmentScorer::cuts() const {
+  return settings_.sampler.max_segment_nodes > 0 && parse_stale(settings_.segments.stale) != Stale::full_forward;
+}
+
+Scores SegmentScorer::score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const {
+  Scores all;
+  for (size_t first = 0; first < candidates.size(); first += kCandidatesAtOnce) {
+    const auto begin = candidates.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::vector<int64_t> some(
+        begin, begin + static_cast<std::ptrdiff_t>(std::min(kCandidatesAtOnce, candidates.size() - first)));
+    const auto scores = finish(loaded.group, some, score_parts(loaded, some, 1, {0}));
+    all.scores.insert(all.scores.end(), scores.scores.begin(), scores.scores.end());
+    all.predicted.insert(all.predicted.end(), scores.predicted.begin(), scores.predicted.end());
+    if (on_scored_) on_scored_(static_cast<int64_t>(some.size()));
+  }
+  return all;
+}
+
+torch::Tensor SegmentScorer::score_parts(const LoadedGroup& loaded, const std::vector<int64_t>& candidates,
+                                         int64_t parts, const std::vector<int64_t>& which) const {
+  const EvaluationMode mode(*model_);
+  const auto distinct = data::distinct_candidates(loaded.group, candidates);
+  const auto& segments = *loaded.segments;
+  torch::Tensor sum;
+  for (const int64_t part : which) {
+    const auto [first, end] = sharding::part_segments(segments.count(), parts, part);
+    for (int64_t s = first; s < end; ++s) {
+      const auto values = segment(loaded.group, distinct.ids, segments[s]);
+      sum = sum.defined() ? combined(sum, values) : values;
+    }
+  }
+  return sum.index_select(0, torch::tensor(distinct.place));
+}
+
+torch::Tensor SegmentScorer::segment(const data::Group& group, const std::vector<int64_t>& candidates,
+                                     std::span<const int32_t> nodes) const {
+  const auto piece = induced_piece(group, model_->plan_request(), nodes);
+  std::vector<torch::Tensor> values;
+  for_each_plan(piece.group, piece.source, candidates, max_states_, device_, [&](const models::PlanTensors& plan) {
+    const auto of_plan =
+        pools(settings_) ? model_->combine_pools(model_->pool(plan)) : model_->score(plan).unsqueeze(1);
+    values.push_back(of_plan.to(torch::kCPU));
+  });
+  // Scores are added up in float64, so that the order of segments does not matter.
+  return pools(settings_) ? torch::cat(values) : torch::cat(values).to(torch::kDouble);
+}
+
+torch::Tensor SegmentScorer::combined(const torch::Tensor& a, const torch::Tensor& b) const {
+  return pools(settings_) ? model_->combine_pools(torch::stack({a, b}, 1)) : a + b;
+}
+
+Scores SegmentScorer::merge(const data::Group& group, const std::vector<int64_t>& candidates,
+                            const std::vector<torch::Tensor>& of_parts) const {
+  torch::Tensor sum;
+  for (const auto& part : of_parts) sum = sum.defined() ? combined(sum, part) : part;
+  return finish(group, candidates, sum);
+}
+
+Scores SegmentScorer::finish(const data::Group& group, const std::vector<int64_t>& candidates,
+                             const torch::Tensor& sum) const {
+  const EvaluationMode mode(*model_);
+  const auto scores = (pools(settings_) ? model_->score_pools(sum.to(device_)) : sum.squeeze(1))
+                          .to(torch::kCPU, torch::kDouble)
+                          .contiguous();
+  return with_runtimes({scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel()}, group, candidates,
+                       settings_.loss, targets_);
+}
+
+Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
+                  const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                  int64_t max_states, std::function<void(int64_t)> on_scored) {
+  auto whole = model_scorer(model, targets, settings.loss, device, max_states, on_scored);
+  const SegmentScorer cut(std::move(model), settings, targets, device, max_states, std::move(on_scored));
+  if (!cut.cuts()) return with_levels(std::move(whole), levels);
+  const auto either = [whole = std::move(whole), cut](const LoadedGroup& loaded,
+                                                      const std::vector<int64_t>& candidates) {
+    return loaded.segments ? cut.score(loaded, candidates) : whole(loaded, candidates);
+  };
+  return with_levels(either, levels);
+}
+
+Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
+                          const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                          int64_t max_states, const std::function<void(int64_t)>& on_scored,
+                          const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+                          const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
+  const SegmentScorer cut(model, settings, targets, device, max_states, on_scored);
+  std::map<int64_t, Scores> spanning;
+  if (cut.cuts()) spanning = score_spanning(cut, sets, catalogue, plan, store, comm);
+  return evaluate(scorer_for(model, settings, targets, levels, device, max_states, on_scored), sets, catalogue, plan,
+                  store, comm, spanning);
+}
+
+std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
+                                         const sharding::Catalogue& catalogue, const sharding::ShardPlan& plan,
+                                         const GroupStore& store, comm::Communicator& comm) {
+  const auto asked = [&](size_t entry) {
+    const auto& item = catalogue.entries[entry];
+    return item.parts > 1 && std::find(sets.begin(), sets.end(), set_of(item.role)) != sets.end();
+  };
+  models::NamedTensors own;
+  bool any = false;
+  for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
+    if (!asked(entry)) continue;
+    any = true;
+    const auto& ranks = plan.eval_parts[entry];
+    std::vector<int64_t> parts;
+    for (size_t part = 0; part < ranks.size(); ++part) {
+      if (ranks[part] == comm.rank()) parts.push_back(static_cast<int64_t>(part));
+    }
+    if (parts.empty()) continue;
+    const auto& loaded = store.get(static_cast<int64_t>(entry));
+    if (loaded.evaluated.empty()) continue;
+    own.emplace_back(std::to_string(entry),
+                     scorer.score_parts(loaded, loaded.evaluated, static_cast<int64_t>(ranks.size()), parts));
+  }
+  std::map<int64_t, Scores> scores;
+  if (!any) return scores;
+  std::map<int64_t, std::vector<torch::Tensor>> of_parts;
+  for (const auto& bytes : comm.all_gather_bytes(models::serialize_safetensors(own))) {
+    for (const auto& [name, tensor] : models::parse_safetensors(bytes, "scores of another rank").tensors) {
+      const int64_t entry = std::stoll(name);
+      if (plan.eval_rank(entry) == comm.rank()) of_parts[entry].push_back(tensor);
+    }
+  }
+  for (const auto& [entry, tensors] : of_parts) {
+    const auto& loaded = store.get(entry);
+    scores[entry] = scorer.merge(loaded.group, loaded.evaluated, tensors);
+  }
+  return scores;
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "worker/evaluation/evaluator.h"
+#include "worker/evaluation/tie_thresholds.h"
+#include "worker/segments/segment_plans.h"
+
+namespace foretime::worker {
+
+/// Scores graphs in segments as segments.stale combines them, all of them fresh: sums of scores (scores, none), or the
+/// head's score of combined pools (pools). One segment's states are in memory at a time. Models that were trained with
+/// full_forward score whole graphs.
+/// Groups come with their segments, as segments_of makes them from the settings of the training.
+class SegmentScorer {
+ public:
+  /// `max_states` and `on_scored` as in model_scorer.
+  SegmentScorer(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
+                const models::TargetTransform& targets, torch::Device device, int64_t max_states,
+                std::function<void(int64_t)> on_scored = {});
+
+  /// False where the model scores whole graphs; the rest is not to be called then.
+  bool cuts() const;
+  Scores score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const;
+
+  /// The segments of some of `parts` parts, put together: [candidates, columns], on the CPU. Candidates of one
+  /// configuration are computed once.
+  torch::Tensor score_parts(const LoadedGroup& loaded, const std::vector<int64_t>& candidates, int64_t parts,
+                            const std::vector<int64_t>& which) const;
+  /// Scores from what score_parts gave for all parts.
+  Scores merge(const data::Group& group, const std::vector<int64_t>& candidates,
+               const std::vector<torch::Tensor>& of_parts) const;
+
+ private:
+  torch::Tensor segment(const data::Group& group, const std::vector<int64_t>& candidates,
+                        std::span<const int32_t> nodes) const;
+  torch::Tensor combined(const torch::Tensor& a, const torch::Tensor& b) const;
+  Scores finish(const data::Group& group, const std::vector<int64_t>& candidates, const torch::Tensor& sum) const;
+
+  std::shared_ptr<models::CostModel> model_;
+  configs::Settings settings_;
+  models::TargetTransform targets_;
+  torch::Device device_;
+  int64_t max_states_;
+  std::function<void(int64_t)> on_scored_;
+};
+
+/// The scorer of a model that was trained with these settings: model_scorer, or a SegmentScorer for graphs that are
+/// cut; with levels where it was trained to know them (trainer.score_levels).
+Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
+                  const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                  int64_t max_states, std::function<void(int64_t)> on_scored = {});
+
+/// evaluate() of a model, with graphs cut as it was trained. All ranks call it.
+Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
+                          const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
+                          int64_t max_states, const std::function<void(int64_t)>& on_scored,
+                          const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+                          const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
+
+/// Scores of the graphs in `sets` that span ranks, on the rank that answers for each (ShardPlan::eval_rank): every rank
+/// scores its parts' segments, and one exchange puts them together. All ranks call it.
+std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
+                                         const sharding::Catalogue& catalogue, const sharding::ShardPlan& plan,
+                                         const GroupStore& store, comm::Communicator& comm);
+
+}  // namespace foretime::worker

@@ -1,0 +1,109 @@
+#include "worker/run/table.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace foretime::worker {
+namespace {
+
+using Metrics = std::map<std::string, double>;
+
+std::string cell(const Metrics& metrics, const std::string& name, double factor = 1.0, const char* format = "{:.3f}") {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? "-" : fmt::format(fmt::runtime(format), found->second * factor);
+}
+
+/// Seconds are shown in milliseconds, as the literature does; other units as they are.
+std::pair<double, const char*> display_unit(data::RuntimeUnit unit) {
+  switch (unit) {
+    case data::RuntimeUnit::seconds:
+      return {1e3, "l1 (ms)"};
+    case data::RuntimeUnit::nanoseconds:
+      return {1e-6, "l1 (ms)"};
+    case data::RuntimeUnit::normalized:
+      break;
+  }
+  return {1.0, "l1"};
+}
+
+bool has_set(const NamedEvaluation& row, const std::string& set) {
+  return row.second.metrics.lower_bound(set + "/") != row.second.metrics.end() &&
+         row.second.metrics.lower_bound(set + "/")->first.starts_with(set + "/");
+}
+
+/// Display width: every character of UTF-8 but its continuation bytes.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  std::string text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t i = 0; i < rows[r].size(); ++i) {
+      const std::string padding(widths[i] - width_of(rows[r][i]), ' ');
+      text += i == 0 ? "  " + rows[r][i] + padding : "  " + padding + rows[r][i];
+    }
+    text += '\n';
+    if (r == 0) {
+      for (const size_t width : widths) text += "  " + std::string(width, '-');
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+std::string comparison_table(const std::vector<NamedEvaluation>& evaluations) {
+  std::string text;
+  for (const std::string set : {"holdout", "valid", "test"}) {
+    if (evaluations.empty() || !has_set(evaluations.front(), set)) continue;
+    auto unit = data::RuntimeUnit::nanoseconds;
+    size_t groups = 0;
+    for (const auto& group : evaluations.front().second.groups) {
+      if (group.set != set) continue;
+      unit = group.unit;
+      ++groups;
+    }
+    const auto [factor, l1] = display_unit(unit);
+    std::vector<std::vector<std::string>> rows = {
+        {"model", l1, "Kendall τ", "OPA", "top-1 slowdown", "top-10 slowdown"}};
+    for (const auto& [name, evaluation] : evaluations) {
+      const auto& m = evaluation.metrics;
+      rows.push_back({name, cell(m, set + "/mae", factor, "{:.4g}"), cell(m, set + "/kendall_tau"),
+                      cell(m, set + "/opa"), cell(m, set + "/top1_slowdown", 100, "{:.1f} %"),
+                      cell(m, set + "/top10_slowdown", 100, "{:.1f} %")});
+    }
+    const auto ceiling = cell(evaluations.front().second.metrics, set + "/noise_ceiling_tau");
+    if (ceiling != "-") rows.push_back({"noise ceiling", "", ceiling, "", "", ""});
+    const char* meaning = set == "holdout" ? "held-out candidates of the training groups"
+                          : set == "valid" ? "validation groups"
+                                           : "test groups";
+    text += fmt::format("\n{}: {} ({} groups)\n{}", set, meaning, groups, format_table(rows));
+  }
+  return text;
+}
+
+std::string group_table(const worker::Evaluation& evaluation) {
+  std::vector<std::vector<std::string>> rows = {
+      {"group", "set", "candidates", "Kendall τ", "noise ceiling", "top-1 slowdown", "l1 / mean"}};
+  for (const auto& group : evaluation.groups) {
+    const auto& m = group.metrics;
+    double mean = 0;
+    for (const double runtime : group.runtimes) mean += runtime / static_cast<double>(group.runtimes.size());
+    rows.push_back({group.group, group.set, fmt::format("{}", group.candidates.size()), cell(m, "kendall_tau"),
+                    cell(m, "noise_ceiling_tau"), cell(m, "top1_slowdown", 100, "{:.1f} %"),
+                    mean > 0 ? cell(m, "mae", 1 / mean) : "-"});
+  }
+  return format_table(rows);
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,89 @@
+#include "worker/run/training_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "comm/agree.h"
+#include "coordinator/checkpoint_store.h"
+#include "coordinator/run_resources.h"
+#include "worker/run/launch.h"
+#include "worker/run/progress.h"
+#include "worker/step/profile_report.h"
+
+namespace foretime::worker {
+namespace {
+
+/// trace.json and profile.txt in the run directory, and the latter on stdout. Every rank calls it.
+void write_profile(const worker::Profiler& profiler, const configs::Settings& settings, comm::Communicator& comm) {
+  const auto ranks = worker::gather_profiles(profiler, comm);
+  comm::run_together(comm, [&] {
+    if (comm.rank() != 0) return;
+    const std::filesystem::path folder = settings.run.directory;
+    const auto table = format_table(worker::profile_rows(ranks));
+    coordinator::write_file_atomically(folder / "trace.json", worker::chrome_trace(ranks));
+    coordinator::write_file_atomically(folder / "profile.txt", table);
+    fmt::print("where the time of {} went, {} rank{}\n{}\n", settings.model.type, comm.size(),
+               comm.size() == 1 ? "" : "s", table);
+  });
+}
+
+/// What the attempts took that this run continues; read before the run directory is set up anew.
+coordinator::RunResources earlier_attempts(const configs::Settings& settings) {
+  const std::filesystem::path folder = settings.run.directory;
+  const bool continues = settings.checkpoint.resume == "auto" && !settings.run.overwrite &&
+                         !coordinator::CheckpointStore(folder / "checkpoints").steps().empty();
+  return continues ? coordinator::read_run_resources(folder).value_or(coordinator::RunResources{})
+                   : coordinator::RunResources{};
+}
+
+/// resources.json in the run directory. Every rank calls it.
+void write_resources(const coordinator::ResourceMeter& meter, const coordinator::RunResources& earlier,
+                     const configs::Settings& settings, comm::Communicator& comm) {
+  coordinator::RunResources now;
+  now.seconds = earlier.seconds + meter.seconds();
+  for (const auto& peak : comm.all_gather_bytes(fmt::format("{}", meter.peak_memory())))
+    now.all_memory += std::stod(peak);
+  now.memory = std::max(earlier.memory, meter.peak_memory());
+  now.all_memory = std::max(earlier.all_memory, now.all_memory);
+  comm::run_together(comm, [&] {
+    if (comm.rank() == 0) coordinator::write_run_resources(settings.run.directory, now);
+  });
+}
+
+}  // namespace
+
+std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
+                                   worker::TrainerEvents events, bool mean, bool profile,
+                                   std::vector<NamedEvaluation>& rows) {
+  const bool root = comm.rank() == 0;
+  const coordinator::ResourceMeter meter;
+  coordinator::RunResources earlier;
+  if (root) {
+    std::filesystem::create_directories(settings.run.directory);
+    earlier = earlier_attempts(settings);
+  }
+  const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
+  ProgressDisplay display(settings.model.type, settings.trainer.metric);
+  worker::Profiler profiler(worker::events_per_rank(comm.size()));
+  worker::Trainer trainer(
+      settings, comm, *log, [&](const worker::Progress& now) { display.show(now); }, std::move(events));
+  if (profile) trainer.profile(profiler);
+  trainer.set_up();
+  auto outcome = trainer.run();
+  display.finish();
+  if (profile) write_profile(profiler, settings, comm);
+  write_resources(meter, earlier, settings, comm);
+  if (outcome.preempted) {
+    log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
+    return std::nullopt;
+  }
+  rows.emplace_back(settings.model.type, std::move(outcome.final_evaluation));
+  if (mean) rows.emplace_back("mean", trainer.evaluate_constant());
+  return outcome.steps;
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,166 @@
+#include "worker/segments/segment_history.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "models/error.h"
+#include "models/safetensors.h"
+
+namespace foretime::worker {
+namespace {
+
+constexpr int64_t kKeyWords = 4;  // entry, segment, candidate, stamp
+
+/// The rows by key, and of one key by age, as two tensors.
+void add_tensors(const HistoryRows& rows, int64_t columns, const std::string& name, models::NamedTensors& to) {
+  std::vector<size_t> order(rows.keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tie(rows.keys[a], rows.stamps[a]) < std::tie(rows.keys[b], rows.stamps[b]);
+  });
+  auto keys = torch::empty({rows.size(), kKeyWords}, torch::kLong);
+  auto values = torch::empty({rows.size(), columns}, torch::kFloat);
+  auto* key = keys.data_ptr<int64_t>();
+  auto* value = values.data_ptr<float>();
+  for (const size_t i : order) {
+    *key++ = rows.keys[i].entry;
+    *key++ = rows.keys[i].segment;
+    *key++ = rows.keys[i].candidate;
+    *key++ = rows.stamps[i];
+    value = std::copy_n(rows.values.data() + i * static_cast<size_t>(columns), columns, value);
+  }
+  to.emplace_back(name + ".keys", keys);
+  to.emplace_back(name + ".values", values);
+}
+
+HistoryRows rows_of(const models::Safetensors& file, int64_t columns, const std::string& name,
+                    const std::string& origin) {
+  const auto tensor = [&](const std::string& part, torch::Dtype type, int64_t width) {
+    const auto found = file.tensors.find(name + part);
+    if (found == file.tensors.end() || found->second.dim() != 2 || found->second.size(1) != width ||
+        found->second.scalar_type() != type) {
+      throw models::ModelError(fmt::format(
+          "{}: tensor {}{}: not there or of another shape or type, expected {} columns", origin, name, part, width));
+    }
+    return found->second.contiguous();
+  };
+  const auto keys = tensor(".keys", torch::kLong, kKeyWords);
+  const auto values = tensor(".values", torch::kFloat, columns);
+  if (keys.size(0) != values.size(0)) {
+    throw models::ModelError(
+        fmt::format("{}: {} keys, expected {} as there are values", origin, keys.size(0), values.size(0)));
+  }
+  HistoryRows rows;
+  const auto* key = keys.data_ptr<int64_t>();
+  for (int64_t i = 0; i < keys.size(0); ++i, key += kKeyWords) {
+    if (std::any_of(key, key + kKeyWords, [](int64_t word) { return word < 0; })) {
+      throw models::ModelError(fmt::format("{}: key of row {}: negative, expected ids from 0", origin, i));
+    }
+    rows.append({key[0], key[1], key[2]}, key[3], values.data_ptr<float>() + i * columns, columns);
+  }
+  return rows;
+}
+
+}  // namespace
+
+SegmentHistory::SegmentHistory(const sharding::ShardPlan& plan, int rank, int64_t columns, int64_t max_bytes)
+    : rank_(rank), table_(columns, max_bytes) {
+  std::map<int64_t, size_t> lane_of;
+  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    for (const auto& share : plan.lanes[lane].shares) {
+      const auto [at, added] = lane_of.emplace(share.entry, lane);
+      if (!added && at->second != lane) shared_.insert(share.entry);
+      const int owner = plan.lane_rank[lane];
+      if (owner == rank) held_.insert(share.entry);
+      const auto first = first_rank_.emplace(share.entry, owner).first;
+      first->second = std::min(first->second, owner);
+    }
+  }
+}
+
+void SegmentHistory::write(const HistoryKey& key, int64_t stamp, const float* row) {
+  if (!shared_.contains(key.entry)) {
+    table_.write(key, stamp, row);
+    return;
+  }
+  auto& waiting = outbox_[key];
+  if (waiting.second.empty() || waiting.first <= stamp) waiting = {stamp, {row, row + table_.columns()}};
+}
+
+/// Of one key the latest row counts.
+void SegmentHistory::write_all(HistoryRows rows) {
+  std::vector<size_t> order(rows.keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tie(rows.stamps[a], rows.keys[a]) < std::tie(rows.stamps[b], rows.keys[b]);
+  });
+  for (const size_t i : order) {
+    if (!held_.contains(rows.keys[i].entry)) continue;
+    table_.write(rows.keys[i], rows.stamps[i], rows.values.data() + i * static_cast<size_t>(table_.columns()));
+  }
+}
+
+void SegmentHistory::exchange(comm::Communicator& comm) {
+  if (shared_.empty()) return;
+  HistoryRows own;
+  for (const auto& [key, row] : outbox_) own.append(key, row.first, row.second.data(), table_.columns());
+  outbox_.clear();
+  if (comm.size() == 1) {
+    write_all(std::move(own));
+    return;
+  }
+  models::NamedTensors tensors;
+  add_tensors(own, table_.columns(), "rows", tensors);
+  HistoryRows all;
+  for (const auto& bytes : comm.all_gather_bytes(models::serialize_safetensors(tensors))) {
+    const std::string origin = "history rows of another rank";
+    all.append(rows_of(models::parse_safetensors(bytes, origin), table_.columns(), "rows", origin));
+  }
+  write_all(std::move(all));
+}
+
+std::string SegmentHistory::gather(comm::Communicator& comm, const std::string& label) const {
+  HistoryRows visible, waiting;
+  for (const int64_t entry : held_) {
+    if (first_rank_.at(entry) == rank_) visible.append(table_.rows(entry));
+  }
+  for (const auto& [key, row] : outbox_) waiting.append(key, row.first, row.second.data(), table_.columns());
+  const auto file = [&](const HistoryRows& rows, const HistoryRows& pending) {
+    models::NamedTensors tensors;
+    add_tensors(rows, table_.columns(), "rows", tensors);
+    add_tensors(pending, table_.columns(), "waiting", tensors);
+    return models::serialize_safetensors(tensors, {{"format", "foretime history"}, {"values", label}});
+  };
+  if (comm.size() == 1) return file(visible, waiting);
+  const auto gathered = comm.all_gather_bytes(file(visible, waiting));
+  if (comm.rank() != 0) return "";
+  visible = waiting = {};
+  for (const auto& bytes : gathered) {
+    const auto part = models::parse_safetensors(bytes, "history of another rank");
+    visible.append(rows_of(part, table_.columns(), "rows", "history of another rank"));
+    waiting.append(rows_of(part, table_.columns(), "waiting", "history of another rank"));
+  }
+  return file(visible, waiting);
+}
+
+bool SegmentHistory::restore(const std::string& file, const std::string& label, const std::string& origin) {
+  table_.clear();
+  outbox_.clear();
+  const auto stored = models::parse_safetensors(file, origin);
+  const auto kept = stored.metadata.find("values");
+  if (kept == stored.metadata.end() || kept->second != label) return false;
+  write_all(rows_of(stored, table_.columns(), "rows", origin));
+  // Whoever holds them at the next exchange hands them to all.
+  if (rank_ != 0) return true;
+  const auto waiting = rows_of(stored, table_.columns(), "waiting", origin);
+  for (size_t i = 0; i < waiting.keys.size(); ++i) {
+    const float* row = waiting.values.data() + i * static_cast<size_t>(table_.columns());
+    outbox_[waiting.keys[i]] = {waiting.stamps[i], {row, row + table_.columns()}};
+  }
+  return true;
+}
+
+}  // namespace foretime::worker

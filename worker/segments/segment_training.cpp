@@ -1,0 +1,244 @@
+#include "worker/segments/segment_training.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "configs/load.h"
+
+namespace foretime::worker {
+namespace {
+
+int64_t history_columns(Stale stale, const models::CostModel& model) {
+  return stale == Stale::pools ? model.pool_columns() : 1;
+}
+
+int64_t candidates_of(const DrawnGraph& graph) { return static_cast<int64_t>(graph.draw.candidates.size()); }
+
+models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const plans::PlanSource> source,
+                                 const std::vector<int64_t>& candidates, const plans::PlanRequest& request,
+                                 torch::Device device) {
+  plans::PlanBuilder builder(request);
+  builder.add(group, candidates, std::move(source));
+  return models::to_tensors(std::move(builder).build(),
+                            {.device = device, .gradients = request.sharing == plans::Sharing::none});
+}
+
+}  // namespace
+
+Stale parse_stale(const std::string& name) {
+  if (name == "scores") return Stale::scores;
+  if (name == "pools") return Stale::pools;
+  if (name == "full_forward") return Stale::full_forward;
+  if (name == "none") return Stale::none;
+  throw configs::SettingsError(fmt::format("segments.stale: '{}', expected scores, pools, full_forward or none", name));
+}
+
+bool is_head_parameter(const std::string& name) {
+  return name.starts_with("head.") || (name.starts_with("members.") && name.find(".head.") != std::string::npos);
+}
+
+SegmentTraining::SegmentTraining(const configs::Settings& settings, const sharding::Catalogue& catalogue,
+                                 const sharding::ShardPlan& plan, int rank, const models::CostModel& model,
+                                 torch::Device device)
+    : stale_(parse_stale(settings.segments.stale)),
+      keep_(settings.segments.keep_probability),
+      refresh_interval_(settings.segments.refresh_interval),
+      device_(device),
+      plans_(std::make_unique<SegmentPlans>(model.plan_request())),
+      history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
+  for (const auto& entry : catalogue.entries) parts_.push_back(entry.parts);
+  label_ =
+      fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(), settings.segments.stale,
+                  settings.segments.method, settings.sampler.max_segment_nodes, catalogue.fingerprint());
+  if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
+  if (stale_ == Stale::full_forward && plans_->request().sharing == plans::Sharing::none) {
+    throw configs::SettingsError(
+        "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "
+        "graph would hold a state for each node and candidate; set model.sharing to states, or segments.stale to "
+        "scores or pools");
+  }
+}
+
+DrawnGraph SegmentTraining::choose(const BatchEntry& draw, const LoadedGroup& loaded) const {
+  DrawnGraph graph{.draw = draw};
+  graph.segments = loaded.segments ? loaded.segments->count() : 1;
+  std::tie(graph.part_first, graph.part_end) =
+      sharding::part_segments(graph.segments, parts_[static_cast<size_t>(draw.entry)], draw.part);
+  graph.live = live_segment(draw.key, graph.part_first, graph.part_end);
+  return graph;
+}
+
+void SegmentTraining::add(DrawnGraph& graph, const LoadedGroup& loaded, plans::PlanBuilder& builder) const {
+  const auto& candidates = graph.draw.candidates;
+  if (graph.segments == 1) {
+    builder.add(loaded.group, candidates, loaded.plan_source);
+    return;
+  }
+  const auto piece = plans_->segment(graph.draw.entry, loaded, graph.live);
+  builder.add(piece->group, candidates, piece->source);
+  if (stale_ != Stale::full_forward) return;
+  const auto whole = plans_->whole(graph.draw.entry, loaded);
+  graph.whole = std::make_shared<models::PlanTensors>(
+      forward_plan(whole->group, whole->source, candidates, plans_->request(), device_));
+}
+
+torch::Tensor SegmentTraining::score(models::CostModel& model, const models::PlanTensors& live,
+                                     const std::vector<DrawnGraph>& graphs) {
+  const bool whole = std::all_of(graphs.begin(), graphs.end(), [](const auto& graph) { return graph.segments == 1; });
+  if (whole) return model.score(live);
+  if (stale_ == Stale::scores || stale_ == Stale::none) return add_scores(model.score(live), graphs);
+  return add_pools(model, model.pool(live), graphs);
+}
+
+torch::Tensor SegmentTraining::add_scores(const torch::Tensor& live, const std::vector<DrawnGraph>& graphs) {
+  std::vector<torch::Tensor> factors, sums;
+  const auto values = live.detach().to(torch::kCPU, torch::kFloat).unsqueeze(1);
+  for (const auto& graph : graphs) {
+    const auto before = past(graph);
+    const auto mixed = mix(graph, before, graph.live, graph.live + 1, keep_);
+    factors.push_back(mixed.fresh);
+    sums.push_back((before.values.squeeze(2) * mixed.stale).sum(1));
+  }
+  int64_t first = 0;
+  for (const auto& graph : graphs) {
+    write(graph, graph.live, values.narrow(0, first, candidates_of(graph)));
+    first += candidates_of(graph);
+  }
+  return live * torch::cat(factors).to(live.options()) + torch::cat(sums).to(live.options());
+}
+
+torch::Tensor SegmentTraining::add_pools(models::CostModel& model, const torch::Tensor& live,
+                                         const std::vector<DrawnGraph>& graphs) {
+  std::vector<torch::Tensor> combined;
+  int64_t first = 0;
+  for (const auto& graph : graphs) {
+    const auto own = live.narrow(0, first, candidates_of(graph));
+    first += candidates_of(graph);
+    if (graph.segments == 1) {
+      combined.push_back(model.combine_pools(own));
+      continue;
+    }
+    Past before;
+    if (graph.whole) {
+      const torch::NoGradGuard no_grad;
+      before.values = model.pool(*graph.whole);
+      before.present.assign(static_cast<size_t>(candidates_of(graph) * graph.segments), 1);
+    } else {
+      before = past(graph);
+    }
+    const auto mixed = mix(graph, before, graph.live, graph.live + 1, keep_);
+    combined.push_back(model.combine_pools(torch::cat({own, before.values.to(own.options())}, 1),
+                                           torch::cat({mixed.fresh.unsqueeze(1), mixed.stale}, 1).to(own.options())));
+  }
+  first = 0;
+  const auto values = live.detach().to(torch::kCPU, torch::kFloat);
+  for (const auto& graph : graphs) {
+    write(graph, graph.live, values.narrow(0, first, candidates_of(graph)).squeeze(1));
+    first += candidates_of(graph);
+  }
+  return model.score_pools(torch::cat(combined));
+}
+
+torch::Tensor SegmentTraining::score_for_head(models::CostModel& model, const std::vector<DrawnGraph>& graphs,
+                                              const GroupStore& store) {
+  std::vector<torch::Tensor> scores;
+  for (const auto& graph : graphs) scores.push_back(head_scores(model, graph, store.get(graph.draw.entry)));
+  return torch::cat(scores);
+}
+
+torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const DrawnGraph& graph,
+                                           const LoadedGroup& loaded) {
+  const auto pools = fresh_pools(model, graph, loaded);  // [candidates, fresh segments, columns]
+  const int64_t candidates = candidates_of(graph), fresh = pools.size(1);
+  if (graph.segments == 1 || stale_ == Stale::full_forward) return model.score_pools(model.combine_pools(pools));
+  const auto before = past(graph);
+  const auto mixed = mix(graph, before, graph.part_first, graph.part_end, 1.0);
+  torch::Tensor scores;
+  if (stale_ == Stale::pools) {
+    const auto weights = torch::cat({mixed.fresh.unsqueeze(1).expand({candidates, fresh}), mixed.stale}, 1);
+    scores = model.score_pools(
+        model.combine_pools(torch::cat({pools, before.values.to(pools.options())}, 1), weights.to(pools.options())));
+  } else {
+    const auto apart = model.combine_pools(pools.reshape({candidates * fresh, 1, pools.size(2)}));
+    const auto each = model.score_pools(apart).view({candidates, fresh});
+    scores = each.sum(1) * mixed.fresh.to(each.options()) +
+             (before.values.squeeze(2) * mixed.stale).sum(1).to(each.options());
+    if (stale_ == Stale::scores) {
+      for (int64_t i = 0; i < fresh; ++i) write(graph, graph.part_first + i, each.detach().narrow(1, i, 1));
+    }
+  }
+  return scores;
+}
+
+torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const DrawnGraph& graph,
+                                           const LoadedGroup& loaded) const {
+  const torch::NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  const auto pool = [&](const data::Group& group, std::shared_ptr<const plans::PlanSource> source) {
+    return model.pool(forward_plan(group, std::move(source), graph.draw.candidates, plans_->request(), device_));
+  };
+  std::vector<torch::Tensor> pools;
+  if (graph.segments == 1) {
+    pools.push_back(pool(loaded.group, loaded.plan_source));
+  } else if (stale_ == Stale::full_forward) {
+    const auto whole = plans_->whole(graph.draw.entry, loaded);
+    pools.push_back(pool(whole->group, whole->source));
+  } else {
+    for (int64_t s = graph.part_first; s < graph.part_end; ++s) {
+      const auto piece = plans_->segment(graph.draw.entry, loaded, s);
+      pools.push_back(pool(piece->group, piece->source));
+    }
+  }
+  model.train(was_training);
+  return torch::cat(pools, 1);
+}
+
+SegmentTraining::Past SegmentTraining::past(const DrawnGraph& graph) const {
+  const int64_t candidates = candidates_of(graph), columns = history_.columns();
+  Past before{torch::zeros({candidates, graph.segments, columns}, torch::kFloat),
+              std::vector<char>(static_cast<size_t>(candidates * graph.segments), 0)};
+  auto* value = before.values.data_ptr<float>();
+  size_t at = 0;
+  for (const int64_t candidate : graph.draw.candidates) {
+    for (int64_t s = 0; s < graph.segments; ++s, ++at, value += columns) {
+      const float* row = history_.find({graph.draw.entry, s, candidate});
+      if (row == nullptr) continue;
+      before.present[at] = 1;
+      std::copy_n(row, columns, value);
+    }
+  }
+  return before;
+}
+
+SegmentMix SegmentTraining::mix(const DrawnGraph& graph, const Past& past, int64_t first, int64_t end,
+                                double keep) const {
+  return mix_segments({candidates_of(graph), graph.segments, first, end, keep, graph.draw.key},
+                      [&](int64_t candidate, int64_t segment) {
+                        return past.present[static_cast<size_t>(candidate * graph.segments + segment)] != 0;
+                      });
+}
+
+void SegmentTraining::write(const DrawnGraph& graph, int64_t segment, const torch::Tensor& values) {
+  if (graph.segments == 1 || !keeps_history()) return;
+  const auto rows = values.to(torch::kCPU, torch::kFloat).contiguous();
+  for (int64_t c = 0; c < candidates_of(graph); ++c) {
+    history_.write({graph.draw.entry, segment, graph.draw.candidates[static_cast<size_t>(c)]}, graph.draw.stamp,
+                   rows.data_ptr<float>() + c * history_.columns());
+  }
+}
+
+void SegmentTraining::end_step(int64_t step, comm::Communicator& comm) {
+  if (keeps_history() && step % refresh_interval_ == 0) history_.exchange(comm);
+}
+
+std::string SegmentTraining::checkpoint_file(comm::Communicator& comm) const {
+  return keeps_history() ? history_.gather(comm, label_) : std::string();
+}
+
+bool SegmentTraining::restore(const std::string& file, const std::string& origin) {
+  return keeps_history() && history_.restore(file, label_, origin);
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "configs/settings.h"
+#include "sharding/shard_plan.h"
+#include "worker/evaluation/evaluator.h"
+#include "worker/step/training_state.h"
+#include "worker/store/group_store.h"
+
+namespace foretime::worker {
+
+/// The settings that a trained model is tuned with: those of its training, without its files and without what belongs
+/// to a run of many steps (averages, folds, levels, segments). An epoch shows each candidate about once.
+configs::Settings tuning_settings(const configs::Settings& trained);
+
+/// Groups that a trained model can go on learning from, listed, checked and divided. Held-out candidates are chosen by
+/// hash of their configuration, by the seed of the settings: the same ones in every round that has them.
+class TuningData {
+ public:
+  /// The groups of settings.data.train. Those whose candidates would all be held out are left out. Throws
+  /// data::DataError; coordinator::RunError where the data do not have the inputs that the model was trained on.
+  TuningData(const TrainedModel& trained, const configs::Settings& settings);
+
+  const configs::Settings& settings() const { return settings_; }
+  const sharding::Catalogue& catalogue() const { return catalogue_; }
+  const sharding::ShardPlan& plan() const { return plan_; }
+  const GroupStore& store() const { return *store_; }
+  const std::vector<std::string>& left_out() const { return left_out_; }  // groups, by name
+  int64_t trained_on() const { return trained_on_; }                      // candidates
+  int64_t held_out() const { return held_out_; }
+
+  /// How the model ranks the held-out candidates: set "holdout".
+  Evaluation evaluate(const TrainedModel& trained) const;
+
+ private:
+  void check_inputs(const TrainedModel& trained) const;
+  void divide(const sharding::Catalogue& listed);
+
+  configs::Settings settings_;
+  sharding::Catalogue catalogue_;
+  sharding::ShardPlan plan_;
+  std::unique_ptr<GroupStore> store_;
+  std::vector<std::string> left_out_;
+  int64_t trained_on_ = 0, held_out_ = 0;
+};
+
+}  // namespace foretime::worker
