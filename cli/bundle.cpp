@@ -15,15 +15,15 @@ namespace {
 struct Options {
   std::string bundle, file, output, group;
   std::vector<int64_t> candidates;
-  bool plain = false, form = false;
+  bool plain = false, graph = false;
 };
 
 void show(const Options& options) {
   const auto bundle = inference::read_bundle(options.bundle);
   auto manifest = bundle.manifest;
-  if (!options.form) {
-    const auto operations = manifest["form"]["embed"].size() + manifest["form"]["score"].size();
-    manifest["form"] = fmt::format("{} operations; --form shows them", operations);
+  if (!options.graph) {
+    const auto operations = manifest["graph"]["embed"].size() + manifest["graph"]["score"].size();
+    manifest["graph"] = fmt::format("{} operations; --graph shows them", operations);
   }
   fmt::print("{}\n", manifest.dump(2));
 }
@@ -54,7 +54,7 @@ void add_bundle_command(CLI::App& app) {
   command->require_subcommand(1);
   auto* manifest = command->add_subcommand("show", "Print its manifest: architecture, schema, training data, metrics");
   manifest->add_option("bundle", options->bundle, "model.foretime")->required();
-  manifest->add_flag("--form", options->form, "with the list of operations");
+  manifest->add_flag("--graph", options->graph, "with the list of operations");
   manifest->callback([options] { show(*options); });
   auto* inputs = command->add_subcommand(
       "inputs", "Write the arrays that the model reads of one group, and its scores, to check other runtimes by");

@@ -8,7 +8,6 @@
 
 #include "configs/load.h"
 #include "models/error.h"
-#include "models/form_weights.h"
 #include "worker/evaluation/segment_evaluation.h"
 
 namespace foretime::cli {
@@ -52,19 +51,17 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
                     "bundle cannot; train with segments.stale full_forward, or on whole graphs",
                     settings.sampler.max_segment_nodes, settings.segments.stale));
   }
-  const auto described = models::describe_model(*trained.model);
+  const auto graph = trained.model->inference_graph();
   const auto& schema = state.schema;
   const bool programs = schema.kind == data::CandidateKind::program;
   const auto yaml = configs::to_yaml(settings);
   const auto& loss = settings.loss;
   const bool regression =
       loss.type == "mse" || loss.type == "huber" || loss.type == "l1" || loss.huber_weight != 0.0;  // as with_runtimes
-  const auto& score = described.form.score;
-  const bool compares = described.form.request.tied ||
-                        std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
+  const bool compares = graph.request.tied || inference::compares_candidates(graph);
   inference::Bundle bundle;
-  bundle.weights = models::form_weights(*trained.model, described);
-  bundle.manifest = {{"format_version", 1},
+  bundle.weights = trained.model->inference_weights();
+  bundle.manifest = {{"format_version", inference::kBundleVersion},
                      {"foretime_version", FORETIME_VERSION},
                      {"architecture", {{"type", settings.model.type}, {"settings", model_settings(yaml)}}},
                      {"settings", yaml},
@@ -72,7 +69,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
                                                      schema.feature_count, schema.node_type_count)},
                      {"prune_hops", settings.data.prune_hops},
                      {"hardware", nullptr},
-                     {"form", to_json(described.form)},
+                     {"graph", to_json(graph)},
                      {"targets",
                       {{"kind", target_of(state.targets.kind)},
                        {"scale", state.targets.scale},

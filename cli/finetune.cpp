@@ -158,7 +158,7 @@ inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& paren
   if (!outcome.kept_parent) {
     const auto tuned = make_bundle(parent.trained, {});
     bundle.weights = tuned.weights;
-    for (const char* key : {"form", "foretime_version", "libraries"}) bundle.manifest[key] = tuned.manifest.at(key);
+    for (const char* key : {"graph", "foretime_version", "libraries"}) bundle.manifest[key] = tuned.manifest.at(key);
     bundle.manifest["metrics"] = outcome.after;
   }
   if (options.licence) bundle.manifest["licence"] = *options.licence;

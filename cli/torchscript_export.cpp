@@ -11,7 +11,7 @@ namespace foretime::cli {
 
 void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle) {
   const auto terms = inference::read_terms(bundle);
-  const auto source = inference::torchscript_source(terms.form);
+  const auto source = inference::torchscript_source(terms.graph);
   torch::jit::Module module("ForetimeModel");
   for (const auto& [attribute, name] : source.attributes) {
     const auto& weight = bundle.weights.at(name);

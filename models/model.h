@@ -1,27 +1,17 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <torch/torch.h>
 
-#include "configs/settings.h"
-#include "data/graphs/group.h"
-#include "models/error.h"
-#include "models/form_writer.h"
+#include "inference/runtime/weights.h"
+#include "models/model_graph.h"
 #include "models/sparse/plan_tensors.h"
-#include "plans/message_plan.h"
 
 namespace foretime::models {
-
-/// What a model is fed: fixed by the kind of data, stored with every checkpoint.
-struct InputSchema {
-  data::CandidateKind kind = data::CandidateKind::layout;
-  int64_t feature_count = 0;    // columns of node_features
-  int64_t node_type_count = 0;  // node types are below this
-  bool operator==(const InputSchema&) const = default;
-};
 
 /// Column statistics of the raw node features over the training graphs, and of the candidate features (tile).
 struct InputStatistics {
@@ -32,29 +22,35 @@ struct InputStatistics {
                                // else undefined
 };
 
-/// Scores the candidates of a plan; a lower score means a faster candidate. Feature transforms are buffers of the
-/// model, so a checkpoint holds all that is needed to score raw files.
+class AutogradGraph;
+
+/// Scores the candidates of a plan; a lower score means a faster candidate. It is a graph of operations (ModelGraph), the
+/// very one that bundles hold, executed by LibTorch. Feature transforms are buffers of the model, so a checkpoint holds
+/// all that is needed to score raw files.
 class CostModel : public torch::nn::Module {
  public:
+  /// Draws the weights from torch's generator: seed it first.
+  CostModel(ModelGraph graph, const InputSchema& schema);
+  ~CostModel() override;
+
   /// What its plans must hold.
-  virtual plans::PlanRequest plan_request() const = 0;
+  const plans::PlanRequest& plan_request() const;
   /// [candidates], in the model's floating-point type.
-  virtual torch::Tensor score(const PlanTensors& plan) = 0;
+  torch::Tensor score(const PlanTensors& plan);
 
   /// Scores to train on, one loss for each and their mean: models that are the mean of several members train these
   /// apart. `score` is their mean.
-  virtual std::vector<torch::Tensor> member_scores(const PlanTensors& plan) { return {score(plan)}; }
+  std::vector<torch::Tensor> member_scores(const PlanTensors& plan);
 
-  /// These members, where each is a model of its own with the same plans; else none.
-  virtual std::vector<std::shared_ptr<CostModel>> members() const { return {}; }
+  /// These members, where each is a model of its own with the same plans; else none. They share their weights with this
+  /// model.
+  std::vector<std::shared_ptr<CostModel>> members();
 
   /// `score` in two halves, for groups that are scored a few candidates at a time: `embed` looks at each candidate for
   /// itself, [candidates, columns]; `score_embedded` may compare those of a group, [candidates]. `group_ptr`: as
   /// PlanTensors::group_ptr.
-  virtual torch::Tensor embed(const PlanTensors& plan) { return score(plan).unsqueeze(1); }
-  virtual torch::Tensor score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& /*group_ptr*/) {
-    return embedded.squeeze(1);
-  }
+  torch::Tensor embed(const PlanTensors& plan);
+  torch::Tensor score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr);
 
   /// A graph in pieces (segment training): each piece is pooled, pools are combined, and the head scores the result.
   /// combine_pools(pool(plan)) through score_pools equals score(plan) for a plan of one piece. Layout data only.
@@ -62,30 +58,42 @@ class CostModel : public torch::nn::Module {
   ///   combine_pools  [candidates, pieces, columns] → [candidates, columns]; `weights` [candidates, pieces] (undefined:
   ///                  all 1) scales the sums and counts of a piece, and 0 leaves it out of the maxima
   ///   score_pools    [candidates, columns] → [candidates]
-  /// Models of whole graphs only leave these as they are: they throw ModelError.
-  virtual torch::Tensor pool(const PlanTensors& plan);
-  virtual torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const;
-  virtual torch::Tensor score_pools(const torch::Tensor& pools);
-  virtual int64_t pool_columns() const;
+  /// Models of whole graphs only throw ModelError.
+  torch::Tensor pool(const PlanTensors& plan);
+  torch::Tensor combine_pools(const torch::Tensor& pools, const torch::Tensor& weights = {}) const;
+  torch::Tensor score_pools(const torch::Tensor& pools);
+  int64_t pool_columns() const;
+
   /// Sets the feature transform's buffers, as model.features asks for; columns that are constant become 0. Likewise the
   /// vectors of node types that are not learned. Throws ModelError where what the settings ask for is not there.
-  virtual void fit_transform(const InputStatistics& statistics) = 0;
+  void fit_transform(const InputStatistics& statistics);
 
-  /// `embed` and `score_embedded`, in evaluation, as lists of operations (inference/form.h): each returns the name of
-  /// its result, [candidates, embedded_columns] and [candidates, 1]. `form_request`: what plans of the form must hold,
-  /// as plan_request; form_needs_statements: Form::statements. Models without a form throw ModelError.
-  virtual std::string describe_embed(FormWriter& writer) const;
-  virtual std::string describe_score(FormWriter& /*writer*/, const std::string& embedded) const { return embedded; }
-  virtual int64_t embedded_columns() const { return 1; }
-  virtual plans::PlanRequest form_request() const { return plan_request(); }
-  virtual bool form_needs_statements() const { return false; }
+  /// Batch normalisation by its running statistics also in training, which then stay as they are: where there are few
+  /// candidates to learn from.
+  void freeze_statistics(bool frozen);
+
+  /// The graph as it is exported: without what only training needs. Throws ModelError where it cannot be.
+  inference::Graph inference_graph() const;
+  /// All parameters and buffers, whether the graph names them or not (training can go on from them), as float32.
+  inference::Weights inference_weights() const;
+
+ private:
+  struct Sharing {};  // of another model's weights
+  CostModel(ModelGraph graph, const InputSchema& schema, const std::map<std::string, torch::Tensor>& tensors, Sharing);
+  void register_tensors(const std::map<std::string, torch::Tensor>& tensors);
+  void check(const PlanTensors& plan) const;
+  void check_pieces() const;
+  torch::Tensor tensor(const std::string& name) const { return tensors_.at(name); }
+  int64_t columns(const PooledStates& pool) const;
+
+  ModelGraph model_;
+  InputSchema schema_;
+  std::map<std::string, torch::Tensor> tensors_;
+  std::unique_ptr<AutogradGraph> graph_;
 };
 
 /// Builds a model by its registered name (`model.type`). Weights are drawn from torch's generator: seed it first.
 /// Throws ModelError for settings that do not fit together (a readout over configurable nodes without layouts, say).
 std::shared_ptr<CostModel> make_model(const configs::ModelSettings& settings, const InputSchema& schema);
-
-/// Names that `model.type` may have.
-std::vector<std::string> model_types();
 
 }  // namespace foretime::models

@@ -1,16 +1,22 @@
-#include "models/tpgnn.h"
-
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "models/autocast.h"
-#include "models/registry.h"
+#include "models/graph_model.h"
+#include "models/layers/encoder.h"
+#include "models/layers/readout.h"
 
 namespace foretime::models {
 namespace {
 
-const InputSchema& checked(const configs::ModelSettings& settings, const InputSchema& schema) {
+using Kind = MatrixRef::Kind;
+
+constexpr double kTieUlps = 256;  // scores nearer to each other than so many ulps of the largest are ties
+constexpr double kTie = kTieUlps * 0x1p-23;
+
+void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
   if (schema.kind != data::CandidateKind::program) {
     throw ModelError(
         "model.type: tpgnn, with layout or tile data; expected programs (data.format): its pooling ranks the nodes of "
@@ -26,89 +32,62 @@ const InputSchema& checked(const configs::ModelSettings& settings, const InputSc
   at_least(1, settings.hidden, "model.hidden");
   at_least(1, settings.layers, "model.layers");
   at_least(1, settings.head_layers, "model.head_layers");
-  return schema;
+  if (!(settings.pool_ratio > 0 && settings.pool_ratio <= 1))
+    throw ModelError(fmt::format("model.pool_ratio: {}, expected more than 0, at most 1", settings.pool_ratio));
+}
+
+/// One member: the score of each candidate.
+Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, const InputSchema& schema, ModelGraph& model) {
+  const double slope = activation_slope(settings);
+  const Readout readout(settings.readout, schema.kind);
+  Value x = encode_inputs(b, settings, schema, model.fits).states;
+  MatrixRef adjacency{Kind::adjacency, -1}, normalized{Kind::normalized_adjacency, -1}, nodes{Kind::kept_nodes, -1};
+  std::vector<Value> pooled;
+  std::vector<PooledStates> unused;
+  for (int64_t i = 0; i < settings.layers; ++i) {
+    const auto linear = b.linear(fmt::format("layers.{}.linear", i), b.width(x), settings.hidden, true);
+    x = b.emit(inference::CsrDense{
+        .x = x, .matrices = {normalized}, .weights = {linear.weight}, .bias = linear.bias, .slope = slope});
+    const double bound = 1 / std::sqrt(static_cast<double>(settings.hidden));
+    const auto weight = b.parameter(fmt::format("pools.{}.weight", i), {settings.hidden}, {Initial::Kind::uniform, bound});
+    x = b.emit(inference::TopNodes{
+        .x = x, .adjacency = adjacency, .nodes = nodes, .weight = weight, .ratio = settings.pool_ratio, .tie = kTie});
+    adjacency.at = normalized.at = nodes.at = x.id;
+    pooled.push_back(readout(b, x, unused, nodes));
+  }
+  std::vector<int64_t> widths = {b.width(pooled.front())};
+  for (int64_t i = 1; i < settings.head_layers; ++i) widths.push_back(std::max<int64_t>(1, widths.back() / 2));
+  widths.push_back(1);
+  const GraphBuilder::FullPrecision full(b);
+  const Value summed = pooled.size() == 1 ? pooled.front() : b.add(pooled);
+  const DenseStack head(b, "head", widths, slope,
+                        {.bias = settings.head_bias == "all", .activate_last = false, .dropout = settings.dropout});
+  return head(b, summed);
 }
 
 }  // namespace
 
-Tpgnn::Tpgnn(const configs::ModelSettings& settings, const InputSchema& schema)
-    : schema_(checked(settings, schema)), activation_(settings), readout_(settings.readout, schema.kind) {
-  encoder_ = register_module("encoder", std::make_shared<Encoder>(settings, schema, activation_));
-  const auto layers = register_module("layers", torch::nn::ModuleList()),
-             pools = register_module("pools", torch::nn::ModuleList());
-  for (int64_t i = 0; i < settings.layers; ++i) {
-    const int64_t width = i == 0 ? encoder_->width() : settings.hidden;
-    convolutions_.push_back(std::make_shared<GcnConvolution>(width, settings.hidden));
-    pools_.push_back(std::make_shared<TopKPool>(settings.hidden, settings.pool_ratio));
-    layers->push_back(convolutions_.back());
-    pools->push_back(pools_.back());
+ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
+  check_tpgnn(settings, schema);
+  ModelGraph model{.members_are_models = true, .whole_graphs_only = "a graph in pieces, for a model of whole graphs: set sampler.max_segment_nodes to 0"};
+  GraphBuilder builder;
+  builder.provide_features(schema.feature_count);
+  std::vector<Value> scores;
+  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.members));
+  for (size_t m = 0; m < count; ++m) {
+    const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
+    scores.push_back(tpgnn_member(builder, settings, schema, model));
   }
-  std::vector<int64_t> widths = {readout_.width(settings.hidden)};
-  for (int64_t i = 1; i < settings.head_layers; ++i) widths.push_back(std::max<int64_t>(1, widths.back() / 2));
-  widths.push_back(1);
-  const DenseOptions options{.bias = settings.head_bias == "all", .activate_last = false, .dropout = settings.dropout};
-  head_ = register_module("head", std::make_shared<DenseStack>(widths, activation_, options));
-}
-
-plans::PlanRequest Tpgnn::plan_request() const {
+  builder.begin_score(builder.join(scores));
+  for (size_t m = 0; m < count; ++m)
+    model.member_scores.push_back(count == 1 ? inference::kEmbedded
+                                             : builder.select(inference::kEmbedded, static_cast<int64_t>(m), 1));
   // One layer is enough: later ones are made of it, by what pooling leaves.
-  return {1, {pooled_relation()}, plans::TileJoin::early, plans::Sharing::none};
-}
-
-torch::Tensor Tpgnn::score(const PlanTensors& plan) {
-  check(plan);
-  auto graphs = graphs_of(plan);
-  auto x = encoder_->forward(plan);
-  torch::Tensor summed;
-  for (size_t i = 0; i < convolutions_.size(); ++i) {
-    const LayerTensors layer{{symmetrically_normalized(graphs)}, {}};
-    x = pools_[i]->forward(convolutions_[i]->forward(x, {&layer, 1}, {}, activation_.slope()), graphs);
-    PlanTensors left;
-    left.nodes = pool_of(graphs, x.scalar_type());
-    const auto pooled = readout_(x, left);
-    summed = summed.defined() ? summed + pooled : pooled;
-  }
-  const Autocast full(summed.device(), /*mixed=*/false);  // as GraphModel::score
-  return head_->forward(summed).squeeze(-1);
-}
-
-plans::PlanRequest Tpgnn::form_request() const {
-  auto request = plan_request();
-  request.relations.push_back(GcnConvolution::relations().front());
-  return request;
-}
-
-std::string Tpgnn::describe_embed(FormWriter& writer) const {
-  auto x = encoder_->describe(writer);
-  std::string adjacency = "layer.0.relation.0", relation = "layer.0.relation.1", nodes = "nodes";
-  std::vector<std::string> pooled;
-  for (size_t i = 0; i < convolutions_.size(); ++i) {
-    const FormHops hops = {{{relation}, {}}};
-    x = convolutions_[i]->describe(writer, x, hops, {}, activation_.slope());
-    x = pools_[i]->describe(writer, x, adjacency, nodes);
-    adjacency = x + ".adjacency";
-    relation = x + ".relation";
-    nodes = x + ".nodes";
-    pooled.push_back(readout_.describe(writer, x, nodes));
-  }
-  return head_->describe(writer, pooled.size() == 1 ? pooled.front() : writer.add(pooled));
-}
-
-void Tpgnn::check(const PlanTensors& plan) const {
-  const auto expect = [](bool condition, const char* what, auto found, auto expected) {
-    if (!condition) throw ModelError(fmt::format("message plan: {}: {}, expected {}", what, found, expected));
-  };
-  expect(plan.node_features.size(1) == schema_.feature_count, "columns of node features", plan.node_features.size(1),
-         schema_.feature_count);
-  expect(plan.layers.size() == 1, "layers", plan.layers.size(), 1);
-  expect(plan.layers.front()->relations.size() == 1, "relations of a layer", plan.layers.front()->relations.size(), 1);
-  expect(plan.node_type_count <= schema_.node_type_count, "node type", plan.node_type_count - 1,
-         fmt::format("below {}", schema_.node_type_count));
-  expect(!plan.layout_rows.defined() && !plan.candidate_features.defined(), "layouts or tile features", "some", "none");
-}
-
-std::shared_ptr<CostModel> make_tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
-  return std::make_shared<Tpgnn>(settings, schema);
+  plans::PlanRequest request{
+      .layers = 1, .relations = {{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/true}}};
+  model.graph = builder.finish(std::move(request), builder.average(model.member_scores));
+  model.tensors = builder.tensors();
+  return model;
 }
 
 }  // namespace foretime::models

@@ -43,37 +43,37 @@ def leaky(x, slope):
 
 
 class Run:
-    """One pass through the two lists of a form. `plan`: the arrays of INPUTS.npz."""
+    """One pass through the two lists of a graph. `plan`: the arrays of INPUTS.npz."""
 
-    def __init__(self, form, weights, plan):
-        self.form, self.weights, self.plan = form, weights, dict(plan)
+    def __init__(self, graph, weights, plan):
+        self.graph, self.weights, self.plan = graph, weights, dict(plan)
         self.group_ptr = plan["group_ptr"]
 
     def scores(self):
         values = {name: self.plan[name] for name in ("node_features", "layout_rows", "candidate_features")
                   if name in self.plan}
-        for operation in self.form["embed"]:
-            values[operation["result"]] = self.evaluate(operation, values)
-        values = {"embedded": values[self.form["embedded"]]}
-        for operation in self.form["score"]:
-            values[operation["result"]] = self.evaluate(operation, values)
-        return values[self.form["scores"]][:, 0]
+        self.run(self.graph["embed"], values)
+        values = {"embedded": values[self.graph["embedded"]]}
+        self.run(self.graph["score"], values)
+        return values[self.graph["scores"]][:, 0]
 
-    def evaluate(self, operation, values):
-        inputs = [values[name] for name in operation.get("inputs", [])]
-        result = getattr(self, operation["op"])(operation, *inputs)
-        return np.asarray(result, dtype=np.float32)
+    def run(self, nodes, values):
+        self.values = values
+        for o in nodes:
+            values[o["result"]] = np.asarray(getattr(self, o["op"])(o), dtype=np.float32)
 
-    def weight(self, o, i):
-        names = o.get("weights", [])
-        return self.weights[names[i]] if i < len(names) and names[i] else None
+    def value(self, o, name="x"):
+        return self.values[o[name]]
+
+    def inputs(self, o):
+        return [self.values[name] for name in o["inputs"]]
+
+    def weight(self, o, name):
+        return self.weights[o[name]] if o.get(name) else None
 
     @staticmethod
-    def number(o, name, otherwise):
-        return o.get("numbers", {}).get(name, otherwise)
-
-    def activated(self, o, x):
-        return leaky(x, self.number(o, "slope", 1.0))
+    def finished(o, y, bias):
+        return leaky(y if bias is None else y + bias, o.get("slope", 1.0))
 
     # Sparse matrices, by rows.
 
@@ -92,49 +92,117 @@ class Run:
         np.maximum.at(result, self.rows_of(name), x[self.plan[name + ".columns"]])
         return np.where(np.diff(self.plan[name + ".row_ptr"])[:, None] > 0, result, 0)
 
-    # The operations, as inference/form.h describes them.
+    def stages(self, name):
+        if name + ".row_ptr" in self.plan:
+            return [name]
+        stages = []
+        while f"{name}.{len(stages)}.row_ptr" in self.plan:
+            stages.append(f"{name}.{len(stages)}")
+        return stages
 
-    def select(self, o, x):
-        return x[:, o["columns"]]
+    # The operations, as inference/ops describes them.
 
-    def transform(self, o, x):
-        if self.number(o, "log", 0):
+    def select(self, o):
+        return self.value(o)[:, o["chosen"]]
+
+    def transform(self, o):
+        x, start = self.value(o), o.get("start", 0)
+        if o.get("log", False):
             x = np.sign(x) * np.log1p(np.abs(x))
-        x = (x - self.weight(o, 0)) * self.weight(o, 1)
-        clip = self.number(o, "clip", 0)
+        columns = slice(start, start + x.shape[1])
+        x = (x - self.weight(o, "offset")[columns]) * self.weight(o, "scale")[columns]
+        clip = o.get("clip", 0)
         return np.clip(x, -clip, clip) if clip > 0 else x
 
-    def codes(self, o, x):
-        count = int(self.number(o, "values", 1))
-        code = np.clip(x - self.number(o, "least", 0), 0, count - 1).astype(np.int64)
-        vectors = self.weight(o, 0)[code + count * np.arange(x.shape[1])]
+    def layout_codes(self, o):
+        x, count = self.value(o), o.get("values", 1)
+        code = np.clip(x - o.get("least", 0), 0, count - 1).astype(np.int64)
+        vectors = self.weight(o, "table")[code + count * np.arange(x.shape[1])]
         vectors[0] = 0
         return vectors.reshape(len(x), -1)
 
     def lookup(self, o):
-        return self.weight(o, 0)[self.plan[o["matrices"][0] + ".columns"]]
+        return self.weight(o, "table")[self.plan[o["matrix"] + ".columns"]]
 
-    def dense(self, o, x):
-        start = int(self.number(o, "start", 0))
-        y = x @ self.weight(o, 0)[:, start:start + x.shape[1]].T
-        bias = self.weight(o, 1)
-        return self.activated(o, y if bias is None else y + bias)
+    def dense(self, o):
+        x, start = self.value(o), o.get("start", 0)
+        return self.finished(o, x @ self.weight(o, "weight")[:, start:start + x.shape[1]].T, self.weight(o, "bias"))
 
-    def csr_sum(self, o, *inputs):
-        y = sum(self.product(name, x) if name else x for name, x in zip(o["matrices"], inputs))
-        bias = self.weight(o, 0)
-        return self.activated(o, y if bias is None else y + bias)
+    def join(self, o):
+        return np.concatenate(self.inputs(o), 1)
 
-    def csr_max(self, o, x):
-        return self.maxima(o["matrices"][0], x)
+    def add(self, o):
+        inputs = self.inputs(o)
+        factors = o.get("factors", []) + [1.0] * len(inputs)
+        y = sum(np.float32(factor) * x for factor, x in zip(factors, inputs))
+        bias = self.weight(o, "bias")
+        return (y if bias is None else y + bias) + np.float32(o.get("constant", 0.0))
 
-    def attention(self, o, a, b, z):
-        name, heads = o["matrices"][0], int(self.number(o, "heads", 1))
-        rows, columns, count = self.rows_of(name), self.plan[name + ".columns"], len(self.plan[name + ".row_ptr"]) - 1
-        if o["mode"] == "additive":
-            logits = leaky(a[rows] + b[columns], self.number(o, "logit_slope", 1.0))
-        else:
-            logits = (a[rows] * b[columns]).reshape(len(rows), heads, -1).sum(2) * self.number(o, "scale", 1.0)
+    def average(self, o):
+        return np.mean(self.inputs(o), 0)
+
+    def multiply(self, o):
+        return self.value(o) * self.value(o, "z")
+
+    def scale(self, o):
+        return self.value(o) * (np.float32(o.get("offset", 0.0)) + self.weight(o, "factors"))
+
+    def activate(self, o):
+        x, mode, number = self.value(o), o.get("mode", "leaky"), o.get("number", 0.0)
+        if mode == "leaky":
+            return leaky(x, number)
+        return 1 / np.sqrt(x + number) if mode == "rsqrt" else getattr(np, mode)(x)
+
+    def layer_norm(self, o):
+        x = self.value(o)
+        centered = x - x.mean(1, keepdims=True)
+        x = centered / np.sqrt((centered ** 2).mean(1, keepdims=True) + o.get("epsilon", 1e-5))
+        return x * self.weight(o, "weight") + self.weight(o, "bias")
+
+    def batch_norm(self, o):
+        x = (self.value(o) - self.weight(o, "mean")) / np.sqrt(self.weight(o, "variance") + o.get("epsilon", 1e-5))
+        return x * self.weight(o, "weight") + self.weight(o, "bias")
+
+    def l2_normalize(self, o):
+        x = self.value(o)
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), o.get("epsilon", 1e-12))
+
+    def by_group(self, x, function):
+        return np.concatenate([function(x[first:last].astype(np.float64))
+                               for first, last in zip(self.group_ptr, self.group_ptr[1:])])
+
+    def standardize(self, o):
+        def standardized(x):
+            centered = x - x.mean(0)
+            return centered / np.sqrt((centered ** 2).mean(0) + o.get("epsilon", 1e-5))
+        return self.by_group(self.value(o), standardized)
+
+    def candidate_softmax(self, o):
+        def attended(x):
+            logits = x * np.exp(-self.weight(o, "log_temperature"))
+            weights = np.exp(logits - logits.max(0))
+            return np.concatenate([x, x * weights / weights.sum(0) * len(x)], 1)
+        return self.by_group(self.value(o), attended)
+
+    def csr_sum(self, o):
+        y = sum(self.product(name, x) if name else x for name, x in zip(o["matrices"], self.inputs(o)))
+        return self.finished(o, y, self.weight(o, "bias"))
+
+    def csr_dense(self, o):
+        x = self.value(o)
+        y = sum(self.product(name, x @ self.weights[weight].T) for name, weight in zip(o["matrices"], o["weights"]))
+        return self.finished(o, y, self.weight(o, "bias"))
+
+    def csr_max(self, o):
+        return self.maxima(o["matrix"], self.value(o))
+
+    def head_dot(self, o):
+        weight = self.weight(o, "weight")
+        return (self.value(o).reshape(-1, *weight.shape) * weight).sum(2)
+
+    def attended(self, name, logits, z):
+        rows, heads = self.rows_of(name), logits.shape[1]
+        count = len(self.plan[name + ".row_ptr"]) - 1
         largest = np.full((count, heads), -np.inf)
         np.maximum.at(largest, rows, logits)
         weights = np.exp(logits - largest[rows]) * self.plan[name + ".values"][:, None]
@@ -142,60 +210,42 @@ class Run:
         np.add.at(sums, rows, weights)
         weights = weights / np.where(sums == 0, 1, sums)[rows]
         result = np.zeros((count, z.shape[1]))
-        np.add.at(result, rows, (z[columns].reshape(len(rows), heads, -1) * weights[:, :, None]).reshape(len(rows), -1))
+        messages = z[self.plan[name + ".columns"]].reshape(len(rows), heads, -1) * weights[:, :, None]
+        np.add.at(result, rows, messages.reshape(len(rows), -1))
         return result
 
-    def join(self, o, *inputs):
-        return np.concatenate(inputs, 1)
+    def additive_attention(self, o):
+        rows, columns = self.rows_of(o["matrix"]), self.plan[o["matrix"] + ".columns"]
+        logits = leaky(self.value(o, "target")[rows] + self.value(o, "source")[columns], o.get("slope", 1.0))
+        return self.attended(o["matrix"], logits, self.value(o))
 
-    def add(self, o, *inputs):
-        y = sum(np.float32(self.number(o, f"factor{i}", 1.0)) * x for i, x in enumerate(inputs))
-        bias = self.weight(o, 0)
-        return y if bias is None else y + bias
+    def dot_attention(self, o):
+        rows, columns = self.rows_of(o["matrix"]), self.plan[o["matrix"] + ".columns"]
+        products = self.value(o, "query")[rows] * self.value(o, "key")[columns]
+        logits = products.reshape(len(rows), o.get("heads", 1), -1).sum(2) * o.get("scale", 1.0)
+        return self.attended(o["matrix"], logits, self.value(o, "value"))
 
-    def multiply(self, o, x, z):
-        return x * z
+    def pool(self, o):
+        x = self.value(o)
+        for stage in self.stages(o["matrix"]):
+            x = (self.maxima if o.get("mode", "sum") == "max" else self.product)(stage, x)
+        return x
 
-    def activate(self, o, x):
-        return self.activated(o, x) if o["mode"] == "leaky" else getattr(np, o["mode"])(x)
-
-    def normalize(self, o, x):
-        if o["mode"] == "l2":
-            return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), self.number(o, "epsilon", 1e-12))
-        if o["mode"] == "layer":
-            centered = x - x.mean(1, keepdims=True)
-            x = centered / np.sqrt((centered ** 2).mean(1, keepdims=True) + self.number(o, "epsilon", 1e-5))
-        return x * self.weight(o, 0) + self.weight(o, 1)
-
-    def pool(self, o, x):
-        name = o["matrices"][0]
-        stages = [name] if name + ".row_ptr" in self.plan else []
-        while stages != [name] and f"{name}.{len(stages)}.row_ptr" in self.plan:
-            stages.append(f"{name}.{len(stages)}")
-        counts = np.ones((len(x), 1), np.float32)
-        for stage in stages:
-            counts = self.product(stage, counts)
-            x = (self.maxima if o["mode"] == "max" else self.product)(stage, x)
-        return x / np.maximum(counts, 1) if o["mode"] == "mean" else x
-
-    def group(self, o, x):
-        groups = []
-        for first, last in zip(self.group_ptr, self.group_ptr[1:]):
-            own = x[first:last].astype(np.float64)
-            if o["mode"] == "standardize":
-                centered = own - own.mean(0)
-                groups.append(centered / np.sqrt((centered ** 2).mean(0) + self.number(o, "epsilon", 1e-5)))
+    def pool_mean(self, o):
+        counts = None
+        for stage in self.stages(o["matrix"]):
+            if counts is None:
+                row_ptr = self.plan[stage + ".row_ptr"]
+                counts = np.zeros((len(row_ptr) - 1, 1), np.float32)
+                np.add.at(counts[:, 0], self.rows_of(stage), self.plan[stage + ".values"])
             else:
-                logits = own * self.weight(o, 0)
-                weights = np.exp(logits - logits.max(0))
-                groups.append(np.concatenate([own, own * weights / weights.sum(0) * len(own)], 1))
-        return np.concatenate(groups)
+                counts = self.product(stage, counts)
+        return self.value(o, "sums") / np.maximum(counts, 1)
 
-    def top_nodes(self, o, x):
-        (adjacency, nodes), v = o["matrices"], self.weight(o, 0)
-        nodes = nodes if nodes + ".row_ptr" in self.plan else nodes + ".0"
+    def top_nodes(self, o):
+        x, v, adjacency, nodes = self.value(o), self.weight(o, "weight"), o["adjacency"], o["nodes"]
         score = (x @ v / max(np.linalg.norm(v), 1e-12)).astype(np.float64)
-        ratio, tie = self.number(o, "ratio", 1.0), self.number(o, "tie", 0.0)
+        ratio, tie = o.get("ratio", 1.0), o.get("tie", 0.0)
         kept, kept_ptr = [], [0]
         for first, last in zip(self.plan[nodes + ".row_ptr"], self.plan[nodes + ".row_ptr"][1:]):
             own, count = score[first:last], last - first
@@ -222,8 +272,8 @@ class Run:
         row_ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(kept)))])
         ones = np.ones(len(kept), np.float32)
         for what, matrix in {"adjacency": (row_ptr, columns, values),
-                             "relation": (row_ptr, columns, values * root[rows] * root[columns]),
-                             "nodes": (np.array(kept_ptr), np.arange(len(kept)), ones)}.items():
+                             "normalized_adjacency": (row_ptr, columns, values * root[rows] * root[columns]),
+                             "kept_nodes": (np.array(kept_ptr), np.arange(len(kept)), ones)}.items():
             for part, array in zip(("row_ptr", "columns", "values"), matrix):
                 self.plan[f"{o['result']}.{what}.{part}"] = array
         return x[kept] * np.tanh(score[kept])[:, None]
@@ -246,15 +296,15 @@ def main(arguments):
     options = parser.parse_args(arguments)
     manifest, weights = read_bundle(options.bundle)
     if not options.inputs:
-        form = manifest.pop("form")
+        graph = manifest.pop("graph")
         print(json.dumps(manifest, indent=2))
         print(f"{len(weights)} tensors, {sum(array.size for array in weights.values())} numbers; operations:",
-              " ".join(o["op"] for o in form["embed"] + form["score"]))
+              " ".join(o["op"] for o in graph["embed"] + graph["score"]))
         return 0
     with np.load(options.inputs) as file:
         plan = dict(file)
     expected = plan.pop("scores")
-    runtimes = {"NumPy": Run(manifest["form"], weights, plan).scores()}
+    runtimes = {"NumPy": Run(manifest["graph"], weights, plan).scores()}
     if options.torchscript:
         runtimes["TorchScript"] = torchscript_scores(options.torchscript, plan)
     code = 0

@@ -2,7 +2,7 @@
 # Fuzzes what libforetime reads (bundles, forms in them, save_json text, stage tables and records, HLO) and the JSON that the server reads, with clang's libFuzzer, AddressSanitizer
 # and UndefinedBehaviorSanitizer, each target for SECONDS, one after another, in build/fuzz:
 #
-#   tools/fuzz.sh SECONDS [TARGET …]       targets: bundle form tir records hlo serve; all of them without any
+#   tools/fuzz.sh SECONDS [TARGET …]       targets: bundle graph tir records hlo serve; all of them without any
 #
 # Each target starts from its seeds, from tests/fuzz/corpus/TARGET, and from what earlier runs have found (build/fuzz/found). An
 # input that fails is kept in build/fuzz/failures: a copy in tests/fuzz/corpus/TARGET makes it a test. Exit code 1: there is one.
@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:?usage: tools/fuzz.sh SECONDS [TARGET …]}
 shift
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(bundle form tir records hlo serve)
+[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve)
 command -v clang++ > /dev/null || { echo "fuzz.sh: clang++ is not installed (Debian packages clang, libomp-dev)" >&2; exit 2; }
 
 # No warnings as errors: clang warns of other things than GCC.
@@ -22,7 +22,7 @@ cmake --build build/fuzz -j "$(tools/build_jobs.sh)" --target fuzzers
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 # libFuzzer stops at 2 GiB or 30 s for one input; far less is normal.
-declare -A longest=([bundle]=65536 [form]=8192 [tir]=65536 [records]=16384 [hlo]=8192 [serve]=16384)
+declare -A longest=([bundle]=65536 [graph]=8192 [tir]=65536 [records]=16384 [hlo]=8192 [serve]=16384)
 build/fuzz/tests/fuzz/fuzz_seeds build/fuzz/seeds
 failed=0
 for target in "${targets[@]}"; do

@@ -19,15 +19,13 @@
 /// the keys.
 namespace foretime::inference {
 
-using inference::BundleError;
-
 /// A file that cannot be opened, read or written.
 class FileError : public Error {
  public:
   explicit FileError(const std::string& message) : Error(kData, message) {}
 };
 
-constexpr int64_t kBundleVersion = 1;  // raised when an older library could no longer read a newer bundle
+constexpr int64_t kBundleVersion = 2;  // raised when an older library could no longer read a newer bundle
 
 struct Bundle {
   nlohmann::json manifest;
@@ -51,7 +49,7 @@ struct Terms {
   int64_t feature_count = 0, node_type_count = 0;
   int64_t prune_hops = -1;                 // data::kNoPruning
   std::optional<data::Hardware> hardware;  // loops: that TIR is taken to run on; records name their own target
-  inference::Form form;
+  Graph graph;
   Targets targets;
   bool predicts_runtimes = false;
   data::RuntimeUnit unit = data::RuntimeUnit::nanoseconds;
@@ -65,7 +63,7 @@ nlohmann::json schema_of(data::CandidateKind kind, const std::string& representa
                          int64_t node_type_count);
 
 /// Reads and checks all that scoring relies on. Throws BundleError, which names the key: for missing keys, values of
-/// another type or range, another format_version, a form that does not fit the weights, and a schema that is not what
+/// another type or range, another format_version, a graph that does not fit the weights, and a schema that is not what
 /// the running library makes; then the message says which field differs, both versions, and what to do.
 Terms read_terms(const Bundle& bundle);
 

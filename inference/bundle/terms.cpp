@@ -172,15 +172,15 @@ Targets read_targets(const Reader& manifest) {
   return result;
 }
 
-/// Tensors that the form does not name are those that training goes on from, of whatever shape.
-void check_weights(const inference::Weights& weights, const inference::Form& form) {
-  for (const auto* list : {&form.embed, &form.score}) {
-    for (const auto& operation : *list) {
-      for (const auto& name : operation.weights) {
-        if (name.empty()) continue;
-        const auto& values = weights.at(name).values;
+/// Tensors that the graph does not name are those that training goes on from, of whatever shape.
+void check_weights(const Weights& weights, const Graph& graph) {
+  for (const auto* list : {&graph.embed, &graph.score}) {
+    for (const auto& node : *list) {
+      for (const auto& weight : weights_of(node.operation)) {
+        if (!weight.defined()) continue;
+        const auto& values = weights.at(weight.name).values;
         if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-          throw BundleError(fmt::format("tensor {}: a value that is not finite", name));
+          throw BundleError(fmt::format("tensor {}: a value that is not finite", weight.name));
       }
     }
   }
@@ -278,21 +278,19 @@ Terms read_terms(const Bundle& bundle) {
   read_schema(manifest, exported_by, terms);
   terms.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
   terms.hardware = read_hardware(manifest);
-  terms.form = inference::parse_form(manifest.at("form"), inference::shapes_of(bundle.weights), terms.feature_count);
-  check_weights(bundle.weights, terms.form);
+  terms.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), terms.feature_count);
+  check_weights(bundle.weights, terms.graph);
   terms.targets = read_targets(manifest);
   terms.predicts_runtimes = manifest.truth("predicts_runtimes");
   constexpr data::RuntimeUnit kUnitOf[] = {data::RuntimeUnit::nanoseconds, data::RuntimeUnit::seconds,
                                            data::RuntimeUnit::normalized};
   terms.unit = kUnitOf[manifest.one_of<size_t>("runtime_unit", kUnits)];
   // Which nodes are tied depends on the candidates, too.
-  terms.compares_candidates = manifest.truth("compares_candidates") || terms.form.request.tied;
-  const auto& score = terms.form.score;
-  const bool compares = std::any_of(score.begin(), score.end(), [](const auto& o) { return o.op == "group"; });
-  if (compares && !terms.compares_candidates)
-    manifest.fail("compares_candidates", "false, expected true of a form with operations over groups");
-  if (terms.form.statements && terms.representation != "loops")
-    manifest.fail("form", "statements: true, expected false of anything but loop programs");
+  terms.compares_candidates = manifest.truth("compares_candidates") || terms.graph.request.tied;
+  if (compares_candidates(terms.graph) && !terms.compares_candidates)
+    manifest.fail("compares_candidates", "false, expected true of a graph with operations over groups");
+  if (terms.graph.statements && terms.representation != "loops")
+    manifest.fail("graph", "statements: true, expected false of anything but loop programs");
   check_description(manifest);
   return terms;
 }

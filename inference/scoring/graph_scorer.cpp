@@ -58,14 +58,14 @@ GraphScorer::GraphScorer(std::shared_ptr<const Model> model, data::Group group) 
   nodes_ = group.graphs.nodes();
   configurable_ = group.layout.nodes;
   group_ = data::pruned_group(group, model_->terms().prune_hops);
-  const auto& request = model_->terms().form.request;
+  const auto& request = model_->terms().graph.request;
   const bool by_layouts = model_->kind() == ModelKind::layout && request.sharing != plans::Sharing::none;
   source_ = by_layouts ? plans::prepare_plan_source(group_, request) : plans::make_plan_source(group_, request);
 }
 
 std::shared_ptr<const plans::PlanSource> GraphScorer::source_of(const data::Group& group) const {
   constexpr int64_t kFew = 32;
-  const auto& request = model_->terms().form.request;
+  const auto& request = model_->terms().graph.request;
   if (request.sharing == plans::Sharing::none) return source_;
   if (source_ && group.candidates <= kFew) return plans::complete_plan_source(*source_, group.layout);
   return plans::make_plan_source(group, request);

@@ -44,7 +44,7 @@ Model::Model(Bundle bundle, const Options& options)
       kind_(kind_of(terms_)),
       manifest_(std::move(bundle.manifest)),
       manifest_text_(manifest_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)),
-      executor_(terms_.form, std::make_shared<const inference::Weights>(std::move(bundle.weights)),
+      executor_(terms_.graph, std::make_shared<const inference::Weights>(std::move(bundle.weights)),
                 terms_.feature_count) {}
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& path, const Options& options) {
@@ -77,7 +77,7 @@ std::vector<float> Model::score_group(const data::Group& group, std::span<const 
       throw DataError(fmt::format("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1));
   }
   const auto pruned = data::pruned_group(group, terms_.prune_hops);
-  return score_candidates(*this, pruned, plans::make_plan_source(pruned, terms_.form.request), candidates);
+  return score_candidates(*this, pruned, plans::make_plan_source(pruned, terms_.graph.request), candidates);
 }
 
 std::vector<float> Model::score_group(const data::Group& group) const {

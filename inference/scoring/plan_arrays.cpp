@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "data/files/npz_writer.h"
 #include "data/graphs/pruning.h"
-#include "inference/graph/plan_matrices.h"
+#include "inference/runtime/plan_matrices.h"
 #include "plans/plan_source.h"
 
 namespace foretime::inference {
 namespace {
-
-using inference::SparseMatrix;
 
 void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatrix& matrix) {
   std::vector<int64_t> row_ptr = {0}, columns;
@@ -48,51 +48,46 @@ void add_matrix(data::NpzWriter& file, const std::string& name, const SparseMatr
 
 void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
                        const std::filesystem::path& file) {
-  const auto& form = model.executor().form();
+  const auto& graph = model.executor().graph();
   const auto scores = model.score_group(group, candidates);  // checks the group
   const auto pruned = data::pruned_group(group, model.terms().prune_hops);
-  auto request = form.request;
+  auto request = graph.request;
   if (!sharing) request.sharing = plans::Sharing::none;
   plans::PlanBuilder builder(request);
   builder.add(pruned, candidates);
   const auto plan = std::move(builder).build();
-  inference::PlanMatrices matrices(plan, form.statements);
+  PlanMatrices matrices(plan, graph.statements);
 
-  std::set<std::string> inputs, names, pools, made;
-  for (const auto& operation : form.embed) {
-    inputs.insert(operation.inputs.begin(), operation.inputs.end());
-    if (operation.op == "top_nodes") {
-      for (const char* what : {".adjacency", ".relation", ".nodes"}) made.insert(operation.result + what);
-      names.insert(operation.matrices[0]);
-      pools.insert(operation.matrices[1]);
-    } else {
-      (operation.op == "pool" ? pools : names).insert(operation.matrices.begin(), operation.matrices.end());
+  std::set<Value> inputs;
+  std::set<MatrixRef> names, pools;
+  for (const auto& node : graph.embed) {
+    for (const Value input : inputs_of(node.operation)) inputs.insert(input);
+    const bool pool = std::holds_alternative<PoolStates>(node.operation) || std::holds_alternative<PoolMean>(node.operation);
+    for (const auto& matrix : matrices_of(node.operation)) {
+      const bool made = matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0;  // by an operation
+      if (!made && matrix.kind != MatrixRef::Kind::identity) (pool ? pools : names).insert(matrix);
     }
   }
-  names.erase("");
   data::NpzWriter out(file);
   const auto rows = [](const auto& values, int64_t columns) {
     return std::vector{columns == 0 ? 0 : static_cast<int64_t>(values.size()) / columns, columns};
   };
-  if (inputs.contains(inference::kNodeFeatures))
-    out.add(inference::kNodeFeatures, {plan.nodes(), plan.feature_count}, plan.node_features);
-  if (inputs.contains(inference::kLayoutRows)) {
+  if (inputs.contains(kNodeFeatures))
+    out.add(to_string(kNodeFeatures), {plan.nodes(), plan.feature_count}, plan.node_features);
+  if (inputs.contains(kLayoutRows)) {
     std::vector<float> layouts(plan.layout_rows.begin(), plan.layout_rows.end());
     if (layouts.empty()) layouts.resize(data::kLayoutFeatures);
-    out.add(inference::kLayoutRows, rows(layouts, data::kLayoutFeatures), layouts);
+    out.add(to_string(kLayoutRows), rows(layouts, data::kLayoutFeatures), layouts);
   }
-  if (inputs.contains(inference::kCandidateFeatures))
-    out.add(inference::kCandidateFeatures, rows(plan.candidate_features, data::kTileFeatures), plan.candidate_features);
-  for (const auto& name : names) {
-    if (!made.contains(name)) add_matrix(out, name, matrices.matrix(name));
-  }
+  if (inputs.contains(kCandidateFeatures))
+    out.add(to_string(kCandidateFeatures), rows(plan.candidate_features, data::kTileFeatures), plan.candidate_features);
+  for (const auto& name : names) add_matrix(out, to_string(name), matrices.matrix(name));
   for (const auto& name : pools) {
-    if (made.contains(name)) continue;
+    if (names.contains(name)) continue;
     const auto& stages = matrices.pool(name).stages;
-    const bool of_plan = name == "nodes" || name == "configurable" || name == "tied";
-    for (size_t i = 0; i < stages.size(); ++i) {
-      if (!names.contains(name)) add_matrix(out, of_plan ? name + "." + std::to_string(i) : name, *stages[i]);
-    }
+    const bool of_plan = name.kind >= MatrixRef::Kind::nodes && name.kind <= MatrixRef::Kind::tied;
+    for (size_t i = 0; i < stages.size(); ++i)
+      add_matrix(out, of_plan ? fmt::format("{}.{}", to_string(name), i) : to_string(name), *stages[i]);
   }
   out.add("group_ptr", {2}, std::vector<int64_t>{0, static_cast<int64_t>(candidates.size())});
   out.add("scores", {static_cast<int64_t>(scores.size())}, scores);

@@ -29,13 +29,13 @@ data::Group group_of(data::GraphBlock graphs) {
 EmbeddedPrograms::EmbeddedPrograms(const Model& model, int64_t texts)
     : model_(model), read_(static_cast<size_t>(texts), 0), first_failed_(texts) {
   rows_.rows = texts;
-  rows_.columns = model.terms().form.embedded_columns;
+  rows_.columns = model.terms().graph.embedded_columns;
   rows_.values.resize(static_cast<size_t>(rows_.size()));
 }
 
 void EmbeddedPrograms::add(const std::vector<data::Group>& groups, const std::vector<int64_t>& places,
                            inference::Workspace& workspace) {
-  plans::PlanBuilder builder(model_.terms().form.request);
+  plans::PlanBuilder builder(model_.terms().graph.request);
   std::vector<int64_t> all;
   for (const auto& group : groups) {
     all.resize(static_cast<size_t>(group.candidates));

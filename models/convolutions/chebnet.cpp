@@ -1,50 +1,35 @@
-#include "models/convolutions/chebnet.h"
+#include <fmt/format.h>
 
-#include "models/convolutions/products.h"
+#include "models/convolutions/convolution.h"
 
 namespace foretime::models {
 
-ChebConvolution::ChebConvolution(int64_t input, int64_t output, int64_t order) {
-  const auto terms = register_module("terms", torch::nn::ModuleList());
-  for (int64_t k = 0; k < order; ++k) {
-    terms_.push_back(dense_linear(input, output, /*bias=*/k == 0));
-    terms->push_back(terms_.back());
-  }
-}
-
-std::vector<plans::RelationSpec> ChebConvolution::relations(bool estimated) {
-  const auto norm = estimated ? plans::EdgeNorm::laplacian : plans::EdgeNorm::laplacian_of_two;
-  return {{plans::Direction::both, norm, /*self_loop=*/false}};
-}
-
-torch::Tensor ChebConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&, double slope) {
-  // Each T_k stands one level higher than the one before, and what comes from below goes up by each state's own.
-  auto sum = terms_[0]->forward(states);
-  auto previous = torch::Tensor(), current = states;
-  for (size_t k = 1; k < terms_.size(); ++k) {
-    const LayerTensors& hop = hops[k - 1];
-    const auto propagated = csr_matmul(hop.relations[0], current);
-    const auto next = previous.defined() ? 2 * propagated - own_states(previous, hop) : propagated;
-    previous = own_states(current, hop);
-    sum = own_states(sum, hop) + terms_[k]->forward(next);
-    current = next;
-  }
-  return activated(sum, slope);
-}
-
-std::string ChebConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
-                                      const FormLayout&, double slope) const {
-  auto sum = writer.dense(states, writer.weight(terms_[0]->weight), writer.weight(terms_[0]->bias));
-  std::string previous, current = states;
-  for (size_t k = 1; k < terms_.size(); ++k) {
-    const FormHop& hop = hops[k - 1];
-    auto next = writer.csr_sum({{hop.relations[0], current}});
-    if (!previous.empty()) next = writer.add({next, own_states(writer, previous, hop)}, {2.0, -1.0});
-    previous = own_states(writer, current, hop);
-    sum = writer.add({own_states(writer, sum, hop), writer.dense(next, writer.weight(terms_[k]->weight))});
-    current = next;
-  }
-  return writer.activated(sum, slope);
+/// Chebyshev spectral convolution (Defferrard et al., arXiv 1606.09375):
+///   Σ_k<K T_k(L̃) x W_k + b, T_0 = x, T_1 = L̃ x, T_k = 2 L̃ T_(k-1) - T_(k-2),
+/// L̃ = 2 L / λmax - I the scaled Laplacian of the undirected graph, K model.cheb_order. It spans K - 1 layers of the
+/// plan, since T_k reaches k steps: each T_k stands one level higher than the one before, and what comes from below goes
+/// up by each state's own. Parameters: terms.0.weight … terms.(K-1).weight, terms.0.bias.
+Convolution chebnet(const configs::ModelSettings& settings, const InputSchema&) {
+  const int64_t order = settings.cheb_order;
+  if (order < 1) throw ModelError(fmt::format("model.cheb_order: {}, expected at least 1", order));
+  const auto norm = settings.cheb_lambda == "estimated" ? plans::EdgeNorm::laplacian : plans::EdgeNorm::laplacian_of_two;
+  const auto build = [order, width = settings.hidden](GraphBuilder& b, const Messages& m) {
+    std::vector<Linear> terms;
+    for (int64_t k = 0; k < order; ++k)
+      terms.push_back(b.linear(fmt::format("terms.{}", k), b.width(m.states), width, /*bias=*/k == 0));
+    Value sum = b.dense(m.states, terms[0]), previous, current = m.states;
+    for (size_t k = 1; k < terms.size(); ++k) {
+      const Hop& hop = m.hops[k - 1];
+      const auto own = [&](Value value) { return b.csr_sum({{hop.self, value}}); };
+      Value next = b.csr_sum({{hop.relations[0], current}});
+      if (previous.defined()) next = b.add({next, own(previous)}, {2.0, -1.0});
+      previous = own(current);
+      sum = b.add({own(sum), b.dense(next, terms[k])});
+      current = next;
+    }
+    return b.activated(sum, m.slope);
+  };
+  return {{{plans::Direction::both, norm, /*self_loop=*/false}}, order - 1, build};
 }
 
 }  // namespace foretime::models

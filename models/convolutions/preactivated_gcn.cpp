@@ -1,36 +1,25 @@
-#include "models/convolutions/preactivated_gcn.h"
+#include "models/convolutions/convolution.h"
 
 namespace foretime::models {
 
-PreactivatedGcnConvolution::PreactivatedGcnConvolution(int64_t width, const Activation& activation, double dropout)
-    : width_(width), activation_(activation) {
-  const DenseOptions options{.bias = true, .activate_last = false, .dropout = dropout};
-  mlp_ = register_module("mlp",
-                         std::make_shared<DenseStack>(std::vector<int64_t>{width, width, width}, activation, options));
-}
-
-std::vector<plans::RelationSpec> PreactivatedGcnConvolution::relations() {
-  return {{plans::Direction::out, plans::EdgeNorm::mean, /*self_loop=*/true},
-          {plans::Direction::in, plans::EdgeNorm::sender, /*self_loop=*/true}};
-}
-
-torch::Tensor PreactivatedGcnConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout&,
-                                                  double slope) {
-  const LayerTensors& layer = hops[0];
-  // The first linear layer comes before the sums, which it commutes with.
-  const auto first = torch::linear(activation_(states), mlp_->first_weight(0, width_));
-  const auto epilogue = mlp_->first_epilogue();
-  const auto summed = csr_sum({{&layer.relations[0], first}, {&layer.relations[1], first}}, {epilogue.bias, 1.0});
-  return activated(mlp_->after_first(activated(summed + own_states(first, layer), epilogue.slope)), slope);
-}
-
-std::string PreactivatedGcnConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
-                                                 const FormLayout&, double slope) const {
-  const auto first = writer.dense(writer.activated(states, activation_.slope()), mlp_->first_weight_name(writer));
-  const auto& hop = hops[0];
-  const auto summed = writer.csr_sum({{hop.relations[0], first}, {hop.relations[1], first}, {hop.self, first}},
-                                     mlp_->first_bias_name(writer), mlp_->first_slope());
-  return writer.activated(mlp_->describe_after_first(writer, summed), slope);
+/// The layer of TpuGraphs' tile baselines EarlyJoinResGCN and LateJoinResGCN: MLP((N + Nᵀ + I) act(x)), to be added to
+/// x, where the MLP is two linear layers with an activation between them. N = D^-1 (A + I), in which a producer
+/// receives from its consumers: published code takes the first column of edge_index, the consumer, for an edge's
+/// source. The first linear layer comes before the sums, which it commutes with. Parameters: mlp.0.…, mlp.1.….
+Convolution preactivated_gcn(const configs::ModelSettings& settings, const InputSchema&) {
+  const auto build = [slope = activation_slope(settings), dropout = settings.dropout](GraphBuilder& b, const Messages& m) {
+    const int64_t width = b.width(m.states);
+    const DenseStack mlp(b, "mlp", {width, width, width}, slope,
+                         {.bias = true, .activate_last = false, .dropout = dropout});
+    const Value first = b.dense_part(b.activated(m.states, slope), mlp.first().weight, 0);
+    const Value messages = b.csr_sum({{m.relation(0), first}, {m.relation(1), first}}, mlp.first().bias);
+    const Value summed = b.activated(b.add({messages, m.own(b, first)}), mlp.first_slope());
+    return b.activated(mlp.after_first(b, summed), m.slope);
+  };
+  return {{{plans::Direction::out, plans::EdgeNorm::mean, /*self_loop=*/true},
+           {plans::Direction::in, plans::EdgeNorm::sender, /*self_loop=*/true}},
+          1,
+          build};
 }
 
 }  // namespace foretime::models

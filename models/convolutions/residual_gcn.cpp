@@ -1,36 +1,25 @@
-#include "models/convolutions/residual_gcn.h"
+#include "models/convolutions/convolution.h"
 
 namespace foretime::models {
 
-ResidualGcnConvolution::ResidualGcnConvolution(int64_t layout_width, int64_t input, int64_t output,
-                                               const Activation& activation, double dropout)
-    : layout_width_(layout_width), input_(input) {
-  const DenseOptions options{.bias = true, .activate_last = false, .dropout = dropout};
-  mlp_ = register_module("mlp", std::make_shared<DenseStack>(std::vector<int64_t>{layout_width + input, output, output},
-                                                             activation, options));
-}
-
-torch::Tensor ResidualGcnConvolution::forward(const torch::Tensor& states, Hops hops, const StateLayout& layout,
-                                              double slope) {
-  auto joined = torch::linear(states, mlp_->first_weight(layout_width_, input_));
-  if (layout.row_of_state.defined()) {
-    const auto by_row = torch::linear(layout.rows, mlp_->first_weight(0, layout_width_));
-    joined = joined + csr_matmul(layout.row_of_state, by_row);
-  }
-  const auto summed = csr_sum({{&hops[0].relations[0], joined}}, mlp_->first_epilogue());
-  return activated(mlp_->after_first(summed), slope);
-}
-
-std::string ResidualGcnConvolution::describe(FormWriter& writer, const std::string& states, const FormHops& hops,
-                                             const FormLayout& layout, double slope) const {
-  auto joined = writer.dense(states, mlp_->first_weight_name(writer), {}, 1.0, layout_width_);
-  if (!layout.rows.empty()) {
-    const auto by_row = writer.dense(layout.rows, mlp_->first_weight_name(writer));
-    joined = writer.csr_sum({{"", joined}, {layout.row_of_state, by_row}});
-  }
-  const auto summed =
-      writer.csr_sum({{hops[0].relations[0], joined}}, mlp_->first_bias_name(writer), mlp_->first_slope());
-  return writer.activated(mlp_->describe_after_first(writer, summed), slope);
+/// The layer of the published TpuGraphs layout baseline ("ResModel"): MLP(Â concat(layout, x)), where the MLP is two
+/// linear layers with an activation between them, and Â as in gcn.cpp. Without layouts the input is x alone.
+/// Parameters: mlp.0.…, mlp.1.….
+Convolution residual_gcn(const configs::ModelSettings& settings, const InputSchema& schema) {
+  const auto build = [width = settings.hidden, slope = activation_slope(settings), dropout = settings.dropout](
+                         GraphBuilder& b, const Messages& m) {
+    const int64_t layouts = m.layout_rows.defined() ? b.width(m.layout_rows) : 0;
+    const DenseStack mlp(b, "mlp", {layouts + b.width(m.states), width, width}, slope,
+                         {.bias = true, .activate_last = false, .dropout = dropout});
+    Value joined = b.dense_part(m.states, mlp.first().weight, layouts);
+    if (layouts > 0) {
+      const Value by_row = b.dense_part(m.layout_rows, mlp.first().weight, 0);
+      joined = b.csr_sum({{MatrixRef{}, joined}, {m.layout_row, by_row}});
+    }
+    const Value summed = b.csr_sum({{m.relation(0), joined}}, mlp.first().bias, mlp.first_slope());
+    return b.activated(mlp.after_first(b, summed), m.slope);
+  };
+  return {gcn(settings, schema).relations, 1, build};
 }
 
 }  // namespace foretime::models

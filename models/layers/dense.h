@@ -1,69 +1,44 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include <torch/torch.h>
-
 #include "configs/settings.h"
-#include "models/form_writer.h"
-#include "models/sparse/csr_ops.h"
+#include "models/graph_builder.h"
 
 namespace foretime::models {
 
-/// Elementwise non-linearity of a model: model.activation, model.leaky_slope.
-class Activation {
- public:
-  /// Throws ModelError for an unknown name.
-  explicit Activation(const configs::ModelSettings& settings);
-  torch::Tensor operator()(const torch::Tensor& x) const;
-  /// f(x) = slope * x for negative x, else x.
-  double slope() const { return slope_; }
-
- private:
-  double slope_;
-};
+/// What negative numbers are multiplied by: model.activation, model.leaky_slope. Throws ModelError for an unknown name.
+double activation_slope(const configs::ModelSettings& settings);
 
 struct DenseOptions {
   bool bias = true;
   bool activate_last = true;  // false: the last layer stays linear
-  double dropout = 0.0;       // after each activation, in training mode
+  double dropout = 0.0;       // after each activation, in training
 };
 
-/// Linear layers with an activation after each. The parameters are named 0.weight, 0.bias, 1.weight, …
-class DenseStack : public torch::nn::Module {
+/// Linear layers with an activation after each. Parameters: 0.weight, 0.bias, 1.weight, … below `name`.
+class DenseStack {
  public:
+  DenseStack() = default;
   /// widths: input, then output of each layer; at least one layer.
-  DenseStack(const std::vector<int64_t>& widths, const Activation& activation, const DenseOptions& options);
+  DenseStack(GraphBuilder& builder, const std::string& name, const std::vector<int64_t>& widths, double slope,
+             const DenseOptions& options);
 
-  torch::Tensor forward(const torch::Tensor& x);
+  Value operator()(GraphBuilder& builder, Value x) const;
 
-  /// `forward` for callers that have a cheaper way to the first layer's output than from the joined input: they
-  /// multiply slices of its weight on their own, sum them with `first_epilogue` (which adds the bias and, except in a
-  /// stack of one linear layer, activates), and hand the result to `after_first`.
-  torch::Tensor first_weight(int64_t start, int64_t count) const;  // columns [start, start + count): [outputs, count]
-  SumEpilogue first_epilogue() const;
-  torch::Tensor after_first(const torch::Tensor& first_output);
-
-  /// `forward`, and its two halves, as operations. The first layer's weight and bias are named as they are.
-  std::string describe(FormWriter& writer, const std::string& x) const;
-  std::string describe_after_first(FormWriter& writer, const std::string& first_output) const;
-  std::string first_weight_name(FormWriter& writer) const { return writer.weight(layers_.front()->weight); }
-  std::string first_bias_name(FormWriter& writer) const { return writer.weight(layers_.front()->bias); }
-  double first_slope() const { return activates(0) ? activation_.slope() : 1.0; }
+  /// For callers that have a cheaper way to the first layer's output than from the joined input: they multiply slices of
+  /// its weight on their own, add them up with its bias and slope, and hand the result to after_first.
+  const Linear& first() const { return layers_.front(); }
+  double first_slope() const { return slope_of(0); }
+  Value after_first(GraphBuilder& builder, Value first_output) const;
 
  private:
-  bool activates(size_t layer) const { return options_.activate_last || layer + 1 < layers_.size(); }
-  torch::Tensor dropped(const torch::Tensor& x) const;
+  double slope_of(size_t layer) const { return options_.activate_last || layer + 1 < layers_.size() ? slope_ : 1.0; }
 
-  std::vector<torch::nn::Linear> layers_;
-  Activation activation_;
+  std::vector<Linear> layers_;
+  double slope_ = 1.0;
   DenseOptions options_;
 };
-
-/// Each row over its Euclidean norm; a row of zeros stays zero.
-torch::Tensor l2_normalized(const torch::Tensor& x);
-std::string describe_l2_normalized(FormWriter& writer, const std::string& x);
 
 }  // namespace foretime::models

@@ -1,12 +1,9 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 
-#include <torch/torch.h>
-
-#include "models/form_writer.h"
-#include "models/sparse/plan_tensors.h"
+#include "models/graph_builder.h"
 
 namespace foretime::models {
 
@@ -19,31 +16,21 @@ namespace foretime::models {
 ///          by running means of these statistics (momentum 0.1), which are buffers. States that a plan shares count as
 ///          often as nodes and candidates have them, so sharing changes nothing. Each rank has the statistics of its
 ///          own part of a batch; the trainer averages the running ones over ranks.
-/// Parameters: weight, bias; of graph also mean_scale. Buffers of batch: running_mean, running_variance.
-class Normalization : public torch::nn::Module {
+/// Parameters below `name`: weight, bias; of graph also mean_scale. Buffers of batch: running_mean, running_variance.
+class Normalization {
  public:
   /// Throws ModelError for another type.
-  Normalization(const std::string& type, int64_t width);
+  Normalization(GraphBuilder& builder, const std::string& name, const std::string& type, int64_t width);
   /// x: the states of `level` of the plan.
-  torch::Tensor forward(const torch::Tensor& x, const PlanTensors& plan, size_t level);
-  /// Of states that have none of their own: layer and batch of any level, graph of a plan without shared states.
-  std::string describe(FormWriter& writer, const std::string& x) const;
+  Value operator()(GraphBuilder& builder, Value x, int64_t level) const;
   static bool breaks_sharing(const std::string& type) { return type == "graph"; }
 
  private:
-  enum class Kind { layer, graph, batch };
-  torch::Tensor over_graph(const torch::Tensor& x, const PlanTensors& plan) const;
-  torch::Tensor over_batch(const torch::Tensor& x, const PlanTensors& plan, size_t level);
-
-  Kind kind_;
-  torch::Tensor weight_, bias_, mean_scale_, running_mean_, running_variance_;
+  std::string type_;
+  WeightRef weight_, bias_, mean_scale_, running_mean_, running_variance_;
 };
 
 /// Whether a buffer of this name is one that training changes: a running mean or variance of batch normalisation.
 bool is_running_statistic(const std::string& name);
-
-/// [states of the level, 1]: how many pairs of a node and a candidate of the batch have each state. Of a plan made with
-/// gradients.
-torch::Tensor state_counts(const PlanTensors& plan, size_t level);
 
 }  // namespace foretime::models

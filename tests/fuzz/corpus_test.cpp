@@ -58,7 +58,7 @@ TEST(Forms, EditedAtRandomAreRunOrRefused) {
     std::string edits(2 + random() % 60, '\0');
     for (char& c : edits) c = static_cast<char>(random());
     edits.front() = static_cast<char>('0' + 5 + i % 5);
-    run_form(edits);
+    run_graph(edits);
   }
 }
 
@@ -78,7 +78,7 @@ TEST_P(Corpus, IsReadOrRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Corpus, ::testing::Values("bundle", "form", "tir", "records", "hlo", "serve"));
+INSTANTIATE_TEST_SUITE_P(Targets, Corpus, ::testing::Values("bundle", "graph", "tir", "records", "hlo", "serve"));
 
 }  // namespace
 }  // namespace foretime::fuzz

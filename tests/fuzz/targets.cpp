@@ -7,7 +7,7 @@
 
 #include "inference/capi/foretime.h"
 #include "tests/data/frontends/hlo/messages.h"
-#include "tests/fuzz/form_edits.h"
+#include "tests/fuzz/graph_edits.h"
 #include "tests/fuzz/require.h"
 #include "tests/inference/small_models.h"
 
@@ -143,14 +143,14 @@ void run_bundle(std::string_view bytes) {
   foretime_close(model);
 }
 
-void run_form(std::string_view text) {
+void run_graph(std::string_view text) {
   using Json = nlohmann::json;
   if (text.empty()) return;
   const auto& bundles = sample_bundles();
   const auto chosen = static_cast<uint8_t>(text.front() - '0');
   const auto& bundle = bundles[chosen % bundles.size()];
   text.remove_prefix(1);
-  if (chosen >= bundles.size()) return run_bundle(samples::unchecked_bytes(edited_form(bundle, text)));
+  if (chosen >= bundles.size()) return run_bundle(samples::unchecked_bytes(edited_graph(bundle, text)));
   constexpr int kDeepest = 30;
   bool deep = false;
   const auto watch = [&](int depth, Json::parse_event_t, Json&) {
@@ -160,7 +160,7 @@ void run_form(std::string_view text) {
   auto form = Json::parse(text, watch, false);
   if (deep || form.is_discarded()) return;
   auto changed = bundle;
-  changed.manifest["form"] = std::move(form);
+  changed.manifest["graph"] = std::move(form);
   run_bundle(samples::unchecked_bytes(changed));
 }
 
@@ -189,7 +189,7 @@ void run_hlo(std::string_view bytes) {
 }
 
 const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all = {{"bundle", run_bundle},   {"form", run_form}, {"tir", run_tir},
+  static const std::map<std::string, Target> all = {{"bundle", run_bundle},   {"graph", run_graph}, {"tir", run_tir},
                                                     {"records", run_records}, {"hlo", run_hlo},   {"serve", run_serve}};
   return all;
 }
@@ -201,10 +201,10 @@ std::vector<std::string> seeds(const std::string& target) {
     return all;
   }
   if (target == "serve") return serve_seeds();
-  if (target == "form") {
+  if (target == "graph") {
     std::vector<std::string> all;
     for (const auto& bundle : sample_bundles())
-      all.push_back(std::to_string(all.size()) + bundle.manifest.at("form").dump());
+      all.push_back(std::to_string(all.size()) + bundle.manifest.at("graph").dump());
     return all;
   }
   if (target == "tir") {

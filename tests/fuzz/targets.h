@@ -10,9 +10,9 @@
 namespace foretime::fuzz {
 
 void run_bundle(std::string_view bytes);
-/// A sample's bundle, chosen by the first byte, whose form is the JSON text behind a digit, or edited as the bytes
-/// behind another one say (form_edits.h): what gets past its checks is run.
-void run_form(std::string_view text);
+/// A sample's bundle, chosen by the first byte, whose graph is the JSON text behind a digit, or edited as the bytes
+/// behind another one say (graph_edits.h): what gets past its checks is run.
+void run_graph(std::string_view text);
 void run_tir(std::string_view text);
 /// A line with a stage table (empty: a sample's), then lines with records.
 void run_records(std::string_view text);

@@ -78,7 +78,7 @@ TEST(Bundle, TermsAreWhatTheManifestSays) {
   const auto terms = read_terms(loops_bundle(true, true));
   EXPECT_EQ(terms.kind, data::CandidateKind::program);
   EXPECT_EQ(terms.representation, "loops");
-  EXPECT_TRUE(terms.form.statements);
+  EXPECT_TRUE(terms.graph.statements);
   ASSERT_TRUE(terms.hardware.has_value());
   EXPECT_EQ(terms.hardware->vector_bytes, 32);
   EXPECT_EQ(terms.hardware->cores, 8);
@@ -182,7 +182,7 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(after([](Json& m) { m["schema"]["kind"] = "graph"; }), HasSubstr("schema.kind: \"graph\""));
   EXPECT_THAT(after([](Json& m) { m["schema"]["feature_count"] = 1 << 30; }), HasSubstr("schema.feature_count"));
   EXPECT_THAT(after([](Json& m) { m["schema"]["representation"] = "ast"; }), HasSubstr("schema.representation"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["statements"] = true; }), HasSubstr("form: statements"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["statements"] = true; }), HasSubstr("graph: statements"));
   EXPECT_THAT(after([](Json& m) { m["compares_candidates"] = false; }, layout_bundle({.compares = true})),
               HasSubstr("compares_candidates: false"));
   EXPECT_THAT(after([](Json& m) { m["schema"] = schema_of(data::CandidateKind::program, "ast", 3, 56); }),
@@ -192,28 +192,28 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
 TEST(Bundle, NamesWhatIsWrongWithTheForm) {
   // Matrices are the plan's, and scores are made without one.
   for (const Json& operation :
-       {Json{{"op", "pool"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}, {"mode", "sum"}},
-        Json{{"op", "csr_max"}, {"inputs", {"embedded"}}, {"matrices", {"layer.0.relation.0"}}},
+       {Json{{"op", "pool"}, {"x", "embedded"}, {"matrix", "nodes"}},
+        Json{{"op", "csr_max"}, {"x", "embedded"}, {"matrix", "layer.0.relation.0"}},
         Json{{"op", "csr_sum"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}}}) {
     EXPECT_THAT(after([&](Json& m) {
                   Json first = operation;
                   first["result"] = "first";
-                  auto& score = m["form"]["score"];
+                  auto& score = m["graph"]["score"];
                   score.insert(score.begin(), first);
                 }),
-                HasSubstr("form: score operation 0"));
+                HasSubstr("graph: score operation 0"));
   }
   EXPECT_THAT(
       after([](Json& m) {
-        m["form"]["request"]["relations"].push_back({{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
+        m["graph"]["request"]["relations"].push_back({{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
       }),
-      HasSubstr("form: relations: a Laplacian of one direction"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0]["op"] = "explode"; }), HasSubstr("no such operation"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0]["weights"][0] = "none"; }), HasSubstr("weight 'none'"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["embed"][0].erase("result"); }), HasSubstr("form:"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["embed"] = "text"; }), HasSubstr("form:"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["request"]["layers"] = -1; }), HasSubstr("form: layers: -1"));
-  EXPECT_THAT(after([](Json& m) { m["form"]["embedded_columns"] = 3; }), HasSubstr("form: embed"));
+      HasSubstr("graph: relations: a Laplacian of one direction"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0]["op"] = "explode"; }), HasSubstr("no such operation"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0]["weight"] = "none"; }), HasSubstr("weight 'none'"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0].erase("result"); }), HasSubstr("graph:"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["embed"] = "text"; }), HasSubstr("graph:"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["request"]["layers"] = -1; }), HasSubstr("graph: layers: -1"));
+  EXPECT_THAT(after([](Json& m) { m["graph"]["embedded_columns"] = 3; }), HasSubstr("graph: embed"));
 }
 
 TEST(Bundle, RefusesTensorsOfAnotherTypeAndNumbersThatAreNone) {

@@ -30,9 +30,9 @@ using ::testing::HasSubstr;
 std::vector<float> slow_scores(const Model& model, const data::Group& group) {
   const auto pruned = data::pruned_group(group, model.terms().prune_hops);
   inference::Workspace workspace;
-  inference::Matrix all{group.candidates, model.terms().form.embedded_columns, {}};
+  inference::Matrix all{group.candidates, model.terms().graph.embedded_columns, {}};
   for (int64_t c = 0; c < group.candidates; ++c) {
-    plans::PlanBuilder builder(model.terms().form.request);
+    plans::PlanBuilder builder(model.terms().graph.request);
     builder.add(pruned, std::vector<int64_t>{c});
     const auto row = model.executor().embed(std::move(builder).build(), workspace);
     all.values.insert(all.values.end(), row.values.begin(), row.values.begin() + row.columns);
@@ -53,7 +53,7 @@ std::vector<int8_t> layouts_of(const data::Group& group) {
   return layouts;
 }
 
-class LayoutScores : public ::testing::TestWithParam<LayoutForm> {};
+class LayoutScores : public ::testing::TestWithParam<LayoutModel> {};
 
 TEST_P(LayoutScores, AreThoseOfTheGroupHoweverTheyAreDivided) {
   const auto group = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 400}, "synthetic");
@@ -75,10 +75,10 @@ TEST_P(LayoutScores, AreThoseOfTheGroupHoweverTheyAreDivided) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, LayoutScores,
-                         ::testing::Values(LayoutForm{}, LayoutForm{.sharing = plans::Sharing::none},
-                                           LayoutForm{.sharing = plans::Sharing::invariant},
-                                           LayoutForm{.compares = true, .tied = true}, LayoutForm{.prune_hops = 1},
-                                           LayoutForm{.sharing = plans::Sharing::none, .prune_hops = 1}));
+                         ::testing::Values(LayoutModel{}, LayoutModel{.sharing = plans::Sharing::none},
+                                           LayoutModel{.sharing = plans::Sharing::invariant},
+                                           LayoutModel{.compares = true, .tied = true}, LayoutModel{.prune_hops = 1},
+                                           LayoutModel{.sharing = plans::Sharing::none, .prune_hops = 1}));
 
 TEST(GraphScorer, SomeCandidatesInAnyOrderAndTwice) {
   const auto group = data::synthesize_layout_group({.nodes = 60, .configurable = 12, .candidates = 50}, "synthetic");
@@ -100,7 +100,7 @@ TEST(GraphScorer, FewLayoutsScoreAsAmongMany) {
   for (int64_t c = 0; c < candidates; ++c)
     std::copy_n(layouts.begin(), data::kLayoutFeatures, layouts.begin() + c * configurable * data::kLayoutFeatures);
   for (const auto& form :
-       {LayoutForm{}, LayoutForm{.sharing = plans::Sharing::invariant}, LayoutForm{.prune_hops = 1}}) {
+       {LayoutModel{}, LayoutModel{.sharing = plans::Sharing::invariant}, LayoutModel{.prune_hops = 1}}) {
     const GraphScorer scorer(model_of(layout_bundle(form)),
                              small_graph(data::CandidateKind::layout, 80, configurable, 3));
     const auto all = scorer.score_layouts(layouts, candidates);
@@ -224,7 +224,7 @@ TEST(GraphScorer, MoreThan256LayoutsOfANodeAreScoredInParts) {
   expect_near(scores, alone);
   // What depends on the other candidates of a call has no parts.
   for (const auto& form :
-       {LayoutForm{.compares = true}, LayoutForm{.tied = true}, LayoutForm{.tied = true, .prune_hops = 1}}) {
+       {LayoutModel{.compares = true}, LayoutModel{.tied = true}, LayoutModel{.tied = true, .prune_hops = 1}}) {
     const auto model = model_of(layout_bundle(form));
     EXPECT_TRUE(model->terms().compares_candidates);
     EXPECT_THAT(

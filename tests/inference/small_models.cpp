@@ -17,14 +17,12 @@
 namespace foretime::inference::testing {
 namespace {
 
-using inference::Form;
-using inference::Operation;
 using Json = nlohmann::json;
 
 constexpr int64_t kWidth = 6, kLayoutValues = 8;
 
 /// Weights from −0.5 to 0.5, the same for everyone.
-class Weights {
+class SmallWeights {
  public:
   std::string add(const std::string& name, std::vector<int64_t> shape, float scale = 1.0F) {
     size_t size = 1;
@@ -41,41 +39,72 @@ class Weights {
   inference::Weights all_;
 };
 
-Operation dense(const std::string& result, const std::string& input, const std::string& weight,
-                const std::string& bias = "") {
-  return {.op = "dense", .result = result, .inputs = {input}, .weights = {weight, bias}, .numbers = {{"slope", 0.1}}};
-}
+using Kind = MatrixRef::Kind;
 
-Operation pool(const std::string& result, const std::string& input, const std::string& matrix, const char* mode) {
-  return {.op = "pool", .result = result, .inputs = {input}, .matrices = {matrix}, .mode = mode};
-}
+constexpr double kSlope = 0.1;
 
-/// The last layer: from `embedded` to one score.
-void finish(Form& form, Weights& weights, int64_t columns, bool compares) {
-  form.embedded = "embedded";
-  form.embedded_columns = columns;
-  form.scores = "scores";
-  std::string input = inference::kEmbedded;
-  if (compares) {
-    form.score.push_back({.op = "group", .result = "compared", .inputs = {input}, .mode = "standardize"});
-    input = "compared";
+/// Builds the list `embed` of a graph, whose weights are made along the way.
+class SmallGraph {
+ public:
+  Value add(Operation operation) {
+    graph.embed.push_back({std::move(operation)});
+    return value_of(graph.embed.size() - 1);
   }
-  form.score.push_back(
-      {.op = "dense", .result = "scores", .inputs = {input}, .weights = {weights.add("head", {1, columns}), ""}});
-}
+  WeightRef weight(const std::string& name, std::vector<int64_t> shape, float scale = 1.0F) {
+    return {weights.add(name, std::move(shape), scale)};
+  }
+  Value dense(Value x, const WeightRef& weight) { return add(Dense{.x = x, .weight = weight, .slope = kSlope}); }
+  Value sum(std::vector<MatrixRef> matrices, std::vector<Value> inputs, const WeightRef& bias = {}, double slope = 1.0) {
+    return add(CsrSum{.matrices = std::move(matrices), .inputs = std::move(inputs), .bias = bias, .slope = slope});
+  }
+  Value pooled(Value x, Kind pool) { return add(PoolStates{.x = x, .matrix = {pool}}); }
+  Value mean(Value x, Kind pool) { return add(PoolMean{.sums = pooled(x, pool), .matrix = {pool}}); }
 
-Bundle bundle_of(const Form& form, Weights& weights, data::CandidateKind kind, const std::string& representation,
+  /// A node's state: its features and its type.
+  Value nodes(int64_t features, float scale) {
+    const Value columns = dense(kNodeFeatures, weight("features", {kWidth, features}, scale));
+    const Value types = add(Lookup{.matrix = {Kind::node_types}, .table = weight("types", {256, kWidth})});
+    return add(Add{.inputs = {columns, types}});
+  }
+
+  /// One layer of messages, from states of level 0 to those of level 1.
+  Value layer(Value states) {
+    graph.request.layers = 1;
+    graph.request.relations = {{.direction = plans::Direction::both, .norm = plans::EdgeNorm::mean}};
+    const Value messages = dense(states, weight("messages", {kWidth, kWidth}));
+    return sum({{Kind::relation}, {Kind::self}}, {messages, states}, weight("layer", {kWidth}), kSlope);
+  }
+
+  /// The last layer: from `embedded` to one score.
+  void finish(Value embedded, int64_t columns, bool compares) {
+    graph.embedded = embedded;
+    graph.embedded_columns = columns;
+    Value x = kEmbedded;
+    const auto score = [&](Operation operation) {
+      graph.score.push_back({std::move(operation)});
+      x = value_of(graph.score.size() - 1);
+    };
+    if (compares) score(Standardize{.x = x});
+    score(Dense{.x = x, .weight = weight("head", {1, columns})});
+    graph.scores = x;
+  }
+
+  Graph graph;
+  SmallWeights weights;
+};
+
+Bundle bundle_of(SmallGraph& made, data::CandidateKind kind, const std::string& representation,
                  int64_t features, int64_t node_types, const char* unit) {
   Bundle bundle;
-  bundle.weights = weights.take();
-  bundle.manifest = {{"format_version", 1},
+  bundle.weights = made.weights.take();
+  bundle.manifest = {{"format_version", kBundleVersion},
                      {"foretime_version", "0.1.0"},
                      {"architecture", {{"type", "handmade"}, {"settings", ""}}},
                      {"settings", ""},
                      {"schema", schema_of(kind, representation, features, node_types)},
                      {"prune_hops", -1},
                      {"hardware", nullptr},
-                     {"form", inference::to_json(form)},
+                     {"graph", to_json(made.graph)},
                      {"targets", {{"kind", "log_runtime"}, {"scale", 1.0}, {"mean", -9.0}, {"deviation", 2.0}}},
                      {"predicts_runtimes", true},
                      {"runtime_unit", unit},
@@ -87,100 +116,54 @@ Bundle bundle_of(const Form& form, Weights& weights, data::CandidateKind kind, c
   return bundle;
 }
 
-/// A node's state: its features and its type.
-void add_nodes(Form& form, Weights& weights, int64_t features, float scale) {
-  form.embed.push_back(dense("features", inference::kNodeFeatures, weights.add("features", {kWidth, features}, scale)));
-  form.embed.push_back({.op = "lookup",
-                        .result = "types",
-                        .matrices = {"node_types"},
-                        .weights = {weights.add("types", {256, kWidth})}});
-  form.embed.push_back({.op = "add", .result = "nodes", .inputs = {"features", "types"}});
-}
-
-/// One layer of messages, from `input` of level 0 to `result` of level 1.
-void add_layer(Form& form, Weights& weights, const std::string& input, const std::string& result) {
-  form.request.layers = 1;
-  form.request.relations = {{.direction = plans::Direction::both, .norm = plans::EdgeNorm::mean}};
-  form.embed.push_back(dense("messages", input, weights.add("messages", {kWidth, kWidth})));
-  form.embed.push_back({.op = "csr_sum",
-                        .result = result,
-                        .inputs = {"messages", input},
-                        .matrices = {"layer.0.relation.0", "layer.0.self"},
-                        .weights = {weights.add("layer", {kWidth})},
-                        .numbers = {{"slope", 0.1}}});
-}
-
 }  // namespace
 
-Bundle layout_bundle(const LayoutForm& chosen) {
-  Form form;
-  Weights weights;
-  form.request.sharing = chosen.sharing;
-  form.request.tied = chosen.tied;
-  add_nodes(form, weights, data::kHloFeatures, 0.002F);
-  form.embed.push_back({.op = "codes",
-                        .result = "codes",
-                        .inputs = {inference::kLayoutRows},
-                        .weights = {weights.add("codes", {data::kLayoutFeatures * kLayoutValues, 2})},
-                        .numbers = {{"values", kLayoutValues}, {"least", -1.0}}});
-  form.embed.push_back(dense("layouts", "codes", weights.add("layouts", {kWidth, 2 * data::kLayoutFeatures})));
-  form.embed.push_back({.op = "csr_sum",
-                        .result = "states",
-                        .inputs = {"nodes", "layouts"},
-                        .matrices = {"level.0.node", "level.0.layout_row"},
-                        .numbers = {{"slope", 0.1}}});
-  add_layer(form, weights, "states", "last");
-  form.embed.push_back(pool("all", "last", "nodes", "mean"));
-  form.embed.push_back(pool("some", "last", chosen.tied ? "tied" : "configurable", "sum"));
-  form.embed.push_back({.op = "join", .result = "embedded", .inputs = {"all", "some"}});
-  finish(form, weights, 2 * kWidth, chosen.compares);
-  auto bundle =
-      bundle_of(form, weights, data::CandidateKind::layout, "", data::kHloFeatures, data::kHloOpcodes, "nanoseconds");
+Bundle layout_bundle(const LayoutModel& chosen) {
+  SmallGraph g;
+  g.graph.request.sharing = chosen.sharing;
+  g.graph.request.tied = chosen.tied;
+  const Value nodes = g.nodes(data::kHloFeatures, 0.002F);
+  const Value codes = g.add(LayoutCodes{.x = kLayoutRows,
+                                        .table = g.weight("codes", {data::kLayoutFeatures * kLayoutValues, 2}),
+                                        .values = kLayoutValues,
+                                        .least = -1});
+  const Value layouts = g.dense(codes, g.weight("layouts", {kWidth, 2 * data::kLayoutFeatures}));
+  const Value states = g.sum({{Kind::level_node}, {Kind::level_layout_row}}, {nodes, layouts}, {}, kSlope);
+  const Value last = g.layer(states);
+  const Value all = g.mean(last, Kind::nodes), some = g.pooled(last, chosen.tied ? Kind::tied : Kind::configurable);
+  g.finish(g.add(Join{.inputs = {all, some}}), 2 * kWidth, chosen.compares);
+  auto bundle = bundle_of(g, data::CandidateKind::layout, "", data::kHloFeatures, data::kHloOpcodes, "nanoseconds");
   bundle.manifest["compares_candidates"] = chosen.compares;
   bundle.manifest["prune_hops"] = chosen.prune_hops;
   return bundle;
 }
 
 Bundle tile_bundle(plans::TileJoin join) {
-  Form form;
-  Weights weights;
-  form.request.tile_join = join;
-  add_nodes(form, weights, data::kHloFeatures, 0.002F);
-  form.embed.push_back(
-      dense("tiles", inference::kCandidateFeatures, weights.add("tiles", {kWidth, data::kTileFeatures}, 0.1F)));
+  SmallGraph g;
+  g.graph.request.tile_join = join;
+  const Value nodes = g.nodes(data::kHloFeatures, 0.002F);
+  const Value tiles = g.dense(kCandidateFeatures, g.weight("tiles", {kWidth, data::kTileFeatures}, 0.1F));
   const bool early = join == plans::TileJoin::early;
-  Operation states{.op = "csr_sum", .result = "states", .inputs = {"nodes"}, .matrices = {"level.0.node"}};
-  if (early) {
-    states.inputs.push_back("tiles");
-    states.matrices.push_back("level.0.candidate");
-  }
-  states.numbers = {{"slope", 0.1}};
-  form.embed.push_back(states);
-  add_layer(form, weights, "states", "last");
-  form.embed.push_back(pool("all", "last", "nodes", "sum"));
-  form.embed.push_back({.op = "join", .result = "embedded", .inputs = {"all", "tiles"}});
-  finish(form, weights, 2 * kWidth, false);
-  return bundle_of(form, weights, data::CandidateKind::tile, "", data::kHloFeatures, data::kHloOpcodes, "normalized");
+  const Value states = early ? g.sum({{Kind::level_node}, {Kind::level_candidate}}, {nodes, tiles}, {}, kSlope)
+                             : g.sum({{Kind::level_node}}, {nodes}, {}, kSlope);
+  const Value all = g.pooled(g.layer(states), Kind::nodes);
+  g.finish(g.add(Join{.inputs = {all, tiles}}), 2 * kWidth, false);
+  return bundle_of(g, data::CandidateKind::tile, "", data::kHloFeatures, data::kHloOpcodes, "normalized");
 }
 
 Bundle loops_bundle(bool statements, bool hardware) {
-  Form form;
-  Weights weights;
+  SmallGraph g;
   const int64_t columns = data::program_columns("loops");
   if (statements) {
-    form.statements = true;
-    form.embed.push_back(
-        {.op = "csr_sum", .result = "rows", .inputs = {inference::kNodeFeatures}, .matrices = {"statements"}});
-    form.embed.push_back(dense("hidden", "rows", weights.add("features", {kWidth, columns}, 0.1F)));
-    form.embed.push_back(pool("embedded", "hidden", "statements_of", "sum"));
+    g.graph.statements = true;
+    const Value rows = g.sum({{Kind::statements}}, {kNodeFeatures});
+    const Value hidden = g.dense(rows, g.weight("features", {kWidth, columns}, 0.1F));
+    g.finish(g.pooled(hidden, Kind::statements_of), kWidth, false);
   } else {
-    add_nodes(form, weights, columns, 0.1F);
-    form.embed.push_back({.op = "csr_sum", .result = "states", .inputs = {"nodes"}, .matrices = {"level.0.node"}});
-    add_layer(form, weights, "states", "last");
-    form.embed.push_back(pool("embedded", "last", "nodes", "sum"));
+    const Value states = g.sum({{Kind::level_node}}, {g.nodes(columns, 0.1F)});
+    g.finish(g.pooled(g.layer(states), Kind::nodes), kWidth, false);
   }
-  finish(form, weights, kWidth, false);
-  auto bundle = bundle_of(form, weights, data::CandidateKind::program, "loops", columns, data::kTirTypes, "seconds");
+  auto bundle = bundle_of(g, data::CandidateKind::program, "loops", columns, data::kTirTypes, "seconds");
   if (hardware) {
     bundle.manifest["hardware"] = {{"vector_bytes", 32}, {"vector_registers", 16}, {"cores", 8},
                                    {"l1_bytes", 32768},  {"l2_bytes", 1 << 20},    {"l3_bytes", 1 << 24}};
@@ -189,15 +172,10 @@ Bundle loops_bundle(bool statements, bool hardware) {
 }
 
 Bundle trees_bundle() {
-  Form form;
-  Weights weights;
-  add_nodes(form, weights, data::ProgramColumns::count, 0.1F);
-  form.embed.push_back({.op = "csr_sum", .result = "states", .inputs = {"nodes"}, .matrices = {"level.0.node"}});
-  add_layer(form, weights, "states", "last");
-  form.embed.push_back(pool("embedded", "last", "nodes", "mean"));
-  finish(form, weights, kWidth, false);
-  return bundle_of(form, weights, data::CandidateKind::program, "ast", data::ProgramColumns::count, data::kTirTypes,
-                   "seconds");
+  SmallGraph g;
+  const Value states = g.sum({{Kind::level_node}}, {g.nodes(data::ProgramColumns::count, 0.1F)});
+  g.finish(g.mean(g.layer(states), Kind::nodes), kWidth, false);
+  return bundle_of(g, data::CandidateKind::program, "ast", data::ProgramColumns::count, data::kTirTypes, "seconds");
 }
 
 std::string unchecked_bytes(const Bundle& bundle) {
@@ -209,7 +187,7 @@ std::string unchecked_bytes(const Bundle& bundle) {
                                                       weight.values.size() * sizeof(float)}});
   }
   return inference::serialize_arrays(
-      arrays, {{"format", "foretime-bundle"}, {"format_version", "1"}, {"manifest", bundle.manifest.dump()}});
+      arrays, {{"format", "foretime-bundle"}, {"format_version", std::to_string(kBundleVersion)}, {"manifest", bundle.manifest.dump()}});
 }
 
 data::Group small_graph(data::CandidateKind kind, int64_t nodes, int64_t configurable, uint32_t seed) {

@@ -11,14 +11,14 @@
 /// Bundles of small models made by hand, one of each kind, with random weights; and what they score.
 namespace foretime::inference::testing {
 
-struct LayoutForm {
+struct LayoutModel {
   plans::Sharing sharing = plans::Sharing::states;
   bool compares = false;  // standardises over the candidates of a call
   bool tied = false;
   int64_t prune_hops = -1;
 };
 
-Bundle layout_bundle(const LayoutForm& form = {});
+Bundle layout_bundle(const LayoutModel& form = {});
 Bundle tile_bundle(plans::TileJoin join = plans::TileJoin::early);
 /// Of loop graphs: over their nodes, or by their statements; `hardware`: whether the manifest fixes it.
 Bundle loops_bundle(bool statements = true, bool hardware = false);

@@ -1,5 +1,5 @@
 /// TPGNN and its pooling against a twin that removes nodes for real, one dense graph at a time.
-#include "models/tpgnn.h"
+#include "models/autograd/top_nodes.h"
 
 #include <algorithm>
 #include <random>
@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
+#include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"
 #include "tests/models/fitted_model.h"
@@ -27,7 +28,8 @@ constexpr double kTolerance = 1e-9;
 std::vector<int64_t> top(const std::vector<double>& scores, std::vector<int64_t> graph_ptr, double ratio,
                          torch::Dtype dtype = torch::kDouble) {
   std::vector<int64_t> kept_ptr;
-  return top_nodes(torch::tensor(scores, torch::kDouble).to(dtype), graph_ptr, ratio, kept_ptr);
+  const double tie = 256 * (dtype == torch::kDouble ? 0x1p-52 : 0x1p-23);
+  return top_nodes(torch::tensor(scores, torch::kDouble).to(dtype), graph_ptr, ratio, tie, kept_ptr);
 }
 
 using Ids = std::vector<int64_t>;

@@ -10,7 +10,7 @@
 #include "base/counter_random.h"
 #include "comm/agree.h"
 #include "configs/load.h"
-#include "models/autocast.h"
+#include "models/autograd/autocast.h"
 #include "worker/evaluation/segment_evaluation.h"
 #include "worker/step/batch_loader.h"
 #include "worker/step/preemption.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "models/error.h"
-#include "models/layers/feature_transform.h"
+#include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"
 
@@ -101,25 +101,39 @@ TEST(StatisticsAccumulator, EqualsDirectComputationAndReducesOverParts) {
   EXPECT_THROW(layouts.add(a), ModelError);
 }
 
+/// Of a model whose only layer sums its transformed features: what it scores of graphs of one node.
 TEST(FeatureTransform, ScalesToTheTrainingRangeAndZeroesConstants) {
   const auto x = torch::tensor({{1.0F, 5.0F, 1e12F}, {3.0F, 5.0F, -1e12F}});
   const auto wide = x.to(torch::kDouble);
-  const auto fit = [&](const std::string& kind) {
-    configs::FeatureSettings settings;
-    settings.transform = kind;
-    FeatureTransform transform(settings, 3);
-    transform.fit(wide.amin(0), wide.amax(0), wide.mean(0), wide.std(0, false));
-    return transform.forward(x);
+  const auto fit = [&](const configs::FeatureSettings& features) {
+    configs::ModelSettings settings;
+    settings.type = "mlp";
+    settings.features = features;
+    settings.node_type_embedding = 0;
+    settings.readout = {"sum"};
+    const auto model = make_model(settings, {CandidateKind::tile, 3, 7});
+    model->fit_transform({.minimum = wide.amin(0),
+                          .maximum = wide.amax(0),
+                          .mean = wide.mean(0),
+                          .deviation = wide.std(0, false),
+                          .candidate_minimum = torch::zeros({24}, torch::kDouble),
+                          .candidate_maximum = torch::ones({24}, torch::kDouble),
+                          .candidate_mean = torch::zeros({24}, torch::kDouble),
+                          .candidate_deviation = torch::ones({24}, torch::kDouble),
+                          .type_vectors = {}});
+    const auto buffers = model->named_buffers();
+    const auto shaped = features.log ? torch::sign(x) * torch::log1p(x.abs()) : x;
+    return (shaped - buffers["encoder.node_features.offset"]) * buffers["encoder.node_features.scale"];
   };
-  EXPECT_TRUE(torch::allclose(fit("minmax"), torch::tensor({{0.0F, 0.0F, 1.0F}, {1.0F, 0.0F, 0.0F}})));
-  EXPECT_TRUE(torch::allclose(fit("zscore"), torch::tensor({{-1.0F, 0.0F, 1.0F}, {1.0F, 0.0F, -1.0F}})));
-  EXPECT_TRUE(torch::equal(fit("none"), x));
-  configs::FeatureSettings settings;
-  settings.log = true;
-  settings.transform = "none";
-  EXPECT_TRUE(torch::allclose(FeatureTransform(settings, 3).forward(-x), -torch::sign(x) * torch::log1p(x.abs())));
-  settings.transform = "rank";
-  EXPECT_THROW(FeatureTransform(settings, 3), ModelError);
+  configs::FeatureSettings features;
+  features.transform = "minmax";
+  EXPECT_TRUE(torch::allclose(fit(features), torch::tensor({{0.0F, 0.0F, 1.0F}, {1.0F, 0.0F, 0.0F}})));
+  features.transform = "zscore";
+  EXPECT_TRUE(torch::allclose(fit(features), torch::tensor({{-1.0F, 0.0F, 1.0F}, {1.0F, 0.0F, -1.0F}})));
+  features.transform = "none";
+  EXPECT_TRUE(torch::equal(fit(features), x));
+  features.transform = "rank";
+  EXPECT_THROW(fit(features), ModelError);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "models/autocast.h"
+#include "models/autograd/autocast.h"
 #include "models/losses/losses.h"
 #include "models/model.h"
 #include "models/sparse/csr_ops.h"

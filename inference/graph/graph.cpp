@@ -1,0 +1,320 @@
+#include "inference/graph/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "data/graphs/group.h"
+#include "inference/error.h"
+#include "inference/graph/visit.h"
+
+namespace foretime::inference {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMostOperations = 100'000;
+
+constexpr const char* kDirections[] = {"in", "out", "both"};
+constexpr const char* kNorms[] = {"sum", "mean", "symmetric", "sender", "laplacian", "laplacian_of_two"};
+constexpr const char* kJoins[] = {"early", "late"};
+constexpr const char* kSharings[] = {"none", "invariant", "states"};
+
+template <class Enum, size_t N>
+Enum enumerated(const Json& json, const char* key, const char* const (&names)[N]) {
+  const auto text = json.at(key).get<std::string>();
+  for (size_t i = 0; i < N; ++i) {
+    if (text == names[i]) return static_cast<Enum>(i);
+  }
+  throw BundleError(fmt::format("graph: {}: '{}', expected {}", key, text, fmt::join(names, ", ")));
+}
+
+/// Fields of an operation that are not what they are by default.
+class FieldWriter {
+ public:
+  explicit FieldWriter(Json& json) : json_(json) {}
+  void operator()(const char* name, const auto& field) { json_[name] = to_json(field); }
+  template <size_t N>
+  void operator()(const char* name, auto mode, const char* const (&names)[N]) {
+    json_[name] = names[static_cast<size_t>(mode)];
+  }
+
+ private:
+  static Json to_json(Value value) { return to_string(value); }
+  static Json to_json(const WeightRef& weight) { return weight.name; }
+  static Json to_json(const MatrixRef& matrix) { return to_string(matrix); }
+  template <class T>
+  static Json to_json(const T& plain) {
+    return plain;
+  }
+  template <class T>
+  static Json to_json(const std::vector<T>& list) {
+    Json json = Json::array();
+    for (const T& each : list) json.push_back(to_json(each));
+    return json;
+  }
+
+  Json& json_;
+};
+
+Json fields_of(const Operation& operation) {
+  Json json = Json::object();
+  visit_fields(operation, FieldWriter(json));
+  return json;
+}
+
+Json to_json(const Node& node, size_t place) {
+  Json json = fields_of(node.operation);
+  const Json defaults = std::visit([](const auto& o) { return fields_of(std::remove_cvref_t<decltype(o)>{}); }, node.operation);
+  for (const auto& [name, value] : defaults.items()) {
+    if (json[name] == value) json.erase(name);
+  }
+  json["op"] = name_of(node.operation);
+  json["result"] = to_string(value_of(place));
+  return json;
+}
+
+class FieldReader {
+ public:
+  FieldReader(const Json& json, size_t& read) : json_(json), read_(read) {}
+  void operator()(const char* name, auto& field) {
+    if (const auto* found = find(name)) from_json(*found, field);
+  }
+  template <size_t N>
+  void operator()(const char* name, auto& mode, const char* const (&names)[N]) {
+    if (find(name)) mode = enumerated<std::remove_cvref_t<decltype(mode)>>(json_, name, names);
+  }
+
+ private:
+  const Json* find(const char* name) {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return nullptr;
+    ++read_;
+    return &*found;
+  }
+  static void from_json(const Json& json, Value& value) { value = parse_value(json.get<std::string>()); }
+  static void from_json(const Json& json, WeightRef& weight) { weight.name = json.get<std::string>(); }
+  static void from_json(const Json& json, MatrixRef& matrix) { matrix = parse_matrix(json.get<std::string>()); }
+  static void from_json(const Json& json, double& number) {
+    number = json.get<double>();
+    if (!std::isfinite(number)) throw BundleError("graph: a number that is not finite");
+  }
+  template <class T>
+  static void from_json(const Json& json, T& plain) {
+    plain = json.get<T>();
+  }
+  template <class T>
+  static void from_json(const Json& json, std::vector<T>& list) {
+    list.clear();
+    for (const auto& each : json) from_json(each, list.emplace_back());
+  }
+
+  const Json& json_;
+  size_t& read_;
+};
+
+template <size_t... I>
+Operation parse_fields(const Json& json, const std::string& name, std::index_sequence<I...>) {
+  Operation operation;
+  size_t read = 2;  // op and result
+  const auto parse = [&]<class Op>(Op*) {
+    if (name != Op::kName) return false;
+    Op parsed;
+    Op::fields(parsed, FieldReader(json, read));
+    operation = std::move(parsed);
+    return true;
+  };
+  if (!(parse(static_cast<std::variant_alternative_t<I, Operation>*>(nullptr)) || ...))
+    throw BundleError(fmt::format("graph: operation '{:.40}': no such operation", name));
+  if (read != json.size()) throw BundleError(fmt::format("graph: operation {}: a field that it does not have", name));
+  return operation;
+}
+
+std::vector<Node> parse_list(const Json& json, const char* name) {
+  std::vector<Node> nodes;
+  if (json.size() > kMostOperations)
+    throw BundleError(fmt::format("graph: {}: {} operations, expected at most {}", name, json.size(), kMostOperations));
+  for (const auto& each : json) {
+    nodes.push_back({parse_fields(each, each.at("op").get<std::string>(),
+                                  std::make_index_sequence<std::variant_size_v<Operation>>())});
+    const auto expected = to_string(value_of(nodes.size() - 1));
+    if (const auto result = each.at("result").get<std::string>(); result != expected)
+      throw BundleError(fmt::format("graph: {}: result '{:.40}', expected {}", name, result, expected));
+  }
+  return nodes;
+}
+
+Json to_json(const plans::PlanRequest& request) {
+  Json relations = Json::array();
+  for (const auto& relation : request.relations) {
+    relations.push_back({{"direction", kDirections[static_cast<size_t>(relation.direction)]},
+                         {"norm", kNorms[static_cast<size_t>(relation.norm)]},
+                         {"self_loop", relation.self_loop}});
+  }
+  return {{"layers", request.layers},
+          {"relations", relations},
+          {"tile_join", kJoins[static_cast<size_t>(request.tile_join)]},
+          {"sharing", kSharings[static_cast<size_t>(request.sharing)]},
+          {"tied", request.tied},
+          {"collections", request.collections}};
+}
+
+plans::PlanRequest parse_request(const Json& json) {
+  constexpr int64_t kMostLayers = 1000;
+  plans::PlanRequest request;
+  request.layers = json.at("layers");
+  if (request.layers < 0 || request.layers > kMostLayers)
+    throw BundleError(fmt::format("graph: layers: {}, expected 0 to {}", request.layers, kMostLayers));
+  for (const auto& relation : json.at("relations")) {
+    request.relations.push_back({enumerated<plans::Direction>(relation, "direction", kDirections),
+                                 enumerated<plans::EdgeNorm>(relation, "norm", kNorms), relation.at("self_loop")});
+    const auto& last = request.relations.back();
+    const bool laplacian = last.norm == plans::EdgeNorm::laplacian || last.norm == plans::EdgeNorm::laplacian_of_two;
+    if (laplacian && (last.direction != plans::Direction::both || last.self_loop))
+      throw BundleError("graph: relations: a Laplacian of one direction or with self loops, expected both and none");
+  }
+  if (request.relations.size() > 100)
+    throw BundleError(fmt::format("graph: relations: {}, expected at most 100", request.relations.size()));
+  request.tile_join = enumerated<plans::TileJoin>(json, "tile_join", kJoins);
+  request.sharing = enumerated<plans::Sharing>(json, "sharing", kSharings);
+  request.tied = json.at("tied");
+  request.collections = json.at("collections");
+  return request;
+}
+
+int64_t check_list(const std::vector<Node>& nodes, Value last, Widths& widths) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    std::visit(
+        [&](const auto& o) {
+          widths.begin(o.kName);
+          widths.add(o.columns(widths));
+        },
+        nodes[i].operation);
+  }
+  widths.begin("result");
+  return widths.of(last);
+}
+
+/// Nodes that `last` needs, by place.
+std::vector<bool> needed(const std::vector<Node>& nodes, Value last) {
+  std::vector<bool> needed(nodes.size(), false);
+  const auto need = [&](Value value) {
+    if (value.id >= kInputs) needed[static_cast<size_t>(value.id - kInputs)] = true;
+  };
+  need(last);
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    visit_all<Value>(nodes[i].operation, need);
+    visit_all<MatrixRef>(nodes[i].operation, [&](const MatrixRef& matrix) {
+      if (matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0) need({matrix.at});
+    });
+  }
+  return needed;
+}
+
+std::vector<Node> without_training(const std::vector<Node>& nodes, Value& last) {
+  const auto keep = needed(nodes, last);
+  std::vector<Value> moved(nodes.size() + kInputs);  // of each value
+  for (int32_t i = 0; i < kInputs; ++i) moved[static_cast<size_t>(i)] = {i};
+  std::vector<Node> left;
+  const auto move = [&](Value& value) {
+    if (value.defined()) value = moved[static_cast<size_t>(value.id)];
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!keep[i]) continue;
+    Value& here = moved[i + kInputs];
+    if (const auto* dropout = std::get_if<Dropout>(&nodes[i].operation)) {
+      here = moved[static_cast<size_t>(dropout->x.id)];
+      continue;
+    }
+    Node node = nodes[i];
+    visit_all<Value>(node.operation, move);
+    visit_all<MatrixRef>(node.operation, [&](MatrixRef& matrix) {
+      matrix.drop_set = -1;
+      if (matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0)
+        matrix.at = moved[static_cast<size_t>(matrix.at)].id;
+    });
+    left.push_back(std::move(node));
+    here = value_of(left.size() - 1);
+  }
+  move(last);
+  return left;
+}
+
+template <class T>
+std::vector<T> all_of(const Operation& operation) {
+  std::vector<T> all;
+  visit_all<T>(operation, [&](const T& each) { all.push_back(each); });
+  return all;
+}
+
+}  // namespace
+
+const char* name_of(const Operation& operation) {
+  return std::visit([](const auto& o) { return o.kName; }, operation);
+}
+std::vector<Value> inputs_of(const Operation& operation) { return all_of<Value>(operation); }
+std::vector<MatrixRef> matrices_of(const Operation& operation) { return all_of<MatrixRef>(operation); }
+std::vector<WeightRef> weights_of(const Operation& operation) { return all_of<WeightRef>(operation); }
+
+bool compares_candidates(const Graph& graph) {
+  return std::any_of(graph.score.begin(), graph.score.end(), [](const Node& node) {
+    return std::holds_alternative<Standardize>(node.operation) || std::holds_alternative<CandidateSoftmax>(node.operation);
+  });
+}
+
+Graph without_training(const Graph& graph) {
+  Graph result = graph;
+  result.embed = without_training(graph.embed, result.embedded);
+  result.score = without_training(graph.score, result.scores);
+  return result;
+}
+
+Json to_json(const Graph& graph) {
+  const auto list = [](const std::vector<Node>& nodes) {
+    Json json = Json::array();
+    for (size_t i = 0; i < nodes.size(); ++i) json.push_back(to_json(nodes[i], i));
+    return json;
+  };
+  return {{"request", to_json(graph.request)},   {"statements", graph.statements},
+          {"embed", list(graph.embed)},          {"embedded", to_string(graph.embedded)},
+          {"embedded_columns", graph.embedded_columns}, {"score", list(graph.score)},
+          {"scores", to_string(graph.scores)}};
+}
+
+void check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count) {
+  Widths embed("embed", /*groups=*/false, weights);
+  embed.provide(kNodeFeatures, feature_count);
+  embed.provide(kLayoutRows, data::kLayoutFeatures);
+  embed.provide(kCandidateFeatures, data::kTileFeatures);
+  const int64_t width = check_list(graph.embed, graph.embedded, embed);
+  if (width != graph.embedded_columns)
+    throw BundleError(fmt::format("graph: embed: {} columns, expected {}", width, graph.embedded_columns));
+  Widths score("score", /*groups=*/true, weights);
+  score.provide(kEmbedded, width);
+  const int64_t scores = check_list(graph.score, graph.scores, score);
+  if (scores != 1) throw BundleError(fmt::format("graph: score: {} columns, expected 1", scores));
+}
+
+Graph parse_graph(const Json& json, const WeightShapes& weights, int64_t feature_count) {
+  Graph graph;
+  try {
+    graph.request = parse_request(json.at("request"));
+    graph.statements = json.at("statements");
+    graph.embed = parse_list(json.at("embed"), "embed");
+    graph.embedded = parse_value(json.at("embedded").get<std::string>());
+    graph.embedded_columns = json.at("embedded_columns");
+    graph.score = parse_list(json.at("score"), "score");
+    graph.scores = parse_value(json.at("scores").get<std::string>());
+  } catch (const Json::exception& error) {
+    throw BundleError(fmt::format("graph: {}", error.what()));
+  }
+  check_graph(graph, weights, feature_count);
+  return graph;
+}
+
+}  // namespace foretime::inference

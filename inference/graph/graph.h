@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "inference/ops/operation.h"
+#include "plans/message_plan.h"
+
+/// A model as a graph of typed operations over the arrays and sparse matrices of a message plan, with named weights.
+/// Whatever runs a model runs this: training by LibTorch (models/torch_graph.h), scoring without it (executor.h),
+/// TorchScript (torchscript_source.h), and tools/check_bundle.py with NumPy. docs/reference/bundle.md describes it for
+/// those who write a runtime of their own.
+namespace foretime::inference {
+
+struct Node {
+  Operation operation;
+  bool full_precision = false;  // in training of mixed precision: not to be rounded to bfloat16
+  bool detached = false;        // in training: no gradient flows back through it
+  bool operator==(const Node& other) const { return operation == other.operation; }
+};
+
+/// The nodes of a list stand in an order in which they can run: node i has the value kInputs + i and refers to values
+/// before it.
+struct Graph {
+  plans::PlanRequest request;  // what its plans must hold
+  bool statements = false;     // programs in parts (StatementParts)
+  std::vector<Node> embed;     // each candidate for itself → `embedded` [candidates, columns]
+  std::vector<Node> score;     // candidates of a group compared → `scores` [candidates, 1]
+  Value embedded, scores;
+  int64_t embedded_columns = 0;
+};
+
+/// Of a value of a list.
+inline Value value_of(size_t node) { return {static_cast<int32_t>(node) + kInputs}; }
+const char* name_of(const Operation& operation);
+/// All values that an operation reads, in the order of its fields.
+std::vector<Value> inputs_of(const Operation& operation);
+std::vector<MatrixRef> matrices_of(const Operation& operation);
+std::vector<WeightRef> weights_of(const Operation& operation);
+/// Whether a candidate's score depends on the others of its group.
+bool compares_candidates(const Graph& graph);
+/// The graph with what only training needs left out: dropout, dropped messages, and nodes that nothing needs.
+Graph without_training(const Graph& graph);
+
+nlohmann::json to_json(const Graph& graph);
+
+/// Reads what to_json wrote and checks all of it: names, numbers of inputs and weights, widths from `feature_count`
+/// columns of node features on to one column of scores. Afterwards only numbers of rows can be wrong. Throws
+/// BundleError, naming the operation.
+Graph parse_graph(const nlohmann::json& json, const WeightShapes& weights, int64_t feature_count);
+
+/// Validates a graph in memory as parse_graph does.
+void check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count);
+
+}  // namespace foretime::inference

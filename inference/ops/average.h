@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "inference/runtime/references.h"
+#include "inference/runtime/run.h"
+#include "inference/runtime/script_writer.h"
+#include "inference/runtime/widths.h"
+
+namespace foretime::inference {
+
+/// The mean of matrices of one shape.
+struct Average {
+  static constexpr const char* kName = "average";
+  std::vector<Value> inputs = {};
+
+  int64_t columns(const Widths& widths) const;
+  Matrix run(const Run& run) const;
+  std::string script(ScriptWriter& writer) const;
+
+  template <class Self, class F>
+  static void fields(Self& o, F&& f) {
+    f("inputs", o.inputs);
+  }
+  bool operator==(const Average&) const = default;
+};
+
+}  // namespace foretime::inference

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "inference/runtime/references.h"
+#include "inference/runtime/run.h"
+#include "inference/runtime/script_writer.h"
+#include "inference/runtime/widths.h"
+
+namespace foretime::inference {
+
+/// Each column over the candidates of a group: (x - mean) / sqrt(variance + epsilon). Of `score` only.
+struct Standardize {
+  static constexpr const char* kName = "standardize";
+  Value x = {};
+  double epsilon = 1e-5;
+
+  int64_t columns(const Widths& widths) const;
+  Matrix run(const Run& run) const;
+  std::string script(ScriptWriter& writer) const;
+
+  template <class Self, class F>
+  static void fields(Self& o, F&& f) {
+    f("x", o.x);
+    f("epsilon", o.epsilon);
+  }
+  bool operator==(const Standardize&) const = default;
+};
+
+}  // namespace foretime::inference

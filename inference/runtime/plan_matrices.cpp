@@ -1,0 +1,217 @@
+#include "inference/runtime/plan_matrices.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "inference/error.h"
+
+namespace foretime::inference {
+namespace {
+
+using Kind = SparseMatrix::Kind;
+
+SparseMatrix gather(const std::vector<int32_t>& index, int64_t columns) {
+  return {
+      .kind = Kind::gather, .rows = static_cast<int64_t>(index.size()), .columns = columns, .column_of = index.data()};
+}
+
+SparseMatrix owned_gather(std::vector<int32_t> index, int64_t columns) {
+  const auto kept = std::make_shared<const std::vector<int32_t>>(std::move(index));
+  auto result = gather(*kept, columns);
+  result.owner = kept;
+  return result;
+}
+
+SparseMatrix csr(const plans::CsrMatrix& source) {
+  SparseMatrix result{.rows = source.rows,
+                      .columns = source.cols,
+                      .row_ptr = source.row_ptr.data(),
+                      .column_of = source.columns.data()};
+  if (std::any_of(source.values.begin(), source.values.end(), [](double value) { return value != 1.0; })) {
+    const auto kept = std::make_shared<const std::vector<float>>(source.values.begin(), source.values.end());
+    result.values = kept->data();
+    result.owner = kept;
+  }
+  return result;
+}
+
+bool is_identity(const std::vector<int32_t>& self, int64_t below) {
+  if (static_cast<int64_t>(self.size()) != below) return false;
+  for (int64_t i = 0; i < below; ++i) {
+    if (self[static_cast<size_t>(i)] != i) return false;
+  }
+  return true;
+}
+
+/// [nodes, nodes] D^-½ A D^-½ of a symmetric A with an entry in each row.
+SparseMatrix normalized(const SparseMatrix& matrix) {
+  auto values = std::make_shared<std::vector<float>>();
+  std::vector<float> root(static_cast<size_t>(matrix.rows));
+  const auto value = [&](int64_t e) { return matrix.values ? matrix.values[e] : 1.0F; };
+  for (int64_t r = 0; r < matrix.rows; ++r) {
+    float degree = 0.0F;
+    for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e) degree += value(e);
+    root[static_cast<size_t>(r)] = 1.0F / std::sqrt(degree);
+  }
+  for (int64_t r = 0; r < matrix.rows; ++r) {
+    for (int64_t e = matrix.row_ptr[r]; e < matrix.row_ptr[r + 1]; ++e)
+      values->push_back(value(e) * root[static_cast<size_t>(r)] * root[static_cast<size_t>(matrix.column_of[e])]);
+  }
+  auto result = matrix;
+  result.values = values->data();
+  result.owner = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(matrix.owner, values);
+  return result;
+}
+
+/// The row of each column, where each column has one entry.
+std::vector<int32_t> row_of_columns(const plans::CsrMatrix& of, int64_t columns) {
+  std::vector<int32_t> rows(static_cast<size_t>(columns), -1);
+  for (int64_t row = 0; row < of.rows; ++row) {
+    for (auto e = static_cast<size_t>(of.row_ptr[static_cast<size_t>(row)]);
+         e < static_cast<size_t>(of.row_ptr[static_cast<size_t>(row) + 1]); ++e)
+      rows[static_cast<size_t>(of.columns[e])] = static_cast<int32_t>(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+PlanMatrices::PlanMatrices(const plans::MessagePlan& plan, bool statements) : plan_(plan) {
+  if (statements) parts_ = statement_parts(plan);
+}
+
+const SparseMatrix& PlanMatrices::matrix(const MatrixRef& name) {
+  const auto found = matrices_.find(name);
+  if (found != matrices_.end()) return found->second;
+  auto made = make(name);
+  return matrices_.emplace(name, std::move(made)).first->second;
+}
+
+void PlanMatrices::add(const MatrixRef& name, SparseMatrix matrix) { matrices_.insert_or_assign(name, std::move(matrix)); }
+
+const Pool& PlanMatrices::pool(const MatrixRef& name) {
+  const auto found = pools_.find(name);
+  if (found != pools_.end()) return found->second;
+  Pool result;
+  const auto stages = [&](const plans::PlanPool& source) {
+    for (const auto& stage : source.stages) {
+      stages_.push_back(std::make_unique<SparseMatrix>(csr(stage)));
+      result.stages.push_back(stages_.back().get());
+    }
+    if (source.stages.empty()) throw BundleError(fmt::format("message plan: pool {}: no stages", to_string(name)));
+  };
+  if (name.kind == MatrixRef::Kind::nodes) {
+    stages(plan_.readout.nodes);
+  } else if (name.kind == MatrixRef::Kind::configurable) {
+    stages(plan_.readout.configurable);
+  } else if (name.kind == MatrixRef::Kind::tied) {
+    stages(plan_.readout.tied);
+  } else {
+    result.stages.push_back(&matrix(name));
+  }
+  for (const SparseMatrix* stage : result.stages) {
+    std::vector<double> sums(static_cast<size_t>(stage->rows));
+    for (size_t r = 0; r < sums.size(); ++r) {
+      const int64_t first = stage->row_ptr ? stage->row_ptr[r] : static_cast<int64_t>(r);
+      const int64_t last = stage->row_ptr ? stage->row_ptr[r + 1] : first + 1;
+      for (int64_t e = first; e < last; ++e) {
+        const double factor =
+            result.counts.empty() ? 1.0 : static_cast<double>(result.counts[static_cast<size_t>(stage->column_of[e])]);
+        sums[r] += (stage->values ? static_cast<double>(stage->values[e]) : 1.0) * factor;
+      }
+    }
+    result.counts.assign(sums.begin(), sums.end());
+  }
+  return pools_.emplace(name, std::move(result)).first->second;
+}
+
+SparseMatrix PlanMatrices::make(const MatrixRef& name) {
+  using Ref = MatrixRef::Kind;
+  const auto missing = [&]() -> SparseMatrix {
+    throw BundleError(fmt::format("graph: matrix '{}': not in the message plan", to_string(name)));
+  };
+  const auto types = [](const std::vector<uint8_t>& of_nodes, int64_t count) {
+    return owned_gather(std::vector<int32_t>(of_nodes.begin(), of_nodes.end()), count);
+  };
+  const auto at = static_cast<size_t>(name.at);
+  const bool has_level = name.at >= 0 && at < plan_.levels.size(), has_layer = name.at >= 0 && at < plan_.layers.size();
+  switch (name.kind) {
+    case Ref::node_types:
+      return types(plan_.node_types, 256);
+    case Ref::collections:
+      return plan_.node_collections.empty() ? missing() : types(plan_.node_collections, data::kCollections);
+    case Ref::level_node:
+      return has_level ? gather(plan_.levels[at]->node, plan_.nodes()) : missing();
+    case Ref::level_layout_row: {
+      if (!has_level) return missing();
+      const auto rows = static_cast<int64_t>(plan_.layout_rows.size()) / data::kLayoutFeatures;
+      const auto& level = *plan_.levels[at];
+      if (!level.layout_row.empty()) return gather(level.layout_row, rows);
+      return {.kind = Kind::zero, .rows = level.states(), .columns = std::max<int64_t>(1, rows)};
+    }
+    case Ref::level_candidate:
+      return has_level && !plan_.levels[at]->candidate.empty() ? gather(plan_.levels[at]->candidate, plan_.candidates())
+                                                              : missing();
+    case Ref::relation:
+      return has_layer && static_cast<size_t>(name.relation) < plan_.layers[at]->relations.size()
+                 ? csr(plan_.layers[at]->relations[static_cast<size_t>(name.relation)])
+                 : missing();
+    case Ref::self: {
+      if (!has_layer) return missing();
+      const int64_t below = plan_.levels[at]->states();
+      if (is_identity(plan_.layers[at]->self, below)) return {.kind = Kind::identity, .rows = below, .columns = below};
+      return gather(plan_.layers[at]->self, below);
+    }
+    case Ref::nodes:
+    case Ref::configurable:
+    case Ref::tied: {
+      const auto& stages = pool(name).stages;
+      return stages.size() == 1 ? *stages.front() : missing();
+    }
+    case Ref::candidate_of: {
+      const auto& of = plan_.readout.nodes.stages.front();
+      auto candidate = row_of_columns(of, of.cols);
+      if (plan_.readout.nodes.stages.size() > 1 || of.columns.size() != candidate.size() ||
+          std::find(candidate.begin(), candidate.end(), -1) != candidate.end())
+        throw BundleError("message plan: candidates share states, expected a state for each node and candidate");
+      return owned_gather(std::move(candidate), of.rows);
+    }
+    case Ref::adjacency:
+      return name.at < 0 ? matrix({.kind = Ref::relation}) : missing();
+    case Ref::normalized_adjacency: {
+      const auto& adjacency = matrix({.kind = Ref::adjacency, .at = name.at});
+      return adjacency.kind == Kind::csr && adjacency.rows == adjacency.columns ? normalized(adjacency) : missing();
+    }
+    case Ref::kept_nodes:
+      return name.at < 0 ? matrix({.kind = Ref::nodes}) : missing();
+    default:
+      break;
+  }
+  if (!parts_) return missing();
+  switch (name.kind) {
+    case Ref::statements:
+      return gather(parts_->statements, plan_.nodes());
+    case Ref::loops:
+      return gather(parts_->loops, plan_.nodes());
+    case Ref::loops_of:
+      return csr(parts_->loops_of);
+    case Ref::innermost:
+      return csr(parts_->innermost);
+    case Ref::second:
+      return csr(parts_->second);
+    case Ref::access:
+      return name.at >= 0 && at < parts_->accesses.size() ? csr(parts_->accesses[at]) : missing();
+    case Ref::statements_of:
+      return csr(parts_->statements_of);
+    case Ref::program_of: {
+      const auto& of = parts_->statements_of;
+      return owned_gather(row_of_columns(of, static_cast<int64_t>(parts_->statements.size())), of.rows);
+    }
+    default:
+      return missing();
+  }
+}
+
+}  // namespace foretime::inference

@@ -1,0 +1,117 @@
+#include "models/autograd/run.h"
+
+#include <optional>
+
+#include "inference/graph/visit.h"
+#include "models/autograd/autocast.h"
+
+namespace foretime::models {
+namespace {
+
+using inference::kInputs;
+using inference::Node;
+
+/// Which nodes must run for the wanted values, where `provided` values are there already.
+std::vector<bool> needed_nodes(const std::vector<Node>& nodes, const std::vector<Value>& wanted,
+                               const AutogradGraph::Provided& provided) {
+  std::vector<bool> needed(nodes.size(), false);
+  const auto need = [&](Value value) {
+    if (value.id >= kInputs && !provided.contains(value)) needed[static_cast<size_t>(value.id - kInputs)] = true;
+  };
+  for (const Value value : wanted) need(value);
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (needed[i]) inference::visit_all<Value>(nodes[i].operation, need);
+  }
+  return needed;
+}
+
+std::vector<int64_t> columns_of(const std::vector<Node>& nodes, inference::Widths& widths, const std::vector<Value>& inputs) {
+  std::vector<int64_t> columns(kInputs, 0);
+  for (const Value input : inputs) columns[static_cast<size_t>(input.id)] = widths.of(input);
+  for (const Node& node : nodes) {
+    columns.push_back(std::visit([&](const auto& o) { return o.columns(widths); }, node.operation));
+    widths.add(columns.back());
+  }
+  return columns;
+}
+
+}  // namespace
+
+torch::Tensor AutogradRun::weight(const WeightRef& weight) const {
+  return weight.defined() ? graph_.tensors_.at(weight.name) : torch::Tensor();
+}
+
+bool AutogradRun::training() const { return graph_.training; }
+bool AutogradRun::statistics_frozen() const { return graph_.statistics_frozen; }
+int64_t AutogradRun::columns(Value value) const { return columns_->at(static_cast<size_t>(value.id)); }
+
+AutogradGraph::AutogradGraph(const ModelGraph& model, const std::map<std::string, torch::Tensor>& tensors,
+                             int64_t feature_count)
+    : model_(model), tensors_(tensors) {
+  inference::WeightShapes shapes;
+  for (const auto& spec : model.tensors) shapes[spec.name] = spec.shape;
+  inference::Widths embed("embed", false, shapes), score("score", true, shapes);
+  embed.provide(inference::kNodeFeatures, feature_count);
+  embed.provide(inference::kLayoutRows, data::kLayoutFeatures);
+  embed.provide(inference::kCandidateFeatures, data::kTileFeatures);
+  score.provide(inference::kEmbedded, model.graph.embedded_columns);
+  embed_columns_ = columns_of(model.graph.embed, embed,
+                              {inference::kNodeFeatures, inference::kLayoutRows, inference::kCandidateFeatures});
+  score_columns_ = columns_of(model.graph.score, score, {inference::kEmbedded});
+}
+
+int64_t AutogradGraph::embed_columns(Value value) const { return embed_columns_.at(static_cast<size_t>(value.id)); }
+
+std::vector<torch::Tensor> AutogradGraph::embed(const PlanTensors* plan, AutogradMatrices* matrices,
+                                                const std::vector<Value>& wanted, const Provided& provided) const {
+  static const std::vector<int64_t> no_groups;
+  AutogradRun run(*this, matrices, no_groups, model_.graph.embed.size());
+  run.columns_ = &embed_columns_;
+  if (plan) {
+    run.at(inference::kNodeFeatures) = plan->node_features;
+    run.at(inference::kLayoutRows) = plan->layout_rows;
+    run.at(inference::kCandidateFeatures) = plan->candidate_features;
+  }
+  return this->run(model_.graph.embed, run, wanted, provided);
+}
+
+std::vector<torch::Tensor> AutogradGraph::score(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr,
+                                                const std::vector<Value>& wanted) const {
+  AutogradRun run(*this, nullptr, group_ptr, model_.graph.score.size());
+  run.columns_ = &score_columns_;
+  run.at(inference::kEmbedded) = embedded;
+  return this->run(model_.graph.score, run, wanted, {});
+}
+
+std::vector<torch::Tensor> AutogradGraph::run(const std::vector<Node>& nodes, AutogradRun& run,
+                                              const std::vector<Value>& wanted, const Provided& provided) const {
+  const auto needed = needed_nodes(nodes, wanted, provided);
+  std::vector<int> uses(nodes.size() + kInputs, 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (needed[i]) inference::visit_all<Value>(nodes[i].operation, [&](Value v) { ++uses[static_cast<size_t>(v.id)]; });
+  }
+  for (const Value value : wanted) ++uses[static_cast<size_t>(value.id)];
+  for (const auto& [value, tensor] : provided) run.at(value) = tensor;
+  std::optional<Autocast> full;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    const Node& node = nodes[i];
+    if (node.full_precision != full.has_value()) {
+      full.reset();
+      if (node.full_precision) full.emplace(tensors_.begin()->second.device(), /*mixed=*/false);
+    }
+    run.result_ = inference::value_of(i);
+    {
+      const torch::AutoGradMode gradients(torch::GradMode::is_enabled() && !node.detached);
+      run.at(run.result_) = evaluate(node.operation, run);
+    }
+    inference::visit_all<Value>(node.operation, [&](Value v) {
+      if (--uses[static_cast<size_t>(v.id)] == 0) run.at(v) = torch::Tensor();
+    });
+  }
+  std::vector<torch::Tensor> results;
+  for (const Value value : wanted) results.push_back(run.in(value));
+  return results;
+}
+
+}  // namespace foretime::models

@@ -1,0 +1,153 @@
+#include "models/autograd/top_nodes.h"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "inference/kernels/top_nodes.h"
+#include "models/autograd/autocast.h"
+#include "models/error.h"
+#include "models/sparse/csr_ops.h"
+
+namespace foretime::models {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSmallestNorm = 1e-12;
+constexpr int64_t kWorthThreads = 8192;  // nodes
+
+/// Rows of `nodes` states that stay, as a product: a gather with its transpose.
+CsrTensor gather_of(const torch::Tensor& kept, int64_t nodes, torch::ScalarType row_ptr_type) {
+  CsrTensor gather;
+  gather.rows = kept.size(0);
+  gather.cols = nodes;
+  gather.columns = kept.to(torch::kInt);
+  const auto stays = torch::zeros({nodes + 1}, kept.options()).index_fill(0, kept + 1, 1);
+  gather.transposed_row_ptr = stays.cumsum(0).to(row_ptr_type);
+  gather.transposed_columns = torch::arange(gather.rows, gather.columns.options());
+  return gather;
+}
+
+void make_symmetric(CsrTensor& matrix) {
+  matrix.transposed_row_ptr = matrix.row_ptr;
+  matrix.transposed_columns = matrix.columns;
+  matrix.transposed_values = matrix.values;
+}
+
+/// The graphs among the kept nodes.
+GraphBatch restricted(const GraphBatch& graphs, const torch::Tensor& kept, std::vector<int64_t> kept_ptr) {
+  const CsrTensor& from = graphs.adjacency;
+  const int64_t count = kept.size(0);
+  const auto place = torch::full({from.rows}, -1, from.columns.options())
+                         .index_copy(0, kept, torch::arange(count, from.columns.options()));
+  const auto rows = place.index_select(0, graphs.entry_rows), columns = place.index_select(0, from.columns);
+  const auto stay = ((rows >= 0) & (columns >= 0)).nonzero().view(-1);
+  GraphBatch result;
+  result.graph_ptr = std::move(kept_ptr);
+  result.entry_rows = rows.index_select(0, stay);
+  CsrTensor& to = result.adjacency;
+  to.rows = to.cols = count;
+  to.columns = columns.index_select(0, stay);
+  to.values = from.values.index_select(0, stay);
+  // Entries stand in the order of their rows.
+  to.row_ptr = torch::searchsorted(result.entry_rows, torch::arange(count + 1, result.entry_rows.options()))
+                   .to(from.row_ptr.scalar_type());
+  make_symmetric(to);
+  return result;
+}
+
+}  // namespace
+
+GraphBatch graphs_of(const PlanTensors& plan) {
+  const torch::NoGradGuard no_gradient;
+  const CsrTensor& members = plan.nodes.stages.front();
+  const int64_t states = plan.levels.back()->states;
+  if (plan.nodes.stages.size() > 1 || members.columns.size(0) != states ||
+      !torch::equal(members.columns, torch::arange(states, members.columns.options()))) {
+    throw ModelError(
+        "TopK pooling: a plan whose candidates share states, expected consecutive states of each one's own");
+  }
+  GraphBatch graphs;
+  const auto ptr = members.row_ptr.to(torch::kCPU, torch::kLong).contiguous();
+  graphs.graph_ptr.assign(ptr.data_ptr<int64_t>(), ptr.data_ptr<int64_t>() + ptr.numel());
+  graphs.adjacency = plan.layers.front()->relations.front();
+  const auto counts = graphs.adjacency.row_ptr.diff().to(torch::kLong);
+  graphs.entry_rows = torch::arange(graphs.adjacency.rows, counts.options()).repeat_interleave(counts).to(torch::kInt);
+  make_symmetric(graphs.adjacency);
+  return graphs;
+}
+
+CsrTensor symmetrically_normalized(const GraphBatch& graphs) {
+  const torch::NoGradGuard no_gradient;
+  CsrTensor matrix = graphs.adjacency;
+  const auto degrees = csr_matmul(matrix, torch::ones({matrix.cols, 1}, matrix.values.options())).view(-1);
+  const auto root = degrees.rsqrt();  // the self loop keeps it above 0
+  matrix.values = matrix.values * root.index_select(0, graphs.entry_rows) * root.index_select(0, matrix.columns);
+  make_symmetric(matrix);
+  return matrix;
+}
+
+PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type) {
+  const torch::NoGradGuard no_gradient;
+  const CsrTensor& adjacency = graphs.adjacency;
+  const auto host =
+      torch::from_blob(const_cast<int64_t*>(graphs.graph_ptr.data()), {graphs.graphs() + 1}, torch::kLong);
+  const auto ptr = host.to(adjacency.row_ptr.options(), /*non_blocking=*/false, /*copy=*/true);
+  const auto counts = host.diff();
+  CsrTensor members;
+  members.rows = graphs.graphs();
+  members.cols = graphs.nodes();
+  members.row_ptr = ptr;
+  members.columns = torch::arange(members.cols, adjacency.columns.options());
+  members.transposed_row_ptr = torch::arange(members.cols + 1, ptr.options());
+  members.transposed_columns =
+      torch::arange(members.rows, torch::kLong).repeat_interleave(counts).to(adjacency.columns.options());
+  PoolTensors pool;
+  pool.stages.push_back(members);
+  pool.counts = counts.to(adjacency.values.options().dtype(type)).unsqueeze(1);
+  return pool;
+}
+
+std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio, double tie,
+                               std::vector<int64_t>& kept_ptr) {
+  // A sort must not meet NaN; an infinite score makes all of its graph's nodes tied.
+  const auto host = scores.detach().to(torch::kCPU, torch::kDouble).nan_to_num(-kInfinity, kInfinity, -kInfinity);
+  const double* values = host.data_ptr<double>();
+  const auto graphs = static_cast<int64_t>(graph_ptr.size()) - 1;
+  kept_ptr.assign(graph_ptr.size(), 0);
+  for (size_t g = 0; g + 1 < graph_ptr.size(); ++g)
+    kept_ptr[g + 1] = kept_ptr[g] + inference::kept_nodes(graph_ptr[g + 1] - graph_ptr[g], ratio);
+  std::vector<int64_t> kept(static_cast<size_t>(kept_ptr.back()));
+#pragma omp parallel for schedule(static) if (graph_ptr.back() > kWorthThreads)
+  for (int64_t g = 0; g < graphs; ++g) {
+    const auto at = static_cast<size_t>(g);
+    const int64_t first = graph_ptr[at];
+    inference::choose_nodes({values + first, static_cast<size_t>(graph_ptr[at + 1] - first)},
+                            kept_ptr[at + 1] - kept_ptr[at], tie, first, kept.data() + kept_ptr[at]);
+  }
+  return kept;
+}
+
+torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::Tensor& x, const torch::Tensor& weight,
+                             GraphBatch& graphs) {
+  // Nodes that differ by less than a bfloat16's 8 bits keep their order.
+  const Autocast full(x.device(), /*mixed=*/false);
+  const auto states = x.to(weight.scalar_type());
+  const auto score = torch::mv(states, weight) / weight.norm().clamp_min(kSmallestNorm);
+  // The tie is given in units of float32; in double precision rounding is that much finer.
+  constexpr double kFinerInDouble = 0x1p-29;
+  const double tie = operation.tie * (score.scalar_type() == torch::kDouble ? kFinerInDouble : 1.0);
+  std::vector<int64_t> kept_ptr;
+  auto chosen = top_nodes(score, graphs.graph_ptr, operation.ratio, tie, kept_ptr);
+  const auto kept = torch::from_blob(chosen.data(), {static_cast<int64_t>(chosen.size())}, torch::kLong)
+                        .to(x.device(), torch::kLong, /*non_blocking=*/false, /*copy=*/true);
+  const auto gather = gather_of(kept, graphs.nodes(), graphs.adjacency.row_ptr.scalar_type());
+  {
+    const torch::NoGradGuard no_gradient;
+    graphs = restricted(graphs, kept, std::move(kept_ptr));
+  }
+  return csr_matmul(gather, states) * torch::tanh(csr_matmul(gather, score.unsqueeze(1)));
+}
+
+}  // namespace foretime::models

@@ -1,0 +1,209 @@
+/// Every model in training against its exported graph, run by the executor: same plans, same scores.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "data/dataset/group_files.h"
+#include "data/dataset/synth.h"
+#include "data/frontends/loops/program_forms.h"
+#include "inference/error.h"
+#include "inference/graph/executor.h"
+#include "models/model.h"
+#include "tests/data/groups.h"
+#include "tests/models/fitted_model.h"
+#include "tests/models/variants.h"
+#include "tests/support/paths.h"
+
+namespace foretime::models {
+namespace {
+
+using configs::ModelSettings;
+using data::CandidateKind;
+using data::Group;
+
+constexpr double kTolerance = 1e-5;  // of the largest score, and at least of 1
+
+ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
+  ModelSettings settings;
+  settings.hidden = 6;
+  settings.node_type_embedding = 4;
+  settings.features.layout_scale = 0.5;
+  settings.readout = {"mean", "sum", "max", "normalized_sum"};
+  if (kind == CandidateKind::layout)
+    settings.readout = {"mean", "normalized_sum", "configurable_mean", "configurable_max", "tied_sum"};
+  testing::apply_variant(variant, settings);
+  return settings;
+}
+
+/// Weights of a trained model: nothing stays at 0 or 1.
+void shake(CostModel& model) {
+  const torch::NoGradGuard no_gradient;
+  for (auto& parameter : model.parameters()) parameter.add_(torch::randn_like(parameter) * 0.2);
+  for (const auto& buffer : model.named_buffers()) {
+    if (buffer.key().ends_with("running_mean")) buffer.value().normal_();
+    if (buffer.key().ends_with("running_variance")) buffer.value().uniform_(0.5, 2.0);
+  }
+}
+
+plans::MessagePlan plan_of(const std::vector<const Group*>& groups, const plans::PlanRequest& request) {
+  plans::PlanBuilder builder(request);
+  for (const Group* group : groups) {
+    std::vector<int64_t> ids;
+    for (int64_t c = 0; c < group->candidates; ++c) ids.push_back(group->candidates - 1 - c);
+    builder.add(*group, ids);
+  }
+  return std::move(builder).build();
+}
+
+/// The graph after a trip through JSON.
+std::unique_ptr<inference::Executor> executor_of(const CostModel& model, int64_t feature_count) {
+  const auto graph = model.inference_graph();
+  auto weights = std::make_shared<inference::Weights>(model.inference_weights());
+  const auto json = nlohmann::json::parse(inference::to_json(graph).dump());
+  auto read = inference::parse_graph(json, inference::shapes_of(*weights), feature_count);
+  EXPECT_EQ(read.embed, graph.embed);
+  EXPECT_EQ(read.score, graph.score);
+  EXPECT_EQ(read.request, graph.request);
+  return std::make_unique<inference::Executor>(std::move(read), std::move(weights), feature_count);
+}
+
+void expect_graph_scores_as_model(const ModelSettings& settings, const std::vector<const Group*>& groups) {
+  const auto model = fitted_model(settings, groups);
+  shake(*model);
+  model->eval();
+  const auto executor = executor_of(*model, groups[0]->graphs.feature_count);
+  const auto plan = plan_of(groups, executor->graph().request);
+  const torch::NoGradGuard no_gradient;
+  const auto own_plan = plan_of(groups, model->plan_request());
+  const auto expected = model->score(to_tensors(own_plan, {.dtype = torch::kDouble}));
+  inference::Workspace workspace;
+  for (int round = 0; round < 2; ++round) {  // buffers are used again, and hold what was there
+    const auto scores = executor->score(executor->embed(plan, workspace), plan.group_ptr, workspace);
+    ASSERT_EQ(static_cast<int64_t>(scores.size()), expected.numel());
+    const double scale = std::max(1.0, expected.abs().max().item<double>());
+    for (int64_t c = 0; c < expected.numel(); ++c)
+      EXPECT_NEAR(static_cast<double>(scores[static_cast<size_t>(c)]), expected[c].item<double>(), kTolerance * scale);
+  }
+}
+
+class EveryGraph : public ::testing::TestWithParam<std::tuple<std::string, CandidateKind, std::string>> {};
+
+TEST_P(EveryGraph, ScoresAsTheModel) {
+  const auto [variant, kind, join] = GetParam();
+  auto settings = small_settings(variant, kind);
+  settings.tile_join = join;
+  auto a = testing::make_group(kind, "a", 11), b = testing::make_group(kind, "b", 12);
+  b.collection = data::Collection::layout_nlp_default;
+  expect_graph_scores_as_model(settings, {&a, &b});
+  settings.members = 2;
+  settings.features.log = true;
+  expect_graph_scores_as_model(settings, {&a, &b});
+}
+
+INSTANTIATE_TEST_SUITE_P(Layout, EveryGraph,
+                         ::testing::Combine(::testing::ValuesIn(testing::variant_names()),
+                                            ::testing::Values(CandidateKind::layout), ::testing::Values("early")));
+INSTANTIATE_TEST_SUITE_P(Tile, EveryGraph,
+                         ::testing::Combine(::testing::ValuesIn(testing::variant_names()),
+                                            ::testing::Values(CandidateKind::tile),
+                                            ::testing::Values("early", "late")));
+INSTANTIATE_TEST_SUITE_P(Program, EveryGraph,
+                         ::testing::Combine(::testing::ValuesIn(testing::variant_names()),
+                                            ::testing::Values(CandidateKind::program), ::testing::Values("early")));
+
+TEST(InferenceGraph, ScoresSharedPlansAndTheirStages) {
+  const auto group = data::synthesize_layout_group({200, 40, 300, 5}, "synthetic");
+  for (const char* variant : {"gcn_layout_gate", "residual_gcn", "gat", "stacked", "gcn_candidate_norm"}) {
+    auto settings = small_settings(variant, CandidateKind::layout);
+    expect_graph_scores_as_model(settings, {&group});
+  }
+}
+
+TEST(InferenceGraph, NormalisesOverGraphs) {
+  const auto group = testing::make_group(CandidateKind::layout, "a", 3);
+  auto settings = small_settings("gcn", CandidateKind::layout);
+  settings.norm = "graph";
+  expect_graph_scores_as_model(settings, {&group});
+}
+
+TEST(InferenceGraph, PoolsNodesAway) {
+  const auto a = testing::make_group(CandidateKind::program, "a", 21),
+             b = testing::make_group(CandidateKind::program, "b", 22);
+  auto settings = small_settings("gcn", CandidateKind::program);
+  settings.type = "tpgnn";
+  settings.layers = 3;
+  settings.pool_ratio = 0.6;
+  settings.readout = {"mean", "max"};
+  expect_graph_scores_as_model(settings, {&a, &b});
+}
+
+TEST(InferenceGraph, CostsStatements) {
+  configs::DataSettings loops;
+  loops.representation = "loops";
+  const auto headers = data::list_groups({"t08.npz"}, testing::samples_dir() / "ansor" / "trees",
+                                         CandidateKind::program, {}, data::make_program_form(loops));
+  const auto group = data::load_group(headers.at(0));
+  for (const bool context : {false, true}) {
+    ModelSettings settings;
+    settings.type = "statement_cost";
+    settings.hidden = 6;
+    settings.loop_hidden = 5;
+    settings.head_layers = 3;
+    settings.members = context ? 2 : 1;
+    settings.context = context;
+    settings.clip = context ? 0.0 : 3.0;
+    settings.statement_inputs = context ? std::vector<std::string>{"loops", "accesses", "statement"}
+                                        : std::vector<std::string>{"loops", "block"};
+    expect_graph_scores_as_model(settings, {&group});
+  }
+}
+
+TEST(InferenceGraph, IsCheckedAgainstItsWeights) {
+  const auto group = testing::make_group(CandidateKind::layout, "a", 3);
+  const auto model = fitted_model(small_settings("gat", CandidateKind::layout), {&group});
+  const auto graph = model->inference_graph();
+  const auto weights = model->inference_weights();
+  const auto shapes = inference::shapes_of(weights);
+  const auto refusal = [&](auto&& damage) {
+    auto json = inference::to_json(graph);
+    auto changed = shapes;
+    damage(json, changed);
+    try {
+      inference::parse_graph(json, changed, group.graphs.feature_count);
+    } catch (const inference::BundleError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  using Json = nlohmann::json;
+  using Shapes = inference::WeightShapes;
+  EXPECT_EQ(refusal([](Json&, Shapes&) {}), "taken");
+  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][3]["op"] = "divide"; }),
+              ::testing::HasSubstr("no such operation"));
+  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }),
+              ::testing::HasSubstr("not made before"));
+  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embedded_columns"] = 7; }), ::testing::HasSubstr("expected 7"));
+  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["request"]["sharing"] = "all"; }),
+              ::testing::HasSubstr("sharing: 'all'"));
+  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["request"]["layers"] = "2"; }), ::testing::HasSubstr("graph: "));
+  EXPECT_THAT(refusal([](Json&, Shapes& s) { s.erase("head.0.weight"); }),
+              ::testing::HasSubstr("'head.0.weight': not in the bundle"));
+  EXPECT_THAT(refusal([](Json&, Shapes& s) {
+                s["head.0.weight"] = {6, 5};
+              }),
+              ::testing::HasSubstr("columns of the weight: 5"));
+  EXPECT_THAT(refusal([](Json&, Shapes& s) {
+                s["layers.0.bias"] = {5};
+                s["layers.0.producers.bias"] = {5};
+              }),
+              ::testing::HasSubstr("expected [6]"));
+}
+
+}  // namespace
+}  // namespace foretime::models
