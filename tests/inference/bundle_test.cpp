@@ -129,25 +129,25 @@ TEST(Bundle, RefusesAnotherSchema) {
 }
 
 TEST(Bundle, RefusesAnotherFormatVersion) {
-  EXPECT_THAT(after([](Json& m) { m["format_version"] = 2; }),
-              AllOf(HasSubstr("a.foretime: manifest: format_version: 2"), HasSubstr("reads version 1")));
-  EXPECT_THAT(after([](Json& m) { m["format_version"] = "1"; }), HasSubstr("format_version"));
+  EXPECT_THAT(after([](Json& m) { m["format_version"] = 3; }),
+              AllOf(HasSubstr("a.foretime: manifest: format_version: 3"), HasSubstr("reads version 2")));
+  EXPECT_THAT(after([](Json& m) { m["format_version"] = "2"; }), HasSubstr("format_version"));
   EXPECT_THAT(after([](Json& m) { m.erase("format_version"); }), HasSubstr("manifest: format_version: missing"));
   const auto with = [](const std::map<std::string, std::string>& metadata) {
     return complaint([&] { parse_bundle(inference::serialize_arrays({}, metadata), "a.foretime"); });
   };
-  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "2"}, {"manifest", "{}"}}),
-              AllOf(HasSubstr("format_version: '2'"), HasSubstr("export the run again")));
+  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "3"}, {"manifest", "{}"}}),
+              AllOf(HasSubstr("format_version: '3'"), HasSubstr("export the run again")));
   EXPECT_THAT(with({}), HasSubstr("a.foretime: no metadata format, expected a bundle"));
   EXPECT_THAT(with({{"format", "pt"}}), HasSubstr("metadata format: 'pt', expected foretime-bundle"));
-  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "1"}}), HasSubstr("no metadata manifest"));
+  EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "2"}}), HasSubstr("no metadata manifest"));
 }
 
 TEST(Bundle, RefusesManifestsThatAreNone) {
   const auto with = [](const std::string& manifest) {
     return complaint([&] {
       parse_bundle(inference::serialize_arrays(
-                       {}, {{"format", "foretime-bundle"}, {"format_version", "1"}, {"manifest", manifest}}),
+                       {}, {{"format", "foretime-bundle"}, {"format_version", "2"}, {"manifest", manifest}}),
                    "a.foretime");
     });
   };
