@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "base/checksum.h"
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "coordinator/checkpoint_store.h"
 #include "experiments/layout_boosting.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
@@ -239,7 +239,7 @@ void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
     evaluation.groups.push_back(worker::evaluate_group(own, worker::set_of(role), loaded, loaded.evaluated));
   });
   std::filesystem::create_directories(trial.folder);
-  coordinator::write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));
+  write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));
 }
 
 }  // namespace foretime::experiments
