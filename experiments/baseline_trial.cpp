@@ -26,8 +26,6 @@ namespace {
 
 using models::ProgramRows;
 
-constexpr uint64_t kOrder = 41;  // what a random number is for
-
 /// All groups of a trial, opened and divided as training divides them.
 class Groups {
  public:
@@ -153,8 +151,8 @@ GroupScorer random_scorer(uint64_t seed) {
   return [seed](const data::Group& group, const std::vector<int64_t>& candidates) {
     worker::Scores scores;
     for (const int64_t c : candidates)
-      scores.scores.push_back(
-          random_unit({seed, kOrder, checksum_of(std::span(group.name)), static_cast<uint64_t>(c)}));
+      scores.scores.push_back(random_unit(
+          {seed, random_stream::random_scores, checksum_of(std::span(group.name)), static_cast<uint64_t>(c)}));
     return scores;
   };
 }

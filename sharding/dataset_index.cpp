@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-uint64_t hash_text(const std::string& text) {
+uint64_t mix_text(const std::string& text) {
   uint64_t state = 0;
   for (const char c : text) state = mix(state ^ static_cast<uint8_t>(c));
   return state;
@@ -46,7 +46,7 @@ uint64_t Catalogue::fingerprint() const {
   uint64_t state = 0;
   for (const auto& entry : entries) {
     state =
-        random_bits({state, entry.header.fingerprint, hash_text(entry.header.name), static_cast<uint64_t>(entry.role)});
+        random_bits({state, entry.header.fingerprint, mix_text(entry.header.name), static_cast<uint64_t>(entry.role)});
     if (entry.parts > 1) state = random_bits({state, static_cast<uint64_t>(entry.parts)});
   }
   return state;

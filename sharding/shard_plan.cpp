@@ -169,8 +169,7 @@ std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const 
 }  // namespace
 
 uint64_t epoch_key(uint64_t seed, int64_t epoch) {
-  constexpr uint64_t kOrder = 21;  // what a random number is for
-  return random_bits({seed, kOrder, static_cast<uint64_t>(epoch)});
+  return random_bits({seed, random_stream::batch_order, static_cast<uint64_t>(epoch)});
 }
 
 std::vector<int64_t> ShardPlan::lanes_of(int rank) const {

@@ -7,11 +7,7 @@
 #include "base/counter_random.h"
 
 namespace foretime::worker {
-namespace {
-
-enum Purpose : uint64_t { kCandidates = 22, kBias = 23, kSegments = 24 };
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t draw) const {
   const auto total = static_cast<int64_t>(loaded.train.size());
@@ -22,7 +18,8 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   chosen.reserve(static_cast<size_t>(wanted));
   if (settings_.fast_bias == 0) {
     // Consecutive pieces of one permutation a group and epoch: no candidate twice before all were drawn.
-    const KeyedPermutation permutation(static_cast<uint64_t>(total), random_bits({seed_, kCandidates, e, t}));
+    const KeyedPermutation permutation(static_cast<uint64_t>(total),
+                                       random_bits({seed_, random_stream::candidates, e, t}));
     for (int64_t i = 0; i < wanted; ++i) {
       chosen.push_back(loaded.train[permutation(static_cast<uint64_t>((draw * wanted + i) % total))]);
     }
@@ -33,7 +30,8 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   // The top of log-weight + Gumbel is a draw without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
   for (int64_t i = 0; i < total; ++i) {
-    const double gumbel = random_gumbel({seed_, kBias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
+    const double gumbel = random_gumbel(
+        {seed_, random_stream::candidate_bias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
     keyed[static_cast<size_t>(i)] = {settings_.fast_bias * loaded.speed_rank[static_cast<size_t>(i)] - gumbel, i};
   }
   std::partial_sort(keyed.begin(), keyed.begin() + wanted, keyed.end());
@@ -65,8 +63,9 @@ std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore&
   for (const int64_t index : plan_.lanes_of(rank)) {
     if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
     const auto [entry, part, draw] = plan_.draw_at(index, position, key);
-    const auto left = random_bits({seed_, kSegments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
-                                   static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw)});
+    const auto left =
+        random_bits({seed_, random_stream::segments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
+                     static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw)});
     entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw), part, left,
                        batch * static_cast<int64_t>(plan_.lanes.size()) + index});
   }

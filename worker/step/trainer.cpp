@@ -21,7 +21,6 @@ namespace foretime::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr uint64_t kDropout = 31;  // what a random number is for
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -67,8 +66,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   const int64_t accumulation = settings_.optimizer.accumulation;
   monitor_.begin_step();
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
-  torch::manual_seed(random_bits(
-      {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
+  torch::manual_seed(random_bits({settings_.trainer.seed, random_stream::dropout, static_cast<uint64_t>(step),
+                                  static_cast<uint64_t>(comm_.rank())}));
   // Loss, candidates, ranks that were asked to stop, ranks that could not open a group.
   auto totals = torch::zeros({4}, torch::kDouble);
   optimizer_->zero_grad();

@@ -16,8 +16,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kWalks = 41;  // what a random number is for
-
 std::span<const std::string_view> names_of(int64_t types) {
   const auto names = data::tir_type_names();
   if (types > static_cast<int64_t>(names.size())) {
@@ -47,7 +45,7 @@ data::TypeEmbeddings train(const configs::Settings& settings, const sharding::Ca
   }
   const auto& from = settings.model.node_types;
   data::TypeEmbeddingSettings to;
-  to.walks = {from.walks, from.walk_length, random_bits({settings.trainer.seed, kWalks})};
+  to.walks = {from.walks, from.walk_length, random_bits({settings.trainer.seed, random_stream::type_walks})};
   to.dims = settings.model.node_type_embedding;
   to.epochs = from.walk_epochs;
   to.window = from.walk_window;
