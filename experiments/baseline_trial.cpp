@@ -30,23 +30,23 @@ using models::ProgramRows;
 class Groups {
  public:
   explicit Groups(const configs::Settings& settings)
-      : catalogue_(sharding::make_catalogue(settings)),
-        store_(settings, catalogue_, all_entries(catalogue_), worker::load_official_indices(settings.data)) {}
+      : dataset_(sharding::make_dataset_index(settings)),
+        store_(settings, dataset_, all_entries(dataset_), worker::load_official_indices(settings.data)) {}
 
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const int64_t entry : store_.entries())
-      visit(catalogue_.entries[static_cast<size_t>(entry)].role, store_.get(entry));
+      visit(dataset_.entries[static_cast<size_t>(entry)].role, store_.get(entry));
   }
 
  private:
-  static std::vector<int64_t> all_entries(const sharding::Catalogue& catalogue) {
-    std::vector<int64_t> entries(catalogue.entries.size());
+  static std::vector<int64_t> all_entries(const sharding::DatasetIndex& dataset) {
+    std::vector<int64_t> entries(dataset.entries.size());
     std::iota(entries.begin(), entries.end(), 0);
     return entries;
   }
 
-  sharding::Catalogue catalogue_;
+  sharding::DatasetIndex dataset_;
   worker::GroupStore store_;
 };
 

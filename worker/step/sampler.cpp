@@ -46,9 +46,9 @@ std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
   std::vector<int64_t> entries;
   std::unordered_set<int64_t> seen;
   for (int64_t position = start; position < plan_.batches_per_epoch; ++position) {
-    for (const int64_t index : plan_.lanes_of(rank)) {
-      if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
-      const auto entry = plan_.draw_at(index, position, key).entry;
+    for (const int64_t index : plan_.slots_of(rank)) {
+      if (position >= plan_.slots[static_cast<size_t>(index)].samples) continue;
+      const auto entry = plan_.sample_at(index, position, key).entry;
       if (seen.insert(entry).second) entries.push_back(entry);
     }
   }
@@ -57,17 +57,17 @@ std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
 
 std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {
   const int64_t epoch = batch / plan_.batches_per_epoch, position = batch % plan_.batches_per_epoch;
-  const double weight = 1.0 / static_cast<double>(plan_.live_lanes(position));
+  const double weight = 1.0 / static_cast<double>(plan_.live_slots(position));
   const auto key = sharding::epoch_key(seed_, epoch);
   std::vector<BatchEntry> entries;
-  for (const int64_t index : plan_.lanes_of(rank)) {
-    if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
-    const auto [entry, part, draw] = plan_.draw_at(index, position, key);
+  for (const int64_t index : plan_.slots_of(rank)) {
+    if (position >= plan_.slots[static_cast<size_t>(index)].samples) continue;
+    const auto [entry, part, draw] = plan_.sample_at(index, position, key);
     const auto left =
         random_bits({seed_, random_stream::segments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
                      static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw)});
     entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw), part, left,
-                       batch * static_cast<int64_t>(plan_.lanes.size()) + index});
+                       batch * static_cast<int64_t>(plan_.slots.size()) + index});
   }
   return entries;
 }

@@ -162,7 +162,7 @@ void Trainer::find_levels() {
   std::vector<Scorer> scorers;
   for (const auto& model : settings_.trainer.member_folds ? model_->members() : std::vector{model_})
     scorers.push_back(scorer_for(model, settings_, state_.targets, {}, device_, settings_.trainer.eval_states));
-  state_.levels = fit_levels(scorers, settings_.trainer.score_levels, catalogue_, plan_, *store_, comm_);
+  state_.levels = fit_levels(scorers, settings_.trainer.score_levels, dataset_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
@@ -170,11 +170,11 @@ Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
   find_levels();
   const AveragedWeights averaged(*model_, average_.get());
   return evaluate_model(model_, settings_, state_.targets, state_.levels, device_, settings_.trainer.eval_states,
-                        comm_.rank() == 0 ? events_.on_scored : nullptr, sets, catalogue_, plan_, *store_, comm_);
+                        comm_.rank() == 0 ? events_.on_scored : nullptr, sets, dataset_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::evaluate_constant() {
-  return evaluate(constant_scorer(state_.train_mean_runtime), {"holdout", "valid", "test"}, catalogue_, plan_, *store_,
+  return evaluate(constant_scorer(state_.train_mean_runtime), {"holdout", "valid", "test"}, dataset_, plan_, *store_,
                   comm_);
 }
 

@@ -138,9 +138,9 @@ std::shared_ptr<const data::Segments> segments_of(const data::Group& group, cons
 }
 
 struct GroupStore::Slot {
-  explicit Slot(const sharding::CatalogueEntry& entry) : item(entry) {}
+  explicit Slot(const sharding::IndexEntry& entry) : item(entry) {}
 
-  sharding::CatalogueEntry item;
+  sharding::IndexEntry item;
   std::mutex mutex;  // of all below
   bool opened = false;
   std::exception_ptr failure;
@@ -148,11 +148,11 @@ struct GroupStore::Slot {
   std::optional<data::ColumnStatistics> features;  // of all nodes, of an .npz that is pruned
 };
 
-GroupStore::GroupStore(const configs::Settings& settings, const sharding::Catalogue& catalogue,
+GroupStore::GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                        const std::vector<int64_t>& entries, const EvalIndices& official)
     : settings_(settings), official_(official) {
   for (const int64_t entry : entries) {
-    const auto& item = catalogue.entries[static_cast<size_t>(entry)];
+    const auto& item = dataset.entries[static_cast<size_t>(entry)];
     const auto* named = data::find_indices(official, item.header.collection, item.header.name);
     if (item.role != sharding::Role::train && named != nullptr)
       check_official(*named, item.header.name, item.header.candidates, settings);

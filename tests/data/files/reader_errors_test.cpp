@@ -95,7 +95,7 @@ class ReaderErrors : public ::testing::Test {
       load(members, kind);
       ADD_FAILURE() << "accepted: " << member << ", " << words;
     } catch (const DataError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("graph.npz: member " + member), HasSubstr(words)));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("graph.npz: entry " + member), HasSubstr(words)));
     }
   }
   void expect_layout_error(const std::string& member, const std::function<void(NpzWriter&)>& add,
@@ -260,7 +260,7 @@ TEST_F(ReaderErrors, SizesThatOverflowOrClaimTooMuch) {
   expect_layout_error("node_feat", raw("(9223372036854775808, 140)", 64), "beyond 2^63");
   expect_layout_error("node_feat", raw("(0, 4294967296, 4294967296)", 0), "overflows 64 bits");
   expect_layout_error("node_feat", raw("(-3, 140)", 64), "dimension -3");
-  expect_layout_error("node_feat", raw("(1000000000, 140)", 64), "needs 560000000000 bytes, but the member holds 64");
+  expect_layout_error("node_feat", raw("(1000000000, 140)", 64), "needs 560000000000 bytes, but the entry holds 64");
   expect_layout_error("node_feat", raw("(3, 140)", 1684), "holds 1684");
 }
 
@@ -292,7 +292,7 @@ TEST_F(ReaderErrors, DamagedArchives) {
   EXPECT_THAT(failure(folder_ / "absent.npz"), HasSubstr("nothing of this name"));
 }
 
-TEST_F(ReaderErrors, Catalogue) {
+TEST_F(ReaderErrors, DatasetIndex) {
   const auto list = [&](std::vector<std::string> patterns, CandidateKind kind = CandidateKind::layout) {
     return list_groups(patterns, folder_, kind);
   };

@@ -38,7 +38,7 @@ struct StoreFeatures::Work {
   int64_t element_bytes(int32_t stage) const { return type_bytes[static_cast<size_t>(stage)]; }
 
   AffinePool no_pool;
-  IndexForms forms{no_pool};
+  PostfixExpressions forms{no_pool};
   StoreValues values;
   NestStatements statements;
   StoreValue value;

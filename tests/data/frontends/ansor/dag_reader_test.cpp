@@ -20,7 +20,7 @@ using foretime::testing::data_dir;
 using foretime::testing::samples_dir;
 using ::testing::HasSubstr;
 
-/// The lines of a stage table, and what TVM printed of each DAG.
+/// The lines of dags.jsonl, and what TVM printed of each DAG.
 struct Printed {
   std::string table, text;
 };
@@ -36,7 +36,7 @@ std::vector<Printed> read_tables(const std::filesystem::path& file) {
   return tables;
 }
 
-/// Stages, axes and accesses, without what only a stage table has.
+/// Stages, axes and accesses, without what only JSON has.
 std::string essence(const ComputeDag& dag) {
   std::string out = to_text(dag);
   for (const DagStage& stage : dag.stages) {
@@ -58,7 +58,7 @@ std::string essence(const ComputeDag& dag) {
 size_t check_tables(const std::filesystem::path& file) {
   size_t enough = 0;
   for (const auto& printed : read_tables(file)) {
-    const ComputeDag dag = parse_stage_table(printed.table);
+    const ComputeDag dag = parse_compute_dag(printed.table);
     for (const DagStage& stage : dag.stages) EXPECT_EQ(stage.input, stage.body < 0) << dag.workload_key << stage.name;
     // TVM leaves out the middle of very long texts.
     if (printed.text.find("(OMITTED)") != std::string::npos) continue;
@@ -67,7 +67,7 @@ size_t check_tables(const std::filesystem::path& file) {
     try {
       from_text = parse_dag_text(printed.text, dag.workload_key);
     } catch (const DataError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("stage table"));
+      EXPECT_THAT(error.what(), HasSubstr("dags.jsonl"));
       continue;
     }
     ++enough;
@@ -92,7 +92,7 @@ TEST(DagReader, StagesOfOneNameAreToldApart) {
                            R"json(, {"id": 2, "name": "y", "shape": [4], "kind": "compute",
     "axes": [["i", 4]], "reduce_axes": [], "reads": [)json";
   const auto sources = [&](const std::string& body, const std::string& reads) {
-    const ComputeDag dag = parse_stage_table(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
+    const ComputeDag dag = parse_compute_dag(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
     std::vector<int32_t> loads, targets;
     collect_loads(dag.expressions, dag.stages[2].body, loads);
     for (const int32_t load : loads) targets.push_back(dag.expressions.node(load).target);
@@ -152,7 +152,7 @@ TEST(DagReader, BadTablesNameStageAndField) {
     EXPECT_NE(at, std::string::npos) << from;
     table.replace(at, from.size(), to);
     try {
-      parse_stage_table(table);
+      parse_compute_dag(table);
     } catch (const DataError& error) {
       return std::string(error.what());
     }
@@ -199,7 +199,7 @@ TEST(DagReader, MutatedTablesAreErrorsOrDags) {
     for (size_t i = draw(4) + 1; i-- > 0;) table[draw(table.size())] = kBytes[draw(sizeof(kBytes) - 1)];
     for (size_t i = draw(4) + 1; i-- > 0;) text[draw(text.size())] = kBytes[draw(sizeof(kBytes) - 1)];
     try {
-      validate(parse_stage_table(table));
+      validate(parse_compute_dag(table));
     } catch (const DataError&) {
       ++errors;
     }

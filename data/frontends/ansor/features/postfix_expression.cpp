@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/index_form.h"
+#include "data/frontends/ansor/features/postfix_expression.h"
 
 #include <algorithm>
 #include <limits>
@@ -54,13 +54,13 @@ size_t operands(Kind kind) {
 
 }  // namespace
 
-void IndexForms::push(Kind kind, int64_t value) {
+void PostfixExpressions::push(Kind kind, int64_t value) {
   if (operations_.size() >= kMost) throw DataError("indices longer than those of any real program");
   operations_.push_back({kind, value});
 }
 
-IndexForms::Form IndexForms::write(const Affine& value, const Affine& taken) {
-  Form form;
+PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& taken) {
+  Postfix form;
   form.begin = static_cast<uint32_t>(operations_.size());
   write_value(value, taken);
   form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
@@ -71,7 +71,7 @@ IndexForms::Form IndexForms::write(const Affine& value, const Affine& taken) {
 }
 
 /// floor(floor(x / a) / b) is floor(x / (a·b)).
-void IndexForms::unwrap_divisions(size_t begin) {
+void PostfixExpressions::unwrap_divisions(size_t begin) {
   for (size_t i = begin; i < parts_.size(); ++i) {
     AffinePart& part = parts_[i];
     while (part.of.count == 1 && part.of.base == 0 && pool_->terms(part.of)[0].coefficient == 1) {
@@ -83,7 +83,7 @@ void IndexForms::unwrap_divisions(size_t begin) {
   }
 }
 
-void IndexForms::join_equal_parts(size_t begin) {
+void PostfixExpressions::join_equal_parts(size_t begin) {
   for (size_t i = begin; i < parts_.size(); ++i) {
     for (size_t j = parts_.size(); j-- > i + 1;) {
       const bool equal = parts_[i].divisor == parts_[j].divisor && parts_[i].modulus == parts_[j].modulus &&
@@ -95,7 +95,7 @@ void IndexForms::join_equal_parts(size_t begin) {
   }
 }
 
-void IndexForms::write_value(const Affine& value, const Affine& taken) {
+void PostfixExpressions::write_value(const Affine& value, const Affine& taken) {
   if (value.constant()) return push(Kind::constant, value.base);
   const size_t begin = parts_.size();
   int64_t base = pool_->parts(taken.constant() ? value : pool_->add(value, taken), parts_);
@@ -140,7 +140,7 @@ void IndexForms::write_value(const Affine& value, const Affine& taken) {
   parts_.resize(begin);
 }
 
-void IndexForms::write_part(AffinePart part, int64_t scale) {
+void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
   if (part.divisor > 1 && part.of.count > 1) {
     // ((x mod u) / l) / d is (x mod u) / (l·d).
     const size_t begin = parts_.size();
@@ -161,7 +161,8 @@ void IndexForms::write_part(AffinePart part, int64_t scale) {
 }
 
 /// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
-void IndexForms::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale) {
+void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor,
+                                       int64_t scale) {
   const bool atom = of.count == 1 && of.base == 0 && pool_->terms(of)[0].coefficient == 1;
   if (atom) {
     write_atom(pool_->terms(of)[0].atom);
@@ -178,7 +179,7 @@ void IndexForms::write_divided(const Affine& of, int64_t upper, int64_t second, 
   if (scale != 1) apply(scale, Kind::multiply);
 }
 
-void IndexForms::write_atom(uint32_t id) {
+void PostfixExpressions::write_atom(uint32_t id) {
   const AffineAtom atom = pool_->atom(id);
   const auto binary = [&](Kind kind) {
     write_value(atom.arguments[0]);
@@ -219,7 +220,7 @@ void IndexForms::write_atom(uint32_t id) {
   }
 }
 
-void IndexForms::count(const Form& form, IntegerOperations& counts) const {
+void PostfixExpressions::count(const Postfix& form, IntegerOperations& counts) const {
   for (const auto& operation : operations(form)) {
     switch (operation.kind) {
       case Kind::constant:
@@ -255,7 +256,7 @@ void IndexForms::count(const Form& form, IntegerOperations& counts) const {
   }
 }
 
-bool IndexForms::mentions(const Form& form, int32_t variable) const {
+bool PostfixExpressions::mentions(const Postfix& form, int32_t variable) const {
   if ((form.variables >> (variable & 63) & 1) == 0) return false;
   const auto all = operations(form);
   return std::any_of(all.begin(), all.end(), [&](const IndexOperation& operation) {
@@ -263,7 +264,7 @@ bool IndexForms::mentions(const Form& form, int32_t variable) const {
   });
 }
 
-AffineBounds IndexForms::bounds(const Form& form, std::span<const int64_t> largest) {
+AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int64_t> largest) {
   if (form.size == 0) return {-kUnbounded, kUnbounded};
   stack_.clear();
   for (const auto& operation : operations(form)) {
@@ -315,7 +316,7 @@ AffineBounds IndexForms::bounds(const Form& form, std::span<const int64_t> large
   return stack_.back();
 }
 
-int64_t IndexForms::coefficient(const Form& form, int32_t variable, bool& found) const {
+int64_t PostfixExpressions::coefficient(const Postfix& form, int32_t variable, bool& found) const {
   constexpr int64_t kGuess = 2;
   bool seen = false, multiplied = false, added = false;
   int64_t stride = 0;
