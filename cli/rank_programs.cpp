@@ -55,7 +55,7 @@ class Workloads {
   std::vector<Workload> all_;
 };
 
-/// The lines of a compute DAGs by the workloads that they are of.
+/// Lines of compute DAGs by the workloads that they are of.
 class StageTable {
  public:
   explicit StageTable(const std::filesystem::path& file) {

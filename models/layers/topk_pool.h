@@ -36,9 +36,9 @@ CsrTensor symmetrically_normalized(const GraphBatch& graphs);
 PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type);
 
 /// The ceil(ratio * n) best-scored nodes of each graph, ascending. Scores nearer to each other than rounding can tell
-/// (kTieUlps of the graph's largest) are ties, and of equivalent decisions the first ones stay: equal subtrees have
-/// equal scores, and which of them stays must not hang on how a batch was put together. A chain of near scores is one
-/// tie. Where a score is not finite, the graph's first nodes stay.
+/// (kTieUlps of the graph's largest) are ties, and of tied nodes the first ones stay: equal subtrees have equal scores,
+/// and which of them stays must not hang on how a batch was put together. A chain of near scores is one tie. Where a
+/// score is not finite, the graph's first nodes stay.
 ///   scores     [nodes] float or double, on any device
 ///   graph_ptr  as in GraphBatch; `kept_ptr` becomes the same of the kept nodes
 ///   ratio      in (0, 1]; ratio * n is taken as whole where only rounding keeps it from being so

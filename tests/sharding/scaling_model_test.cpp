@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "configs/load.h"
 #include "base/error.h"
+#include "configs/load.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 

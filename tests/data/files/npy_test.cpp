@@ -12,6 +12,7 @@
 #include "data/files/npz_writer.h"
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/schema.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
@@ -28,12 +29,7 @@ std::string header_of(const std::string& dict, char version = 1) {
 }
 
 std::string failure(const std::string& header) {
-  try {
-    parse_npy_header(header, "here");
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return foretime::testing::message_of<DataError>([&] { parse_npy_header(header, "here"); });
 }
 
 TEST(NpyHeader, AllVersionsAndSpellings) {

@@ -13,10 +13,10 @@ namespace {
 
 using Kind = ExpressionKind;
 
-constexpr int32_t kDeepest = 1000;  // of trees that substitutions made
+constexpr int32_t kDeepestTree = 1000;  // of trees that substitutions made
 
 void check_depth(const ExpressionTree& tree, int32_t id) {
-  if (tree.node(id).depth > kDeepest) throw DataError("expressions nested deeper than those of any real program");
+  if (tree.node(id).depth > kDeepestTree) throw DataError("expressions nested deeper than those of any real program");
 }
 
 /// Makes room for a stage at `place`: every reference to a stage from there on moves by one.

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/files/line_source.h"
 #include "tests/data/frontends/ansor/tables.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -129,9 +130,9 @@ TEST(DagReader, TextsSayWhatIsMissing) {
     } catch (const DataError& error) {
       return std::string(error.what());
     }
-    return std::string("no error");
+    return std::string("no exception");
   };
-  EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no error");
+  EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no exception");
   EXPECT_THAT(message("A = PLACEHOLDER [8, 8]\nB(i) += A[i, (k + 1)]\n"), HasSubstr("how long axis k is"));
   EXPECT_THAT(message("A = PLACEHOLDER [8, 4]\nB(i) = A[i, i]\n"), HasSubstr("both 4 and 8 long"));
   EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = C[i]\n"), HasSubstr("line 2 of the DAG: stage 1 (B): reads C"));
@@ -151,14 +152,9 @@ TEST(DagReader, BadTablesNameStageAndField) {
     const size_t at = table.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     table.replace(at, from.size(), to);
-    try {
-      parse_compute_dag(table);
-    } catch (const DataError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return foretime::testing::message_of<DataError>([&] { parse_compute_dag(table); });
   };
-  EXPECT_EQ(message("matmul", "matmul"), "no error");
+  EXPECT_EQ(message("matmul", "matmul"), "no exception");
   EXPECT_THAT(message("\"op\": 0", "\"op\": 7"), HasSubstr("stages[2]: reads: stage 7, expected one before it"));
   EXPECT_THAT(message("\"op\": 0", "\"op\": -1"), HasSubstr("reads: stage -1"));
   EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\", \"q\"]"), HasSubstr("variable q, expected one of i, j, k"));

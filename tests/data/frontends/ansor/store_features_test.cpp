@@ -18,6 +18,7 @@
 #include "data/frontends/ansor/replay/replay.h"
 #include "tests/data/frontends/ansor/mutator.h"
 #include "tests/data/frontends/ansor/tables.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
@@ -290,12 +291,8 @@ TEST(StoreFeatures, UnknownExpressionsAreRefused) {
   LoopNest nest = testing::replayed(std::make_shared<const ComputeDag>(parse_compute_dag(table)), "[]");
   StoreFeatures features;
   std::vector<float> rows;
-  try {
-    features.extract(nest, 64, rows);
-    FAIL();
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { features.extract(nest, 64, rows); }),
+              HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
   EXPECT_TRUE(rows.empty());
 }
 
