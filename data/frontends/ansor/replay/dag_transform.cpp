@@ -1,5 +1,3 @@
-#include "data/frontends/ansor/replay/dag_transform.h"
-
 #include <algorithm>
 #include <array>
 
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/replay/replay_work.h"
 
 namespace foretime::data {
 namespace {
