@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/glob.h"
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"

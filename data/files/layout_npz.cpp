@@ -160,11 +160,6 @@ class LayoutArchive {
   std::unique_ptr<zip_t, ArchiveDiscarder> archive_;
 };
 
-template <class To, class From>
-std::vector<To> converted(const Array<From>& values) {
-  return std::vector<To>(values.begin(), values.end());
-}
-
 }  // namespace
 
 void write_layout_npz(const std::filesystem::path& file, const Group& group) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "data/files/npz_groups.h"
 #include "data/graphs/layout_coder.h"
 

@@ -12,7 +12,7 @@ namespace foretime::data {
 namespace {
 
 constexpr size_t kInputBytes = size_t{64} << 10, kTextBytes = size_t{256} << 10;
-constexpr uint8_t kMagic[] = {0x1f, 0x8b};
+constexpr uint8_t kGzipMagic[] = {0x1f, 0x8b};
 
 }  // namespace
 
@@ -22,8 +22,8 @@ LineSource::LineSource(const std::filesystem::path& file, size_t longest_line)
   stream_.reset(std::fopen(file.c_str(), "rb"));
   if (!stream_) throw DataError(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
   read_input();
-  gzip_ = input_end_ >= 2 && std::to_integer<uint8_t>(input_[0]) == kMagic[0] &&
-          std::to_integer<uint8_t>(input_[1]) == kMagic[1];
+  gzip_ = input_end_ >= 2 && std::to_integer<uint8_t>(input_[0]) == kGzipMagic[0] &&
+          std::to_integer<uint8_t>(input_[1]) == kGzipMagic[1];
 }
 
 LineSource::~LineSource() = default;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/checksum.h"
+#include "base/error.h"
 
 namespace foretime::data {
 namespace {

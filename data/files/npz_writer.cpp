@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include "base/error.h"
+
 namespace foretime::data {
 
 NpzWriter::NpzWriter(std::filesystem::path path, NpzCompression compression)

@@ -4,14 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "data/files/npz_groups.h"
 #include "data/graphs/program_nodes.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
 namespace {
-
-using Columns = ProgramColumns;
 
 const ShapeRule kAnyList{{kAnySize}, "(any,)"};
 constexpr int64_t kLoopKinds = 5;
@@ -89,7 +88,7 @@ void describe_program(const NpzReader& file, GroupHeader& header) {
   header.nodes = file.size("node_type", {{kAnySize}, "(nodes,)"}, 0);
   header.edges = std::max<int64_t>(0, header.nodes - header.graphs);
   header.candidates = header.graphs;
-  header.feature_count = Columns::count;
+  header.feature_count = ProgramColumns::count;
   header.node_type_count = kTirTypes;
 }
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include "base/error.h"
+
 namespace foretime::data {
 namespace {
 

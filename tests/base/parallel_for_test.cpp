@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include "tests/support/message_of.h"
+
 namespace foretime {
 namespace {
 
@@ -30,17 +32,15 @@ TEST(ParallelFor, DoesEachPartOnce) {
 TEST(ParallelFor, ThrowsWhatTheFirstPartThrewAndBeginsNoMore) {
   for (const int32_t threads : {1, 4}) {
     std::atomic<int> begun{0};
-    try {
-      parallel_for(1000, threads, [&] {
-        return [&](int64_t part) {
-          ++begun;
-          if (part >= 10) throw std::runtime_error(std::to_string(part));
-        };
-      });
-      FAIL() << "nothing was thrown";
-    } catch (const std::runtime_error& error) {
-      EXPECT_EQ(std::string(error.what()), "10");
-    }
+    EXPECT_EQ(testing::message_of([&] {
+                parallel_for(1000, threads, [&] {
+                  return [&](int64_t part) {
+                    ++begun;
+                    if (part >= 10) throw std::runtime_error(std::to_string(part));
+                  };
+                });
+              }),
+              "10");
     EXPECT_LE(begun, 10 + threads);
   }
   EXPECT_THROW(parallel_for(3, 2, []() -> std::function<void(int64_t)> { throw std::runtime_error("worker"); }),

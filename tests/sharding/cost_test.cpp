@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "configs/load.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::sharding {
 namespace {
@@ -31,12 +32,7 @@ configs::Settings with_segments(int64_t nodes, int64_t limit) {
 }
 
 std::string refusal(const configs::Settings& settings) {
-  try {
-    count_parts(large_header(), settings);
-  } catch (const configs::SettingsError& error) {
-    return error.what();
-  }
-  return "";
+  return foretime::testing::message_of<configs::SettingsError>([&] { count_parts(large_header(), settings); });
 }
 
 TEST(ResidentBytes, AreWhatTheHeaderSays) {

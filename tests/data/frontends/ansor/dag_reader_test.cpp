@@ -125,12 +125,7 @@ TEST(DagReader, FindsBothFormsOfAKey) {
 
 TEST(DagReader, TextsSayWhatIsMissing) {
   const auto message = [](const std::string& text) {
-    try {
-      parse_dag_text(text, R"(["f"])");
-    } catch (const DataError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no exception");
+    return foretime::testing::message_of<DataError>([&] { parse_dag_text(text, R"(["f"])"); });
   };
   EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no exception");
   EXPECT_THAT(message("A = PLACEHOLDER [8, 8]\nB(i) += A[i, (k + 1)]\n"), HasSubstr("how long axis k is"));
@@ -174,12 +169,8 @@ TEST(DagReader, FilesNameTheLine) {
   const foretime::testing::Scratch scratch;
   const auto file = scratch.path() / "dags.jsonl";
   std::ofstream(file) << "# comment\n" << read_tables(samples_dir() / "ansor/dags.jsonl.gz").front().table << "\n{}\n";
-  try {
-    const DagTable table(file);
-    FAIL();
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("dags.jsonl:3: workload_key"));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { const DagTable table(file); }),
+              HasSubstr("dags.jsonl:3: workload_key"));
 }
 
 TEST(DagReader, MutatedTablesAreErrorsOrDags) {

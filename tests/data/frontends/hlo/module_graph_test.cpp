@@ -9,6 +9,7 @@
 #include "data/frontends/hlo/module_outline.h"
 #include "data/frontends/hlo/node_features.h"
 #include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/message_of.h"
 #include "tests/support/values.h"
 
 namespace foretime::data {
@@ -202,7 +203,7 @@ std::string chain(int64_t nodes) {
 
 TEST(ModuleGraph, AMillionNodesAreRefusedByTheLimit) {
   const std::string bomb = chain(1'000'000);
-  EXPECT_EQ(testing::complaint_of([&] { read_graph(bomb); }),
+  EXPECT_EQ(testing::message_of<DataError>([&] { read_graph(bomb); }),
             "test.pb: module bomb: more than 500000 instructions, which is the limit");
 }
 
@@ -223,7 +224,7 @@ TEST(ModuleGraph, AMillionNodesAreReadWhereTheyAreAllowed) {
 }
 
 TEST(ModuleGraph, EdgesHaveALimit) {
-  EXPECT_EQ(testing::complaint_of([&] { read_graph(chain(100), nullptr, {.nodes = 100, .edges = 50}); }),
+  EXPECT_EQ(testing::message_of<DataError>([&] { read_graph(chain(100), nullptr, {.nodes = 100, .edges = 50}); }),
             "test.pb: module bomb: more than 50 edges, which is the limit");
 }
 
