@@ -39,7 +39,7 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
   auto start = Clock::now();
   const auto source = make_plan_source(group, request);
   const double symbolic = milliseconds_since(start);
-  std::printf("%s: %ld nodes, %ld configurable, %ld candidates; skeleton %.1f ms, %ld classes, %ld and %ld parts\n",
+  std::printf("%s: %ld nodes, %ld configurable, %ld candidates; symbolic plan %.1f ms, %ld classes, %ld and %ld parts\n",
               group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, symbolic,
               source->symbolic->classes.count(), source->symbolic->node_parts.size(),
               source->symbolic->configurable_parts.size());

@@ -9,7 +9,7 @@
 namespace foretime::data {
 namespace {
 
-/// Loop programs of trees, as graphs of one form.
+/// Makes graphs of the loop programs of trees.
 class LoopFeaturizer : public Featurizer {
  public:
   LoopFeaturizer(std::string name, const Hardware& hardware) : name_(std::move(name)), hardware_(hardware) {}

@@ -6,7 +6,7 @@
 
 namespace foretime::data {
 
-/// The form that data.representation names: null for ast.
+/// The featurizer that data.representation names: null for ast.
 FeaturizerPtr make_featurizer(const configs::DataSettings& settings);
 
 Hardware hardware_of(const configs::HardwareSettings& settings);

@@ -44,13 +44,13 @@ class PostfixExpressions {
  public:
   explicit PostfixExpressions(AffinePool& pool) : pool_(&pool) {}
 
-  /// A form, as a run of operations.
+  /// An expression, as a run of operations.
   struct Postfix {
     uint32_t begin = 0, size = 0;
     uint64_t variables = 0;  // bit v mod 64 for each variable v: what is not here does not occur
   };
 
-  /// Forgets all forms, and keeps the memory. Between two calls at most kMost operations are written: past it `write`
+  /// Forgets all expressions, and keeps the memory. Between two calls at most kMost operations are written: past it `write`
   /// throws DataError, for what stands once among atoms may occur in a form any number of times.
   void clear() {
     operations_.clear();
