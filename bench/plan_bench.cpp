@@ -39,10 +39,11 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
   auto start = Clock::now();
   const auto source = make_plan_source(group, request);
   const double symbolic = milliseconds_since(start);
-  std::printf("%s: %ld nodes, %ld configurable, %ld candidates; symbolic plan %.1f ms, %ld classes, %ld and %ld parts\n",
-              group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, symbolic,
-              source->symbolic->classes.count(), source->symbolic->node_parts.size(),
-              source->symbolic->configurable_parts.size());
+  std::printf(
+      "%s: %ld nodes, %ld configurable, %ld candidates; symbolic plan %.1f ms, %ld classes, %ld and %ld parts\n",
+      group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, symbolic,
+      source->symbolic->classes.count(), source->symbolic->node_parts.size(),
+      source->symbolic->configurable_parts.size());
   double best = 1e300;
   MessagePlan plan;
   for (uint64_t round = 0; round < 5; ++round) {

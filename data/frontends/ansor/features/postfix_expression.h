@@ -50,8 +50,8 @@ class PostfixExpressions {
     uint64_t variables = 0;  // bit v mod 64 for each variable v: what is not here does not occur
   };
 
-  /// Forgets all expressions, and keeps the memory. Between two calls at most kMost operations are written: past it `write`
-  /// throws DataError, for what stands once among atoms may occur in a form any number of times.
+  /// Forgets all expressions, and keeps the memory. Between two calls at most kMost operations are written: past it
+  /// `write` throws DataError, for what stands once among atoms may occur in a form any number of times.
   void clear() {
     operations_.clear();
     parts_.clear();
