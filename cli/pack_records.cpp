@@ -15,7 +15,7 @@
 #include "base/threads.h"
 #include "configs/load.h"
 #include "data/frontends/ansor/records/record_reader.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 
 namespace foretime::cli {
 namespace {

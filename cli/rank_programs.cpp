@@ -55,7 +55,7 @@ class Workloads {
   std::vector<Workload> all_;
 };
 
-/// The lines of a stage table by the workloads that they are of.
+/// Lines of compute DAGs by the workloads that they are of.
 class StageTable {
  public:
   explicit StageTable(const std::filesystem::path& file) {
@@ -64,7 +64,7 @@ class StageTable {
       if (line->text.empty() || line->text[0] == '#') continue;
       try {
         if (line->too_long) throw DataError("longer than expected of a stage table");
-        auto dag = std::make_shared<const data::ComputeDag>(data::parse_stage_table(line->text));
+        auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(line->text));
         table_.add(dag);
         lines_.emplace(dag->workload_key, line->text);
       } catch (const DataError& error) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "data/files/layout_npz.h"
 #include "data/files/npz_writer.h"
 
@@ -9,11 +10,6 @@ namespace foretime::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <class To, class From>
-std::vector<To> converted(const Array<From>& values) {
-  return std::vector<To>(values.begin(), values.end());
-}
 
 void write(const HloGroup& read, const fs::path& out) {
   if (read.group.kind == CandidateKind::tile)

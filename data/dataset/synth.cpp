@@ -21,8 +21,8 @@
 namespace foretime::data {
 namespace {
 
-constexpr int64_t kDimensions = 6;   // of a layout: 18 = output, input, kernel × 6
-constexpr int64_t kMaximumRows = 9;  // distinct layout rows of a node in any published file
+constexpr int64_t kLayoutDimensions = 6;  // of a layout: 18 = output, input, kernel × 6
+constexpr int64_t kMostDistinctRows = 9;  // distinct layout rows of a node in any published file
 constexpr int64_t kOpcodes = 120;
 constexpr int64_t kConvolution = 27;  // the opcode whose configurable nodes have a kernel
 constexpr int64_t kShapeColumn = 21;  // node features: six dimensions, their sum, their product
@@ -119,8 +119,8 @@ void make_nodes(GraphBlock& graph, const SynthSettings& settings, const std::vec
       sum += size;
       product *= size;
     }
-    row[kShapeColumn + kDimensions] = static_cast<float>(sum);
-    row[kShapeColumn + kDimensions + 1] = static_cast<float>(product);
+    row[kShapeColumn + kLayoutDimensions] = static_cast<float>(sum);
+    row[kShapeColumn + kLayoutDimensions + 1] = static_cast<float>(product);
     for (const int64_t column : kOtherColumns) row[column] = static_cast<float>(random.below(5));
   }
   graph.feature_count = kHloFeatures;
@@ -134,7 +134,7 @@ Row random_row(int64_t rank, bool kernel, Random& random) {
   Row row;
   row.fill(-1);
   for (int64_t tensor = 0; tensor < (kernel ? 3 : 2); ++tensor) {
-    int8_t* order = row.data() + tensor * kDimensions;
+    int8_t* order = row.data() + tensor * kLayoutDimensions;
     std::iota(order, order + rank, int8_t{0});
     for (int64_t d = rank - 1; d > 0; --d) std::swap(order[d], order[random.below(d + 1)]);
   }
@@ -144,8 +144,8 @@ Row random_row(int64_t rank, bool kernel, Random& random) {
 /// Cost factor of a layout: how far the output's order is from the one that the opcode likes, and from the input's.
 double layout_factor(const Row& row, uint8_t opcode) {
   double factor = 1.0;
-  for (int64_t d = 0; d < kDimensions && row[static_cast<size_t>(d)] >= 0; ++d) {
-    const int8_t output = row[static_cast<size_t>(d)], input = row[static_cast<size_t>(kDimensions + d)];
+  for (int64_t d = 0; d < kLayoutDimensions && row[static_cast<size_t>(d)] >= 0; ++d) {
+    const int8_t output = row[static_cast<size_t>(d)], input = row[static_cast<size_t>(kLayoutDimensions + d)];
     factor += 0.5 * std::abs(output - (opcode % 2 == 0 ? d : 1 - d)) + (output != input ? 0.3 : 0.0);
   }
   return factor;
@@ -160,15 +160,15 @@ class Layouts {
     for (const int32_t v : nodes_) {
       const float* features = graph.node_features.data() + static_cast<int64_t>(v) * kHloFeatures;
       int64_t rank = 0;
-      while (rank < kDimensions && features[kShapeColumn + rank] > 0) ++rank;
+      while (rank < kLayoutDimensions && features[kShapeColumn + rank] > 0) ++rank;
       const size_t first = rows_.size();
-      const auto wanted = static_cast<size_t>(2 + random.below(kMaximumRows - 1));
-      for (int64_t tries = 0; tries < 4 * kMaximumRows && rows_.size() - first < wanted; ++tries) {
+      const auto wanted = static_cast<size_t>(2 + random.below(kMostDistinctRows - 1));
+      for (int64_t tries = 0; tries < 4 * kMostDistinctRows && rows_.size() - first < wanted; ++tries) {
         const Row row = random_row(rank, graph.node_types[v] == kConvolution, random);
         if (std::find(rows_.begin() + static_cast<std::ptrdiff_t>(first), rows_.end(), row) == rows_.end())
           rows_.push_back(row);
       }
-      sizes_.push_back(2000.0 * std::sqrt(static_cast<double>(features[kShapeColumn + kDimensions + 1])));
+      sizes_.push_back(2000.0 * std::sqrt(static_cast<double>(features[kShapeColumn + kLayoutDimensions + 1])));
       // Code 0 is the commonest choice below; as a compiler's default it is the best when looked at alone.
       const auto by_cost = [&](const Row& a, const Row& b) {
         return layout_factor(a, graph.node_types[v]) < layout_factor(b, graph.node_types[v]);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "data/files/npz_groups.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
@@ -11,7 +12,7 @@
 namespace foretime::data {
 namespace {
 
-const ShapeRule kFeatureRule{{kAnySize, kHloFeatures}, "(nodes, 140)"};
+const ShapeRule kNodeFeatureRule{{kAnySize, kHloFeatures}, "(nodes, 140)"};
 const ShapeRule kEdgeRule{{kAnySize, 2}, "(edges, 2)"};
 
 constexpr int64_t kNodesAtOnce = 1024;  // half a megabyte of features
@@ -24,7 +25,7 @@ int64_t checked_nodes(const NpzReader& file, int64_t nodes) {
 
 /// Returns the number of nodes.
 int64_t read_features(const NpzReader& file, const FeatureSink& features) {
-  NpyStream stream = file.open("node_feat", kFeatureRule);
+  NpyStream stream = file.open("node_feat", kNodeFeatureRule);
   const int64_t nodes = checked_nodes(file, stream.header().shape[0]);
   int64_t done = 0;
   const auto pass = [&](std::span<const float> rows) {
@@ -53,7 +54,7 @@ int64_t read_features(const NpzReader& file, const FeatureSink& features) {
 
 void describe_hlo_graph(const NpzReader& file, GroupHeader& header) {
   header.graphs = 1;
-  header.nodes = checked_nodes(file, file.size("node_feat", kFeatureRule, 0));
+  header.nodes = checked_nodes(file, file.size("node_feat", kNodeFeatureRule, 0));
   header.edges = file.size("edge_index", kEdgeRule, 0);
   header.feature_count = kHloFeatures;
   header.node_type_count = kHloOpcodes;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 namespace foretime::data {
 namespace {
 

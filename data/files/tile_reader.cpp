@@ -2,25 +2,26 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "data/files/npz_groups.h"
 
 namespace foretime::data {
 namespace {
 
-const ShapeRule kFeatureRule{{kAnySize, kTileFeatures}, "(configs, 24)"};
+const ShapeRule kTileFeatureRule{{kAnySize, kTileFeatures}, "(configs, 24)"};
 
 }  // namespace
 
 void describe_tile(const NpzReader& file, GroupHeader& header) {
   describe_hlo_graph(file, header);
-  header.candidates = file.size("config_feat", kFeatureRule, 0);
+  header.candidates = file.size("config_feat", kTileFeatureRule, 0);
 }
 
 Group read_tile(const NpzReader& file) {
   Group group;
   group.kind = CandidateKind::tile;
   group.unit = RuntimeUnit::normalized;
-  auto features = file.read<float>("config_feat", kFeatureRule);
+  auto features = file.read<float>("config_feat", kTileFeatureRule);
   group.candidates = static_cast<int64_t>(features.size()) / kTileFeatures;
   if (group.candidates == 0)
     throw DataError(fmt::format("{}: no candidates, expected one or more", file.origin("config_feat")));

@@ -6,16 +6,16 @@
 namespace foretime::data {
 namespace {
 
-constexpr std::array<std::string_view, kCollections> kNames = {
+constexpr std::array<std::string_view, kCollections> kCollectionNames = {
     "", "layout:xla:random", "layout:xla:default", "layout:nlp:random", "layout:nlp:default", "tile:xla"};
 
 }  // namespace
 
-std::string to_string(Collection collection) { return std::string(kNames[static_cast<size_t>(collection)]); }
+std::string to_string(Collection collection) { return std::string(kCollectionNames[static_cast<size_t>(collection)]); }
 
 Collection collection_named(std::string_view name) {
-  for (size_t i = 1; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Collection>(i);
+  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
+    if (kCollectionNames[i] == name) return static_cast<Collection>(i);
   }
   return Collection::none;
 }
@@ -36,8 +36,8 @@ std::string qualified_name(Collection collection, std::string_view name) {
 }
 
 std::string plain_name(std::string_view name) {
-  for (size_t i = 1; i < kNames.size(); ++i) {
-    const auto prefix = kNames[i];
+  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
+    const auto prefix = kCollectionNames[i];
     if (name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] == ':')
       return std::string(name.substr(prefix.size() + 1));
   }

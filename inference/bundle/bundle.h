@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "data/frontends/loops/hardware.h"
 #include "data/graphs/group.h"
@@ -18,12 +19,6 @@
 /// whose metadata are format ("foretime-bundle"), format_version and manifest, a JSON text. docs/bundle.md describes
 /// the keys.
 namespace foretime::inference {
-
-/// A file that cannot be opened, read or written.
-class FileError : public Error {
- public:
-  explicit FileError(const std::string& message) : Error(kData, message) {}
-};
 
 constexpr int64_t kBundleVersion = 2;  // raised when an older library could no longer read a newer bundle
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/checksum.h"
+#include "base/error.h"
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/validate.h"
 

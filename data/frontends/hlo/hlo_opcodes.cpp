@@ -8,7 +8,7 @@ namespace foretime::data {
 namespace {
 
 /// Names in the order of their numbers, from 1 on.
-constexpr std::string_view kNames =
+constexpr std::string_view kOpcodeNames =
     "abs add add-dependency after-all all-reduce all-to-all atan2 batch-norm-grad batch-norm-inference "
     "batch-norm-training bitcast bitcast-convert broadcast call ceil cholesky clamp collective-permute "
     "count-leading-zeros compare complex concatenate conditional constant convert convolution copy copy-done "
@@ -28,7 +28,7 @@ using Names = std::array<std::string_view, kCount>;
 
 constexpr Names split_names() {
   Names names{};
-  std::string_view rest = kNames;
+  std::string_view rest = kOpcodeNames;
   for (size_t number = 1; number < kCount; ++number) {
     const size_t end = std::min(rest.find(' '), rest.size());
     names[number] = rest.substr(0, end);

@@ -10,13 +10,13 @@
 namespace foretime::data {
 namespace {
 
-enum TuningField : uint32_t { kModule = 1, kFingerprint = 2, kRuns = 3, kConfigIndexToNode = 4 };
+enum TuningField : uint32_t { kTuningModule = 1, kFingerprint = 2, kRuns = 3, kConfigIndexToNode = 4 };
 using Run = hlo::ConfigProfile;
 
 /// Runs, and configurable nodes, of one module: of TpuGraphs' none has more than 100,040. A run of four bytes takes
 /// some hundred once it is listed.
 constexpr size_t kMostRuns = 4'000'000;
-constexpr int kDimensions = 6;
+constexpr int kTileDimensions = 6;
 constexpr int kTensors = 3;
 
 struct RunState {
@@ -87,7 +87,7 @@ TuningOutline outline_tuning(const HloSource& source, std::string_view module_tu
   TuningOutline tuning;
   WireReader reader(source, module_tuning_data);
   for (WireField field; reader.next(field);) {
-    if (field.is_bytes(kModule)) tuning.module.push_back(field.bytes);
+    if (field.is_bytes(kTuningModule)) tuning.module.push_back(field.bytes);
     if (field.is_varint(kFingerprint)) tuning.fingerprint = field.value;
     if (field.is_bytes(kRuns)) tuning.runs.push_back(field.bytes);
     if (field.number == kConfigIndexToNode) add_positions(source, field, tuning.layout_nodes);
@@ -132,9 +132,9 @@ void read_tile_features(const HloSource& source, std::string_view bytes, float* 
   const auto& tile = run.op_config().tile_size_config();
   FeatureRow row(features);
   const auto as_it_is = [](int64_t bound) { return bound; };
-  row.totals("kernel bounds", tile.kernel_bounds(), kDimensions, as_it_is, 0);
-  row.totals("output bounds", tile.output_bounds(), kDimensions, as_it_is, 0);
-  row.totals("input bounds", tile.input_bounds(), kDimensions, as_it_is, 0);
+  row.totals("kernel bounds", tile.kernel_bounds(), kTileDimensions, as_it_is, 0);
+  row.totals("output bounds", tile.output_bounds(), kTileDimensions, as_it_is, 0);
+  row.totals("input bounds", tile.input_bounds(), kTileDimensions, as_it_is, 0);
   if (!row.wrong().empty()) source.fail(fmt::format("byte {}: a run: {}", source.offset(bytes), row.wrong()));
 }
 
@@ -153,7 +153,8 @@ void read_layout_features(const HloSource& source, std::string_view bytes, int64
                               source.offset(bytes), node.tensors_size(), kTensors));
     for (int t = 0; t < node.tensors_size(); ++t) {
       const auto& dimensions = node.tensors(t).dims();
-      std::copy_n(dimensions.begin(), std::min(dimensions.size(), kDimensions), features + int64_t{t} * kDimensions);
+      std::copy_n(dimensions.begin(), std::min(dimensions.size(), kTileDimensions),
+                  features + int64_t{t} * kTileDimensions);
     }
     features += kLayoutFeatures;
   }

@@ -10,7 +10,7 @@
 
 namespace foretime::data {
 
-/// Graphs of programs side by side, in one of several forms.
+/// Graphs of programs side by side, of one of several representations.
 class ProgramGraphs {
  public:
   virtual ~ProgramGraphs() = default;

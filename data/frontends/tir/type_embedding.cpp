@@ -16,7 +16,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr int64_t kMaxTextBytes = int64_t{1} << 28;
+constexpr int64_t kMaxWalkBytes = int64_t{1} << 28;
 constexpr int kShortestSubword = 3, kLongestSubword = 6;
 constexpr int kSubwordBuckets = 4096;  // 56 names have some 700 n-grams
 
@@ -96,7 +96,7 @@ void check_settings(std::span<const Group* const> groups, std::span<const std::s
     longest = std::max(longest, name.size() + 1);
   }
   in_range("walks", settings.walks.walks,
-           kMaxTextBytes / (settings.walks.length * static_cast<int64_t>(std::max<size_t>(1, longest))));
+           kMaxWalkBytes / (settings.walks.length * static_cast<int64_t>(std::max<size_t>(1, longest))));
   if (!(settings.learning_rate > 0.0))
     fail(fmt::format("learning rate {}, expected more than 0", settings.learning_rate));
   for (const Group* group : groups) {

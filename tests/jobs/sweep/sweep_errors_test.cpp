@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/counter_random.h"
 #include "configs/load.h"
 #include "jobs/error.h"
-#include "jobs/sweep/search_space_random.h"
 #include "jobs/sweep/sweep.h"
 #include "jobs/sweep/sweep_yaml.h"
 

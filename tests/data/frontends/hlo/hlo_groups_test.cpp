@@ -5,6 +5,7 @@
 #include "data/dataset/hlo_convert.h"
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/message_of.h"
 #include "tests/support/values.h"
 
 namespace foretime::data {
@@ -140,11 +141,11 @@ TEST(HloGroups, CandidatesThatNobodyMeasured) {
 TEST(HloGroups, TuningDataLeavesModulesOut) {
   const Scratch folder;
   const auto good = module_tuning(small_module("k"), {tile_run({4}, 9, true)});
-  const auto twin = module_tuning(small_module("k"), {tile_run({4}, 8, true)}, {}, 0xabc);
+  const auto reference = module_tuning(small_module("k"), {tile_run({4}, 8, true)}, {}, 0xabc);
   const auto odd = module_tuning(small_module("../x y"), {tile_run({4}, 8, true)});
   const auto without_default = module_tuning(small_module("n"), {tile_run({4}, 9)});
-  const auto path =
-      write_file(folder, testing::tuning({good, without_default, module_tuning(small_module("r"), {}), twin, odd}));
+  const auto path = write_file(
+      folder, testing::tuning({good, without_default, module_tuning(small_module("r"), {}), reference, odd}));
   const HloFile file(path);
   std::vector<std::string> names;
   for (const auto& header : list_groups({path.string()}, ".", CandidateKind::tile)) {
@@ -155,9 +156,10 @@ TEST(HloGroups, TuningDataLeavesModulesOut) {
   EXPECT_NE(why_left_out(file, file.modules().at(1)).find("default"), std::string::npos);
   EXPECT_EQ(why_left_out(file, file.modules().at(2)), "it has no runs");
   const auto none = write_file(folder, testing::tuning({without_default}), "none.pb");
-  EXPECT_NE(
-      testing::complaint_of([&] { hlo_headers(none); }).find("none of its 1 modules has runs that are candidates"),
-      std::string::npos);
+  EXPECT_NE(testing::message_of<DataError>([&] {
+              hlo_headers(none);
+            }).find("none of its 1 modules has runs that are candidates"),
+            std::string::npos);
 }
 
 TEST(HloGroups, ChangedFilesAreNoticed) {
@@ -165,8 +167,9 @@ TEST(HloGroups, ChangedFilesAreNoticed) {
   const auto path = write_file(folder, small_module());
   const auto header = list_groups({folder.path().string()}, ".", CandidateKind::layout).at(0);  // folders have them too
   write_file(folder, small_module("other"));
-  EXPECT_NE(testing::complaint_of([&] { load_group(header); }).find("group test: has changed since it was listed"),
-            std::string::npos);
+  EXPECT_NE(
+      testing::message_of<DataError>([&] { load_group(header); }).find("group test: has changed since it was listed"),
+      std::string::npos);
 }
 
 TEST(HloConvert, FilesReadBackEqual) {
@@ -205,7 +208,7 @@ TEST(HloConvert, FilesReadBackEqual) {
   expect_same(load(tile, CandidateKind::tile, 0), load(written[1], CandidateKind::tile));
   expect_same(load(tile, CandidateKind::tile, 1), load(written[2], CandidateKind::tile));
 
-  EXPECT_NE(testing::complaint_of([&] {
+  EXPECT_NE(testing::message_of<DataError>([&] {
               convert_hlo(tile, folder.path() / "one.npz", {}, remember);
             }).find("2 groups, but one.npz can hold one: name a folder instead"),
             std::string::npos);

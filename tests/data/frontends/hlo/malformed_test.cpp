@@ -3,20 +3,21 @@
 
 #include "data/frontends/hlo/hlo_groups.h"
 #include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
 
 using foretime::testing::Scratch;
-using testing::complaint_of;
 using testing::computation;
 using testing::instruction;
 using testing::Instruction;
+using testing::message_of;
 using testing::module_of;
 
 std::string complaint(const std::string& module) {
   std::vector<float> rows;
-  return complaint_of([&] { testing::read_graph(module, &rows); });
+  return message_of<DataError>([&] { testing::read_graph(module, &rows); });
 }
 
 std::string complaint(const std::vector<Instruction>& instructions) {
@@ -132,22 +133,22 @@ TEST(MalformedFile, NoModuleInIt) {
   const Scratch folder;
   const auto open = [&](const std::string& bytes) {
     const auto path = testing::write_file(folder, bytes);
-    auto message = complaint_of([&] { HloFile file(path); });
+    auto message = message_of<DataError>([&] { HloFile file(path); });
     return message.substr(message.find("test.pb"));
   };
   EXPECT_EQ(open(""), "test.pb: an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
   for (const std::string& bytes : {std::string("hello"), std::string(1000, '\0'), std::string(1000, '\n')})
     EXPECT_EQ(open(bytes).find("test.pb: no instruction with an opcode in it, expected HloModuleProto"), 0u);
-  EXPECT_NE(complaint_of([&] { HloFile file(folder.path() / "missing.pb"); }).find("missing.pb: No such file"),
+  EXPECT_NE(message_of<DataError>([&] { HloFile file(folder.path() / "missing.pb"); }).find("missing.pb: No such file"),
             std::string::npos);
-  EXPECT_NE(complaint_of([&] { HloFile file(folder.path()); }).find(": no regular file"), std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] { HloFile file(folder.path()); }).find(": no regular file"), std::string::npos);
 }
 
 /// What a group of a ModuleTuningData is refused for.
 std::string group_complaint(const std::vector<hlo::ConfigProfile>& runs, const std::vector<int64_t>& nodes) {
   const Scratch folder;
   const HloFile file(testing::write_file(folder, testing::module_tuning(testing::small_module(), runs, nodes)));
-  const auto message = complaint_of([&] { read_hlo_group(file, file.modules().at(0)); });
+  const auto message = message_of<DataError>([&] { read_hlo_group(file, file.modules().at(0)); });
   const auto start = message.find("test.pb");
   return message.substr(start == std::string::npos ? 0 : start);
 }
@@ -205,16 +206,17 @@ TEST(MalformedRuns, TooManyToBeReal) {
   const auto module = testing::bytes_field(1, testing::small_module());
   const auto outline = [&](const std::string& bytes) {
     const HloSource source{bytes, "test.pb"};
-    return complaint_of([&] { outline_tuning(source, bytes); });
+    return message_of<DataError>([&] { outline_tuning(source, bytes); });
   };
   const std::string limit = "test.pb: more than 4000000 runs or configurable nodes of one module, which is the limit";
   EXPECT_EQ(outline(module + repeated(testing::bytes_field(3, testing::number_field(3, 1)), 4'000'001)), limit);
   EXPECT_EQ(outline(module + testing::bytes_field(4, std::string(5'000'000, '\1'))), limit);
   EXPECT_EQ(outline(module + repeated(testing::number_field(4, 1), 4'000'001)), limit);
   const auto path = testing::write_file(folder, repeated(testing::bytes_field(1, ""), 200'001));
-  EXPECT_NE(
-      complaint_of([&] { HloFile(path, HloMessage::tuning); }).find("more than 200000 modules, which is the limit"),
-      std::string::npos);
+  EXPECT_NE(message_of<DataError>([&] {
+              HloFile(path, HloMessage::tuning);
+            }).find("more than 200000 modules, which is the limit"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -126,15 +126,4 @@ inline std::filesystem::path write_file(const foretime::testing::Scratch& folder
   return path;
 }
 
-/// What a call has against its input; empty if nothing.
-template <class Call>
-std::string complaint_of(Call call) {
-  try {
-    call();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 }  // namespace foretime::testing

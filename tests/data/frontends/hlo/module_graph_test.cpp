@@ -1,4 +1,4 @@
-/// Graphs of modules: nodes, edges, splits, and a slow twin over random modules.
+/// Graphs of modules: nodes, edges, splits, and a reference implementation over random modules.
 #include <chrono>
 #include <map>
 #include <random>
@@ -9,6 +9,7 @@
 #include "data/frontends/hlo/module_outline.h"
 #include "data/frontends/hlo/node_features.h"
 #include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/message_of.h"
 #include "tests/support/values.h"
 
 namespace foretime::data {
@@ -144,7 +145,7 @@ TEST(ModuleGraph, AMessageMayComeInPieces) {
 }
 
 /// What the reader must make of a random module, from the lists that it was built from.
-TEST(ModuleGraph, RandomModulesEqualTheirTwin) {
+TEST(ModuleGraph, RandomModulesEqualTheReference) {
   std::mt19937 random(11);
   const auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
   for (int round = 0; round < 60; ++round) {
@@ -202,7 +203,7 @@ std::string chain(int64_t nodes) {
 
 TEST(ModuleGraph, AMillionNodesAreRefusedByTheLimit) {
   const std::string bomb = chain(1'000'000);
-  EXPECT_EQ(testing::complaint_of([&] { read_graph(bomb); }),
+  EXPECT_EQ(testing::message_of<DataError>([&] { read_graph(bomb); }),
             "test.pb: module bomb: more than 500000 instructions, which is the limit");
 }
 
@@ -223,7 +224,7 @@ TEST(ModuleGraph, AMillionNodesAreReadWhereTheyAreAllowed) {
 }
 
 TEST(ModuleGraph, EdgesHaveALimit) {
-  EXPECT_EQ(testing::complaint_of([&] { read_graph(chain(100), nullptr, {.nodes = 100, .edges = 50}); }),
+  EXPECT_EQ(testing::message_of<DataError>([&] { read_graph(chain(100), nullptr, {.nodes = 100, .edges = 50}); }),
             "test.pb: module bomb: more than 50 edges, which is the limit");
 }
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "data/dataset/group_files.h"
 #include "data/graphs/schema.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
@@ -148,15 +149,10 @@ TEST(TypeEmbeddings, RefusesWhatCannotBeLearned) {
   const Group lonely = made_up({1}, {-1}), pair = made_up({1, 2}, {-1, 0});
   const auto error = [](const Group& group, TypeEmbeddingSettings settings, std::span<const std::string_view> names) {
     const Group* groups[] = {&group};
-    try {
-      train_type_embeddings(groups, names, settings);
-    } catch (const DataError& bad) {
-      return std::string(bad.what());
-    }
-    return std::string();
+    return foretime::testing::message_of<DataError>([&] { train_type_embeddings(groups, names, settings); });
   };
   using ::testing::HasSubstr;
-  EXPECT_EQ(error(pair, {.walks = {.walks = 50}}, kNames), "");
+  EXPECT_EQ(error(pair, {.walks = {.walks = 50}}, kNames), "no exception");
   EXPECT_THAT(error(lonely, {}, kNames), HasSubstr("no graph has an edge"));
   EXPECT_THAT(error(pair, {}, std::span(kNames).first(3)), HasSubstr("8 node types, but 3 names"));
   EXPECT_THAT(error(pair, {.walks = {}, .dims = 0}, kNames), HasSubstr("dims 0"));

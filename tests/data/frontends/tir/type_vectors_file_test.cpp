@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::data {
@@ -26,12 +27,7 @@ class TypeVectorsFile : public ::testing::Test {
     return file;
   }
   std::string error(const std::string& text) {
-    try {
-      read_type_vectors(write(text), kNamesInFile, 2);
-    } catch (const DataError& bad) {
-      return bad.what();
-    }
-    return "";
+    return foretime::testing::message_of<DataError>([&] { read_type_vectors(write(text), kNamesInFile, 2); });
   }
   foretime::testing::Scratch scratch_;
 };
@@ -56,7 +52,7 @@ TEST_F(TypeVectorsFile, OtherWordsAreLeftOutAndMissingOnesHaveTheMean) {
 }
 
 TEST_F(TypeVectorsFile, RefusesWhatIsNone) {
-  EXPECT_EQ(error("1 2\nFor 1 2\n"), "");
+  EXPECT_EQ(error("1 2\nFor 1 2\n"), "no exception");
   EXPECT_THAT(error(""), HasSubstr("line 1: '', expected a number of words"));
   EXPECT_THAT(error("1 3\nFor 1 2 3\n"), HasSubstr("line 1: vectors of 3 columns, expected 2"));
   EXPECT_THAT(error("2 2\nFor 1 2\n"), HasSubstr("line 3: the end of the file, expected 2 words"));
