@@ -210,7 +210,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
       ->type_name("KEY=VALUE");
   auto* variant =
       command->add_option("--variant", options->choice.variant, "one of the file's variants")->type_name("NAME");
-  command->add_flag("--quick", options->quick, "the variant quick: a small form, to see that it works")
+  command->add_flag("--quick", options->quick, "the variant quick: a smoke test, whose figures mean nothing")
       ->excludes(variant);
   command->add_option("--entries", options->choice.entries, "only these, by their labels")
       ->delimiter(',')

@@ -6,6 +6,7 @@
 tools/check_docs.py --foretime compares the page with the program.
 """
 
+import concurrent.futures
 import re
 import subprocess
 import sys
@@ -53,10 +54,10 @@ def section(foretime, words):
 
 
 def page(foretime):
-    lines = []
-    for name in subcommands(help_of(foretime, [])):
-        lines += section(foretime, [name])
-    return INTRODUCTION + "\n".join(lines) + "\n"
+    names = subcommands(help_of(foretime, []))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        sections = pool.map(lambda name: section(foretime, [name]), names)
+        return INTRODUCTION + "\n".join(line for lines in sections for line in lines) + "\n"
 
 
 if __name__ == "__main__":
