@@ -7,7 +7,8 @@
 
 Rules, each violation one line and exit code 1:
 1. A relative link leads to a file of the tree, and its #anchor to a heading.
-2. A line has at most 120 columns, except in tables and in code blocks marked `<!-- check: wide -->`.
+2. A line has at most 120 columns, except in tables and in code blocks marked `<!-- check: wide -->`. README.md has fewer
+   than 150 lines, ARCHITECTURE.md at most 200. docs/index.md links every page of docs/.
 3. Source files and folders that a page names in `backticks` exist, and so do pages that sources name as docs/….md.
 4. Words and paths that belong to one machine or one person's work do not occur.
 5. Marked commands do what the page promises. A mark is an HTML comment on the line before a code block:
@@ -31,6 +32,8 @@ import tempfile
 import commands_page
 
 WIDTH = 120
+LINES = {"README.md": 149, "ARCHITECTURE.md": 200}
+INDEX = "docs/index.md"
 ROOT_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".c", ".py", ".sh", ".lua", ".yaml", ".txt", ".cmake", ".proto"}
 # What a backticked path may leave out: `bench/plan_bench` is a program, `base/error` a header with its source.
@@ -56,7 +59,9 @@ class Page:
         self.path, self.name = path, str(path.relative_to(root))
         self.blocks, self.prose, self.headings = [], [], set()
         self.long = []
-        self._read(path.read_text(encoding="utf-8").splitlines())
+        lines = path.read_text(encoding="utf-8").splitlines()
+        self.lines = len(lines)
+        self._read(lines)
 
     def _read(self, lines):
         block, mark, counts = None, "", {}
@@ -98,21 +103,37 @@ def pages_of(root):
 def check_links(root, pages):
     headings = {page.path.resolve(): page.headings for page in pages}
     for page in pages:
-        for number, line in page.prose:
-            for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
-                if re.match(r"[a-z]+:", target):
-                    continue
-                name, _, anchor = target.partition("#")
-                path = (page.path.parent / name).resolve() if name else page.path.resolve()
-                where = f"{page.name}:{number}: link {target}"
-                if not path.exists():
-                    yield f"{where}: no such file"
-                elif anchor and path.suffix == ".md" and anchor not in headings.get(path, set()):
-                    yield f"{where}: no such heading"
+        for number, target in targets_of(page):
+            name, _, anchor = target.partition("#")
+            path = (page.path.parent / name).resolve() if name else page.path.resolve()
+            where = f"{page.name}:{number}: link {target}"
+            if not path.exists():
+                yield f"{where}: no such file"
+            elif anchor and path.suffix == ".md" and anchor not in headings.get(path, set()):
+                yield f"{where}: no such heading"
 
 
-def check_widths(_, pages):
+def targets_of(page):
+    for number, line in page.prose:
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", line)):
+            if not re.match(r"[a-z]+:", target):
+                yield number, target
+
+
+def check_index(root, pages):
+    index = next((page for page in pages if page.name == INDEX), None)
+    if index is None:
+        return
+    linked = {(index.path.parent / target.partition("#")[0]).resolve() for _, target in targets_of(index)}
     for page in pages:
+        if page.name.startswith("docs/") and page is not index and page.path.resolve() not in linked:
+            yield f"{page.name}: {INDEX} does not link it"
+
+
+def check_sizes(_, pages):
+    for page in pages:
+        if page.lines > LINES.get(page.name, page.lines):
+            yield f"{page.name}: {page.lines} lines, expected at most {LINES[page.name]}"
         for number, length in page.long:
             yield f"{page.name}:{number}: {length} columns, expected at most {WIDTH}"
 
@@ -234,7 +255,7 @@ def check_commands(root, pages, foretime):
 
 def check(root, foretime=None):
     pages = pages_of(root)
-    problems = [problem for rule in (check_links, check_widths, check_paths, check_words)
+    problems = [problem for rule in (check_links, check_index, check_sizes, check_paths, check_words)
                 for problem in rule(root, pages)]
     if foretime:
         problems += check_commands(root, pages, foretime)
@@ -262,6 +283,7 @@ BAD = {
     "[gone](docs/gone.md)": "no such file",
     "[gone](docs/other.md#gone)": "no such heading",
     "word " * 30: "columns",
+    "short\n" * 150: "lines, expected at most 149",
     "`tools/gone.py`": "does not exist",
     "our session": "say what it is",
     "in /work" + "/main": "a path of one machine",
@@ -276,6 +298,7 @@ def self_test():
         for folder in ("docs", "tools", "samples", "configs"):
             (root / folder).mkdir()
         (root / "docs/other.md").write_text("# Other\n")
+        (root / INDEX).write_text("[other](other.md)\n")
         (root / "tools/there.py").write_text("# docs/other.md\n")
         (root / "tools/again.py").write_text("")
         foretime = root / "foretime"
@@ -295,6 +318,9 @@ def self_test():
         (root / "tools/there.py").write_text("# docs/gone.md\n")
         if not any("docs/gone.md" in problem for problem in check(root)[0]):
             failures.append("a source that names a page which is not there is not found")
+        (root / INDEX).write_text("nothing\n")
+        if not any("does not link it" in problem for problem in check(root)[0]):
+            failures.append("a page that the index does not link is not found")
         return failures
 
 
