@@ -20,6 +20,7 @@ Rules, each violation one line and exit code 1:
 """
 
 import argparse
+import concurrent.futures
 import fnmatch
 import os
 import pathlib
@@ -241,9 +242,10 @@ def run_page(root, page, foretime):
 
 
 def check_commands(root, pages, foretime):
-    for page in pages:
-        if any(block.mark.startswith("run") for block in page.blocks):
-            yield from run_page(root, page, foretime)
+    marked = [page for page in pages if any(block.mark.startswith("run") for block in page.blocks)]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for problems in pool.map(lambda page: list(run_page(root, page, foretime)), marked):
+            yield from problems
     generated = {"docs/reference/commands.md": lambda: commands_page.page(foretime),
                  "docs/reference/settings.md": lambda: subprocess.run(
                      [foretime, "config", "--reference"], capture_output=True, text=True, check=True).stdout}
