@@ -176,7 +176,7 @@ def check_paths(root, pages):
         if pathlib.PurePath(name).suffix not in SOURCE_SUFFIXES or name.startswith("tools/check_docs"):
             continue
         for number, line in enumerate((root / name).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            for found in re.findall(r"(?<![\w/])docs/[\w/-]+\.md", line):
+            for found in re.findall(r"(?<!\w)docs/[\w/-]+\.md", line):
                 if not (root / found).exists():
                     yield f"{name}:{number}: {found} does not exist"
 

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 /// The rights that docs/reference/jobs.md gives an observer, for the keys of another prefix.
 std::vector<std::string> observer_rights(const std::string& prefix) {
-  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/jobs.md");
+  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/reference/jobs.md");
   for (std::string line; std::getline(document, line);) {
     if (line.rfind("ACL SETUSER foretime-observer ", 0) != 0) continue;
     line.replace(line.find("{foretime}"), 10, "{" + prefix + "}");

@@ -158,7 +158,7 @@ TEST(RedisQueue, EverythingAcknowledgedSurvivesAKill) {
 
 /// The line of docs/reference/jobs.md that starts with `ACL SETUSER name`, as arguments.
 std::vector<std::string> documented_acl(const std::string& name) {
-  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/jobs.md");
+  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/reference/jobs.md");
   std::string line;
   while (std::getline(document, line)) {
     if (line.rfind("ACL SETUSER " + name + " ", 0) != 0) continue;
