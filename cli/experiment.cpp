@@ -210,7 +210,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
       ->type_name("KEY=VALUE");
   auto* variant =
       command->add_option("--variant", options->choice.variant, "one of the file's variants")->type_name("NAME");
-  command->add_flag("--quick", options->quick, "the variant quick: a smoke test, whose figures mean nothing")
+  command->add_flag("--quick", options->quick, "the variant quick: a small form, to see that it works")
       ->excludes(variant);
   command->add_option("--entries", options->choice.entries, "only these, by their labels")
       ->delimiter(',')
@@ -254,7 +254,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   add_queue_options(*command, options->queue);
   command->footer(
       "A trial is one training run; those that are complete are not run again, and one that was interrupted\n"
-      "continues. docs/how-to/experiments.md has the grammar of the files.\n"
+      "continues. docs/experiments.md has the grammar of the files.\n"
       "Examples:\n"
       "  foretime experiment resnet18-cross-workload --quick\n"
       "  mpirun -n 4 foretime experiment resnet18-cross-workload --entries MLP,GCN --seeds 5\n"

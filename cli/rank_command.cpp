@@ -119,11 +119,11 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
   command
       ->add_option("--candidates", arguments->candidates,
                    "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
-                   "own; .json or .npz, see docs/how-to/rank-xla-layouts.md")
+                   "own; .json or .npz, see docs/ranking.md")
       ->type_name("FILE");
   command
       ->add_option("--stages", arguments->stages,
-                   "bundles: the stage table of tuning records, plain or gzip, see docs/explanations/schedules.md")
+                   "bundles: the stage table of tuning records, plain or gzip, see docs/schedules.md")
       ->type_name("FILE");
   command->add_option("--member", arguments->member,
                       "bundles: which text of each record of save_json text, where records have several");

@@ -142,7 +142,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   if (stages.empty())
     throw configs::SettingsError(
         fmt::format("{}: tuning records, which name schedules and no programs; give --stages FILE, the stage table of "
-                    "their workloads (docs/explanations/schedules.md)",
+                    "their workloads (docs/schedules.md)",
                     files.front()));
   const StageTable table(stages);
   Workloads workloads;

@@ -47,8 +47,7 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
     throw DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
   if (sources.stages.empty())
     throw configs::SettingsError(fmt::format(
-        "--stages: is missing, expected the stage tables of the workloads in {} (docs/explanations/schedules.md)",
-        file));
+        "--stages: is missing, expected the stage tables of the workloads in {} (docs/schedules.md)", file));
 }
 
 void check_runtimes(const data::Group& group, const std::string& file) {

@@ -11,8 +11,8 @@
 
 /// The form of a trained model that everything but the trainer executes: a list of primitive operations over the arrays
 /// and sparse matrices of a message plan, with named weights. The native runtime (executor.h), the TorchScript
-/// generator and tools/check_bundle.py all run this list, so no architecture is written twice. docs/reference/bundle.md
-/// describes it for those who write a runtime of their own.
+/// generator and tools/check_bundle.py all run this list, so no architecture is written twice. docs/bundle.md describes
+/// it for those who write a runtime of their own.
 namespace foretime::inference {
 
 /// One operation. Values are float32 matrices [rows, columns]; each is made once and has a name. Sparse matrices belong

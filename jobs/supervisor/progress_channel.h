@@ -9,8 +9,7 @@
 #include <string_view>
 
 /// How a job that runs talks to its agent: a Unix stream socket whose path stands in FORETIME_PROGRESS, one JSON object
-/// a line, both ways. The child needs no Redis. docs/reference/job-protocol.md has the messages, so that any program
-/// can speak them.
+/// a line, both ways. The child needs no Redis. docs/progress.md has the messages, so that any program can speak them.
 namespace foretime::jobs {
 
 /// One message of the child; only what its kind needs is set. A loss or metric that is not finite travels as null and

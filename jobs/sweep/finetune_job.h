@@ -8,8 +8,8 @@
 
 #include "jobs/queue/job.h"
 
-/// `foretime finetune` as a job (docs/how-to/finetuning.md): a YAML file with the one map `finetune`, and `after` and
-/// `name` beside it.
+/// `foretime finetune` as a job (docs/finetuning.md): a YAML file with the one map `finetune`, and `after` and `name`
+/// beside it.
 namespace foretime::jobs {
 
 /// What such a job says: arguments of `foretime finetune`, without where the new bundle goes. Files are relative to the

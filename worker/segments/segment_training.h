@@ -33,8 +33,7 @@ struct DrawnGraph {
 };
 
 /// Graph Segment Training (Cao et al., arXiv 2305.12322): of each drawn graph one segment is trained, and the others
-/// enter with values of the past. docs/explanations/segments.md says how they are put together; the sums are unbiased
-/// over draws.
+/// enter with values of the past. docs/segments.md says how they are put together; the sums are unbiased over draws.
 ///
 /// A graph of one segment is scored as without segments, bit for bit. Values that a step computes are written to the
 /// history in the same step, as they were before its update, and seen by later batches.

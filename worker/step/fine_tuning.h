@@ -6,8 +6,7 @@
 #include "worker/step/training_state.h"
 #include "worker/step/tuning_data.h"
 
-/// Fine-tuning: a trained model goes on learning from few candidates that were measured since
-/// (docs/how-to/finetuning.md).
+/// Fine-tuning: a trained model goes on learning from few candidates that were measured since (docs/finetuning.md).
 namespace foretime::worker {
 
 struct FineTuning {
