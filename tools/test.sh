@@ -9,6 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/install-deps.sh --tests
 tools/check_includes.py --self-test
 tools/check_includes.py
+tools/check_docs.py --self-test
+tools/check_docs.py
 tools/check_words.sh
 tools/check_format.sh
 

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Writes docs/reference/commands.md from what `foretime COMMAND --help` prints.
+
+  tools/commands_page.py build/release/cli/foretime > docs/reference/commands.md
+
+tools/check_docs.py --foretime compares the page with the program.
+"""
+
+import concurrent.futures
+import re
+import subprocess
+import sys
+import textwrap
+
+WIDTH = 118
+INTRODUCTION = """# Commands
+
+Every command with its options. The page is generated: `tools/commands_page.py FORETIME > docs/reference/commands.md`.
+[Exit codes](exit-codes.md) are the same for all commands.
+"""
+
+
+def help_of(foretime, words):
+    done = subprocess.run([foretime, *words, "--help"], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def subcommands(text):
+    """Names in the section `Subcommands:` of a help text."""
+    section = re.search(r"^Subcommands:\n((?:  .*\n?)+)", text, re.MULTILINE)
+    return re.findall(r"^  (\w[\w-]*)", section.group(1), re.MULTILINE) if section else []
+
+
+def narrow(line):
+    """Breaks a line that is too long; what continues stands below the option's description."""
+    if len(line) <= WIDTH:
+        return [line]
+    column = re.match(r"  \S.*?\s{2,}(?=\S)|\s*", line).end()
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * column, break_long_words=False, break_on_hyphens=False,
+                         drop_whitespace=True) or [""]
+
+
+def section(foretime, words):
+    text = help_of(foretime, words)
+    below = subcommands(text)
+    body = text.split("\nExit codes:")[0].rstrip().splitlines()
+    lines = ["", "#" * (len(words) + 1) + " foretime " + " ".join(words), "", "```"]
+    for line in body:
+        lines += narrow(line.rstrip())
+    lines.append("```")
+    for name in below:
+        lines += section(foretime, [*words, name])
+    return lines
+
+
+def page(foretime):
+    names = subcommands(help_of(foretime, []))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        sections = pool.map(lambda name: section(foretime, [name]), names)
+        return INTRODUCTION + "\n".join(line for lines in sections for line in lines) + "\n"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.stdout.write(page(sys.argv[1]))
