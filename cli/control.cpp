@@ -21,12 +21,12 @@ struct ControlOptions {
 void cancel(const ControlOptions& options) {
   QueueAccess access(options.queue, Start::never);
   for (const auto& prefix : options.ids) {
-    if (access.observer().is_sweep(prefix)) {
-      const auto id = access.observer().resolve_sweep(prefix);
+    if (access.reader().is_sweep(prefix)) {
+      const auto id = access.reader().resolve_sweep(prefix);
       fmt::print("sweep {}: {} jobs cancelled or asked to stop\n", id, access.queue().cancel_sweep(id));
       continue;
     }
-    const auto id = access.observer().resolve_job(prefix);
+    const auto id = access.reader().resolve_job(prefix);
     switch (access.queue().cancel(id)) {
       case jobs::CancelOutcome::cancelled:
         fmt::print("job {}: cancelled\n", id);
@@ -43,11 +43,11 @@ void cancel(const ControlOptions& options) {
 
 /// Pausing acts on sweeps and on the whole queue; a job alone is cancelled and retried.
 std::string sweep_to_pause(QueueAccess& access, const std::string& prefix, const char* verb) {
-  if (access.observer().is_sweep(prefix)) return access.observer().resolve_sweep(prefix);
+  if (access.reader().is_sweep(prefix)) return access.reader().resolve_sweep(prefix);
   throw jobs::JobRefused(
       fmt::format("{} {}: job {} is no sweep; {} takes sweeps, or nothing for the whole queue "
                   "(one job: foretime cancel, later foretime retry)",
-                  verb, prefix, access.observer().resolve_job(prefix), verb));
+                  verb, prefix, access.reader().resolve_job(prefix), verb));
 }
 
 void pause(const ControlOptions& options, bool resume) {
@@ -66,17 +66,17 @@ void pause(const ControlOptions& options, bool resume) {
 void retry(const ControlOptions& options) {
   QueueAccess access(options.queue, Start::never);
   for (const auto& prefix : options.ids) {
-    if (!access.observer().is_sweep(prefix)) {
-      const auto id = access.observer().resolve_job(prefix);
+    if (!access.reader().is_sweep(prefix)) {
+      const auto id = access.reader().resolve_job(prefix);
       access.queue().retry(id);
       fmt::print("job {}: waits again\n", id);
       continue;
     }
-    const auto sweep = access.observer().resolve_sweep(prefix);
+    const auto sweep = access.reader().resolve_sweep(prefix);
     int64_t count = 0;
     // Those that were cancelled because of another come back with that one.
-    for (const auto& job : access.observer().jobs(access.observer().ids_of_sweep(sweep))) {
-      const auto now = access.observer().job(job.spec.id);
+    for (const auto& job : access.reader().jobs(access.reader().ids_of_sweep(sweep))) {
+      const auto now = access.reader().job(job.spec.id);
       if (!now || !is_final(now->state) || now->state == jobs::JobState::succeeded) continue;
       access.queue().retry(job.spec.id);
       ++count;
@@ -88,15 +88,15 @@ void retry(const ControlOptions& options) {
 void set_priority(const ControlOptions& options) {
   QueueAccess access(options.queue, Start::never);
   const auto& prefix = options.id;
-  if (!access.observer().is_sweep(prefix)) {
-    const auto id = access.observer().resolve_job(prefix);
+  if (!access.reader().is_sweep(prefix)) {
+    const auto id = access.reader().resolve_job(prefix);
     access.queue().set_priority(id, options.priority);
     fmt::print("job {}: priority {}\n", id, options.priority);
     return;
   }
-  const auto sweep = access.observer().resolve_sweep(prefix);
+  const auto sweep = access.reader().resolve_sweep(prefix);
   int64_t count = 0;
-  for (const auto& job : access.observer().jobs(access.observer().ids_of_sweep(sweep))) {
+  for (const auto& job : access.reader().jobs(access.reader().ids_of_sweep(sweep))) {
     if (is_final(job.state)) continue;
     try {
       access.queue().set_priority(job.spec.id, options.priority);

@@ -147,7 +147,7 @@ void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
       collections.emplace_back();
       if (!part.has_models()) continue;
       const auto sweep = experiments::sweep_of(part.experiment, part.trials, options.resources, options.priority);
-      collections.back() = collect(part.experiment, part.trials, sweep, access.observer(), options.queue.runs);
+      collections.back() = collect(part.experiment, part.trials, sweep, access.reader(), options.queue.runs);
     }
   }
   std::vector<std::vector<experiments::Trial>> own;

@@ -38,13 +38,13 @@ fs::path run_of_job(const ExportOptions& options) {
     throw configs::SettingsError(fmt::format(
         "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run));
   QueueAccess access(options.queue, Start::never);
-  const auto id = access.observer().resolve_job(options.run);
-  const auto job = access.observer().job(id);
+  const auto id = access.reader().resolve_job(options.run);
+  const auto job = access.reader().job(id);
   if (!job || job->checkpoint.empty())
     throw jobs::JobRefused(
         fmt::format("job {}: has no checkpoint ({})", id, job ? to_string(job->state) : "forgotten"));
   const auto root = fs::weakly_canonical(options.queue.runs);
-  return run_of(jobs::confine("checkpoint of job " + id, job->checkpoint, root, {root}));
+  return run_of(jobs::allowed_path("checkpoint of job " + id, job->checkpoint, root, {root}));
 }
 
 /// Whether all that a folder holds is an exported checkpoint.

@@ -20,6 +20,7 @@
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/queue/job.h"
+#include "jobs/sweep/finetune_job.h"
 #include "sharding/confinement.h"
 #include "worker/step/determinism.h"
 #include "worker/step/fine_tuning.h"
@@ -36,7 +37,6 @@ constexpr int64_t kSteps = 60;
 constexpr double kRate = 0.3;           // of the learning rate of the training
 constexpr double kShare = 0.5;          // of the way to the tuned weights, where nothing is replayed
 constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
-constexpr int kParentKept = 6;          // exit code, beside coordinator::ExitCode
 
 struct FinetuneOptions {
   std::string model, out, stages, member;
@@ -266,7 +266,7 @@ void run(const FinetuneOptions& options, int& exit_code) {
   inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));
   channel.send_result(how.steps, outcome.of_job());
   say(options, note, outcome, lessons.notes);
-  if (outcome.kept_parent) exit_code = kParentKept;
+  if (outcome.kept_parent) exit_code = jobs::kParentKept;
 }
 
 }  // namespace

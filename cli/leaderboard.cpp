@@ -62,20 +62,20 @@ void check_metrics(const Board& board, const std::vector<jobs::JobRecord>& jobs)
   }
 }
 
-Board make_board(jobs::Observer& observer, const LeaderboardOptions& options) {
+Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   std::string id;
   if (!options.sweep.empty()) {
-    id = observer.resolve_sweep(options.sweep);
+    id = reader.resolve_sweep(options.sweep);
   } else {
-    const auto newest = observer.sweeps(1);
+    const auto newest = reader.sweeps(1);
     if (newest.empty()) throw jobs::JobRefused("there is no sweep yet: foretime submit SWEEP.yaml makes one");
     id = newest.front();
   }
   Board board;
-  const auto sweep = observer.sweep(id);
+  const auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused(fmt::format("sweep {}: unknown", id));
   board.sweep = *sweep;
-  const auto jobs = observer.jobs(observer.ids_of_sweep(id));
+  const auto jobs = reader.jobs(reader.ids_of_sweep(id));
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;
   board.maximize = options.goal.empty() ? sweep->spec.maximize : options.goal == "maximize";
   if (options.goal.empty() && board.metric != sweep->spec.metric) {
@@ -201,7 +201,7 @@ std::string to_json_text(const Board& board) {
 
 void run(const LeaderboardOptions& options) {
   QueueAccess access(options.queue, Start::never);
-  const auto board = make_board(access.observer(), options);
+  const auto board = make_board(access.reader(), options);
   fmt::print("{}", options.json ? to_json_text(board) : options.csv ? to_csv(board) : to_table(board));
 }
 

@@ -34,11 +34,11 @@ void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most
 
 void run(const LogOptions& options) {
   QueueAccess access(options.queue, Start::never);
-  const auto id = access.observer().resolve_job(options.id);
+  const auto id = access.reader().resolve_job(options.id);
   int64_t seen = 0, total = 0;
   // The state is read first: what a job wrote before it ended is then in the ring that is read afterwards.
-  auto job = access.observer().job(id);
-  auto ring = access.observer().log(id, total);
+  auto job = access.reader().job(id);
+  auto ring = access.reader().log(id, total);
   if (ring.empty() && !options.follow) {
     fmt::print(stderr, "job {} has written nothing ({})\n", id, job ? to_string(job->state) : "forgotten");
     return;
@@ -47,8 +47,8 @@ void run(const LogOptions& options) {
   while (options.follow && job && !is_final(job->state)) {
     std::this_thread::sleep_for(kInterval);
     try {
-      job = access.observer().job(id);
-      ring = access.observer().log(id, total);
+      job = access.reader().job(id);
+      ring = access.reader().log(id, total);
     } catch (const jobs::RedisUnavailable& error) {
       fmt::print(stderr, "{}; trying again\n", error.what());
       std::this_thread::sleep_for(2 * kInterval);

@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/rank.h"
 #include "comm/agree.h"
-#include "jobs/supervisor/progress_channel.h"
+#include "jobs/progress/sender.h"
 #include "server/serve_command.h"
 
 namespace {

@@ -46,7 +46,7 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
 
 void run(const QueueCommandOptions& options) {
   QueueAccess access(options.queue, Start::never);
-  const auto statistics = access.observer().statistics();
+  const auto statistics = access.reader().statistics();
   if (options.prometheus) {
     fmt::print("{}", jobs::to_prometheus(statistics));
     return;

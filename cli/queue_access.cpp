@@ -67,7 +67,7 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   }
   client_ = make_client();
   client_->call({"PING"});
-  observer_ = std::make_unique<jobs::Observer>(*client_, settings_);
+  reader_ = std::make_unique<jobs::QueueReader>(*client_, settings_);
 }
 
 std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {

@@ -36,7 +36,7 @@ class QueueAccess {
 
   jobs::RedisClient& client() { return *client_; }
   jobs::JobQueue& queue();
-  jobs::Observer& observer() { return *observer_; }
+  jobs::QueueReader& reader() { return *reader_; }
   const jobs::QueueSettings& settings() const { return settings_; }
   /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
   std::unique_ptr<jobs::JobQueue> make_queue();
@@ -54,7 +54,7 @@ class QueueAccess {
   std::mutex mutex_;                                             // of what follows
   std::vector<std::unique_ptr<jobs::RedisClient>> others_ = {};  // of make_queue
   std::unique_ptr<jobs::JobQueue> queue_;
-  std::unique_ptr<jobs::Observer> observer_;
+  std::unique_ptr<jobs::QueueReader> reader_;
 };
 
 }  // namespace foretime::cli

@@ -47,13 +47,13 @@ constexpr JobState kOrder[] = {JobState::active, JobState::delayed,   JobState::
                                JobState::held,   JobState::blocked,   JobState::dead,
                                JobState::failed, JobState::cancelled, JobState::succeeded};
 
-std::vector<std::string> ids_of_queue(jobs::Observer& observer, const std::string& state, int64_t limit) {
+std::vector<std::string> ids_of_queue(jobs::QueueReader& reader, const std::string& state, int64_t limit) {
   std::vector<std::string> ids;
   for (const auto each : kOrder) {
     if (!state.empty() && each != jobs::parse_job_state(state)) continue;
     const auto left = limit - static_cast<int64_t>(ids.size());
     if (left <= 0) break;
-    const auto more = observer.ids_in(each, left);
+    const auto more = reader.ids_in(each, left);
     ids.insert(ids.end(), more.begin(), more.end());
   }
   return ids;
@@ -64,9 +64,9 @@ bool all_over(const std::vector<jobs::JobRecord>& jobs) {
 }
 
 /// At most `limit` of a sweep's jobs, those that run first.
-std::vector<jobs::JobRecord> jobs_of_sweep(jobs::Observer& observer, const std::string& sweep,
+std::vector<jobs::JobRecord> jobs_of_sweep(jobs::QueueReader& reader, const std::string& sweep,
                                            const StatusOptions& options, size_t& all) {
-  auto jobs = observer.jobs(observer.ids_of_sweep(sweep));
+  auto jobs = reader.jobs(reader.ids_of_sweep(sweep));
   if (!options.state.empty())
     std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
   all = jobs.size();
@@ -82,11 +82,11 @@ std::string left_out(size_t all, size_t shown_jobs) {
   return all > shown_jobs ? fmt::format("  … and {} more (--limit)\n", all - shown_jobs) : "";
 }
 
-View view_sweep(jobs::Observer& observer, const std::string& id, const StatusOptions& options) {
-  const auto sweep = observer.sweep(id);
+View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
+  const auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused(fmt::format("sweep {}: unknown", id));
   size_t all = 0;
-  const auto jobs = jobs_of_sweep(observer, id, options, all);
+  const auto jobs = jobs_of_sweep(reader, id, options, all);
   View view;
   for (const auto& [state, count] : sweep->jobs) view.over = view.over || count > 0;
   for (const auto& [state, count] : sweep->jobs) view.over = view.over && (count == 0 || is_final(state));
@@ -100,27 +100,27 @@ View view_sweep(jobs::Observer& observer, const std::string& id, const StatusOpt
   return view;
 }
 
-View view_job(jobs::Observer& observer, const std::string& id, const StatusOptions& options) {
-  const auto job = observer.job(id);
+View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
+  const auto job = reader.job(id);
   if (!job) throw jobs::JobRefused(fmt::format("job {}: unknown (finished jobs are forgotten after a while)", id));
   auto json = to_json(*job);
   json["settings"] = job->spec.settings;
   return {options.json ? dump(json, options.watch > 0) : describe(*job), is_final(job->state)};
 }
 
-View view_jobs(jobs::Observer& observer, const StatusOptions& options) {
+View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   std::vector<std::string> ids;
   for (const auto& prefix : options.ids) {
-    if (!observer.is_sweep(prefix)) {
-      ids.push_back(observer.resolve_job(prefix));
+    if (!reader.is_sweep(prefix)) {
+      ids.push_back(reader.resolve_job(prefix));
       continue;
     }
-    for (auto& id : observer.ids_of_sweep(observer.resolve_sweep(prefix))) ids.push_back(std::move(id));
+    for (auto& id : reader.ids_of_sweep(reader.resolve_sweep(prefix))) ids.push_back(std::move(id));
   }
-  const auto statistics = observer.statistics();
+  const auto statistics = reader.statistics();
   const bool chosen = !options.ids.empty();
-  if (!chosen) ids = ids_of_queue(observer, options.state, options.limit);
-  auto jobs = observer.jobs(ids);
+  if (!chosen) ids = ids_of_queue(reader, options.state, options.limit);
+  auto jobs = reader.jobs(ids);
   if (!options.state.empty())
     std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
   View view{"", chosen && all_over(jobs)};
@@ -144,14 +144,14 @@ View view_jobs(jobs::Observer& observer, const StatusOptions& options) {
   return view;
 }
 
-View look(jobs::Observer& observer, const StatusOptions& options) {
-  if (!options.sweep.empty()) return view_sweep(observer, observer.resolve_sweep(options.sweep), options);
+View look(jobs::QueueReader& reader, const StatusOptions& options) {
+  if (!options.sweep.empty()) return view_sweep(reader, reader.resolve_sweep(options.sweep), options);
   if (options.ids.size() == 1) {
     const auto& prefix = options.ids.front();
-    return observer.is_sweep(prefix) ? view_sweep(observer, observer.resolve_sweep(prefix), options)
-                                     : view_job(observer, observer.resolve_job(prefix), options);
+    return reader.is_sweep(prefix) ? view_sweep(reader, reader.resolve_sweep(prefix), options)
+                                   : view_job(reader, reader.resolve_job(prefix), options);
   }
-  return view_jobs(observer, options);
+  return view_jobs(reader, options);
 }
 
 void show(const std::string& text, const StatusOptions& options) {
@@ -170,12 +170,12 @@ void show(const std::string& text, const StatusOptions& options) {
 void run(const StatusOptions& options) {
   if (!options.state.empty()) jobs::parse_job_state(options.state);
   QueueAccess access(options.queue, Start::never);
-  auto view = look(access.observer(), options);
+  auto view = look(access.reader(), options);
   show(view.text, options);
   while (options.watch > 0 && !view.over) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.watch));
     try {
-      view = look(access.observer(), options);
+      view = look(access.reader(), options);
       show(view.text, options);
     } catch (const jobs::RedisUnavailable& error) {
       fmt::print(stderr, "{}; trying again\n", error.what());

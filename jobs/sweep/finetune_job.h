@@ -12,6 +12,9 @@
 /// beside it.
 namespace foretime::jobs {
 
+/// Exit code of `foretime finetune` where the new bundle has the weights of its parent (README).
+constexpr int kParentKept = 6;
+
 /// What such a job says: arguments of `foretime finetune`, without where the new bundle goes. Files are relative to the
 /// agent's first data root; those to learn from may be patterns.
 struct FinetuneSettings {

@@ -12,7 +12,7 @@
 
 namespace foretime::jobs {
 
-/// What deciding a deferred trial must read; jobs/observer.h has it in Redis.
+/// What deciding a deferred trial must read; jobs/reader.h has it in Redis.
 class TrialSource {
  public:
   virtual ~TrialSource() = default;

@@ -228,15 +228,15 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   RedisQueue watched(eyes, {});
   EXPECT_EQ(watched.find("last")->state, JobState::waiting);
   EXPECT_EQ(texts_of(*eyes.call({"ZRANGE", "{foretime}:ids", "0", "-1"})), std::vector<std::string>{"last"});
-  for (RedisClient* reader : {&eyes, &client}) {
-    Observer observer(*reader, {});
-    EXPECT_EQ(observer.resolve_job("las"), "last");
-    EXPECT_EQ(observer.ids_in(JobState::waiting, 10), std::vector<std::string>{"last"});
-    EXPECT_EQ(observer.statistics().jobs[JobState::waiting], 1);
-    EXPECT_TRUE(observer.sweeps(10).empty());
-    EXPECT_TRUE(observer.ids_of_sweep("s").empty());
+  for (RedisClient* connection : {&eyes, &client}) {
+    QueueReader reader(*connection, {});
+    EXPECT_EQ(reader.resolve_job("las"), "last");
+    EXPECT_EQ(reader.ids_in(JobState::waiting, 10), std::vector<std::string>{"last"});
+    EXPECT_EQ(reader.statistics().jobs[JobState::waiting], 1);
+    EXPECT_TRUE(reader.sweeps(10).empty());
+    EXPECT_TRUE(reader.ids_of_sweep("s").empty());
     int64_t lines = 0;
-    EXPECT_TRUE(observer.log("last", lines).empty());
+    EXPECT_TRUE(reader.log("last", lines).empty());
   }
   EXPECT_THROW(eyes.call({"SET", "{foretime}:paused", "1"}), RedisRefused);
   EXPECT_THROW(watched.pause(""), RedisRefused);

@@ -1,5 +1,3 @@
-#include "jobs/supervisor/progress_channel.h"
-
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -15,6 +13,7 @@
 
 #include "base/lines.h"
 #include "jobs/error.h"
+#include "jobs/progress/sender.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::jobs {

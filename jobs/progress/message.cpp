@@ -1,4 +1,4 @@
-#include "jobs/supervisor/progress_channel.h"
+#include "jobs/progress/message.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "jobs/agent/agent_socket.h"
+#include "jobs/progress/receiver.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -15,11 +15,11 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr size_t kReadAtOnce = 1 << 20;  // then the other jobs have their turn
+constexpr size_t kReceivedAtOnce = 1 << 20;  // then the other jobs have their turn
 
 }  // namespace
 
-ProgressSocket::ProgressSocket(const std::filesystem::path& folder) {
+ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder) {
   if (listen_at((folder / "agent.sock").string())) return;
   std::string name = "/tmp/foretime-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) throw JobsError(fmt::format("{}: {}", name, std::strerror(errno)));
@@ -30,14 +30,14 @@ ProgressSocket::ProgressSocket(const std::filesystem::path& folder) {
   throw JobsError(fmt::format("{}: no socket can listen there: {}", path_, std::strerror(error)));
 }
 
-ProgressSocket::~ProgressSocket() {
+ProgressReceiver::~ProgressReceiver() {
   hang_up();
   if (listener_ >= 0) close(listener_);
   unlink(path_.c_str());
   if (!own_folder_.empty()) rmdir(own_folder_.c_str());
 }
 
-bool ProgressSocket::listen_at(const std::string& path) {
+bool ProgressReceiver::listen_at(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) return false;
@@ -54,11 +54,11 @@ bool ProgressSocket::listen_at(const std::string& path) {
   return false;
 }
 
-void ProgressSocket::add_descriptors(std::vector<pollfd>& descriptors) const {
+void ProgressReceiver::add_descriptors(std::vector<pollfd>& descriptors) const {
   descriptors.push_back({peer_ >= 0 ? peer_ : listener_, POLLIN, 0});
 }
 
-void ProgressSocket::accept_peer(const Complain& complain) {
+void ProgressReceiver::accept_peer(const Complain& complain) {
   while (peer_ < 0) {
     const int peer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (peer < 0) return;
@@ -75,11 +75,11 @@ void ProgressSocket::accept_peer(const Complain& complain) {
   }
 }
 
-void ProgressSocket::receive(const Take& take, const Complain& complain) {
+void ProgressReceiver::receive(const Take& take, const Complain& complain) {
   char buffer[16384];
   size_t total = 0;
   accept_peer(complain);
-  while (peer_ >= 0 && total < kReadAtOnce) {
+  while (peer_ >= 0 && total < kReceivedAtOnce) {
     const auto got = recv(peer_, buffer, sizeof(buffer), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -100,13 +100,13 @@ void ProgressSocket::receive(const Take& take, const Complain& complain) {
   }
 }
 
-void ProgressSocket::send_stop(const std::string& reason) {
+void ProgressReceiver::send_stop(const std::string& reason) {
   stop_ = stop_line(reason);
   // Whoever does not read it ends by SIGTERM.
   if (peer_ >= 0) send(peer_, stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void ProgressSocket::hang_up() {
+void ProgressReceiver::hang_up() {
   if (peer_ >= 0) close(peer_);
   peer_ = -1;
 }

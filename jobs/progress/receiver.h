@@ -8,20 +8,20 @@
 #include <poll.h>
 
 #include "base/lines.h"
-#include "jobs/supervisor/progress_channel.h"
+#include "jobs/progress/message.h"
 
 namespace foretime::jobs {
 
 /// The agent's end of the progress channel: listens, and talks with one peer of the same user at a time. Nothing that a
 /// peer sends is fatal.
-class ProgressSocket {
+class ProgressReceiver {
  public:
   /// Listens in `folder`, or, where the path would be too long for a socket or the file system has none, in a fresh
   /// folder of its own below /tmp (0700). Throws JobsError.
-  explicit ProgressSocket(const std::filesystem::path& folder);
-  ~ProgressSocket();
-  ProgressSocket(const ProgressSocket&) = delete;
-  ProgressSocket& operator=(const ProgressSocket&) = delete;
+  explicit ProgressReceiver(const std::filesystem::path& folder);
+  ~ProgressReceiver();
+  ProgressReceiver(const ProgressReceiver&) = delete;
+  ProgressReceiver& operator=(const ProgressReceiver&) = delete;
 
   const std::string& path() const { return path_; }
   void add_descriptors(std::vector<pollfd>& descriptors) const;

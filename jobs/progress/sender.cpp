@@ -1,3 +1,5 @@
+#include "jobs/progress/sender.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,7 +16,6 @@
 #include <unistd.h>
 
 #include "jobs/error.h"
-#include "jobs/supervisor/progress_channel.h"
 
 namespace foretime::jobs {
 namespace {
