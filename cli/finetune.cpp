@@ -13,6 +13,7 @@
 #include "cli/bundle_export.h"
 #include "cli/bundle_import.h"
 #include "cli/commands.h"
+#include "cli/dags_option.h"
 #include "cli/job_channel.h"
 #include "cli/tuning_input.h"
 #include "cli/tuning_outcome.h"
@@ -39,7 +40,7 @@ constexpr double kShare = 0.5;          // of the way to the tuned weights, wher
 constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
 
 struct FinetuneOptions {
-  std::string model, out, stages, member;
+  std::string model, out, dags, member;
   std::optional<std::string> licence;
   std::vector<std::string> records, replay, confine;
   int64_t steps = kSteps, threads = 0;
@@ -222,7 +223,7 @@ class LessonReader {
   std::unique_ptr<worker::TuningData> open(const std::vector<std::string>& inputs, const char* packed,
                                            configs::Settings settings, std::vector<std::string>& notes) const {
     const TuningSources sources{
-        .inputs = inputs, .stages = options_.stages, .member = options_.member, .model = options_.model};
+        .inputs = inputs, .dags = options_.dags, .member = options_.member, .model = options_.model};
     auto input = prepare_tuning_input(sources, terms_, scratch_ / packed, admit_);
     settings.data.train = std::move(input.files);
     auto data = std::make_unique<worker::TuningData>(parent_.trained, settings);
@@ -283,8 +284,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("RECORDS");
   command->add_option("-o,--output", options->out, "the new bundle")->required()->type_name("NEW.foretime");
-  command->add_option("--stages", options->stages, "stage tables of the records' workloads (docs/schedules.md)")
-      ->type_name("FILE");
+  add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/schedules.md)");
   command->add_option("--member", options->member, "which text of each record of save_json text, where it has several")
       ->type_name("NAME");
   command->add_option("--replay", options->replay, "data that the model has learned from before, against forgetting")
@@ -321,8 +321,8 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Exit code 6: the tuned weights ordered the held-out candidates worse, and the new bundle has its parent's.\n"
       "Examples:\n"
-      "  foretime finetune model.foretime round1.json --stages stages.jsonl -o tuned.foretime\n"
-      "  foretime finetune model.foretime round*.json --stages stages.jsonl --replay old.foretime -o tuned.foretime");
+      "  foretime finetune model.foretime round1.json --dags dags.jsonl -o tuned.foretime\n"
+      "  foretime finetune model.foretime round*.json --dags dags.jsonl --replay old.foretime -o tuned.foretime");
   command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/threads.h"
+#include "cli/dags_option.h"
 #include "configs/load.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/loops/program_forms.h"
@@ -202,9 +203,7 @@ void add_pack_records(CLI::App& data_command, const RecordPackRunner& run) {
   const auto arguments = std::make_shared<PackRecordsArguments>();
   command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
   command->add_option("in", arguments->in, "Tuning records: JSON lines, plain or gzip")->required()->type_name("IN");
-  command->add_option("--dags", arguments->dags, "Stage tables of the workloads (JSON lines, plain or gzip)")
-      ->required()
-      ->type_name("FILE");
+  add_dags_option(*command, arguments->dags, "Compute DAGs of the workloads (JSON lines, plain or gzip)")->required();
   auto* lines =
       command->add_option("--lines", arguments->lines,
                           "JSON with the 0-based lines of the first file to take: a list, or an object of lists");

@@ -18,7 +18,7 @@ struct RankArguments {
   std::vector<std::string> ensemble, files;
   std::string format, output, collection;  // format "": not said
   int64_t top = 0;
-  std::string candidates, stages, member;  // bundles only
+  std::string candidates, dags, member;  // bundles only
   int64_t threads = 0;                     // bundles only
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;

@@ -45,9 +45,9 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
   }
   if (first.extension() == ".foretime")
     throw DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
-  if (sources.stages.empty())
+  if (sources.dags.empty())
     throw configs::SettingsError(fmt::format(
-        "--stages: is missing, expected the stage tables of the workloads in {} (docs/schedules.md)", file));
+        "--dags: is missing, expected the compute DAGs of the workloads in {} (docs/schedules.md)", file));
 }
 
 void check_runtimes(const data::Group& group, const std::string& file) {
@@ -85,7 +85,7 @@ void add_programs(const std::vector<fs::path>& files, const TuningSources& sourc
 }
 
 std::vector<std::string> left_out(const data::RecordIndex& index, const data::RecordPackCounts& counts,
-                                  const std::string& stages) {
+                                  const std::string& dags) {
   std::vector<std::string> notes;
   const auto note = [&](int64_t count, const std::string& what) {
     if (count > 0) notes.push_back(fmt::format("{} {}", count, what));
@@ -94,31 +94,30 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
   note(index.malformed, "lines that are no records left out");
   note(index.left_out + counts.left_out, "records of workloads with a single one left out");
   if (index.without_dag > 0)
-    note(index.without_dag, fmt::format("records of workloads without a stage table in {} left out, among them of {}",
-                                        stages, index.missing_keys.front()));
+    note(index.without_dag, fmt::format("records of workloads without a compute DAG in {} left out, among them of {}",
+                                        dags, index.missing_keys.front()));
   note(counts.refused, fmt::format("records that cannot be replayed left out, the first: {}", counts.first_refusal));
   return notes;
 }
 
-[[noreturn]] void fail_without_workloads(const data::RecordIndex& index, const std::string& stages) {
+[[noreturn]] void fail_without_workloads(const data::RecordIndex& index, const std::string& dags) {
   throw DataError(fmt::format(
-      "{}: nothing to learn from: no workload with a stage table in {} has two measurements ({} failed, {} lines are "
-      "no "
-      "records, {} records of workloads without a table{}, {} of workloads with a single record)",
-      index.files.front().string(), stages, index.failed, index.malformed, index.without_dag,
+      "{}: nothing to learn from: no workload with a compute DAG in {} has two measurements ({} failed, {} lines are "
+      "no records, {} records of workloads without a DAG{}, {} of workloads with a single record)",
+      index.files.front().string(), dags, index.failed, index.malformed, index.without_dag,
       index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.left_out));
 }
 
 /// Packs tuning records.
 void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const inference::Terms& terms,
                  const fs::path& packed, TuningInput& input) {
-  const auto index = data::index_records(files, data::DagTable(sources.stages), {});
-  if (index.groups.empty()) fail_without_workloads(index, sources.stages);
+  const auto index = data::index_records(files, data::DagTable(sources.dags), {});
+  if (index.groups.empty()) fail_without_workloads(index, sources.dags);
   std::vector<int64_t> all(index.groups.size());
   std::iota(all.begin(), all.end(), 0);
   const auto counts = data::pack_records(packed, index, all, {.representation = terms.representation, .least = 2});
   input.files.push_back(packed.string());
-  const auto notes = left_out(index, counts, sources.stages);
+  const auto notes = left_out(index, counts, sources.dags);
   input.notes.insert(input.notes.end(), notes.begin(), notes.end());
 }
 
@@ -139,7 +138,7 @@ TuningInput prepare_tuning_input(const TuningSources& sources, const inference::
   }
   if (!records.empty()) {
     check_records(records.front(), sources, terms);
-    if (admit) admit(sources.stages);
+    if (admit) admit(sources.dags);
     add_records(records, sources, terms, packed.string() + "-records.foretime", input);
   }
   if (!texts.empty()) add_programs(texts, sources, terms, packed.string() + "-programs.foretime", input);

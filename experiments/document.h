@@ -33,7 +33,7 @@ enum class BoostedRows {
 /// How an entry of kind xgboost learns.
 struct XgboostSettings {
   std::vector<std::string> features;  // .npz files, relative to data.root; a program's rows are found by its id
-  std::string records, dags;          // instead: tuning records whose 0-based lines name the programs, and stage tables
+  std::string records, dags;          // instead: tuning records whose 0-based lines name the programs, and compute DAGs
   BoostedRows rows = BoostedRows::loops;
   std::string target = "flop";   // loops: logarithm of time | of time per operation (flop)
   std::string preset = "pairs";  // statements: models::throughput_presets

@@ -19,7 +19,7 @@ constexpr size_t kFiles = 4096;
 constexpr int64_t kMostSteps = 1000000;
 constexpr const char* kMetric = "holdout/kendall_tau";
 
-const std::vector<std::string> kFinetuneKeys = {"model",         "records", "stages",    "member", "replay",  "steps",
+const std::vector<std::string> kFinetuneKeys = {"model",         "records", "dags",    "member", "replay",  "steps",
                                                 "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
 
 std::vector<std::string> texts_in(const Entry& entry) {
@@ -34,7 +34,7 @@ std::vector<std::string> texts_in(const Entry& entry) {
 void read_item(const std::string& key, const Entry& item, FinetuneSettings& settings) {
   if (key == "model") settings.model = text_in(item, kPath);
   if (key == "records") settings.records = texts_in(item);
-  if (key == "stages") settings.stages = text_in(item, kPath);
+  if (key == "dags") settings.dags = text_in(item, kPath);
   if (key == "member") settings.member = text_in(item, kPath);
   if (key == "replay") settings.replay = texts_in(item);
   if (key == "steps") settings.steps = integer_in(item, 1, kMostSteps);
@@ -87,7 +87,7 @@ std::string to_yaml(const FinetuneSettings& settings) {
   const auto add = [&](const char* key, const std::string& value) { yaml += fmt::format("{}: {}\n", key, value); };
   if (!settings.model.empty()) add("model", configs::write_string(settings.model));
   add("records", list_of(settings.records));
-  if (!settings.stages.empty()) add("stages", configs::write_string(settings.stages));
+  if (!settings.dags.empty()) add("dags", configs::write_string(settings.dags));
   if (!settings.member.empty()) add("member", configs::write_string(settings.member));
   if (!settings.replay.empty()) add("replay", list_of(settings.replay));
   if (settings.steps) add("steps", fmt::to_string(*settings.steps));
