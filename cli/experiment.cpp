@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/queue_access.h"
+#include "cli/jobs/queue_access.h"
 #include "comm/agree.h"
 #include "comm/communicator.h"
 #include "experiments/collect.h"

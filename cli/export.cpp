@@ -5,14 +5,14 @@
 
 #include <fmt/format.h>
 
-#include "cli/bundle_export.h"
 #include "cli/commands.h"
-#include "cli/queue_access.h"
-#include "cli/torchscript_export.h"
+#include "cli/jobs/queue_access.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
 #include "jobs/error.h"
+#include "worker/export/bundle_export.h"
+#include "worker/export/torchscript_export.h"
 
 namespace foretime::cli {
 namespace {
@@ -92,15 +92,15 @@ void export_file(const ExportOptions& options, const inference::Bundle& bundle, 
     inference::write_bundle(out, bundle);
     inference::read_bundle(out);
   } else {
-    write_torchscript(out, bundle);
+    worker::write_torchscript(out, bundle);
   }
   fmt::print("{}: {}, {} bytes\n", out.string(), source, fs::file_size(out));
 }
 
 void export_checkpoint(const ExportOptions& options, const fs::path& run, const std::string& format) {
   const auto checkpoint = coordinator::read_checkpoint(run);
-  const auto metrics = metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
-  const auto bundle = make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
+  const auto metrics = worker::metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
+  const auto bundle = worker::make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
   export_file(options, bundle, format, fmt::format("step {} of {}", checkpoint.step, checkpoint.folder.string()));
 }
 

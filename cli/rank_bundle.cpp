@@ -1,5 +1,3 @@
-#include "cli/rank_bundle.h"
-
 #include <future>
 #include <numeric>
 
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "cli/rank_command.h"
 #include "cli/rank_programs.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "cli/dags_option.h"
-#include "cli/rank_bundle.h"
 #include "configs/load.h"
 
 namespace foretime::cli {

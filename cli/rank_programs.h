@@ -17,7 +17,8 @@ namespace foretime::cli {
 std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
                                              const std::vector<std::string>& files, const std::string& dags);
 
-/// Programs of save_json text, a ranking a workload, likewise. `member`: as in read_tir_groups.
+/// Programs of save_json text, a ranking a workload in the order of the first programs; ids are those of the records.
+/// What cannot be scored is last, with +infinity. `member`: as in read_tir_groups.
 std::vector<inference::Ranking> rank_tir(const inference::Model& model, const std::string& file,
                                          const std::string& member);
 

@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the attempt that ended the job ran (jobs/agent_command.h): that of its newest lease. Its checkpoint may lie in
-/// the folder of an earlier attempt, which this one had nothing to add to.
+/// Where the attempt that ended the job ran (jobs/agent/agent_command.h): that of its newest lease. Its checkpoint may
+/// lie in the folder of an earlier attempt, which this one had nothing to add to.
 fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
   const auto folder = runs / job.spec.id;
   const auto name = fmt::format("attempt-{}", job.fence);

@@ -9,7 +9,7 @@
 
 namespace foretime::jobs {
 
-/// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor.h) in
+/// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor/supervisor.h) in
 /// runs/<job id>/attempt-<fence>, so that an agent that lost its lease overwrites nothing; the next attempt continues
 /// from the newest checkpoint that was published.
 ///
@@ -18,10 +18,10 @@ namespace foretime::jobs {
 /// Redis cannot be reached the agent goes on with the jobs that it holds, keeps what it has to report, and tries again
 /// after 1 to 20 s.
 ///
-/// Exit codes of a job: 0 succeeded, and 6 of a fine-tuning (its bundle has the weights of its parent); 2 and 3
-/// (settings, data) failed; 75 after a request stopped, cancelled or
-/// preempted, and without one preempted; anything else, a signal, and a stall: error, tried again. Whoever had to be
-/// ended by SIGTERM or SIGKILL after a request ends as was asked.
+/// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded; 2 and 3
+/// (settings, data) failed; 75 stopped, cancelled or preempted, as was requested, and preempted without a request.
+/// Anything else, a signal and a stall are errors, after which the job is tried again. A job that had to be ended by
+/// SIGTERM or SIGKILL after a request ends as was requested.
 ///
 /// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM when it still runs
 /// after `stop_grace_seconds`; evaluations, exports and programs that do not listen get SIGTERM at once. SIGKILL

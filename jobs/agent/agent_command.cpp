@@ -203,8 +203,7 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   if (!settings.replay.empty()) arguments.emplace_back("--replay");
   add_files("finetune.replay", settings.replay);
   if (!settings.dags.empty())
-    add("--dags",
-        or_unusable([&] { return allowed_path("finetune.dags", settings.dags, base, roots).string(); }));
+    add("--dags", or_unusable([&] { return allowed_path("finetune.dags", settings.dags, base, roots).string(); }));
   if (!settings.member.empty()) add("--member", settings.member);
   if (settings.steps) add("--steps", fmt::to_string(*settings.steps));
   if (settings.learning_rate) add("--learning-rate", number_text(*settings.learning_rate));

@@ -27,8 +27,8 @@ struct QueueStatistics {
   int64_t now_ms = 0;                     // by Redis' clock
   std::map<JobState, int64_t> jobs;       // counts, of every state
   std::map<std::string, int64_t> totals;  // submitted, claimed, succeeded, …, lost_leases, refused; since ever
-  /// Of the same, over the last five minutes of the event stream, or over what it holds where it was trimmed within
-  /// them. `stopped` is missing: the stream does not tell it from succeeded.
+  /// Those counts a minute, over the last five minutes of the event stream, or over what it holds where it was trimmed
+  /// within them. `stopped` is missing: the stream does not tell it from succeeded.
   std::map<std::string, double> per_minute;
   int64_t oldest_waiting_ms = 0;  // age; 0: none waits
   bool paused = false;

@@ -20,7 +20,7 @@ constexpr int kParentKept = 6;
 struct FinetuneSettings {
   std::string model;  // a bundle; empty: the bundle that the job in `after` made
   std::vector<std::string> records, replay;
-  std::string dags;  // compute DAGs of tuning records; empty: there are none
+  std::string dags;    // compute DAGs of tuning records; empty: there are none
   std::string member;  // of save_json text; empty: it has one
   std::optional<int64_t> steps;
   std::optional<double> learning_rate, holdout, tolerance;

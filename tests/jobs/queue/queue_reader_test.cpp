@@ -11,6 +11,7 @@
 
 #include "jobs/error.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -73,17 +74,6 @@ class QueueReaderTest : public ::testing::Test {
     queue_.submit(spec);
   }
   Lease claim(const std::string& token) { return queue_.claim({"agent", token, 1, 0, Milliseconds(60000)}).value(); }
-  /// What a reader's call says when it fails.
-  template <class Error>
-  static std::string refusal(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  }
-
   QueueSettings settings_;
   RedisClient admin_;
   RedisQueue queue_;
@@ -211,9 +201,11 @@ TEST_F(QueueReaderTest, ResolvesUniquePrefixes) {
   EXPECT_EQ(reader_.resolve_job("abcd"), "abcd") << "a full id, though another one begins so";
   EXPECT_EQ(reader_.resolve_sweep("f0"), "f00d");
   EXPECT_EQ(reader_.resolve_sweep("f11"), "f11");
-  const auto job = [&](const std::string& prefix) { return refusal<JobRefused>([&] { reader_.resolve_job(prefix); }); };
+  const auto job = [&](const std::string& prefix) {
+    return testing::message_of<JobRefused>([&] { reader_.resolve_job(prefix); });
+  };
   const auto sweep = [&](const std::string& prefix) {
-    return refusal<JobRefused>([&] { reader_.resolve_sweep(prefix); });
+    return testing::message_of<JobRefused>([&] { reader_.resolve_sweep(prefix); });
   };
   EXPECT_THAT(job("abc"), AllOf(HasSubstr("ambiguous"), HasSubstr("abc1, abc2, abcd, abcde;")));
   EXPECT_THAT(sweep("f"), AllOf(HasSubstr("ambiguous"), HasSubstr("f00d"), HasSubstr("f11d")));
@@ -236,7 +228,9 @@ TEST_F(QueueReaderTest, TellsSweepsFromJobs) {
   EXPECT_FALSE(reader_.is_sweep("zzz"));
   EXPECT_TRUE(reader_.is_sweep("c")) << "a full id wins over the beginning of another";
   EXPECT_FALSE(reader_.is_sweep("d"));
-  const auto both = [&](const std::string& prefix) { return refusal<JobRefused>([&] { reader_.is_sweep(prefix); }); };
+  const auto both = [&](const std::string& prefix) {
+    return testing::message_of<JobRefused>([&] { reader_.is_sweep(prefix); });
+  };
   EXPECT_THAT(both("a"), HasSubstr("it could be sweep a2 or job a1"));
   EXPECT_THAT(both("both"), HasSubstr("it could be sweep both or job both"));
 }
@@ -402,12 +396,12 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
     add_sweep("s");
     add_job("a", "s", 0);
     queue_.heartbeat_agent({"agent", "host", "1", 1, 1, 0, 0, false});
-    EXPECT_EQ(refusal<JobsError>([&] { damage.read(reader_); }), "nothing was refused");
+    EXPECT_EQ(testing::message_of<JobsError>([&] { damage.read(reader_); }), "no exception");
     auto command = damage.command;
     command[1] = key(command[1]);
     if (command[0] == "SET") admin_.call({"DEL", command[1]});
     admin_.call(command);
-    const auto message = refusal<JobsError>([&] { damage.read(reader_); });
+    const auto message = testing::message_of<JobsError>([&] { damage.read(reader_); });
     const auto what = damage.command[1] + " " + damage.command[2].substr(0, 20) + ": " + message;
     EXPECT_THAT(message, HasSubstr(command[1])) << what;
     for (const auto& named : damage.named) EXPECT_THAT(message, HasSubstr(named)) << what;

@@ -16,6 +16,7 @@
 #include "jobs/error.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/message_of.h"
 
 /// What only a real Redis can show: its clock, its rights, its death, its speed.
 namespace foretime::jobs {
@@ -112,12 +113,7 @@ TEST(RedisQueue, DamagedFieldsAreNamed) {
   const auto message = [&](const std::string& field, const std::string& value) {
     const auto old = text_of(*backend.client().call({"HGET", backend.key("job:j"), field}));
     backend.client().call({"HSET", backend.key("job:j"), field, value});
-    std::string text;
-    try {
-      backend.queue().find("j");
-    } catch (const JobsError& error) {
-      text = error.what();
-    }
+    const auto text = testing::message_of<JobsError>([&] { backend.queue().find("j"); });
     backend.client().call({"HSET", backend.key("job:j"), field, old});
     return text;
   };

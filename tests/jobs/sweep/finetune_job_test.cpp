@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::jobs {
@@ -26,12 +27,7 @@ class FinetuneJobTest : public ::testing::Test {
     return finetune_job(write(yaml), overrides, name);
   }
   std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-    try {
-      read(yaml, overrides);
-    } catch (const SweepError& error) {
-      return error.what();
-    }
-    return "no error";
+    return testing::message_of<Error>([&] { read(yaml, overrides); });
   }
 
   testing::Scratch scratch_;
