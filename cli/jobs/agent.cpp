@@ -83,7 +83,6 @@ void run(AgentCommandOptions& options) {
   std::filesystem::create_directories(options.queue.runs, failure);
   options.agent.roots.runs = existing("--runs", options.queue.runs);
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
-  options.agent.version = FORETIME_VERSION;
   options.agent.launcher = jobs::Launcher(options.launcher);
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
   const auto log = coordinator::make_logger("", spdlog::level::info);
@@ -170,7 +169,10 @@ void add_agent_command(CLI::App& app) {
       "  foretime agent --until-empty                                  on a laptop, with a Redis of its own\n"
       "  FORETIME_REDIS=redis://head:6379 foretime agent --gpus 0,1,2,3 --data-root /data --runs /shared/runs\n"
       "  foretime agent --cpus 16 --launcher srun");
-  command->callback([options] { run(*options); });
+  command->callback([options, &app] {
+    options->agent.version = app.version();
+    run(*options);
+  });
 }
 
 }  // namespace foretime::cli

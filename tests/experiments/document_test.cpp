@@ -36,7 +36,7 @@ Experiment parse(const std::string& yaml, const ExperimentChoice& choice = {}) {
 }
 
 std::string message_of(const std::string& yaml, const ExperimentChoice& choice = {}) {
-  return testing::message_of<Error>([&] { trials_of(parse(yaml, choice), "out"); });
+  return foretime::testing::message_of<Error>([&] { trials_of(parse(yaml, choice), "out"); });
 }
 
 TEST(Experiment, TrialsAreEntriesByFractionsBySeeds) {

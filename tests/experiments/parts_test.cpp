@@ -69,7 +69,7 @@ class PartsTest : public ::testing::Test {
   std::string message_of(const std::string& from, const std::string& to, const ExperimentChoice& choice = {}) const {
     auto text = kParts;
     text.replace(text.find(from), from.size(), to);
-    return testing::message_of<std::runtime_error>([&] {
+    return foretime::testing::message_of<std::runtime_error>([&] {
       for (const auto& part : parse(choice, text).parts) trials_of(part, "out");
     });
   }
@@ -215,7 +215,7 @@ class FoldsTest : public PartsTest {
   }
 
   std::string message_of_folds(const Experiment& experiment) const {
-    return testing::message_of<std::runtime_error>([&] { trials_of(experiment, "out"); });
+    return foretime::testing::message_of<std::runtime_error>([&] { trials_of(experiment, "out"); });
   }
 };
 
