@@ -11,13 +11,13 @@ namespace foretime {
 /// group can be checked each time it is opened.
 uint64_t checksum(std::span<const std::byte> bytes, uint64_t seed = 0);
 
-/// The same of the memory of `values`.
+/// XXH64 of the memory of `values`.
 template <class T>
 uint64_t checksum_of(std::span<T> values, uint64_t seed = 0) {
   return checksum(std::as_bytes(values), seed);
 }
 
-/// The same checksum of bytes that come in pieces of any size.
+/// XXH64 of bytes that come in pieces of any size.
 class Checksum {
  public:
   explicit Checksum(uint64_t seed = 0);

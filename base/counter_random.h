@@ -3,11 +3,34 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <string_view>
 
-/// Random numbers as pure functions of what they are for (seed, epoch, group, draw, …), so that any rank can make any
-/// draw, and a resumed run makes the draws that it would have made. The mixing function is SplitMix64's finaliser
-/// (Steele, Lea and Flood 2014).
+/// Random numbers as pure functions of a key (seed, stream, epoch, group, …) instead of generators with a state: any
+/// rank computes any of them, and a resumed run computes those that it would have computed. The mixing function is
+/// SplitMix64's finaliser (Steele, Lea and Flood 2014).
 namespace foretime {
+
+/// What random numbers are for: the word of a key after the seed. The values are part of every run's results. A
+/// stream's keys have further words, whose number tells two streams of equal value apart.
+namespace random_stream {
+enum Id : uint64_t {
+  holdout = 11,         // which training groups are held out for validation
+  train_fraction = 12,  // which training groups are used
+  evaluation = 13,      // which candidates are evaluated
+  cross_fitting = 14,   // which fold a group is in
+  batch_order = 21,     // the order of batches, and of samples in a batch slot
+  candidates = 22,      // the order in which a group's candidates are sampled
+  candidate_bias = 23,  // sampling of candidates in proportion to weights
+  segments = 24,        // the key that live_segment and kept_segments start from
+  dropout = 31,         // LibTorch's generator, at each training step
+  tuning_dropout = 32,  // LibTorch's generator, at each fine-tuning step
+  live_segment = 41,    // which segment of a graph is trained in a step
+  kept_segments = 42,   // which stale segments are left out
+  type_walks = 41,      // walks over syntax trees for type embeddings
+  random_scores = 41,   // scores of the random baseline; its key has a group's hash and a candidate
+  search = 0x747065,    // proposals of the TPE search
+};
+}
 
 constexpr uint64_t mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
@@ -21,6 +44,13 @@ constexpr uint64_t random_bits(std::initializer_list<uint64_t> key) {
   uint64_t state = 0x6a09e667f3bcc909ULL;
   for (const uint64_t word : key) state = mix(state ^ mix(word));
   return state;
+}
+
+/// A name as a word of a key: FNV-1a.
+constexpr uint64_t hash_text(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
 }
 
 /// Uniform in [0, 1), 53 bits.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include "base/error.h"
 
@@ -70,23 +71,9 @@ std::vector<std::string> expand_braces(const std::string& pattern, size_t limit)
 }
 
 bool matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] == name[n] && pattern[p] != '*'))) {
-      ++p;
-      ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  std::string escaped;  // fnmatch has character classes, too: "[" stands for itself here
+  for (const char c : pattern) escaped += c == '[' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return ::fnmatch(escaped.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {

@@ -16,7 +16,7 @@ std::vector<std::string> expand_braces(const std::string& pattern, size_t limit 
 
 /// Whether `name` fits a pattern of `*` and `?`.
 bool matches(std::string_view pattern, std::string_view name);
-/// The same of any of several patterns, which may have braces.
+/// Whether `name` fits any of several patterns, which may have braces.
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 
 /// The paths that exist and fit, in the order of their names; relative patterns start at `root`. Throws DataError where

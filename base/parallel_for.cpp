@@ -16,7 +16,7 @@ namespace foretime {
 OneOpenMpThread::OneOpenMpThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
 OneOpenMpThread::~OneOpenMpThread() { omp_set_num_threads(before_); }
 
-void deal(int64_t parts, int32_t threads, const std::function<std::function<void(int64_t part)>()>& worker) {
+void parallel_for(int64_t parts, int32_t threads, const std::function<std::function<void(int64_t part)>()>& worker) {
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::exception_ptr failure;

@@ -17,10 +17,11 @@ class OneOpenMpThread {
   int before_;
 };
 
-/// Deals parts 0 … parts - 1 to `threads` threads, the caller among them, which take one after another; returns when
-/// all are done and the threads have ended. `worker` is called once in each thread and gives what does a part, so it is
-/// the place for memory that parts share. Where threads cannot be started fewer do the work. What the first part (by
-/// its number) to fail has thrown is thrown again; no part is begun after a failure was seen.
-void deal(int64_t parts, int32_t threads, const std::function<std::function<void(int64_t part)>()>& worker);
+/// Runs parts 0 … parts - 1 on `threads` threads, the caller among them; each thread takes the next part that is left.
+/// Returns when all parts are done and the threads have ended. `worker` is called once in each thread and returns the
+/// function that does a part, so it can hold memory that the parts of a thread share. Fewer threads do the work where
+/// no more can be started. If parts throw, no further part is begun, and the exception of the first of them by number
+/// is thrown again.
+void parallel_for(int64_t parts, int32_t threads, const std::function<std::function<void(int64_t part)>()>& worker);
 
 }  // namespace foretime

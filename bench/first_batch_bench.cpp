@@ -113,12 +113,12 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   settings.sampler.candidates_per_group = candidates;
   const auto start = std::chrono::steady_clock::now();
   const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  const auto catalogue = sharding::make_catalogue(settings);
-  worker::GroupStore store(settings, catalogue, {0}, {});
+  const auto dataset = sharding::make_dataset_index(settings);
+  worker::GroupStore store(settings, dataset, {0}, {});
   store.prepare_plans(request);
   std::vector<int64_t> drawn;
   if (labelled) {
-    const auto plan = sharding::make_shard_plan(catalogue, 1, 1);
+    const auto plan = sharding::make_shard_plan(dataset, 1, 1);
     drawn = worker::Sampler(plan, settings.sampler, 1).draw(0, 0, store).at(0).candidates;
   } else {
     drawn = store.get(0).evaluated;
@@ -152,7 +152,7 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     data::PackedWriter writer(packed, [&](const data::Group& group) {
       data::PackedPlans plans;
       if (group.kind == data::CandidateKind::layout)
-        plans[plans::skeleton_key(request)] = plans::to_bytes(*plans::make_skeleton(group, request, {}));
+        plans[plans::symbolic_plan_key(request)] = plans::to_bytes(*plans::make_symbolic_plan(group, request, {}));
       return plans;
     });
     data::add_file(writer, headers.at(0));

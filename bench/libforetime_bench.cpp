@@ -51,7 +51,7 @@ foretime_model* open_model(const char* path, const char* threads) {
   return model;
 }
 
-/// Records by the stage table of their workload.
+/// Records by the compute DAG of their workload.
 struct Task {
   foretime_workload* workload = nullptr;
   std::vector<const char*> records;

@@ -38,11 +38,11 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
   request.sharing = Sharing::states;
   auto start = Clock::now();
   const auto source = make_plan_source(group, request);
-  const double skeleton = milliseconds_since(start);
+  const double symbolic = milliseconds_since(start);
   std::printf("%s: %ld nodes, %ld configurable, %ld candidates; skeleton %.1f ms, %ld classes, %ld and %ld parts\n",
-              group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, skeleton,
-              source->skeleton->classes.count(), source->skeleton->node_parts.size(),
-              source->skeleton->configurable_parts.size());
+              group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, symbolic,
+              source->symbolic->classes.count(), source->symbolic->node_parts.size(),
+              source->symbolic->configurable_parts.size());
   double best = 1e300;
   MessagePlan plan;
   for (uint64_t round = 0; round < 5; ++round) {
@@ -55,7 +55,7 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
   }
   std::printf("  plan of %ld candidates: %.2f ms\n", plan.candidates(), best);
   for (size_t l = 0; l < plan.levels.size(); ++l) {
-    const auto& level = source->skeleton->levels[l];
+    const auto& level = source->symbolic->levels[l];
     const auto states = plan.levels[l]->states();
     size_t entries = 0;
     if (l > 0) {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/job_channel.h"
 #include "comm/agree.h"
 #include "configs/load.h"
-#include "coordinator/checkpoint_store.h"
 #include "worker/evaluation/ensemble.h"
 #include "worker/evaluation/evaluation_run.h"
 #include "worker/run/launch.h"
@@ -123,8 +123,7 @@ void run(const EvaluateOptions& options) {
     const auto found = evaluate_all(std::move(members), settings, sets, comm, channel.scored());
     if (comm.rank() != 0) return;
     channel.send_result(found.members.front().trained.state.step, found.joined.metrics);
-    if (!options.rankings.empty())
-      coordinator::write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
+    if (!options.rankings.empty()) write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
     fmt::print("{}", options.json ? to_json(found) + "\n" : to_text(found));
   });
 }

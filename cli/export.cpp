@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
 #include "configs/load.h"
@@ -128,18 +129,17 @@ void run(const ExportOptions& options) {
   aside += ".foretime-tmp";
   fs::remove_all(aside);
   fs::create_directories(aside);
-  for (const auto& [name, bytes] : checkpoint.files) coordinator::write_file_atomically(aside / name, bytes);
+  for (const auto& [name, bytes] : checkpoint.files) write_synced(aside / name, bytes);
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
       if (!fs::exists(folder / name)) continue;
-      coordinator::write_file_atomically(aside / name, coordinator::read_file(folder / name));
+      write_synced(aside / name, coordinator::read_file(folder / name));
       break;
     }
   }
-  coordinator::write_file_atomically(aside / kManifest, coordinator::read_file(checkpoint.folder / kManifest));
+  write_synced(aside / kManifest, coordinator::read_file(checkpoint.folder / kManifest));
   coordinator::read_checkpoint(aside);
-  fs::remove_all(out);
-  fs::rename(aside, out);
+  replace_folder(aside, out);
   fmt::print("{}: step {} of {}\n", out.string(), checkpoint.step, checkpoint.folder.string());
 }
 

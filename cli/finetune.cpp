@@ -110,7 +110,7 @@ void check_measurable(const FinetuneOptions& options, const worker::TuningData& 
   throw DataError(
       fmt::format("{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
                   "more, or learn from all of them unchecked (--holdout 0)",
-                  fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.catalogue().entries.size()));
+                  fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.dataset().entries.size()));
 }
 
 worker::TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained,
@@ -140,8 +140,8 @@ Json note_of(const FinetuneOptions& options, const Parent& parent, const Trainin
              const worker::FineTuning& how, const worker::TuningOutcome& outcome) {
   const auto& fresh = *training_data.fresh;
   Json note = {{"parent", jobs::content_id(parent.bytes)},
-               {"data_fingerprint", fmt::format("{:016x}", fresh.catalogue().fingerprint())},
-               {"groups", fresh.catalogue().entries.size()},
+               {"data_fingerprint", fmt::format("{:016x}", fresh.dataset().fingerprint())},
+               {"groups", fresh.dataset().entries.size()},
                {"trained_on", fresh.trained_on()},
                {"held_out", fresh.held_out()},
                {"replayed", training_data.replay ? training_data.replay->trained_on() : 0},

@@ -42,10 +42,10 @@ configs::Settings settings_of(const PlanOptions& options) {
   return configs::load_settings(options.file, options.overrides);
 }
 
-double gradient_bytes(const configs::Settings& settings, const sharding::Catalogue& catalogue) {
+double gradient_bytes(const configs::Settings& settings, const sharding::DatasetIndex& dataset) {
   models::InputSchema schema;
-  schema.kind = catalogue.entries.front().header.kind;
-  schema.feature_count = catalogue.entries.front().header.feature_count;
+  schema.kind = dataset.entries.front().header.kind;
+  schema.feature_count = dataset.entries.front().header.feature_count;
   schema.node_type_count = kHloOpcodes;
   int64_t values = 0;
   for (const auto& parameter : models::make_model(settings.model, schema)->parameters()) values += parameter.numel();
@@ -82,14 +82,14 @@ std::string assumptions_text(const PlanOptions& options, const sharding::Compute
 
 void run(const PlanOptions& options) {
   const auto settings = settings_of(options);
-  sharding::Catalogue catalogue;
+  sharding::DatasetIndex dataset;
   std::string sizes_note;
   if (options.sizes.empty()) {
-    catalogue = sharding::make_catalogue(settings);
-    if (catalogue.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
+    dataset = sharding::make_dataset_index(settings);
+    if (dataset.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
   } else {
     auto list = sharding::read_size_list(options.sizes, settings, options.assumptions);
-    catalogue = std::move(list.catalogue);
+    dataset = std::move(list.dataset);
     sizes_note = fmt::format("sizes from {}", options.sizes);
     if (list.assumed_configurable)
       sizes_note +=
@@ -103,31 +103,31 @@ void run(const PlanOptions& options) {
   double bytes = options.gradient_bytes;
   if (options.predict) {
     compute = compute_time(options);
-    if (bytes <= 0) bytes = gradient_bytes(settings, catalogue);
+    if (bytes <= 0) bytes = gradient_bytes(settings, dataset);
   }
   for (const int ranks : options.ranks) {
     auto own = settings;
     if (options.groups_per_rank > 0) own.sampler.groups_per_batch = options.groups_per_rank * ranks;
     sharding::PlanView view{.groups_per_batch = own.sampler.groups_per_batch,
                             .candidates_per_group = own.sampler.candidates_per_group,
-                            .plan = sharding::make_shard_plan(catalogue, own, ranks),
+                            .plan = sharding::make_shard_plan(dataset, own, ranks),
                             .report = {},
                             .prediction = {}};
-    view.report = sharding::report_plan(catalogue, view.plan, own, ranks);
+    view.report = sharding::report_plan(dataset, view.plan, own, ranks);
     if (options.predict)
       view.prediction = sharding::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster);
     views.push_back(std::move(view));
   }
   if (options.json) {
-    fmt::print("{}\n", sharding::plan_json(catalogue, views, options.heaviest, options.assignments));
+    fmt::print("{}\n", sharding::plan_json(dataset, views, options.heaviest, options.assignments));
     return;
   }
-  fmt::print("{}{}\n{}", sizes_note, sharding::plan_text(catalogue, views),
-             sharding::heaviest_text(catalogue, options.heaviest));
+  fmt::print("{}{}\n{}", sizes_note, sharding::plan_text(dataset, views),
+             sharding::heaviest_text(dataset, options.heaviest));
   if (options.predict)
     fmt::print("\n{}\n{}", sharding::prediction_text(views), assumptions_text(options, compute, bytes, settings));
   for (size_t i = 0; options.assignments && i < views.size(); ++i)
-    fmt::print("\n{}", sharding::assignments_text(catalogue, views[i]));
+    fmt::print("\n{}", sharding::assignments_text(dataset, views[i]));
 }
 
 void add_prediction_options(CLI::App& command, PlanOptions& options) {

@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/rank_command.h"
 #include "coordinator/checkpoint_store.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 #include "worker/evaluation/ensemble.h"
 #include "worker/run/submission.h"
 
@@ -26,7 +26,7 @@ void rank_checkpoints(const RankArguments& arguments) {
   const auto ensemble = load(arguments);
   const auto& state = ensemble.state();
   const auto headers =
-      data::list_groups(arguments.files, ".", state.schema.kind, {}, data::make_program_form(state.settings.data));
+      data::list_groups(arguments.files, ".", state.schema.kind, {}, data::make_featurizer(state.settings.data));
   for (const auto& header : headers) {
     if (header.feature_count != state.schema.feature_count) {
       throw DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),

@@ -4,12 +4,11 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "cli/dags_option.h"
 #include "configs/load.h"
@@ -36,17 +35,11 @@ void write_file(const fs::path& path, const std::string& text) {
     if (!stream) fail_to_write(name, std::strerror(errno));
     return write_stream(stream.get(), text, name);
   }
-  fs::path aside = path;
-  aside += fmt::format(".{}.tmp", ::getpid());
-  std::ofstream stream(aside, std::ios::binary);
-  stream << text;
-  stream.close();
-  std::error_code failure;
-  if (stream) fs::rename(aside, path, failure);
-  if (stream && !failure) return;
-  const std::string reason = failure ? failure.message() : std::strerror(errno);
-  fs::remove(aside, failure);
-  fail_to_write(name, reason);
+  try {
+    write_file_atomically(path, text);
+  } catch (const FileError& error) {
+    throw configs::SettingsError(fmt::format("--output: {}", error.what()));
+  }
 }
 
 void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoints) {

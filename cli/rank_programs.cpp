@@ -64,7 +64,7 @@ class DagLines {
       if (line->text.empty() || line->text[0] == '#') continue;
       try {
         if (line->too_long) throw DataError("longer than expected of a compute DAG");
-        auto dag = std::make_shared<const data::ComputeDag>(data::parse_stage_table(line->text));
+        auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(line->text));
         table_.add(dag);
         lines_.emplace(dag->workload_key, line->text);
       } catch (const DataError& error) {

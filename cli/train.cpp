@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/job_channel.h"
 #include "comm/agree.h"
 #include "configs/load.h"
-#include "coordinator/checkpoint_store.h"
 #include "worker/run/launch.h"
 #include "worker/run/training_run.h"
 #include "worker/step/determinism.h"
@@ -62,7 +62,7 @@ void run(const TrainOptions& options, int& exit_code) {
     if (!root) return;
     channel.send_result(steps, rows.front().second.metrics);
     const auto table = worker::comparison_table(rows) + "\n" + worker::group_table(rows.front().second);
-    coordinator::write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
+    write_file_atomically(std::filesystem::path(settings.run.directory) / "comparison.txt", table);
     fmt::print("{}\nrun directory: {}\n", table, settings.run.directory);
   });
 }

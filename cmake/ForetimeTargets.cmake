@@ -27,11 +27,11 @@ function(foretime_sources result)
   set(${result} ${sources} ${arg_SOURCES} PARENT_SCOPE)
 endfunction()
 
-# foretime_library(NAME [TORCH] [APART] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a library of all sources in FOLDERS
+# foretime_library(NAME [TORCH] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a library of all sources in FOLDERS
 # ("." for the folder of the CMake file) but EXCEPT, and of SOURCES; headers are included from the project's root. TORCH:
 # the sources include LibTorch.
 function(foretime_library name)
-  cmake_parse_arguments(arg "TORCH;APART" "" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
   foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
@@ -40,9 +40,7 @@ function(foretime_library name)
     target_link_libraries(${name} PUBLIC foretime_torch)
     target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
   endif()
-  if(NOT arg_APART)
-    foretime_unity(${name})
-  endif()
+  foretime_unity(${name})
 endfunction()
 
 # foretime_test(NAME [TORCH] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ... [TIMEOUT seconds]): a GoogleTest binary, one

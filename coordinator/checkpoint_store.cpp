@@ -6,11 +6,11 @@
 #include <fstream>
 #include <sstream>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 #include <zlib.h>
+
+#include "base/atomic_file.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -19,45 +19,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kPrefix = "step-";
-
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) fail("open");
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  void write_all(const std::string& bytes) {
-    for (size_t done = 0; done < bytes.size();) {
-      const ssize_t wrote = ::write(fd_, bytes.data() + done, bytes.size() - done);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) fail("write");
-      done += static_cast<size_t>(wrote);
-    }
-  }
-  void sync() {
-    if (::fsync(fd_) != 0) fail("fsync");
-  }
-
- private:
-  [[noreturn]] void fail(const char* call) const {
-    throw RunError(fmt::format("{}: {}: {}", path_.string(), call, std::strerror(errno)));
-  }
-  fs::path path_;
-  int fd_;
-};
-
-void write_and_sync(const fs::path& path, const std::string& bytes) {
-  Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  file.write_all(bytes);
-  file.sync();
-}
-
-void sync_folder(const fs::path& path) { Descriptor(path, O_RDONLY | O_DIRECTORY).sync(); }
 
 uint32_t checksum(const std::string& bytes) {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
@@ -108,14 +69,6 @@ StoredCheckpoint read_folder(const fs::path& folder) {
 
 }  // namespace
 
-void write_file_atomically(const fs::path& path, const std::string& bytes) {
-  auto aside = path;
-  aside += ".foretime-tmp";
-  write_and_sync(aside, bytes);
-  fs::rename(aside, path);
-  sync_folder(path.parent_path().empty() ? fs::path(".") : path.parent_path());
-}
-
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
@@ -134,14 +87,11 @@ void CheckpointStore::commit(int64_t step, const std::map<std::string, std::stri
   fs::create_directories(aside);
   Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
   for (const auto& [name, bytes] : files) {
-    write_and_sync(aside / name, bytes);
+    write_synced(aside / name, bytes);
     manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
   }
-  write_and_sync(aside / kManifest, manifest.dump(2) + "\n");
-  sync_folder(aside);
-  if (fs::exists(final_folder)) fs::remove_all(final_folder);
-  fs::rename(aside, final_folder);
-  sync_folder(root_);
+  write_synced(aside / kManifest, manifest.dump(2) + "\n");
+  replace_folder(aside, final_folder);
 }
 
 std::vector<int64_t> CheckpointStore::steps() const {

@@ -11,10 +11,6 @@
 
 namespace foretime::coordinator {
 
-/// Writes `bytes` beside `path`, fsyncs and renames, so that a reader sees the old file or the new one. Throws
-/// RunError.
-void write_file_atomically(const std::filesystem::path& path, const std::string& bytes);
-
 /// Throws RunError where the file cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
@@ -32,7 +28,7 @@ class CheckpointStore {
  public:
   explicit CheckpointStore(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// Writes a checkpoint; equal files give equal bytes on disk.
+  /// Writes a checkpoint; equal files give equal bytes on disk. Throws FileError.
   void commit(int64_t step, const std::map<std::string, std::string>& files);
   /// Steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;

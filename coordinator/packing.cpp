@@ -10,10 +10,10 @@
 namespace foretime::coordinator {
 
 std::vector<data::GroupHeader> share_headers(comm::Communicator& comm, const std::vector<data::GroupHeader>& headers) {
-  sharding::Catalogue catalogue;
-  for (const auto& header : headers) catalogue.entries.push_back({.header = header});
+  sharding::DatasetIndex dataset;
+  for (const auto& header : headers) dataset.entries.push_back({.header = header});
   std::vector<data::GroupHeader> shared;
-  for (auto& entry : sharding::parse_catalogue(comm.broadcast_bytes(sharding::serialize(catalogue), 0)).entries)
+  for (auto& entry : sharding::parse_dataset_index(comm.broadcast_bytes(sharding::serialize(dataset), 0)).entries)
     shared.push_back(std::move(entry.header));
   return shared;
 }

@@ -12,6 +12,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "configs/load.h"
 
 namespace foretime::coordinator {

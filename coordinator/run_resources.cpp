@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "coordinator/checkpoint_store.h"
 
 namespace foretime::coordinator {
@@ -41,7 +42,7 @@ void write_run_resources(const std::filesystem::path& folder, const RunResources
   const nlohmann::json json = {{"seconds", rounded(resources.seconds)},
                                {"memory_mib", rounded(resources.memory)},
                                {"memory_of_all_ranks_mib", rounded(resources.all_memory)}};
-  coordinator::write_file_atomically(folder / kFile, json.dump(2) + "\n");
+  write_file_atomically(folder / kFile, json.dump(2) + "\n");
 }
 
 std::optional<RunResources> read_run_resources(const std::filesystem::path& folder) {

@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "base/checksum.h"
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "coordinator/checkpoint_store.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"
@@ -25,29 +25,27 @@ namespace {
 
 using models::ProgramRows;
 
-constexpr uint64_t kOrder = 41;  // what a random number is for
-
 /// All groups of a trial, opened and divided as training divides them.
 class Groups {
  public:
   explicit Groups(const configs::Settings& settings)
-      : catalogue_(sharding::make_catalogue(settings)),
-        store_(settings, catalogue_, all_entries(catalogue_), worker::load_official_indices(settings.data)) {}
+      : dataset_(sharding::make_dataset_index(settings)),
+        store_(settings, dataset_, all_entries(dataset_), worker::load_official_indices(settings.data)) {}
 
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const int64_t entry : store_.entries())
-      visit(catalogue_.entries[static_cast<size_t>(entry)].role, store_.get(entry));
+      visit(dataset_.entries[static_cast<size_t>(entry)].role, store_.get(entry));
   }
 
  private:
-  static std::vector<int64_t> all_entries(const sharding::Catalogue& catalogue) {
-    std::vector<int64_t> entries(catalogue.entries.size());
+  static std::vector<int64_t> all_entries(const sharding::DatasetIndex& dataset) {
+    std::vector<int64_t> entries(dataset.entries.size());
     std::iota(entries.begin(), entries.end(), 0);
     return entries;
   }
 
-  sharding::Catalogue catalogue_;
+  sharding::DatasetIndex dataset_;
   worker::GroupStore store_;
 };
 
@@ -152,8 +150,8 @@ GroupScorer random_scorer(uint64_t seed) {
   return [seed](const data::Group& group, const std::vector<int64_t>& candidates) {
     worker::Scores scores;
     for (const int64_t c : candidates)
-      scores.scores.push_back(
-          random_unit({seed, kOrder, checksum_of(std::span(group.name)), static_cast<uint64_t>(c)}));
+      scores.scores.push_back(random_unit(
+          {seed, random_stream::random_scores, checksum_of(std::span(group.name)), static_cast<uint64_t>(c)}));
     return scores;
   };
 }
@@ -238,7 +236,7 @@ void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
     evaluation.groups.push_back(worker::evaluate_group(own, worker::set_of(role), loaded, loaded.evaluated));
   });
   std::filesystem::create_directories(trial.folder);
-  coordinator::write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));
+  write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));
 }
 
 }  // namespace foretime::experiments

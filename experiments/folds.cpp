@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 #include "experiments/error.h"
 #include "jobs/error.h"
 #include "sharding/dataset_index.h"
@@ -25,8 +25,8 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
   const auto& rule = experiment.folds;
   if (rule.count == 0) return {};
   const auto& data = experiment.base.data;
-  const auto groups = data::list_groups(rule.groups, data.root, sharding::candidate_kind(data.format), {},
-                                        data::make_program_form(data));
+  const auto groups =
+      data::list_groups(rule.groups, data.root, sharding::candidate_kind(data.format), {}, data::make_featurizer(data));
   if (static_cast<int64_t>(groups.size()) < rule.count)
     throw DataError(fmt::format("{}: folds: found {} groups below {}, expected at least the {} folds",
                                 experiment.origin, groups.size(), data.root, rule.count));

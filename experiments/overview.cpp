@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/atomic_file.h"
 #include "base/text_table.h"
-#include "coordinator/checkpoint_store.h"
 #include "experiments/report.h"
 
 namespace foretime::experiments {
@@ -34,7 +34,7 @@ PartReport report_part(Results results, const std::vector<Trial>& trials, const 
   if (!submission.entry.empty()) results.note = submission_note(submission);
   auto files = write_report(results, out);
   if (!submission.entry.empty()) {
-    coordinator::write_file_atomically(out / "submission.csv", submission_text({submission}));
+    write_file_atomically(out / "submission.csv", submission_text({submission}));
     files.emplace_back("submission.csv");
   }
   fmt::print("\n{}{}\n\n{}\n{}", part, experiment.title, heading(results), format_table(metrics_table(results)));
@@ -66,8 +66,8 @@ void report_file(const ExperimentFile& file, const std::vector<PartReport>& part
   }
   for (const auto& reason : left_out) text += reason + "\n\n";
   std::filesystem::create_directories(out);
-  coordinator::write_file_atomically(out / "summary.md", text);
-  if (!submissions.empty()) coordinator::write_file_atomically(out / "submission.csv", submission_text(submissions));
+  write_file_atomically(out / "summary.md", text);
+  if (!submissions.empty()) write_file_atomically(out / "submission.csv", submission_text(submissions));
   fmt::print("\nall parts: {}{}\n", (out / "summary.md").string(), submissions.empty() ? "" : ", submission.csv");
 }
 

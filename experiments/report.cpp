@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/atomic_file.h"
 #include "base/glob.h"
-#include "coordinator/checkpoint_store.h"
 #include "experiments/columns.h"
 
 namespace foretime::experiments {
@@ -190,7 +190,7 @@ std::vector<std::string> write_report(const Results& results, const std::filesys
   std::filesystem::create_directories(out);
   std::vector<std::string> written, figures;
   const auto write = [&](const std::string& name, const std::string& text) {
-    coordinator::write_file_atomically(out / name, text);
+    write_file_atomically(out / name, text);
     written.push_back(name);
   };
   for (const auto& figure : results.experiment.figures) {

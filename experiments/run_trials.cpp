@@ -45,7 +45,7 @@ uint64_t TrialStates::fingerprint(const configs::Settings& settings) {
   const auto key = configs::to_yaml(chosen);
   const auto found = fingerprints_.find(key);
   if (found != fingerprints_.end()) return found->second;
-  return fingerprints_[key] = sharding::make_catalogue(settings).fingerprint();
+  return fingerprints_[key] = sharding::make_dataset_index(settings).fingerprint();
 }
 
 TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, bool overwrite) {

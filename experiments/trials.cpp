@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "configs/consistency.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -161,7 +162,7 @@ std::optional<TrialRecord> read_trial_record(const fs::path& folder) {
 
 void write_trial_record(const fs::path& folder, const TrialRecord& record) {
   const nlohmann::json json = {{"key", record.key}, {"seconds", record.seconds}};
-  coordinator::write_file_atomically(folder / kRecord, json.dump(2) + "\n");
+  write_file_atomically(folder / kRecord, json.dump(2) + "\n");
 }
 
 jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Resources& resources,

@@ -45,18 +45,18 @@ bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64
   });
 }
 
-CandidateBlocks::CandidateBlocks(const PlanSkeleton& skeleton, const data::LayoutCandidates& layout,
+CandidateBlocks::CandidateBlocks(const SymbolicPlan& symbolic, const data::LayoutCandidates& layout,
                                  std::span<const int64_t> candidates)
     : candidates_(static_cast<int64_t>(candidates.size())) {
-  const auto& classes = skeleton.classes;
+  const auto& classes = symbolic.classes;
   blocks_.reserve(static_cast<size_t>(classes.count()));
   for (int32_t q = 0; q < classes.count(); ++q) {
     const auto begin = static_cast<size_t>(classes.member_ptr[static_cast<size_t>(q)]);
     const auto end = static_cast<size_t>(classes.member_ptr[static_cast<size_t>(q) + 1]);
     if (q == classes.everything()) {
       blocks_.push_back(each_alone());
-    } else if (q < skeleton.configurable()) {
-      blocks_.push_back(by_code(layout, skeleton.column[static_cast<size_t>(q)], candidates));
+    } else if (q < symbolic.configurable()) {
+      blocks_.push_back(by_code(layout, symbolic.column[static_cast<size_t>(q)], candidates));
     } else {
       blocks_.push_back(by_members(std::span(classes.members).subspan(begin, end - begin)));
     }

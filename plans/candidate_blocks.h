@@ -20,12 +20,12 @@ struct Blocks {
 /// `by_count` blocks. False, with `blocks` as they were, where there would be more than `limit`.
 bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64_t limit);
 
-/// The candidates of a draw, divided by each class of a skeleton: two are in one block of a class where they have the
-/// same layouts at all of its configurable nodes. (Where nearly every candidate is a block of its own, a class is
-/// divided no further: its states are interned by hash in any case.)
+/// The candidates of a sample, divided by each class of a symbolic plan: two are in one block of a class where they
+/// have the same layouts at all of its configurable nodes. (Where nearly every candidate is a block of its own, a class
+/// is divided no further: its states are interned by hash in any case.)
 class CandidateBlocks {
  public:
-  CandidateBlocks(const PlanSkeleton& skeleton, const data::LayoutCandidates& layout,
+  CandidateBlocks(const SymbolicPlan& symbolic, const data::LayoutCandidates& layout,
                   std::span<const int64_t> candidates);
 
   int64_t candidates() const { return candidates_; }

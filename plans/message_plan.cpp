@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "plans/equivalent_decisions.h"
 #include "plans/plan_source.h"
 #include "plans/shared_plan.h"
-#include "plans/tied_nodes.h"
 
 namespace foretime::plans {
 namespace {
@@ -119,7 +119,7 @@ struct PlanBuilder::State {
 
   bool empty() const { return entries.empty() && shared.empty(); }
   void add_shared(const data::Group& group, std::span<const int64_t> list,
-                  std::shared_ptr<const PlanSkeleton> skeleton);
+                  std::shared_ptr<const SymbolicPlan> symbolic);
   void fill_inputs(MessagePlan& plan) const;
   std::shared_ptr<PlanLevel> make_level() const;
   PlanReadout make_readout() const;
@@ -243,15 +243,15 @@ PlanBuilder::PlanBuilder(PlanRequest request) : state_(std::make_unique<State>()
 PlanBuilder::~PlanBuilder() = default;
 
 void PlanBuilder::State::add_shared(const data::Group& group, std::span<const int64_t> list,
-                                    std::shared_ptr<const PlanSkeleton> skeleton) {
-  if (!shared.empty() && shared.front().skeleton->pools != skeleton->pools) {
+                                    std::shared_ptr<const SymbolicPlan> symbolic) {
+  if (!shared.empty() && shared.front().symbolic->pools != symbolic->pools) {
     throw DataError(fmt::format("{}: {} pools, expected {} as in the other groups of the batch", group.name,
-                                skeleton->pools, shared.front().skeleton->pools));
+                                symbolic->pools, shared.front().symbolic->pools));
   }
   kind = group.kind;
   feature_count = group.graphs.feature_count;
   candidates += static_cast<int64_t>(list.size());
-  shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(skeleton), group.collection});
+  shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(symbolic), group.collection});
 }
 
 void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candidates,
@@ -276,12 +276,12 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
   }
   if (group.kind == data::CandidateKind::layout && state_->request.sharing != Sharing::none) {
     if (!source) source = make_plan_source(group, state_->request);
-    const auto& rows = source->skeleton->row_hash;
+    const auto& rows = source->symbolic->row_hash;
     if (static_cast<int64_t>(rows.size()) != group.layout.rows.size() / data::kLayoutFeatures) {
       throw DataError(fmt::format("{}: a plan source of another group, expected {} layout rows and found {}",
                                   group.name, group.layout.rows.size() / data::kLayoutFeatures, rows.size()));
     }
-    state_->add_shared(group, candidates, source->skeleton);
+    state_->add_shared(group, candidates, source->symbolic);
     return;
   }
   const auto topology = source ? source->topology : nullptr;
@@ -315,7 +315,7 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
   entry.collection = group.collection;
   if (group.kind == data::CandidateKind::layout) {
     entry.layout = group.layout;
-    if (state_->request.tied) entry.tied = tied_weights(group.layout, group.candidates);
+    if (state_->request.tied) entry.tied = decision_weights(group.layout, group.candidates);
   }
   if (group.kind == data::CandidateKind::tile) entry.tile_features = group.tile_features;
   entry.candidates.assign(candidates.begin(), candidates.end());

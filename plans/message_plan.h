@@ -42,7 +42,7 @@ struct RelationSpec {
 /// Where tile features (one row a candidate) enter: given to every node's state (early), or to the readout (late).
 enum class TileJoin : uint8_t { early, late };
 
-/// Which states of a layout group's plan are one (data/plan_skeleton.h).
+/// Which states of a layout group's plan are one (plans/symbolic_plan.h).
 enum class Sharing : uint8_t {
   none,       // a state for each node and candidate: for models that normalise over a candidate's nodes between layers
   invariant,  // nodes that no configurable node reaches have one state for all candidates
@@ -55,7 +55,7 @@ struct PlanRequest {
   std::vector<RelationSpec> relations;  // the same for each layer
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
-  bool tied = false;         // a readout that counts tied configurable nodes as one (data/tied_nodes.h)
+  bool tied = false;         // a readout that counts tied configurable nodes as one (plans/equivalent_decisions.h)
   bool collections = false;  // the model sees which collection a node's graph is of
   bool operator==(const PlanRequest&) const = default;
 };

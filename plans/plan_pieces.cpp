@@ -13,10 +13,10 @@ constexpr double kGrowth = 16;
 }  // namespace
 
 PieceSize::PieceSize(const data::Group& group, const PlanSource& source, int64_t max_states)
-    : limit_(max_states), candidates_(1), shares_(source.skeleton != nullptr) {
+    : limit_(max_states), candidates_(1), shares_(source.symbolic != nullptr) {
   const int64_t alone = std::max<int64_t>(1, plan_states(group, 1, source.request));
   candidates_ = limit_ / alone;
-  if (shares_) candidates_ = std::min(kFirst, kSharedPerState * limit_ / (alone + source.skeleton->classes.count()));
+  if (shares_) candidates_ = std::min(kFirst, kSharedPerState * limit_ / (alone + source.symbolic->classes.count()));
   candidates_ = std::max<int64_t>(1, candidates_);
 }
 

@@ -35,7 +35,7 @@ std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, con
   auto source = std::make_shared<PlanSource>();
   source->request = request;
   if (group.kind == data::CandidateKind::layout && request.sharing != Sharing::none) {
-    source->skeleton = make_skeleton(group, request, {});
+    source->symbolic = make_symbolic_plan(group, request, {});
   } else {
     source->topology = make_topology(group, request);
   }
@@ -57,11 +57,11 @@ std::shared_ptr<const PlanSource> prepare_plan_source(const data::Group& group, 
 
 std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepared,
                                                        const data::LayoutCandidates& layout) {
-  auto skeleton = std::make_shared<PlanSkeleton>(*prepared.skeleton);
-  skeleton->row_hash = hash_layout_rows(layout);
+  auto symbolic = std::make_shared<SymbolicPlan>(*prepared.symbolic);
+  symbolic->row_hash = hash_layout_rows(layout);
   auto source = std::make_shared<PlanSource>();
   source->request = prepared.request;
-  source->skeleton = std::move(skeleton);
+  source->symbolic = std::move(symbolic);
   return source;
 }
 
@@ -74,7 +74,7 @@ std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, con
   }
   auto source = std::make_shared<PlanSource>();
   source->request = request;
-  source->skeleton = make_skeleton(group, request, subset);
+  source->symbolic = make_symbolic_plan(group, request, subset);
   return source;
 }
 

@@ -24,7 +24,7 @@ struct NodeSubset {
 struct PlanSource {
   PlanRequest request;
   std::shared_ptr<const GroupTopology> topology;  // tile and program groups, and layout groups without sharing
-  std::shared_ptr<const PlanSkeleton> skeleton;   // layout groups whose states are shared
+  std::shared_ptr<const SymbolicPlan> symbolic;   // layout groups whose states are shared
 };
 
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request);
@@ -38,8 +38,9 @@ std::shared_ptr<const PlanSource> prepare_plan_source(const data::Group& group, 
 std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepared,
                                                        const data::LayoutCandidates& layout);
 
-/// The same of a group that was opened by `header` and pruned to `prune_hops` (pruning.h): read where its packed
-/// collection keeps a plan for the two (skeleton_bytes.h), else made. Throws DataError where a stored one is damaged.
+/// The plan source of a group that was opened by `header` and pruned to `prune_hops` (pruning.h): read where the packed
+/// collection has a symbolic plan for this request (symbolic_plan_bytes.h), else made. Throws DataError where a stored
+/// one is damaged.
 std::shared_ptr<const PlanSource> load_plan_source(const data::GroupHeader& header, const data::Group& group,
                                                    const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
 
@@ -49,8 +50,8 @@ std::shared_ptr<const PlanSource> load_plan_source(const data::GroupHeader& head
 std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, const PlanRequest& request,
                                                    const NodeSubset& subset);
 
-/// The same part as a group of its own (arrays are copied): the slow twin of a subset. A part without configurable
-/// nodes keeps its candidates.
+/// A part of a graph as a group of its own, with copied arrays: the reference implementation of a subset. A part
+/// without configurable nodes keeps its candidates.
 data::Group induced_group(const data::Group& group, std::span<const int32_t> nodes);
 
 }  // namespace foretime::plans

@@ -13,8 +13,8 @@
 namespace foretime::plans {
 namespace {
 
-/// The candidates that a batch draws of one skeleton.
-struct Draw {
+/// The candidates in a batch that share one symbolic plan.
+struct Sample {
   const SharedEntry* entry = nullptr;
   std::vector<int64_t> candidates;
   std::unique_ptr<CandidateBlocks> blocks;
@@ -25,7 +25,7 @@ struct Draw {
   std::vector<int64_t> below_first;
   std::vector<int32_t> input_row;  // [inputs] row of the plan's node_features, or -1
 
-  const PlanSkeleton& skeleton() const { return *entry->skeleton; }
+  const SymbolicPlan& symbolic() const { return *entry->symbolic; }
 };
 
 /// Rows of a relation while they are made.
@@ -55,17 +55,17 @@ class SharedPlanMaker {
   SharedPlanMaker(const std::vector<SharedEntry>& entries, const PlanRequest& request, MessagePlan& plan)
       : entries_(entries), request_(request), plan_(plan) {
     merges_ = request.sharing == Sharing::states;
-    std::unordered_map<const PlanSkeleton*, size_t> known;
+    std::unordered_map<const SymbolicPlan*, size_t> known;
     for (const SharedEntry& entry : entries) {
-      const auto [at, fresh] = known.emplace(entry.skeleton.get(), draws_.size());
-      if (fresh) draws_.emplace_back().entry = &entry;
-      Draw& draw = draws_[at->second];
-      place_.push_back({at->second, static_cast<int64_t>(draw.candidates.size())});
-      draw.candidates.insert(draw.candidates.end(), entry.candidates.begin(), entry.candidates.end());
+      const auto [at, fresh] = known.emplace(entry.symbolic.get(), samples_.size());
+      if (fresh) samples_.emplace_back().entry = &entry;
+      Sample& sample = samples_[at->second];
+      place_.push_back({at->second, static_cast<int64_t>(sample.candidates.size())});
+      sample.candidates.insert(sample.candidates.end(), entry.candidates.begin(), entry.candidates.end());
     }
-    for (Draw& draw : draws_) {
-      draw.blocks = std::make_unique<CandidateBlocks>(draw.skeleton(), draw.entry->layout, draw.candidates);
-      draw.input_row.assign(draw.skeleton().inputs.hash.size(), -1);
+    for (Sample& sample : samples_) {
+      sample.blocks = std::make_unique<CandidateBlocks>(sample.symbolic(), sample.entry->layout, sample.candidates);
+      sample.input_row.assign(sample.symbolic().inputs.hash.size(), -1);
     }
   }
 
@@ -73,10 +73,10 @@ class SharedPlanMaker {
     plan_.layout_rows.assign(data::kLayoutFeatures, 0);
     make_first_level();
     for (int64_t l = 1; l <= request_.layers; ++l) make_level(l);
-    plan_.readout.pools = draws_.empty() ? 1 : draws_.front().skeleton().pools;
-    plan_.readout.nodes = make_pool(&PlanSkeleton::node_parts);
-    plan_.readout.configurable = make_pool(&PlanSkeleton::configurable_parts);
-    if (request_.tied) plan_.readout.tied = make_pool(&PlanSkeleton::tied_parts);
+    plan_.readout.pools = samples_.empty() ? 1 : samples_.front().symbolic().pools;
+    plan_.readout.nodes = make_pool(&SymbolicPlan::node_parts);
+    plan_.readout.configurable = make_pool(&SymbolicPlan::configurable_parts);
+    if (request_.tied) plan_.readout.tied = make_pool(&SymbolicPlan::tied_parts);
   }
 
  private:
@@ -87,46 +87,46 @@ class SharedPlanMaker {
     }
   }
 
-  void begin_level(Draw& draw, const PlanSkeleton::Level& level) {
-    draw.below_fixed = std::move(draw.fixed);
-    draw.below_first = std::move(draw.first);
-    draw.below_states = std::move(draw.states);
-    draw.fixed.clear();
-    draw.first.clear();
-    draw.states.clear();
-    draw.fixed.reserve(level.fixed.hash.size());
+  void begin_level(Sample& sample, const SymbolicPlan::Level& level) {
+    sample.below_fixed = std::move(sample.fixed);
+    sample.below_first = std::move(sample.first);
+    sample.below_states = std::move(sample.states);
+    sample.fixed.clear();
+    sample.first.clear();
+    sample.states.clear();
+    sample.fixed.reserve(level.fixed.hash.size());
     int64_t count = 0;
     for (const int32_t q : level.varying.class_of) {
-      draw.first.push_back(count);
-      count += draw.blocks->count(q);
+      sample.first.push_back(count);
+      count += sample.blocks->count(q);
     }
-    draw.states.reserve(static_cast<size_t>(count));
+    sample.states.reserve(static_cast<size_t>(count));
   }
 
   /// Level 0. A state is a node's input with or without a layout.
   void make_first_level() {
     level_ = std::make_shared<PlanLevel>();
-    for (Draw& draw : draws_) {
-      const auto& skeleton = draw.skeleton();
-      const auto& level = skeleton.levels.front();
-      begin_level(draw, level);
+    for (Sample& sample : samples_) {
+      const auto& symbolic = sample.symbolic();
+      const auto& level = symbolic.levels.front();
+      begin_level(sample, level);
       for (size_t i = 0; i < level.fixed.hash.size(); ++i) {
         const auto [state, fresh] = table_.intern(level.fixed.hash[i]);
-        draw.fixed.push_back(state);
-        if (fresh) first_state(draw, level.fixed.input[i], level.fixed.layout_row[i]);
+        sample.fixed.push_back(state);
+        if (fresh) first_state(sample, level.fixed.input[i], level.fixed.layout_row[i]);
       }
-      const auto& layout = draw.entry->layout;
+      const auto& layout = sample.entry->layout;
       for (size_t i = 0; i < level.varying.class_of.size(); ++i) {
-        const int64_t column = column_of(skeleton, static_cast<int64_t>(i));
-        const auto& first = (*draw.blocks)[level.varying.class_of[i]].first;
+        const int64_t column = column_of(symbolic, static_cast<int64_t>(i));
+        const auto& first = (*sample.blocks)[level.varying.class_of[i]].first;
         for (const int32_t c : first) {
-          const int64_t candidate = draw.candidates[static_cast<size_t>(c)];
+          const int64_t candidate = sample.candidates[static_cast<size_t>(c)];
           const int64_t row = layout.row_ptr[column] + layout.codes[candidate * layout.configurable() + column];
-          auto hash = combined(level.varying.base[i], skeleton.row_hash[static_cast<size_t>(row)]);
+          auto hash = combined(level.varying.base[i], symbolic.row_hash[static_cast<size_t>(row)]);
           if (!merges_) hash = mixed(hash, static_cast<uint64_t>(c) + 1);
           const auto [state, fresh] = table_.intern(hash);
-          draw.states.push_back(state);
-          if (fresh) first_state(draw, level.varying.input[i], static_cast<int32_t>(row));
+          sample.states.push_back(state);
+          if (fresh) first_state(sample, level.varying.input[i], static_cast<int32_t>(row));
         }
       }
       check_size();
@@ -134,23 +134,23 @@ class SharedPlanMaker {
     plan_.levels.push_back(level_);
   }
 
-  static int64_t column_of(const PlanSkeleton& skeleton, int64_t varying) {
-    return skeleton.column[static_cast<size_t>(skeleton.first_column[static_cast<size_t>(varying)])];
+  static int64_t column_of(const SymbolicPlan& symbolic, int64_t varying) {
+    return symbolic.column[static_cast<size_t>(symbolic.first_column[static_cast<size_t>(varying)])];
   }
 
-  void first_state(Draw& draw, int32_t input, int32_t layout_row) {
-    const auto& skeleton = draw.skeleton();
-    int32_t& row = draw.input_row[static_cast<size_t>(input)];
+  void first_state(Sample& sample, int32_t input, int32_t layout_row) {
+    const auto& symbolic = sample.symbolic();
+    int32_t& row = sample.input_row[static_cast<size_t>(input)];
     if (row < 0) {
-      const auto [number, fresh] = inputs_.intern(skeleton.inputs.hash[static_cast<size_t>(input)]);
+      const auto [number, fresh] = inputs_.intern(symbolic.inputs.hash[static_cast<size_t>(input)]);
       row = number;
       if (fresh) {
-        const auto& graphs = draw.entry->graphs;
-        const int64_t v = skeleton.inputs.graph_node[static_cast<size_t>(input)], width = graphs.feature_count;
+        const auto& graphs = sample.entry->graphs;
+        const int64_t v = symbolic.inputs.graph_node[static_cast<size_t>(input)], width = graphs.feature_count;
         const auto features = graphs.node_features.subspan(v * width, width);
         plan_.node_features.insert(plan_.node_features.end(), features.begin(), features.end());
         plan_.node_types.push_back(graphs.node_types[v]);
-        if (request_.collections) plan_.node_collections.push_back(static_cast<uint8_t>(draw.entry->collection));
+        if (request_.collections) plan_.node_collections.push_back(static_cast<uint8_t>(sample.entry->collection));
       }
     }
     level_->node.push_back(row);
@@ -158,10 +158,10 @@ class SharedPlanMaker {
       level_->layout_row.push_back(0);
       return;
     }
-    const auto [number, fresh] = layouts_.intern(skeleton.row_hash[static_cast<size_t>(layout_row)]);
+    const auto [number, fresh] = layouts_.intern(symbolic.row_hash[static_cast<size_t>(layout_row)]);
     if (fresh) {
       const auto row_of_layout =
-          draw.entry->layout.rows.subspan(layout_row * data::kLayoutFeatures, data::kLayoutFeatures);
+          sample.entry->layout.rows.subspan(layout_row * data::kLayoutFeatures, data::kLayoutFeatures);
       plan_.layout_rows.insert(plan_.layout_rows.end(), row_of_layout.begin(), row_of_layout.end());
     }
     level_->layout_row.push_back(number + 1);
@@ -179,28 +179,28 @@ class SharedPlanMaker {
       level_->layout_row.push_back(below->layout_row[static_cast<size_t>(self)]);
       for (Rows& relation : rows) relation.end_row();
     };
-    for (Draw& draw : draws_) {
-      const auto& level = draw.skeleton().levels[static_cast<size_t>(number)];
-      begin_level(draw, level);
+    for (Sample& sample : samples_) {
+      const auto& level = sample.symbolic().levels[static_cast<size_t>(number)];
+      begin_level(sample, level);
       const auto& fixed = level.fixed;
       for (int64_t i = 0; i < fixed.states(); ++i) {
         const auto [state, fresh] = table_.intern(fixed.hash[static_cast<size_t>(i)]);
-        draw.fixed.push_back(state);
+        sample.fixed.push_back(state);
         if (!fresh) continue;
         for (size_t r = 0; r < rows.size(); ++r) {
           const auto at = static_cast<size_t>(static_cast<int64_t>(r) * fixed.states() + i);
           entries_of_row_.clear();
           for (int64_t e = fixed.row_ptr[at]; e < fixed.row_ptr[at + 1]; ++e) {
-            entries_of_row_.emplace_back(draw.below_fixed[static_cast<size_t>(fixed.columns[static_cast<size_t>(e)])],
+            entries_of_row_.emplace_back(sample.below_fixed[static_cast<size_t>(fixed.columns[static_cast<size_t>(e)])],
                                          fixed.values[static_cast<size_t>(e)]);
           }
           append_merged(entries_of_row_, rows[r].columns, rows[r].values);
         }
-        add_state(draw.below_fixed[static_cast<size_t>(fixed.self[static_cast<size_t>(i)])]);
+        add_state(sample.below_fixed[static_cast<size_t>(fixed.self[static_cast<size_t>(i)])]);
       }
-      const auto& below_class = draw.skeleton().levels[static_cast<size_t>(number) - 1].varying.class_of;
+      const auto& below_class = sample.symbolic().levels[static_cast<size_t>(number) - 1].varying.class_of;
       for (int64_t i = 0; i < level.varying.nodes(); ++i) {
-        add_varying(draw, level.varying, below_class, below_table, i, rows, add_state);
+        add_varying(sample, level.varying, below_class, below_table, i, rows, add_state);
       }
       check_size();
     }
@@ -211,18 +211,18 @@ class SharedPlanMaker {
 
   /// The states of one varying node: one for each block of its class.
   template <class AddState>
-  void add_varying(Draw& draw, const PlanSkeleton::Varying& varying, const std::vector<int32_t>& below_class,
+  void add_varying(Sample& sample, const SymbolicPlan::Varying& varying, const std::vector<int32_t>& below_class,
                    const StateTable& below_table, int64_t i, std::vector<Rows>& rows, const AddState& add_state) {
     const auto node = static_cast<size_t>(i);
     // References, resolved as far as the node goes: the class and the first state of each varying one.
     sources_.clear();
     const auto resolve = [&](int32_t reference, uint64_t key, double value) {
       if (reference < 0) {
-        sources_.push_back({nullptr, draw.below_fixed.data() + (-1 - reference), key, value});
+        sources_.push_back({nullptr, sample.below_fixed.data() + (-1 - reference), key, value});
       } else {
         const auto at = static_cast<size_t>(reference);
-        sources_.push_back(
-            {(*draw.blocks)[below_class[at]].of.data(), draw.below_states.data() + draw.below_first[at], key, value});
+        sources_.push_back({(*sample.blocks)[below_class[at]].of.data(),
+                            sample.below_states.data() + sample.below_first[at], key, value});
       }
     };
     resolve(varying.self[node], 0, 0);
@@ -235,7 +235,7 @@ class SharedPlanMaker {
       }
       relation_end_.push_back(sources_.size());
     }
-    for (const int32_t c : (*draw.blocks)[varying.class_of[node]].first) {
+    for (const int32_t c : (*sample.blocks)[varying.class_of[node]].first) {
       StateHash messages = varying.base[node];
       for (size_t s = 1; s < sources_.size(); ++s) {
         if (sources_[s].blocks == nullptr) continue;
@@ -243,7 +243,7 @@ class SharedPlanMaker {
       }
       const int32_t self = sources_[0].state(c);
       const auto [state, fresh] = table_.intern(combined(below_table.hash(self), messages));
-      draw.states.push_back(state);
+      sample.states.push_back(state);
       if (!fresh) continue;
       size_t s = 1;
       for (size_t r = 0; r < rows.size(); ++r) {
@@ -255,34 +255,35 @@ class SharedPlanMaker {
     }
   }
 
-  using PartList = std::vector<PlanSkeleton::Part> PlanSkeleton::*;
+  using PartList = std::vector<SymbolicPlan::Part> SymbolicPlan::*;
 
   /// Parts of one pool whose classes divide the candidates into few blocks together: one row for all of them.
   struct PartGroup {
     int32_t pool = 0;
     std::vector<size_t> parts;
-    Blocks blocks;          // of the draw's candidates
+    Blocks blocks;          // of the sample's candidates
     int64_t first_row = 0;  // in the stage of groups
   };
 
   PlanPool make_pool(PartList list) const {
     Rows parts;
-    std::vector<std::vector<int64_t>> first_part(draws_.size());  // [draws][parts of the skeleton] row of block 0
-    for (size_t d = 0; d < draws_.size(); ++d) append_parts(draws_[d], list, parts, first_part[d]);
+    std::vector<std::vector<int64_t>> first_part(
+        samples_.size());  // [samples][parts of the symbolic plan] row of block 0
+    for (size_t d = 0; d < samples_.size(); ++d) append_parts(samples_[d], list, parts, first_part[d]);
     const int64_t part_rows = parts.count();
 
     Rows grouped;
-    std::vector<std::vector<PartGroup>> groups(draws_.size());
+    std::vector<std::vector<PartGroup>> groups(samples_.size());
     bool any_grouped = false;
-    for (size_t d = 0; d < draws_.size(); ++d) {
-      groups[d] = group_parts(draws_[d], list);
+    for (size_t d = 0; d < samples_.size(); ++d) {
+      groups[d] = group_parts(samples_[d], list);
       any_grouped = any_grouped || groups[d].size() < first_part[d].size();
       for (PartGroup& group : groups[d]) {
         group.first_row = grouped.count();
         for (const int32_t candidate : group.blocks.first) {
           for (const size_t p : group.parts) {
-            const int32_t q = (draws_[d].skeleton().*list)[p].class_of;
-            grouped.add(first_part[d][p] + (q < 0 ? 0 : (*draws_[d].blocks)[q].of[static_cast<size_t>(candidate)]),
+            const int32_t q = (samples_[d].symbolic().*list)[p].class_of;
+            grouped.add(first_part[d][p] + (q < 0 ? 0 : (*samples_[d].blocks)[q].of[static_cast<size_t>(candidate)]),
                         1.0);
           }
           grouped.end_row();
@@ -294,7 +295,7 @@ class SharedPlanMaker {
     Rows rows;
     for (size_t e = 0; e < entries_.size(); ++e) {
       const auto [d, start] = place_[e];
-      const int64_t pools = draws_[d].skeleton().pools;
+      const int64_t pools = samples_[d].symbolic().pools;
       for (size_t i = 0; i < entries_[e].candidates.size(); ++i) {
         size_t g = 0;  // groups are in the order of their pools
         for (int64_t pool = 0; pool < pools; ++pool) {
@@ -313,19 +314,19 @@ class SharedPlanMaker {
     return pool;
   }
 
-  static void append_parts(const Draw& draw, PartList list, Rows& parts, std::vector<int64_t>& first) {
+  static void append_parts(const Sample& sample, PartList list, Rows& parts, std::vector<int64_t>& first) {
     std::vector<std::pair<int32_t, double>> counts;
-    for (const auto& part : draw.skeleton().*list) {
+    for (const auto& part : sample.symbolic().*list) {
       first.push_back(parts.count());
-      const int64_t blocks = part.class_of < 0 ? 1 : draw.blocks->count(part.class_of);
+      const int64_t blocks = part.class_of < 0 ? 1 : sample.blocks->count(part.class_of);
       for (int64_t b = 0; b < blocks; ++b) {
         counts.clear();
         for (size_t i = 0; i < part.members.size(); ++i) {
           const auto member = static_cast<size_t>(part.members[i]);
           if (part.class_of < 0) {
-            counts.emplace_back(draw.fixed[member], part.counts[i]);
+            counts.emplace_back(sample.fixed[member], part.counts[i]);
           } else {
-            counts.emplace_back(draw.states[static_cast<size_t>(draw.first[member] + b)], part.counts[i]);
+            counts.emplace_back(sample.states[static_cast<size_t>(sample.first[member] + b)], part.counts[i]);
           }
         }
         append_merged(counts, parts.columns, parts.values);
@@ -336,26 +337,26 @@ class SharedPlanMaker {
 
   /// Without groups a candidate's row has an entry for each part. Many candidates make it worth while to sum parts that
   /// go together once for all candidates that agree on them.
-  static std::vector<PartGroup> group_parts(const Draw& draw, PartList list) {
-    const auto candidates = static_cast<int64_t>(draw.candidates.size());
+  static std::vector<PartGroup> group_parts(const Sample& sample, PartList list) {
+    const auto candidates = static_cast<int64_t>(sample.candidates.size());
     const int64_t limit = candidates < kGroupedFrom ? 0 : candidates / kCandidatesPerGroupRow;
     std::vector<PartGroup> groups;
-    const auto& parts = draw.skeleton().*list;
+    const auto& parts = sample.symbolic().*list;
     for (size_t p = 0; p < parts.size(); ++p) {
       const int32_t q = parts[p].class_of;
       if (limit > 0 && !groups.empty() && groups.back().pool == parts[p].pool) {
         auto& blocks = groups.back().blocks;
-        if (q < 0 || refine(blocks, (*draw.blocks)[q].of, draw.blocks->count(q), limit)) {
+        if (q < 0 || refine(blocks, (*sample.blocks)[q].of, sample.blocks->count(q), limit)) {
           groups.back().parts.push_back(p);
           continue;
         }
       }
       PartGroup group{parts[p].pool, {p}, {}};
       if (q >= 0) {
-        group.blocks = (*draw.blocks)[q];
+        group.blocks = (*sample.blocks)[q];
       } else {
-        group.blocks.of.assign(draw.candidates.size(), 0);
-        group.blocks.first.assign(draw.candidates.empty() ? 0 : 1, 0);
+        group.blocks.of.assign(sample.candidates.size(), 0);
+        group.blocks.first.assign(sample.candidates.empty() ? 0 : 1, 0);
       }
       groups.push_back(std::move(group));
     }
@@ -377,8 +378,8 @@ class SharedPlanMaker {
   const PlanRequest& request_;
   MessagePlan& plan_;
   bool merges_ = true;
-  std::vector<Draw> draws_;
-  std::vector<std::pair<size_t, int64_t>> place_;  // [entries] draw, and first candidate in it
+  std::vector<Sample> samples_;
+  std::vector<std::pair<size_t, int64_t>> place_;  // [entries] sample, and first candidate in it
   StateTable table_, inputs_, layouts_;
   std::shared_ptr<PlanLevel> level_;
   std::vector<Source> sources_;

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "plans/equivalent_decisions.h"
 #include "plans/plan_source.h"
 #include "plans/state_table.h"
-#include "plans/tied_nodes.h"
 #include "plans/topology.h"
 
 namespace foretime::plans {
@@ -50,8 +50,8 @@ class ClassTable {
     return result;
   }
 
-  PlanSkeleton::Classes finish() && {
-    PlanSkeleton::Classes result;
+  SymbolicPlan::Classes finish() && {
+    SymbolicPlan::Classes result;
     result.member_ptr = std::move(member_ptr_);
     result.members = std::move(members_);
     result.member_ptr.push_back(result.member_ptr.back());  // everything
@@ -90,10 +90,10 @@ class ClassTable {
   std::vector<int32_t> members_;
 };
 
-class SkeletonMaker {
+class SymbolicPlanMaker {
  public:
-  SkeletonMaker(const data::Group& group, const PlanRequest& request, const NodeSubset& subset, int64_t class_limit)
-      : group_(group), subset_(subset), result_(std::make_shared<PlanSkeleton>()) {
+  SymbolicPlanMaker(const data::Group& group, const PlanRequest& request, const NodeSubset& subset, int64_t class_limit)
+      : group_(group), subset_(subset), result_(std::make_shared<SymbolicPlan>()) {
     result_->request = request;
     result_->pools = subset.pools;
     merges_ = request.sharing == Sharing::states;
@@ -101,14 +101,15 @@ class SkeletonMaker {
     classes_ = std::make_unique<ClassTable>(result_->configurable(), class_limit);
   }
 
-  std::shared_ptr<const PlanSkeleton> make() && {
+  std::shared_ptr<const SymbolicPlan> make() && {
     result_->row_hash = hash_layout_rows(group_.layout);
     find_inputs();
     make_first_level();
     for (int64_t l = 0; l < result_->request.layers; ++l) make_next_level();
     result_->node_parts = make_parts(false, {});
     result_->configurable_parts = make_parts(true, {});
-    if (result_->request.tied) result_->tied_parts = make_parts(true, tied_weights(group_.layout, group_.candidates));
+    if (result_->request.tied)
+      result_->tied_parts = make_parts(true, decision_weights(group_.layout, group_.candidates));
     result_->classes = std::move(*classes_).finish();
     const int32_t everything = result_->classes.everything();
     for (auto& level : result_->levels) {
@@ -174,7 +175,7 @@ class SkeletonMaker {
   }
 
   void make_first_level() {
-    PlanSkeleton::Level level;
+    SymbolicPlan::Level level;
     HashIndex known;
     for (size_t v = 0; v < input_.size(); ++v) {
       const int32_t q = configurable_[v];
@@ -206,7 +207,7 @@ class SkeletonMaker {
   }
 
   /// Class of node v's messages: -1 where it is fixed.
-  int32_t class_above(size_t v, const PlanSkeleton::Varying& below) {
+  int32_t class_above(size_t v, const SymbolicPlan::Varying& below) {
     std::vector<int32_t> classes;
     const auto note = [&](size_t u) {
       const int32_t at = reference_[u];
@@ -225,8 +226,8 @@ class SkeletonMaker {
   }
 
   void make_next_level() {
-    const PlanSkeleton::Level& below = result_->levels.back();
-    PlanSkeleton::Level level;
+    const SymbolicPlan::Level& below = result_->levels.back();
+    SymbolicPlan::Level level;
     HashIndex known;
     std::vector<size_t> fixed_nodes, varying_nodes;  // representatives of the new states; all varying ones
     std::vector<int32_t> above(reference_.size());
@@ -257,7 +258,7 @@ class SkeletonMaker {
     result_->levels.push_back(std::move(level));
   }
 
-  StateHash fixed_messages(size_t v, const PlanSkeleton::Fixed& below) const {
+  StateHash fixed_messages(size_t v, const SymbolicPlan::Fixed& below) const {
     StateHash sum;
     for (size_t r = 0; r < relations_.size(); ++r) {
       const CsrMatrix& relation = relations_[r];
@@ -295,8 +296,8 @@ class SkeletonMaker {
   }
 
   /// `weights`: of the group's configurable nodes; empty: each node counts 1.
-  std::vector<PlanSkeleton::Part> make_parts(bool only_configurable, const std::vector<double>& weights) const {
-    std::map<std::pair<int32_t, int32_t>, PlanSkeleton::Part> parts;  // by pool and class
+  std::vector<SymbolicPlan::Part> make_parts(bool only_configurable, const std::vector<double>& weights) const {
+    std::map<std::pair<int32_t, int32_t>, SymbolicPlan::Part> parts;  // by pool and class
     std::map<std::pair<int32_t, int32_t>, size_t> place;              // of a fixed state in its pool's part
     const auto& varying = result_->levels.back().varying;
     for (size_t v = 0; v < reference_.size(); ++v) {
@@ -324,7 +325,7 @@ class SkeletonMaker {
       }
       part.counts[found->second] += weight;
     }
-    std::vector<PlanSkeleton::Part> list;
+    std::vector<SymbolicPlan::Part> list;
     for (auto& [key, part] : parts) list.push_back(std::move(part));
     return list;
   }
@@ -332,7 +333,7 @@ class SkeletonMaker {
   const data::Group& group_;
   const NodeSubset& subset_;
   bool merges_ = true;
-  std::shared_ptr<PlanSkeleton> result_;
+  std::shared_ptr<SymbolicPlan> result_;
   std::vector<int32_t> graph_node_;    // [nodes]
   std::vector<int32_t> configurable_;  // [nodes] index among the configurable ones, or -1
   std::vector<int32_t> input_;         // [nodes]
@@ -351,9 +352,9 @@ std::vector<StateHash> hash_layout_rows(const data::LayoutCandidates& layout) {
   return hashes;
 }
 
-std::shared_ptr<const PlanSkeleton> make_skeleton(const data::Group& group, const PlanRequest& request,
-                                                  const NodeSubset& subset, int64_t class_limit) {
-  return SkeletonMaker(group, request, subset, class_limit).make();
+std::shared_ptr<const SymbolicPlan> make_symbolic_plan(const data::Group& group, const PlanRequest& request,
+                                                       const NodeSubset& subset, int64_t class_limit) {
+  return SymbolicPlanMaker(group, request, subset, class_limit).make();
 }
 
 }  // namespace foretime::plans

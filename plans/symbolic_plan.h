@@ -13,18 +13,18 @@ namespace foretime::plans {
 
 struct NodeSubset;
 
-/// What the plans of a layout graph have in common, whatever candidates are drawn.
+/// What the plans of a layout graph have in common, whatever candidates are sampled.
 ///
 /// After l layers a node's embedding is a function of the tree of inputs that reaches it in l steps: features, types
 /// and layouts of nodes, and the weights of the edges between them. Two (node, candidate) pairs whose trees agree have
 /// one *state*: the same embedding, computed once, and the same gradient, scattered with its count. A tree is known by
-/// its StateHash, so the plan of a draw interns hashes level by level and never compares trees.
+/// its StateHash, so the plan of a sample interns hashes level by level and never compares trees.
 ///
 /// Only nodes within l steps of a configurable node differ between candidates. All others are *fixed*: their states are
 /// found here, once. A *varying* node depends on a set of configurable nodes; candidates that agree on all of them
-/// agree on the node. Each distinct set is a *class*, and a draw divides its candidates into the blocks of each class
+/// agree on the node. Each distinct set is a *class*, and a sample divides its candidates into the blocks of each class
 /// rather than of each node.
-struct PlanSkeleton {
+struct SymbolicPlan {
   /// The distinct (features, type) pairs of the nodes.
   struct Inputs {
     std::vector<StateHash> hash;
@@ -103,11 +103,11 @@ inline uint64_t message_key(size_t relation, double weight) {
 /// Sets of more configurable nodes are not divided.
 constexpr int64_t kClassLimit = 48;
 
-/// The hashes of a table's rows, as PlanSkeleton has them.
+/// The hashes of a table's rows, as SymbolicPlan has them.
 std::vector<StateHash> hash_layout_rows(const data::LayoutCandidates& layout);
 
 /// `subset` as in make_plan_source; the request must share.
-std::shared_ptr<const PlanSkeleton> make_skeleton(const data::Group& group, const PlanRequest& request,
-                                                  const NodeSubset& subset, int64_t class_limit = kClassLimit);
+std::shared_ptr<const SymbolicPlan> make_symbolic_plan(const data::Group& group, const PlanRequest& request,
+                                                       const NodeSubset& subset, int64_t class_limit = kClassLimit);
 
 }  // namespace foretime::plans

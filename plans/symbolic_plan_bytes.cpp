@@ -13,8 +13,8 @@ namespace {
 constexpr uint64_t kVersion = 2;  // of the bytes, and of the way in which hashes are made
 
 /// Visits all that is written, in order: `visit(array)` and `visit.number(value)`.
-template <class Skeleton, class Visit>
-void visit_parts(Skeleton& parts, Visit& visit) {
+template <class Plan, class Visit>
+void visit_parts(Plan& parts, Visit& visit) {
   visit.resize(parts);
   for (auto& part : parts) {
     visit.number(part.pool);
@@ -24,8 +24,8 @@ void visit_parts(Skeleton& parts, Visit& visit) {
   }
 }
 
-template <class Skeleton, class Visit>
-void visit_skeleton(Skeleton& s, Visit& visit) {
+template <class Plan, class Visit>
+void visit_plan(Plan& s, Visit& visit) {
   visit.number(s.nodes);
   visit.number(s.pools);
   visit(s.column);
@@ -134,8 +134,8 @@ class Reader {
 /// All that planning relies on.
 class Checker {
  public:
-  Checker(const PlanSkeleton& skeleton, const data::Group& group, const Reader& reader)
-      : s_(skeleton), group_(group), reader_(reader) {}
+  Checker(const SymbolicPlan& symbolic, const data::Group& group, const Reader& reader)
+      : s_(symbolic), group_(group), reader_(reader) {}
 
   void check() const {
     const auto& layout = group_.layout;
@@ -185,7 +185,7 @@ class Checker {
     expect(size(row_ptr) == rows + 1 && row_ptr.front() == 0 && row_ptr.back() == entries, what);
     for (size_t i = 1; i < row_ptr.size(); ++i) expect(row_ptr[i - 1] <= row_ptr[i], what);
   }
-  void check_first(const PlanSkeleton::Level& level) const {
+  void check_first(const SymbolicPlan::Level& level) const {
     const auto& fixed = level.fixed;
     expect(fixed.input.size() == fixed.hash.size() && fixed.layout_row.size() == fixed.hash.size(), "level 0");
     within(fixed.input, 0, size(s_.inputs.hash), "input");
@@ -218,7 +218,7 @@ class Checker {
     expect(varying.columns.size() == varying.values.size(), "weights");
     within(varying.columns, -below.fixed.states(), below.varying.nodes(), "message");
   }
-  void check_parts(const std::vector<PlanSkeleton::Part>& parts) const {
+  void check_parts(const std::vector<SymbolicPlan::Part>& parts) const {
     const auto& last = s_.levels.back();
     int32_t pool = 0;
     for (const auto& part : parts) {
@@ -234,14 +234,14 @@ class Checker {
     }
   }
 
-  const PlanSkeleton& s_;
+  const SymbolicPlan& s_;
   const data::Group& group_;
   const Reader& reader_;
 };
 
 }  // namespace
 
-uint64_t skeleton_key(const PlanRequest& request, int64_t prune_hops) {
+uint64_t symbolic_plan_key(const PlanRequest& request, int64_t prune_hops) {
   std::vector<int64_t> fields = {static_cast<int64_t>(kVersion), request.layers, static_cast<int64_t>(request.sharing),
                                  kClassLimit};
   if (request.collections) fields.push_back(1);
@@ -255,21 +255,21 @@ uint64_t skeleton_key(const PlanRequest& request, int64_t prune_hops) {
   return hash_bytes(std::as_bytes(std::span<const int64_t>(fields)), kVersion).low;
 }
 
-std::vector<std::byte> to_bytes(const PlanSkeleton& skeleton) {
+std::vector<std::byte> to_bytes(const SymbolicPlan& symbolic) {
   Writer writer;
-  visit_skeleton(skeleton, writer);
+  visit_plan(symbolic, writer);
   return std::move(writer).take();
 }
 
-std::shared_ptr<const PlanSkeleton> skeleton_from_bytes(std::span<const std::byte> bytes, const data::Group& group,
-                                                        const PlanRequest& request, const std::string& origin) {
+std::shared_ptr<const SymbolicPlan> symbolic_plan_from_bytes(std::span<const std::byte> bytes, const data::Group& group,
+                                                             const PlanRequest& request, const std::string& origin) {
   Reader reader(bytes, origin);
-  auto skeleton = std::make_shared<PlanSkeleton>();
-  skeleton->request = request;
-  visit_skeleton(*skeleton, reader);
+  auto symbolic = std::make_shared<SymbolicPlan>();
+  symbolic->request = request;
+  visit_plan(*symbolic, reader);
   reader.end();
-  Checker(*skeleton, group, reader).check();
-  return skeleton;
+  Checker(*symbolic, group, reader).check();
+  return symbolic;
 }
 
 }  // namespace foretime::plans

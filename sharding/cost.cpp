@@ -55,7 +55,7 @@ ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const con
   }
   const auto states = estimate_states(header, settings);
   bytes.whole = 24 * candidates;
-  bytes.draw = 16 * hidden * std::accumulate(states.begin(), states.end(), 0.0);
+  bytes.sample = 16 * hidden * std::accumulate(states.begin(), states.end(), 0.0);
   return bytes;
 }
 
@@ -74,12 +74,12 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
                                  "or raise shard.max_rank_bytes");
   }
   const int64_t segments = least_segments(header.nodes, settings.sampler);
-  const double room = static_cast<double>(limit) - bytes.whole - bytes.draw;
+  const double room = static_cast<double>(limit) - bytes.whole - bytes.sample;
   if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments)) {
     throw configs::SettingsError(
         found + fmt::format("; its {} segments cannot meet that, {:.0f} bytes go to each part whatever its size: lower "
                             "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
-                            segments, bytes.whole + bytes.draw));
+                            segments, bytes.whole + bytes.sample));
   }
   return static_cast<int64_t>(std::ceil(bytes.divided / room));
 }
@@ -103,7 +103,7 @@ std::vector<double> estimate_states(const data::GroupHeader& header, const confi
   return fitted;
 }
 
-double estimate_draw_cost(const data::GroupHeader& header, const configs::Settings& settings) {
+double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings) {
   const auto& model = settings.model;
   const auto width = static_cast<double>(model.hidden);
   const double inputs = static_cast<double>(header.feature_count + model.node_type_embedding) +

@@ -6,7 +6,7 @@
 #include "configs/settings.h"
 #include "data/dataset/group_files.h"
 
-/// What a group costs, from its header alone: time of a draw, and bytes on the rank that trains on it.
+/// What a group costs, from its header alone: time of a sample, and bytes on the rank that trains on it.
 namespace foretime::sharding {
 
 /// Bytes that a rank holds for one layout group, estimated. With C candidates, K configurable nodes, N nodes, E edges,
@@ -21,11 +21,11 @@ struct ResidentBytes {
   /// What each part has whole:
   ///   24 C           run times, speed ranks and the division of the candidates
   double whole = 0;
-  /// What one draw needs while it is trained on:
+  /// What one sample needs while it is trained on:
   ///   16 H (s_0 + … + s_L)   values and gradients of its states, twice their estimate
-  double draw = 0;
+  double sample = 0;
 
-  double total() const { return divided + whole + draw; }
+  double total() const { return divided + whole + sample; }
 };
 
 ResidentBytes estimate_resident_bytes(const data::GroupHeader& header, const configs::Settings& settings);
@@ -46,10 +46,10 @@ int64_t least_segments(int64_t nodes, const configs::SamplerSettings& sampler);
 /// times this one. 0 hops leave K.
 double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataSettings& settings);
 
-/// Distinct states of each level (0 … model.layers) of one training draw.
+/// Distinct states of each level (0 … model.layers) of one training sample.
 ///
 /// Layout: candidates share the states whose surroundings agree, so their number is far below N c (N nodes, c
-/// candidates drawn) and grows slowly with both. Fitted to the layout files of TpuGraphs at hand (seven graphs of 372
+/// candidates sampled) and grows slowly with both. Fitted to the layout files of TpuGraphs at hand (seven graphs of 372
 /// to 21,918 nodes whose candidates differ, c = 8, 16, 64, 256; states counted exactly, equal ones of different nodes
 /// as one):
 ///   s_l = exp(a_l) N^b_l c^d_l, at most N c, divided by the number of segments
@@ -64,13 +64,13 @@ double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataS
 /// counted on three of the files with 1 … 4 hops there are 0.4 to 1.8 times as many.
 /// Segments: the mean over the contiguous segments (500, 1,000 and 5,000 nodes) of a graph follows the inverse of their
 /// number (exponents 0.8 to 1.2); single segments have up to five times the mean.
-/// Tiles: every node of every candidate. Programs: every node of the drawn graphs.
+/// Tiles: every node of every candidate. Programs: every node of the sampled graphs.
 std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings);
 
-/// Work of one training draw (of one part), in multiplications: for each state of level 0 the dense layers that make
+/// Work of one training sample (of one part), in multiplications: for each state of level 0 the dense layers that make
 /// it, for each state above two products with H x H matrices and its messages (3.7 a state in both directions together
 /// where states are shared, as counted on the same files; else 2 E / N), each H wide and counted four times, since
 /// gathering is bound by memory.
-double estimate_draw_cost(const data::GroupHeader& header, const configs::Settings& settings);
+double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings);
 
 }  // namespace foretime::sharding

@@ -13,9 +13,9 @@ namespace {
 /// (entry, part) that each rank trains on or evaluates.
 std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& plan, int ranks, bool trained_only) {
   std::vector<std::set<std::pair<int64_t, int64_t>>> held(static_cast<size_t>(ranks));
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    for (const auto& share : plan.lanes[lane].shares)
-      held[static_cast<size_t>(plan.lane_rank[lane])].insert({share.entry, share.part});
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    for (const auto& share : plan.slots[slot].shares)
+      held[static_cast<size_t>(plan.slot_rank[slot])].insert({share.entry, share.part});
   }
   for (size_t e = 0; e < plan.eval_parts.size() && !trained_only; ++e) {
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
@@ -25,20 +25,20 @@ std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& 
   return held;
 }
 
-void add_memory(const Catalogue& catalogue, const ShardPlan& plan, const configs::Settings& settings,
+void add_memory(const DatasetIndex& dataset, const ShardPlan& plan, const configs::Settings& settings,
                 PlanReport& report) {
   std::vector<ResidentBytes> bytes;
-  for (const auto& entry : catalogue.entries) bytes.push_back(estimate_resident_bytes(entry.header, settings));
+  for (const auto& entry : dataset.entries) bytes.push_back(estimate_resident_bytes(entry.header, settings));
   double sum = 0;
   for (const auto& pieces : held_pieces(plan, report.ranks, false)) {
-    double resident = 0, draw = 0;
+    double resident = 0, sample = 0;
     for (const auto& [entry, part] : pieces) {
       const auto e = static_cast<size_t>(entry);
-      resident += bytes[e].divided / static_cast<double>(catalogue.entries[e].parts) + bytes[e].whole;
-      draw = std::max(draw, bytes[e].draw);
+      resident += bytes[e].divided / static_cast<double>(dataset.entries[e].parts) + bytes[e].whole;
+      sample = std::max(sample, bytes[e].sample);
     }
-    report.bytes_max = std::max(report.bytes_max, resident + draw);
-    sum += resident + draw;
+    report.bytes_max = std::max(report.bytes_max, resident + sample);
+    sum += resident + sample;
   }
   report.bytes_mean = sum / report.ranks;
   int64_t copies = 0;
@@ -46,73 +46,73 @@ void add_memory(const Catalogue& catalogue, const ShardPlan& plan, const configs
   if (report.pieces > 0) report.copies = static_cast<double>(copies) / static_cast<double>(report.pieces);
 }
 
-void add_steps(const Catalogue& catalogue, const ShardPlan& plan, uint64_t seed, PlanReport& report) {
-  report.steps = step_costs(catalogue, plan, report.ranks, seed);
-  double mean_sum = 0, heaviest_sum = 0, bound_sum = 0, heaviest_draw = 0;
+void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed, PlanReport& report) {
+  report.steps = step_costs(dataset, plan, report.ranks, seed);
+  double mean_sum = 0, heaviest_sum = 0, bound_sum = 0, heaviest_sample = 0;
   for (const auto& step : report.steps) {
     const double mean = step.total / report.ranks;
     mean_sum += mean;
     heaviest_sum += step.heaviest_rank;
-    bound_sum += std::max(mean, step.heaviest_draw);
-    heaviest_draw = std::max(heaviest_draw, step.heaviest_draw);
+    bound_sum += std::max(mean, step.heaviest_sample);
+    heaviest_sample = std::max(heaviest_sample, step.heaviest_sample);
     if (mean > 0) report.worst_step = std::max(report.worst_step, step.heaviest_rank / mean - 1);
   }
   if (mean_sum == 0) return;
   report.step_imbalance = heaviest_sum / mean_sum - 1;
   report.step_bound = bound_sum / mean_sum - 1;
-  report.heaviest_draw_share = heaviest_draw / (mean_sum / static_cast<double>(report.steps.size()));
+  report.heaviest_sample_share = heaviest_sample / (mean_sum / static_cast<double>(report.steps.size()));
 }
 
 }  // namespace
 
-StepCost batch_cost(const Catalogue& catalogue, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch) {
+StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch) {
   const int64_t epoch = batch / plan.batches_per_epoch, position = batch % plan.batches_per_epoch;
   const uint64_t key = epoch_key(seed, epoch);
   std::vector<double> cost(static_cast<size_t>(ranks));
   StepCost step;
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    if (position >= plan.lanes[lane].draws) continue;
-    const auto draw = plan.draw_at(static_cast<int64_t>(lane), position, key);
-    const double own = catalogue.entries[static_cast<size_t>(draw.entry)].draw_cost;
-    cost[static_cast<size_t>(plan.lane_rank[lane])] += own;
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    if (position >= plan.slots[slot].samples) continue;
+    const auto sample = plan.sample_at(static_cast<int64_t>(slot), position, key);
+    const double own = dataset.entries[static_cast<size_t>(sample.entry)].sample_cost;
+    cost[static_cast<size_t>(plan.slot_rank[slot])] += own;
     step.total += own;
-    step.heaviest_draw = std::max(step.heaviest_draw, own);
+    step.heaviest_sample = std::max(step.heaviest_sample, own);
   }
   step.heaviest_rank = *std::max_element(cost.begin(), cost.end());
   return step;
 }
 
-std::vector<StepCost> step_costs(const Catalogue& catalogue, const ShardPlan& plan, int ranks, uint64_t seed,
+std::vector<StepCost> step_costs(const DatasetIndex& dataset, const ShardPlan& plan, int ranks, uint64_t seed,
                                  int64_t limit) {
   std::vector<StepCost> steps;
   for (int64_t t = 0; t < std::min(limit, plan.batches_per_epoch); ++t)
-    steps.push_back(batch_cost(catalogue, plan, ranks, seed, t));
+    steps.push_back(batch_cost(dataset, plan, ranks, seed, t));
   return steps;
 }
 
-PlanReport report_plan(const Catalogue& catalogue, const ShardPlan& plan, const configs::Settings& settings,
+PlanReport report_plan(const DatasetIndex& dataset, const ShardPlan& plan, const configs::Settings& settings,
                        int ranks) {
   PlanReport report;
   report.ranks = ranks;
-  report.lanes = static_cast<int64_t>(plan.lanes.size());
+  report.slots = static_cast<int64_t>(plan.slots.size());
   report.batches = plan.batches_per_epoch;
-  report.bands = static_cast<int64_t>(plan.bands.size()) - 1;
+  report.buckets = static_cast<int64_t>(plan.buckets.size()) - 1;
   report.imbalance = plan.imbalance;
   std::vector<bool> busy(static_cast<size_t>(ranks));
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    report.draws += plan.lanes[lane].draws;
-    if (plan.lanes[lane].draws > 0) busy[static_cast<size_t>(plan.lane_rank[lane])] = true;
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    report.samples += plan.slots[slot].samples;
+    if (plan.slots[slot].samples > 0) busy[static_cast<size_t>(plan.slot_rank[slot])] = true;
   }
   report.idle_ranks = static_cast<int>(std::count(busy.begin(), busy.end(), false));
-  for (const int64_t e : catalogue.with_role(Role::train)) {
-    const int64_t parts = catalogue.entries[static_cast<size_t>(e)].parts;
+  for (const int64_t e : dataset.with_role(Role::train)) {
+    const int64_t parts = dataset.entries[static_cast<size_t>(e)].parts;
     report.pieces += parts;
     if (parts > 1) ++report.cut_groups;
   }
-  const int64_t places = report.batches * report.lanes;
-  if (places > 0) report.padding = 1 - static_cast<double>(report.draws) / static_cast<double>(places);
-  add_steps(catalogue, plan, settings.trainer.seed, report);
-  add_memory(catalogue, plan, settings, report);
+  const int64_t places = report.batches * report.slots;
+  if (places > 0) report.padding = 1 - static_cast<double>(report.samples) / static_cast<double>(places);
+  add_steps(dataset, plan, settings.trainer.seed, report);
+  add_memory(dataset, plan, settings, report);
   return report;
 }
 

@@ -20,14 +20,14 @@ struct PlanView {
 };
 
 /// Training groups, parts, draws; one row for each number of ranks; what the columns mean; remarks.
-std::string plan_text(const sharding::Catalogue& catalogue, const std::vector<PlanView>& views);
+std::string plan_text(const sharding::DatasetIndex& dataset, const std::vector<PlanView>& views);
 /// The `count` training groups with the costliest draws.
-std::string heaviest_text(const sharding::Catalogue& catalogue, size_t count);
+std::string heaviest_text(const sharding::DatasetIndex& dataset, size_t count);
 /// Which ranks train on and evaluate each part, one row a part.
-std::string assignments_text(const sharding::Catalogue& catalogue, const PlanView& view);
+std::string assignments_text(const sharding::DatasetIndex& dataset, const PlanView& view);
 std::string prediction_text(const std::vector<PlanView>& views);
 /// All of it; `assignments` where asked for.
-std::string plan_json(const sharding::Catalogue& catalogue, const std::vector<PlanView>& views, size_t heaviest,
+std::string plan_json(const sharding::DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
                       bool assignments);
 
 }  // namespace foretime::sharding

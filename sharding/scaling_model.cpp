@@ -97,8 +97,8 @@ ComputeTime fit_compute(const std::vector<double>& costs, const std::vector<doub
 ComputeTime measure_compute(const std::filesystem::path& run_directory) {
   const auto settings = configs::load_settings(run_directory / "config.yaml");
   const int ranks = read_json(run_directory / "environment.json").value("ranks", 1);
-  const auto catalogue = make_catalogue(settings);
-  const auto plan = make_shard_plan(catalogue, settings, ranks);
+  const auto dataset = make_dataset_index(settings);
+  const auto plan = make_shard_plan(dataset, settings, ranks);
   const auto path = run_directory / "metrics.jsonl";
   std::ifstream file(path);
   if (!file) throw DataError(fmt::format("{}: cannot be read; expected the folder of a run", path.string()));
@@ -118,7 +118,7 @@ ComputeTime measure_compute(const std::filesystem::path& run_directory) {
       double cost = 0;
       const int64_t accumulation = settings.optimizer.accumulation;
       for (int64_t batch = step_before * accumulation; batch < step * accumulation; ++batch)
-        cost += batch_cost(catalogue, plan, ranks, settings.trainer.seed, batch).heaviest_rank;
+        cost += batch_cost(dataset, plan, ranks, settings.trainer.seed, batch).heaviest_rank;
       const auto count = static_cast<double>(step - step_before);
       costs.push_back(cost);
       steps.push_back(count);

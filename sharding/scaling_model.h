@@ -28,7 +28,7 @@ struct Cluster {
 
 /// Seconds of a step that the model is fed with, measured.
 struct ComputeTime {
-  double seconds_per_cost = 0;  // of the rank with the largest cost, per unit of CatalogueEntry::draw_cost
+  double seconds_per_cost = 0;  // of the rank with the largest cost, per unit of IndexEntry::sample_cost
   double seconds_per_step = 0;  // what a step takes whatever its batch holds: optimiser, bookkeeping
 };
 

@@ -24,130 +24,130 @@ void sort_unique(std::vector<int64_t>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-/// A part of a training group, and how many of its draws are dealt.
+/// A part of a training group, and how many of its samples are assigned.
 struct Piece {
   int64_t entry;
   int64_t part;
-  double draw_cost;
-  int64_t draws;
-  int64_t dealt = 0;
+  double sample_cost;
+  int64_t samples;
+  int64_t assigned = 0;
 };
 
-/// By decreasing cost of a draw.
-std::vector<Piece> sorted_pieces(const Catalogue& catalogue) {
+/// By decreasing cost of a sample.
+std::vector<Piece> sorted_pieces(const DatasetIndex& dataset) {
   std::vector<Piece> pieces;
-  for (const int64_t g : catalogue.with_role(Role::train)) {
-    const auto& entry = catalogue.entries[static_cast<size_t>(g)];
-    for (int64_t part = 0; part < entry.parts && entry.draws > 0; ++part)
-      pieces.push_back({g, part, entry.draw_cost, entry.draws});
+  for (const int64_t g : dataset.with_role(Role::train)) {
+    const auto& entry = dataset.entries[static_cast<size_t>(g)];
+    for (int64_t part = 0; part < entry.parts && entry.samples > 0; ++part)
+      pieces.push_back({g, part, entry.sample_cost, entry.samples});
   }
   std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.draw_cost > b.draw_cost; });
+                   [](const Piece& a, const Piece& b) { return a.sample_cost > b.sample_cost; });
   return pieces;
 }
 
-/// Batches that the next lanes.size() pieces fill. What is left at the end, too little for a batch, is a band of its
-/// own: which lanes idle in the last batch is then part of what is balanced.
-int64_t band_height(const std::vector<Piece>& pieces, size_t next, int64_t lanes) {
-  int64_t draws = 0;
-  const size_t end = std::min(pieces.size(), next + static_cast<size_t>(lanes));
-  for (size_t i = next; i < end; ++i) draws += pieces[i].draws - pieces[i].dealt;
-  return std::max<int64_t>(1, end == pieces.size() ? draws / lanes : (draws + lanes / 2) / lanes);
+/// Batches that the next slots.size() pieces fill. What is left at the end, too little for a batch, is a bucket of its
+/// own: which slots idle in the last batch is then part of what is balanced.
+int64_t bucket_height(const std::vector<Piece>& pieces, size_t next, int64_t slots) {
+  int64_t samples = 0;
+  const size_t end = std::min(pieces.size(), next + static_cast<size_t>(slots));
+  for (size_t i = next; i < end; ++i) samples += pieces[i].samples - pieces[i].assigned;
+  return std::max<int64_t>(1, end == pieces.size() ? samples / slots : (samples + slots / 2) / slots);
 }
 
-/// Fills plan.lanes and plan.bands.
-void deal_draws(const Catalogue& catalogue, int64_t lane_count, ShardPlan& plan) {
-  auto pieces = sorted_pieces(catalogue);
-  plan.lanes.resize(static_cast<size_t>(lane_count));
-  for (auto& lane : plan.lanes) lane.band_ptr = {0};
-  plan.bands = {0};
+/// Fills plan.slots and plan.buckets.
+void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& plan) {
+  auto pieces = sorted_pieces(dataset);
+  plan.slots.resize(static_cast<size_t>(slot_count));
+  for (auto& slot : plan.slots) slot.bucket_ptr = {0};
+  plan.buckets = {0};
   int64_t left = 0;
-  for (const auto& piece : pieces) left += piece.draws;
+  for (const auto& piece : pieces) left += piece.samples;
   size_t next = 0;
   while (left > 0) {
-    const int64_t height = band_height(pieces, next, lane_count);
-    const int64_t total = std::min(left, height * lane_count);
-    for (int64_t l = 0; l < lane_count; ++l) {
-      auto& lane = plan.lanes[static_cast<size_t>(l)];
-      for (int64_t want = total * (l + 1) / lane_count - total * l / lane_count; want > 0;) {
+    const int64_t height = bucket_height(pieces, next, slot_count);
+    const int64_t total = std::min(left, height * slot_count);
+    for (int64_t l = 0; l < slot_count; ++l) {
+      auto& slot = plan.slots[static_cast<size_t>(l)];
+      for (int64_t want = total * (l + 1) / slot_count - total * l / slot_count; want > 0;) {
         auto& piece = pieces[next];
-        const int64_t count = std::min(want, piece.draws - piece.dealt);
-        lane.shares.push_back({piece.entry, piece.part, piece.dealt, count});
-        lane.draws += count;
-        lane.cost += piece.draw_cost * static_cast<double>(count);
+        const int64_t count = std::min(want, piece.samples - piece.assigned);
+        slot.shares.push_back({piece.entry, piece.part, piece.assigned, count});
+        slot.samples += count;
+        slot.cost += piece.sample_cost * static_cast<double>(count);
         want -= count;
-        if ((piece.dealt += count) == piece.draws) ++next;
+        if ((piece.assigned += count) == piece.samples) ++next;
       }
-      lane.band_ptr.push_back(static_cast<int64_t>(lane.shares.size()));
+      slot.bucket_ptr.push_back(static_cast<int64_t>(slot.shares.size()));
     }
-    plan.bands.push_back(plan.bands.back() + (total + lane_count - 1) / lane_count);
+    plan.buckets.push_back(plan.buckets.back() + (total + slot_count - 1) / slot_count);
     left -= total;
   }
 }
 
-/// Merges bands from the heaviest on, but not the short batch at the end. A band's heaviest draw is the first of the
-/// first lane that has one.
-void merge_bands(const Catalogue& catalogue, double slack, ShardPlan& plan) {
-  const size_t bands = plan.bands.size() - 1;
-  std::vector<double> heaviest(bands);
-  for (const auto& lane : plan.lanes) {
-    for (size_t b = 0; b < bands; ++b) {
-      for (int64_t s = lane.band_ptr[b]; s < lane.band_ptr[b + 1]; ++s) {
-        const auto entry = static_cast<size_t>(lane.shares[static_cast<size_t>(s)].entry);
-        heaviest[b] = std::max(heaviest[b], catalogue.entries[entry].draw_cost);
+/// Merges buckets from the heaviest on, but not the short batch at the end. A bucket's heaviest sample is the first of
+/// the first slot that has one.
+void merge_buckets(const DatasetIndex& dataset, double slack, ShardPlan& plan) {
+  const size_t buckets = plan.buckets.size() - 1;
+  std::vector<double> heaviest(buckets);
+  for (const auto& slot : plan.slots) {
+    for (size_t b = 0; b < buckets; ++b) {
+      for (int64_t s = slot.bucket_ptr[b]; s < slot.bucket_ptr[b + 1]; ++s) {
+        const auto entry = static_cast<size_t>(slot.shares[static_cast<size_t>(s)].entry);
+        heaviest[b] = std::max(heaviest[b], dataset.entries[entry].sample_cost);
       }
     }
   }
-  std::vector<size_t> kept = {0};  // first bands of the merged ones
-  int64_t draws = 0;
-  for (const auto& lane : plan.lanes) draws += lane.draws;
-  const bool short_end = draws % static_cast<int64_t>(plan.lanes.size()) != 0;
+  std::vector<size_t> kept = {0};  // first buckets of the merged ones
+  int64_t samples = 0;
+  for (const auto& slot : plan.slots) samples += slot.samples;
+  const bool short_end = samples % static_cast<int64_t>(plan.slots.size()) != 0;
   double apart = 0;
-  for (size_t b = 0; b < bands; ++b) {
-    apart += heaviest[b] * static_cast<double>(plan.bands[b + 1] - plan.bands[b]);
-    const double merged = heaviest[kept.back()] * static_cast<double>(plan.bands[b + 1] - plan.bands[kept.back()]);
-    if (b > kept.back() && (merged > (1 + slack) * apart || (short_end && b + 1 == bands))) {
+  for (size_t b = 0; b < buckets; ++b) {
+    apart += heaviest[b] * static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
+    const double merged = heaviest[kept.back()] * static_cast<double>(plan.buckets[b + 1] - plan.buckets[kept.back()]);
+    if (b > kept.back() && (merged > (1 + slack) * apart || (short_end && b + 1 == buckets))) {
       kept.push_back(b);
-      apart = heaviest[b] * static_cast<double>(plan.bands[b + 1] - plan.bands[b]);
+      apart = heaviest[b] * static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
     }
   }
-  kept.push_back(bands);
+  kept.push_back(buckets);
   const auto pick = [&](const std::vector<int64_t>& from) {
     std::vector<int64_t> picked;
     for (const size_t b : kept) picked.push_back(from[b]);
     return picked;
   };
-  if (bands == 0) return;
-  plan.bands = pick(plan.bands);
-  for (auto& lane : plan.lanes) lane.band_ptr = pick(lane.band_ptr);
+  if (buckets == 0) return;
+  plan.buckets = pick(plan.buckets);
+  for (auto& slot : plan.slots) slot.bucket_ptr = pick(slot.bucket_ptr);
 }
 
-/// [lanes][bands]
-std::vector<std::vector<double>> band_costs(const Catalogue& catalogue, const ShardPlan& plan) {
+/// [slots][buckets]
+std::vector<std::vector<double>> bucket_costs(const DatasetIndex& dataset, const ShardPlan& plan) {
   std::vector<std::vector<double>> costs;
-  for (const auto& lane : plan.lanes) {
-    auto& own = costs.emplace_back(plan.bands.size() - 1);
+  for (const auto& slot : plan.slots) {
+    auto& own = costs.emplace_back(plan.buckets.size() - 1);
     for (size_t b = 0; b < own.size(); ++b) {
-      for (int64_t s = lane.band_ptr[b]; s < lane.band_ptr[b + 1]; ++s) {
-        const auto& share = lane.shares[static_cast<size_t>(s)];
-        own[b] += catalogue.entries[static_cast<size_t>(share.entry)].draw_cost * static_cast<double>(share.count);
+      for (int64_t s = slot.bucket_ptr[b]; s < slot.bucket_ptr[b + 1]; ++s) {
+        const auto& share = slot.shares[static_cast<size_t>(s)];
+        own[b] += dataset.entries[static_cast<size_t>(share.entry)].sample_cost * static_cast<double>(share.count);
       }
     }
   }
   return costs;
 }
 
-std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const ShardPlan& plan, int ranks) {
+std::vector<std::vector<int>> deal_evaluation(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
   std::map<std::pair<int64_t, int64_t>, std::vector<int>> trainers;  // of (entry, part)
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    for (const auto& share : plan.lanes[lane].shares)
-      trainers[{share.entry, share.part}].push_back(plan.lane_rank[lane]);
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    for (const auto& share : plan.slots[slot].shares)
+      trainers[{share.entry, share.part}].push_back(plan.slot_rank[slot]);
   }
-  std::vector<std::vector<int>> owner(catalogue.entries.size());
+  std::vector<std::vector<int>> owner(dataset.entries.size());
   std::vector<double> training(static_cast<size_t>(ranks)), others(static_cast<size_t>(ranks));
-  const auto entry_of = [&](int64_t e) -> const CatalogueEntry& { return catalogue.entries[static_cast<size_t>(e)]; };
-  for (const int64_t e : heaviest_first(static_cast<int64_t>(catalogue.entries.size()),
-                                        [&](int64_t i) { return entry_of(i).draw_cost; })) {
+  const auto entry_of = [&](int64_t e) -> const IndexEntry& { return dataset.entries[static_cast<size_t>(e)]; };
+  for (const int64_t e : heaviest_first(static_cast<int64_t>(dataset.entries.size()),
+                                        [&](int64_t i) { return entry_of(i).sample_cost; })) {
     for (int64_t part = 0; part < entry_of(e).parts; ++part) {
       const auto found = trainers.find({e, part});
       auto& cost = found == trainers.end() ? others : training;
@@ -159,7 +159,7 @@ std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const 
           return std::pair(cost[static_cast<size_t>(a)], a) < std::pair(cost[static_cast<size_t>(b)], b);
         });
       }
-      cost[static_cast<size_t>(best)] += entry_of(e).draw_cost;
+      cost[static_cast<size_t>(best)] += entry_of(e).sample_cost;
       owner[static_cast<size_t>(e)].push_back(best);
     }
   }
@@ -169,22 +169,21 @@ std::vector<std::vector<int>> deal_evaluation(const Catalogue& catalogue, const 
 }  // namespace
 
 uint64_t epoch_key(uint64_t seed, int64_t epoch) {
-  constexpr uint64_t kOrder = 21;  // what a random number is for
-  return random_bits({seed, kOrder, static_cast<uint64_t>(epoch)});
+  return random_bits({seed, random_stream::batch_order, static_cast<uint64_t>(epoch)});
 }
 
-std::vector<int64_t> ShardPlan::lanes_of(int rank) const {
+std::vector<int64_t> ShardPlan::slots_of(int rank) const {
   std::vector<int64_t> found;
-  for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    if (lane_rank[lane] == rank) found.push_back(static_cast<int64_t>(lane));
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    if (slot_rank[slot] == rank) found.push_back(static_cast<int64_t>(slot));
   }
   return found;
 }
 
 std::vector<int64_t> ShardPlan::entries_of(int rank) const {
   std::vector<int64_t> found;
-  for (const int64_t lane : lanes_of(rank)) {
-    for (const auto& share : lanes[static_cast<size_t>(lane)].shares) found.push_back(share.entry);
+  for (const int64_t slot : slots_of(rank)) {
+    for (const auto& share : slots[static_cast<size_t>(slot)].shares) found.push_back(share.entry);
   }
   for (size_t entry = 0; entry < eval_parts.size(); ++entry) {
     if (std::find(eval_parts[entry].begin(), eval_parts[entry].end(), rank) != eval_parts[entry].end())
@@ -196,8 +195,8 @@ std::vector<int64_t> ShardPlan::entries_of(int rank) const {
 
 std::vector<int64_t> ShardPlan::parts_of(int rank, int64_t entry) const {
   std::vector<int64_t> found;
-  for (const int64_t lane : lanes_of(rank)) {
-    for (const auto& share : lanes[static_cast<size_t>(lane)].shares) {
+  for (const int64_t slot : slots_of(rank)) {
+    for (const auto& share : slots[static_cast<size_t>(slot)].shares) {
       if (share.entry == entry) found.push_back(share.part);
     }
   }
@@ -209,47 +208,49 @@ std::vector<int64_t> ShardPlan::parts_of(int rank, int64_t entry) const {
   return found;
 }
 
-PlannedDraw ShardPlan::draw_at(int64_t lane, int64_t position, uint64_t key) const {
-  const auto& own = lanes[static_cast<size_t>(lane)];
+PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key) const {
+  const auto& own = slots[static_cast<size_t>(slot)];
   // The last batch may be short, so it stays last.
   int64_t batch = position;
   if (position + 1 < batches_per_epoch) {
     const KeyedPermutation batches(static_cast<uint64_t>(batches_per_epoch - 1), key);
     batch = static_cast<int64_t>(batches(static_cast<uint64_t>(position)));
   }
-  const auto band = static_cast<size_t>(std::upper_bound(bands.begin(), bands.end(), batch) - bands.begin() - 1);
-  const auto first = own.shares.begin() + own.band_ptr[band], end = own.shares.begin() + own.band_ptr[band + 1];
-  const auto draws = std::accumulate(first, end, int64_t{0}, [](int64_t sum, const auto& s) { return sum + s.count; });
-  const KeyedPermutation order(static_cast<uint64_t>(draws), random_bits({key, static_cast<uint64_t>(lane), band}));
-  auto index = static_cast<int64_t>(order(static_cast<uint64_t>(batch - bands[band])));
+  const auto bucket =
+      static_cast<size_t>(std::upper_bound(buckets.begin(), buckets.end(), batch) - buckets.begin() - 1);
+  const auto first = own.shares.begin() + own.bucket_ptr[bucket], end = own.shares.begin() + own.bucket_ptr[bucket + 1];
+  const auto samples =
+      std::accumulate(first, end, int64_t{0}, [](int64_t sum, const auto& s) { return sum + s.count; });
+  const KeyedPermutation order(static_cast<uint64_t>(samples), random_bits({key, static_cast<uint64_t>(slot), bucket}));
+  auto index = static_cast<int64_t>(order(static_cast<uint64_t>(batch - buckets[bucket])));
   auto share = first;
   for (; index >= share->count; ++share) index -= share->count;
   return {share->entry, share->part, share->first + index};
 }
 
-int64_t ShardPlan::live_lanes(int64_t position) const {
-  return std::count_if(lanes.begin(), lanes.end(), [&](const Lane& lane) { return position < lane.draws; });
+int64_t ShardPlan::live_slots(int64_t position) const {
+  return std::count_if(slots.begin(), slots.end(), [&](const BatchSlot& slot) { return position < slot.samples; });
 }
 
-ShardPlan make_shard_plan(const Catalogue& catalogue, int64_t lane_count, int ranks, double mix_slack) {
+ShardPlan make_shard_plan(const DatasetIndex& dataset, int64_t slot_count, int ranks, double mix_slack) {
   ShardPlan plan;
-  deal_draws(catalogue, lane_count, plan);
-  merge_bands(catalogue, mix_slack, plan);
-  plan.batches_per_epoch = plan.bands.back();
-  plan.lane_rank = deal_lanes(band_costs(catalogue, plan), ranks);
-  plan.eval_parts = deal_evaluation(catalogue, plan, ranks);
+  deal_samples(dataset, slot_count, plan);
+  merge_buckets(dataset, mix_slack, plan);
+  plan.batches_per_epoch = plan.buckets.back();
+  plan.slot_rank = partition_slots(bucket_costs(dataset, plan), ranks);
+  plan.eval_parts = deal_evaluation(dataset, plan, ranks);
   std::vector<double> cost(static_cast<size_t>(ranks));
   double total = 0;
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    cost[static_cast<size_t>(plan.lane_rank[lane])] += plan.lanes[lane].cost;
-    total += plan.lanes[lane].cost;
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    cost[static_cast<size_t>(plan.slot_rank[slot])] += plan.slots[slot].cost;
+    total += plan.slots[slot].cost;
   }
   if (total > 0) plan.imbalance = *std::max_element(cost.begin(), cost.end()) / (total / ranks) - 1;
   return plan;
 }
 
-ShardPlan make_shard_plan(const Catalogue& catalogue, const configs::Settings& settings, int ranks) {
-  return make_shard_plan(catalogue, settings.sampler.groups_per_batch, ranks, settings.shard.mix_slack);
+ShardPlan make_shard_plan(const DatasetIndex& dataset, const configs::Settings& settings, int ranks) {
+  return make_shard_plan(dataset, settings.sampler.groups_per_batch, ranks, settings.shard.mix_slack);
 }
 
 }  // namespace foretime::sharding

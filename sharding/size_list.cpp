@@ -120,9 +120,9 @@ SizeList read_size_list(const std::filesystem::path& file, const configs::Settin
     header.fingerprint =
         random_bits({static_cast<uint64_t>(header.nodes), static_cast<uint64_t>(header.edges),
                      static_cast<uint64_t>(header.configurable), static_cast<uint64_t>(header.candidates)});
-    list.catalogue.entries.push_back(make_entry(std::move(header), Role::train, settings));
+    list.dataset.entries.push_back(make_entry(std::move(header), Role::train, settings));
   }
-  if (list.catalogue.entries.empty())
+  if (list.dataset.entries.empty())
     throw DataError(fmt::format("{}: no graphs; expected a line a graph below the header", file.string()));
   return list;
 }

@@ -16,7 +16,7 @@ struct SizeAssumptions {
 };
 
 struct SizeList {
-  Catalogue catalogue;  // every group trains; named by the column `name`, or by its line
+  DatasetIndex dataset;  // every group trains; named by the column `name`, or by its line
   bool assumed_configurable = false;
   bool assumed_candidates = false;
 };

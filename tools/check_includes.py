@@ -9,7 +9,7 @@ Four rules:
 2. Folders and sub-folders do not include each other in circles: `data/files` and `data/graphs` are two of them, and so
    are `comm` (its own files) and `comm/mpi`.
 3. The folders in LIGHT are free of LibTorch and MPI.
-4. Each library's link line in FOLDER/CMakeLists.txt names only libraries that the folder may include.
+4. The link lines in the CMakeLists.txt of a folder and of its sub-folders name only libraries that it may include.
 """
 
 import pathlib
@@ -128,7 +128,7 @@ def linked_names(words):
         elif call in ("foretime_library", "target_link_libraries"):
             if word in ("LINK", "PUBLIC", "PRIVATE", "INTERFACE"):
                 listing = True
-            elif word in ("SOURCES", "TORCH"):
+            elif word in ("FOLDERS", "EXCEPT", "SOURCES", "TORCH"):
                 listing = False
                 if word == "TORCH":
                     yield "foretime_torch"
@@ -138,15 +138,13 @@ def linked_names(words):
 
 def check_cmake(root, folder):
     """Rule 4."""
-    path = root / folder / "CMakeLists.txt"
-    if not path.is_file():
-        return
-    for name in linked_names(cmake_words(path.read_text(encoding="utf-8"))):
-        top = name.removeprefix("foretime_")
-        if folder in LIGHT and HEAVY_LINK.match(name):
-            yield f"{path.relative_to(root)}: links {name}, but {folder} must do without LibTorch, MPI and NCCL"
-        elif name != top and top in ORDER and top != folder and top not in ORDER[folder]:
-            yield f"{path.relative_to(root)}: links {name}, but {folder} may not depend on {top}"
+    for path in sorted((root / folder).rglob("CMakeLists.txt")):
+        for name in linked_names(cmake_words(path.read_text(encoding="utf-8"))):
+            top = name.removeprefix("foretime_")
+            if folder in LIGHT and HEAVY_LINK.match(name):
+                yield f"{path.relative_to(root)}: links {name}, but {folder} must do without LibTorch, MPI and NCCL"
+            elif name != top and top in ORDER and top != folder and top not in ORDER[folder]:
+                yield f"{path.relative_to(root)}: links {name}, but {folder} may not depend on {top}"
 
 
 def violations(root):
@@ -168,6 +166,8 @@ CLEAN = {
     "configs/a.h": "#include <string>\n",
     "data/a.h": '#include "configs/a.h"\n#include "data/b.h"\n#include <sys/mman.h>\n',
     "comm/a.h": '#include <mpi.h>\n#include <torch/torch.h>\n#include "configs/a.h"\n',
+    "comm/mpi/a.h": '#include "comm/a.h"\n',
+    "comm/nccl/a.cpp": '#include "comm/mpi/a.h"\n#include "comm/nccl/b.h"\n',
     "data/files/a.h": '#include "data/graphs/a.h"\n',
     "data/graphs/a.h": '#include "data/graphs/b.h"\n',
     "worker/a.cpp": '#include "coordinator/a.h"\n// #include "cli/a.h"\n',
@@ -182,6 +182,8 @@ PLANTED = {
     "configs/torch.h": ("#include <torch/torch.h>\n", "configs/torch.h:1: includes torch/torch.h"),
     "jobs/mpi.cpp": ("#include <mpi.h>\n", "jobs/mpi.cpp:1: includes mpi.h"),
     "data/graphs/circle.cpp": ('#include "data/files/a.h"\n', "circle of folders data/files -> data/graphs -> data/files"),
+    "comm/circle.cpp": ('#include "comm/mpi/a.h"\n', "circle of folders comm -> comm/mpi -> comm"),
+    "comm/long.cpp": ('#include "comm/nccl/a.h"\n', "circle of folders comm -> comm/nccl -> comm/mpi -> comm"),
     "cli/test.cpp": ('#include "tests/support/paths.h"\n', "cli/test.cpp:1: includes tests/support/paths.h"),
     "cli/dots.cpp": ('#include "../worker/a.h"\n', "cli/dots.cpp:1: includes ../worker/a.h"),
     "cli/near.cpp": ('#include "commands.h"\n', "cli/near.cpp:1: includes commands.h"),
@@ -190,6 +192,8 @@ PLANTED = {
         "models/CMakeLists.txt: links foretime_comm"),
     "data/CMakeLists.txt": ("foretime_library(foretime_data TORCH SOURCES a.cpp LINK foretime_configs)\n",
                             "data/CMakeLists.txt: links foretime_torch"),
+    "data/frontends/hlo/CMakeLists.txt": ("foretime_library(foretime_hlo LINK foretime_plans FOLDERS .)\n",
+                                          "data/frontends/hlo/CMakeLists.txt: links foretime_plans"),
     "jobs/CMakeLists.txt": ("target_link_libraries(foretime_jobs PUBLIC MPI::MPI_C)\n",
                             "jobs/CMakeLists.txt: links MPI::MPI_C"),
 }

@@ -102,16 +102,17 @@ NpzReader unchanged_npz(const GroupHeader& header) {
   return file;
 }
 
-void set_form(GroupHeader& header, const ProgramFormPtr& form) {
-  if (!form) return;
+void set_featurizer(GroupHeader& header, const FeaturizerPtr& featurizer) {
+  if (!featurizer) return;
   if (header.member < 0) {
-    header.form = form;
-    header.feature_count = form->feature_count();
-  } else if (header.feature_count != form->feature_count()) {
+    header.featurizer = featurizer;
+    header.feature_count = featurizer->feature_count();
+  } else if (header.feature_count != featurizer->feature_count()) {
     throw DataError(
         fmt::format("{}: its programs have {} node features, expected {} of data.representation {}; pack "
                     "them again with --representation {}",
-                    header.file.string(), header.feature_count, form->feature_count(), form->name(), form->name()));
+                    header.file.string(), header.feature_count, featurizer->feature_count(), featurizer->name(),
+                    featurizer->name()));
   }
 }
 
@@ -127,7 +128,7 @@ bool has_name_of_two_collections(const std::vector<GroupHeader>& groups) {
 }  // namespace
 
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const fs::path& root, CandidateKind kind,
-                                     const FileCheck& admit, const ProgramFormPtr& form) {
+                                     const FileCheck& admit, const FeaturizerPtr& featurizer) {
   std::vector<GroupHeader> groups;
   std::set<fs::path> seen;
   for (const auto& pattern : patterns) {
@@ -138,7 +139,7 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
         if (header.kind != kind)
           throw DataError(
               fmt::format("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind)));
-        if (kind == CandidateKind::program) set_form(header, form);
+        if (kind == CandidateKind::program) set_featurizer(header, featurizer);
         groups.push_back(std::move(header));
       }
     }
@@ -165,7 +166,7 @@ Group load_group(const GroupHeader& header) {
   const NpzReader file = unchanged_npz(header);
   Group group = header.kind == CandidateKind::layout ? read_layout(file)
                 : header.kind == CandidateKind::tile ? read_tile(file)
-                                                     : read_program(file, header.form.get());
+                                                     : read_program(file, header.featurizer.get());
   group.name = header.name;
   group.collection = header.collection;
   return group;

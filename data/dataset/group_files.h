@@ -19,18 +19,19 @@ namespace foretime::data {
 /// `root`. Where a name occurs with different contents in several of TpuGraphs' collections, all groups that have a
 /// collection get their qualified names (data/collection.h). Throws DataError where a pattern matches nothing, a folder
 /// is empty, a file is not of `kind`, or two groups have one name and different fingerprints. `admit`, where there is
-/// one, is asked before each file is opened and refuses it by throwing. Programs in .npz files become graphs of `form`;
-/// those of packed collections must be of it already.
+/// one, is asked before each file is opened and refuses it by throwing. Programs in .npz files become graphs of
+/// `featurizer`; those of packed collections must be of it already.
 using FileCheck = std::function<void(const std::filesystem::path& file)>;
 std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, const std::filesystem::path& root,
-                                     CandidateKind kind, const FileCheck& admit = {}, const ProgramFormPtr& form = {});
+                                     CandidateKind kind, const FileCheck& admit = {},
+                                     const FeaturizerPtr& featurizer = {});
 
 /// Reads one group. Throws DataError for anything that its format does not allow: damaged or truncated files, missing
 /// members, wrong types or shapes, ids or edges out of range, NaN features, sizes that overflow, headers that claim
 /// more data than there is. Run times that are negative are refused; zeros are allowed only if all are zero (unlabelled
 /// files).
 Group load_group(const GroupHeader& header);
-/// The same of a layout .npz or .pb whose large arrays go to `sink`: see read_layout.
+/// Reads a layout group from an .npz or .pb; its large arrays go to `sink`, as read_layout says.
 Group load_group(const GroupHeader& header, const LayoutSink& sink);
 
 /// Reads a packed group's summary, a few bytes a candidate, or reads an .npz as a whole and sums it up. Throws

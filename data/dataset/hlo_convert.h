@@ -11,7 +11,7 @@
 
 namespace foretime::data {
 
-/// Writes a tile group as a TpuGraphs `.npz` with the members, types and orders of the published files. `runtimes` are
+/// Writes a tile group as a TpuGraphs `.npz` with the entries, types and orders of the published files. `runtimes` are
 /// nanoseconds, and `normalizer` is what they are divided by. Throws DataError where the group is of another kind or
 /// the file cannot be written; a file is complete or not there.
 void write_tile_npz(const std::filesystem::path& file, const Group& group, const std::vector<int64_t>& runtimes,

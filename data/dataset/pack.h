@@ -82,7 +82,7 @@ class PackParts {
   using PartPacker = std::function<void(const std::filesystem::path& part, std::span<const int64_t> groups)>;
   /// Makes this process's parts, each in a thread. Throws what the first worker that failed threw.
   void pack(const PartPacker& pack_part) const;
-  /// The same of the groups that headers name.
+  /// Packs the groups that headers name into parts.
   void pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const;
   /// Makes the collection of all parts.
   void join() const;

@@ -24,7 +24,7 @@ struct SynthSettings {
 /// the settings, the same on every machine up to rounding of the run times. Throws DataError for sizes that are not
 /// possible.
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name);
-/// The same group, but features and codes go to `sink`, and no candidate is kept.
+/// Makes a layout group whose features and codes go to `sink`: memory does not grow with the candidates.
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name, const LayoutSink& sink);
 
 /// Writes such a group to `file`, an .npz or a packed collection, by its extension. Both are streamed: memory grows

@@ -12,8 +12,7 @@
 namespace foretime::data {
 
 /// Candidates by which TpuGraphs' validation graphs are judged: group name → candidate ids, in the order of the file.
-/// The same id may stand there several times and then counts as often: one of the published lists was drawn with
-/// repetition.
+/// An id that stands there several times counts as often: one of the published lists was sampled with replacement.
 using EvalIndices = std::map<std::string, std::vector<int64_t>>;
 
 /// Reads {"graph": [ids, …], …}, or such files of a folder, TpuGraphs' xla_random.json, xla_default.json and so on; of

@@ -7,19 +7,21 @@
 
 namespace foretime::data {
 
-/// Decompresses one raw deflate stream (RFC 1951), piece by piece. There are two implementations, of which CMake takes
-/// one: ISA-L, several times faster, where it is installed (Debian: libisal-dev), else zlib.
+/// Decompresses one deflate stream (RFC 1951) or one gzip member (RFC 1952, whose checksum and size are checked), piece
+/// by piece. There are two implementations, of which CMake takes one: ISA-L where it is installed (Debian:
+/// libisal-dev), else zlib. ISA-L reads TenSet's records.jsonl.gz (444 MB of text) in 0.20 s, zlib's gzread in 0.61 s,
+/// which would be 6 % of the time in which the records become loop nests.
 class Inflater {
  public:
-  Inflater();
+  enum class Format : uint8_t { deflate, gzip };
+  explicit Inflater(Format format = Format::deflate);
   ~Inflater();
   Inflater(Inflater&&) noexcept;
 
   struct Step {
     size_t consumed = 0, produced = 0;  // bytes
     bool ended = false;                 // the stream is complete
-    bool damaged = false;               // it is no deflate stream
-    size_t unread = 0;  // of the bytes consumed so far: not part of the stream that has ended, at most 8
+    bool damaged = false;               // the bytes are not of this format, or the checksum or size is wrong
   };
   /// Consumes input and produces output until one of them is used up or the stream ends.
   Step inflate(std::span<const std::byte> in, std::span<std::byte> out);

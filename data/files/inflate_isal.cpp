@@ -12,7 +12,10 @@ struct Inflater::State {
   inflate_state stream;  // large, and initialised by isal_inflate_init
 };
 
-Inflater::Inflater() : state_(std::make_unique_for_overwrite<State>()) { isal_inflate_init(&state_->stream); }
+Inflater::Inflater(Format format) : state_(std::make_unique_for_overwrite<State>()) {
+  isal_inflate_init(&state_->stream);
+  state_->stream.crc_flag = format == Format::gzip ? ISAL_GZIP : ISAL_DEFLATE;
+}
 Inflater::~Inflater() = default;
 Inflater::Inflater(Inflater&&) noexcept = default;
 
@@ -28,9 +31,7 @@ Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::b
   stream.avail_out = room;
   const int result = isal_inflate(&stream);
   const bool ended = stream.block_state == ISAL_BLOCK_FINISH;
-  // It reads ahead, into a buffer of bits.
-  const size_t unread = ended ? static_cast<size_t>(stream.read_in_length) / 8 : 0;
-  return {given - stream.avail_in, room - stream.avail_out, ended, result < 0, unread};
+  return {given - stream.avail_in, room - stream.avail_out, ended, result < 0};
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

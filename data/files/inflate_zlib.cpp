@@ -9,8 +9,9 @@
 namespace foretime::data {
 
 struct Inflater::State {
-  State() {
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();  // negative: without a header
+  explicit State(Format format) {
+    // Negative: without a header. 16 more: with that of gzip.
+    if (inflateInit2(&stream, format == Format::gzip ? MAX_WBITS + 16 : -MAX_WBITS) != Z_OK) throw std::bad_alloc();
   }
   ~State() { inflateEnd(&stream); }
   State(const State&) = delete;
@@ -19,7 +20,7 @@ struct Inflater::State {
   z_stream stream{};
 };
 
-Inflater::Inflater() : state_(std::make_unique<State>()) {}
+Inflater::Inflater(Format format) : state_(std::make_unique<State>(format)) {}
 Inflater::~Inflater() = default;
 Inflater::Inflater(Inflater&&) noexcept = default;
 
@@ -35,7 +36,7 @@ Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::b
   const int result = ::inflate(&stream, Z_NO_FLUSH);
   // Z_BUF_ERROR says that there was nothing to do.
   const bool damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;
-  return {given - stream.avail_in, room - stream.avail_out, result == Z_STREAM_END, damaged, 0};
+  return {given - stream.avail_in, room - stream.avail_out, result == Z_STREAM_END, damaged};
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

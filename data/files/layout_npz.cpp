@@ -18,7 +18,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr zip_uint32_t kFastDeflate = 1;      // the members are large and repeat themselves
+constexpr zip_uint32_t kFastDeflate = 1;      // the entries are large and repeat themselves
 constexpr zip_uint16_t kFirstZipDate = 0x21;  // 1980-01-01: equal groups give equal files
 
 /// The bytes of node_config_feat.npy, made as libzip asks for them.
@@ -128,7 +128,7 @@ class LayoutArchive {
   template <class T>
   void add(const char* name, NpyKind kind, bool fortran_order, const std::vector<int64_t>& shape,
            const std::vector<T>& values) {
-    std::string& bytes = members_.emplace_back(format_npy_header({kind, sizeof(T), false}, fortran_order, shape));
+    std::string& bytes = entries_.emplace_back(format_npy_header({kind, sizeof(T), false}, fortran_order, shape));
     bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
     add_source(name, zip_source_buffer(archive_.get(), bytes.data(), bytes.size(), 0));
   }
@@ -143,12 +143,12 @@ class LayoutArchive {
 
  private:
   void add_source(const char* name, zip_source_t* source) {
-    const std::string member = std::string(name) + ".npy";
+    const std::string entry = std::string(name) + ".npy";
     const zip_int64_t index =
-        source == nullptr ? -1 : zip_file_add(archive_.get(), member.c_str(), source, ZIP_FL_ENC_UTF_8);
+        source == nullptr ? -1 : zip_file_add(archive_.get(), entry.c_str(), source, ZIP_FL_ENC_UTF_8);
     if (index < 0) {
       if (source != nullptr) zip_source_free(source);
-      throw DataError(fmt::format("{}: {}: cannot be added: {}", file_, member, zip_strerror(archive_.get())));
+      throw DataError(fmt::format("{}: {}: cannot be added: {}", file_, entry, zip_strerror(archive_.get())));
     }
     const auto at = static_cast<zip_uint64_t>(index);
     zip_set_file_compression(archive_.get(), at, ZIP_CM_DEFLATE, kFastDeflate);
@@ -156,7 +156,7 @@ class LayoutArchive {
   }
 
   std::string file_;
-  std::deque<std::string> members_;  // libzip reads them in close()
+  std::deque<std::string> entries_;  // libzip reads them in close()
   std::unique_ptr<zip_t, ArchiveDiscarder> archive_;
 };
 

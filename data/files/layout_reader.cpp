@@ -58,7 +58,7 @@ void code_in_pieces(NpyStream& stream, int64_t candidates, int64_t configurable,
   stream.finish();
 }
 
-/// The same of an array that is in memory as a whole.
+/// Codes the rows of an array that is in memory as a whole.
 template <class T>
 void code_all(const std::vector<T>& values, int64_t candidates, int64_t configurable, LayoutCoder& coder,
               const LayoutSink& sink) {
@@ -120,7 +120,7 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink) {
 Group read_layout(const NpzReader& file) {
   std::vector<float> features;
   std::vector<uint8_t> codes;
-  // An opened member's shape is known to agree with its size in the archive.
+  // An opened entry's shape is known to agree with its size in the archive.
   features.reserve(static_cast<size_t>(file.open("node_feat").remaining()));
   codes.reserve(static_cast<size_t>(file.open("node_config_feat").remaining() / kLayoutFeatures));
   const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };

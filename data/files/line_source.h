@@ -45,17 +45,13 @@ class LineSource {
   bool read_input();
   size_t read_plain(std::byte* out, size_t room);
   size_t read_gzip(std::byte* out, size_t room);
-  uint8_t input_byte();
-  void read_member_header();
-  void read_member_trailer();
 
   std::filesystem::path file_;
   std::unique_ptr<std::FILE, FileCloser> stream_;
   size_t longest_line_;
-  bool gzip_ = false, in_member_ = false, ended_ = false;
-  std::unique_ptr<Inflater> inflater_;
-  uint32_t crc_ = 0, size_ = 0;   // of the member's text so far
-  std::vector<std::byte> input_;  // bytes of the file
+  bool gzip_ = false, ended_ = false;
+  std::unique_ptr<Inflater> inflater_;  // null between gzip members
+  std::vector<std::byte> input_;        // bytes of the file
   size_t input_begin_ = 0, input_end_ = 0;
   std::vector<std::byte> text_;  // kPadding more than it holds
   size_t begin_ = 0, end_ = 0;   // of the text not yet given

@@ -72,20 +72,20 @@ bool convert_any(const NpyType& type, const unsigned char* bytes, To* out, int64
 }
 
 NpyHeader read_header(ZipReader& reader, const std::string& origin) {
-  if (reader.member().size < static_cast<uint64_t>(kNpyPrefixBytes))
-    throw DataError(fmt::format("{}: {} bytes, expected an NPY array", origin, reader.member().size));
+  if (reader.entry().size < static_cast<uint64_t>(kNpyPrefixBytes))
+    throw DataError(fmt::format("{}: {} bytes, expected an NPY array", origin, reader.entry().size));
   std::string text(static_cast<size_t>(kNpyPrefixBytes), '\0');
   reader.read(text.data(), text.size());
   const auto bytes = static_cast<uint64_t>(npy_header_bytes(text, origin));
-  if (bytes > reader.member().size)
+  if (bytes > reader.entry().size)
     throw DataError(
-        fmt::format("{}: NPY header of {} bytes, but the member has {}", origin, bytes, reader.member().size));
+        fmt::format("{}: NPY header of {} bytes, but the entry has {}", origin, bytes, reader.entry().size));
   text.resize(bytes);
   reader.read(text.data() + kNpyPrefixBytes, bytes - static_cast<uint64_t>(kNpyPrefixBytes));
   NpyHeader header = parse_npy_header(text, origin);
-  const uint64_t held = reader.member().size - bytes;
+  const uint64_t held = reader.entry().size - bytes;
   if (static_cast<uint64_t>(header.payload_bytes()) != held)
-    throw DataError(fmt::format("{}: the header's shape {} of {} needs {} bytes, but the member holds {}", origin,
+    throw DataError(fmt::format("{}: the header's shape {} of {} needs {} bytes, but the entry holds {}", origin,
                                 shape_text(header.shape), header.type.str(), header.payload_bytes(), held));
   return header;
 }
@@ -130,9 +130,9 @@ void append_utf8(std::string& out, uint32_t c) {
 
 }  // namespace
 
-NpyStream::NpyStream(const ZipArchive& archive, const ZipMember& member)
-    : origin_(fmt::format("{}: member {}", archive.path().string(), without_suffix(member.name))),
-      reader_(archive.open(member)),
+NpyStream::NpyStream(const ZipArchive& archive, const ZipEntry& entry)
+    : origin_(fmt::format("{}: entry {}", archive.path().string(), without_suffix(entry.name))),
+      reader_(archive.open(entry)),
       header_(read_header(reader_, origin_)),
       remaining_(header_.elements()) {}
 

@@ -21,7 +21,7 @@ class NpyStream {
  public:
   /// Reads the header. Throws DataError where it is malformed (see parse_npy_header) or asks for another number of
   /// bytes than the zip directory records: after that, allocating for the whole shape is safe.
-  NpyStream(const ZipArchive& archive, const ZipMember& member);
+  NpyStream(const ZipArchive& archive, const ZipEntry& entry);
 
   const NpyHeader& header() const { return header_; }
   const std::string& origin() const { return origin_; }
@@ -32,7 +32,7 @@ class NpyStream {
   void read(T* out, int64_t count);
   /// Reads the next `count` texts as UTF-8, without the NULs that pad them.
   std::vector<std::string> read_text(int64_t count);
-  /// Call after the last element: checks the member's size and CRC-32.
+  /// Call after the last element: checks the entry's size and CRC-32.
   void finish() { reader_.finish(); }
 
   /// All that is left, in C order whatever the order in the file, and `finish`. Call it on a stream of which nothing is

@@ -19,17 +19,17 @@ std::string joined(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string NpzReader::origin(const std::string& name) const {
-  return fmt::format("{}: member {}", archive_.path().string(), name);
+  return fmt::format("{}: entry {}", archive_.path().string(), name);
 }
 
 NpyStream NpzReader::open(const std::string& name) const {
-  const ZipMember* member = archive_.find(name + ".npy");
-  if (member == nullptr) {
+  const ZipEntry* entry = archive_.find(name + ".npy");
+  if (entry == nullptr) {
     std::vector<std::string> names;
-    for (const auto& found : archive_.members()) names.push_back(found.name);
+    for (const auto& found : archive_.entries()) names.push_back(found.name);
     throw DataError(fmt::format("{}: missing, the archive has: {}", origin(name), joined(names)));
   }
-  return NpyStream(archive_, *member);
+  return NpyStream(archive_, *entry);
 }
 
 NpyStream NpzReader::open(const std::string& name, const ShapeRule& rule) const {
@@ -62,11 +62,11 @@ std::vector<std::string> NpzReader::read_text(const std::string& name, const Sha
 }
 
 uint64_t NpzReader::fingerprint() const {
-  std::vector<const ZipMember*> sorted;
-  for (const auto& member : archive_.members()) sorted.push_back(&member);
+  std::vector<const ZipEntry*> sorted;
+  for (const auto& entry : archive_.entries()) sorted.push_back(&entry);
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
   std::string text;
-  for (const auto* member : sorted) text += fmt::format("{}\n{} {}\n", member->name, member->size, member->crc);
+  for (const auto* entry : sorted) text += fmt::format("{}\n{} {}\n", entry->name, entry->size, entry->crc);
   return checksum_of(std::span<const char>(text));
 }
 

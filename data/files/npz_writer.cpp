@@ -23,9 +23,9 @@ NpzWriter::~NpzWriter() {
 void NpzWriter::add_array(const std::string& name, const NpyType& type, bool fortran_order,
                           const std::vector<int64_t>& shape, const void* data, size_t bytes) {
   std::string text = format_npy_header(type, fortran_order, shape);
-  const NpyHeader header = parse_npy_header(text, fmt::format("{}: member {}", path_.string(), name));
+  const NpyHeader header = parse_npy_header(text, fmt::format("{}: entry {}", path_.string(), name));
   if (header.payload_bytes() != static_cast<int64_t>(bytes))
-    throw DataError(fmt::format("{}: member {}: {} bytes, expected {} for shape {}", path_.string(), name, bytes,
+    throw DataError(fmt::format("{}: entry {}: {} bytes, expected {} for shape {}", path_.string(), name, bytes,
                                 header.payload_bytes(), shape_text(shape)));
   text.append(static_cast<const char*>(data), bytes);
   add_bytes(name + ".npy", std::move(text));
@@ -39,7 +39,7 @@ void NpzWriter::add_text(const std::string& name, const std::vector<std::string>
     for (size_t j = 0; j < values[i].size(); ++j) {
       const auto c = static_cast<unsigned char>(values[i][j]);
       if (c >= 0x80)
-        throw DataError(fmt::format("{}: member {}: '{}', expected ASCII", path_.string(), name, values[i]));
+        throw DataError(fmt::format("{}: entry {}: '{}', expected ASCII", path_.string(), name, values[i]));
       characters[i * longest + j] = c;
     }
   }
@@ -47,14 +47,14 @@ void NpzWriter::add_text(const std::string& name, const std::vector<std::string>
             {static_cast<int64_t>(values.size())}, characters.data(), characters.size() * 4);
 }
 
-void NpzWriter::add_bytes(const std::string& member, std::string bytes) {
-  if (archive_ == nullptr) throw DataError(fmt::format("{}: member {}: the archive is closed", path_.string(), member));
-  const std::string& kept = members_.emplace_back(std::move(bytes));
+void NpzWriter::add_bytes(const std::string& entry, std::string bytes) {
+  if (archive_ == nullptr) throw DataError(fmt::format("{}: entry {}: the archive is closed", path_.string(), entry));
+  const std::string& kept = entries_.emplace_back(std::move(bytes));
   zip_source_t* source = zip_source_buffer(archive_, kept.data(), kept.size(), 0);
-  const zip_int64_t index = source == nullptr ? -1 : zip_file_add(archive_, member.c_str(), source, ZIP_FL_ENC_UTF_8);
+  const zip_int64_t index = source == nullptr ? -1 : zip_file_add(archive_, entry.c_str(), source, ZIP_FL_ENC_UTF_8);
   if (index < 0) {
     if (source != nullptr) zip_source_free(source);
-    throw DataError(fmt::format("{}: member {}: cannot be added ({})", path_.string(), member, zip_strerror(archive_)));
+    throw DataError(fmt::format("{}: entry {}: cannot be added ({})", path_.string(), entry, zip_strerror(archive_)));
   }
   const auto method = compression_ == NpzCompression::stored ? ZIP_CM_STORE : ZIP_CM_DEFLATE;
   zip_set_file_compression(archive_, static_cast<zip_uint64_t>(index), method, 0);

@@ -45,8 +45,8 @@ class NpzWriter {
   }
   /// A one-dimensional array of texts. ASCII only: throws DataError for other characters.
   void add_text(const std::string& name, const std::vector<std::string>& values);
-  /// A member with these bytes, whatever they are; its name is taken as it stands.
-  void add_bytes(const std::string& member, std::string bytes);
+  /// A entry with these bytes, whatever they are; its name is taken as it stands.
+  void add_bytes(const std::string& entry, std::string bytes);
   /// Throws DataError where the archive cannot be written.
   void close();
 
@@ -57,7 +57,7 @@ class NpzWriter {
   std::filesystem::path path_;
   NpzCompression compression_;
   zip* archive_ = nullptr;
-  std::deque<std::string> members_;  // libzip reads them in `close`
+  std::deque<std::string> entries_;  // libzip reads them in `close`
 };
 
 }  // namespace foretime::data

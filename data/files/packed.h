@@ -70,8 +70,8 @@ class PackedWriter {
   /// contents. Throws DataError for groups that validate_group refuses, of another kind than the first, or named as an
   /// earlier one.
   void add(const Group& group, uint64_t fingerprint = 0);
-  /// The same for a layout group whose large arrays are never in memory: `read` gives them to the sink and returns the
-  /// rest. Both ways give the same bytes. After a failure nothing more can be added.
+  /// Adds a layout group whose large arrays are never in memory: `read` gives them to the sink and returns the rest.
+  /// The file has the bytes that add() would have given it. After a failure nothing more can be added.
   void add_streamed(const std::string& name, const std::function<Group(const LayoutSink& sink)>& read,
                     uint64_t fingerprint = 0);
   /// Throws DataError if there is no group, or if writing fails.

@@ -5,49 +5,22 @@
 #include <cstring>
 #include <limits>
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
-
-#include "base/error.h"
 
 namespace foretime::data::packed {
 namespace {
 
 constexpr uint64_t kCopyPiece = uint64_t{1} << 20;
 
-/// Syncs the folder, so that the rename itself survives a loss of power.
-void sync_folder(const std::filesystem::path& file) {
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 }  // namespace
 
-Output::Output(std::filesystem::path file) : file_(std::move(file)), aside_(file_) {
-  aside_ += fmt::format(".{}.partial", ::getpid());
-  out_.reset(std::fopen(aside_.c_str(), "wbe"));
-  if (!out_) fail("cannot create");
+Output::Output(std::filesystem::path file) : file_(std::move(file)) {
   const Preamble unfinished{};
   write(&unfinished, sizeof unfinished);
 }
 
-Output::~Output() {
-  if (!out_) return;
-  out_.reset();
-  std::error_code ignored;
-  std::filesystem::remove(aside_, ignored);
-}
-
-void Output::fail(const char* what) const {
-  throw DataError(fmt::format("{}: {}: {}", aside_.string(), what, std::strerror(errno)));
-}
-
 void Output::write(const void* bytes, size_t count) {
-  if (count != 0 && std::fwrite(bytes, 1, count, out_.get()) != count) fail("cannot write");
+  file_.write({static_cast<const char*>(bytes), count});
   position_ += count;
 }
 
@@ -85,26 +58,22 @@ void Output::add_record(GroupRecord record, const std::string& name) {
   names_ += name;
 }
 
-void Output::flush() {
-  if (std::fflush(out_.get()) != 0) fail("cannot write");
-}
-
 void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
-  flush();
+  file_.flush();
   auto in_at = static_cast<off_t>(offset), out_at = static_cast<off_t>(position_);
   position_ += bytes;
   while (bytes > 0) {
-    const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, ::fileno(out_.get()), &out_at, bytes, 0);
+    const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, ::fileno(file_.stream()), &out_at, bytes, 0);
     if (copied < 0 && errno == EINTR) continue;
     if (copied <= 0) break;  // not between these file systems: what is left goes through memory
     bytes -= static_cast<uint64_t>(copied);
   }
-  if (::fseeko(out_.get(), out_at, SEEK_SET) != 0) fail("cannot seek");
+  if (::fseeko(file_.stream(), out_at, SEEK_SET) != 0) file_.fail("seek");
   std::vector<char> piece(std::min(bytes, kCopyPiece));
   for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, piece.size())) {
     const uint64_t now = std::min<uint64_t>(bytes, piece.size());
     from.read(piece.data(), now, static_cast<uint64_t>(in_at), "sections");
-    if (std::fwrite(piece.data(), 1, now, out_.get()) != now) fail("cannot write");
+    file_.write({piece.data(), now});
     in_at += static_cast<off_t>(now);
   }
 }
@@ -151,13 +120,9 @@ void Output::commit() {
   preamble.file_bytes = position_;
   preamble.checksum = own_checksum(preamble);
 
-  if (::fseeko(out_.get(), 0, SEEK_SET) != 0) fail("cannot seek");
+  if (::fseeko(file_.stream(), 0, SEEK_SET) != 0) file_.fail("seek");
   write(&preamble, sizeof preamble);
-  flush();
-  if (::fsync(::fileno(out_.get())) != 0) fail("cannot sync");
-  if (std::rename(aside_.c_str(), file_.c_str()) != 0) fail("cannot rename into place");
-  out_.reset();
-  sync_folder(file_);
+  file_.commit();
 }
 
 }  // namespace foretime::data::packed

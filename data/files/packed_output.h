@@ -1,28 +1,25 @@
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/checksum.h"
 #include "data/files/packed_file.h"
 
 namespace foretime::data::packed {
 
-/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. All throw DataError.
+/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. All throw
+/// FileError.
 class Output {
  public:
   explicit Output(std::filesystem::path file);
-  ~Output();
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
 
-  const std::filesystem::path& file() const { return file_; }
+  const std::filesystem::path& file() const { return file_.path(); }
   /// Where the bytes are before `commit`.
-  const std::filesystem::path& aside() const { return aside_; }
+  const std::filesystem::path& aside() const { return file_.aside(); }
   const std::vector<GroupRecord>& records() const { return records_; }
 
   /// A section is written in any number of pieces; one without bytes leaves no trace.
@@ -41,21 +38,16 @@ class Output {
   void copy_group(const CollectionFile& from, uint64_t member);
 
   /// After it, others that open `aside` read what has been written so far.
-  void flush();
+  void flush() { file_.flush(); }
   /// Writes the directory, syncs, and renames into place.
   void commit();
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  [[noreturn]] void fail(const char* what) const;
   void write(const void* bytes, size_t count);
   void pad();
   void copy_bytes(const File& from, uint64_t offset, uint64_t bytes);
 
-  std::filesystem::path file_, aside_;
-  std::unique_ptr<std::FILE, Close> out_;
+  AtomicFile file_;
   uint64_t position_ = 0;
   SectionRecord section_{};
   Checksum checksum_;

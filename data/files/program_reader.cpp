@@ -18,16 +18,16 @@ constexpr int64_t kLoopKinds = 5;
 
 /// Replaces indices into a table of names that the file holds by ours.
 template <class Index, class Out, class Lookup>
-std::vector<Out> translate(const NpzReader& file, const std::string& member, const std::string& table, int64_t nodes,
+std::vector<Out> translate(const NpzReader& file, const std::string& entry, const std::string& table, int64_t nodes,
                            Lookup&& lookup) {
   const auto names = file.read_text(table, kAnyList);
   std::vector<Out> ours;
   for (const auto& name : names) ours.push_back(static_cast<Out>(lookup(name)));
-  const auto indices = file.read<Index>(member, {{nodes}, "(nodes,)"});
+  const auto indices = file.read<Index>(entry, {{nodes}, "(nodes,)"});
   std::vector<Out> out(indices.size());
   for (size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] >= ours.size())
-      throw DataError(fmt::format("{}: {} at node {}, but {} has {} names", file.origin(member), indices[i], i, table,
+      throw DataError(fmt::format("{}: {} at node {}, but {} has {} names", file.origin(entry), indices[i], i, table,
                                   names.size()));
     out[i] = ours[indices[i]];
   }
@@ -49,24 +49,24 @@ std::vector<int64_t> read_graph_ptr(const NpzReader& file) {
   return graph_ptr;
 }
 
-ProgramNodes read_members(const NpzReader& file, int64_t nodes) {
+ProgramNodes read_trees(const NpzReader& file, int64_t nodes) {
   const ShapeRule rule{{nodes}, "(nodes,)"};
-  ProgramNodes members;
-  members.type = translate<uint8_t, uint8_t>(file, "node_type", "type_names", nodes, tir_type_id);
-  members.call_op = translate<uint8_t, uint8_t>(file, "call_op", "call_op_names", nodes, call_op_index);
-  members.parent = file.read<int32_t>("parent", rule);
-  members.extent = file.read<int64_t>("extent", rule);
-  members.loop_kind = file.read<int8_t>("loop_kind", rule);
-  members.value = file.read<double>("value", rule);
-  members.variable = file.read<int32_t>("variable", rule);
-  members.buffer = file.read<int32_t>("buffer", rule);
-  members.buffer_elements = file.read<int64_t>("buffer_elements", rule);
-  return members;
+  ProgramNodes trees;
+  trees.type = translate<uint8_t, uint8_t>(file, "node_type", "type_names", nodes, tir_type_id);
+  trees.call_op = translate<uint8_t, uint8_t>(file, "call_op", "call_op_names", nodes, call_op_index);
+  trees.parent = file.read<int32_t>("parent", rule);
+  trees.extent = file.read<int64_t>("extent", rule);
+  trees.loop_kind = file.read<int8_t>("loop_kind", rule);
+  trees.value = file.read<double>("value", rule);
+  trees.variable = file.read<int32_t>("variable", rule);
+  trees.buffer = file.read<int32_t>("buffer", rule);
+  trees.buffer_elements = file.read<int64_t>("buffer_elements", rule);
+  return trees;
 }
 
 void check_node(const NpzReader& file, const ProgramNodes& m, size_t i, int64_t position) {
-  const auto fail = [&](const char* member, auto found, const std::string& expected) {
-    throw DataError(fmt::format("{}: {} at node {}, expected {}", file.origin(member), found, i, expected));
+  const auto fail = [&](const char* entry, auto found, const std::string& expected) {
+    throw DataError(fmt::format("{}: {} at node {}, expected {}", file.origin(entry), found, i, expected));
   };
   if (position == 0 && m.parent[i] != -1) fail("parent", m.parent[i], "-1: each graph starts with its root");
   if (position > 0 && (m.parent[i] < 0 || m.parent[i] >= position))
@@ -95,22 +95,22 @@ void describe_program(const NpzReader& file, GroupHeader& header) {
 
 ProgramNodes read_program_nodes(const NpzReader& file) {
   auto graph_ptr = read_graph_ptr(file);
-  ProgramNodes members = read_members(file, graph_ptr.back());
+  ProgramNodes trees = read_trees(file, graph_ptr.back());
   for (size_t g = 0; g + 1 < graph_ptr.size(); ++g) {
     for (int64_t i = graph_ptr[g]; i < graph_ptr[g + 1]; ++i) {
-      check_node(file, members, static_cast<size_t>(i), i - graph_ptr[g]);
+      check_node(file, trees, static_cast<size_t>(i), i - graph_ptr[g]);
     }
   }
-  members.graph_ptr = std::move(graph_ptr);
-  return members;
+  trees.graph_ptr = std::move(graph_ptr);
+  return trees;
 }
 
-Group read_program(const NpzReader& file, const ProgramForm* form) {
+Group read_program(const NpzReader& file, const Featurizer* featurizer) {
   Group group;
   group.kind = CandidateKind::program;
   group.unit = RuntimeUnit::seconds;
-  ProgramNodes members = read_program_nodes(file);
-  group.candidates = members.graphs();
+  ProgramNodes trees = read_program_nodes(file);
+  group.candidates = trees.graphs();
   const ShapeRule rule{{group.candidates}, "(graphs,)"};
   auto runtimes = file.read<double>("runtime", rule);
   check_runtimes(runtimes, false, file.origin("runtime"));
@@ -124,7 +124,8 @@ Group read_program(const NpzReader& file, const ProgramForm* form) {
   }
   group.candidate_ids = file.read_text("id", rule);
   group.runtimes = std::move(runtimes);
-  group.graphs = form ? form->graphs(std::move(members), group.flops.span()) : program_graphs(std::move(members));
+  group.graphs =
+      featurizer ? featurizer->graphs(std::move(trees), group.flops.span()) : program_graphs(std::move(trees));
   return group;
 }
 

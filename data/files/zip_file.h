@@ -16,9 +16,9 @@ struct zip_file;
 
 namespace foretime::data {
 
-/// What the central directory of a zip archive says of a member. It is a claim until the member has been read to its
+/// What the central directory of a zip archive says of a entry. It is a claim until the entry has been read to its
 /// end.
-struct ZipMember {
+struct ZipEntry {
   std::string name;
   uint64_t index = 0;
   uint64_t size = 0;             // bytes, inflated
@@ -27,40 +27,40 @@ struct ZipMember {
   bool deflated = false;         // else stored
 };
 
-/// A member being read from its start. It must not outlive its archive.
+/// A entry being read from its start. It must not outlive its archive.
 class ZipReader {
  public:
-  /// Reads exactly `count` bytes. Throws DataError where the member ends before, or does not inflate.
+  /// Reads exactly `count` bytes. Throws DataError where the entry ends before, or does not inflate.
   void read(void* out, uint64_t count);
-  /// Call after the last byte: throws DataError where the member goes on, or where its CRC-32 or size is not the one
+  /// Call after the last byte: throws DataError where the entry goes on, or where its CRC-32 or size is not the one
   /// recorded.
   void finish();
   uint64_t position() const { return position_; }
-  const ZipMember& member() const { return member_; }
+  const ZipEntry& entry() const { return entry_; }
 
  private:
   friend class ZipArchive;
   struct Close {
     void operator()(zip_file* file) const;
   };
-  /// `file` gives the member's bytes as they stand in the archive.
-  ZipReader(std::string origin, ZipMember member, zip_file* file);
+  /// `file` gives the entry's bytes as they stand in the archive.
+  ZipReader(std::string origin, ZipEntry entry, zip_file* file);
   [[noreturn]] void fail(const std::string& found) const;
   uint64_t read_raw(void* out, uint64_t count);
   uint64_t inflate_some(std::span<std::byte> out);
 
-  std::string origin_;  // "file: member name", for messages
-  ZipMember member_;
+  std::string origin_;  // "file: entry name", for messages
+  ZipEntry entry_;
   std::unique_ptr<zip_file, Close> file_;
   uint64_t position_ = 0;
   uint32_t crc_ = 0;
-  std::optional<Inflater> inflater_;   // of a deflated member
+  std::optional<Inflater> inflater_;   // of a deflated entry
   std::vector<std::byte> buffer_;      // compressed bytes
   std::span<const std::byte> unread_;  // of them
   bool ended_ = false;                 // the deflate stream has
 };
 
-/// A zip archive opened for reading by libzip. Members must be stored or deflated, not encrypted, and have distinct
+/// A zip archive opened for reading by libzip. Entries must be stored or deflated, not encrypted, and have distinct
 /// names. An archive is for one thread at a time.
 ///
 /// A recorded size is refused before anything is allocated for it where deflate could not have produced it: its largest
@@ -71,10 +71,10 @@ class ZipArchive {
   explicit ZipArchive(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }
-  const std::vector<ZipMember>& members() const { return members_; }
+  const std::vector<ZipEntry>& entries() const { return entries_; }
   /// Null where there is none of that name.
-  const ZipMember* find(const std::string& name) const;
-  ZipReader open(const ZipMember& member) const;
+  const ZipEntry* find(const std::string& name) const;
+  ZipReader open(const ZipEntry& entry) const;
 
  private:
   struct Close {
@@ -82,7 +82,7 @@ class ZipArchive {
   };
   std::filesystem::path path_;
   std::unique_ptr<zip, Close> archive_;
-  std::vector<ZipMember> members_;
+  std::vector<ZipEntry> entries_;
 };
 
 }  // namespace foretime::data

@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 #include "data/graphs/column_statistics.h"
+#include "data/graphs/featurizer.h"
 #include "data/graphs/group.h"
-#include "data/graphs/program_form.h"
 
 namespace foretime::data {
 
@@ -19,9 +19,9 @@ struct GroupHeader {
   CandidateKind kind = CandidateKind::layout;
   Collection collection = Collection::none;  // from the path of the file, or as a packed collection noted it
   int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
-  int64_t node_type_count = 0;  // node types are below this
-  ProgramFormPtr form = {};     // of programs that are read from syntax trees; null: the trees as they are
-  uint64_t fingerprint = 0;     // of names, shapes and checksums (CRC-32 of the members), not of the path
+  int64_t node_type_count = 0;    // node types are below this
+  FeaturizerPtr featurizer = {};  // of programs that are read from syntax trees; null: the trees as they are
+  uint64_t fingerprint = 0;       // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
 /// What a run asks of all of its groups before it starts, without their graphs and layouts.

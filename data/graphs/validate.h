@@ -13,8 +13,8 @@ namespace foretime::data {
 /// negative; 0 only where all are 0). Throws DataError `origin: field: found, expected`.
 void validate_group(const Group& group, const std::string& origin);
 
-/// The same of a group whose node features and layout codes went to a LayoutSink: everything but those two, which
-/// their readers have checked.
+/// Checks a group whose node features and layout codes went to a LayoutSink: everything but those two, which their
+/// readers have checked.
 void validate_all_but_streamed(const Group& group, const std::string& origin);
 
 /// The part of it that run times and flops take, `candidates` of them.

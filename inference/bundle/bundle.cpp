@@ -1,16 +1,11 @@
 #include "inference/bundle/bundle.h"
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "inference/bundle/safetensors_file.h"
 
@@ -23,57 +18,6 @@ constexpr const char* kFormat = "foretime-bundle";
 constexpr int kDeepest = 32;                                      // levels of the manifest's JSON
 constexpr size_t kLargestManifest = size_t{64} << 20;             // bytes
 constexpr std::streamoff kLargestFile = std::streamoff{4} << 30;  // bytes
-
-mode_t creation_mask() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return mask;
-}
-
-/// A file that is being written under a name that nobody has; what is left of it goes where it was not renamed.
-class AsideFile {
- public:
-  explicit AsideFile(const std::filesystem::path& path)
-      : path_(path),
-        aside_((path.has_parent_path() ? path.parent_path() : ".") /
-               fmt::format(".{}.XXXXXX", path.filename().string())) {
-    descriptor_ = ::mkostemp(aside_.data(), O_CLOEXEC);
-    if (descriptor_ < 0) fail("open");
-    if (::fchmod(descriptor_, 0666 & ~creation_mask()) != 0) fail("fchmod");
-  }
-  ~AsideFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!done_) ::unlink(aside_.c_str());
-  }
-  AsideFile(const AsideFile&) = delete;
-  AsideFile& operator=(const AsideFile&) = delete;
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) fail("write");
-      bytes.remove_prefix(static_cast<size_t>(wrote));
-    }
-  }
-  void commit() {
-    if (::fsync(descriptor_) != 0) fail("fsync");
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail("close");
-    if (std::rename(aside_.c_str(), path_.c_str()) != 0) fail("rename");
-    done_ = true;
-  }
-
- private:
-  [[noreturn]] void fail(const char* call) const {
-    const auto what = fmt::format("{}: {}: {}", aside_, call, std::strerror(errno));
-    throw FileError(what);
-  }
-
-  std::filesystem::path path_;
-  std::string aside_;
-  int descriptor_ = -1;
-  bool done_ = false;
-};
 
 Json parse_manifest(const std::string& text) {
   if (text.size() > kLargestManifest)
@@ -163,10 +107,7 @@ Bundle read_bundle(const std::filesystem::path& path) {
 }
 
 void write_bundle(const std::filesystem::path& path, const Bundle& bundle) {
-  const auto bytes = serialize_bundle(bundle);
-  AsideFile file(path);
-  file.write(bytes);
-  file.commit();
+  write_file_atomically(path, serialize_bundle(bundle));
 }
 
 }  // namespace foretime::inference

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "data/frontends/loops/hardware.h"
 #include "data/graphs/group.h"
@@ -20,12 +21,6 @@
 namespace foretime::inference {
 
 using inference::BundleError;
-
-/// A file that cannot be opened, read or written.
-class FileError : public Error {
- public:
-  explicit FileError(const std::string& message) : Error(kData, message) {}
-};
 
 constexpr int64_t kBundleVersion = 1;  // raised when an older library could no longer read a newer bundle
 

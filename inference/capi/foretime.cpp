@@ -38,6 +38,7 @@ namespace {
 namespace data = foretime::data;
 using namespace foretime::inference;
 using foretime::DataError;
+using foretime::FileError;
 
 constexpr int64_t kMostCandidates = std::numeric_limits<int32_t>::max();  // of one call
 constexpr int64_t kMostIds = std::numeric_limits<int32_t>::max();

@@ -24,7 +24,7 @@ class Pieces {
         group_(group),
         source_(source),
         ids_(ids),
-        shares_(source->skeleton != nullptr),
+        shares_(source->symbolic != nullptr),
         limit_(shares_ ? model.options().max_states : std::min(model.options().max_states, kPieceStates)),
         size_(group, *source, limit_) {
     result_.columns = model.terms().form.embedded_columns;
@@ -43,7 +43,7 @@ class Pieces {
     }
     const auto step = static_cast<size_t>(shares_ ? std::min(size_.candidates(), kMostShared) : size_.candidates());
     const size_t parts = (ids_.size() - done + step - 1) / step;
-    deal(static_cast<int64_t>(parts), model_.options().threads, [&] {
+    parallel_for(static_cast<int64_t>(parts), model_.options().threads, [&] {
       return [&, workspace = std::make_shared<inference::Workspace>()](int64_t part) {
         const size_t first = done + static_cast<size_t>(part) * step;
         embed_piece(first, std::min(step, ids_.size() - first), *workspace);

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "configs/settings.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 
 namespace foretime::inference {
 
-data::ProgramFormPtr program_form(const Terms& terms) {
+data::FeaturizerPtr program_form(const Terms& terms) {
   configs::DataSettings settings;
   if (!terms.representation.empty()) settings.representation = terms.representation;
   if (terms.hardware) {
@@ -15,7 +15,7 @@ data::ProgramFormPtr program_form(const Terms& terms) {
     settings.hardware = {machine.vector_bytes, machine.vector_registers, machine.cores,
                          machine.l1_bytes,     machine.l2_bytes,         machine.l3_bytes};
   }
-  return data::make_program_form(settings);
+  return data::make_featurizer(settings);
 }
 
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {

@@ -26,7 +26,7 @@ template <class MakeReader>
 ProgramScores score_texts(const Model& model, size_t count, MakeReader&& make_reader) {
   const auto texts = static_cast<int64_t>(count);
   EmbeddedPrograms embedded(model, texts);
-  deal((texts + kPart - 1) / kPart, model.options().threads, [&]() -> std::function<void(int64_t)> {
+  parallel_for((texts + kPart - 1) / kPart, model.options().threads, [&]() -> std::function<void(int64_t)> {
     auto programs = std::make_shared<ProgramPart>(embedded);
     return [&embedded, texts, programs, read = make_reader(*programs)](int64_t part) mutable {
       for (int64_t place = part * kPart; place < std::min(texts, (part + 1) * kPart); ++place) {
@@ -86,7 +86,7 @@ WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_v
   if (model_->kind() != ModelKind::loops)
     throw WrongKind(fmt::format("a model of {}, expected one of loop programs for records", kind_name(model_->kind())));
   try {
-    dag_ = std::make_shared<const data::ComputeDag>(data::parse_stage_table(stage_table));
+    dag_ = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(stage_table));
     keys_.add(dag_);
   } catch (const DataError& error) {
     throw DataError(fmt::format("stage table: {}", error.what()));

@@ -24,7 +24,7 @@ struct ProgramScores {
 class WorkloadScorer {
  public:
   /// `stage_table`: one line of JSON (docs/schedules.md). Throws WrongKind for other models, data::DataError for what
-  /// is no stage table.
+  /// is no compute DAG.
   WorkloadScorer(std::shared_ptr<const Model> model, std::string_view stage_table);
   ~WorkloadScorer();
 

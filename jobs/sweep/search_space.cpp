@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/counter_random.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space_quantiles.h"
-#include "jobs/sweep/search_space_random.h"
 
 namespace foretime::jobs {
 namespace {

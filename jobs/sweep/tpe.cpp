@@ -2,9 +2,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/counter_random.h"
 #include "jobs/sweep/search_space.h"
 #include "jobs/sweep/search_space_quantiles.h"
-#include "jobs/sweep/search_space_random.h"
 #include "jobs/sweep/tpe_densities.h"
 
 namespace foretime::jobs {
@@ -13,7 +13,6 @@ namespace {
 /// Attempts to propose something that no trial had yet, for spaces with few points.
 constexpr uint64_t kAttempts = 8;
 /// Sets the draws of the estimator apart from those of random_trial.
-constexpr uint64_t kPurpose = 0x747065;
 
 /// The trials whose parameters are known, in two parts.
 struct Split {
@@ -94,7 +93,7 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<Observation
   for (uint64_t attempt = 0; attempt < kAttempts; ++attempt) {
     for (const ParameterSpace& p : space) {
       const uint64_t salt =
-          mix(mix(mix(mix(seed ^ kPurpose) ^ static_cast<uint64_t>(trial)) ^ hash_text(p.key)) ^ attempt);
+          mix(mix(mix(mix(seed ^ random_stream::search) ^ static_cast<uint64_t>(trial)) ^ hash_text(p.key)) ^ attempt);
       if (p.distribution == Distribution::constant) {
         parameters[p.key] = p.values.at(0);
       } else if (p.distribution == Distribution::categorical) {

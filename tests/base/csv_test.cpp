@@ -6,17 +6,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/support/message_of.h"
 
 namespace foretime {
 namespace {
 
-std::string message_of(const std::string& text) {
-  try {
-    parse_csv(text, "t.csv");
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal_of(const std::string& text) {
+  return testing::message_of<DataError>([&] { parse_csv(text, "t.csv"); });
 }
 
 TEST(Csv, FieldsAreQuotedWhereTheyMustBe) {
@@ -76,9 +72,9 @@ TEST(Csv, EmptyFieldsAndNumbers) {
 }
 
 TEST(Csv, MessagesNameTheLine) {
-  EXPECT_EQ(message_of("a,b\n1,2\n3\n"), "t.csv:3: 1 fields, expected 2 (a, b)");
-  EXPECT_EQ(message_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5: a quote without its partner");
-  EXPECT_EQ(message_of("\n"), "t.csv: empty, expected a line of column names");
+  EXPECT_EQ(refusal_of("a,b\n1,2\n3\n"), "t.csv:3: 1 fields, expected 2 (a, b)");
+  EXPECT_EQ(refusal_of("a,b\n\"1\n\n2\",2\n\"3,4\n"), "t.csv:5: a quote without its partner");
+  EXPECT_EQ(refusal_of("\n"), "t.csv: empty, expected a line of column names");
   const auto table = parse_csv("a\n1x\n", "t.csv");
   EXPECT_THROW(csv_number(table, 0, 0), DataError);
 }

@@ -12,12 +12,12 @@
 namespace foretime {
 namespace {
 
-TEST(Deal, DoesEachPartOnce) {
+TEST(ParallelFor, DoesEachPartOnce) {
   for (const int32_t threads : {1, 2, 7}) {
     for (const int64_t parts : {0, 1, 3, 1000}) {
       std::vector<std::atomic<int>> done(static_cast<size_t>(parts));
       std::atomic<int> workers{0};
-      deal(parts, threads, [&] {
+      parallel_for(parts, threads, [&] {
         ++workers;
         return [&](int64_t part) { ++done[static_cast<size_t>(part)]; };
       });
@@ -27,11 +27,11 @@ TEST(Deal, DoesEachPartOnce) {
   }
 }
 
-TEST(Deal, ThrowsWhatTheFirstPartThrewAndBeginsNoMore) {
+TEST(ParallelFor, ThrowsWhatTheFirstPartThrewAndBeginsNoMore) {
   for (const int32_t threads : {1, 4}) {
     std::atomic<int> begun{0};
     try {
-      deal(1000, threads, [&] {
+      parallel_for(1000, threads, [&] {
         return [&](int64_t part) {
           ++begun;
           if (part >= 10) throw std::runtime_error(std::to_string(part));
@@ -43,14 +43,14 @@ TEST(Deal, ThrowsWhatTheFirstPartThrewAndBeginsNoMore) {
     }
     EXPECT_LE(begun, 10 + threads);
   }
-  EXPECT_THROW(deal(3, 2, []() -> std::function<void(int64_t)> { throw std::runtime_error("worker"); }),
+  EXPECT_THROW(parallel_for(3, 2, []() -> std::function<void(int64_t)> { throw std::runtime_error("worker"); }),
                std::runtime_error);
 }
 
-TEST(Deal, OpenMpHasOneThreadInsideAndAsManyAsBeforeOutside) {
+TEST(ParallelFor, OpenMpHasOneThreadInsideAndAsManyAsBeforeOutside) {
   const int before = omp_get_max_threads();
   omp_set_num_threads(3);
-  deal(8, 2, [] { return [](int64_t) { EXPECT_EQ(omp_get_max_threads(), 1); }; });
+  parallel_for(8, 2, [] { return [](int64_t) { EXPECT_EQ(omp_get_max_threads(), 1); }; });
   EXPECT_EQ(omp_get_max_threads(), 3);
   omp_set_num_threads(before);
 }

@@ -248,7 +248,7 @@ class FinetuneTest(ProgramTest):
         empty = self.folder / "empty.json"
         empty.write_text("")
         refused(self.model, empty, *self.records, expected="empty.json: nothing to learn from")
-        refused(self.model, new, "--dags", empty, expected="expected a stage table")
+        refused(self.model, new, "--dags", empty, expected="expected compute DAGs")
         (self.folder / "failed.json").write_text("".join(
             json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()))
         refused(self.model, "failed.json", *self.records, expected="64 failed")

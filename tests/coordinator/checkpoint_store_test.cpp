@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/atomic_file.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::coordinator {

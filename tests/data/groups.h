@@ -8,9 +8,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "data/graphs/group.h"
+#include "tests/support/scratch.h"
 
 /// Small valid groups of each kind, and comparison of all that a group holds.
 namespace foretime::testing {
@@ -105,17 +105,9 @@ inline void expect_same(const Group& a, const Group& b) {
   EXPECT_EQ(a.candidate_ids, b.candidate_ids);
 }
 
-/// A folder of its own for each test, removed afterwards.
+/// A test with a folder of its own.
 class ScratchTest : public ::testing::Test {
  protected:
-  ScratchTest() {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() / (std::string("foretime_") + info->test_suite_name() + "_" +
-                                                        info->name() + "_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  ~ScratchTest() override { std::filesystem::remove_all(folder_); }
-
   static std::vector<char> read_file(const std::filesystem::path& file) {
     std::ifstream in(file, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -124,7 +116,8 @@ class ScratchTest : public ::testing::Test {
     std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
-  std::filesystem::path folder_;
+  const Scratch scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 }  // namespace foretime::testing

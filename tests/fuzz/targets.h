@@ -14,7 +14,7 @@ void run_bundle(std::string_view bytes);
 /// behind another one say (form_edits.h): what gets past its checks is run.
 void run_form(std::string_view text);
 void run_tir(std::string_view text);
-/// A line with a stage table (empty: a sample's), then lines with records.
+/// A line with a compute DAG (empty: a sample's), then lines with records.
 void run_records(std::string_view text);
 void run_hlo(std::string_view bytes);
 /// Bodies in JSON: a graph, or behind the digits 1, 2 and 3 candidates of layouts, of tiles, and records.

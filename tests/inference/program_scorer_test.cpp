@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 /// The same schedules as packing makes a group of them.
 std::vector<float> packed_scores(const Model& model, const SampleWorkload& workload) {
-  const auto dag = std::make_shared<const data::ComputeDag>(data::parse_stage_table(workload.stage_table));
+  const auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(workload.stage_table));
   data::TuningRecord record;
   data::RecordProgram programs;
   data::LoopProgram program;

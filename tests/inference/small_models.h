@@ -35,7 +35,7 @@ std::vector<float> random_tiles(int64_t candidates, uint32_t seed);
 /// Lines of a file in samples/, plain or gzip: the first `most` of them.
 std::vector<std::string> sample_lines(const std::string& name, size_t most);
 
-/// Records of samples/ with their workload's stage table.
+/// Records of samples/ with their workload's compute DAG.
 struct SampleWorkload {
   std::string stage_table;
   std::vector<std::string> records;

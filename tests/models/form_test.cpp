@@ -11,7 +11,7 @@
 
 #include "data/dataset/group_files.h"
 #include "data/dataset/synth.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 #include "inference/error.h"
 #include "inference/graph/executor.h"
 #include "models/form_weights.h"
@@ -148,7 +148,7 @@ TEST(Form, CostsStatements) {
   configs::DataSettings loops;
   loops.representation = "loops";
   const auto headers = data::list_groups({"t08.npz"}, testing::samples_dir() / "ansor" / "trees",
-                                         CandidateKind::program, {}, data::make_program_form(loops));
+                                         CandidateKind::program, {}, data::make_featurizer(loops));
   const auto group = data::load_group(headers.at(0));
   for (const bool context : {false, true}) {
     ModelSettings settings;

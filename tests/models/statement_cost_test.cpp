@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 #include "data/graphs/schema.h"
 #include "models/error.h"
 #include "models/statistics.h"
@@ -29,7 +29,7 @@ const data::Group& group() {
     configs::DataSettings settings;
     settings.representation = "loops";
     const auto headers = data::list_groups({"t08.npz"}, testing::samples_dir() / "ansor" / "trees",
-                                           data::CandidateKind::program, {}, data::make_program_form(settings));
+                                           data::CandidateKind::program, {}, data::make_featurizer(settings));
     return data::load_group(headers.at(0));
   }();
   return loaded;

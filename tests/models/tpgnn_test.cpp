@@ -48,7 +48,7 @@ TEST(TopNodes, CountsAsTheProductIsMeant) {
   }
 }
 
-TEST(TopNodes, OfTiedNodesTheFirstStay) {
+TEST(TopNodes, OfEquivalentDecisionsTheFirstStay) {
   EXPECT_EQ(top({1, 2, 1, 2, 1}, {0, 5}, 0.8), (Ids{0, 1, 2, 3}));
   EXPECT_EQ(top({1, 2, 1, 2, 1}, {0, 5}, 0.2), (Ids{1}));
   const double near = 1 + 1e-6;

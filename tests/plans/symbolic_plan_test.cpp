@@ -20,10 +20,10 @@ PlanRequest request_of(int64_t layers) {
 }
 
 MessagePlan plan_of(const data::Group& group, const PlanRequest& request,
-                    std::shared_ptr<const PlanSkeleton> skeleton) {
+                    std::shared_ptr<const SymbolicPlan> symbolic) {
   auto source = std::make_shared<PlanSource>();
   source->request = request;
-  source->skeleton = std::move(skeleton);
+  source->symbolic = std::move(symbolic);
   PlanBuilder builder(request);
   builder.add(group, std::vector<int64_t>{0, 5, 2, 9}, source);
   return std::move(builder).build();
@@ -35,7 +35,7 @@ void expect_same(const CsrMatrix& a, const CsrMatrix& b) {
   EXPECT_EQ(a.values, b.values);
 }
 
-TEST(SkeletonBytes, GiveTheSamePlans) {
+TEST(SymbolicPlanBytes, GiveTheSamePlans) {
   const auto group = data::synthesize_layout_group({60, 14, 40, 3}, "synthetic_bytes");
   std::vector<int32_t> nodes, pool;
   for (int32_t v = 3; v < 50; ++v) {
@@ -44,11 +44,11 @@ TEST(SkeletonBytes, GiveTheSamePlans) {
   }
   for (const auto& subset : {NodeSubset{}, NodeSubset{nodes, pool, 3}}) {
     const auto request = request_of(2);
-    const auto skeleton = make_skeleton(group, request, subset);
-    const auto bytes = to_bytes(*skeleton);
-    const auto again = skeleton_from_bytes(bytes, group, request, "here");
+    const auto symbolic = make_symbolic_plan(group, request, subset);
+    const auto bytes = to_bytes(*symbolic);
+    const auto again = symbolic_plan_from_bytes(bytes, group, request, "here");
     EXPECT_EQ(to_bytes(*again), bytes);
-    const auto expected = plan_of(group, request, skeleton), found = plan_of(group, request, again);
+    const auto expected = plan_of(group, request, symbolic), found = plan_of(group, request, again);
     ASSERT_EQ(found.levels.size(), 3U);
     EXPECT_EQ(found.node_features, expected.node_features);
     for (size_t l = 0; l < 2; ++l) {
@@ -61,26 +61,26 @@ TEST(SkeletonBytes, GiveTheSamePlans) {
   }
 }
 
-TEST(SkeletonBytes, KeysTellRequestsApart) {
-  EXPECT_EQ(skeleton_key(request_of(2)), skeleton_key(request_of(2)));
-  EXPECT_NE(skeleton_key(request_of(2)), skeleton_key(request_of(3)));
+TEST(SymbolicPlanBytes, KeysTellRequestsApart) {
+  EXPECT_EQ(symbolic_plan_key(request_of(2)), symbolic_plan_key(request_of(2)));
+  EXPECT_NE(symbolic_plan_key(request_of(2)), symbolic_plan_key(request_of(3)));
   auto other = request_of(2);
   other.sharing = Sharing::invariant;
-  EXPECT_NE(skeleton_key(request_of(2)), skeleton_key(other));
+  EXPECT_NE(symbolic_plan_key(request_of(2)), symbolic_plan_key(other));
   other = request_of(2);
   other.relations[0].self_loop = true;
-  EXPECT_NE(skeleton_key(request_of(2)), skeleton_key(other));
+  EXPECT_NE(symbolic_plan_key(request_of(2)), symbolic_plan_key(other));
 }
 
 /// Damaged bytes are refused, or give a plan that reads nothing outside of its arrays (which sanitizers would see).
-TEST(SkeletonBytes, SurviveDamage) {
+TEST(SymbolicPlanBytes, SurviveDamage) {
   const auto group = data::synthesize_layout_group({40, 9, 20, 5}, "synthetic_damage");
   const auto request = request_of(2);
-  const auto bytes = to_bytes(*make_skeleton(group, request, {}));
+  const auto bytes = to_bytes(*make_symbolic_plan(group, request, {}));
   int64_t refused = 0;
   const auto attempt = [&](const std::vector<std::byte>& damaged) {
     try {
-      plan_of(group, request, skeleton_from_bytes(damaged, group, request, "here"));
+      plan_of(group, request, symbolic_plan_from_bytes(damaged, group, request, "here"));
     } catch (const DataError& error) {
       EXPECT_THAT(error.what(), HasSubstr("here: stored plan: "));
       ++refused;
@@ -100,9 +100,9 @@ TEST(SkeletonBytes, SurviveDamage) {
     attempt(damaged);
   }
   EXPECT_GT(refused, cut + 500);
-  EXPECT_THROW(
-      skeleton_from_bytes(bytes, data::synthesize_layout_group({30, 9, 20, 5}, "synthetic_other"), request, "here"),
-      DataError);
+  EXPECT_THROW(symbolic_plan_from_bytes(bytes, data::synthesize_layout_group({30, 9, 20, 5}, "synthetic_other"),
+                                        request, "here"),
+               DataError);
 }
 
 }  // namespace

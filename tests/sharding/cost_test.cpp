@@ -49,10 +49,10 @@ TEST(ResidentBytes, AreWhatTheHeaderSays) {
   const auto whole = estimate_resident_bytes(header, with_segments(0, 0));
   EXPECT_DOUBLE_EQ(whole.divided, 3143.0 * 100040 + 43615.0 * (4 * 140 + 9) + 24 * 70000.0);
   EXPECT_DOUBLE_EQ(whole.whole, 24.0 * 100040);
-  EXPECT_DOUBLE_EQ(whole.draw, 16.0 * 8 * states_of(with_segments(0, 0)));
+  EXPECT_DOUBLE_EQ(whole.sample, 16.0 * 8 * states_of(with_segments(0, 0)));
   const auto cut = estimate_resident_bytes(header, with_segments(1000, 0));
   EXPECT_DOUBLE_EQ(cut.divided - whole.divided, 4.0 * 44 * 100040 * 8);
-  EXPECT_DOUBLE_EQ(cut.draw, 16.0 * 8 * states_of(with_segments(1000, 0)));
+  EXPECT_DOUBLE_EQ(cut.sample, 16.0 * 8 * states_of(with_segments(1000, 0)));
 }
 
 TEST(States, FollowTheCountsOnRealFiles) {
@@ -86,9 +86,9 @@ TEST(States, AreNeverMoreThanNodesTimesCandidatesAndLessInSegments) {
   const auto segment = estimate_states(header, settings);
   ASSERT_EQ(whole.size(), 10u);
   for (size_t level = 0; level < whole.size(); ++level) EXPECT_DOUBLE_EQ(segment[level], whole[level] / 8);
-  const double segment_cost = estimate_draw_cost(header, settings);
+  const double segment_cost = estimate_sample_cost(header, settings);
   settings.sampler.max_segment_nodes = 0;
-  EXPECT_DOUBLE_EQ(segment_cost * 8, estimate_draw_cost(header, settings));
+  EXPECT_DOUBLE_EQ(segment_cost * 8, estimate_sample_cost(header, settings));
 }
 
 TEST(KeptNodes, FollowTheCountsOnRealFiles) {
@@ -120,22 +120,22 @@ TEST(KeptNodes, FollowTheCountsOnRealFiles) {
   }
 }
 
-TEST(KeptNodes, MakeDrawsAndGraphsCheaperButNoOthers) {
+TEST(KeptNodes, MakeSamplesAndGraphsCheaperButNoOthers) {
   auto header = large_header();
   auto pruned = with_segments(0, 0);
   const auto whole = pruned;
   pruned.data.prune_hops = 1;
-  EXPECT_LT(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole));
+  EXPECT_LT(estimate_sample_cost(header, pruned), estimate_sample_cost(header, whole));
   EXPECT_LT(estimate_resident_bytes(header, pruned).divided, estimate_resident_bytes(header, whole).divided);
   pruned.data.prune_hops = 1000;
-  EXPECT_EQ(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole));
+  EXPECT_EQ(estimate_sample_cost(header, pruned), estimate_sample_cost(header, whole));
   EXPECT_EQ(estimate_resident_bytes(header, pruned).divided, estimate_resident_bytes(header, whole).divided);
   pruned.data.prune_hops = 0;
   header.configurable = 0;
-  EXPECT_EQ(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole)) << "nothing to be near to";
+  EXPECT_EQ(estimate_sample_cost(header, pruned), estimate_sample_cost(header, whole)) << "nothing to be near to";
   header = large_header();
   header.kind = data::CandidateKind::program;
-  EXPECT_EQ(estimate_draw_cost(header, pruned), estimate_draw_cost(header, whole));
+  EXPECT_EQ(estimate_sample_cost(header, pruned), estimate_sample_cost(header, whole));
 }
 
 TEST(DrawCost, ProgramsAndTilesCountEveryNode) {
@@ -151,9 +151,9 @@ TEST(DrawCost, ProgramsAndTilesCountEveryNode) {
   header.edges = 4000;
   header.feature_count = 30;
   // By hand: 16 graphs of 50 nodes; (30 + 20) 10 + 10^2 at level 0; 2 10^2 + 4 10 2 4000 / 5000 above.
-  EXPECT_DOUBLE_EQ(estimate_draw_cost(header, settings), 800.0 * (500 + 100) + 800.0 * (200 + 4 * 10 * 1.6));
+  EXPECT_DOUBLE_EQ(estimate_sample_cost(header, settings), 800.0 * (500 + 100) + 800.0 * (200 + 4 * 10 * 1.6));
   header.kind = data::CandidateKind::tile;
-  EXPECT_DOUBLE_EQ(estimate_draw_cost(header, settings), 80000.0 * (600 + 264));
+  EXPECT_DOUBLE_EQ(estimate_sample_cost(header, settings), 80000.0 * (600 + 264));
 }
 
 TEST(CountParts, IsTheSmallestNumberThatMeetsTheLimit) {
@@ -165,8 +165,8 @@ TEST(CountParts, IsTheSmallestNumberThatMeetsTheLimit) {
     const auto bytes = estimate_resident_bytes(header, settings);
     const auto parts = static_cast<double>(count_parts(header, settings));
     EXPECT_GT(parts, 1);
-    EXPECT_LE(bytes.divided / parts + bytes.whole + bytes.draw, static_cast<double>(limit));
-    EXPECT_GT(bytes.divided / (parts - 1) + bytes.whole + bytes.draw, static_cast<double>(limit));
+    EXPECT_LE(bytes.divided / parts + bytes.whole + bytes.sample, static_cast<double>(limit));
+    EXPECT_GT(bytes.divided / (parts - 1) + bytes.whole + bytes.sample, static_cast<double>(limit));
   }
 }
 

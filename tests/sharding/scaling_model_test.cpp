@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "configs/load.h"
-#include "coordinator/error.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -35,8 +35,8 @@ TEST(AllReduce, TakesTreesForLittleRingsForMuchAndBothLevels) {
 PlanReport two_steps(int ranks) {
   PlanReport report;
   report.ranks = ranks;
-  report.steps = {{.total = 100, .heaviest_rank = 30, .heaviest_draw = 10},
-                  {.total = 140, .heaviest_rank = 50, .heaviest_draw = 10}};
+  report.steps = {{.total = 100, .heaviest_rank = 30, .heaviest_sample = 10},
+                  {.total = 140, .heaviest_rank = 50, .heaviest_sample = 10}};
   return report;
 }
 
@@ -58,7 +58,7 @@ TEST(Prediction, IsTheSumOfWhatCannotOverlap) {
 
 TEST(Prediction, OneRankIsTheMeasure) {
   auto report = two_steps(1);
-  report.steps = {{.total = 100, .heaviest_rank = 100, .heaviest_draw = 10}};
+  report.steps = {{.total = 100, .heaviest_rank = 100, .heaviest_sample = 10}};
   const auto found = predict_step(report, {1e-3, 5e-3}, 4e6, 1000000, Cluster());
   EXPECT_DOUBLE_EQ(found.step_seconds, 0.105);
   EXPECT_DOUBLE_EQ(found.efficiency, 1);
@@ -86,8 +86,8 @@ TEST(MeasureCompute, ReadsARunDirectory) {
   settings.sampler.groups_per_batch = 2;
   settings.sampler.draws_per_group = 4;
   settings.trainer.eval_every = 30;
-  const auto catalogue = make_catalogue(settings);
-  const auto plan = make_shard_plan(catalogue, settings, 2);
+  const auto dataset = make_dataset_index(settings);
+  const auto plan = make_shard_plan(dataset, settings, 2);
   std::ofstream(folder.path() / "config.yaml") << configs::to_yaml(settings);
   std::ofstream(folder.path() / "environment.json") << R"({"ranks": 2})";
   {
@@ -95,7 +95,7 @@ TEST(MeasureCompute, ReadsARunDirectory) {
     std::ofstream metrics(folder.path() / "metrics.jsonl");
     double seconds = 0;
     for (int64_t step = 1; step <= 50; ++step) {
-      seconds += 1e-9 * batch_cost(catalogue, plan, 2, settings.trainer.seed, step - 1).heaviest_rank + 0.02;
+      seconds += 1e-9 * batch_cost(dataset, plan, 2, settings.trainer.seed, step - 1).heaviest_rank + 0.02;
       if (step == 31) seconds += 3600;
       if (step % 10 == 0) {
         metrics << fmt::format(R"({{"kind":"train","step":{},"seconds":{},"exposed_seconds":0.02}})", step, seconds)
@@ -107,7 +107,7 @@ TEST(MeasureCompute, ReadsARunDirectory) {
   EXPECT_NEAR(found.seconds_per_cost, 1e-9, 1e-12);
   EXPECT_NEAR(found.seconds_per_step, 0, 1e-6);
   std::ofstream(folder.path() / "metrics.jsonl") << "";
-  EXPECT_THROW(measure_compute(folder.path()), coordinator::RunError);
+  EXPECT_THROW(measure_compute(folder.path()), DataError);
 }
 
 }  // namespace

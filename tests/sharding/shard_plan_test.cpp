@@ -12,84 +12,84 @@
 namespace foretime::sharding {
 namespace {
 
-Catalogue catalogue_of(const std::vector<std::pair<double, int64_t>>& cost_and_draws, int64_t valid = 2) {
-  Catalogue catalogue;
-  for (const auto& [cost, draws] : cost_and_draws) {
-    CatalogueEntry entry;
-    entry.header.name = fmt::format("g{}", catalogue.entries.size());
-    entry.draw_cost = cost;
-    entry.draws = draws;
-    catalogue.entries.push_back(entry);
+DatasetIndex dataset_of(const std::vector<std::pair<double, int64_t>>& cost_and_samples, int64_t valid = 2) {
+  DatasetIndex dataset;
+  for (const auto& [cost, samples] : cost_and_samples) {
+    IndexEntry entry;
+    entry.header.name = fmt::format("g{}", dataset.entries.size());
+    entry.sample_cost = cost;
+    entry.samples = samples;
+    dataset.entries.push_back(entry);
   }
   for (int64_t i = 0; i < valid; ++i) {
-    CatalogueEntry entry;
+    IndexEntry entry;
     entry.header.name = fmt::format("v{}", i);
     entry.role = Role::valid;
-    entry.draw_cost = 10;
-    catalogue.entries.push_back(entry);
+    entry.sample_cost = 10;
+    dataset.entries.push_back(entry);
   }
-  return catalogue;
+  return dataset;
 }
 
-Catalogue random_catalogue(uint64_t seed, int64_t groups) {
+DatasetIndex random_dataset(uint64_t seed, int64_t groups) {
   std::vector<std::pair<double, int64_t>> list;
   for (uint64_t i = 0; i < static_cast<uint64_t>(groups); ++i) {
     list.emplace_back(1 + std::exp(6 * random_unit({seed, i})),
                       1 + static_cast<int64_t>(random_bits({seed, i, 1}) % 9));
   }
-  return catalogue_of(list);
+  return dataset_of(list);
 }
 
-class Plans : public ::testing::TestWithParam<std::tuple<int, int, int>> {};  // groups, lanes, ranks
+class Plans : public ::testing::TestWithParam<std::tuple<int, int, int>> {};  // groups, slots, ranks
 
-TEST_P(Plans, DealsEveryDrawOnceAndEveryLaneToARank) {
-  const auto [groups, lanes, ranks] = GetParam();
-  const auto catalogue = random_catalogue(static_cast<uint64_t>(groups), groups);
-  const auto plan = make_shard_plan(catalogue, lanes, ranks);
-  std::map<int64_t, std::set<int64_t>> dealt;
+TEST_P(Plans, DealsEverySampleOnceAndEverySlotToARank) {
+  const auto [groups, slots, ranks] = GetParam();
+  const auto dataset = random_dataset(static_cast<uint64_t>(groups), groups);
+  const auto plan = make_shard_plan(dataset, slots, ranks);
+  std::map<int64_t, std::set<int64_t>> assigned;
   int64_t total = 0;
-  for (const auto& lane : plan.lanes) {
-    int64_t draws = 0;
-    for (const auto& share : lane.shares) {
+  for (const auto& slot : plan.slots) {
+    int64_t samples = 0;
+    for (const auto& share : slot.shares) {
       for (int64_t d = share.first; d < share.first + share.count; ++d)
-        EXPECT_TRUE(dealt[share.entry].insert(d).second);
-      draws += share.count;
+        EXPECT_TRUE(assigned[share.entry].insert(d).second);
+      samples += share.count;
     }
-    EXPECT_EQ(draws, lane.draws);
-    EXPECT_LE(lane.draws, plan.batches_per_epoch);
-    total += draws;
+    EXPECT_EQ(samples, slot.samples);
+    EXPECT_LE(slot.samples, plan.batches_per_epoch);
+    total += samples;
   }
   int64_t expected = 0;
-  for (const int64_t g : catalogue.with_role(Role::train)) {
-    EXPECT_EQ(static_cast<int64_t>(dealt[g].size()), catalogue.entries[static_cast<size_t>(g)].draws);
-    expected += catalogue.entries[static_cast<size_t>(g)].draws;
+  for (const int64_t g : dataset.with_role(Role::train)) {
+    EXPECT_EQ(static_cast<int64_t>(assigned[g].size()), dataset.entries[static_cast<size_t>(g)].samples);
+    expected += dataset.entries[static_cast<size_t>(g)].samples;
   }
   EXPECT_EQ(total, expected);
-  EXPECT_LE(plan.batches_per_epoch, (total + lanes - 1) / lanes);
+  EXPECT_LE(plan.batches_per_epoch, (total + slots - 1) / slots);
   std::set<int64_t> seen;
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const int64_t lane : plan.lanes_of(rank)) EXPECT_TRUE(seen.insert(lane).second);
+    for (const int64_t slot : plan.slots_of(rank)) EXPECT_TRUE(seen.insert(slot).second);
   }
-  EXPECT_EQ(static_cast<int>(seen.size()), lanes);
-  for (int64_t t = 0; t < plan.batches_per_epoch; ++t) EXPECT_GE(plan.live_lanes(t), 1);
+  EXPECT_EQ(static_cast<int>(seen.size()), slots);
+  for (int64_t t = 0; t < plan.batches_per_epoch; ++t) EXPECT_GE(plan.live_slots(t), 1);
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, Plans,
                          ::testing::Combine(::testing::Values(1, 2, 7, 60), ::testing::Values(1, 4, 16),
                                             ::testing::Values(1, 2, 3, 8)));
 
 TEST(ShardPlan, LanesDoNotDependOnTheNumberOfRanks) {
-  const auto catalogue = random_catalogue(5, 20);
-  EXPECT_EQ(make_shard_plan(catalogue, 8, 1).lanes, make_shard_plan(catalogue, 8, 4).lanes);
+  const auto dataset = random_dataset(5, 20);
+  EXPECT_EQ(make_shard_plan(dataset, 8, 1).slots, make_shard_plan(dataset, 8, 4).slots);
 }
 
 TEST(ShardPlan, EveryRankReadsWhatItTrainsAndEvaluates) {
-  const auto catalogue = random_catalogue(6, 9);
-  const auto plan = make_shard_plan(catalogue, 4, 2);
+  const auto dataset = random_dataset(6, 9);
+  const auto plan = make_shard_plan(dataset, 4, 2);
   for (int rank = 0; rank < 2; ++rank) {
     const auto entries = plan.entries_of(rank);
     const std::set<int64_t> read(entries.begin(), entries.end());
-    for (const int64_t lane : plan.lanes_of(rank)) {
-      for (const auto& share : plan.lanes[static_cast<size_t>(lane)].shares) EXPECT_TRUE(read.contains(share.entry));
+    for (const int64_t slot : plan.slots_of(rank)) {
+      for (const auto& share : plan.slots[static_cast<size_t>(slot)].shares) EXPECT_TRUE(read.contains(share.entry));
     }
     for (int64_t e = 0; e < static_cast<int64_t>(plan.eval_parts.size()); ++e) {
       if (plan.eval_rank(e) == rank) {
@@ -101,57 +101,57 @@ TEST(ShardPlan, EveryRankReadsWhatItTrainsAndEvaluates) {
 
 TEST(ShardPlan, BalancesEqualCounts) {
   // Two dear and two cheap groups on two ranks: each rank gets one of each.
-  const auto plan = make_shard_plan(catalogue_of({{100, 4}, {100, 4}, {1, 4}, {1, 4}}), 4, 2);
+  const auto plan = make_shard_plan(dataset_of({{100, 4}, {100, 4}, {1, 4}, {1, 4}}), 4, 2);
   EXPECT_NEAR(plan.imbalance, 0.0, 1e-12);
-  // By hand: lanes cost 400, 400, 4, 4.
+  // By hand: slots cost 400, 400, 4, 4.
   double most = 0;
-  for (const auto& lane : plan.lanes) most = std::max(most, lane.cost);
+  for (const auto& slot : plan.slots) most = std::max(most, slot.cost);
   EXPECT_DOUBLE_EQ(most, 400);
 }
 
-TEST(ShardPlan, ALargeCatalogueIsBalancedWithinTwoPercent) {
-  EXPECT_LT(make_shard_plan(random_catalogue(11, 2000), 64, 8).imbalance, 0.02);
+TEST(ShardPlan, ALargeDatasetIsBalancedWithinTwoPercent) {
+  EXPECT_LT(make_shard_plan(random_dataset(11, 2000), 64, 8).imbalance, 0.02);
 }
 
 /// Two graphs of several parts among small ones.
-Catalogue catalogue_with_parts() {
-  auto catalogue = catalogue_of({{40, 3}, {10, 3}, {30, 3}, {5, 3}}, 3);
-  catalogue.entries[0].parts = 4;
-  catalogue.entries[2].parts = 2;
-  catalogue.entries[5].parts = 3;  // evaluated only
-  return catalogue;
+DatasetIndex dataset_with_parts() {
+  auto dataset = dataset_of({{40, 3}, {10, 3}, {30, 3}, {5, 3}}, 3);
+  dataset.entries[0].parts = 4;
+  dataset.entries[2].parts = 2;
+  dataset.entries[5].parts = 3;  // evaluated only
+  return dataset;
 }
 
-TEST(Parts, EachHasItsOwnDraws) {
-  const auto plan = make_shard_plan(catalogue_with_parts(), 4, 2);
-  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> dealt;
-  for (const auto& lane : plan.lanes) {
-    for (const auto& share : lane.shares) {
+TEST(Parts, EachHasItsOwnSamples) {
+  const auto plan = make_shard_plan(dataset_with_parts(), 4, 2);
+  std::map<std::pair<int64_t, int64_t>, std::set<int64_t>> assigned;
+  for (const auto& slot : plan.slots) {
+    for (const auto& share : slot.shares) {
       for (int64_t d = share.first; d < share.first + share.count; ++d)
-        EXPECT_TRUE(dealt[std::pair(share.entry, share.part)].insert(d).second);
+        EXPECT_TRUE(assigned[std::pair(share.entry, share.part)].insert(d).second);
     }
   }
-  EXPECT_EQ(dealt.size(), 4 + 1 + 2 + 1u);
-  for (const auto& [piece, draws] : dealt) EXPECT_EQ(draws, (std::set<int64_t>{0, 1, 2}));
+  EXPECT_EQ(assigned.size(), 4 + 1 + 2 + 1u);
+  for (const auto& [piece, samples] : assigned) EXPECT_EQ(samples, (std::set<int64_t>{0, 1, 2}));
 }
 
 TEST(Parts, LanesDoNotDependOnTheNumberOfRanks) {
-  const auto catalogue = catalogue_with_parts();
-  const auto one = make_shard_plan(catalogue, 4, 1);
-  for (const int ranks : {2, 3, 4, 9}) EXPECT_EQ(make_shard_plan(catalogue, 4, ranks).lanes, one.lanes);
+  const auto dataset = dataset_with_parts();
+  const auto one = make_shard_plan(dataset, 4, 1);
+  for (const int ranks : {2, 3, 4, 9}) EXPECT_EQ(make_shard_plan(dataset, 4, ranks).slots, one.slots);
 }
 
 TEST(Parts, RanksHoldWhatTheyTrainAndEvaluateAndNoMore) {
-  const auto catalogue = catalogue_with_parts();
-  const auto plan = make_shard_plan(catalogue, 4, 4);
-  for (int64_t e = 0; e < static_cast<int64_t>(catalogue.entries.size()); ++e) {
-    const auto parts = catalogue.entries[static_cast<size_t>(e)].parts;
+  const auto dataset = dataset_with_parts();
+  const auto plan = make_shard_plan(dataset, 4, 4);
+  for (int64_t e = 0; e < static_cast<int64_t>(dataset.entries.size()); ++e) {
+    const auto parts = dataset.entries[static_cast<size_t>(e)].parts;
     ASSERT_EQ(static_cast<int64_t>(plan.eval_parts[static_cast<size_t>(e)].size()), parts);
     std::set<int64_t> trained, held;
     for (int rank = 0; rank < 4; ++rank) {
       std::set<int64_t> own;
-      for (const int64_t lane : plan.lanes_of(rank)) {
-        for (const auto& share : plan.lanes[static_cast<size_t>(lane)].shares) {
+      for (const int64_t slot : plan.slots_of(rank)) {
+        for (const auto& share : plan.slots[static_cast<size_t>(slot)].shares) {
           if (share.entry == e) own.insert(share.part);
         }
       }
@@ -159,7 +159,7 @@ TEST(Parts, RanksHoldWhatTheyTrainAndEvaluateAndNoMore) {
       // Training graphs are evaluated where they are trained.
       for (int64_t part = 0; part < parts; ++part) {
         if (plan.eval_parts[static_cast<size_t>(e)][static_cast<size_t>(part)] != rank) continue;
-        if (catalogue.entries[static_cast<size_t>(e)].role == Role::train)
+        if (dataset.entries[static_cast<size_t>(e)].role == Role::train)
           EXPECT_TRUE(own.contains(part));
         else
           own.insert(part);
@@ -188,39 +188,40 @@ TEST(Parts, SegmentsAreDividedWithoutRest) {
   }
 }
 
-TEST(ShardPlan, AnEpochHasEachDrawOnceInAnOrderThatFollowsFromTheKey) {
-  const auto plan = make_shard_plan(catalogue_with_parts(), 4, 2);
+TEST(ShardPlan, AnEpochHasEachSampleOnceInAnOrderThatFollowsFromTheKey) {
+  const auto plan = make_shard_plan(dataset_with_parts(), 4, 2);
   const auto order_of = [&](uint64_t key) {
-    std::vector<PlannedDraw> order;
-    for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-      for (int64_t t = 0; t < plan.lanes[lane].draws; ++t)
-        order.push_back(plan.draw_at(static_cast<int64_t>(lane), t, key));
+    std::vector<PlannedSample> order;
+    for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+      for (int64_t t = 0; t < plan.slots[slot].samples; ++t)
+        order.push_back(plan.sample_at(static_cast<int64_t>(slot), t, key));
     }
     return order;
   };
   const auto order = order_of(1);
   std::set<std::tuple<int64_t, int64_t, int64_t>> seen;
-  for (const auto& draw : order) EXPECT_TRUE(seen.insert(std::tuple(draw.entry, draw.part, draw.draw)).second);
+  for (const auto& sample : order)
+    EXPECT_TRUE(seen.insert(std::tuple(sample.entry, sample.part, sample.sample)).second);
   EXPECT_EQ(seen.size(), 3 * (4 + 1 + 2 + 1u));
   EXPECT_EQ(order_of(1), order);
   EXPECT_NE(order_of(2), order);
 }
 
-TEST(Catalogue, SurvivesTheWayBetweenRanks) {
-  auto catalogue = random_catalogue(3, 4);
-  catalogue.entries[0].header.fingerprint = 0xfedcba9876543210ULL;
-  catalogue.entries[0].header.file = "a/b \"c\".npz";
-  const auto copy = parse_catalogue(serialize(catalogue));
-  EXPECT_EQ(serialize(copy), serialize(catalogue));
-  EXPECT_EQ(copy.fingerprint(), catalogue.fingerprint());
-  EXPECT_EQ(copy.entries[0].header.file, catalogue.entries[0].header.file);
-  auto changed = catalogue;
+TEST(DatasetIndex, SurvivesTheWayBetweenRanks) {
+  auto dataset = random_dataset(3, 4);
+  dataset.entries[0].header.fingerprint = 0xfedcba9876543210ULL;
+  dataset.entries[0].header.file = "a/b \"c\".npz";
+  const auto copy = parse_dataset_index(serialize(dataset));
+  EXPECT_EQ(serialize(copy), serialize(dataset));
+  EXPECT_EQ(copy.fingerprint(), dataset.fingerprint());
+  EXPECT_EQ(copy.entries[0].header.file, dataset.entries[0].header.file);
+  auto changed = dataset;
   changed.entries[1].header.fingerprint ^= 1;
-  EXPECT_NE(changed.fingerprint(), catalogue.fingerprint());
-  changed = catalogue;
+  EXPECT_NE(changed.fingerprint(), dataset.fingerprint());
+  changed = dataset;
   changed.entries[1].parts = 3;
-  EXPECT_EQ(parse_catalogue(serialize(changed)).entries[1].parts, 3);
-  EXPECT_NE(changed.fingerprint(), catalogue.fingerprint());
+  EXPECT_EQ(parse_dataset_index(serialize(changed)).entries[1].parts, 3);
+  EXPECT_NE(changed.fingerprint(), dataset.fingerprint());
 }
 
 }  // namespace

@@ -34,23 +34,23 @@ TEST_F(SizeLists, ReadAllColumnsInAnyOrder) {
   const auto list =
       read_size_list(write("candidates, name,edges,nodes,configurable\r\n500,big,70,50,7\r\n\r\n16,small,3,4,0\r\n"),
                      configs::Settings());
-  ASSERT_EQ(list.catalogue.entries.size(), 2u);
+  ASSERT_EQ(list.dataset.entries.size(), 2u);
   EXPECT_FALSE(list.assumed_candidates || list.assumed_configurable);
-  const auto& header = list.catalogue.entries[0].header;
+  const auto& header = list.dataset.entries[0].header;
   EXPECT_EQ(header.name, "big");
   EXPECT_EQ(header.nodes, 50);
   EXPECT_EQ(header.edges, 70);
   EXPECT_EQ(header.configurable, 7);
   EXPECT_EQ(header.candidates, 500);
-  EXPECT_EQ(list.catalogue.entries[1].role, Role::train);
-  EXPECT_GT(list.catalogue.entries[1].draw_cost, 0);
+  EXPECT_EQ(list.dataset.entries[1].role, Role::train);
+  EXPECT_GT(list.dataset.entries[1].sample_cost, 0);
 }
 
 TEST_F(SizeLists, AssumeWhatIsMissing) {
   const auto list = read_size_list(write("nodes,edges\n1000,1500\n"), configs::Settings(), {0.1, 77});
   EXPECT_TRUE(list.assumed_candidates && list.assumed_configurable);
-  EXPECT_EQ(list.catalogue.entries[0].header.configurable, 100);
-  EXPECT_EQ(list.catalogue.entries[0].header.candidates, 77);
+  EXPECT_EQ(list.dataset.entries[0].header.configurable, 100);
+  EXPECT_EQ(list.dataset.entries[0].header.candidates, 77);
 }
 
 TEST_F(SizeLists, RefuseWhatTheyCannotRead) {

@@ -1,12 +1,13 @@
 #pragma once
 
+#include <exception>
 #include <string>
 #include <utility>
 
 namespace foretime::testing {
 
 /// What the `Error` says that a call throws; other exceptions pass.
-template <class Error, class Call>
+template <class Error = std::exception, class Call>
 std::string message_of(Call&& call) {
   try {
     std::forward<Call>(call)();

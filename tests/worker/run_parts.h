@@ -12,18 +12,18 @@ namespace foretime::worker::testing {
 struct RunParts {
   RunParts(const configs::Settings& wanted, int rank_count)
       : settings(wanted),
-        catalogue(sharding::make_catalogue(settings)),
-        plan(sharding::make_shard_plan(catalogue, settings, rank_count)),
-        store(settings, catalogue, all_entries(), {}) {}
+        dataset(sharding::make_dataset_index(settings)),
+        plan(sharding::make_shard_plan(dataset, settings, rank_count)),
+        store(settings, dataset, all_entries(), {}) {}
 
   std::vector<int64_t> all_entries() const {
     std::vector<int64_t> all;
-    for (size_t i = 0; i < catalogue.entries.size(); ++i) all.push_back(static_cast<int64_t>(i));
+    for (size_t i = 0; i < dataset.entries.size(); ++i) all.push_back(static_cast<int64_t>(i));
     return all;
   }
 
   configs::Settings settings;
-  sharding::Catalogue catalogue;
+  sharding::DatasetIndex dataset;
   sharding::ShardPlan plan;
   GroupStore store;
 };

@@ -191,13 +191,13 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
   return metrics;
 }
 
-Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
                     const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
                     const std::map<int64_t, Scores>& known) {
   std::vector<GroupEvaluation> own;
-  for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
+  for (size_t entry = 0; entry < dataset.entries.size(); ++entry) {
     if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
-    const auto set = set_of(catalogue.entries[entry].role);
+    const auto set = set_of(dataset.entries[entry].role);
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
     const auto& loaded = store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;

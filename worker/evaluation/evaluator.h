@@ -73,7 +73,7 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
 
 /// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All
 /// ranks call it. `sets`: which of holdout, valid and test. `known`: scores of entries that are there already.
-Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
                     const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
                     const std::map<int64_t, Scores>& known = {});
 

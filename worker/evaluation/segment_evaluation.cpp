@@ -129,25 +129,25 @@ Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Setti
 Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
                           const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
                           int64_t max_states, const std::function<void(int64_t)>& on_scored,
-                          const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+                          const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
                           const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
   const SegmentScorer cut(model, settings, targets, device, max_states, on_scored);
   std::map<int64_t, Scores> spanning;
-  if (cut.cuts()) spanning = score_spanning(cut, sets, catalogue, plan, store, comm);
-  return evaluate(scorer_for(model, settings, targets, levels, device, max_states, on_scored), sets, catalogue, plan,
+  if (cut.cuts()) spanning = score_spanning(cut, sets, dataset, plan, store, comm);
+  return evaluate(scorer_for(model, settings, targets, levels, device, max_states, on_scored), sets, dataset, plan,
                   store, comm, spanning);
 }
 
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
-                                         const sharding::Catalogue& catalogue, const sharding::ShardPlan& plan,
+                                         const sharding::DatasetIndex& dataset, const sharding::ShardPlan& plan,
                                          const GroupStore& store, comm::Communicator& comm) {
   const auto asked = [&](size_t entry) {
-    const auto& item = catalogue.entries[entry];
+    const auto& item = dataset.entries[entry];
     return item.parts > 1 && std::find(sets.begin(), sets.end(), set_of(item.role)) != sets.end();
   };
   models::NamedTensors own;
   bool any = false;
-  for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
+  for (size_t entry = 0; entry < dataset.entries.size(); ++entry) {
     if (!asked(entry)) continue;
     any = true;
     const auto& ranks = plan.eval_parts[entry];

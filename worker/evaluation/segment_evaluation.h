@@ -61,13 +61,13 @@ Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Setti
 Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
                           const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
                           int64_t max_states, const std::function<void(int64_t)>& on_scored,
-                          const std::vector<std::string>& sets, const sharding::Catalogue& catalogue,
+                          const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
                           const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
 
 /// Scores of the graphs in `sets` that span ranks, on the rank that answers for each (ShardPlan::eval_rank): every rank
 /// scores its parts' segments, and one exchange puts them together. All ranks call it.
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
-                                         const sharding::Catalogue& catalogue, const sharding::ShardPlan& plan,
+                                         const sharding::DatasetIndex& dataset, const sharding::ShardPlan& plan,
                                          const GroupStore& store, comm::Communicator& comm);
 
 }  // namespace foretime::worker

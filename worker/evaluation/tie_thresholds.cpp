@@ -65,12 +65,12 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
   return scores;
 }
 
-ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const sharding::Catalogue& catalogue,
+ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const sharding::DatasetIndex& dataset,
                        const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
   Json own = Json::array();
   comm::run_together(comm, [&] {
-    for (const int64_t entry : catalogue.with_role(sharding::Role::train)) {
-      if (plan.eval_rank(entry) != comm.rank() || catalogue.entries[static_cast<size_t>(entry)].parts > 1) continue;
+    for (const int64_t entry : dataset.with_role(sharding::Role::train)) {
+      if (plan.eval_rank(entry) != comm.rank() || dataset.entries[static_cast<size_t>(entry)].parts > 1) continue;
       const auto& loaded = store.get(entry);
       const auto ids = spread(loaded.train, candidates);
       std::vector<double> runtimes;

@@ -26,7 +26,7 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
 /// Levels from up to `candidates` training candidates of each training group, evenly spread, on the rank that answers
 /// for it; groups in parts have none. One scorer for all of them, or with trainer.member_folds one for each fold, of
 /// the member that has not learned from it. The same on all ranks, which all call it.
-ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const sharding::Catalogue& catalogue,
+ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const sharding::DatasetIndex& dataset,
                        const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
 
 }  // namespace foretime::worker

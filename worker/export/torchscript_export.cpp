@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 
-#include "coordinator/checkpoint_store.h"
+#include "base/atomic_file.h"
 #include "inference/graph/torchscript_source.h"
 #include "models/error.h"
 
@@ -25,7 +25,7 @@ void write_torchscript(const std::filesystem::path& file, const inference::Bundl
   } catch (const std::exception& error) {
     throw models::ModelError(fmt::format("{}: TorchScript refused the model: {}", file.string(), error.what()));
   }
-  coordinator::write_file_atomically(file, bytes.str());
+  write_file_atomically(file, bytes.str());
 }
 
 }  // namespace foretime::worker

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "base/text_table.h"
 #include "comm/agree.h"
 #include "coordinator/checkpoint_store.h"
@@ -25,8 +26,8 @@ void write_profile(const worker::Profiler& profiler, const configs::Settings& se
     if (comm.rank() != 0) return;
     const std::filesystem::path folder = settings.run.directory;
     const auto table = format_table(worker::profile_rows(ranks));
-    coordinator::write_file_atomically(folder / "trace.json", worker::chrome_trace(ranks));
-    coordinator::write_file_atomically(folder / "profile.txt", table);
+    write_file_atomically(folder / "trace.json", worker::chrome_trace(ranks));
+    write_file_atomically(folder / "profile.txt", table);
     fmt::print("where the time of {} went, {} rank{}\n{}\n", settings.model.type, comm.size(),
                comm.size() == 1 ? "" : "s", table);
   });

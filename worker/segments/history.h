@@ -10,7 +10,7 @@
 
 namespace foretime::worker {
 
-/// Which value a row of the history is: candidate `candidate` of the catalogue's entry `entry`, as its segment
+/// Which value a row of the history is: candidate `candidate` of the dataset index's entry `entry`, as its segment
 /// `segment` was last seen.
 struct HistoryKey {
   int64_t entry = 0;

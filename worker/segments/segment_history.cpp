@@ -69,11 +69,11 @@ HistoryRows rows_of(const models::Safetensors& file, int64_t columns, const std:
 SegmentHistory::SegmentHistory(const sharding::ShardPlan& plan, int rank, int64_t columns, int64_t max_bytes)
     : rank_(rank), table_(columns, max_bytes) {
   std::map<int64_t, size_t> lane_of;
-  for (size_t lane = 0; lane < plan.lanes.size(); ++lane) {
-    for (const auto& share : plan.lanes[lane].shares) {
+  for (size_t lane = 0; lane < plan.slots.size(); ++lane) {
+    for (const auto& share : plan.slots[lane].shares) {
       const auto [at, added] = lane_of.emplace(share.entry, lane);
       if (!added && at->second != lane) shared_.insert(share.entry);
-      const int owner = plan.lane_rank[lane];
+      const int owner = plan.slot_rank[lane];
       if (owner == rank) held_.insert(share.entry);
       const auto first = first_rank_.emplace(share.entry, owner).first;
       first->second = std::min(first->second, owner);

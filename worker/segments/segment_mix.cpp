@@ -3,11 +3,7 @@
 #include "base/counter_random.h"
 
 namespace foretime::worker {
-namespace {
-
-enum Purpose : uint64_t { kLive = 41, kKeep = 42 };
-
-}  // namespace
+namespace {}  // namespace
 
 SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int64_t, int64_t)>& present) {
   SegmentMix mix{torch::empty({request.candidates}, torch::kFloat),
@@ -25,7 +21,8 @@ SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int6
         continue;
       }
       missing += 1 - p;
-      const double drawn = random_unit({request.key, kKeep, static_cast<uint64_t>(c), static_cast<uint64_t>(s)});
+      const double drawn =
+          random_unit({request.key, random_stream::kept_segments, static_cast<uint64_t>(c), static_cast<uint64_t>(s)});
       if (drawn < p) kept[s] = 1.0F;
     }
     factor[c] = static_cast<float>(1 + missing / fresh);
@@ -35,7 +32,8 @@ SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int6
 
 int64_t live_segment(uint64_t key, int64_t first, int64_t end) {
   // The bias of a remainder is below 2^-40 for any number of segments that a graph can have.
-  return first + static_cast<int64_t>(random_bits({key, kLive}) % static_cast<uint64_t>(end - first));
+  return first +
+         static_cast<int64_t>(random_bits({key, random_stream::live_segment}) % static_cast<uint64_t>(end - first));
 }
 
 }  // namespace foretime::worker

@@ -33,7 +33,7 @@ class SegmentPlans {
  public:
   explicit SegmentPlans(const plans::PlanRequest& request, int64_t cached_nodes = 1 << 18);
 
-  /// `loaded` is the catalogue's entry `entry`, always the same, and has segments.
+  /// `loaded` is the dataset index's entry `entry`, always the same, and has segments.
   std::shared_ptr<const GraphPiece> segment(int64_t entry, const LoadedGroup& loaded, int64_t segment);
   /// pooled_by_segment.
   std::shared_ptr<const GraphPiece> whole(int64_t entry, const LoadedGroup& loaded);

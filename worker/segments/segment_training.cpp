@@ -38,7 +38,7 @@ bool is_head_parameter(const std::string& name) {
   return name.starts_with("head.") || (name.starts_with("members.") && name.find(".head.") != std::string::npos);
 }
 
-SegmentTraining::SegmentTraining(const configs::Settings& settings, const sharding::Catalogue& catalogue,
+SegmentTraining::SegmentTraining(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                                  const sharding::ShardPlan& plan, int rank, const models::CostModel& model,
                                  torch::Device device)
     : stale_(parse_stale(settings.segments.stale)),
@@ -47,10 +47,10 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
       device_(device),
       plans_(std::make_unique<SegmentPlans>(model.plan_request())),
       history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
-  for (const auto& entry : catalogue.entries) parts_.push_back(entry.parts);
+  for (const auto& entry : dataset.entries) parts_.push_back(entry.parts);
   label_ =
       fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(), settings.segments.stale,
-                  settings.segments.method, settings.sampler.max_segment_nodes, catalogue.fingerprint());
+                  settings.segments.method, settings.sampler.max_segment_nodes, dataset.fingerprint());
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
   if (stale_ == Stale::full_forward && plans_->request().sharing == plans::Sharing::none) {
     throw configs::SettingsError(

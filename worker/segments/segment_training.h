@@ -40,7 +40,7 @@ struct DrawnGraph {
 class SegmentTraining {
  public:
   /// Throws configs::SettingsError where segments.stale needs a model whose plans share states, and this one's do not.
-  SegmentTraining(const configs::Settings& settings, const sharding::Catalogue& catalogue,
+  SegmentTraining(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                   const sharding::ShardPlan& plan, int rank, const models::CostModel& model, torch::Device device);
 
   /// Chooses the live segment of a draw. This and `add` may run on another thread than the rest.

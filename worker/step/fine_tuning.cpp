@@ -16,8 +16,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kDropout = 32;  // what a random number is for
-
 /// Draws batches of one TuningData, and computes their losses.
 class Lessons {
  public:
@@ -73,7 +71,8 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
   set_to_training(*trained.model);
   for (int64_t step = 0; step < how.steps; ++step) {
     const bool more = step + 1 < how.steps;
-    torch::manual_seed(random_bits({fresh.settings().trainer.seed, kDropout, static_cast<uint64_t>(step)}));
+    torch::manual_seed(
+        random_bits({fresh.settings().trainer.seed, random_stream::tuning_dropout, static_cast<uint64_t>(step)}));
     optimizer.zero_grad();
     auto loss = lessons.loss(step, more);
     const double fresh_loss = loss.item<double>();

@@ -7,11 +7,7 @@
 #include "base/counter_random.h"
 
 namespace foretime::worker {
-namespace {
-
-enum Purpose : uint64_t { kCandidates = 22, kBias = 23, kSegments = 24 };
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, int64_t epoch, int64_t draw) const {
   const auto total = static_cast<int64_t>(loaded.train.size());
@@ -22,7 +18,8 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   chosen.reserve(static_cast<size_t>(wanted));
   if (settings_.fast_bias == 0) {
     // Consecutive pieces of one permutation a group and epoch: no candidate twice before all were drawn.
-    const KeyedPermutation permutation(static_cast<uint64_t>(total), random_bits({seed_, kCandidates, e, t}));
+    const KeyedPermutation permutation(static_cast<uint64_t>(total),
+                                       random_bits({seed_, random_stream::candidates, e, t}));
     for (int64_t i = 0; i < wanted; ++i) {
       chosen.push_back(loaded.train[permutation(static_cast<uint64_t>((draw * wanted + i) % total))]);
     }
@@ -33,7 +30,8 @@ std::vector<int64_t> Sampler::choose(const LoadedGroup& loaded, int64_t entry, i
   // The top of log-weight + Gumbel is a draw without replacement with weights exp(-bias * rank).
   std::vector<std::pair<double, int64_t>> keyed(static_cast<size_t>(total));
   for (int64_t i = 0; i < total; ++i) {
-    const double gumbel = random_gumbel({seed_, kBias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
+    const double gumbel = random_gumbel(
+        {seed_, random_stream::candidate_bias, e, t, static_cast<uint64_t>(draw), static_cast<uint64_t>(i)});
     keyed[static_cast<size_t>(i)] = {settings_.fast_bias * loaded.speed_rank[static_cast<size_t>(i)] - gumbel, i};
   }
   std::partial_sort(keyed.begin(), keyed.begin() + wanted, keyed.end());
@@ -48,9 +46,9 @@ std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
   std::vector<int64_t> entries;
   std::unordered_set<int64_t> seen;
   for (int64_t position = start; position < plan_.batches_per_epoch; ++position) {
-    for (const int64_t index : plan_.lanes_of(rank)) {
-      if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
-      const auto entry = plan_.draw_at(index, position, key).entry;
+    for (const int64_t index : plan_.slots_of(rank)) {
+      if (position >= plan_.slots[static_cast<size_t>(index)].samples) continue;
+      const auto entry = plan_.sample_at(index, position, key).entry;
       if (seen.insert(entry).second) entries.push_back(entry);
     }
   }
@@ -59,16 +57,17 @@ std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
 
 std::vector<BatchEntry> Sampler::draw(int64_t batch, int rank, const GroupStore& store) const {
   const int64_t epoch = batch / plan_.batches_per_epoch, position = batch % plan_.batches_per_epoch;
-  const double weight = 1.0 / static_cast<double>(plan_.live_lanes(position));
+  const double weight = 1.0 / static_cast<double>(plan_.live_slots(position));
   const auto key = sharding::epoch_key(seed_, epoch);
   std::vector<BatchEntry> entries;
-  for (const int64_t index : plan_.lanes_of(rank)) {
-    if (position >= plan_.lanes[static_cast<size_t>(index)].draws) continue;
-    const auto [entry, part, draw] = plan_.draw_at(index, position, key);
-    const auto left = random_bits({seed_, kSegments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
-                                   static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw)});
+  for (const int64_t index : plan_.slots_of(rank)) {
+    if (position >= plan_.slots[static_cast<size_t>(index)].samples) continue;
+    const auto [entry, part, draw] = plan_.sample_at(index, position, key);
+    const auto left =
+        random_bits({seed_, random_stream::segments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
+                     static_cast<uint64_t>(epoch), static_cast<uint64_t>(draw)});
     entries.push_back({entry, weight, choose(store.get(entry), entry, epoch, draw), part, left,
-                       batch * static_cast<int64_t>(plan_.lanes.size()) + index});
+                       batch * static_cast<int64_t>(plan_.slots.size()) + index});
   }
   return entries;
 }

@@ -11,7 +11,7 @@ namespace foretime::worker {
 
 /// One group of a batch: which of its candidates, and what its loss weighs.
 struct BatchEntry {
-  int64_t entry = 0;                // of the catalogue
+  int64_t entry = 0;                // of the dataset index
   double weight = 0;                // 1 / live groups of the batch over all ranks
   std::vector<int64_t> candidates;  // ids in the group, distinct
   int64_t part = 0;                 // of the entry, which the live segment is one of (coordinator/shard_plan.h)
@@ -28,7 +28,8 @@ class Sampler {
 
   /// The entries of global batch `batch` (0, 1, …, over all epochs) that fall to `rank`; empty where it pads.
   std::vector<BatchEntry> draw(int64_t batch, int rank, const GroupStore& store) const;
-  /// The catalogue's entries that `rank` draws in the epoch of `batch`, in the order of their first draw from there on.
+  /// The dataset index's entries that `rank` draws in the epoch of `batch`, in the order of their first draw from there
+  /// on.
   std::vector<int64_t> first_uses(int64_t batch, int rank) const;
 
  private:

@@ -21,7 +21,6 @@ namespace foretime::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr uint64_t kDropout = 31;  // what a random number is for
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -67,8 +66,8 @@ double Trainer::train_step(int64_t step, BatchLoader& loader, const PreemptionGu
   const int64_t accumulation = settings_.optimizer.accumulation;
   monitor_.begin_step();
   // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
-  torch::manual_seed(random_bits(
-      {settings_.trainer.seed, kDropout, static_cast<uint64_t>(step), static_cast<uint64_t>(comm_.rank())}));
+  torch::manual_seed(random_bits({settings_.trainer.seed, random_stream::dropout, static_cast<uint64_t>(step),
+                                  static_cast<uint64_t>(comm_.rank())}));
   // Loss, candidates, ranks that were asked to stop, ranks that could not open a group.
   auto totals = torch::zeros({4}, torch::kDouble);
   optimizer_->zero_grad();
@@ -163,7 +162,7 @@ void Trainer::find_levels() {
   std::vector<Scorer> scorers;
   for (const auto& model : settings_.trainer.member_folds ? model_->members() : std::vector{model_})
     scorers.push_back(scorer_for(model, settings_, state_.targets, {}, device_, settings_.trainer.eval_states));
-  state_.levels = fit_levels(scorers, settings_.trainer.score_levels, catalogue_, plan_, *store_, comm_);
+  state_.levels = fit_levels(scorers, settings_.trainer.score_levels, dataset_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
@@ -171,11 +170,11 @@ Evaluation Trainer::run_evaluation(const std::vector<std::string>& sets) {
   find_levels();
   const AveragedWeights averaged(*model_, average_.get());
   return evaluate_model(model_, settings_, state_.targets, state_.levels, device_, settings_.trainer.eval_states,
-                        comm_.rank() == 0 ? events_.on_scored : nullptr, sets, catalogue_, plan_, *store_, comm_);
+                        comm_.rank() == 0 ? events_.on_scored : nullptr, sets, dataset_, plan_, *store_, comm_);
 }
 
 Evaluation Trainer::evaluate_constant() {
-  return evaluate(constant_scorer(state_.train_mean_runtime), {"holdout", "valid", "test"}, catalogue_, plan_, *store_,
+  return evaluate(constant_scorer(state_.train_mean_runtime), {"holdout", "valid", "test"}, dataset_, plan_, *store_,
                   comm_);
 }
 

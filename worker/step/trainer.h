@@ -114,7 +114,7 @@ class Trainer {
   Profiler* profiler_ = nullptr;
   StepMonitor monitor_;
 
-  sharding::Catalogue catalogue_;
+  sharding::DatasetIndex dataset_;
   sharding::ShardPlan plan_;
   std::unique_ptr<GroupStore> store_;
   std::unique_ptr<coordinator::RunDirectory> directory_;  // rank 0

@@ -7,7 +7,7 @@
 
 #include "comm/agree.h"
 #include "configs/load.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 #include "models/layers/normalization.h"
 #include "models/statistics.h"
 #include "sharding/confinement.h"
@@ -49,29 +49,29 @@ void Trainer::load_data() {
   std::string listed;
   comm::run_together(comm_, [&] {
     if (!root) return;
-    catalogue_ = sharding::make_catalogue(settings_);
-    sharding::check_representation(catalogue_, settings_.data);
-    if (catalogue_.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
-    directory_ = std::make_unique<coordinator::RunDirectory>(settings_, catalogue_.fingerprint());
+    dataset_ = sharding::make_dataset_index(settings_);
+    sharding::check_representation(dataset_, settings_.data);
+    if (dataset_.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
+    directory_ = std::make_unique<coordinator::RunDirectory>(settings_, dataset_.fingerprint());
     directory_->write(
         "environment.json",
         coordinator::describe_environment(comm_.size(), torch::get_num_threads(), comm_.name(), device_.str()).dump(2) +
             "\n");
-    listed = sharding::serialize(catalogue_);
+    listed = sharding::serialize(dataset_);
   });
-  catalogue_ = sharding::parse_catalogue(comm_.broadcast_bytes(listed, 0), data::make_program_form(settings_.data));
-  plan_ = sharding::make_shard_plan(catalogue_, settings_, comm_.size());
+  dataset_ = sharding::parse_dataset_index(comm_.broadcast_bytes(listed, 0), data::make_featurizer(settings_.data));
+  plan_ = sharding::make_shard_plan(dataset_, settings_, comm_.size());
   comm::run_together(comm_, [&] {
     const auto entries = plan_.entries_of(comm_.rank());
-    sharding::verify_files(catalogue_, entries, sharding::confinement(settings_.data));
-    store_ = std::make_unique<GroupStore>(settings_, catalogue_, entries, load_official_indices(settings_.data));
+    sharding::verify_files(dataset_, entries, sharding::confinement(settings_.data));
+    store_ = std::make_unique<GroupStore>(settings_, dataset_, entries, load_official_indices(settings_.data));
   });
   // An .npz has no summary, so the transforms wait until all are read.
-  const auto is_npz = [](const sharding::CatalogueEntry& entry) { return entry.header.member < 0; };
-  if (std::any_of(catalogue_.entries.begin(), catalogue_.entries.end(), is_npz)) read_ahead();
+  const auto is_npz = [](const sharding::IndexEntry& entry) { return entry.header.member < 0; };
+  if (std::any_of(dataset_.entries.begin(), dataset_.entries.end(), is_npz)) read_ahead();
   log_.info("{} training groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
-            catalogue_.with_role(sharding::Role::train).size(), plan_.lanes.size(), comm_.size(),
-            plan_.batches_per_epoch, 100 * plan_.imbalance);
+            dataset_.with_role(sharding::Role::train).size(), plan_.slots.size(), comm_.size(), plan_.batches_per_epoch,
+            100 * plan_.imbalance);
 }
 
 void Trainer::read_ahead() {
@@ -86,11 +86,11 @@ void Trainer::read_ahead() {
 
 void Trainer::build_model() {
   int64_t types = 0;
-  for (const auto& entry : catalogue_.entries) types = std::max(types, entry.header.node_type_count);
+  for (const auto& entry : dataset_.entries) types = std::max(types, entry.header.node_type_count);
   comm::run_together(comm_, [&] {
     auto& schema = state_.schema;
     schema.kind = sharding::candidate_kind(settings_.data.format);
-    schema.feature_count = catalogue_.entries.front().header.feature_count;
+    schema.feature_count = dataset_.entries.front().header.feature_count;
     schema.node_type_count = types;
     {
       // Every rank draws the same weights. Ranks that are threads share LibTorch's generator, so they draw in turn.
@@ -102,11 +102,11 @@ void Trainer::build_model() {
     model_->to(device_);
     store_->prepare_plans(model_->plan_request());
     if (settings_.sampler.max_segment_nodes > 0)
-      segments_ = std::make_unique<SegmentTraining>(settings_, catalogue_, plan_, comm_.rank(), *model_, device_);
+      segments_ = std::make_unique<SegmentTraining>(settings_, dataset_, plan_, comm_.rank(), *model_, device_);
   });
   read_ahead();
   state_.settings = settings_;
-  state_.data_fingerprint = catalogue_.fingerprint();
+  state_.data_fingerprint = dataset_.fingerprint();
   const auto parameters = trainable(*model_);
   optimizer_ = std::make_unique<Adam>(parameters, settings_.optimizer);
   average_ = make_weight_average(settings_.averaging, *model_, total_steps());
@@ -124,7 +124,7 @@ void Trainer::build_model() {
 int threads_of_a_step(const sharding::ShardPlan& plan, int rank, int available) {
   constexpr double kWorthAThread = 2e8;  // multiplications of a step; measured on 2 cores (residual GCN 2 x 32: 5e7)
   double cost = 0;
-  for (const int64_t lane : plan.lanes_of(rank)) cost += plan.lanes[static_cast<size_t>(lane)].cost;
+  for (const int64_t lane : plan.slots_of(rank)) cost += plan.slots[static_cast<size_t>(lane)].cost;
   const double step = cost / static_cast<double>(std::max<int64_t>(1, plan.batches_per_epoch));
   return static_cast<int>(std::clamp(step / kWorthAThread, 1.0, static_cast<double>(available)));
 }
@@ -169,7 +169,7 @@ void Trainer::fit_transforms() {
   auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
   double runtime_sum = 0;
   comm::run_together(comm_, [&] {
-    for (const int64_t entry : catalogue_.with_role(sharding::Role::train)) {
+    for (const int64_t entry : dataset_.with_role(sharding::Role::train)) {
       if (plan_.eval_rank(entry) != comm_.rank()) continue;
       const auto part = store_->training_part(entry);
       inputs.add(part.features, part.tile_features);
@@ -190,7 +190,7 @@ void Trainer::fit_transforms() {
   reduce(targets.sums(), comm::ReduceOp::sum);
   reduce(runtime, comm::ReduceOp::sum);
   auto statistics = inputs.finish();
-  statistics.type_vectors = make_type_vectors(settings_, catalogue_, state_.schema.node_type_count, *store_, comm_);
+  statistics.type_vectors = make_type_vectors(settings_, dataset_, state_.schema.node_type_count, *store_, comm_);
   if (statistics.type_vectors.defined()) {
     log_.info("vectors of {} node types, {} columns, {}", statistics.type_vectors.size(0),
               statistics.type_vectors.size(1),

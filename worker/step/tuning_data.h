@@ -26,7 +26,7 @@ class TuningData {
   TuningData(const TrainedModel& trained, const configs::Settings& settings);
 
   const configs::Settings& settings() const { return settings_; }
-  const sharding::Catalogue& catalogue() const { return catalogue_; }
+  const sharding::DatasetIndex& dataset() const { return dataset_; }
   const sharding::ShardPlan& plan() const { return plan_; }
   const GroupStore& store() const { return *store_; }
   const std::vector<std::string>& left_out() const { return left_out_; }  // groups, by name
@@ -38,10 +38,10 @@ class TuningData {
 
  private:
   void check_inputs(const TrainedModel& trained) const;
-  void divide(const sharding::Catalogue& listed);
+  void divide(const sharding::DatasetIndex& listed);
 
   configs::Settings settings_;
-  sharding::Catalogue catalogue_;
+  sharding::DatasetIndex dataset_;
   sharding::ShardPlan plan_;
   std::unique_ptr<GroupStore> store_;
   std::vector<std::string> left_out_;

@@ -4,17 +4,13 @@
 #include "models/losses/losses.h"
 
 namespace foretime::worker {
-namespace {
-
-constexpr uint64_t kFold = 14;  // purpose of the draw, beside those of group_store.cpp
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t members, uint64_t seed) {
   std::vector<uint8_t> folds;
   folds.reserve(configurations.size());
   for (const uint64_t hash : configurations) {
-    const double drawn = random_unit({seed, kFold, hash});
+    const double drawn = random_unit({seed, random_stream::cross_fitting, hash});
     folds.push_back(static_cast<uint8_t>(drawn * static_cast<double>(members)));
   }
   return folds;

@@ -66,7 +66,7 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
 class GroupStore {
  public:
   /// Opens nothing. Throws data::DataError where official indices are out of range.
-  GroupStore(const configs::Settings& settings, const sharding::Catalogue& catalogue,
+  GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
              const std::vector<int64_t>& entries, const EvalIndices& official);
   ~GroupStore();
   GroupStore(const GroupStore&) = delete;
@@ -77,7 +77,7 @@ class GroupStore {
   const LoadedGroup& get(int64_t entry) const;
   /// Reads a packed group's summary only, or opens an .npz. Throws data::DataError as get.
   TrainingPart training_part(int64_t entry) const;
-  /// The catalogue's entries that the store was made for, ascending.
+  /// The dataset index's entries that the store was made for, ascending.
   std::vector<int64_t> entries() const;
 
   /// Groups that are opened, or asked for, after this have their plan source under `request`; graphs that

@@ -16,8 +16,6 @@
 namespace foretime::worker {
 namespace {
 
-constexpr uint64_t kWalks = 41;  // what a random number is for
-
 std::span<const std::string_view> names_of(int64_t types) {
   const auto names = data::tir_type_names();
   if (types > static_cast<int64_t>(names.size())) {
@@ -32,22 +30,22 @@ data::TypeEmbeddings read(const configs::Settings& settings, int64_t types) {
   return data::read_type_vectors(file, names_of(types), settings.model.node_type_embedding);
 }
 
-data::TypeEmbeddings train(const configs::Settings& settings, const sharding::Catalogue& catalogue, int64_t types,
+data::TypeEmbeddings train(const configs::Settings& settings, const sharding::DatasetIndex& dataset, int64_t types,
                            const GroupStore& store) {
   const auto held = store.entries();
   std::deque<data::Group> opened;
   std::vector<const data::Group*> groups;
-  for (const int64_t entry : catalogue.with_role(sharding::Role::train)) {
+  for (const int64_t entry : dataset.with_role(sharding::Role::train)) {
     if (std::find(held.begin(), held.end(), entry) != held.end()) {
       groups.push_back(&store.get(entry).group);
     } else {
-      opened.push_back(data::load_group(catalogue.entries[static_cast<size_t>(entry)].header));
+      opened.push_back(data::load_group(dataset.entries[static_cast<size_t>(entry)].header));
       groups.push_back(&opened.back());
     }
   }
   const auto& from = settings.model.node_types;
   data::TypeEmbeddingSettings to;
-  to.walks = {from.walks, from.walk_length, random_bits({settings.trainer.seed, kWalks})};
+  to.walks = {from.walks, from.walk_length, random_bits({settings.trainer.seed, random_stream::type_walks})};
   to.dims = settings.model.node_type_embedding;
   to.epochs = from.walk_epochs;
   to.window = from.walk_window;
@@ -58,14 +56,14 @@ data::TypeEmbeddings train(const configs::Settings& settings, const sharding::Ca
 
 }  // namespace
 
-torch::Tensor make_type_vectors(const configs::Settings& settings, const sharding::Catalogue& catalogue, int64_t types,
+torch::Tensor make_type_vectors(const configs::Settings& settings, const sharding::DatasetIndex& dataset, int64_t types,
                                 const GroupStore& store, comm::Communicator& comm) {
   if (settings.model.node_types.vectors != "fasttext") return {};
   std::string bytes;
   comm::run_together(comm, [&] {
     if (comm.rank() != 0) return;
     const auto made =
-        settings.data.node_type_vectors.empty() ? train(settings, catalogue, types, store) : read(settings, types);
+        settings.data.node_type_vectors.empty() ? train(settings, dataset, types, store) : read(settings, types);
     bytes.assign(reinterpret_cast<const char*>(made.vectors.data()), made.vectors.size() * sizeof(float));
   });
   bytes = comm.broadcast_bytes(bytes, 0);

@@ -13,7 +13,7 @@ namespace foretime::worker {
 /// model.node_type_embedding] float, undefined for any other. Rank 0 reads data.node_type_vectors, or trains on walks
 /// through all training groups (held-out candidates too: no label is looked at), opening those that `store` does not
 /// hold; every rank gets the same bytes. Every rank makes the call. Throws data::DataError (RemoteError on the others).
-torch::Tensor make_type_vectors(const configs::Settings& settings, const sharding::Catalogue& catalogue, int64_t types,
+torch::Tensor make_type_vectors(const configs::Settings& settings, const sharding::DatasetIndex& dataset, int64_t types,
                                 const GroupStore& store, comm::Communicator& comm);
 
 }  // namespace foretime::worker

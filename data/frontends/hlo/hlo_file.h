@@ -33,7 +33,7 @@ class HloFile {
   /// known better than by its content.
   explicit HloFile(const std::filesystem::path& path, std::optional<HloMessage> message = {});
 
-  /// The same of bytes that must outlive this object; `name` stands for the file. Throws DataError.
+  /// Reads bytes that must outlive this object; `name` stands for the file in messages. Throws DataError.
   HloFile(std::string_view bytes, std::string name, std::optional<HloMessage> message = {});
 
   HloMessage message() const { return message_; }

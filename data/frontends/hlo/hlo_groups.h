@@ -14,7 +14,7 @@
 #include "data/graphs/layout_sink.h"
 
 /// Groups of HLO protobuf files (.pb): a module with the candidates that its runs measured. Everything that lists and
-/// loads groups takes such files too (data/catalogue.h).
+/// loads groups takes such files too (sharding/dataset_index.h).
 namespace foretime::data {
 
 /// Whether a file is taken for HLO protobuf: by its extension, .pb.

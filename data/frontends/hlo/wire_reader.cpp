@@ -1,29 +1,15 @@
 #include "data/frontends/hlo/wire_reader.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
 
 #include "base/error.h"
 
 namespace foretime::data {
 namespace {
-
-constexpr int kVarintBytes = 10;  // of 64 bits, seven at a time
-
-bool take_varint(std::string_view& from, uint64_t& value) {
-  value = 0;
-  const auto limit = std::min<size_t>(from.size(), kVarintBytes);
-  for (size_t i = 0; i < limit; ++i) {
-    const auto byte = static_cast<uint8_t>(from[i]);
-    value |= uint64_t{byte & 0x7fu} << (7 * i);
-    if (byte < 0x80) {
-      from.remove_prefix(i + 1);
-      return true;
-    }
-  }
-  return false;
-}
 
 bool is_known(uint64_t type) { return type == 0 || type == 1 || type == 2 || type == 5; }
 
@@ -33,38 +19,32 @@ void HloSource::fail(const std::string& what) const { throw DataError(fmt::forma
 
 /// Null, or what is wrong.
 const char* WireReader::take(WireField& field, bool may_be_cut) {
-  std::string_view rest = left_;
-  uint64_t tag = 0;
-  if (!take_varint(rest, tag)) return "no tag of a field";
+  constexpr size_t kMost = std::numeric_limits<int>::max();  // protobuf's messages are not larger
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(left_.data()),
+                                            static_cast<int>(std::min(left_.size(), kMost)));
+  uint64_t tag = 0, length = 0;
+  if (!in.ReadVarint64(&tag)) return "no tag of a field";
   const uint64_t number = tag >> 3;
   if (number == 0 || number >= uint64_t{1} << 29) return "a field number out of range";
   if (!is_known(tag & 7)) return "a group or an unknown wire type";
-  field.number = static_cast<uint32_t>(number);
-  field.type = static_cast<WireField::Type>(tag & 7);
-  field.value = 0;
-  field.bytes = {};
-  switch (field.type) {
-    case WireField::Type::varint:
-      if (!take_varint(rest, field.value)) return "a number that does not end";
-      break;
-    case WireField::Type::bytes: {
-      uint64_t length = 0;
-      if (!take_varint(rest, length)) return "a length that does not end";
-      if (length > rest.size() && !may_be_cut) return "a length past the end of its message";
-      field.bytes = rest.substr(0, std::min<uint64_t>(length, rest.size()));
-      rest.remove_prefix(field.bytes.size());
-      break;
-    }
-    case WireField::Type::fixed64:
-    case WireField::Type::fixed32: {
-      const size_t size = field.type == WireField::Type::fixed64 ? 8 : 4;
-      if (rest.size() < size) return "a number past the end of its message";
-      rest.remove_prefix(size);
-      break;
-    }
+  field = {static_cast<uint32_t>(number), static_cast<WireField::Type>(tag & 7), 0, {}, {}};
+  if (field.type == WireField::Type::varint) {
+    if (!in.ReadVarint64(&field.value)) return "a number that does not end";
+  } else if (field.type == WireField::Type::bytes) {
+    if (!in.ReadVarint64(&length)) return "a length that does not end";
+  } else {
+    length = field.type == WireField::Type::fixed64 ? 8 : 4;
   }
-  field.whole = left_.substr(0, left_.size() - rest.size());
-  left_ = rest;
+  const auto rest = left_.substr(static_cast<size_t>(in.CurrentPosition()));
+  if (field.type != WireField::Type::bytes) may_be_cut = false;
+  if (length > rest.size() && !may_be_cut) {
+    return field.type == WireField::Type::bytes ? "a length past the end of its message"
+                                                : "a number past the end of its message";
+  }
+  const auto contents = rest.substr(0, std::min<uint64_t>(length, rest.size()));
+  if (field.type == WireField::Type::bytes) field.bytes = contents;
+  field.whole = left_.substr(0, left_.size() - rest.size() + contents.size());
+  left_.remove_prefix(field.whole.size());
   return nullptr;
 }
 

@@ -10,7 +10,6 @@ namespace foretime::data {
 namespace {
 
 constexpr int64_t kSamples = 32;
-constexpr int64_t kLineBytes = 64;
 
 int64_t round_up_divide(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -144,11 +143,11 @@ void AccessPattern::footprint(int64_t elements, int32_t element_bytes, LoopAcces
     const bool innermost = count == 1.0;
     count *= run;
     const double bytes = run * static_cast<double>(unit) * element_bytes;
-    lines *= innermost ? std::min(run, std::max(1.0, bytes / static_cast<double>(kLineBytes))) : run;
+    lines *= innermost ? std::min(run, std::max(1.0, bytes / kLineBytes)) : run;
   }
   const auto most = static_cast<double>(std::max<int64_t>(elements, 1));
   out.footprint = std::min(count, most);
-  out.lines = std::min({lines, out.footprint, std::max(1.0, most * element_bytes / static_cast<double>(kLineBytes))});
+  out.lines = std::min({lines, out.footprint, std::max(1.0, most * element_bytes / kLineBytes)});
 }
 
 }  // namespace foretime::data

@@ -5,14 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
 namespace {
-
-using Columns = CurveColumns;
-
-double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)); }
 
 /// Statements by iterations, the most first; in program order where they agree.
 std::vector<size_t> heaviest(const LoopProgram& program) {
@@ -37,21 +34,21 @@ std::vector<const ProgramAccess*> by_size(const LoopProgram& program, const Prog
 }  // namespace
 
 void CurveGraphs::add(const LoopProgram& program, double) {
-  features_.resize(features_.size() + static_cast<size_t>(Columns::count), 0.0F);
-  float* row = features_.data() + features_.size() - static_cast<size_t>(Columns::count);
+  features_.resize(features_.size() + static_cast<size_t>(CurveColumns::count), 0.0F);
+  float* row = features_.data() + features_.size() - static_cast<size_t>(CurveColumns::count);
   ++programs_;
   const auto order = heaviest(program);
-  for (int64_t s = 0; s < Columns::kStatements && s < static_cast<int64_t>(order.size()); ++s) {
+  for (int64_t s = 0; s < CurveColumns::kStatements && s < static_cast<int64_t>(order.size()); ++s) {
     const ProgramStatement& statement = program.statements[order[static_cast<size_t>(s)]];
     const auto loops = program.loops_of(statement);
     const double all = program.iterations(statement);
     const auto accesses = by_size(program, statement);
-    for (int64_t a = 0; a < Columns::kAccesses && a < static_cast<int64_t>(accesses.size()); ++a) {
+    for (int64_t a = 0; a < CurveColumns::kAccesses && a < static_cast<int64_t>(accesses.size()); ++a) {
       const auto steps = program.strides_of(statement, *accesses[static_cast<size_t>(a)]);
       const auto raise = [&](int64_t curve, double x, double value) {
-        for (int64_t t = 0; t < Columns::kThresholds; ++t) {
+        for (int64_t t = 0; t < CurveColumns::kThresholds; ++t) {
           if (x > std::exp2(2.0 * static_cast<double>(t))) continue;
-          float& column = row[Columns::column(s, a, curve, t)];
+          float& column = row[CurveColumns::column(s, a, curve, t)];
           column = std::max(column, static_cast<float>(log_of(value)));
         }
       };
@@ -70,7 +67,7 @@ void CurveGraphs::add(const LoopProgram& program, double) {
 
 GraphBlock CurveGraphs::finish() {
   GraphBlock block;
-  block.feature_count = Columns::count;
+  block.feature_count = CurveColumns::count;
   block.node_type_count = kTirTypes;
   std::vector<int64_t> graph_ptr(static_cast<size_t>(programs_) + 1);
   std::iota(graph_ptr.begin(), graph_ptr.end(), int64_t{0});

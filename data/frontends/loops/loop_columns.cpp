@@ -13,13 +13,12 @@ namespace {
 
 using Columns = LoopColumns;
 
-constexpr double kLineBytes = 64.0, kLineElements = 16.0;
+constexpr double kLineElements = 16.0;
 constexpr double kStackBytes = 1024.0;       // a buffer that LLVM may keep in registers
 constexpr double kDecodedInstructions = 10;  // log of what a core's cache of decoded instructions holds
 constexpr int kInnerLoops = 4;
 constexpr size_t kSlots = static_cast<size_t>(Columns::kSlots);
 
-double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)); }
 double ratio(double value) { return std::log2(std::max(value, 1e-9)); }
 double over(double value, double limit) { return std::max(0.0, ratio(value) - std::log2(limit)); }
 

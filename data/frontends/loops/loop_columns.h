@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,6 +10,9 @@
 #include "data/frontends/loops/statement_shape.h"
 
 namespace foretime::data {
+
+/// Counts and sizes as columns have them; 0 stays 0.
+inline double log_of(double value) { return std::log2(1.0 + std::max(0.0, value)); }
 
 /// Columns of the node features of loop graphs, one range for each kind of node: statements (BufferStore), their loops
 /// (For), their accesses (BufferLoad, the store too), their operations (Add, Mul, …). The first column of a range is 1

@@ -8,6 +8,8 @@
 
 namespace foretime::data {
 
+constexpr double kLineBytes = 64.0;  // a cache line
+
 /// How a loop is executed; the numbers are those of TIR's ForKind.
 enum class LoopKind : uint8_t { serial, parallel, vectorized, unrolled, thread };
 constexpr size_t kLoopKinds = 5;

@@ -11,7 +11,6 @@ namespace foretime::data {
 namespace {
 
 constexpr size_t kMostExpressions = 100000;
-constexpr double kLineBytes = 64.0;
 constexpr int64_t kInsertTransform = 1, kPreTransformed = 2;  // TuningRecord::layout_rewrite
 
 LoopKind loop_kind(Annotation annotation) {

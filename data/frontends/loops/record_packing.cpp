@@ -11,7 +11,7 @@
 
 #include "configs/load.h"
 #include "data/frontends/ansor/records/record_reader.h"
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 
 namespace foretime::data {
 namespace {

@@ -7,7 +7,7 @@
 namespace foretime::data {
 namespace {
 
-constexpr double kElementBytes = 4.0, kLineBytes = 64.0;
+constexpr double kFloatBytes = 4.0;
 constexpr double kUnrollThreshold = 300.0;  // instructions: LLVM's -unroll-threshold at -O3
 
 bool vectorized(const ProgramLoop& loop) { return loop.kind == LoopKind::vectorized; }
@@ -17,7 +17,7 @@ bool vectorized(const ProgramLoop& loop) { return loop.kind == LoopKind::vectori
 StatementShape::StatementShape(const LoopProgram& program, const ProgramStatement& of, const Hardware& hardware)
     : statement(of),
       loops(program.loops_of(of)),
-      lanes(std::max(1.0, static_cast<double>(hardware.vector_bytes) / kElementBytes)),
+      lanes(std::max(1.0, static_cast<double>(hardware.vector_bytes) / kFloatBytes)),
       registers(static_cast<double>(hardware.vector_registers)),
       iterations(program.iterations(of)),
       vector_depth(loops.size()) {

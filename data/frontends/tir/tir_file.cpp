@@ -161,7 +161,7 @@ struct Workload {
   std::vector<std::string> ids;
 };
 
-Group to_group(const std::string& name, Workload workload, const ProgramForm* form) {
+Group to_group(const std::string& name, Workload workload, const Featurizer* featurizer) {
   Group group;
   group.name = name;
   group.kind = CandidateKind::program;
@@ -169,7 +169,8 @@ Group to_group(const std::string& name, Workload workload, const ProgramForm* fo
   group.candidates = workload.trees.graphs();
   if (std::find(workload.runtimes.begin(), workload.runtimes.end(), 0.0) != workload.runtimes.end())
     std::fill(workload.runtimes.begin(), workload.runtimes.end(), 0.0);
-  group.graphs = form ? form->graphs(std::move(workload.trees), {}) : program_graphs(std::move(workload.trees));
+  group.graphs =
+      featurizer ? featurizer->graphs(std::move(workload.trees), {}) : program_graphs(std::move(workload.trees));
   group.runtimes = std::move(workload.runtimes);
   group.candidate_ids = std::move(workload.ids);
   return group;
@@ -199,9 +200,9 @@ class Workloads {
     }
   }
 
-  std::vector<Group> groups(const ProgramForm* form) && {
+  std::vector<Group> groups(const Featurizer* featurizer) && {
     std::vector<Group> groups;
-    for (auto& [name, workload] : all_) groups.push_back(to_group(name, std::move(workload), form));
+    for (auto& [name, workload] : all_) groups.push_back(to_group(name, std::move(workload), featurizer));
     return groups;
   }
 
@@ -215,15 +216,15 @@ class Workloads {
 }  // namespace
 
 std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
-                                   const TirLimits& limits, const ProgramForm* form) {
-  return read_tir_groups(std::vector<std::filesystem::path>{path}, member, limits, form);
+                                   const TirLimits& limits, const Featurizer* featurizer) {
+  return read_tir_groups(std::vector<std::filesystem::path>{path}, member, limits, featurizer);
 }
 
 std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
-                                   const TirLimits& limits, const ProgramForm* form) {
+                                   const TirLimits& limits, const Featurizer* featurizer) {
   Workloads workloads(member, limits);
   for (const auto& path : paths) workloads.read(path, paths.size() > 1 ? path.stem().stem().string() + ":" : "");
-  auto groups = std::move(workloads).groups(form);
+  auto groups = std::move(workloads).groups(featurizer);
   if (groups.empty()) throw DataError(fmt::format("{}: no programs", paths.empty() ? "" : paths.front().string()));
   return groups;
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "data/frontends/tir/tir_reader.h"
+#include "data/graphs/featurizer.h"
 #include "data/graphs/group.h"
-#include "data/graphs/program_form.h"
 
 namespace foretime::data {
 
@@ -48,14 +48,14 @@ const std::string& choose_text(const TirRecord& record, const std::string& membe
 bool is_tir_text(const std::filesystem::path& path);
 
 /// The programs of a file as groups of kind program, one a workload in the order of their first records: graphs of
-/// `form`, or where it is null syntax trees with the node features that packed trees have. `member` names the text of
-/// each record; it may be empty where records have one only. Run times are the records', or all 0 in a workload where
-/// one of them has none. Throws DataError for what cannot be read.
+/// `featurizer`, or where it is null syntax trees with the node features that packed trees have. `member` names the
+/// text of each record; it may be empty where records have one only. Run times are the records', or all 0 in a workload
+/// where one of them has none. Throws DataError for what cannot be read.
 std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std::string& member,
-                                   const TirLimits& limits = {}, const ProgramForm* form = nullptr);
-/// The same of several files, whose records of one workload are one group. Where there are several, ids begin with the
+                                   const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
+/// Groups of several files, whose records of one workload are one group. With more than one file, ids begin with the
 /// file's name without extensions and a colon.
 std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
-                                   const TirLimits& limits = {}, const ProgramForm* form = nullptr);
+                                   const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
 
 }  // namespace foretime::data

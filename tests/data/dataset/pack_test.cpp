@@ -31,7 +31,7 @@ class Pack : public testing::ScratchTest {
     }
     return list_groups({npz.string()}, ".", CandidateKind::layout);
   }
-  /// The slow twin: each group in memory as a whole.
+  /// The reference implementation: each group in memory as a whole.
   std::vector<char> packed_in_memory(const std::vector<GroupHeader>& headers) {
     PackedWriter writer(folder_ / "memory.foretime");
     for (const auto& header : headers) writer.add(load_group(header), header.fingerprint);

@@ -30,9 +30,10 @@ Bytes example(size_t length, std::mt19937& random) {
   return bytes;
 }
 
-Bytes deflated(const Bytes& bytes, int level) {
+Bytes deflated(const Bytes& bytes, int level, Inflater::Format format = Inflater::Format::deflate) {
   z_stream stream{};
-  deflateInit2(&stream, level, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  deflateInit2(&stream, level, Z_DEFLATED, format == Inflater::Format::gzip ? MAX_WBITS + 16 : -MAX_WBITS, 8,
+               Z_DEFAULT_STRATEGY);
   Bytes out(deflateBound(&stream, bytes.size()));
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
@@ -47,10 +48,12 @@ Bytes deflated(const Bytes& bytes, int level) {
 struct Result {
   Bytes bytes;
   bool ended = false, damaged = false;
+  size_t left = 0;  // bytes of the input
 };
 
-Result inflated(const Bytes& in, size_t in_piece, size_t out_piece, size_t limit) {
-  Inflater inflater;
+Result inflated(const Bytes& in, size_t in_piece, size_t out_piece, size_t limit,
+                Inflater::Format format = Inflater::Format::deflate) {
+  Inflater inflater(format);
   Result result;
   std::span<const std::byte> rest(in);
   Bytes out(out_piece);
@@ -62,6 +65,7 @@ Result inflated(const Bytes& in, size_t in_piece, size_t out_piece, size_t limit
     result.damaged = step.damaged;
     if (step.consumed == 0 && step.produced == 0 && !step.ended) break;
   }
+  result.left = rest.size();
   return result;
 }
 
@@ -77,6 +81,26 @@ TEST(Inflater, GivesBackWhatZlibDeflated) {
         EXPECT_TRUE(result.ended);
         EXPECT_TRUE(result.bytes == bytes) << length << ' ' << level << ' ' << in_piece;
       }
+    }
+  }
+}
+
+TEST(Inflater, ChecksGzipAndStopsAtItsEnd) {
+  std::mt19937 random(8);
+  for (const size_t length : {0U, 5U, 70000U}) {
+    const Bytes bytes = example(length, random);
+    Bytes in = deflated(bytes, 6, Inflater::Format::gzip);
+    const size_t end = in.size();
+    in.resize(end + 40, std::byte{0x1f});
+    for (const size_t piece : {size_t{1} << 20, size_t{100}, size_t{7}, size_t{1}}) {
+      const auto result = inflated(in, piece, 4096, length, Inflater::Format::gzip);
+      EXPECT_TRUE(result.ended && !result.damaged && result.bytes == bytes) << length << ' ' << piece;
+      EXPECT_EQ(result.left, in.size() - end) << length << ' ' << piece;
+    }
+    for (const size_t byte : {end - 1, end - 5, size_t{0}, size_t{2}}) {
+      Bytes changed = in;
+      changed[byte] ^= std::byte{4};
+      EXPECT_TRUE(inflated(changed, 512, 4096, length, Inflater::Format::gzip).damaged) << length << ' ' << byte;
     }
   }
 }

@@ -1,4 +1,4 @@
-/// NPY headers and elements, and the layout coder against its slow twin on rows made for it.
+/// NPY headers and elements, and the layout coder against its reference implementation on rows made for it.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -12,6 +12,7 @@
 #include "data/files/npz_writer.h"
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/schema.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
@@ -28,12 +29,7 @@ std::string header_of(const std::string& dict, char version = 1) {
 }
 
 std::string failure(const std::string& header) {
-  try {
-    parse_npy_header(header, "here");
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return foretime::testing::message_of<DataError>([&] { parse_npy_header(header, "here"); });
 }
 
 TEST(NpyHeader, AllVersionsAndSpellings) {
@@ -147,7 +143,7 @@ TEST(LayoutCoder, EqualsAMapOfRows) {
   LayoutCoder fast({1, 5, 9}, "fast"), converting({1, 5, 9}, "converting");
   std::vector<std::map<std::vector<int>, int>> slow(kNodes);
   std::vector<int> expected;
-  std::vector<uint8_t> codes(kCandidates * kNodes), twin_codes(codes.size());
+  std::vector<uint8_t> codes(kCandidates * kNodes), reference_codes(codes.size());
   for (int64_t c = 0; c < kCandidates; ++c) {
     std::vector<float> rows(kNodes * kLayoutFeatures, 0.0f);
     for (int64_t j = 0; j < kNodes; ++j) {
@@ -161,12 +157,12 @@ TEST(LayoutCoder, EqualsAMapOfRows) {
     }
     fast.add_candidate(rows.data(), &codes[static_cast<size_t>(c * kNodes)]);
     converting.add_candidate(std::vector<double>(rows.begin(), rows.end()).data(),
-                             &twin_codes[static_cast<size_t>(c * kNodes)]);
+                             &reference_codes[static_cast<size_t>(c * kNodes)]);
   }
-  const auto coded = std::move(fast).finish(kCandidates), twin = std::move(converting).finish(kCandidates);
+  const auto coded = std::move(fast).finish(kCandidates), reference = std::move(converting).finish(kCandidates);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), codes.begin(), codes.end()));
-  EXPECT_EQ(codes, twin_codes);
-  EXPECT_TRUE(std::ranges::equal(coded.rows, twin.rows));
+  EXPECT_EQ(codes, reference_codes);
+  EXPECT_TRUE(std::ranges::equal(coded.rows, reference.rows));
   for (size_t j = 0; j < kNodes; ++j) {
     for (const auto& [row, code] : slow[j]) {
       const auto start = (coded.row_ptr[static_cast<int64_t>(j)] + code) * kLayoutFeatures;

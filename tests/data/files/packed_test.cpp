@@ -20,6 +20,7 @@ namespace {
 using testing::expect_same;
 using ::testing::HasSubstr;
 using testing::make_group;
+using testing::message_of;
 
 uint64_t checksum_of_text(std::string_view text) { return checksum(std::as_bytes(std::span(text))); }
 
@@ -63,11 +64,6 @@ class Packed : public testing::ScratchTest {
     }
     writer.finish();
     return groups;
-  }
-
-  template <class Call>
-  std::string message_of(Call&& call) {
-    return foretime::testing::message_of<DataError>(std::forward<Call>(call));
   }
 };
 
@@ -220,7 +216,7 @@ TEST_F(Packed, RefusesGroupsThatDoNotBelong) {
   wrong.layout.codes = std::vector<uint8_t>{0, 0, 3, 1, 1, 0, 2, 1, 0, 1};
   EXPECT_THAT(message_of([&] { writer.add(wrong); }), HasSubstr("wrong: layout codes: candidate 1 has a code past"));
   EXPECT_THAT(message_of([&] { PackedWriter nowhere(folder_ / "missing" / "file.foretime"); }),
-              HasSubstr("cannot create"));
+              HasSubstr("cannot be written: open"));
 }
 
 /// Bytes that no checksum covers: those between sections.

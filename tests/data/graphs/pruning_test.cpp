@@ -125,17 +125,17 @@ TEST(PrunedGroup, LeavesOtherGroupsAlone) {
 
 TEST(PrunedGroup, PlansHaveAKeyOfTheirOwn) {
   const plans::PlanRequest request{2, {{}}, plans::TileJoin::early, plans::Sharing::states};
-  EXPECT_EQ(plans::skeleton_key(request, kNoPruning), plans::skeleton_key(request));
-  EXPECT_NE(plans::skeleton_key(request, 0), plans::skeleton_key(request));
-  EXPECT_NE(plans::skeleton_key(request, 2), plans::skeleton_key(request, 3));
-  EXPECT_EQ(plans::skeleton_key(request, 2), plans::skeleton_key(request, 2));
+  EXPECT_EQ(plans::symbolic_plan_key(request, kNoPruning), plans::symbolic_plan_key(request));
+  EXPECT_NE(plans::symbolic_plan_key(request, 0), plans::symbolic_plan_key(request));
+  EXPECT_NE(plans::symbolic_plan_key(request, 2), plans::symbolic_plan_key(request, 3));
+  EXPECT_EQ(plans::symbolic_plan_key(request, 2), plans::symbolic_plan_key(request, 2));
   // Fields that another request has in other places: collections and one relation against a relation and one hop.
   plans::PlanRequest collections{
       2, {{plans::Direction::in, plans::EdgeNorm::sum, true}}, plans::TileJoin::early, plans::Sharing::states};
   collections.collections = true;
   const plans::PlanRequest outwards{
       2, {{plans::Direction::out, plans::EdgeNorm::sum, false}}, plans::TileJoin::early, plans::Sharing::states};
-  EXPECT_NE(plans::skeleton_key(outwards, 1), plans::skeleton_key(collections));
+  EXPECT_NE(plans::symbolic_plan_key(outwards, 1), plans::symbolic_plan_key(collections));
 }
 
 }  // namespace

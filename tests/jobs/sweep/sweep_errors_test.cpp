@@ -6,10 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/counter_random.h"
 #include "configs/load.h"
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
-#include "jobs/sweep/search_space_random.h"
 #include "jobs/sweep/sweep.h"
 #include "tests/support/message_of.h"
 

@@ -116,7 +116,7 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   for (const auto& [name, settings] :
        {std::pair("plain", plain), std::pair("pruned", pruned), std::pair("cut", cut), std::pair("both", both)})
     members.push_back(trained_member(settings, scratch.path() / name));
-  const auto header = sharding::make_catalogue(plain).entries.front().header;
+  const auto header = sharding::make_dataset_index(plain).entries.front().header;
   const auto group = data::load_group(header);
   std::vector<int64_t> all(static_cast<size_t>(group.candidates));
   std::iota(all.begin(), all.end(), 0);

@@ -38,7 +38,7 @@ std::vector<Evaluation> evaluate_on(int ranks, const Scorer& scorer = by_positio
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       results[static_cast<size_t>(rank)] =
-          evaluate(scorer, {"holdout", "test"}, run.catalogue, run.plan, run.store, *group[static_cast<size_t>(rank)]);
+          evaluate(scorer, {"holdout", "test"}, run.dataset, run.plan, run.store, *group[static_cast<size_t>(rank)]);
     });
   }
   for (auto& thread : threads) thread.join();

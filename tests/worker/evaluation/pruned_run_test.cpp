@@ -42,7 +42,7 @@ TEST(PrunedStore, OpensWhatIsLeftAndSumsUpAll) {
   const Scratch scratch;
   auto settings = pruned_settings(scratch.path(), 2);
   const testing::RunParts packed(settings, 1);
-  const auto whole = data::load_group(packed.catalogue.entries[0].header);
+  const auto whole = data::load_group(packed.dataset.entries[0].header);
   const auto& opened = packed.store.get(0).group;
   EXPECT_LT(opened.graphs.nodes(), whole.graphs.nodes());
   EXPECT_EQ(opened.graphs.nodes(), data::pruned_group(whole, 2).graphs.nodes());
@@ -71,12 +71,12 @@ TEST(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
   const Scratch scratch;
   auto settings = pruned_settings(scratch.path(), 2);
   const plans::PlanRequest request{2, {{}}, plans::TileJoin::early, plans::Sharing::states};
-  const auto group = data::load_group(sharding::make_catalogue(settings).entries[0].header);
+  const auto group = data::load_group(sharding::make_dataset_index(settings).entries[0].header);
   // A plan that is known again: it was made for three layers.
   const plans::PlanRequest marked{3, {{}}, plans::TileJoin::early, plans::Sharing::states};
-  const auto plan = plans::to_bytes(*plans::make_skeleton(data::pruned_group(group, 2), request, {}));
+  const auto plan = plans::to_bytes(*plans::make_symbolic_plan(data::pruned_group(group, 2), request, {}));
   const auto keep = [&](const data::Group&) {
-    return data::PackedPlans{{plans::skeleton_key(request, 2), plan}, {plans::skeleton_key(request, 3), {}}};
+    return data::PackedPlans{{plans::symbolic_plan_key(request, 2), plan}, {plans::symbolic_plan_key(request, 3), {}}};
   };
   data::PackedWriter writer(scratch.path() / "plans.foretime", keep);
   writer.add(group);
@@ -86,18 +86,18 @@ TEST(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
     settings.data.prune_hops = hops;
     testing::RunParts run(settings, 1);
     run.store.prepare_plans(request);
-    return plans::to_bytes(*run.store.get(0).plan_source->skeleton);
+    return plans::to_bytes(*run.store.get(0).plan_source->symbolic);
   };
   EXPECT_EQ(opened(2), plan);
   EXPECT_THROW(opened(3), DataError) << "it looks for the plan of its own hops";
   EXPECT_NE(opened(data::kNoPruning), plan);
-  EXPECT_EQ(opened(1), plans::to_bytes(*plans::make_skeleton(data::pruned_group(group, 1), request, {})));
+  EXPECT_EQ(opened(1), plans::to_bytes(*plans::make_symbolic_plan(data::pruned_group(group, 1), request, {})));
 }
 
 TEST(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
   const Scratch scratch;
   const auto settings = pruned_settings(scratch.path(), data::kNoPruning);
-  const auto group = data::load_group(sharding::make_catalogue(settings).entries[0].header);
+  const auto group = data::load_group(sharding::make_dataset_index(settings).entries[0].header);
   std::vector<int64_t> all(static_cast<size_t>(group.candidates));
   std::iota(all.begin(), all.end(), 0);
   for (const auto* type : {"residual_gcn", "sage", "gcn"}) {

@@ -22,11 +22,11 @@ constexpr int64_t kPlenty = 1 << 30;
 sharding::ShardPlan plan_of(int lanes, int ranks) {
   sharding::ShardPlan plan;
   for (int lane = 0; lane < lanes; ++lane) {
-    sharding::Lane made;
+    sharding::BatchSlot made;
     if (lane == 0) made.shares.push_back({.entry = 0, .part = 0, .first = 0, .count = 1});
     made.shares.push_back({.entry = 1, .part = lane, .first = 0, .count = 1});
-    plan.lanes.push_back(made);
-    plan.lane_rank.push_back(lane % ranks);
+    plan.slots.push_back(made);
+    plan.slot_rank.push_back(lane % ranks);
   }
   return plan;
 }
@@ -105,7 +105,7 @@ TEST(SegmentHistory, SharedRowsAreSeenAfterTheExchange) {
       const auto plan = plan_of(4, ranks);
       SegmentHistory history(plan, comm.rank(), 1, kPlenty);
       for (int64_t lane = 0; lane < 4; ++lane) {
-        if (plan.lane_rank[static_cast<size_t>(lane)] != comm.rank()) continue;
+        if (plan.slot_rank[static_cast<size_t>(lane)] != comm.rank()) continue;
         const auto value = static_cast<float>(lane);
         history.write({1, lane, 7}, lane, &value);
         // All lanes write this one: the draw with the largest stamp wins, wherever it was made.
@@ -135,7 +135,7 @@ TEST(SegmentHistory, AFileHoldsTheSameWhateverTheNumberOfRanks) {
       SegmentHistory history(plan, comm.rank(), 2, kPlenty);
       for (int64_t stamp = 0; stamp < 60; ++stamp) {
         const int64_t lane = stamp % 4;
-        if (plan.lane_rank[static_cast<size_t>(lane)] != comm.rank()) {
+        if (plan.slot_rank[static_cast<size_t>(lane)] != comm.rank()) {
           if (stamp == 40) history.exchange(comm);
           continue;
         }

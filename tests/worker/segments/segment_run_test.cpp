@@ -39,9 +39,9 @@ void leave_behind(const std::filesystem::path& run, const std::filesystem::path&
 /// The larger graph has its 3 segments in 3 parts; draws of a group lie in more than one lane.
 configs::Settings spanning_settings(const std::filesystem::path& folder) {
   auto settings = testing::segmented_settings(folder);
-  const auto header = sharding::make_catalogue(settings).entries.front().header;
+  const auto header = sharding::make_dataset_index(settings).entries.front().header;
   const auto bytes = sharding::estimate_resident_bytes(header, settings);
-  settings.shard.max_rank_bytes = static_cast<int64_t>(bytes.whole + bytes.draw + 0.45 * bytes.divided);
+  settings.shard.max_rank_bytes = static_cast<int64_t>(bytes.whole + bytes.sample + 0.45 * bytes.divided);
   settings.sampler.groups_per_batch = 4;
   settings.segments.refresh_interval = 2;
   settings.checkpoint.keep_last = 20;
@@ -121,9 +121,9 @@ TEST(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
 TEST(SegmentRun, RanksAgreeWithOneRank) {
   const Scratch scratch;
   auto settings = spanning_settings(scratch.path() / "data");
-  const auto catalogue = sharding::make_catalogue(settings);
-  ASSERT_EQ(catalogue.entries.front().parts, 3);
-  const auto plan = sharding::make_shard_plan(catalogue, settings, 2);
+  const auto dataset = sharding::make_dataset_index(settings);
+  ASSERT_EQ(dataset.entries.front().parts, 3);
+  const auto plan = sharding::make_shard_plan(dataset, settings, 2);
   ASSERT_FALSE(plan.parts_of(0, 0).empty());
   ASSERT_FALSE(plan.parts_of(1, 0).empty()) << "the graph must span both ranks";
   settings.trainer.steps = 10;

@@ -47,7 +47,7 @@ struct SegmentedRun : RunParts {
     model = models::make_model(
         settings.model,
         {.kind = data::CandidateKind::layout, .feature_count = group.graphs.feature_count, .node_type_count = 128});
-    segments = std::make_unique<SegmentTraining>(settings, catalogue, plan, rank, *model, torch::kCPU);
+    segments = std::make_unique<SegmentTraining>(settings, dataset, plan, rank, *model, torch::kCPU);
   }
 
   /// A draw with the live segment `live`, whatever its key says.

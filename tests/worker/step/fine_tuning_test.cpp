@@ -170,7 +170,7 @@ TEST(TuningData, LeavesOutGroupsThatWouldBeHeldOutAsAWhole) {
   trained.model = models::make_model(settings.model, trained.state.schema);
   const TuningData data(trained, settings);
   EXPECT_THAT(data.left_out(), ElementsAre("repeated"));
-  EXPECT_EQ(data.catalogue().entries.size(), 1u);
+  EXPECT_EQ(data.dataset().entries.size(), 1u);
   EXPECT_EQ(data.trained_on() + data.held_out(), 400);
   EXPECT_GT(data.trained_on(), 0);
   settings.data.train = {pack("one.foretime", {repeated})};

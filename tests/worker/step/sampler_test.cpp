@@ -97,7 +97,7 @@ TEST(Sampler, AnEpochHasEveryDrawOfEveryGroupOnce) {
       candidates[entry.entry].insert(entry.candidates.begin(), entry.candidates.end());
     }
   }
-  for (const int64_t entry : run.catalogue.with_role(sharding::Role::train)) {
+  for (const int64_t entry : run.dataset.with_role(sharding::Role::train)) {
     EXPECT_EQ(draws[entry], run.settings.sampler.draws_per_group);
     // Draws of an epoch do not repeat a candidate before all were drawn.
     const auto expected = std::min<size_t>(

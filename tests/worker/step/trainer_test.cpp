@@ -175,7 +175,7 @@ TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {
   const foretime::testing::Scratch scratch;
   auto settings = testing::segmented_settings(scratch.path() / "data");
   settings.sampler.max_segment_nodes = 0;
-  const auto header = sharding::make_catalogue(settings).entries.at(0).header;
+  const auto header = sharding::make_dataset_index(settings).entries.at(0).header;
   const auto group = data::load_group(header);
   const auto request = models::make_model(settings.model, {.kind = group.kind,
                                                            .feature_count = group.graphs.feature_count,
@@ -187,14 +187,14 @@ TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {
     const auto file = scratch.path() / (with_plans ? "plans.foretime" : "plain.foretime");
     const auto keep = [&](const data::Group& packed) {
       return data::PackedPlans{
-          {plans::skeleton_key(request), plans::to_bytes(*plans::make_skeleton(packed, request, {}))}};
+          {plans::symbolic_plan_key(request), plans::to_bytes(*plans::make_symbolic_plan(packed, request, {}))}};
     };
     data::PackedWriter writer(file, with_plans ? data::PlanMaker(keep) : data::PlanMaker());
     writer.add(group, header.fingerprint);
     writer.finish();
     settings.data.train = {file.string()};
-    const auto packed = sharding::make_catalogue(settings).entries.at(0).header;
-    EXPECT_EQ(data::load_packed_plan(packed, plans::skeleton_key(request)).has_value(), with_plans);
+    const auto packed = sharding::make_dataset_index(settings).entries.at(0).header;
+    EXPECT_EQ(data::load_packed_plan(packed, plans::symbolic_plan_key(request)).has_value(), with_plans);
     files[with_plans] = train(settings, 1, scratch.path() / (with_plans ? "a" : "b"));
   }
   EXPECT_EQ(files[true].at("model.safetensors"), files[false].at("model.safetensors"));
@@ -206,7 +206,7 @@ TEST(Trainer, SmallStepsTakeOneThread) {
   auto plan = run.plan;
   const auto per_step = static_cast<double>(plan.batches_per_epoch);
   for (const auto& [work, threads] : {std::pair(0.0, 1), {3e8, 1}, {6.5e8, 3}, {1e12, 8}}) {
-    for (auto& lane : plan.lanes) lane.cost = work * per_step / static_cast<double>(plan.lanes.size());
+    for (auto& lane : plan.slots) lane.cost = work * per_step / static_cast<double>(plan.slots.size());
     EXPECT_EQ(threads_of_a_step(plan, 0, 8), threads) << work;
   }
 }

@@ -162,7 +162,7 @@ class Store : public ::testing::Test {
     writer.finish();
     settings_.data.format = "tile";
     settings_.data.train = {file_.string()};
-    catalogue_ = sharding::make_catalogue(settings_);
+    dataset_ = sharding::make_dataset_index(settings_);
   }
   void damage() {
     std::fstream out(file_, std::ios::in | std::ios::out | std::ios::binary);
@@ -173,12 +173,12 @@ class Store : public ::testing::Test {
   foretime::testing::Scratch scratch_;
   std::filesystem::path file_ = scratch_.path() / "two.foretime";
   configs::Settings settings_;
-  sharding::Catalogue catalogue_;
+  sharding::DatasetIndex dataset_;
 };
 
 TEST_F(Store, OpensGroupsAtTheirFirstUse) {
   damage();
-  GroupStore store(settings_, catalogue_, {0, 1}, {});
+  GroupStore store(settings_, dataset_, {0, 1}, {});
   EXPECT_EQ(store.training_part(0).train.size(), 5U) << "a summary needs no graph";
   EXPECT_EQ(store.get(1).train.size(), 3U);
   EXPECT_EQ(&store.get(1), &store.get(1));
@@ -187,7 +187,7 @@ TEST_F(Store, OpensGroupsAtTheirFirstUse) {
 
 TEST_F(Store, ReadsAheadAndKeepsFailuresForWhoAsks) {
   damage();
-  GroupStore store(settings_, catalogue_, {0, 1}, {});
+  GroupStore store(settings_, dataset_, {0, 1}, {});
   store.prepare_plans({.layers = 1, .relations = {{}}});
   store.read_ahead({0, 1});
   store.read_ahead({1, 0});
@@ -198,7 +198,7 @@ TEST_F(Store, ReadsAheadAndKeepsFailuresForWhoAsks) {
 }
 
 TEST_F(Store, IsOneStoreForManyThreads) {
-  GroupStore store(settings_, catalogue_, {0, 1}, {});
+  GroupStore store(settings_, dataset_, {0, 1}, {});
   store.read_ahead({0, 1});
   std::vector<const LoadedGroup*> seen(8);
   {
@@ -224,7 +224,7 @@ TEST_F(Store, KnowsTheSameOfPackedAndOtherFiles) {
     std::vector<std::vector<int64_t>> trained, held;
     for (const auto& file : {npz, file_}) {
       settings_.data.train = {file.string()};
-      const GroupStore store(settings_, sharding::make_catalogue(settings_), {0}, {});
+      const GroupStore store(settings_, sharding::make_dataset_index(settings_), {0}, {});
       parts.push_back(store.training_part(0));
       trained.push_back(store.get(0).train);
       held.push_back(store.get(0).evaluated);
@@ -245,19 +245,19 @@ TEST_F(Store, StoredPlansAreReadAndChecked) {
   plans::PlanRequest stored{1, {{}}}, other{2, {{}, {}}};
   stored.sharing = other.sharing = plans::Sharing::states;
   const auto group = data::synthesize_layout_group({60, 14, 40, 3}, "synthetic_stored");
-  const auto bytes = plans::to_bytes(*plans::make_skeleton(group, stored, {}));
-  const auto keep = [&](const data::Group&) { return data::PackedPlans{{plans::skeleton_key(stored), bytes}}; };
+  const auto bytes = plans::to_bytes(*plans::make_symbolic_plan(group, stored, {}));
+  const auto keep = [&](const data::Group&) { return data::PackedPlans{{plans::symbolic_plan_key(stored), bytes}}; };
   data::PackedWriter writer(file_, keep);
   writer.add(group);
   writer.finish();
   settings_.data.format = "layout";
   const auto opened = [&](const plans::PlanRequest& request) {
-    GroupStore store(settings_, sharding::make_catalogue(settings_), {0}, {});
+    GroupStore store(settings_, sharding::make_dataset_index(settings_), {0}, {});
     store.prepare_plans(request);
     return store.get(0).plan_source;
   };
-  EXPECT_EQ(plans::to_bytes(*opened(stored)->skeleton), bytes);
-  EXPECT_NE(plans::to_bytes(*opened(other)->skeleton), bytes);
+  EXPECT_EQ(plans::to_bytes(*opened(stored)->symbolic), bytes);
+  EXPECT_NE(plans::to_bytes(*opened(other)->symbolic), bytes);
   std::string content;
   {
     std::ifstream in(file_, std::ios::binary);
@@ -274,8 +274,8 @@ TEST_F(Store, StoredPlansAreReadAndChecked) {
 
 TEST_F(Store, RefusesOfficialIndicesBeforeItReads) {
   settings_.data.valid = settings_.data.train;
-  catalogue_ = sharding::make_catalogue(settings_);
-  EXPECT_THROW(GroupStore(settings_, catalogue_, {2}, {{"a", {5}}}), DataError);
+  dataset_ = sharding::make_dataset_index(settings_);
+  EXPECT_THROW(GroupStore(settings_, dataset_, {2}, {{"a", {5}}}), DataError);
 }
 
 }  // namespace

@@ -72,9 +72,9 @@ TEST(TypeVectors, AreReadFromAdmittedFoldersOnly) {
   testing::RunParts parts(fasttext_settings(), 1);
   auto settings = parts.settings;
   settings.data.node_type_vectors = file.string();
-  const GroupStore store(settings, parts.catalogue, {}, {});
+  const GroupStore store(settings, parts.dataset, {}, {});
   const auto comm = comm::make_thread_group(1, std::chrono::seconds(10));
-  const auto make = [&] { return make_type_vectors(settings, parts.catalogue, data::kTirTypes, store, *comm[0]); };
+  const auto make = [&] { return make_type_vectors(settings, parts.dataset, data::kTirTypes, store, *comm[0]); };
   EXPECT_EQ(make()[0][5].item<float>(), 6) << "a type that the file lacks";
   settings.data.confine = {settings.data.root};
   EXPECT_THROW(make(), DataError);

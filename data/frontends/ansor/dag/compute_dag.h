@@ -44,7 +44,7 @@ struct DagStage {
 };
 
 /// What a tensor program computes: its stages in topological order (a stage reads only stages before it), as
-/// TVM's auto_scheduler numbers them. FORMATS: the stage table of `dags.jsonl`.
+/// TVM's auto_scheduler numbers them. FORMATS: `dags.jsonl`.
 struct ComputeDag {
   std::string workload_key;  // empty if unknown
   ExpressionTree expressions;

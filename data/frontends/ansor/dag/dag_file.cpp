@@ -4,7 +4,7 @@
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/dag_reader.h"
 
-// Apart from dag_reader.cpp, so that who has stage tables in memory links no reader of files.
+// Apart from dag_reader.cpp: programs that have the DAGs in memory link no reader of files.
 namespace foretime::data {
 
 DagTable::DagTable(const std::filesystem::path& file) {
@@ -12,13 +12,13 @@ DagTable::DagTable(const std::filesystem::path& file) {
   while (const auto line = lines.next()) {
     if (line->text.empty() || line->text[0] == '#') continue;
     try {
-      if (line->too_long) throw DataError("longer than expected of a stage table");
-      add(std::make_shared<const ComputeDag>(parse_stage_table(line->text)));
+      if (line->too_long) throw DataError("longer than expected of a compute DAG");
+      add(std::make_shared<const ComputeDag>(parse_compute_dag(line->text)));
     } catch (const DataError& error) {
       throw DataError(fmt::format("{}:{}: {}", file.string(), lines.line_number(), error.what()));
     }
   }
-  if (dags_.empty()) throw DataError(fmt::format("{}: no line, expected a stage table", file.string()));
+  if (dags_.empty()) throw DataError(fmt::format("{}: no line, expected compute DAGs", file.string()));
 }
 
 }  // namespace foretime::data

@@ -141,7 +141,7 @@ void read_stage(const element& object, ComputeDag& dag) {
 
 }  // namespace
 
-ComputeDag parse_stage_table(std::string_view json) {
+ComputeDag parse_compute_dag(std::string_view json) {
   simdjson::dom::parser parser;
   element root;
   if (const auto error = parser.parse(json.data(), json.size()).get(root))

@@ -11,20 +11,20 @@
 
 namespace foretime::data {
 
-/// Reads one line of a stage table (FORMATS). Throws DataError, which names stage and field.
-ComputeDag parse_stage_table(std::string_view json);
+/// Reads a compute DAG from a line of JSON (FORMATS: dags.jsonl). Throws DataError, which names stage and field.
+ComputeDag parse_compute_dag(std::string_view json);
 
 /// Reads a DAG as TVM prints it, without the md5 of the key. The text leaves out the shapes of inner stages and the
 /// extents of reductions; they are filled in from the shapes of inputs (which the text has) and of outputs (which a
 /// workload key with shapes has last), wherever an axis alone indexes a dimension: then it runs over all of it. Throws
-/// DataError, which names the axis, where that does not give all extents: such a DAG needs a stage table.
+/// DataError, which names the axis, where that does not give all extents: such a DAG must be given as JSON.
 ComputeDag parse_dag_text(std::string_view text, std::string_view workload_key);
 
-/// The DAGs of a stage table by workload key.
+/// Compute DAGs by workload key.
 class DagTable {
  public:
   DagTable() = default;
-  /// Reads a stage table, plain or gzip. Throws DataError with file and line.
+  /// Reads a file of one DAG a line, plain or gzip. Throws DataError with file and line.
   explicit DagTable(const std::filesystem::path& file);
 
   void add(std::shared_ptr<const ComputeDag> dag);

@@ -120,8 +120,9 @@ class Extents {
     for (const DagStage& stage : dag_.stages) {
       for (size_t i = 0; i < stage.axis_count(); ++i) {
         if (stage.axis(i).extent == 0)
-          throw DataError(fmt::format("stage {}: the text does not say how long axis {} is, expected a stage table",
-                                      stage.name, stage.axis(i).name));
+          throw DataError(
+              fmt::format("stage {}: the text does not say how long axis {} is, expected it as a line of dags.jsonl",
+                          stage.name, stage.axis(i).name));
       }
     }
   }
@@ -142,8 +143,8 @@ class Extents {
   void set(int64_t& known, int64_t extent, const std::string& what) {
     if (extent == 0 || known == extent) return;
     if (known != 0)
-      throw DataError(
-          fmt::format("{}: both {} and {} long by its accesses, expected a stage table", what, known, extent));
+      throw DataError(fmt::format("{}: both {} and {} long by its accesses, expected it as a line of dags.jsonl", what,
+                                  known, extent));
     known = extent;
     changed_ = true;
   }
@@ -189,7 +190,7 @@ ComputeDag parse_dag_text(std::string_view text, std::string_view workload_key) 
     }
     for (size_t i = 0; i < number; ++i) {
       if (dag.stages[i].name == dag.stages[number].name)
-        throw DataError(fmt::format("two stages {}, expected a stage table", dag.stages[i].name));
+        throw DataError(fmt::format("two stages {}, expected it as a line of dags.jsonl", dag.stages[i].name));
     }
   }
   for (DagStage& stage : dag.stages) stage.output = !stage.input;

@@ -12,7 +12,7 @@
 namespace foretime::data {
 namespace {
 
-using Kind = NestNode::Kind;
+using NodeKind = NestNode::Kind;
 
 /// What of a stage a loop belongs to; a fusion of both kinds of axes has both bits.
 constexpr uint8_t kOfSpatial = 1, kOfReduction = 2;
@@ -53,7 +53,8 @@ class Builder {
   int32_t stage(size_t number, int32_t parent) {
     const NestStage& loops = nest_.stages[number];
     const DagStage& defined = nest_.dag->stages[number];
-    NestNode allocation{.kind = Kind::allocation, .parent = parent, .stage = static_cast<int32_t>(number), .count = 1};
+    NestNode allocation{
+        .kind = NodeKind::allocation, .parent = parent, .stage = static_cast<int32_t>(number), .count = 1};
     for (size_t i = 0; i < defined.axes.size(); ++i) {
       const int64_t extent = std::max<int64_t>(pool_.bounds(variable(loops.axes[i]).extent).high, 0);
       if (__builtin_mul_overflow(allocation.count, extent, &allocation.count))
@@ -121,7 +122,8 @@ class Builder {
   int32_t loop(size_t number, size_t position, int32_t parent, bool initial) {
     const NestStage& loops = nest_.stages[number];
     const NestIterator& iterator = loops.iterators[position];
-    NestNode node{.kind = Kind::pragma, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
+    NestNode node{
+        .kind = NodeKind::pragma, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
     if (loops.unroll_variable == iterator.variable) {
       node.count = loops.auto_unroll_max_step;
       node.parent = add(node);
@@ -129,7 +131,7 @@ class Builder {
     const NestVariable& looped = variable(iterator.variable);
     const bool thread = binds_thread(iterator.annotation);
     if (!thread && looped.extent.constant() && looped.extent.base == 1) return node.parent;
-    node.kind = Kind::loop;
+    node.kind = NodeKind::loop;
     node.annotation = iterator.annotation;
     node.variable = initial && !thread ? initial_number(iterator.variable) : iterator.variable;
     node.extent = looped.extent;
@@ -199,7 +201,7 @@ class Builder {
     const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
     find_values(number, initial, common);
     parent = guards(number, parent, initial);
-    NestNode node{.kind = Kind::store, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
+    NestNode node{.kind = NodeKind::store, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
     node.update = !initial && !defined.reduce_axes.empty();
     node.axes = static_cast<uint32_t>(out_.axis_values.size());
     for (const int32_t axis : loops.axes) {
@@ -212,7 +214,7 @@ class Builder {
   int32_t guards(size_t number, int32_t parent, bool initial) {
     const NestStage& loops = nest_.stages[number];
     const DagStage& defined = nest_.dag->stages[number];
-    NestNode node{.kind = Kind::guard, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
+    NestNode node{.kind = NodeKind::guard, .initial = initial, .parent = parent, .stage = static_cast<int32_t>(number)};
     const auto check = [&](const Affine& value, const Affine& bound) {
       if (pool_.bounds(pool_.subtract(value, bound)).high < 0) return;
       node.value = value;

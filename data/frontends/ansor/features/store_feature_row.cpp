@@ -1,11 +1,10 @@
-#include "data/frontends/ansor/features/store_feature_row.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include <fmt/format.h>
 
+#include "data/frontends/ansor/features/store_feature_work.h"
 #include "data/frontends/ansor/features/store_features.h"
 
 namespace foretime::data {

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "data/frontends/ansor/features/index_form.h"
 #include "data/frontends/ansor/features/nest_statements.h"
+#include "data/frontends/ansor/features/postfix_expression.h"
 #include "data/frontends/ansor/replay/loop_nest.h"
 
 namespace foretime::data {
@@ -35,7 +35,7 @@ struct BufferAccess {
 struct StoreValue {
   StoreOperations operations;
   std::vector<BufferAccess> buffers;  // the written one, then those read in the order of evaluation
-  std::vector<IndexForms::Form> forms;
+  std::vector<PostfixExpressions::Postfix> forms;
 };
 
 /// One access: whose memory, and where its indices stand.
@@ -47,16 +47,16 @@ struct StoreLoad {
 /// Finds the values of stores; keeps memory from store to store.
 class StoreValues {
  public:
-  explicit StoreValues(IndexForms& forms) : forms_(&forms) {}
+  explicit StoreValues(PostfixExpressions& forms) : forms_(&forms) {}
 
   /// Overwrites `value`. Throws DataError where the stage's expression is not known or has more than 100,000
   /// operations.
   void find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value);
 
  private:
-  IndexForms* forms_;
+  PostfixExpressions* forms_;
   std::vector<StoreLoad> loads_;
-  std::vector<IndexForms::Form> load_forms_;
+  std::vector<PostfixExpressions::Postfix> load_forms_;
 };
 
 }  // namespace foretime::data

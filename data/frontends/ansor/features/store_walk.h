@@ -28,10 +28,10 @@ struct Known {
 /// Walks the expression of one store: counts what stays of it and collects its loads.
 struct StoreWalk {
   LoopNest& nest;
-  IndexForms& forms;
+  PostfixExpressions& forms;
   StoreOperations& count;
   std::vector<StoreLoad>& loads;
-  std::vector<IndexForms::Form>& load_forms;
+  std::vector<PostfixExpressions::Postfix>& load_forms;
   AffinePool& pool = nest.pool;
   const ComputeDag& dag = *nest.dag;
   const ExpressionTree& tree = nest.dag->expressions;

@@ -15,7 +15,7 @@ simdjson::dom::element parse_record_json(simdjson::dom::parser& parser, std::str
 /// where the object is no record.
 void read_schedule(const simdjson::dom::element& root, TuningRecord& record);
 
-/// The same with its result.
+/// Reads a record with its result.
 void read_record(const simdjson::dom::element& root, TuningRecord& record);
 
 }  // namespace foretime::data

@@ -1,5 +1,3 @@
-#include "data/frontends/ansor/replay/bound_inference.h"
-
 #include <algorithm>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include "base/error.h"
 #include "data/frontends/ansor/dag/checked.h"
 #include "data/frontends/ansor/replay/index_interval.h"
+#include "data/frontends/ansor/replay/replay_work.h"
 
 namespace foretime::data {
 namespace {

@@ -1,5 +1,3 @@
-#include "data/frontends/ansor/replay/dag_transform.h"
-
 #include <algorithm>
 #include <array>
 
@@ -7,16 +5,17 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/replay/replay_work.h"
 
 namespace foretime::data {
 namespace {
 
 using Kind = ExpressionKind;
 
-constexpr int32_t kDeepest = 1000;  // of trees that substitutions made
+constexpr int32_t kDeepestTree = 1000;  // of trees that substitutions made
 
 void check_depth(const ExpressionTree& tree, int32_t id) {
-  if (tree.node(id).depth > kDeepest) throw DataError("expressions nested deeper than those of any real program");
+  if (tree.node(id).depth > kDeepestTree) throw DataError("expressions nested deeper than those of any real program");
 }
 
 /// Makes room for a stage at `place`: every reference to a stage from there on moves by one.

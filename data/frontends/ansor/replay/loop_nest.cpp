@@ -10,7 +10,7 @@ namespace {
 
 // Names double with every split that is fused again: hostile schedules make them endless.
 constexpr size_t kLongestName = 4096;
-constexpr int kDeepest = 400;
+constexpr int kDeepestNest = 400;
 
 /// TVM's state shortens the names of axes: `i.outer` to `i_o`.
 std::string cleaned(std::string name) {
@@ -30,7 +30,7 @@ std::string axis_name(const LoopNest& nest, int32_t serial, int32_t position) {
 }
 
 void append_name(const LoopNest& nest, int32_t id, int depth, std::string& out) {
-  if (out.size() > kLongestName || depth > kDeepest) return;
+  if (out.size() > kLongestName || depth > kDeepestNest) return;
   const NestName& name = nest.names[static_cast<size_t>(id)];
   switch (name.origin) {
     case NestName::Origin::axis:
@@ -53,7 +53,7 @@ void append_name(const LoopNest& nest, int32_t id, int depth, std::string& out) 
 
 void append_loop_name(const LoopNest& nest, int32_t id, int depth, std::string& out) {
   using Origin = NestVariable::Origin;
-  if (out.size() > kLongestName || depth > kDeepest) return;
+  if (out.size() > kLongestName || depth > kDeepestNest) return;
   const NestVariable& variable = nest.variables[static_cast<size_t>(id)];
   switch (variable.origin) {
     case Origin::axis:
@@ -76,9 +76,9 @@ void append_loop_name(const LoopNest& nest, int32_t id, int depth, std::string& 
   }
 }
 
-class Printer {
+class NestPrinter {
  public:
-  explicit Printer(const LoopNest& nest) : nest_(nest) {}
+  explicit NestPrinter(const LoopNest& nest) : nest_(nest) {}
 
   std::string print() {
     std::vector<std::string> inputs;
@@ -99,7 +99,7 @@ class Printer {
   void stage(size_t number, size_t indent) {
     const NestStage& printed = nest_.stages[number];
     const std::string& name = nest_.dag->stages[number].name;
-    if (indent > kDeepest) return;
+    if (indent > kDeepestNest) return;
     if (printed.auto_unroll_max_step != 0)
       out_ += fmt::format("{:{}}{} auto_unroll: {}\n", "", indent, name, printed.auto_unroll_max_step);
     if (printed.storage_offset != 0)
@@ -171,6 +171,6 @@ std::vector<int32_t> attached_stages(const LoopNest& nest, size_t stage, size_t 
   return attached;
 }
 
-std::string to_text(const LoopNest& nest) { return Printer(nest).print(); }
+std::string to_text(const LoopNest& nest) { return NestPrinter(nest).print(); }
 
 }  // namespace foretime::data

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/replay/dag_transform.h"
 #include "data/frontends/ansor/replay/replay_work.h"
 
 namespace foretime::data {

@@ -16,7 +16,7 @@ constexpr int kVariables = 5;
 constexpr int64_t kExtents[kVariables] = {2, 3, 7, 16, 60};
 
 /// An expression in the pool, and what it is at some places.
-struct Twin {
+struct Reference {
   Affine affine;
   std::vector<int64_t> values;
 };
@@ -37,26 +37,26 @@ class AffineArithmetic : public ::testing::TestWithParam<uint32_t> {
 
   int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
 
-  Twin constant(int64_t value) { return {Affine::of(value), std::vector<int64_t>(kPlaces, value)}; }
+  Reference constant(int64_t value) { return {Affine::of(value), std::vector<int64_t>(kPlaces, value)}; }
 
-  Twin variable(int number) {
-    Twin made{pool_.variable(number, {0, kExtents[number] - 1}), {}};
+  Reference variable(int number) {
+    Reference made{pool_.variable(number, {0, kExtents[number] - 1}), {}};
     for (const auto& place : places_) made.values.push_back(place[static_cast<size_t>(number)]);
     return made;
   }
 
   template <class Plain>
-  Twin combine(const Affine& affine, const Twin& a, const Twin& b, Plain plain) {
-    Twin made{affine, {}};
+  Reference combine(const Affine& affine, const Reference& a, const Reference& b, Plain plain) {
+    Reference made{affine, {}};
     for (size_t i = 0; i < kPlaces; ++i) made.values.push_back(plain(a.values[i], b.values[i]));
     return made;
   }
 
-  Twin random_twin(int depth) {
+  Reference random_reference(int depth) {
     if (depth == 0)
       return draw(0, 3) == 0 ? constant(draw(-5, 20)) : variable(static_cast<int>(draw(0, kVariables - 1)));
-    const Twin a = random_twin(depth - 1), b = random_twin(depth - 1);
-    const Twin factor = constant(draw(1, 12));
+    const Reference a = random_reference(depth - 1), b = random_reference(depth - 1);
+    const Reference factor = constant(draw(1, 12));
     switch (draw(0, 9)) {
       case 0:
       case 1:
@@ -89,13 +89,13 @@ class AffineArithmetic : public ::testing::TestWithParam<uint32_t> {
 
 TEST_P(AffineArithmetic, EqualsPlainNumbersAndStaysInBounds) {
   for (int trial = 0; trial < 40; ++trial) {
-    const Twin twin = random_twin(static_cast<int>(draw(1, 5)));
-    const AffineBounds bounds = pool_.bounds(twin.affine);
+    const Reference reference = random_reference(static_cast<int>(draw(1, 5)));
+    const AffineBounds bounds = pool_.bounds(reference.affine);
     for (size_t i = 0; i < kPlaces; ++i) {
-      ASSERT_EQ(at(twin.affine, i), twin.values[i])
-          << pool_.to_text(twin.affine, [](int32_t v) { return std::string(1, static_cast<char>('a' + v)); });
-      ASSERT_LE(bounds.low, twin.values[i]);
-      ASSERT_GE(bounds.high, twin.values[i]);
+      ASSERT_EQ(at(reference.affine, i), reference.values[i])
+          << pool_.to_text(reference.affine, [](int32_t v) { return std::string(1, static_cast<char>('a' + v)); });
+      ASSERT_LE(bounds.low, reference.values[i]);
+      ASSERT_GE(bounds.high, reference.values[i]);
     }
   }
 }
@@ -105,8 +105,8 @@ TEST_P(AffineArithmetic, RelaxedVariablesStayInside) {
   const AffineInterval shifted{pool_.variable(0, {0, kExtents[0] - 1}),
                                pool_.add(pool_.variable(0, {0, kExtents[0] - 1}), 5)};
   for (int trial = 0; trial < 40; ++trial) {
-    const Twin twin = random_twin(static_cast<int>(draw(1, 4)));
-    const AffineInterval interval = pool_.relax(twin.affine, [&](int32_t v) -> const AffineInterval* {
+    const Reference reference = random_reference(static_cast<int>(draw(1, 4)));
+    const AffineInterval interval = pool_.relax(reference.affine, [&](int32_t v) -> const AffineInterval* {
       return v == 4 ? &whole : v == 3 ? &shifted : nullptr;
     });
     for (size_t i = 0; i < kPlaces; ++i) {
@@ -114,7 +114,7 @@ TEST_P(AffineArithmetic, RelaxedVariablesStayInside) {
       // The interval depends on what is not relaxed only; the value on all.
       const int64_t inside = place[0] + draw(0, 5);
       const int64_t value =
-          pool_.evaluate(twin.affine, [&](int32_t v) { return v == 3 ? inside : place[static_cast<size_t>(v)]; });
+          pool_.evaluate(reference.affine, [&](int32_t v) { return v == 3 ? inside : place[static_cast<size_t>(v)]; });
       const auto unrelaxed = [&](int32_t v) {
         EXPECT_TRUE(v < 3) << "relaxed variables must be gone";
         return place[static_cast<size_t>(v)];

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/files/line_source.h"
 #include "tests/data/frontends/ansor/tables.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -20,7 +21,7 @@ using foretime::testing::data_dir;
 using foretime::testing::samples_dir;
 using ::testing::HasSubstr;
 
-/// The lines of a stage table, and what TVM printed of each DAG.
+/// The lines of dags.jsonl, and what TVM printed of each DAG.
 struct Printed {
   std::string table, text;
 };
@@ -36,7 +37,7 @@ std::vector<Printed> read_tables(const std::filesystem::path& file) {
   return tables;
 }
 
-/// Stages, axes and accesses, without what only a stage table has.
+/// Stages, axes and accesses, without what only JSON has.
 std::string essence(const ComputeDag& dag) {
   std::string out = to_text(dag);
   for (const DagStage& stage : dag.stages) {
@@ -58,7 +59,7 @@ std::string essence(const ComputeDag& dag) {
 size_t check_tables(const std::filesystem::path& file) {
   size_t enough = 0;
   for (const auto& printed : read_tables(file)) {
-    const ComputeDag dag = parse_stage_table(printed.table);
+    const ComputeDag dag = parse_compute_dag(printed.table);
     for (const DagStage& stage : dag.stages) EXPECT_EQ(stage.input, stage.body < 0) << dag.workload_key << stage.name;
     // TVM leaves out the middle of very long texts.
     if (printed.text.find("(OMITTED)") != std::string::npos) continue;
@@ -67,7 +68,7 @@ size_t check_tables(const std::filesystem::path& file) {
     try {
       from_text = parse_dag_text(printed.text, dag.workload_key);
     } catch (const DataError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("stage table"));
+      EXPECT_THAT(error.what(), HasSubstr("dags.jsonl"));
       continue;
     }
     ++enough;
@@ -92,7 +93,7 @@ TEST(DagReader, StagesOfOneNameAreToldApart) {
                            R"json(, {"id": 2, "name": "y", "shape": [4], "kind": "compute",
     "axes": [["i", 4]], "reduce_axes": [], "reads": [)json";
   const auto sources = [&](const std::string& body, const std::string& reads) {
-    const ComputeDag dag = parse_stage_table(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
+    const ComputeDag dag = parse_compute_dag(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
     std::vector<int32_t> loads, targets;
     collect_loads(dag.expressions, dag.stages[2].body, loads);
     for (const int32_t load : loads) targets.push_back(dag.expressions.node(load).target);
@@ -129,9 +130,9 @@ TEST(DagReader, TextsSayWhatIsMissing) {
     } catch (const DataError& error) {
       return std::string(error.what());
     }
-    return std::string("no error");
+    return std::string("no exception");
   };
-  EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no error");
+  EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no exception");
   EXPECT_THAT(message("A = PLACEHOLDER [8, 8]\nB(i) += A[i, (k + 1)]\n"), HasSubstr("how long axis k is"));
   EXPECT_THAT(message("A = PLACEHOLDER [8, 4]\nB(i) = A[i, i]\n"), HasSubstr("both 4 and 8 long"));
   EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = C[i]\n"), HasSubstr("line 2 of the DAG: stage 1 (B): reads C"));
@@ -151,14 +152,9 @@ TEST(DagReader, BadTablesNameStageAndField) {
     const size_t at = table.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     table.replace(at, from.size(), to);
-    try {
-      parse_stage_table(table);
-    } catch (const DataError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return foretime::testing::message_of<DataError>([&] { parse_compute_dag(table); });
   };
-  EXPECT_EQ(message("matmul", "matmul"), "no error");
+  EXPECT_EQ(message("matmul", "matmul"), "no exception");
   EXPECT_THAT(message("\"op\": 0", "\"op\": 7"), HasSubstr("stages[2]: reads: stage 7, expected one before it"));
   EXPECT_THAT(message("\"op\": 0", "\"op\": -1"), HasSubstr("reads: stage -1"));
   EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\", \"q\"]"), HasSubstr("variable q, expected one of i, j, k"));
@@ -199,7 +195,7 @@ TEST(DagReader, MutatedTablesAreErrorsOrDags) {
     for (size_t i = draw(4) + 1; i-- > 0;) table[draw(table.size())] = kBytes[draw(sizeof(kBytes) - 1)];
     for (size_t i = draw(4) + 1; i-- > 0;) text[draw(text.size())] = kBytes[draw(sizeof(kBytes) - 1)];
     try {
-      validate(parse_stage_table(table));
+      validate(parse_compute_dag(table));
     } catch (const DataError&) {
       ++errors;
     }

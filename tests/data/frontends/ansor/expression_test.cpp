@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
@@ -48,12 +49,7 @@ TEST(Expression, KnowsPrecedence) {
 
 TEST(Expression, SaysWhereItStopped) {
   const auto message = [](const std::string& text) {
-    try {
-      round_trip(text);
-    } catch (const DataError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return foretime::testing::message_of<DataError>([&] { round_trip(text); });
   };
   EXPECT_THAT(message("(a + "), HasSubstr("at character 5: the end, expected a value"));
   EXPECT_THAT(message("(a + b"), HasSubstr("expected ')'"));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/frontends/ansor/dag/workload_key.h"
 #include "data/frontends/ansor/features/record_report.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -32,12 +33,7 @@ std::string changed(std::string_view from, std::string_view to) {
 
 std::string reason(const std::string& text) {
   TuningRecord record;
-  try {
-    parse_record(text, record);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no error";
+  return foretime::testing::message_of<DataError>([&] { parse_record(text, record); });
 }
 
 std::string compressed(std::string_view text) {

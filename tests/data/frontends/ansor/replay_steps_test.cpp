@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "data/frontends/ansor/features/accesses.h"
 #include "tests/data/frontends/ansor/tables.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::data {
 namespace {
@@ -204,12 +205,9 @@ struct WrongStep {
 class WrongSteps : public ::testing::TestWithParam<WrongStep> {};
 
 TEST_P(WrongSteps, SayWhatIsWrong) {
-  try {
-    replayed(matmul(64, 64, 64), GetParam().steps);
-    FAIL() << "expected: " << GetParam().message;
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(GetParam().message));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { replayed(matmul(64, 64, 64), GetParam().steps); }),
+              HasSubstr(GetParam().message))
+      << "expected: " << GetParam().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(

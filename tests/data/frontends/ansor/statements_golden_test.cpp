@@ -20,13 +20,13 @@ namespace {
 using foretime::testing::data_dir;
 
 /// Loops, memory, guards and stores of a program, one line each, indented by depth.
-struct Skeleton {
+struct Outline {
   std::string text;
   int guards = 0;
 };
 
-Skeleton skeleton_of(const ProgramNodes& trees) {
-  Skeleton out;
+Outline outline_of(const ProgramNodes& trees) {
+  Outline out;
   std::vector<int> depths;
   constexpr const char* kKinds[] = {"none", "parallel", "vectorize", "unroll", "thread"};
   for (size_t i = 0; i < trees.nodes(); ++i) {
@@ -42,8 +42,8 @@ Skeleton skeleton_of(const ProgramNodes& trees) {
   return out;
 }
 
-Skeleton skeleton_of(const NestStatements& statements) {
-  Skeleton out;
+Outline outline_of(const NestStatements& statements) {
+  Outline out;
   std::vector<int> depths;
   for (const NestNode& node : statements.nodes) {
     const int depth = node.parent < 0 ? 0 : depths[static_cast<size_t>(node.parent)];
@@ -61,14 +61,14 @@ Skeleton skeleton_of(const NestStatements& statements) {
 
 TEST(StatementsGolden, ProgramsAreTvms) {
   FORETIME_NEEDS_DATA();
-  std::map<int64_t, Skeleton> expected;
+  std::map<int64_t, Outline> expected;
   LineSource lines(data_dir() / "tenset/tir_json.jsonl.gz");
   simdjson::dom::parser parser;
   while (const auto line = lines.next()) {
     const auto record = parser.parse(line->text.data(), line->text.size());
     ProgramNodes trees;
     TirReader().read(std::string_view(record["scheduled"]), "scheduled", trees);
-    expected[int64_t(record["line"])] = skeleton_of(trees);
+    expected[int64_t(record["line"])] = outline_of(trees);
   }
   EXPECT_EQ(expected.size(), 694u);
   const DagTable table(data_dir() / "tenset/dags.jsonl.gz");
@@ -83,7 +83,7 @@ TEST(StatementsGolden, ProgramsAreTvms) {
     if (found == expected.end()) continue;
     replayer.replay(table.find(record.workload_key), record.schedule, nest);
     nest_statements(nest, statements);
-    const Skeleton ours = skeleton_of(statements);
+    const Outline ours = outline_of(statements);
     EXPECT_EQ(ours.text, found->second.text) << "line " << record.line - 1;
     more_guards += ours.guards > found->second.guards;
     fewer_guards += ours.guards < found->second.guards;

@@ -18,6 +18,7 @@
 #include "data/frontends/ansor/replay/replay.h"
 #include "tests/data/frontends/ansor/mutator.h"
 #include "tests/data/frontends/ansor/tables.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
@@ -202,7 +203,7 @@ int64_t value_of(std::span<const IndexOperation> operations, const std::map<int6
   return stack.back();
 }
 
-TEST(IndexForms, ValuesAndBoundsAreThoseOfTheIndex) {
+TEST(PostfixExpressions, ValuesAndBoundsAreThoseOfTheIndex) {
   const DagTable table(samples_dir() / "ansor/dags.jsonl.gz");
   const auto records = testing::sample_records();
   testing::Mutator random(5);
@@ -213,7 +214,7 @@ TEST(IndexForms, ValuesAndBoundsAreThoseOfTheIndex) {
   for (size_t i = 0; i < records.size() && !HasFailure(); i += 7) {
     replayer.replay(table.find(records[i].workload_key), records[i].schedule, nest);
     nest_statements(nest, statements);
-    IndexForms forms(nest.pool);
+    PostfixExpressions forms(nest.pool);
     std::vector<int64_t> largest(2 * nest.variables.size(), 0);
     std::map<int64_t, int64_t> loops;
     for (const NestNode& node : statements.nodes) {
@@ -238,9 +239,9 @@ TEST(IndexForms, ValuesAndBoundsAreThoseOfTheIndex) {
   EXPECT_GT(checked, 5000);
 }
 
-TEST(IndexForms, AreWrittenAsTvmWritesThem) {
+TEST(PostfixExpressions, AreWrittenAsTvmWritesThem) {
   AffinePool pool;
-  IndexForms forms(pool);
+  PostfixExpressions forms(pool);
   const Affine v = pool.variable(0, {0, 4031}), c = pool.variable(1, {0, 3});
   // v // 21 · 12 + v % 3 · 4 + c: three products of which one is none, three divisions, two sums.
   const Affine rest = pool.floor_modulo(v, Affine::of(3));
@@ -269,10 +270,10 @@ TEST(IndexForms, AreWrittenAsTvmWritesThem) {
   EXPECT_EQ(counts.add_subtract, 1);
 }
 
-TEST(IndexForms, EndlessOnesAreRefused) {
+TEST(PostfixExpressions, EndlessOnesAreRefused) {
   // Each level has the one below twice.
   AffinePool pool;
-  IndexForms forms(pool);
+  PostfixExpressions forms(pool);
   Affine nested = pool.variable(0, {0, 1000});
   for (int32_t level = 1; level < 60; ++level)
     nested = pool.minimum(nested, pool.subtract(pool.variable(level, {0, 2000}), nested));
@@ -287,15 +288,11 @@ TEST(StoreFeatures, UnknownExpressionsAreRefused) {
       "kind": "compute", "axes": [["i", 4]], "reduce_axes": [], "combiner": null, "body": "A[i] ?? 1", "tag": "",
       "reads": [{{"op": 0, "name": "A", "indices": ["i"]}}], "is_output": true}}]}})json",
       testing::input_stage(0, "A", "[4]"));
-  LoopNest nest = testing::replayed(std::make_shared<const ComputeDag>(parse_stage_table(table)), "[]");
+  LoopNest nest = testing::replayed(std::make_shared<const ComputeDag>(parse_compute_dag(table)), "[]");
   StoreFeatures features;
   std::vector<float> rows;
-  try {
-    features.extract(nest, 64, rows);
-    FAIL();
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { features.extract(nest, 64, rows); }),
+              HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
   EXPECT_TRUE(rows.empty());
 }
 

@@ -31,7 +31,7 @@ inline std::shared_ptr<const ComputeDag> matmul(int64_t rows, int64_t columns, i
         "is_output": true, "flops": 1}}]}})json",
       rows, columns, inner, input_stage(0, "A", fmt::format("[{}, {}]", rows, inner)),
       input_stage(1, "B", fmt::format("[{}, {}]", inner, columns)));
-  return std::make_shared<const ComputeDag>(parse_stage_table(table));
+  return std::make_shared<const ComputeDag>(parse_compute_dag(table));
 }
 
 /// Padding, a convolution (3 × 3, stride 1) and a maximum with 0 over one image: data, pad, kernel, conv, relu.
@@ -53,7 +53,7 @@ inline std::shared_ptr<const ComputeDag> convolution(int64_t size, int64_t chann
         "reads": [{{"op": 3, "name": "conv", "indices": ["i0", "i1", "i2"]}}], "is_output": true}}]}})json",
       size, channels, size + 2, input_stage(0, "data", fmt::format("[{}, {}, {}]", channels, size, size)),
       input_stage(2, "kernel", fmt::format("[{}, {}, 3, 3]", channels, channels)), size + 1);
-  return std::make_shared<const ComputeDag>(parse_stage_table(table));
+  return std::make_shared<const ComputeDag>(parse_compute_dag(table));
 }
 
 /// Steps from their JSON.

@@ -33,13 +33,13 @@ void expect_equal_graphs(const GraphBlock& a, const GraphBlock& b) {
   EXPECT_EQ(values(a.graph_ptr), values(b.graph_ptr));
 }
 
-/// The bytes of an .npz member, header and all.
-std::string member_bytes(const std::filesystem::path& file, const std::string& name) {
+/// The bytes of an .npz entry, header and all.
+std::string entry_bytes(const std::filesystem::path& file, const std::string& name) {
   const ZipArchive archive(file);
-  const ZipMember* member = archive.find(name + ".npy");
-  EXPECT_NE(member, nullptr) << name;
-  std::string bytes(member == nullptr ? 0 : member->size, '\0');
-  if (member != nullptr) archive.open(*member).read(bytes.data(), bytes.size());
+  const ZipEntry* entry = archive.find(name + ".npy");
+  EXPECT_NE(entry, nullptr) << name;
+  std::string bytes(entry == nullptr ? 0 : entry->size, '\0');
+  if (entry != nullptr) archive.open(*entry).read(bytes.data(), bytes.size());
   return bytes;
 }
 
@@ -83,7 +83,7 @@ TEST(HloGolden, ConvertedMembersEqualThePublishedOnes) {
     EXPECT_TRUE(done.what.unknown_opcodes.empty());
   });
   for (const char* name : {"edge_index", "node_feat", "node_opcode", "node_config_ids", "node_splits"})
-    EXPECT_EQ(member_bytes(out, name), member_bytes(published, name)) << name;
+    EXPECT_EQ(entry_bytes(out, name), entry_bytes(published, name)) << name;
 }
 
 TEST(HloGolden, TileModulesEqualFilesOfOthers) {
@@ -96,7 +96,7 @@ TEST(HloGolden, TileModulesEqualFilesOfOthers) {
     const auto theirs = tpugraphs() / "npz/tile/xla/from_pb" / ("testdata_" + done.name.substr(prefix.size()) + ".npz");
     for (const char* name :
          {"node_feat", "node_opcode", "edge_index", "config_feat", "config_runtime", "config_runtime_normalizers"})
-      EXPECT_EQ(member_bytes(done.out, name), member_bytes(theirs, name)) << done.name << " " << name;
+      EXPECT_EQ(entry_bytes(done.out, name), entry_bytes(theirs, name)) << done.name << " " << name;
     const Group expected = load(theirs, CandidateKind::tile), group = load(done.out, CandidateKind::tile);
     expect_equal_graphs(done.what.group.graphs, expected.graphs);
     EXPECT_EQ(values(done.what.group.tile_features), values(expected.tile_features));

@@ -140,11 +140,11 @@ TEST(HloGroups, CandidatesThatNobodyMeasured) {
 TEST(HloGroups, TuningDataLeavesModulesOut) {
   const Scratch folder;
   const auto good = module_tuning(small_module("k"), {tile_run({4}, 9, true)});
-  const auto twin = module_tuning(small_module("k"), {tile_run({4}, 8, true)}, {}, 0xabc);
+  const auto reference = module_tuning(small_module("k"), {tile_run({4}, 8, true)}, {}, 0xabc);
   const auto odd = module_tuning(small_module("../x y"), {tile_run({4}, 8, true)});
   const auto without_default = module_tuning(small_module("n"), {tile_run({4}, 9)});
-  const auto path =
-      write_file(folder, testing::tuning({good, without_default, module_tuning(small_module("r"), {}), twin, odd}));
+  const auto path = write_file(
+      folder, testing::tuning({good, without_default, module_tuning(small_module("r"), {}), reference, odd}));
   const HloFile file(path);
   std::vector<std::string> names;
   for (const auto& header : list_groups({path.string()}, ".", CandidateKind::tile)) {

@@ -1,4 +1,4 @@
-/// Graphs of modules: nodes, edges, splits, and a slow twin over random modules.
+/// Graphs of modules: nodes, edges, splits, and a reference implementation over random modules.
 #include <chrono>
 #include <map>
 #include <random>
@@ -144,7 +144,7 @@ TEST(ModuleGraph, AMessageMayComeInPieces) {
 }
 
 /// What the reader must make of a random module, from the lists that it was built from.
-TEST(ModuleGraph, RandomModulesEqualTheirTwin) {
+TEST(ModuleGraph, RandomModulesEqualTheReference) {
   std::mt19937 random(11);
   const auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
   for (int round = 0; round < 60; ++round) {

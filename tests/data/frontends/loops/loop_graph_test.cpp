@@ -11,8 +11,8 @@
 #include "data/dataset/group_files.h"
 #include "data/files/npz_groups.h"
 #include "data/frontends/loops/curve_graph.h"
+#include "data/frontends/loops/featurizers.h"
 #include "data/frontends/loops/nest_program.h"
-#include "data/frontends/loops/program_forms.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
@@ -136,8 +136,9 @@ TEST(LoopGraph, RealTreesMakeSoundGroups) {
   for (const std::string representation : {"loops", "curve"}) {
     configs::DataSettings settings;
     settings.representation = representation;
-    const auto form = make_program_form(settings);
-    const auto headers = list_groups({"C3.npz"}, samples_dir() / "resnet18_conv2d", CandidateKind::program, {}, form);
+    const auto featurizer = make_featurizer(settings);
+    const auto headers =
+        list_groups({"C3.npz"}, samples_dir() / "resnet18_conv2d", CandidateKind::program, {}, featurizer);
     const Group group = load_group(headers.at(0));
     validate_group(group, "C3");
     EXPECT_EQ(group.graphs.feature_count, program_columns(representation));

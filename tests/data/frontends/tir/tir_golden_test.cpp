@@ -1,4 +1,5 @@
-/// Real save_json text: against the trees that were made from it by TVM itself, and against the slow twin.
+/// Real save_json text: against the trees that were made from it by TVM itself, and against the reference
+/// implementation.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -14,8 +15,9 @@
 #include "data/frontends/tir/tir_inspect.h"
 #include "data/frontends/tir/tir_pack.h"
 #include "data/graphs/validate.h"
+#include "tests/data/frontends/tir/tir_reference.h"
 #include "tests/data/frontends/tir/tir_trees.h"
-#include "tests/data/frontends/tir/tir_twin.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -74,7 +76,7 @@ TEST(TirGolden, AllOfResnetEqualsTvmsTrees) {
       144);
 }
 
-TEST(TirGolden, EqualsTheSlowTwin) {
+TEST(TirGolden, EqualsTheReference) {
   TirReader reader;
   TirFile programs(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz");
   TirRecord record;
@@ -83,7 +85,7 @@ TEST(TirGolden, EqualsTheSlowTwin) {
     for (const auto& [member, text] : record.texts) {
       ProgramNodes tree;
       reader.read(text, record.id, tree);
-      EXPECT_EQ(difference(tree, testing::TirTwin(text).tree()), "") << record.id << " " << member;
+      EXPECT_EQ(difference(tree, testing::TirReference(text).tree()), "") << record.id << " " << member;
       ++compared;
     }
   }
@@ -135,12 +137,9 @@ TEST(TirGolden, PackedProgramsAreTheSameGroups) {
 }
 
 TEST(TirGolden, AmbiguousMemberIsNamed) {
-  try {
-    read_tir_groups(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", "");
-    FAIL();
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("before_lowering, lowered"));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>(
+                  [&] { read_tir_groups(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", ""); }),
+              ::testing::HasSubstr("before_lowering, lowered"));
 }
 
 TEST(TirGolden, InspectionOfTheSamples) {
@@ -188,8 +187,9 @@ std::map<std::string, std::multiset<int64_t>> golden_loops(const fs::path& file)
   return loops;
 }
 
-/// TenSet's programs, scheduled and lowered: all of them can be read, those compared with the twin are equal, and every
-/// iterator of TVM's own replay is a loop of the scheduled tree (which has further ones, that set reductions to 0).
+/// TenSet's programs, scheduled and lowered: all of them can be read, those compared with the reference implementation
+/// are equal, and every iterator of TVM's own replay is a loop of the scheduled tree (which has further ones, that set
+/// reductions to 0).
 TEST(TirGolden, Tenset) {
   FORETIME_NEEDS_DATA();
   std::map<std::string, TirReader> readers;
@@ -206,7 +206,7 @@ TEST(TirGolden, Tenset) {
         EXPECT_TRUE(std::includes(loops.begin(), loops.end(), expected.begin(), expected.end())) << record.id;
       }
       if (number % 23 == 0) {
-        EXPECT_EQ(difference(tree, testing::TirTwin(text).tree()), "") << record.id << " " << member;
+        EXPECT_EQ(difference(tree, testing::TirReference(text).tree()), "") << record.id << " " << member;
       }
     }
     ++number;

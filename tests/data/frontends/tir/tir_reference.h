@@ -17,9 +17,9 @@
 /// itself, not from the reader's table, and trusts its input.
 namespace foretime::testing {
 
-class TirTwin {
+class TirReference {
  public:
-  explicit TirTwin(std::string_view text) : json_(nlohmann::json::parse(text)) {}
+  explicit TirReference(std::string_view text) : json_(nlohmann::json::parse(text)) {}
 
   data::ProgramNodes tree() {
     const int64_t root = json_.at("root");

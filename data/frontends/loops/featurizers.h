@@ -2,12 +2,12 @@
 
 #include "configs/settings.h"
 #include "data/frontends/loops/hardware.h"
-#include "data/graphs/program_form.h"
+#include "data/graphs/featurizer.h"
 
 namespace foretime::data {
 
 /// The form that data.representation names: null for ast.
-ProgramFormPtr make_program_form(const configs::DataSettings& settings);
+FeaturizerPtr make_featurizer(const configs::DataSettings& settings);
 
 Hardware hardware_of(const configs::HardwareSettings& settings);
 

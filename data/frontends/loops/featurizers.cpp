@@ -1,4 +1,4 @@
-#include "data/frontends/loops/program_forms.h"
+#include "data/frontends/loops/featurizers.h"
 
 #include <utility>
 
@@ -10,9 +10,9 @@ namespace foretime::data {
 namespace {
 
 /// Loop programs of trees, as graphs of one form.
-class LoopProgramForm : public ProgramForm {
+class LoopFeaturizer : public Featurizer {
  public:
-  LoopProgramForm(std::string name, const Hardware& hardware) : name_(std::move(name)), hardware_(hardware) {}
+  LoopFeaturizer(std::string name, const Hardware& hardware) : name_(std::move(name)), hardware_(hardware) {}
   std::string name() const override { return name_; }
   int64_t feature_count() const override { return program_columns(name_); }
   GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const override {
@@ -44,9 +44,9 @@ std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representa
   return nullptr;
 }
 
-ProgramFormPtr make_program_form(const configs::DataSettings& settings) {
+FeaturizerPtr make_featurizer(const configs::DataSettings& settings) {
   if (program_columns(settings.representation) == 0) return nullptr;  // the trees as they are
-  return std::make_shared<LoopProgramForm>(settings.representation, hardware_of(settings.hardware));
+  return std::make_shared<LoopFeaturizer>(settings.representation, hardware_of(settings.hardware));
 }
 
 Hardware hardware_of(const configs::HardwareSettings& settings) {

@@ -1,4 +1,4 @@
-#include "plans/tied_nodes.h"
+#include "plans/equivalent_decisions.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace foretime::plans {
 
-std::vector<double> tied_weights(const data::LayoutCandidates& layout, int64_t candidates) {
+std::vector<double> decision_weights(const data::LayoutCandidates& layout, int64_t candidates) {
   constexpr int64_t kMostCodes = int64_t{1} << 24;
   constexpr int16_t kUnseen = -1;
   const auto nodes = static_cast<size_t>(layout.configurable());

@@ -1,4 +1,4 @@
-#include "data/frontends/ansor/features/index_form.h"
+#include "data/frontends/ansor/features/postfix_expression.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace foretime::data {
 namespace {
 
-using Kind = IndexOperation::Kind;
+using OperationKind = IndexOperation::Kind;
 
 int64_t saturated(__int128 value) { return static_cast<int64_t>(std::clamp<__int128>(value, -kUnbounded, kUnbounded)); }
 
@@ -46,32 +46,32 @@ AffineBounds remainder(const AffineBounds& a, AffineBounds b) {
   return a.high < b.low ? a : AffineBounds{0, std::min(a.high, b.high - 1)};
 }
 
-size_t operands(Kind kind) {
-  if (kind == Kind::constant || kind == Kind::variable) return 0;
-  if (kind == Kind::logical_not) return 1;
-  return kind == Kind::select ? 3 : 2;
+size_t operands(OperationKind kind) {
+  if (kind == OperationKind::constant || kind == OperationKind::variable) return 0;
+  if (kind == OperationKind::logical_not) return 1;
+  return kind == OperationKind::select ? 3 : 2;
 }
 
 }  // namespace
 
-void IndexForms::push(Kind kind, int64_t value) {
+void PostfixExpressions::push(OperationKind kind, int64_t value) {
   if (operations_.size() >= kMost) throw DataError("indices longer than those of any real program");
   operations_.push_back({kind, value});
 }
 
-IndexForms::Form IndexForms::write(const Affine& value, const Affine& taken) {
-  Form form;
+PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const Affine& taken) {
+  Postfix form;
   form.begin = static_cast<uint32_t>(operations_.size());
   write_value(value, taken);
   form.size = static_cast<uint32_t>(operations_.size()) - form.begin;
   for (const auto& operation : operations(form)) {
-    if (operation.kind == Kind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
+    if (operation.kind == OperationKind::variable) form.variables |= uint64_t{1} << (operation.value & 63);
   }
   return form;
 }
 
 /// floor(floor(x / a) / b) is floor(x / (a·b)).
-void IndexForms::unwrap_divisions(size_t begin) {
+void PostfixExpressions::unwrap_divisions(size_t begin) {
   for (size_t i = begin; i < parts_.size(); ++i) {
     AffinePart& part = parts_[i];
     while (part.of.count == 1 && part.of.base == 0 && pool_->terms(part.of)[0].coefficient == 1) {
@@ -83,7 +83,7 @@ void IndexForms::unwrap_divisions(size_t begin) {
   }
 }
 
-void IndexForms::join_equal_parts(size_t begin) {
+void PostfixExpressions::join_equal_parts(size_t begin) {
   for (size_t i = begin; i < parts_.size(); ++i) {
     for (size_t j = parts_.size(); j-- > i + 1;) {
       const bool equal = parts_[i].divisor == parts_[j].divisor && parts_[i].modulus == parts_[j].modulus &&
@@ -95,8 +95,8 @@ void IndexForms::join_equal_parts(size_t begin) {
   }
 }
 
-void IndexForms::write_value(const Affine& value, const Affine& taken) {
-  if (value.constant()) return push(Kind::constant, value.base);
+void PostfixExpressions::write_value(const Affine& value, const Affine& taken) {
+  if (value.constant()) return push(OperationKind::constant, value.base);
   const size_t begin = parts_.size();
   int64_t base = pool_->parts(taken.constant() ? value : pool_->add(value, taken), parts_);
   if (!taken.constant()) base += pool_->parts(pool_->scale(taken, -1), parts_);
@@ -120,27 +120,27 @@ void IndexForms::write_value(const Affine& value, const Affine& taken) {
     const AffinePart part = parts_[i];
     if (part.coefficient <= 0) continue;
     write_part(part, part.coefficient);
-    if (any) push(Kind::add);
+    if (any) push(OperationKind::add);
     any = true;
   }
   if (base > 0 || !any) {
-    push(Kind::constant, std::max<int64_t>(base, 0));
-    if (any) push(Kind::add);
+    push(OperationKind::constant, std::max<int64_t>(base, 0));
+    if (any) push(OperationKind::add);
   }
   for (size_t i = begin; i < end; ++i) {
     const AffinePart part = parts_[i];
     if (part.coefficient >= 0) continue;
     write_part(part, -part.coefficient);
-    push(Kind::subtract);
+    push(OperationKind::subtract);
   }
   if (base < 0) {
-    push(Kind::constant, -base);
-    push(Kind::subtract);
+    push(OperationKind::constant, -base);
+    push(OperationKind::subtract);
   }
   parts_.resize(begin);
 }
 
-void IndexForms::write_part(AffinePart part, int64_t scale) {
+void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
   if (part.divisor > 1 && part.of.count > 1) {
     // ((x mod u) / l) / d is (x mod u) / (l·d).
     const size_t begin = parts_.size();
@@ -161,117 +161,118 @@ void IndexForms::write_part(AffinePart part, int64_t scale) {
 }
 
 /// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
-void IndexForms::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale) {
+void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor,
+                                       int64_t scale) {
   const bool atom = of.count == 1 && of.base == 0 && pool_->terms(of)[0].coefficient == 1;
   if (atom) {
     write_atom(pool_->terms(of)[0].atom);
   } else {
     write_value(of);
   }
-  const auto apply = [&](int64_t number, Kind kind) {
-    push(Kind::constant, number);
+  const auto apply = [&](int64_t number, OperationKind kind) {
+    push(OperationKind::constant, number);
     push(kind);
   };
-  if (upper > 0) apply(upper, Kind::modulo);
-  if (second > 0) apply(second, Kind::modulo);
-  if (divisor != 1) apply(divisor, Kind::divide);
-  if (scale != 1) apply(scale, Kind::multiply);
+  if (upper > 0) apply(upper, OperationKind::modulo);
+  if (second > 0) apply(second, OperationKind::modulo);
+  if (divisor != 1) apply(divisor, OperationKind::divide);
+  if (scale != 1) apply(scale, OperationKind::multiply);
 }
 
-void IndexForms::write_atom(uint32_t id) {
+void PostfixExpressions::write_atom(uint32_t id) {
   const AffineAtom atom = pool_->atom(id);
-  const auto binary = [&](Kind kind) {
+  const auto binary = [&](OperationKind kind) {
     write_value(atom.arguments[0]);
     write_value(atom.arguments[1]);
     push(kind);
   };
   switch (atom.kind) {
     case AtomKind::variable:
-      return push(Kind::variable, atom.variable);
+      return push(OperationKind::variable, atom.variable);
     case AtomKind::floor_divide:
       write_value(atom.arguments[0]);
-      push(Kind::constant, atom.divisor);
-      return push(Kind::divide);
+      push(OperationKind::constant, atom.divisor);
+      return push(OperationKind::divide);
     case AtomKind::floor_divide_by:
-      return binary(Kind::divide);
+      return binary(OperationKind::divide);
     case AtomKind::minimum:
-      return binary(Kind::minimum);
+      return binary(OperationKind::minimum);
     case AtomKind::maximum:
-      return binary(Kind::maximum);
+      return binary(OperationKind::maximum);
     case AtomKind::multiply:
-      return binary(Kind::multiply);
+      return binary(OperationKind::multiply);
     case AtomKind::divide:
-      return binary(Kind::truncate_divide);
+      return binary(OperationKind::truncate_divide);
     case AtomKind::equal:
-      return binary(Kind::equal);
+      return binary(OperationKind::equal);
     case AtomKind::less:
-      return binary(Kind::less);
+      return binary(OperationKind::less);
     case AtomKind::logical_and:
-      return binary(Kind::logical_and);
+      return binary(OperationKind::logical_and);
     case AtomKind::logical_or:
-      return binary(Kind::logical_or);
+      return binary(OperationKind::logical_or);
     case AtomKind::logical_not:
       write_value(atom.arguments[0]);
-      return push(Kind::logical_not);
+      return push(OperationKind::logical_not);
     case AtomKind::select:
       for (const Affine& argument : atom.arguments) write_value(argument);
-      return push(Kind::select);
+      return push(OperationKind::select);
   }
 }
 
-void IndexForms::count(const Form& form, IntegerOperations& counts) const {
+void PostfixExpressions::count(const Postfix& form, IntegerOperations& counts) const {
   for (const auto& operation : operations(form)) {
     switch (operation.kind) {
-      case Kind::constant:
-      case Kind::variable:
+      case OperationKind::constant:
+      case OperationKind::variable:
         break;
-      case Kind::add:
-      case Kind::subtract:
+      case OperationKind::add:
+      case OperationKind::subtract:
         ++counts.add_subtract;
         break;
-      case Kind::multiply:
+      case OperationKind::multiply:
         ++counts.multiply;
         break;
-      case Kind::divide:
-      case Kind::modulo:
-      case Kind::truncate_divide:
+      case OperationKind::divide:
+      case OperationKind::modulo:
+      case OperationKind::truncate_divide:
         ++counts.divide_modulo;
         break;
-      case Kind::minimum:
-      case Kind::maximum:
-      case Kind::equal:
-      case Kind::less:
+      case OperationKind::minimum:
+      case OperationKind::maximum:
+      case OperationKind::equal:
+      case OperationKind::less:
         ++counts.compare;
         break;
-      case Kind::logical_and:
-      case Kind::logical_or:
-      case Kind::logical_not:
+      case OperationKind::logical_and:
+      case OperationKind::logical_or:
+      case OperationKind::logical_not:
         ++counts.logic;
         break;
-      case Kind::select:
+      case OperationKind::select:
         ++counts.select;
         break;
     }
   }
 }
 
-bool IndexForms::mentions(const Form& form, int32_t variable) const {
+bool PostfixExpressions::mentions(const Postfix& form, int32_t variable) const {
   if ((form.variables >> (variable & 63) & 1) == 0) return false;
   const auto all = operations(form);
   return std::any_of(all.begin(), all.end(), [&](const IndexOperation& operation) {
-    return operation.kind == Kind::variable && operation.value == variable;
+    return operation.kind == OperationKind::variable && operation.value == variable;
   });
 }
 
-AffineBounds IndexForms::bounds(const Form& form, std::span<const int64_t> largest) {
+AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int64_t> largest) {
   if (form.size == 0) return {-kUnbounded, kUnbounded};
   stack_.clear();
   for (const auto& operation : operations(form)) {
-    if (operation.kind == Kind::constant) {
+    if (operation.kind == OperationKind::constant) {
       stack_.push_back({operation.value, operation.value});
       continue;
     }
-    if (operation.kind == Kind::variable) {
+    if (operation.kind == OperationKind::variable) {
       stack_.push_back({0, largest[static_cast<size_t>(operation.value)]});
       continue;
     }
@@ -279,29 +280,29 @@ AffineBounds IndexForms::bounds(const Form& form, std::span<const int64_t> large
     AffineBounds& a = stack_[stack_.size() - count];
     const AffineBounds b = stack_[stack_.size() - count + (count > 1 ? 1 : 0)];
     switch (operation.kind) {
-      case Kind::add:
+      case OperationKind::add:
         a = {sum(a.low, b.low), sum(a.high, b.high)};
         break;
-      case Kind::subtract:
+      case OperationKind::subtract:
         a = {sum(a.low, -b.high), sum(a.high, -b.low)};
         break;
-      case Kind::multiply:
+      case OperationKind::multiply:
         a = multiplied(a, b);
         break;
-      case Kind::divide:
-      case Kind::truncate_divide:
+      case OperationKind::divide:
+      case OperationKind::truncate_divide:
         a = divided(a, b);
         break;
-      case Kind::modulo:
+      case OperationKind::modulo:
         a = remainder(a, b);
         break;
-      case Kind::minimum:
+      case OperationKind::minimum:
         a = {std::min(a.low, b.low), std::min(a.high, b.high)};
         break;
-      case Kind::maximum:
+      case OperationKind::maximum:
         a = {std::max(a.low, b.low), std::max(a.high, b.high)};
         break;
-      case Kind::select: {
+      case OperationKind::select: {
         const AffineBounds c = stack_.back();
         a = {std::min(b.low, c.low), std::max(b.high, c.high)};
         break;
@@ -315,7 +316,7 @@ AffineBounds IndexForms::bounds(const Form& form, std::span<const int64_t> large
   return stack_.back();
 }
 
-int64_t IndexForms::coefficient(const Form& form, int32_t variable, bool& found) const {
+int64_t PostfixExpressions::coefficient(const Postfix& form, int32_t variable, bool& found) const {
   constexpr int64_t kGuess = 2;
   bool seen = false, multiplied = false, added = false;
   int64_t stride = 0;
@@ -323,18 +324,18 @@ int64_t IndexForms::coefficient(const Form& form, int32_t variable, bool& found)
   if ((form.variables >> (variable & 63) & 1) != 0) {
     for (size_t i = 0; i < all.size(); ++i) {
       switch (all[i].kind) {
-        case Kind::variable:
+        case OperationKind::variable:
           if (all[i].value != variable) break;
           seen = true;
           stride = kGuess;
           break;
-        case Kind::multiply:
+        case OperationKind::multiply:
           // A factor stands second, as a constant right before its product.
-          if (!seen || added || all[i - 1].kind != Kind::constant) break;
+          if (!seen || added || all[i - 1].kind != OperationKind::constant) break;
           multiplied = true;
           stride = all[i - 1].value;
           break;
-        case Kind::add:
+        case OperationKind::add:
           if (!seen || multiplied) break;
           added = true;
           stride = 1;

@@ -40,12 +40,12 @@ struct IndexOperation {
 /// Integer expressions written out as TVM's simplifier leaves them (arith/canonical_simplify, TVM 0.14): a sum of
 /// x mod upper / lower × scale by falling scale, the positive ones first. What TVM computes from the writing rather
 /// than from the value depends on this: operation counts, bounds, strides.
-class IndexForms {
+class PostfixExpressions {
  public:
-  explicit IndexForms(AffinePool& pool) : pool_(&pool) {}
+  explicit PostfixExpressions(AffinePool& pool) : pool_(&pool) {}
 
   /// A form, as a run of operations.
-  struct Form {
+  struct Postfix {
     uint32_t begin = 0, size = 0;
     uint64_t variables = 0;  // bit v mod 64 for each variable v: what is not here does not occur
   };
@@ -60,23 +60,23 @@ class IndexForms {
   void set_pool(AffinePool& pool) { pool_ = &pool; }
 
   /// `taken`: what the value contains with a minus sign, and what stays so: IndexInterval::taken.
-  Form write(const Affine& value, const Affine& taken = {});
+  Postfix write(const Affine& value, const Affine& taken = {});
   /// A form that takes any value: of an index that is no arithmetic of integers.
-  Form unknown() { return {0, 0, 0}; }
-  std::span<const IndexOperation> operations(const Form& form) const {
+  Postfix unknown() { return {0, 0, 0}; }
+  std::span<const IndexOperation> operations(const Postfix& form) const {
     return std::span(operations_).subspan(form.begin, form.size);
   }
 
-  void count(const Form& form, IntegerOperations& counts) const;
-  bool mentions(const Form& form, int32_t variable) const;
+  void count(const Postfix& form, IntegerOperations& counts) const;
+  bool mentions(const Postfix& form, int32_t variable) const;
 
   /// Values between bounds, computed operation by operation as TVM's ConstIntBoundAnalyzer does. `largest` [variables]
   /// are the largest values of the variables, whose smallest are 0.
-  AffineBounds bounds(const Form& form, std::span<const int64_t> largest);
+  AffineBounds bounds(const Postfix& form, std::span<const int64_t> largest);
 
   /// The coefficient that TVM's feature extraction sees for a variable: a guess from the operations that follow it.
   /// False in `found` where the variable does not occur.
-  int64_t coefficient(const Form& form, int32_t variable, bool& found) const;
+  int64_t coefficient(const Postfix& form, int32_t variable, bool& found) const;
 
  private:
   void write_value(const Affine& value, const Affine& taken = {});

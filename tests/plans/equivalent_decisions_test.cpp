@@ -1,4 +1,4 @@
-#include "plans/tied_nodes.h"
+#include "plans/equivalent_decisions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@ data::LayoutCandidates layouts(const std::vector<std::vector<uint8_t>>& codes) {
   return layout;
 }
 
-TEST(TiedNodes, AreThoseThatCandidatesChooseTogether) {
+TEST(EquivalentDecisions, AreThoseThatCandidatesChooseTogether) {
   // Nodes 0 and 2 under other names of their codes; node 1 alone; nodes 3 and 4 never change.
   const auto layout = layouts({{0, 0, 5, 7, 0}, {1, 0, 2, 7, 0}, {0, 1, 5, 7, 0}, {2, 0, 9, 7, 0}});
-  EXPECT_THAT(tied_weights(layout, 4), ElementsAre(0.5, 1.0, 0.5, 0.5, 0.5));
+  EXPECT_THAT(decision_weights(layout, 4), ElementsAre(0.5, 1.0, 0.5, 0.5, 0.5));
   // Of the first two candidates alone, node 1 never changes either.
-  EXPECT_THAT(tied_weights(layout, 2), ElementsAre(0.5, 1.0 / 3, 0.5, 1.0 / 3, 1.0 / 3));
-  EXPECT_TRUE(tied_weights({}, 4).empty());
+  EXPECT_THAT(decision_weights(layout, 2), ElementsAre(0.5, 1.0 / 3, 0.5, 1.0 / 3, 1.0 / 3));
+  EXPECT_TRUE(decision_weights({}, 4).empty());
 }
 
 }  // namespace

@@ -11,15 +11,15 @@
 namespace foretime::data {
 
 /// How tensor programs become graphs: what data.representation chooses. Syntax trees as they are need none of these.
-class ProgramForm {
+class Featurizer {
  public:
-  virtual ~ProgramForm() = default;
+  virtual ~Featurizer() = default;
   virtual std::string name() const = 0;
   virtual int64_t feature_count() const = 0;
   /// One graph for each tree. `operations`: arithmetic operations of each program, or empty where they are unknown.
   /// Throws DataError.
   virtual GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const = 0;
 };
-using ProgramFormPtr = std::shared_ptr<const ProgramForm>;
+using FeaturizerPtr = std::shared_ptr<const Featurizer>;
 
 }  // namespace foretime::data

@@ -1,0 +1,72 @@
+#include "base/atomic_file.h"
+
+#include <fstream>
+#include <iterator>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/message_of.h"
+#include "tests/support/scratch.h"
+
+namespace foretime {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+size_t entries(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(AtomicFile, ReplacesTheOldFileAtCommit) {
+  const testing::Scratch scratch;
+  const auto path = scratch.path() / "a.json";
+  write_file_atomically(path, "old");
+  {
+    AtomicFile file(path), other(path);  // two writers do not meet
+    file.write("new");
+    file.flush();
+    EXPECT_EQ(text_of(file.aside()), "new");
+    EXPECT_NE(file.aside(), other.aside());
+    EXPECT_EQ(text_of(path), "old");
+    file.commit();
+  }
+  EXPECT_EQ(text_of(path), "new");
+  EXPECT_EQ(entries(scratch.path()), 1U) << "what was not committed is left";
+}
+
+TEST(AtomicFile, FailuresNameTheFileAndTheReason) {
+  const testing::Scratch scratch;
+  const auto missing = scratch.path() / "missing" / "a.json";
+  EXPECT_EQ(message_of([&] { write_file_atomically(missing, ""); }),
+            missing.string() + ": cannot be written: open: No such file or directory");
+  EXPECT_THROW(write_synced(missing, ""), FileError);
+  fs::create_directories(scratch.path() / "folder" / "in");
+  EXPECT_THAT(message_of([&] { write_file_atomically(scratch.path() / "folder", ""); }),
+              HasSubstr("folder: cannot be"));
+  EXPECT_EQ(entries(scratch.path()), 1U) << "a failed commit leaves a file";
+  EXPECT_THAT(message_of([&] { write_file_atomically("/dev/full/x", ""); }), HasSubstr("Not a directory"));
+}
+
+TEST(AtomicFile, FoldersAreReplacedAsAWhole) {
+  const testing::Scratch scratch;
+  const auto aside = scratch.path() / "aside", target = scratch.path() / "target";
+  for (const char* text : {"first", "second"}) {
+    fs::create_directories(aside);
+    write_synced(aside / text, text);
+    replace_folder(aside, target);
+    EXPECT_EQ(text_of(target / text), text);
+    EXPECT_EQ(entries(target), 1U);
+  }
+  EXPECT_THROW(replace_folder(aside, target), FileError);
+}
+
+}  // namespace
+}  // namespace foretime
