@@ -43,7 +43,7 @@ void walk(const fs::path& below, const std::vector<std::string>& parts, size_t a
 
 }  // namespace
 
-std::vector<std::string> expand_braces(const std::string& pattern) {
+std::vector<std::string> expand_braces(const std::string& pattern, size_t limit) {
   const size_t open = pattern.find('{');
   if (open == std::string::npos) {
     if (pattern.find('}') != std::string::npos) throw DataError(fmt::format("{}: '}}' without '{{'", pattern));
@@ -63,8 +63,9 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
   if (at == pattern.size()) throw DataError(fmt::format("{}: '{{' without '}}'", pattern));
   std::vector<std::string> expanded;
   for (const auto& choice : choices) {
-    for (auto& one : expand_braces(pattern.substr(0, open) + choice + pattern.substr(at + 1)))
+    for (auto& one : expand_braces(pattern.substr(0, open) + choice + pattern.substr(at + 1), limit - expanded.size()))
       expanded.push_back(std::move(one));
+    if (expanded.size() > limit) throw DataError(fmt::format("{}: braces for more than {} names", pattern, limit));
   }
   return expanded;
 }

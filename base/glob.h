@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -9,8 +10,9 @@
 /// `{a,b}` for alternatives, which may nest. A name that starts with a dot is matched only by a pattern that does.
 namespace foretime {
 
-/// "{x,y}/*.npz" becomes "x/*.npz" and "y/*.npz". Throws DataError for a brace without its partner.
-std::vector<std::string> expand_braces(const std::string& pattern);
+/// "{x,y}/*.npz" becomes "x/*.npz" and "y/*.npz". Throws DataError for a brace without its partner and for more than
+/// `limit` results.
+std::vector<std::string> expand_braces(const std::string& pattern, size_t limit = SIZE_MAX);
 
 /// Whether `name` fits a pattern of `*` and `?`.
 bool matches(std::string_view pattern, std::string_view name);

@@ -67,8 +67,8 @@ def tau_b(pairs):
 class Bench:
     def __init__(self, arguments, folder):
         self.program, self.folder = arguments.foretime, folder
-        self.stages = folder / "stages.jsonl"
-        self.stages.write_bytes(gzip.open(SOURCE / "samples/ansor/dags.jsonl.gz").read())
+        self.dags = folder / "dags.jsonl"
+        self.dags.write_bytes(gzip.open(SOURCE / "samples/ansor/dags.jsonl.gz").read())
 
     def run(self, *words, accept=(0,)):
         done = subprocess.run([self.program, *map(str, words)], cwd=self.folder, capture_output=True, text=True, check=False)
@@ -81,7 +81,7 @@ class Bench:
             return
         (self.folder / "old.json").write_text("".join(old))
         (self.folder / "settings.yaml").write_text(SETTINGS)
-        self.run("data", "pack-records", "old.foretime", "old.json", "--dags", self.stages)
+        self.run("data", "pack-records", "old.foretime", "old.json", "--dags", self.dags)
         self.run("train", "--quiet", "settings.yaml")
         self.run("export", "run", "model.foretime")
 
@@ -90,13 +90,13 @@ class Bench:
         (self.folder / "ranked.json").write_text("".join(lines))
         costs = [statistics.fmean(json.loads(line)["r"][0]) for line in lines]
         pairs = collections.defaultdict(list)
-        for row in csv.DictReader(io.StringIO(self.run("rank", bundle, "ranked.json", "--stages", self.stages))):
+        for row in csv.DictReader(io.StringIO(self.run("rank", bundle, "ranked.json", "--dags", self.dags))):
             pairs[row["group"]].append((float(row["score"]), costs[int(row["id"])]))
         return statistics.fmean(tau_b(of) for of in pairs.values())
 
     def tune(self, lines, *options):
         (self.folder / "new.json").write_text("".join(lines))
-        return json.loads(self.run("finetune", "model.foretime", "new.json", "--stages", self.stages, "-o", "tuned.foretime",
+        return json.loads(self.run("finetune", "model.foretime", "new.json", "--dags", self.dags, "-o", "tuned.foretime",
                                    "--force", "--json", "--threads", "1", *options))
 
 

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/dags_option.h"
 #include "models/baselines/ranking_report.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
@@ -214,7 +215,7 @@ void add_statements(CLI::App& xgboost) {
   command->add_option("--test", arguments->test, "Features to test on; without it, some workloads of --train")
       ->needs(train)
       ->check(CLI::ExistingFile);
-  auto* dags = command->add_option("--dags", arguments->dags, "Stage tables of the records' workloads")
+  auto* dags = add_dags_option(*command, arguments->dags, "Compute DAGs of the records' workloads")
                    ->needs(records)
                    ->check(CLI::ExistingFile);
   records->needs(dags);

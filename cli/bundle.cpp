@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/bundle_command.h"
+#include "cli/commands.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
 #include "inference/scoring/group_headers.h"

@@ -9,7 +9,9 @@ namespace foretime::cli {
 
 void add_train_command(CLI::App& app, int& exit_code);
 void add_evaluate_command(CLI::App& app);
+void add_rank_command(CLI::App& app);
 void add_data_command(CLI::App& app);
+void add_bundle_command(CLI::App& app);
 void add_baseline_command(CLI::App& app);
 void add_experiment_command(CLI::App& app, int& exit_code);
 void add_config_command(CLI::App& app);
@@ -17,13 +19,5 @@ void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_finetune_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
-void add_submit_command(CLI::App& app);
-void add_agent_command(CLI::App& app);
-void add_status_command(CLI::App& app);
-void add_leaderboard_command(CLI::App& app);
-void add_log_command(CLI::App& app);
-void add_queue_command(CLI::App& app);
-/// cancel, pause, resume, retry, priority
-void add_control_commands(CLI::App& app);
 
 }  // namespace foretime::cli

@@ -7,10 +7,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/pack_records.h"
 #include "data/dataset/group_files.h"
+#include "data/frontends/loops/record_packing.h"
 
-/// `foretime data`, but for what packing needs of LibTorch and MPI: the light program has it as well.
+/// `foretime data`, which the small program and the full one have. They differ in how they pack.
 namespace foretime::cli {
 
 struct PackArguments {
@@ -19,8 +19,10 @@ struct PackArguments {
   int64_t threads = 0, memory_mib = 1024;
 };
 using Packer = std::function<void(const PackArguments&)>;
+using RecordPacker = std::function<void(const data::RecordPackRequest&)>;
 
-void add_data_command(CLI::App& app, const Packer& pack, const RecordPackRunner& pack_records);
+void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records);
+void add_pack_records(CLI::App& data_command, const RecordPacker& run);
 
 /// The groups that the arguments name.
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
@@ -28,6 +30,7 @@ std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);
 std::string packed_text(const PackArguments& arguments, const std::vector<data::GroupHeader>& headers);
 
 /// Packs by the threads of this process; `plans` must be empty.
-void pack_alone(const PackArguments& arguments);
+void pack(const PackArguments& arguments);
+void pack_records(const data::RecordPackRequest& request);
 
 }  // namespace foretime::cli

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <thread>
@@ -9,8 +10,9 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/doctor_redis.h"
+#include "cli/jobs/queue_access.h"
 #include "comm/backends/factory.h"
+#include "jobs/error.h"
 
 namespace foretime::cli {
 namespace {
@@ -51,6 +53,48 @@ std::string find_program(const std::string& name) {
     rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
   }
   return "";
+}
+
+/// What `foretime doctor` says about the queue's Redis.
+struct RedisFinding {
+  std::string found;
+  std::vector<std::string> advice;
+};
+
+std::string text_or(const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; }
+
+RedisFinding describe(jobs::RedisClient& client) {
+  const auto health = jobs::examine(client);
+  RedisFinding finding{fmt::format("{}: Redis {} ({}), appendonly {}, appendfsync {}, maxmemory-policy {}",
+                                   client.url().redacted(), text_or(health.version, "of unknown version"),
+                                   text_or(health.role, "role unknown"), text_or(health.appendonly, "unknown"),
+                                   text_or(health.appendfsync, "unknown"), text_or(health.maxmemory_policy, "unknown")),
+                       health.warnings};
+  if (health.warnings.empty()) finding.advice.emplace_back("nothing that was submitted is lost when it is killed");
+  return finding;
+}
+
+/// Looks at the Redis that the options name, or at the embedded one where it runs. Starts nothing; whatever fails is
+/// a finding.
+RedisFinding look_at_redis(const QueueOptions& options) {
+  const auto folder = std::filesystem::path(options.runs) / ".redis";
+  bool found = false;
+  try {
+    auto url = jobs::RedisUrl::from_environment(options.redis, found);
+    if (!found) {
+      if (!std::filesystem::exists(folder / "redis.sock")) {
+        return {fmt::format("no Redis is named, and none runs in {}", folder.string()),
+                {"foretime submit and foretime agent start one there; for several machines set FORETIME_REDIS"}};
+      }
+      url.socket = std::filesystem::absolute(folder / "redis.sock").string();
+    }
+    jobs::RedisClient client(url);
+    return describe(client);
+  } catch (const jobs::JobsError& error) {
+    if (found) return {"does not work", {error.what()}};
+    return {fmt::format("the Redis of {} does not run now", folder.string()),
+            {"foretime submit and foretime agent start it when they need it"}};
+  }
 }
 
 void run(const QueueOptions& queue) {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/queue_access.h"
+#include "cli/jobs/queue_access.h"
 #include "comm/agree.h"
 #include "comm/communicator.h"
 #include "experiments/collect.h"
@@ -147,7 +147,7 @@ void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
       collections.emplace_back();
       if (!part.has_models()) continue;
       const auto sweep = experiments::sweep_of(part.experiment, part.trials, options.resources, options.priority);
-      collections.back() = collect(part.experiment, part.trials, sweep, access.observer(), options.queue.runs);
+      collections.back() = collect(part.experiment, part.trials, sweep, access.reader(), options.queue.runs);
     }
   }
   std::vector<std::vector<experiments::Trial>> own;

@@ -6,14 +6,14 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "cli/bundle_export.h"
 #include "cli/commands.h"
-#include "cli/queue_access.h"
-#include "cli/torchscript_export.h"
+#include "cli/jobs/queue_access.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
 #include "jobs/error.h"
+#include "worker/export/bundle_export.h"
+#include "worker/export/torchscript_export.h"
 
 namespace foretime::cli {
 namespace {
@@ -39,13 +39,13 @@ fs::path run_of_job(const ExportOptions& options) {
     throw configs::SettingsError(fmt::format(
         "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run));
   QueueAccess access(options.queue, Start::never);
-  const auto id = access.observer().resolve_job(options.run);
-  const auto job = access.observer().job(id);
+  const auto id = access.reader().resolve_job(options.run);
+  const auto job = access.reader().job(id);
   if (!job || job->checkpoint.empty())
     throw jobs::JobRefused(
         fmt::format("job {}: has no checkpoint ({})", id, job ? to_string(job->state) : "forgotten"));
   const auto root = fs::weakly_canonical(options.queue.runs);
-  return run_of(jobs::confine("checkpoint of job " + id, job->checkpoint, root, {root}));
+  return run_of(jobs::allowed_path("checkpoint of job " + id, job->checkpoint, root, {root}));
 }
 
 /// Whether all that a folder holds is an exported checkpoint.
@@ -93,15 +93,15 @@ void export_file(const ExportOptions& options, const inference::Bundle& bundle, 
     inference::write_bundle(out, bundle);
     inference::read_bundle(out);
   } else {
-    write_torchscript(out, bundle);
+    worker::write_torchscript(out, bundle);
   }
   fmt::print("{}: {}, {} bytes\n", out.string(), source, fs::file_size(out));
 }
 
 void export_checkpoint(const ExportOptions& options, const fs::path& run, const std::string& format) {
   const auto checkpoint = coordinator::read_checkpoint(run);
-  const auto metrics = metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
-  const auto bundle = make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
+  const auto metrics = worker::metrics_at(run_of(fs::absolute(checkpoint.folder).lexically_normal()), checkpoint.step);
+  const auto bundle = worker::make_bundle(worker::load_trained_model(checkpoint), {options.licence, metrics});
   export_file(options, bundle, format, fmt::format("step {} of {}", checkpoint.step, checkpoint.folder.string()));
 }
 

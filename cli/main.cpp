@@ -8,11 +8,10 @@
 #include <malloc.h>
 
 #include "base/error.h"
-#include "cli/bundle_command.h"
 #include "cli/commands.h"
-#include "cli/rank.h"
+#include "cli/jobs/commands.h"
 #include "comm/agree.h"
-#include "jobs/supervisor/progress_channel.h"
+#include "jobs/progress/sender.h"
 #include "server/serve_command.h"
 
 namespace {
@@ -63,7 +62,7 @@ int main(int argc, char** argv) {
   int exit_code = kSuccess;
   cli::add_train_command(app, exit_code);
   cli::add_evaluate_command(app);
-  cli::add_rank_command(app, cli::rank_checkpoints);
+  cli::add_rank_command(app);
   server::add_serve_command(app, [argv](const server::ServeArguments&) { become_server(argv); });
   cli::add_data_command(app);
   cli::add_baseline_command(app);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <vector>
 
 #include "base/threads.h"
@@ -43,7 +44,7 @@ data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
   };
 }
 
-void pack_together(const PackArguments& arguments) {
+void pack_among_ranks(const PackArguments& arguments) {
   configs::CommSettings comm_settings;
   worker::with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
     std::vector<data::GroupHeader> headers;
@@ -62,21 +63,24 @@ void pack_together(const PackArguments& arguments) {
   });
 }
 
-void pack_records_together(const PackRecordsArguments& arguments) {
+void pack_records_among_ranks(const data::RecordPackRequest& request) {
   configs::CommSettings comm_settings;
   worker::with_communicator(comm_settings, 1, [&](comm::Communicator& comm) {
-    PackShare share;
-    share.process = comm.rank();
-    share.processes = comm.size();
-    share.threads = threads_to_use(arguments.threads, comm.local_size());
-    share.token = comm.broadcast_bytes(std::to_string(::getpid()), 0);
-    share.together = [&](const std::function<void()>& run) { comm::run_together(comm, run); };
-    pack_record_share(arguments, share);
+    const data::PackShare share{.process = comm.rank(),
+                                .processes = comm.size(),
+                                .threads = threads_to_use(request.threads, comm.local_size()),
+                                .token = comm.broadcast_bytes(std::to_string(::getpid()), 0)};
+    std::optional<data::RecordPacking> packing;
+    comm::run_together(comm, [&] { packing.emplace(request, share); });
+    comm::run_together(comm, [&] { packing->pack(); });
+    comm::run_together(comm, [&] {
+      if (comm.rank() == 0) std::cout << packing->join();
+    });
   });
 }
 
 }  // namespace
 
-void add_data_command(CLI::App& app) { add_data_command(app, pack_together, pack_records_together); }
+void add_data_command(CLI::App& app) { add_data_command(app, pack_among_ranks, pack_records_among_ranks); }
 
 }  // namespace foretime::cli

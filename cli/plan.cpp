@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
-#include "cli/plan_view.h"
 #include "configs/load.h"
 #include "models/model.h"
+#include "sharding/plan_text.h"
 #include "sharding/size_list.h"
 
 namespace foretime::cli {
@@ -98,7 +98,7 @@ void run(const PlanOptions& options) {
       sizes_note += fmt::format("; assumed: {} candidates each", options.assumptions.candidates);
     sizes_note += "\n";
   }
-  std::vector<PlanView> views;
+  std::vector<sharding::PlanView> views;
   sharding::ComputeTime compute;
   double bytes = options.gradient_bytes;
   if (options.predict) {
@@ -108,25 +108,26 @@ void run(const PlanOptions& options) {
   for (const int ranks : options.ranks) {
     auto own = settings;
     if (options.groups_per_rank > 0) own.sampler.groups_per_batch = options.groups_per_rank * ranks;
-    PlanView view{.groups_per_batch = own.sampler.groups_per_batch,
-                  .candidates_per_group = own.sampler.candidates_per_group,
-                  .plan = sharding::make_shard_plan(dataset, own, ranks),
-                  .report = {},
-                  .prediction = {}};
+    sharding::PlanView view{.groups_per_batch = own.sampler.groups_per_batch,
+                            .candidates_per_group = own.sampler.candidates_per_group,
+                            .plan = sharding::make_shard_plan(dataset, own, ranks),
+                            .report = {},
+                            .prediction = {}};
     view.report = sharding::report_plan(dataset, view.plan, own, ranks);
     if (options.predict)
       view.prediction = sharding::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster);
     views.push_back(std::move(view));
   }
   if (options.json) {
-    fmt::print("{}\n", plan_json(dataset, views, options.heaviest, options.assignments));
+    fmt::print("{}\n", sharding::plan_json(dataset, views, options.heaviest, options.assignments));
     return;
   }
-  fmt::print("{}{}\n{}", sizes_note, plan_text(dataset, views), heaviest_text(dataset, options.heaviest));
+  fmt::print("{}{}\n{}", sizes_note, sharding::plan_text(dataset, views),
+             sharding::heaviest_text(dataset, options.heaviest));
   if (options.predict)
-    fmt::print("\n{}\n{}", prediction_text(views), assumptions_text(options, compute, bytes, settings));
+    fmt::print("\n{}\n{}", sharding::prediction_text(views), assumptions_text(options, compute, bytes, settings));
   for (size_t i = 0; options.assignments && i < views.size(); ++i)
-    fmt::print("\n{}", assignments_text(dataset, views[i]));
+    fmt::print("\n{}", sharding::assignments_text(dataset, views[i]));
 }
 
 void add_prediction_options(CLI::App& command, PlanOptions& options) {

@@ -1,9 +1,9 @@
-#include "cli/rank.h"
-
 #include <future>
 
 #include <fmt/format.h>
 
+#include "cli/commands.h"
+#include "cli/rank_command.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/featurizers.h"
 #include "worker/evaluation/ensemble.h"
@@ -21,8 +21,7 @@ worker::Ensemble load(const RankArguments& arguments) {
   return {std::move(members), torch::kCPU};
 }
 
-}  // namespace
-
+/// Ranks by checkpoints: the best of a run, or several as an ensemble.
 void rank_checkpoints(const RankArguments& arguments) {
   const auto ensemble = load(arguments);
   const auto& state = ensemble.state();
@@ -55,5 +54,9 @@ void rank_checkpoints(const RankArguments& arguments) {
   }
   output.write();
 }
+
+}  // namespace
+
+void add_rank_command(CLI::App& app) { add_rank_command(app, rank_checkpoints); }
 
 }  // namespace foretime::cli

@@ -1,5 +1,3 @@
-#include "cli/rank_bundle.h"
-
 #include <future>
 #include <numeric>
 
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "cli/rank_command.h"
 #include "cli/rank_programs.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
@@ -34,8 +33,8 @@ void check(const RankArguments& arguments, const inference::Model& model) {
         fmt::format("--candidates: of layout and tile models; {} is of kind {}", arguments.model, kind));
   if (!arguments.candidates.empty() && arguments.files.size() != 1)
     throw SettingsError(fmt::format("--candidates: {} graph files, expected one", arguments.files.size()));
-  if (!arguments.stages.empty() && model.kind() != inference::ModelKind::loops)
-    throw SettingsError(fmt::format("--stages: of models of loop programs; {} is of kind {}", arguments.model, kind));
+  if (!arguments.dags.empty() && model.kind() != inference::ModelKind::loops)
+    throw SettingsError(fmt::format("--dags: of models of loop programs; {} is of kind {}", arguments.model, kind));
   if (!arguments.member.empty() && !programs)
     throw SettingsError(fmt::format("--member: of models of programs; {} is of kind {}", arguments.model, kind));
 }
@@ -114,7 +113,7 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
   const auto add = [&](const std::vector<inference::Ranking>& rankings, const std::string& origin) {
     for (const auto& ranking : rankings) output.add(ranking, "", origin);
   };
-  if (!records.empty()) add(rank_records(model, records, arguments.stages), records.front());
+  if (!records.empty()) add(rank_records(model, records, arguments.dags), records.front());
   for (const auto& file : texts) add(rank_tir(*model, file, arguments.member), file);
 }
 

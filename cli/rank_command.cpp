@@ -9,7 +9,8 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "cli/rank_bundle.h"
+#include "base/error.h"
+#include "cli/dags_option.h"
 #include "configs/load.h"
 
 namespace foretime::cli {
@@ -49,7 +50,7 @@ void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoin
           fmt::format("{}: only with a bundle, which foretime export writes; {} is none", option, arguments.model));
   };
   refuse("--candidates", !arguments.candidates.empty());
-  refuse("--stages", !arguments.stages.empty());
+  refuse("--dags", !arguments.dags.empty());
   refuse("--member", !arguments.member.empty());
   refuse("--threads", arguments.threads != 0);
   rank_checkpoints(arguments);
@@ -113,10 +114,8 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
                    "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
                    "own; .json or .npz, see docs/ranking.md")
       ->type_name("FILE");
-  command
-      ->add_option("--stages", arguments->stages,
-                   "bundles: the stage table of tuning records, plain or gzip, see docs/schedules.md")
-      ->type_name("FILE");
+  add_dags_option(*command, arguments->dags,
+                  "bundles: the compute DAGs of the records' workloads, plain or gzip, see docs/schedules.md");
   command->add_option("--member", arguments->member,
                       "bundles: which text of each record of save_json text, where records have several");
   command->add_option("--threads", arguments->threads, "bundles: threads that score; 0: one a core")
@@ -125,7 +124,7 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
       "Examples:\n"
       "  foretime rank runs/quickstart samples/resnet18_conv2d/C3.npz --top 10\n"
       "  foretime rank model.foretime module.pb --candidates candidates.json --top 10\n"
-      "  foretime rank model.foretime records.jsonl --stages dags.jsonl");
+      "  foretime rank model.foretime records.jsonl --dags dags.jsonl");
   command->callback([arguments, rank_checkpoints] { rank(*arguments, rank_checkpoints); });
 }
 

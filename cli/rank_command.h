@@ -18,13 +18,18 @@ struct RankArguments {
   std::vector<std::string> ensemble, files;
   std::string format, output, collection;  // format "": not said
   int64_t top = 0;
-  std::string candidates, stages, member;  // bundles only
-  int64_t threads = 0;                     // bundles only
+  std::string candidates, dags, member;  // bundles only
+  int64_t threads = 0;                   // bundles only
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 
 /// A model that is a file is a bundle, and ranks here; anything else is left to `rank_checkpoints`.
 void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints);
+
+/// Ranks by a bundle, without LibTorch: the candidates of graph files, the ones of arguments.candidates, tuning records
+/// or save_json text. Throws SettingsError for arguments that do not fit the model or each other, DataError and the
+/// errors of inference/ for files.
+void rank_bundle(const RankArguments& arguments);
 
 /// Gathers what is ranked, and writes it as the arguments say.
 class RankOutput {

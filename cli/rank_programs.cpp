@@ -55,15 +55,15 @@ class Workloads {
   std::vector<Workload> all_;
 };
 
-/// Lines of compute DAGs by the workloads that they are of.
-class StageTable {
+/// The lines of a file of compute DAGs by their workloads.
+class DagLines {
  public:
-  explicit StageTable(const std::filesystem::path& file) {
+  explicit DagLines(const std::filesystem::path& file) {
     data::LineSource lines(file);
     while (const auto line = lines.next()) {
       if (line->text.empty() || line->text[0] == '#') continue;
       try {
-        if (line->too_long) throw DataError("longer than expected of a stage table");
+        if (line->too_long) throw DataError("longer than expected of a compute DAG");
         auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(line->text));
         table_.add(dag);
         lines_.emplace(dag->workload_key, line->text);
@@ -71,7 +71,7 @@ class StageTable {
         throw DataError(fmt::format("{}:{}: {}", file.string(), lines.line_number(), error.what()));
       }
     }
-    if (lines_.empty()) throw DataError(fmt::format("{}: no line, expected a stage table", file.string()));
+    if (lines_.empty()) throw DataError(fmt::format("{}: no line, expected compute DAGs", file.string()));
   }
 
   /// Null where there is none.
@@ -138,13 +138,13 @@ inference::Ranking ranking_of(const inference::Model& model, Workload&& workload
 }  // namespace
 
 std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inference::Model>& model,
-                                             const std::vector<std::string>& files, const std::string& stages) {
-  if (stages.empty())
+                                             const std::vector<std::string>& files, const std::string& dags) {
+  if (dags.empty())
     throw configs::SettingsError(
-        fmt::format("{}: tuning records, which name schedules and no programs; give --stages FILE, the stage table of "
-                    "their workloads (docs/schedules.md)",
+        fmt::format("{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
+                    "of their workloads (docs/schedules.md)",
                     files.front()));
-  const StageTable table(stages);
+  const DagLines table(dags);
   Workloads workloads;
   for (const auto& file : files) read_records(file, files.size() > 1, workloads);
   Complaints missing;
@@ -160,8 +160,8 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
     const auto scores = scorer.score(views(workload.texts));
     rankings.push_back(ranking_of(*model, std::move(workload), scores, data::operations_of(scorer.dag())));
   }
-  missing.tell(stages, "workloads of the records are not in it");
-  if (rankings.empty()) throw DataError(fmt::format("{}: no record of a workload that {} has", files.front(), stages));
+  missing.tell(dags, "workloads of the records are not in it");
+  if (rankings.empty()) throw DataError(fmt::format("{}: no record of a workload that {} has", files.front(), dags));
   return rankings;
 }
 

@@ -14,7 +14,6 @@
 #include "base/checksum.h"
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "experiments/layout_boosting.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"

@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the attempt that ended the job ran (jobs/agent_command.h): that of its newest lease. Its checkpoint may lie in
-/// the folder of an earlier attempt, which this one had nothing to add to.
+/// Where the attempt that ended the job ran (jobs/agent/agent_command.h): that of its newest lease. Its checkpoint may
+/// lie in the folder of an earlier attempt, which this one had nothing to add to.
 fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
   const auto folder = runs / job.spec.id;
   const auto name = fmt::format("attempt-{}", job.fence);
@@ -26,11 +26,11 @@ fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
 }  // namespace
 
 Collection collect(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Sweep& sweep,
-                   jobs::Observer& observer, const fs::path& runs) {
+                   jobs::QueueReader& reader, const fs::path& runs) {
   std::vector<std::string> ids;
   for (const auto& spec : sweep.jobs) ids.push_back(spec.id);
   std::map<std::string, jobs::JobRecord> records;
-  for (auto& record : observer.jobs(ids)) records[record.spec.id] = std::move(record);
+  for (auto& record : reader.jobs(ids)) records[record.spec.id] = std::move(record);
   Collection collection;
   size_t next = 0;
   for (size_t t = 0; t < trials.size(); ++t) {

@@ -23,6 +23,6 @@ struct Collection {
 /// Finds the jobs of `sweep_of` by their ids. `runs`: the agents' run root, as this machine sees it. Throws
 /// jobs::JobsError where a job that succeeded has no rankings.csv there.
 Collection collect(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Sweep& sweep,
-                   jobs::Observer& observer, const std::filesystem::path& runs);
+                   jobs::QueueReader& reader, const std::filesystem::path& runs);
 
 }  // namespace foretime::experiments

@@ -7,17 +7,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "configs/yaml_reader.h"
 #include "experiments/document_entries.h"
 #include "experiments/document_part.h"
+#include "experiments/error.h"
 #include "jobs/error.h"
-#include "jobs/sweep/sweep_yaml.h"
 
 namespace foretime::experiments {
 namespace {
 
 namespace fs = std::filesystem;
-using jobs::Entry;
-using jobs::fail;
+using configs::YamlEntry;
 
 constexpr const char* kFolder = "configs/experiments";
 constexpr size_t kText = 2000, kLabel = 60, kMostParts = 64;
@@ -32,10 +32,10 @@ std::vector<std::string> with(std::vector<std::string> keys, const std::vector<s
 }
 
 /// The items of a map of maps, by their own names.
-std::vector<std::pair<std::string, Entry>> named_items(const Entry& map, const std::string& origin,
-                                                       const std::string& key) {
-  std::vector<std::pair<std::string, Entry>> items;
-  for (const Entry& item : items_of(map, origin, key + ".", {}))
+std::vector<std::pair<std::string, YamlEntry>> named_items(const YamlEntry& map, const std::string& origin,
+                                                           const std::string& key) {
+  std::vector<std::pair<std::string, YamlEntry>> items;
+  for (const YamlEntry& item : items_of(map, origin, key + ".", {}))
     items.emplace_back(item.key.substr(key.size() + 1), item);
   return items;
 }
@@ -60,11 +60,11 @@ class FileReader {
   }
 
   ExperimentFile read(const std::string& yaml) {
-    const Entry root{"", jobs::parse_yaml(yaml, file_.origin), file_.origin};
+    const YamlEntry root{"", configs::parse_yaml(yaml, file_.origin), file_.origin};
     PartKeys whole;
-    for (const Entry& item : items_of(root, file_.origin, "", with(part_keys(), {"name", "parts", "variants"}))) {
+    for (const YamlEntry& item : items_of(root, file_.origin, "", with(part_keys(), {"name", "parts", "variants"}))) {
       if (item.key == "name") {
-        file_.name = jobs::text_in(item, kLabel);
+        file_.name = configs::text_in(item, kLabel);
       } else if (item.key == "parts" || item.key == "variants") {
         own_.emplace(item.key, item);
       } else {
@@ -78,7 +78,7 @@ class FileReader {
     for (const auto& [name, items] : parts_) {
       auto keys = whole;
       for (const char* own : kTitles) keys.keys.erase(own);
-      for (const Entry& item : items) add(item, keys);
+      for (const YamlEntry& item : items) add(item, keys);
       if (is_chosen(name)) file_.parts.push_back(read_one(std::move(keys), name));
     }
     choose_entries();
@@ -86,7 +86,7 @@ class FileReader {
   }
 
  private:
-  static void add(const Entry& item, PartKeys& keys) {
+  static void add(const YamlEntry& item, PartKeys& keys) {
     if (item.key == "overrides") {
       keys.overrides.push_back(item);
     } else {
@@ -95,13 +95,13 @@ class FileReader {
   }
 
   /// Assigning a YAML::Node would change the node that other parts share.
-  static void replace(const Entry& item, PartKeys& keys) {
+  static void replace(const YamlEntry& item, PartKeys& keys) {
     keys.keys.erase(item.key);
     keys.keys.emplace(item.key, item);
   }
 
-  void lay_over(const std::vector<Entry>& items, PartKeys& keys) const {
-    for (const Entry& item : items) {
+  void lay_over(const std::vector<YamlEntry>& items, PartKeys& keys) const {
+    for (const YamlEntry& item : items) {
       if (item.key == "overrides") {
         const auto more = jobs::flatten_overrides(item, file_.origin);
         keys.last.insert(keys.last.end(), more.begin(), more.end());
@@ -115,7 +115,7 @@ class FileReader {
     for (const auto& variant : variants_) lay_over(variant, keys);
     const auto text = [&](const char* key, const std::string& fallback) {
       const auto found = keys.keys.find(key);
-      return found == keys.keys.end() ? fallback : jobs::text_in(found->second, kText);
+      return found == keys.keys.end() ? fallback : configs::text_in(found->second, kText);
     };
     file_.title = text(kTitles[0], file_.name);
     file_.description = text(kTitles[1], "");
@@ -124,7 +124,7 @@ class FileReader {
   void read_parts() {
     const auto parts = own_.find("parts");
     if (parts == own_.end()) {
-      if (!choice_.parts.empty()) fail({"parts", {}, file_.origin}, "found none to choose from");
+      if (!choice_.parts.empty()) configs::fail({"parts", {}, file_.origin}, "found none to choose from");
       return;
     }
     file_.has_parts = true;
@@ -154,7 +154,7 @@ class FileReader {
 
   /// The chosen variant and what it extends, the deepest first.
   void read_variants() {
-    std::map<std::string, Entry> known;
+    std::map<std::string, YamlEntry> known;
     std::vector<std::string> names;
     if (const auto variants = own_.find("variants"); variants != own_.end()) {
       for (const auto& [name, item] : named_items(variants->second, file_.origin, "variants")) {
@@ -167,19 +167,19 @@ class FileReader {
     for (std::string name = choice_.variant; !name.empty();) {
       const auto found = known.find(name);
       if (found == known.end())
-        fail({"variants", {}, file_.origin}, fmt::format("found no {}, there {}", name, listed(names)));
+        configs::fail({"variants", {}, file_.origin}, fmt::format("found no {}, there {}", name, listed(names)));
       if (!chain.insert(name).second) fail(found->second, "extends itself, by itself or by others");
       variants_.insert(variants_.begin(),
                        items_of(found->second, file_.origin, "", with(part_keys(), {"extends", "parts"})));
       name.clear();
-      for (const Entry& item : variants_.front()) {
-        if (item.key == "extends") name = jobs::text_in(item, kLabel);
+      for (const YamlEntry& item : variants_.front()) {
+        if (item.key == "extends") name = configs::text_in(item, kLabel);
         if (item.key == "parts") check_variant_parts(item);
       }
     }
   }
 
-  void check_variant_parts(const Entry& map) const {
+  void check_variant_parts(const YamlEntry& map) const {
     for (const auto& [name, item] : named_items(map, file_.origin, "parts")) {
       if (!part_names_contain(name)) fail(item, fmt::format("found no such part, there {}", listed(part_names())));
       items_of(item, file_.origin, "", part_keys());  // refuses unknown keys
@@ -188,12 +188,12 @@ class FileReader {
 
   Experiment read_one(PartKeys keys, const std::string& part) const {
     for (const auto& variant : variants_) {
-      std::vector<Entry> items;
-      for (const Entry& item : variant) {
+      std::vector<YamlEntry> items;
+      for (const YamlEntry& item : variant) {
         if (part.empty() || !is_title(item.key)) items.push_back(item);
       }
       lay_over(items, keys);
-      for (const Entry& item : variant) {
+      for (const YamlEntry& item : variant) {
         if (item.key != "parts") continue;
         for (const auto& [name, own] : named_items(item, file_.origin, "parts")) {
           if (name == part) lay_over(items_of(own, file_.origin, "", part_keys()), keys);
@@ -229,8 +229,8 @@ class FileReader {
     }
     for (const auto& wanted : choice_.entries) {
       if (!found.contains(wanted))
-        fail({"entries", {}, file_.origin},
-             fmt::format("found no entry {}, expected some of {}", wanted, fmt::join(labels, ", ")));
+        configs::fail({"entries", {}, file_.origin},
+                      fmt::format("found no entry {}, expected some of {}", wanted, fmt::join(labels, ", ")));
     }
     std::erase_if(file_.parts, [](const auto& part) { return part.entries.empty(); });
   }
@@ -238,14 +238,14 @@ class FileReader {
   fs::path folder_;
   const ExperimentChoice& choice_;
   ExperimentFile file_;
-  std::map<std::string, Entry> own_;  // parts and variants
-  std::vector<std::pair<std::string, std::vector<Entry>>> parts_;
-  std::vector<std::vector<Entry>> variants_;
+  std::map<std::string, YamlEntry> own_;  // parts and variants
+  std::vector<std::pair<std::string, std::vector<YamlEntry>>> parts_;
+  std::vector<std::vector<YamlEntry>> variants_;
 };
 
 Experiment only_part(ExperimentFile file) {
   if (file.parts.size() != 1)
-    throw jobs::SweepError(fmt::format("{}: found {} parts, expected one", file.origin, file.parts.size()));
+    throw ExperimentError(fmt::format("{}: found {} parts, expected one", file.origin, file.parts.size()));
   return std::move(file.parts.front());
 }
 
@@ -290,7 +290,7 @@ fs::path find_experiment(const std::string& name) {
   for (const auto& item : fs::directory_iterator(kFolder, failure)) {
     if (item.path().extension() == ".yaml") known.insert(item.path().stem().string());
   }
-  throw jobs::SweepError(fmt::format(
+  throw ExperimentError(fmt::format(
       "{}: no such experiment: expected a YAML file, or a name in {}/ of the working folder ({})", name, kFolder,
       known.empty() ? "there is none; start in the project's folder" : fmt::format("{}", fmt::join(known, ", "))));
 }
@@ -301,7 +301,7 @@ ExperimentFile parse_experiments(const std::string& yaml, const std::string& ori
 }
 
 ExperimentFile load_experiments(const fs::path& file, const ExperimentChoice& choice) {
-  return parse_experiments(jobs::read_sweep_text(file.string()), file.string(), file.parent_path(), choice);
+  return parse_experiments(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), choice);
 }
 
 Experiment parse_experiment(const std::string& yaml, const std::string& origin, const fs::path& folder,

@@ -134,15 +134,15 @@ struct ExperimentChoice {
   std::string data_root = {};               // data.root of all parts
 };
 
-/// A path of a YAML file, or the name of one in configs/experiments/ below the working folder. Throws jobs::SweepError,
+/// A path of a YAML file, or the name of one in configs/experiments/ below the working folder. Throws ExperimentError,
 /// naming those that are there.
 std::filesystem::path find_experiment(const std::string& name);
 
-/// Throws jobs::SweepError and configs::SettingsError with file, line (or override), key, value and what was expected.
+/// Throws ExperimentError and configs::SettingsError with file, line (or override), key, value and what was expected.
 ExperimentFile load_experiments(const std::filesystem::path& file, const ExperimentChoice& choice = {});
 ExperimentFile parse_experiments(const std::string& yaml, const std::string& origin,
                                  const std::filesystem::path& folder, const ExperimentChoice& choice = {});
-/// The same of a file with one part, or none; throws jobs::SweepError for more.
+/// Reads a file with one part, or none. Throws ExperimentError for more.
 Experiment load_experiment(const std::filesystem::path& file, const ExperimentChoice& choice = {});
 Experiment parse_experiment(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                             const ExperimentChoice& choice = {});

@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "configs/load.h"
+#include "experiments/error.h"
 #include "jobs/error.h"
 
 namespace foretime::experiments {
 namespace {
 
-using jobs::Entry;
-using jobs::fail;
+using configs::YamlEntry;
 
 constexpr size_t kEntryLabel = 60, kPath = 4096, kMostEntries = 64;
 const std::vector<std::string> kKeys = {"label", "kind", "settings", "set",    "features", "records",
@@ -21,31 +21,31 @@ constexpr EntryKind kKinds[] = {EntryKind::model, EntryKind::mean, EntryKind::ra
 /// Settings that belong to the experiment itself.
 const std::vector<std::string> kOwn = {"data.train_fraction", "trainer.seed", "trainer.baselines", "data.confine"};
 
-EntryKind kind_in(const Entry& item) {
+EntryKind kind_in(const YamlEntry& item) {
   std::vector<std::string> names;
   for (const auto kind : kKinds) names.push_back(to_string(kind));
-  const auto name = jobs::choice_in(item, names);
+  const auto name = configs::choice_in(item, names);
   return kKinds[std::find(names.begin(), names.end(), name) - names.begin()];
 }
 
-BoostedRows rows_in(const Entry& item) {
-  const auto name = jobs::choice_in(item, {"loops", "statements", "layout_codes"});
+BoostedRows rows_in(const YamlEntry& item) {
+  const auto name = configs::choice_in(item, {"loops", "statements", "layout_codes"});
   if (name == "loops") return BoostedRows::loops;
   return name == "statements" ? BoostedRows::statements : BoostedRows::layout_codes;
 }
 
-void read_xgboost(const Entry& item, XgboostSettings& xgboost) {
+void read_xgboost(const YamlEntry& item, XgboostSettings& xgboost) {
   if (item.key == "features") xgboost.features = texts_of(item);
-  if (item.key == "records") xgboost.records = jobs::text_in(item, kPath);
-  if (item.key == "dags") xgboost.dags = jobs::text_in(item, kPath);
+  if (item.key == "records") xgboost.records = configs::text_in(item, kPath);
+  if (item.key == "dags") xgboost.dags = configs::text_in(item, kPath);
   if (item.key == "rows") xgboost.rows = rows_in(item);
-  if (item.key == "target") xgboost.target = jobs::choice_in(item, {"time", "flop"});
+  if (item.key == "target") xgboost.target = configs::choice_in(item, {"time", "flop"});
   if (item.key == "preset")
-    xgboost.preset = jobs::choice_in(item, {"tvm", "squares", "pairs", "regression", "ranking"});
-  if (item.key == "rounds") xgboost.rounds = jobs::integer_in(item, 1, 100000);
+    xgboost.preset = configs::choice_in(item, {"tvm", "squares", "pairs", "regression", "ranking"});
+  if (item.key == "rounds") xgboost.rounds = configs::integer_in(item, 1, 100000);
 }
 
-void check_xgboost(const Entry& where, const XgboostSettings& xgboost) {
+void check_xgboost(const YamlEntry& where, const XgboostSettings& xgboost) {
   if (xgboost.rows == BoostedRows::layout_codes) {
     if (!xgboost.features.empty() || !xgboost.records.empty() || !xgboost.dags.empty())
       fail(where, "rows: layout_codes are made from the graphs: features, records and dags do not belong here");
@@ -57,17 +57,17 @@ void check_xgboost(const Entry& where, const XgboostSettings& xgboost) {
     fail(where, "records have features of statements: rows: statements");
 }
 
-ExperimentEntry read_entry(const Entry& map, const std::string& origin, const std::filesystem::path& folder,
+ExperimentEntry read_entry(const YamlEntry& map, const std::string& origin, const std::filesystem::path& folder,
                            const std::vector<jobs::SettingOverride>& overrides) {
   ExperimentEntry entry;
   bool has_boosted = false;
-  for (const Entry& item : items_of(map, origin, "", kKeys)) {
+  for (const YamlEntry& item : items_of(map, origin, "", kKeys)) {
     if (item.key == "label") {
-      entry.label = jobs::text_in(item, kEntryLabel);
+      entry.label = configs::text_in(item, kEntryLabel);
     } else if (item.key == "kind") {
       entry.kind = kind_in(item);
     } else if (item.key == "settings") {
-      entry.own = configs::load_settings(folder / jobs::text_in(item, kPath));
+      entry.own = configs::load_settings(folder / configs::text_in(item, kPath));
       apply_all(*entry.own, overrides);
       entry.own->run = {};
     } else if (item.key == "set") {
@@ -79,7 +79,7 @@ ExperimentEntry read_entry(const Entry& map, const std::string& origin, const st
     }
   }
   if (entry.label.empty()) fail(map, "found an entry without label");
-  const auto where = Entry{"entries: " + entry.label, map.node, map.place};
+  const auto where = YamlEntry{"entries: " + entry.label, map.node, map.place};
   if (has_boosted != (entry.kind == EntryKind::xgboost))
     fail(where,
          "features, records, dags, rows, target, preset and rounds belong to kind xgboost, which needs features");
@@ -91,25 +91,26 @@ ExperimentEntry read_entry(const Entry& map, const std::string& origin, const st
 
 }  // namespace
 
-std::vector<Entry> list_of(const Entry& entry) {
+std::vector<YamlEntry> list_of(const YamlEntry& entry) {
   if (!entry.node.IsSequence()) fail(entry, "found a single value or a map, expected a list");
-  std::vector<Entry> items;
+  std::vector<YamlEntry> items;
   for (const YAML::Node& node : entry.node) items.push_back({entry.key, node, entry.place});
   return items;
 }
 
-std::vector<std::string> texts_of(const Entry& entry) {
-  if (entry.node.IsScalar()) return {jobs::text_in(entry, kPath)};
+std::vector<std::string> texts_of(const YamlEntry& entry) {
+  if (entry.node.IsScalar()) return {configs::text_in(entry, kPath)};
   std::vector<std::string> texts;
-  for (const Entry& item : list_of(entry)) texts.push_back(jobs::text_in(item, kPath));
+  for (const YamlEntry& item : list_of(entry)) texts.push_back(configs::text_in(item, kPath));
   return texts;
 }
 
 void check_own(const std::vector<jobs::SettingOverride>& overrides) {
   for (const auto& item : overrides) {
     if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end() || item.key.starts_with("run."))
-      fail({item.key, {}, item.entry.place},
-           "belongs to the experiment: fractions and seeds say what is trained, entries beside what, --out where");
+      configs::fail(
+          {item.key, {}, item.entry.place},
+          "belongs to the experiment: fractions and seeds say what is trained, entries beside what, --out where");
   }
 }
 
@@ -118,18 +119,18 @@ void apply_all(configs::Settings& settings, const std::vector<jobs::SettingOverr
     try {
       configs::apply_override(settings, item.key, item.value);
     } catch (const configs::SettingsError& error) {
-      throw jobs::SweepError(fmt::format("{}: {}", item.entry.place, error.what()));
+      throw ExperimentError(fmt::format("{}: {}", item.entry.place, error.what()));
     }
   }
 }
 
-std::vector<ExperimentEntry> read_entries(const Entry& list, const std::string& origin,
+std::vector<ExperimentEntry> read_entries(const YamlEntry& list, const std::string& origin,
                                           const std::filesystem::path& folder,
                                           const std::vector<jobs::SettingOverride>& overrides) {
   std::vector<ExperimentEntry> entries;
-  for (const Entry& item : list_of(list)) {
+  for (const YamlEntry& item : list_of(list)) {
     auto entry = read_entry(item, origin, folder, overrides);
-    const auto where = Entry{"entries: " + entry.label, item.node, item.place};
+    const auto where = YamlEntry{"entries: " + entry.label, item.node, item.place};
     for (const auto& other : entries) {
       if (other.slug() == entry.slug())
         fail(where, fmt::format("found a second entry with the file name {}", entry.slug()));

@@ -9,15 +9,14 @@
 #include "configs/load.h"
 #include "data/graphs/collection.h"
 #include "experiments/document_entries.h"
-#include "experiments/document_figures.h"
+#include "experiments/error.h"
 #include "experiments/metrics.h"
 #include "jobs/error.h"
 
 namespace foretime::experiments {
 namespace {
 
-using jobs::Entry;
-using jobs::fail;
+using configs::YamlEntry;
 
 constexpr size_t kPartText = 2000, kPartLabel = 60, kPartPath = 4096;
 constexpr size_t kMostFractions = 100, kMostColumns = 40;
@@ -33,7 +32,8 @@ class PartReader {
   Experiment read() {
     for (const char* needed : {"entries", "metrics"}) {
       const bool columns = std::string(needed) == "metrics" && has("columns");
-      if (!has(needed) && !columns) fail({needed, {}, place()}, "is missing; an experiment has entries and metrics");
+      if (!has(needed) && !columns)
+        configs::fail({needed, {}, place()}, "is missing; an experiment has entries and metrics");
     }
     read_folds();
     read_settings();
@@ -46,13 +46,13 @@ class PartReader {
     for (const auto& entry : experiment_.entries) {
       if (entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes &&
           experiment_.base.data.format != "layout")
-        fail({"entries: " + entry.label, {}, place()}, "rows: layout_codes need data.format: layout");
+        configs::fail({"entries: " + entry.label, {}, place()}, "rows: layout_codes need data.format: layout");
     }
     if (has("references")) {
-      for (const Entry& item : list_of(keys_.at("references"))) read_reference(item);
+      for (const YamlEntry& item : list_of(keys_.at("references"))) read_reference(item);
     }
     if (has("classes")) {
-      for (const Entry& item : items_of(keys_.at("classes"), experiment_.origin, "", {}))
+      for (const YamlEntry& item : items_of(keys_.at("classes"), experiment_.origin, "", {}))
         experiment_.classes.push_back({item.key, texts_of(item)});
     }
     if (has("figures")) experiment_.figures = read_figures(keys_.at("figures"), experiment_.origin, experiment_);
@@ -63,7 +63,7 @@ class PartReader {
   bool has(const std::string& key) const { return keys_.contains(key); }
   std::string text(const std::string& key, const std::string& fallback, size_t limit) const {
     const auto found = keys_.find(key);
-    return found == keys_.end() ? fallback : jobs::text_in(found->second, limit);
+    return found == keys_.end() ? fallback : configs::text_in(found->second, limit);
   }
   std::string place() const {
     return experiment_.part.empty() ? experiment_.origin
@@ -73,8 +73,8 @@ class PartReader {
   void read_folds() {
     if (!has("folds")) return;
     const auto& entry = keys_.at("folds");
-    for (const Entry& item : items_of(entry, experiment_.origin, "folds.", {"count", "groups"})) {
-      if (item.key == "folds.count") experiment_.folds.count = jobs::integer_in(item, 2, kMostFolds);
+    for (const YamlEntry& item : items_of(entry, experiment_.origin, "folds.", {"count", "groups"})) {
+      if (item.key == "folds.count") experiment_.folds.count = configs::integer_in(item, 2, kMostFolds);
       if (item.key == "folds.groups") experiment_.folds.groups = texts_of(item);
     }
     if (experiment_.folds.count == 0 || experiment_.folds.groups.empty())
@@ -97,7 +97,7 @@ class PartReader {
     for (const std::string& item : choice_.overrides) {
       const size_t equals = item.find('=');
       if (equals == std::string::npos || equals == 0)
-        throw jobs::SweepError(
+        throw ExperimentError(
             fmt::format("override {}: found no key=value, expected an override such as trainer.steps=100", item));
       add(item.substr(0, equals), item.substr(equals + 1), "override " + item);
     }
@@ -106,7 +106,7 @@ class PartReader {
     experiment_.base.trainer.baselines.clear();
     experiment_.base.run = {};
     if (experiment_.base.data.train.empty() && experiment_.folds.count == 0)
-      throw jobs::SweepError(
+      throw ExperimentError(
           fmt::format("{}: data.train: found no files to train on; name the settings (settings: my.yaml) "
                       "or set data.train under overrides",
                       place()));
@@ -120,7 +120,7 @@ class PartReader {
     if (has("requires")) experiment_.requirements = texts_of(keys_.at("requires"));
     if (!has("submission")) return;
     const auto& entry = keys_.at("submission");
-    experiment_.submission = jobs::text_in(entry, kPartLabel);
+    experiment_.submission = configs::text_in(entry, kPartLabel);
     if (experiment_.submission != "by_name" && data::collection_named(experiment_.submission) == data::Collection::none)
       fail(entry, fmt::format("found {}, expected a collection such as layout:xla:default, or by_name",
                               experiment_.submission));
@@ -132,10 +132,10 @@ class PartReader {
     if (!has("set")) return;
     const auto& entry = keys_.at("set");
     if (entry.node.IsScalar()) {
-      experiment_.sets = {jobs::choice_in(entry, kSets)};
+      experiment_.sets = {configs::choice_in(entry, kSets)};
     } else {
       experiment_.sets.clear();
-      for (const Entry& item : list_of(entry)) experiment_.sets.push_back(jobs::choice_in(item, kSets));
+      for (const YamlEntry& item : list_of(entry)) experiment_.sets.push_back(configs::choice_in(item, kSets));
     }
     const std::set<std::string> different(experiment_.sets.begin(), experiment_.sets.end());
     if (different.empty() || different.size() != experiment_.sets.size()) fail(entry, "found no set, or one twice");
@@ -145,7 +145,7 @@ class PartReader {
 
   void read_metrics() {
     if (has("columns")) {
-      for (const Entry& item : list_of(keys_.at("columns"))) read_column(item);
+      for (const YamlEntry& item : list_of(keys_.at("columns"))) read_column(item);
       experiment_.has_columns = true;
       if (experiment_.columns.empty() || experiment_.columns.size() > kMostColumns)
         fail(keys_.at("columns"),
@@ -153,7 +153,8 @@ class PartReader {
     }
     auto& metrics = experiment_.metrics;
     if (has("metrics")) {
-      for (const Entry& item : list_of(keys_.at("metrics"))) metrics.push_back(jobs::choice_in(item, metric_names()));
+      for (const YamlEntry& item : list_of(keys_.at("metrics")))
+        metrics.push_back(configs::choice_in(item, metric_names()));
       if (metrics.empty()) fail(keys_.at("metrics"), "found an empty list, expected a metric");
     } else {
       for (const auto& column : experiment_.columns) {
@@ -165,13 +166,13 @@ class PartReader {
     }
   }
 
-  void read_column(const Entry& map) {
+  void read_column(const YamlEntry& map) {
     Column column;
-    for (const Entry& item : items_of(map, experiment_.origin, "", {"metric", "set", "groups", "title"})) {
-      if (item.key == "metric") column.metric = jobs::choice_in(item, metric_names());
-      if (item.key == "set") column.set = jobs::choice_in(item, experiment_.sets);
+    for (const YamlEntry& item : items_of(map, experiment_.origin, "", {"metric", "set", "groups", "title"})) {
+      if (item.key == "metric") column.metric = configs::choice_in(item, metric_names());
+      if (item.key == "set") column.set = configs::choice_in(item, experiment_.sets);
       if (item.key == "groups") column.groups = texts_of(item);
-      if (item.key == "title") column.title = jobs::text_in(item, kPartLabel);
+      if (item.key == "title") column.title = configs::text_in(item, kPartLabel);
     }
     if (column.metric.empty()) fail(map, "found a column without metric");
     experiment_.columns.push_back(std::move(column));
@@ -179,10 +180,10 @@ class PartReader {
 
   void read_fractions() {
     std::set<double> fractions(choice_.fractions.begin(), choice_.fractions.end());
-    Entry entry{"--fractions", {}, "command line"};
+    YamlEntry entry{"--fractions", {}, "command line"};
     if (fractions.empty() && has("fractions")) {
       entry = keys_.at("fractions");
-      for (const Entry& item : list_of(entry)) fractions.insert(jobs::number_in(item));
+      for (const YamlEntry& item : list_of(entry)) fractions.insert(configs::number_in(item));
     }
     if (fractions.empty()) fractions = {1.0};
     if (fractions.size() > kMostFractions || !(*fractions.begin() > 0) || *fractions.rbegin() > 1)
@@ -195,36 +196,36 @@ class PartReader {
     auto count = choice_.seeds;
     const auto given = keys_.find("seeds");
     if (count == 0 && given != keys_.end() && given->second.node.IsSequence()) {
-      for (const Entry& item : list_of(given->second)) experiment_.seeds.push_back(jobs::seed_in(item));
+      for (const YamlEntry& item : list_of(given->second)) experiment_.seeds.push_back(configs::seed_in(item));
       const std::set<uint64_t> different(experiment_.seeds.begin(), experiment_.seeds.end());
       if (different.empty() || different.size() != experiment_.seeds.size())
         fail(given->second, "found no seed, or one twice");
       return;
     }
-    if (count == 0) count = given == keys_.end() ? 1 : jobs::integer_in(given->second, 1, kMostSeeds);
+    if (count == 0) count = given == keys_.end() ? 1 : configs::integer_in(given->second, 1, kMostSeeds);
     for (int64_t i = 0; i < count; ++i)
       experiment_.seeds.push_back(experiment_.base.trainer.seed + static_cast<uint64_t>(i));
   }
 
-  void read_reference(const Entry& map) {
+  void read_reference(const YamlEntry& map) {
     Reference reference;
     auto known = metric_names();
     for (const auto& column : experiment_.columns) {
       if (!column.title.empty()) known.push_back(column.title);
     }
     known.emplace_back("label");
-    for (const Entry& item : items_of(map, experiment_.origin, "", known)) {
+    for (const YamlEntry& item : items_of(map, experiment_.origin, "", known)) {
       if (item.key == "label") {
-        reference.label = jobs::text_in(item, kPartLabel);
+        reference.label = configs::text_in(item, kPartLabel);
       } else {
-        reference.values[item.key] = jobs::number_in(item);
+        reference.values[item.key] = configs::number_in(item);
       }
     }
     if (reference.label.empty()) fail(map, "found a reference without label");
     experiment_.references.push_back(std::move(reference));
   }
 
-  const std::map<std::string, Entry>& keys_;
+  const std::map<std::string, YamlEntry>& keys_;
   const PartKeys& layers_;
   std::filesystem::path folder_;
   const ExperimentChoice& choice_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/frontends/loops/featurizers.h"
+#include "experiments/error.h"
 #include "jobs/error.h"
 #include "sharding/dataset_index.h"
 
@@ -55,7 +56,7 @@ void apply_fold(const Fold& fold, configs::Settings& settings, const std::string
   settings.data.holdout = 0;
   auto& trainer = settings.trainer;
   if (trainer.early_stop.patience > 0)
-    throw jobs::SweepError(
+    throw ExperimentError(
         fmt::format("{}: trainer.early_stop.patience: found {}: folds leave no groups to stop by; set it to 0", origin,
                     trainer.early_stop.patience));
   trainer.metric = "test/" + trainer.metric.substr(trainer.metric.find('/') + 1);

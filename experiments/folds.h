@@ -17,7 +17,7 @@ struct Fold {
 std::vector<Fold> make_folds(const Experiment& experiment);
 
 /// Makes a trial's settings those of a fold: its files, no validation groups, nothing held out. Without either the last
-/// step's model counts, and trainer.metric becomes that of the test set, which chooses nothing. Throws jobs::SweepError
+/// step's model counts, and trainer.metric becomes that of the test set, which chooses nothing. Throws ExperimentError
 /// where early stopping asks for more.
 void apply_fold(const Fold& fold, configs::Settings& settings, const std::string& origin);
 

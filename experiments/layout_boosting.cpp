@@ -1,8 +1,7 @@
-#include "experiments/layout_boosting.h"
-
 #include <algorithm>
 #include <numeric>
 
+#include "experiments/baseline_trial.h"
 #include "models/baselines/booster.h"
 
 namespace foretime::experiments {

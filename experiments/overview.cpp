@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "base/text_table.h"
 #include "experiments/report.h"
-#include "worker/run/table.h"
 
 namespace foretime::experiments {
 namespace {
@@ -37,10 +37,9 @@ PartReport report_part(Results results, const std::vector<Trial>& trials, const 
     write_file_atomically(out / "submission.csv", submission_text({submission}));
     files.emplace_back("submission.csv");
   }
-  fmt::print("\n{}{}\n\n{}\n{}", part, experiment.title, heading(results),
-             worker::format_table(metrics_table(results)));
+  fmt::print("\n{}{}\n\n{}\n{}", part, experiment.title, heading(results), format_table(metrics_table(results)));
   if (experiment.fractions.size() > 1)
-    fmt::print("\nby share of the training data\n{}", worker::format_table(shares_table(results)));
+    fmt::print("\nby share of the training data\n{}", format_table(shares_table(results)));
   if (!results.note.empty()) fmt::print("\n{}\n", results.note);
   fmt::print("\n{}: {}\n", out.string(), fmt::join(files, ", "));
   return {std::move(results), std::move(submission)};

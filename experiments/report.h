@@ -11,8 +11,8 @@ namespace foretime::experiments {
 /// Every trial's value of every metric: entry, kind, fraction, seed, metric, unit, value. Rows with the seed `joined`
 /// are those of the seeds' joined predictions, rows of kind `reference` those of references and second measurements.
 std::string results_csv(const Results& results);
-/// The same group by group, a row each: entry, fraction, seed, group, candidates, then the metrics. Times are in the
-/// unit of the header.
+/// The results of single groups, a row each: entry, fraction, seed, group, candidates, then the metrics. Times are in
+/// the unit of the header.
 std::string groups_csv(const Results& results);
 /// What the trials with all training data predict: entry, seed, group, id, score, predicted, measured, in the unit of
 /// the run times.

@@ -11,6 +11,7 @@
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "experiments/document_entries.h"
+#include "experiments/error.h"
 #include "experiments/folds.h"
 #include "jobs/error.h"
 
@@ -21,12 +22,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRecord = "trial.json";
 
-/// What is compared is measured on the same candidates. Throws jobs::SweepError naming the setting that says otherwise.
+/// What is compared is measured on the same candidates. Throws ExperimentError naming the setting that says otherwise.
 void check_measured(const Experiment& experiment, const ExperimentEntry& entry, const configs::DataSettings& own) {
   const auto& base = experiment.base.data;
   const auto need = [&](const char* name, const auto& found, const auto& expected) {
     if (found != expected)
-      throw jobs::SweepError(
+      throw ExperimentError(
           fmt::format("{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same "
                       "candidates; set it under overrides",
                       experiment.origin, entry.label, name, found, expected));
@@ -93,7 +94,7 @@ std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) 
           if (!folds.empty()) apply_fold(folds[static_cast<size_t>(f)], trial.settings, experiment.origin);
           const auto conflict = configs::find_conflict(trial.settings);
           if (!conflict.empty())
-            throw jobs::SweepError(fmt::format("{}: {}: {}", experiment.origin, entry.label, conflict));
+            throw ExperimentError(fmt::format("{}: {}: {}", experiment.origin, entry.label, conflict));
           trial.folder = out / "trials" / folder_name(entry, trial);
           trial.settings.run.directory = trial.folder.string();
           trials.push_back(std::move(trial));
@@ -186,7 +187,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     sweep.jobs.push_back(std::move(job));
   }
   if (sweep.jobs.empty())
-    throw jobs::SweepError(fmt::format("{}: found no entry of kind model, which alone are jobs", experiment.origin));
+    throw ExperimentError(fmt::format("{}: found no entry of kind model, which alone are jobs", experiment.origin));
   auto& spec = sweep.spec;
   spec.id = jobs::content_id(content);
   spec.name = experiment.full_name();

@@ -22,7 +22,7 @@ struct Trial {
 };
 
 /// All trials: of the first seed those with all training data first, so that what is there early tells the most.
-/// Reads headers where there are folds. Throws jobs::SweepError where the settings of one contradict each other, and
+/// Reads headers where there are folds. Throws ExperimentError where the settings of one contradict each other, and
 /// data::DataError as make_folds.
 std::vector<Trial> trials_of(const Experiment& experiment, const std::filesystem::path& out);
 
@@ -44,7 +44,7 @@ void write_trial_record(const std::filesystem::path& folder, const TrialRecord& 
 std::string record_key(const ExperimentEntry& entry, const configs::Settings& settings, uint64_t data_fingerprint);
 
 /// The trials of kind model as jobs of one sweep: `foretime status` and `foretime leaderboard` show it like any other.
-/// Jobs stand in the order of the trials, and have the names of their folders. Throws jobs::SweepError.
+/// Jobs stand in the order of the trials, and have the names of their folders. Throws ExperimentError.
 jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Resources& resources,
                      int64_t priority);
 

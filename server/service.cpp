@@ -56,7 +56,7 @@ bool is_json(const std::string& body) {
   return next == std::string::npos || body[next] == '"' || body[next] == '}';
 }
 
-/// The same for the same content, whoever sends it.
+/// A name of the content alone, whoever sends it.
 std::string id_of(const HttpRequest& request) {
   constexpr size_t kBytes = 16;
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};

@@ -14,7 +14,7 @@ build_packages=(
   libyaml-cpp-dev libsimdjson-dev libzip-dev zlib1g-dev libisal-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
   libhiredis-dev libssl-dev redis-server libmetis-dev
-  libfasttext-dev libxgboost-dev
+  libfasttext-dev libxgboost-dev libboost-math-dev
   libprotobuf-dev protobuf-compiler libmicrohttpd-dev
 )
 # Python is a test tool only: a second opinion on numbers (NumPy, SciPy, PyTorch) and the repository's own checks.

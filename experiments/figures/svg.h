@@ -37,7 +37,7 @@ enum class Marker { circle, square, triangle, diamond, cross, plus };
 
 /// A drawing as a stand-alone SVG 1.1 file: pixels, y downwards, white ground, no scripts and no outside references.
 /// Any text may be given: what XML does not allow is escaped or left out. Points that are not finite are not drawn.
-/// The same calls give the same bytes.
+/// Equal calls give equal bytes.
 class Svg {
  public:
   /// `title` is for readers who do not see the drawing; it is not drawn.

@@ -1,42 +1,15 @@
 #pragma once
 
-#include <filesystem>
-#include <functional>
-#include <map>
+#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include <spdlog/logger.h>
 
-#include "jobs/agent/allowed_roots.h"
-#include "jobs/agent/launcher.h"
-#include "jobs/queue/queue.h"
+#include "jobs/agent/agent_options.h"
 
 namespace foretime::jobs {
 
-struct AgentOptions {
-  std::string name;               // host:pid:random where empty
-  std::string version;            // for whoever watches
-  int64_t cpus = 0;               // slots; 0: all cores
-  std::vector<std::string> gpus;  // ids as CUDA_VISIBLE_DEVICES takes them
-  int64_t max_jobs = 0;           // at once; 0: as many as fit
-  Roots roots;
-  Launcher launcher{"auto"};
-  std::string program;  // the foretime that runs jobs; empty: this one (/proc/self/exe)
-  Milliseconds lease_term{30000};
-  double stall_seconds = 600;       // a job that shows no progress for so long is killed and tried again
-  double stop_grace_seconds = 120;  // for a checkpoint, after a request to stop, before SIGTERM
-  double drain_seconds = 600;       // SIGTERM: jobs get so long to checkpoint
-  bool until_empty = false;         // end when no job is left that this agent could ever run
-};
-
-/// Makes a queue with a connection of its own; the agent has one for its loop and one for its heartbeat.
-using QueueFactory = std::function<std::unique_ptr<JobQueue>()>;
-/// Decides deferred parameters of a lease (jobs/proposer.h); called before the job's first start.
-using Proposer = std::function<Parameters(JobQueue& queue, const Lease& lease)>;
-
-/// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor.h) in
+/// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor/supervisor.h) in
 /// runs/<job id>/attempt-<fence>, so that an agent that lost its lease overwrites nothing; the next attempt continues
 /// from the newest checkpoint that was published.
 ///
@@ -45,10 +18,10 @@ using Proposer = std::function<Parameters(JobQueue& queue, const Lease& lease)>;
 /// Redis cannot be reached the agent goes on with the jobs that it holds, keeps what it has to report, and tries again
 /// after 1 to 20 s.
 ///
-/// Exit codes of a job: 0 succeeded, and 6 of a fine-tuning (its bundle has the weights of its parent); 2 and 3
-/// (settings, data) failed; 75 after a request stopped, cancelled or
-/// preempted, and without one preempted; anything else, a signal, and a stall: error, tried again. Whoever had to be
-/// ended by SIGTERM or SIGKILL after a request ends as was asked.
+/// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded; 2 and 3
+/// (settings, data) failed; 75 stopped, cancelled or preempted, as was requested, and preempted without a request.
+/// Anything else, a signal and a stall are errors, after which the job is tried again. A job that had to be ended by
+/// SIGTERM or SIGKILL after a request ends as was requested.
 ///
 /// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM when it still runs
 /// after `stop_grace_seconds`; evaluations, exports and programs that do not listen get SIGTERM at once. SIGKILL

@@ -23,8 +23,8 @@ constexpr const char* kManifest = "manifest.json";  // coordinator/checkpoint_st
 constexpr size_t kEvaluatedFiles = 4096;
 
 /// Where a checkpoint of `roots.runs` really is; JobsError unless it is whole and inside.
-fs::path stored_checkpoint(const std::string& what, const std::string& path, const Roots& roots) {
-  auto real = confine(what, path, roots.runs, {roots.runs});
+fs::path stored_checkpoint(const std::string& what, const std::string& path, const AllowedRoots& roots) {
+  auto real = allowed_path(what, path, roots.runs, {roots.runs});
   if (!fs::exists(real / kManifest))
     throw JobsError(
         fmt::format("{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
@@ -36,9 +36,9 @@ fs::path stored_checkpoint(const std::string& what, const std::string& path, con
 /// Where to go on: the checkpoint that was published or, where that is gone (the trainer keeps few, and Redis may have
 /// been away), the newest whole one beside it. Empty where this machine has none: another agent's, on a disk that is
 /// not shared; the attempt then begins anew rather than never.
-fs::path newest_checkpoint(const std::string& published, const Roots& roots) {
+fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roots) {
   try {
-    const auto real = confine("checkpoint", published, roots.runs, {roots.runs});
+    const auto real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
     if (fs::exists(real / kManifest)) return real;
     fs::path newest;
     std::error_code failure;
@@ -63,19 +63,20 @@ auto or_unusable(const Function& function) {
 }
 
 /// Where relative data paths start: the first data root stands for the submitter's working folder.
-fs::path data_base(const Roots& roots) { return roots.data.empty() ? fs::path("/") : roots.data.front(); }
+fs::path data_base(const AllowedRoots& roots) { return roots.data.empty() ? fs::path("/") : roots.data.front(); }
 
-void confine_data(configs::DataSettings& data, const Roots& roots) {
+void resolve_data_paths(configs::DataSettings& data, const AllowedRoots& roots) {
   or_unusable([&] {
-    const auto root = confine("data.root", data.root, data_base(roots), roots.data);
+    const auto root = allowed_path("data.root", data.root, data_base(roots), roots.data);
     for (auto* patterns : {&data.train, &data.valid, &data.test}) {
       const char* what = patterns == &data.train ? "data.train" : patterns == &data.valid ? "data.valid" : "data.test";
-      for (auto& pattern : *patterns) pattern = confine_pattern(what, pattern, root, roots.data);
+      for (auto& pattern : *patterns) pattern = allowed_pattern(what, pattern, root, roots.data);
     }
     if (!data.eval_indices.empty())
-      data.eval_indices = confine("data.eval_indices", data.eval_indices, root, roots.data).string();
+      data.eval_indices = allowed_path("data.eval_indices", data.eval_indices, root, roots.data).string();
     if (!data.node_type_vectors.empty())
-      data.node_type_vectors = confine("data.node_type_vectors", data.node_type_vectors, root, roots.data).string();
+      data.node_type_vectors =
+          allowed_path("data.node_type_vectors", data.node_type_vectors, root, roots.data).string();
     data.root = root.string();
     data.confine.clear();
     for (const auto& folder : roots.data) data.confine.push_back(folder.string());
@@ -85,7 +86,7 @@ void confine_data(configs::DataSettings& data, const Roots& roots) {
 std::vector<std::string> train_arguments(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
                                          const AttemptPlace& place) {
   auto settings = trial_settings(lease.spec, parameters);
-  confine_data(settings.data, options.roots);
+  resolve_data_paths(settings.data, options.roots);
   settings.run.directory = place.folder.string();
   settings.run.overwrite = false;
   settings.checkpoint.resume = "auto";
@@ -146,7 +147,7 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, queue).string()};
   for (const auto& file : files) {
     arguments.push_back(
-        or_unusable([&] { return confine_pattern("files", file, data_base(options.roots), options.roots.data); }));
+        or_unusable([&] { return allowed_pattern("files", file, data_base(options.roots), options.roots.data); }));
   }
   std::vector<std::string> roots;
   for (const auto& root : options.roots.data) roots.push_back(root.string());
@@ -167,7 +168,7 @@ fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueu
     throw JobUnusable(fmt::format("job {}: job {}, which it goes on from, {}", spec.id, id,
                                   needed ? "left no bundle" : "is unknown (forgotten after its time to live?)"));
   const auto& runs = options.roots.runs;
-  auto real = confine("bundle of job " + id, needed->checkpoint, runs, {runs});
+  auto real = allowed_path("bundle of job " + id, needed->checkpoint, runs, {runs});
   if (!fs::is_regular_file(real))
     throw JobsError(fmt::format("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?",
                                 id, real.string(), runs.string()));
@@ -187,7 +188,7 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
     folders.push_back(bundle.parent_path().string());
     model = bundle.string();
   } else {
-    model = or_unusable([&] { return confine("finetune.model", settings.model, base, roots).string(); });
+    model = or_unusable([&] { return allowed_path("finetune.model", settings.model, base, roots).string(); });
   }
   std::vector<std::string> arguments = {"finetune", model};
   const auto add = [&](const char* option, const std::string& value) {
@@ -196,13 +197,13 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   };
   const auto add_files = [&](const char* what, const std::vector<std::string>& files) {
     for (const auto& file : files)
-      arguments.push_back(or_unusable([&] { return confine_pattern(what, file, base, roots); }));
+      arguments.push_back(or_unusable([&] { return allowed_pattern(what, file, base, roots); }));
   };
   add_files("finetune.records", settings.records);
   if (!settings.replay.empty()) arguments.emplace_back("--replay");
   add_files("finetune.replay", settings.replay);
-  if (!settings.stages.empty())
-    add("--stages", or_unusable([&] { return confine("finetune.stages", settings.stages, base, roots).string(); }));
+  if (!settings.dags.empty())
+    add("--dags", or_unusable([&] { return allowed_path("finetune.dags", settings.dags, base, roots).string(); }));
   if (!settings.member.empty()) add("--member", settings.member);
   if (settings.steps) add("--steps", fmt::to_string(*settings.steps));
   if (settings.learning_rate) add("--learning-rate", number_text(*settings.learning_rate));
@@ -231,7 +232,7 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
 
 }  // namespace
 
-fs::path make_attempt_folder(const Roots& roots, const Lease& lease) {
+fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   const auto plain = [](const std::string& text) {
     return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
       return std::isalnum(c) != 0 || c == '-' || c == '_';
@@ -242,7 +243,7 @@ fs::path make_attempt_folder(const Roots& roots, const Lease& lease) {
   std::error_code failure;
   fs::create_directories(job, failure);
   if (failure) throw JobsError(fmt::format("{}: {}", job.string(), failure.message()));
-  const auto real = confine("run directory", job, roots.runs, {roots.runs});
+  const auto real = allowed_path("run directory", job, roots.runs, {roots.runs});
   const auto name = fmt::format("attempt-{}", lease.fence);
   for (const auto& folder : {real / name, real / (name + "-" + (plain(lease.token) ? lease.token : "again"))}) {
     if (fs::create_directory(folder, failure)) return folder;
@@ -283,8 +284,8 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   return process;
 }
 
-std::string published_checkpoint(const std::string& path, const fs::path& folder, const Roots& roots) {
-  const auto real = confine("checkpoint", path, folder, {folder});
+std::string published_checkpoint(const std::string& path, const fs::path& folder, const AllowedRoots& roots) {
+  const auto real = allowed_path("checkpoint", path, folder, {folder});
   if (!fs::exists(real / kManifest))
     throw JobsError(fmt::format("checkpoint: {}: no {}, expected a whole checkpoint", real.string(), kManifest));
   const auto relative = real.lexically_relative(fs::canonical(roots.runs));

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "jobs/agent/agent.h"
+#include "jobs/agent/agent_options.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor.h"
 
@@ -19,7 +19,7 @@ class JobUnusable : public JobsError {
 /// The folder of an attempt, freshly made: runs/<job id>/attempt-<fence>. Where that exists already (Redis lost a
 /// second and gave the fence out again) the token is added. Throws JobUnusable for an id that is no file name,
 /// JobsError where the folder cannot be made.
-std::filesystem::path make_attempt_folder(const Roots& roots, const Lease& lease);
+std::filesystem::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease);
 
 /// What a fine-tuning leaves in the folder of its attempt.
 inline constexpr const char* kBundleFile = "model.foretime";
@@ -38,6 +38,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
 
 /// `path`, as a job that runs in `folder` names a checkpoint: relative to the run root. Throws JobsError where it lies
 /// outside of the folder or is not whole.
-std::string published_checkpoint(const std::string& path, const std::filesystem::path& folder, const Roots& roots);
+std::string published_checkpoint(const std::string& path, const std::filesystem::path& folder,
+                                 const AllowedRoots& roots);
 
 }  // namespace foretime::jobs

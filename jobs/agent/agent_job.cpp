@@ -4,15 +4,19 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "configs/load.h"
 #include "jobs/agent/agent_command.h"
 #include "jobs/agent/agent_link.h"
 #include "jobs/error.h"
+#include "jobs/sweep/finetune_job.h"
 
 namespace foretime::jobs {
 namespace {
@@ -24,11 +28,22 @@ constexpr size_t kEvaluations = 256;        // kept while Redis is away
 constexpr int64_t kBadMessagesNamed = 20;
 constexpr int kLastTurns = 16;
 
-const char* reason_of(Asked why) {
-  switch (why) {
-    case Asked::cancel:
+Outcome outcome_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::cancel:
+      return Outcome::cancelled;
+    case StopReason::early_stopping:
+      return Outcome::stopped;
+    default:
+      return Outcome::preempted;
+  }
+}
+
+const char* text_of(StopReason reason) {
+  switch (reason) {
+    case StopReason::cancel:
       return "cancelled by request";
-    case Asked::stop:
+    case StopReason::early_stopping:
       return "early stopping";
     default:
       return "the agent drains";
@@ -39,7 +54,7 @@ const char* reason_of(Asked why) {
 
 AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, spdlog::logger& log)
     : lease_(std::move(lease)), gpus_(std::move(gpus)), options_(options), logger_(log) {
-  started_at_ = life_at_ = steady_seconds();
+  started_at_ = last_progress_at_ = steady_seconds();
 }
 
 std::string AgentJob::who() const { return fmt::format("job {} (attempt {})", lease_.job, lease_.attempt); }
@@ -52,11 +67,14 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     }
     if (folder_.empty()) folder_ = make_attempt_folder(options_.roots, lease_);
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
-    if (!socket_) socket_ = std::make_unique<ProgressSocket>(folder_);
+    if (!socket_) socket_ = std::make_unique<ProgressReceiver>(folder_);
     auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue, {folder_, gpus_, socket_->path()});
     command.kill_grace_seconds = std::clamp(options_.stop_grace_seconds, 0.1, 30.0);
     process_ = std::make_unique<SupervisedProcess>(command);
-    started_at_ = life_at_ = steady_seconds();
+    output_ = process_->output();
+    printed_output_ = process_->standard_output();
+    state_ = State::running;
+    started_at_ = last_progress_at_ = steady_seconds();
     logger_.info("{}: {} starts in {}", who(),
                  lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string());
   } catch (const RedisUnavailable&) {
@@ -81,20 +99,20 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   if (log_ && !error.empty()) log_->note(error);
   if (!error.empty()) logger_.warn("{}: {} before its start: {}", who(), to_string(outcome), error);
   socket_.reset();
-  ended_ = true;
+  state_ = State::ended;
 }
 
 void AgentJob::add_descriptors(std::vector<pollfd>& descriptors) const {
-  if (!process_ || ended_) return;
+  if (!process_) return;
   descriptors.push_back({process_->status_descriptor(), POLLIN, 0});
-  if (output_open_) descriptors.push_back({process_->output(), POLLIN, 0});
-  if (printed_open_ && process_->standard_output() >= 0)
-    descriptors.push_back({process_->standard_output(), POLLIN, 0});
+  for (const int output : {output_, printed_output_}) {
+    if (output >= 0) descriptors.push_back({output, POLLIN, 0});
+  }
   socket_->add_descriptors(descriptors);
 }
 
 void AgentJob::tick(double now) {
-  if (!process_ || ended_) return;
+  if (!process_) return;
   const auto status = process_->poll_exit();  // before the reads: what it wrote before its end is then there
   read_output(now, status.has_value());
   receive(now);
@@ -104,13 +122,12 @@ void AgentJob::tick(double now) {
     conclude(*status);
     return;
   }
-  if (asked_ != Asked::nothing && !terminated_ && now - asked_at_ >= options_.stop_grace_seconds) {
-    terminated_ = true;
+  if (state_ == State::stopping && now - stop_requested_at_ >= options_.stop_grace_seconds) {
     log_->note(fmt::format("it did not end within {} s of being asked to: SIGTERM", options_.stop_grace_seconds));
-    process_->terminate();
+    send_sigterm();
   }
-  if (asked_ == Asked::drain && !killed_ && now - asked_at_ >= options_.drain_seconds) kill();
-  if (asked_ == Asked::nothing) check_stall(now);
+  if (stop_reason_ == StopReason::drain && now - stop_requested_at_ >= options_.drain_seconds) kill();
+  if (state_ == State::running) check_stall(now);
 }
 
 void AgentJob::receive(double now) {
@@ -122,13 +139,13 @@ void AgentJob::receive(double now) {
 
 void AgentJob::read_output(double now, bool all) {
   char buffer[65536];
-  const auto read_from = [&](int descriptor, bool& open, const auto& sink) {
-    for (size_t total = 0; open && (all || total < kReadAtOnce);) {
+  const auto read_from = [&](int& descriptor, const auto& sink) {
+    for (size_t total = 0; descriptor >= 0 && (all || total < kReadAtOnce);) {
       const auto got = read(descriptor, buffer, sizeof(buffer));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (got <= 0) {
-        open = false;
+        descriptor = -1;
         return;
       }
       total += static_cast<size_t>(got);
@@ -136,45 +153,41 @@ void AgentJob::read_output(double now, bool all) {
     }
   };
   const auto lines = log_->lines();
-  read_from(process_->output(), output_open_, [&](std::string_view text) { log_->feed(text); });
-  if (process_->standard_output() >= 0) {
-    read_from(process_->standard_output(), printed_open_, [&](std::string_view text) {
-      printed_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, printed_.size())));
-    });
-  }
-  if (!progressed_ && log_->lines() > lines) life_at_ = now;
+  read_from(output_, [&](std::string_view text) { log_->feed(text); });
+  read_from(printed_output_, [&](std::string_view text) {
+    printed_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, printed_.size())));
+  });
+  if (!has_messages_ && log_->lines() > lines) last_progress_at_ = now;
 }
 
 void AgentJob::take(const ProgressMessage& message, double now) {
   using Kind = ProgressMessage::Kind;
   if (message.kind == Kind::hello) return;
-  if (message.kind != Kind::progress || message.step != state_.step || message.scored > scored_ || !progressed_)
-    life_at_ = now;
+  if (message.kind != Kind::progress || message.step != progress_.step || message.scored > scored_ || !has_messages_)
+    last_progress_at_ = now;
   scored_ = std::max(scored_, message.scored);
-  progressed_ = dirty_ = true;
-  state_.step = std::max(message.step, message.kind == Kind::result ? state_.step : int64_t{0});
-  if (message.total_steps > 0) state_.total_steps = message.total_steps;
+  has_messages_ = changed_ = true;
+  progress_.step = std::max(message.step, message.kind == Kind::result ? progress_.step : int64_t{0});
+  if (message.total_steps > 0) progress_.total_steps = message.total_steps;
   switch (message.kind) {
     case Kind::progress:
-      if (std::isfinite(message.loss)) state_.loss = message.loss;
-      state_.eta_seconds = message.eta_seconds;
+      if (std::isfinite(message.loss)) progress_.loss = message.loss;
+      progress_.eta_seconds = message.eta_seconds;
       break;
     case Kind::evaluation: {
       metrics_ = message.metrics;
-      auto report = state_;
+      auto report = progress_;
       report.iteration = message.iteration;
       report.metrics = message.metrics;
       if (const auto found = metrics_.find(lease_.spec.metric); found != metrics_.end())
         report.objective = found->second;
       evaluations_.push_back(std::move(report));
       if (evaluations_.size() > kEvaluations) evaluations_.pop_front();
-      urgent_ = true;
       break;
     }
     case Kind::checkpoint:
       try {
-        state_.checkpoint = checkpoint_ = published_checkpoint(message.path, folder_, options_.roots);
-        urgent_ = true;
+        progress_.checkpoint = checkpoint_ = published_checkpoint(message.path, folder_, options_.roots);
       } catch (const std::exception& error) {
         if (++bad_messages_ <= kBadMessagesNamed) log_->note(error.what());
       }
@@ -189,59 +202,66 @@ void AgentJob::take(const ProgressMessage& message, double now) {
 }
 
 void AgentJob::check_stall(double now) {
-  if (stalled_ || killed_ || now - life_at_ < options_.stall_seconds) return;
-  stalled_ = true;
+  if (now - last_progress_at_ < options_.stall_seconds) return;
+  state_ = State::stalled;
   log_->note(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
   logger_.warn("{}: no progress for {:.0f} s: killed", who(), options_.stall_seconds);
   process_->kill();
 }
 
-void AgentJob::ask(Asked why, double now) {
-  if (ended_ || why <= asked_) return;
-  const bool first = asked_ == Asked::nothing;
-  asked_ = why;
+void AgentJob::request_stop(StopReason reason, double now) {
+  if (ended() || reason <= stop_reason_) return;
+  const bool first = stop_reason_ == StopReason::none;
+  stop_reason_ = reason;
   if (!process_) {
-    end_as_asked();
+    end_without_process(outcome_of(reason), "");
     return;
   }
-  log_->note(fmt::format("asked to end: {}", reason_of(why)));
-  logger_.info("{}: asked to end: {}", who(), reason_of(why));
+  log_->note(fmt::format("asked to end: {}", text_of(reason)));
+  logger_.info("{}: asked to end: {}", who(), text_of(reason));
   if (!first) return;
-  asked_at_ = now;
-  // Whoever is not there to listen has no progress to save, or listens to SIGTERM alone.
+  stop_requested_at_ = now;
+  if (state_ != State::running) return;
+  // A job that does not listen has no progress to save, or listens to SIGTERM alone.
   if (lease_.spec.kind == JobKind::train && socket_->connected()) {
-    socket_->send_stop(reason_of(why));
+    state_ = State::stopping;
+    socket_->send_stop(text_of(reason));
   } else {
-    terminated_ = true;
-    process_->terminate();
+    send_sigterm();
   }
+}
+
+void AgentJob::send_sigterm() {
+  state_ = State::terminating;
+  process_->terminate();
 }
 
 void AgentJob::kill() {
-  killed_ = true;
-  if (process_ && !ended_) process_->kill();
+  if (state_ != State::running && state_ != State::stopping && state_ != State::terminating) return;
+  state_ = State::killing;
+  process_->kill();
 }
 
-void AgentJob::abandon() {
-  if (!abandoned_ && !ended_) logger_.warn("{}: given up, and killed", who());
-  abandoned_ = true;
-  if (!process_) ended_ = true;
-  kill();
+void AgentJob::give_up() {
+  if (silent()) return;
+  if (!ended()) logger_.warn("{}: given up, and killed", who());
+  state_ = process_ ? State::lost : State::released;
+  if (process_) process_->kill();
 }
 
 const JobReport* AgentJob::next_report(double now) {
   if (in_flight_) return &*in_flight_;
-  if (!log_ || abandoned_ || !has_news()) return nullptr;
-  if (!urgent_ && !ended_ && now - last_report_ < kReportInterval) return nullptr;
-  in_flight_ = state_;
+  if (!log_ || silent() || !has_news()) return nullptr;
+  if (!urgent() && !ended() && now - last_report_ < kReportInterval) return nullptr;
+  in_flight_ = progress_;
   if (!evaluations_.empty()) {
     in_flight_ = std::move(evaluations_.front());
     evaluations_.pop_front();
-    in_flight_->checkpoint = state_.checkpoint;
+    in_flight_->checkpoint = progress_.checkpoint;
   }
   in_flight_->log_lines = log_->take_lines();
-  state_.checkpoint.clear();
-  dirty_ = urgent_ = !evaluations_.empty();
+  progress_.checkpoint.clear();
+  changed_ = false;
   return &*in_flight_;
 }
 
@@ -250,8 +270,71 @@ void AgentJob::reported(double now) {
   last_report_ = now;
 }
 
-bool AgentJob::has_news() const {
-  return in_flight_ || dirty_ || !evaluations_.empty() || !state_.checkpoint.empty() || (log_ && log_->has_lines());
+bool AgentJob::has_news() const { return in_flight_ || changed_ || urgent() || (log_ && log_->has_lines()); }
+
+void AgentJob::conclude(const ExitStatus& status) {
+  log_->finish();
+  if (lease_.spec.kind == JobKind::evaluate) read_printed_metrics();
+  if (bad_messages_ > 0) log_->note(fmt::format("{} messages were of no use", bad_messages_));
+  set_outcome(status);
+  result_.exit_code = status.code;
+  result_.seconds = steady_seconds() - started_at_;
+  result_.checkpoint = checkpoint_;
+  std::error_code failure;
+  const auto kind = lease_.spec.kind;
+  const std::filesystem::path made = kind == JobKind::export_model ? "export"
+                                     : kind == JobKind::finetune   ? kBundleFile
+                                                                   : "";
+  if (!made.empty() && std::filesystem::exists(folder_ / made, failure))
+    result_.checkpoint = (folder_ / made).lexically_relative(options_.roots.runs).string();
+  for (const auto& [name, value] : metrics_) {
+    if (std::isfinite(value)) result_.metrics[name] = value;
+  }
+  if (const auto found = result_.metrics.find(lease_.spec.metric); found != result_.metrics.end())
+    result_.objective = found->second;
+  logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds, status.code);
+  process_.reset();
+  socket_.reset();
+  state_ = state_ == State::lost ? State::released : State::ended;
+}
+
+void AgentJob::set_outcome(const ExitStatus& status) {
+  const auto how = status.signal != 0 ? fmt::format("killed by signal {} ({})", status.signal, strsignal(status.signal))
+                                      : fmt::format("exit code {}", status.code);
+  const bool tunes = lease_.spec.kind == JobKind::finetune;  // a bundle was written, though with its parent's weights
+  const bool signalled = state_ == State::terminating || state_ == State::killing || state_ == State::lost;
+  if (state_ == State::stalled) {
+    result_.outcome = Outcome::error;
+    result_.error = fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds) + log_->tail();
+  } else if (status.signal == 0 && (status.code == kSuccess || (status.code == kParentKept && tunes)) &&
+             (has_result_ || !signalled)) {
+    // A program that exits with 0 after SIGTERM, without a result, has obeyed.
+    result_.outcome = Outcome::succeeded;
+  } else if (status.signal == 0 && (status.code == kUsage || status.code == kData)) {
+    result_.outcome = Outcome::failed;
+    result_.error = how + log_->tail();
+  } else if (signalled || (status.signal == 0 && status.code == kPreempted)) {
+    // Ended by this agent or as requested; without a request it was preempted by somebody else.
+    result_.outcome = outcome_of(stop_reason_);
+  } else {
+    result_.outcome = Outcome::error;
+    result_.error = how + log_->tail();
+  }
+}
+
+/// The metrics in the JSON that `foretime evaluate --json` prints, unless they came as a message.
+void AgentJob::read_printed_metrics() {
+  std::ofstream(folder_ / "evaluation.json", std::ios::binary) << printed_;
+  if (has_result_) return;
+  const auto begin = printed_.find('{'), end = printed_.rfind('}');
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return;
+  const auto json = nlohmann::json::parse(printed_.substr(begin, end - begin + 1), nullptr, false);
+  if (!json.is_object()) return;
+  const auto metrics = json.find("metrics");
+  if (metrics == json.end() || !metrics->is_object()) return;
+  for (const auto& [name, value] : metrics->items()) {
+    if (value.is_number() && metrics_.size() < kProgressMetrics) metrics_[name] = value.get<double>();
+  }
 }
 
 }  // namespace foretime::jobs

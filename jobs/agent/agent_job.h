@@ -10,18 +10,18 @@
 #include <poll.h>
 #include <spdlog/logger.h>
 
-#include "jobs/agent/agent.h"
 #include "jobs/agent/agent_log.h"
-#include "jobs/agent/agent_socket.h"
+#include "jobs/agent/agent_options.h"
+#include "jobs/progress/receiver.h"
 #include "jobs/supervisor/supervisor.h"
 
 namespace foretime::jobs {
 
 /// Why a job is asked to end; a larger one wins.
-enum class Asked { nothing, drain, stop, cancel };
+enum class StopReason { none, drain, early_stopping, cancel };
 
-/// One attempt: its process, socket, log and what it told, without any call to the queue. The agent's loop calls
-/// `tick`, hands reports and the result on, and passes on what the queue says.
+/// One attempt: its process, socket and log, and what it reported. It never calls the queue: the agent's loop calls
+/// `tick`, forwards reports and the result to the queue, and passes on what the queue wants.
 class AgentJob {
  public:
   AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, spdlog::logger& log);
@@ -29,12 +29,13 @@ class AgentJob {
   /// Makes the folder and starts the command. May be called again after RedisUnavailable; any other failure ends the
   /// attempt as failed or as an error.
   void start(JobQueue& queue, const Proposer& proposer);
-  bool starting() const { return !process_ && !ended_; }
+  bool starting() const { return state_ == State::starting; }
   void add_descriptors(std::vector<pollfd>& descriptors) const;
-  /// Takes what arrived; asks harder where a request to end had no effect, and ends what shows no progress.
+  /// Reads what arrived, sends SIGTERM or SIGKILL where a request to stop had no effect, and kills a job without
+  /// progress.
   void tick(double now);
-  /// Nothing of it lives any more: result() stands.
-  bool ended() const { return ended_; }
+  /// No process of it lives, and result() stands.
+  bool ended() const { return state_ == State::ended || state_ == State::released; }
 
   /// The next report: the same one until `reported`. Empty where there is nothing (or nothing urgent) to say.
   const JobReport* next_report(double now);
@@ -43,25 +44,41 @@ class AgentJob {
   bool has_news() const;
   const JobResult& result() const { return result_; }
 
-  void ask(Asked why, double now);
+  void request_stop(StopReason reason, double now);
   void kill();
-  /// The lease is lost: kills the job, of which nothing more is written.
-  void abandon();
-  bool abandoned() const { return abandoned_; }
+  /// The lease is lost, or the queue refuses this job's calls: kills the job and writes nothing more.
+  void give_up();
+  /// The queue has the result of this job, which has ended.
+  void mark_recorded() { state_ = State::released; }
+  /// Nothing more is to be written to the queue.
+  bool silent() const { return state_ == State::lost || state_ == State::released; }
 
   const Lease& lease() const { return lease_; }
   const std::vector<std::string>& gpus() const { return gpus_; }
 
  private:
+  enum class State {
+    starting,     // has no process yet
+    running,      //
+    stopping,     // asked to stop over its socket
+    terminating,  // SIGTERM was sent
+    killing,      // SIGKILL was sent, by request
+    stalled,      // SIGKILL was sent, for lack of progress
+    lost,         // SIGKILL was sent, and nothing more is written: give_up()
+    ended,        // without a process; its reports and its result are still to be written
+    released      // without a process, and nothing more is written
+  };
+
   void receive(double now);
   void take(const ProgressMessage& message, double now);
   void read_output(double now, bool all);
   void check_stall(double now);
+  void send_sigterm();
   void end_without_process(Outcome outcome, const std::string& error);
-  void end_as_asked();
   void conclude(const ExitStatus& status);
   void set_outcome(const ExitStatus& status);
   void read_printed_metrics();
+  bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
   std::string who() const;
 
   Lease lease_;
@@ -69,28 +86,28 @@ class AgentJob {
   const AgentOptions& options_;
   spdlog::logger& logger_;
   std::filesystem::path folder_;
-  std::unique_ptr<ProgressSocket> socket_;
+  std::unique_ptr<ProgressReceiver> socket_;
   std::unique_ptr<JobLog> log_;
   std::unique_ptr<SupervisedProcess> process_;
+  int output_ = -1, printed_output_ = -1;  // the process' descriptors; -1 at their end
 
-  JobReport state_;                    // progress, and what is new since the last report
+  State state_ = State::starting;
+  StopReason stop_reason_ = StopReason::none;
+  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0;
+  JobResult result_;
+
+  JobReport progress_;                 // with what is new since the last report
   std::deque<JobReport> evaluations_;  // one report each, since each may decide a rung
   std::optional<JobReport> in_flight_;
-  bool dirty_ = false, urgent_ = false;
+  bool changed_ = false;  // progress_, since the last report
   double last_report_ = -1e9;
 
   std::map<std::string, double> metrics_;  // of the last evaluation or the result
   std::string checkpoint_;                 // newest, relative to the run root
   std::string printed_;                    // stdout of an evaluation
-  bool output_open_ = true, printed_open_ = true;
-  bool has_result_ = false, progressed_ = false;
+  bool has_result_ = false, has_messages_ = false;
   int64_t scored_ = 0;  // candidates, as the last progress said
   int64_t bad_messages_ = 0;
-
-  Asked asked_ = Asked::nothing;
-  double asked_at_ = 0, started_at_ = 0, life_at_ = 0;
-  bool terminated_ = false, killed_ = false, stalled_ = false, abandoned_ = false, ended_ = false;
-  JobResult result_;
 };
 
 }  // namespace foretime::jobs

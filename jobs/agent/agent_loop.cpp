@@ -31,6 +31,27 @@ AgentInfo info_of(const AgentOptions& options) {
 
 }  // namespace
 
+Slots::Slots(int64_t cpus, const std::vector<std::string>& gpus) : free_cpus_(cpus), free_gpus_(gpus) {
+  std::sort(free_gpus_.begin(), free_gpus_.end());
+  const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
+  if (twice != free_gpus_.end()) throw JobsError(fmt::format("agent: GPU {} is named twice", *twice));
+}
+
+std::optional<std::vector<std::string>> Slots::take(const Resources& resources) {
+  if (resources.total_cpus() > free_cpus_ || resources.total_gpus() > free_gpus()) return std::nullopt;
+  free_cpus_ -= resources.total_cpus();
+  const auto end = free_gpus_.begin() + resources.total_gpus();
+  std::vector<std::string> taken(free_gpus_.begin(), end);
+  free_gpus_.erase(free_gpus_.begin(), end);
+  return taken;
+}
+
+void Slots::give_back(const Resources& resources, const std::vector<std::string>& gpus) {
+  free_cpus_ += resources.total_cpus();
+  free_gpus_.insert(free_gpus_.end(), gpus.begin(), gpus.end());
+  std::sort(free_gpus_.begin(), free_gpus_.end());
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -57,7 +78,7 @@ int64_t AgentLoop::run() {
     start_jobs();
     for (auto& held : jobs_) {
       held.job->tick(now);
-      hand_on(held);
+      forward(held);
     }
     std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
     claim_jobs();
@@ -78,7 +99,7 @@ void AgentLoop::obey_stop_requests(double now) {
   }
   obeyed_stops_ = count;
   for (auto& held : jobs_) {
-    held.job->ask(Asked::drain, now);
+    held.job->request_stop(StopReason::drain, now);
     if (count > 1) held.job->kill();
   }
 }
@@ -92,9 +113,9 @@ void AgentLoop::obey_directives(double now) {
 }
 
 void AgentLoop::obey(AgentJob& job, Directive directive, double now) {
-  if (directive == Directive::stop) job.ask(Asked::stop, now);
-  if (directive == Directive::cancel) job.ask(Asked::cancel, now);
-  if (directive == Directive::lost) job.abandon();
+  if (directive == Directive::stop) job.request_stop(StopReason::early_stopping, now);
+  if (directive == Directive::cancel) job.request_stop(StopReason::cancel, now);
+  if (directive == Directive::lost) job.give_up();
 }
 
 template <class Call>
@@ -108,7 +129,7 @@ bool AgentLoop::with_queue(AgentJob& job, const Call& call) {
     link_.failed(error.what(), steady_seconds());
   } catch (const std::exception& error) {
     log_.error("job {}: {}", job.lease().job, error.what());
-    job.abandon();
+    job.give_up();
   }
   return false;
 }
@@ -120,9 +141,9 @@ void AgentLoop::start_jobs() {
 }
 
 /// Reports, then the result: the log and the checkpoint are there before the job has ended.
-void AgentLoop::hand_on(Held& held) {
+void AgentLoop::forward(Held& held) {
   auto& job = *held.job;
-  while (!job.abandoned()) {
+  while (!job.silent()) {
     const auto* report = job.next_report(steady_seconds());
     if (report == nullptr) break;
     auto directive = Directive::proceed;
@@ -138,8 +159,8 @@ void AgentLoop::hand_on(Held& held) {
     next_claim_ = steady_seconds() + (came_back ? kClaimInterval : 0);
     claim_pause_ = kClaimSoon;  // its retry may be due in a moment
   }
-  if (!job.abandoned() && !job.has_news()) finish(job);
-  if (!job.abandoned()) return;
+  if (!job.silent() && !job.has_news()) finish(job);
+  if (!job.silent()) return;
   heartbeat_.release(job.lease());
   held.job.reset();
 }
@@ -152,7 +173,7 @@ void AgentLoop::finish(AgentJob& job) {
     } else if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) {
       ++finished_;
     }
-    job.abandon();  // nothing more is written of it
+    job.mark_recorded();
   });
 }
 
@@ -171,7 +192,8 @@ void AgentLoop::claim_jobs() {
   }
 }
 
-/// Nothing to claim and nothing to do: it is over, or what waits needs more than this agent ever has, which is said.
+/// Called when there is nothing to claim and nothing to do. Decides whether the agent is done (until_empty), and warns
+/// about jobs that can never fit.
 void AgentLoop::look_for_an_end() {
   // Before the look at what waits: a job that comes to wait in between is then seen there.
   const bool quiet =

@@ -2,18 +2,33 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <spdlog/logger.h>
 
-#include "jobs/agent/agent.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
 #include "jobs/agent/agent_link.h"
-#include "jobs/agent/agent_slots.h"
+#include "jobs/agent/agent_options.h"
 
 namespace foretime::jobs {
+
+/// The CPUs and GPUs of an agent. A GPU belongs to one job at a time.
+class Slots {
+ public:
+  Slots(int64_t cpus, const std::vector<std::string>& gpus);
+  int64_t free_cpus() const { return free_cpus_; }
+  int64_t free_gpus() const { return static_cast<int64_t>(free_gpus_.size()); }
+  /// The job's GPUs; empty where it does not fit.
+  std::optional<std::vector<std::string>> take(const Resources& resources);
+  void give_back(const Resources& resources, const std::vector<std::string>& gpus);
+
+ private:
+  int64_t free_cpus_;
+  std::vector<std::string> free_gpus_;
+};
 
 /// How often the agent was asked to end; a signal handler counts and wakes the loop by the descriptor (an eventfd).
 struct StopRequests {
@@ -23,7 +38,8 @@ struct StopRequests {
 
 std::string host_name();
 
-/// The agent's loop: claims, watches its jobs, hands on what they tell, and obeys. One thread; see jobs/agent.h.
+/// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
+/// jobs/agent/agent.h.
 class AgentLoop {
  public:
   AgentLoop(const AgentOptions& options, const QueueFactory& make_queue, const Proposer& proposer, Slots slots,
@@ -40,7 +56,7 @@ class AgentLoop {
   void obey_directives(double now);
   void obey(AgentJob& job, Directive directive, double now);
   void start_jobs();
-  void hand_on(Held& held);
+  void forward(Held& held);
   void finish(AgentJob& job);
   void claim_jobs();
   bool claim_one();

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/glob.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPathBytes = 4096;
+constexpr size_t kLongestPath = 4096;
 constexpr int kLinks = 40;            // as many as the kernel follows
 constexpr size_t kExpansions = 1024;  // of the braces of one pattern
 constexpr const char* kSpecial = "*?[{\\";
@@ -26,7 +27,7 @@ constexpr const char* kSpecial = "*?[{\\";
 }
 
 std::string link_target(const fs::path& link) {
-  std::string target(kPathBytes, '\0');
+  std::string target(kLongestPath, '\0');
   const auto size = readlink(link.c_str(), target.data(), target.size());
   target.resize(size > 0 ? static_cast<size_t>(size) : 0);
   return target;
@@ -77,40 +78,18 @@ bool lies_in(const fs::path& path, const fs::path& root) {
   return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
 }
 
-/// "{a,b}c" as "ac" and "bc"; groups may nest.
-void expand(const std::string& what, const std::string& pattern, std::vector<std::string>& found) {
-  if (found.size() >= kExpansions) refuse(what, pattern, fmt::format("braces for more than {} names", kExpansions));
-  const auto open = pattern.find('{');
-  if (open == std::string::npos) {
-    found.push_back(pattern);
-    return;
-  }
-  std::vector<std::string> choices(1);
-  size_t depth = 0, at = open;
-  for (; at < pattern.size(); ++at) {
-    const char c = pattern[at];
-    if (c == '{' && depth++ == 0) continue;
-    if (c == '}' && --depth == 0) break;
-    if (c == ',' && depth == 1)
-      choices.emplace_back();
-    else
-      choices.back() += c;
-  }
-  if (at == pattern.size()) refuse(what, pattern, "'{' without '}'");
-  for (const auto& choice : choices) expand(what, pattern.substr(0, open) + choice + pattern.substr(at + 1), found);
-}
-
 bool has_parent_component(const fs::path& path) {
   return std::any_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
 
 }  // namespace
 
-fs::path confine(const std::string& what, const fs::path& path, const fs::path& base,
-                 const std::vector<fs::path>& roots) {
+fs::path allowed_path(const std::string& what, const fs::path& path, const fs::path& base,
+                      const std::vector<fs::path>& roots) {
   const auto& text = path.native();
   if (text.empty()) refuse(what, "", "is empty, expected a path");
-  if (text.size() >= kPathBytes) refuse(what, text, fmt::format("{} bytes, at most {}", text.size(), kPathBytes - 1));
+  if (text.size() >= kLongestPath)
+    refuse(what, text, fmt::format("{} bytes, at most {}", text.size(), kLongestPath - 1));
   if (text.find('\0') != std::string::npos) refuse(what, "", "holds a zero byte");
   const auto real = resolve(what, fs::absolute(base / path));
   std::string names;
@@ -125,22 +104,24 @@ fs::path confine(const std::string& what, const fs::path& path, const fs::path& 
                   names.empty() ? "a data root (it has none: --data-root)" : names + " (see the agent's --data-root)"));
 }
 
-std::string confine_pattern(const std::string& what, const std::string& pattern, const fs::path& base,
+std::string allowed_pattern(const std::string& what, const std::string& pattern, const fs::path& base,
                             const std::vector<fs::path>& roots) {
-  if (pattern.size() >= kPathBytes)
-    refuse(what, pattern, fmt::format("{} bytes, at most {}", pattern.size(), kPathBytes - 1));
+  if (pattern.size() >= kLongestPath)
+    refuse(what, pattern, fmt::format("{} bytes, at most {}", pattern.size(), kLongestPath - 1));
   const auto special = pattern.find_first_of(kSpecial);
-  if (special == std::string::npos) return confine(what, pattern, base, roots).string();
+  if (special == std::string::npos) return allowed_path(what, pattern, base, roots).string();
   const auto slash = pattern.rfind('/', special);
   const auto head = slash == std::string::npos ? std::string(".") : pattern.substr(0, slash + 1);
   const auto rest = slash == std::string::npos ? pattern : pattern.substr(slash + 1);
   if (rest.find('\\') != std::string::npos) refuse(what, pattern, "holds a backslash");
-  std::vector<std::string> expanded{rest};
-  expand(what, rest, expanded);
-  for (const auto& one : expanded) {
-    if (has_parent_component(one)) refuse(what, pattern, "'..' after the first of * ? [ {, expected none");
+  try {
+    for (const auto& one : expand_braces(rest, kExpansions)) {
+      if (has_parent_component(one)) refuse(what, pattern, "'..' after the first of * ? [ {, expected none");
+    }
+  } catch (const DataError& error) {
+    throw JobsError(fmt::format("{}: {}", what, std::string(error.what()).substr(0, 300)));
   }
-  return (confine(what, head, base, roots) / rest).string();
+  return (allowed_path(what, head, base, roots) / rest).string();
 }
 
 }  // namespace foretime::jobs

@@ -7,19 +7,20 @@
 namespace foretime::jobs {
 
 /// Folders of an agent that a job may name, already canonical.
-struct Roots {
+struct AllowedRoots {
   std::vector<std::filesystem::path> data;  // read
   std::filesystem::path runs;               // written
 };
 
 /// The real path of `path` (relative ones start in `base`), every symbolic link and .. resolved as far as it exists.
 /// Throws JobsError where that is not inside one of `roots`; `what` names the setting.
-std::filesystem::path confine(const std::string& what, const std::filesystem::path& path,
-                              const std::filesystem::path& base, const std::vector<std::filesystem::path>& roots);
+std::filesystem::path allowed_path(const std::string& what, const std::filesystem::path& path,
+                                   const std::filesystem::path& base, const std::vector<std::filesystem::path>& roots);
 
-/// The same for a file pattern (* ? [ {): the part before the first special character is resolved, and the rest must
-/// not hold a `..` component. What the pattern matches is checked once more where files are opened (data.confine).
-std::string confine_pattern(const std::string& what, const std::string& pattern, const std::filesystem::path& base,
+/// A file pattern (* ? [ {) below one of `roots`: the part before the first special character is resolved, and the rest
+/// must not hold a `..` component. Throws JobsError. What the pattern matches is checked once more where files are
+/// opened (data.confine).
+std::string allowed_pattern(const std::string& what, const std::string& pattern, const std::filesystem::path& base,
                             const std::vector<std::filesystem::path>& roots);
 
 }  // namespace foretime::jobs

@@ -64,7 +64,7 @@ struct JobSpec {
   std::string sweep;   // id of the sweep, or empty
   int64_t trial = -1;  // number in the sweep
   /// train: resolved settings as YAML (configs::to_yaml), without the swept parameters where these are deferred.
-  /// evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see jobs/finetune_job.h.
+  /// evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see jobs/sweep/finetune_job.h.
   std::string settings;
   Parameters parameters;  // the swept settings of this job; part of `settings` already unless deferred
   bool deferred = false;  // bayes: whoever runs the job first decides its parameters

@@ -2,8 +2,8 @@
 
 #include "jobs/queue/queue.h"
 
-/// What goes into Redis is bounded (Limits in jobs/job.h): what people submit is refused when it is too large, what
-/// agents report is cut, because a result must never be lost over a long error message.
+/// Bounds of what goes into Redis (Limits in jobs/queue/job.h). What people submit is refused when it is too large.
+/// What agents report is cut, because a result must never be lost over a long error message.
 namespace foretime::jobs {
 
 /// Throws SweepError naming job, field, what was found and what was expected.
@@ -13,8 +13,8 @@ void check(const SweepSpec& sweep);
 void check(const ClaimRequest& request);
 void check(const AgentInfo& agent);
 
-/// Metrics that are not finite are left out, long lines and errors are cut, of too many lines the last are kept
-///. Throws JobsError: metrics or checkpoint path above their limits.
+/// Leaves out metrics that are not finite, cuts long lines and errors, and keeps the last of too many lines. Throws
+/// JobsError: metrics or checkpoint path above their limits.
 JobReport bounded(JobReport report);
 JobResult bounded(JobResult result);
 

@@ -33,8 +33,9 @@ struct HalvingRule {
 struct SweepSpec {
   std::string id;  // 16 hexadecimal digits, of the expanded sweep
   std::string name;
-  std::string method;      // grid | random | bayes
-  std::string definition;  // the search space as JSON, for whoever decides deferred parameters (jobs/search_space.h)
+  std::string method;  // grid | random | bayes
+  std::string
+      definition;  // the search space as JSON, for whoever decides deferred parameters (jobs/sweep/search_space.h)
   std::string metric;
   bool maximize = true;
   int64_t trials = 0;

@@ -40,10 +40,10 @@ std::string only(const std::string& what, const std::string& prefix, const std::
 
 }  // namespace
 
-Observer::Observer(RedisClient& client, QueueSettings settings)
+QueueReader::QueueReader(RedisClient& client, QueueSettings settings)
     : client_(client), settings_(std::move(settings)), prefix_("{" + settings_.prefix + "}:") {}
 
-std::vector<Reply> Observer::ask(const std::vector<Arguments>& calls) {
+std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls) {
   try {
     return client_.pipeline(calls);
   } catch (const RedisRefused& error) {
@@ -64,7 +64,7 @@ std::vector<Reply> Observer::ask(const std::vector<Arguments>& calls) {
   return replies;
 }
 
-std::vector<std::string> Observer::ids(const std::string& command, const std::string& key, int64_t limit) {
+std::vector<std::string> QueueReader::ids(const std::string& command, const std::string& key, int64_t limit) {
   std::vector<std::string> all;
   for (int64_t from = 0; from < limit;) {
     const auto count = std::min(kIdsInAnswer, limit - from);
@@ -80,7 +80,7 @@ std::vector<std::string> Observer::ids(const std::string& command, const std::st
   return all;
 }
 
-std::vector<std::string> Observer::jobs_like(const std::string& prefix) {
+std::vector<std::string> QueueReader::jobs_like(const std::string& prefix) {
   if (!is_id(prefix)) return {};
   const auto replies = ask(
       {{"ZRANGEBYLEX", key("ids"), "[" + prefix, "[" + prefix + "\xff", "LIMIT", "0", std::to_string(kListed + 1)}});
@@ -89,7 +89,7 @@ std::vector<std::string> Observer::jobs_like(const std::string& prefix) {
   return found;
 }
 
-std::vector<std::string> Observer::sweeps_like(const std::string& prefix) {
+std::vector<std::string> QueueReader::sweeps_like(const std::string& prefix) {
   if (!is_id(prefix)) return {};
   const auto replies = ask({{"ZSCORE", key("sweeps"), prefix}});
   if (replies[0]->type != REDIS_REPLY_NIL) return {prefix};
@@ -98,11 +98,11 @@ std::vector<std::string> Observer::sweeps_like(const std::string& prefix) {
   return found;
 }
 
-std::string Observer::resolve_job(const std::string& prefix) { return only("job", prefix, jobs_like(prefix)); }
+std::string QueueReader::resolve_job(const std::string& prefix) { return only("job", prefix, jobs_like(prefix)); }
 
-std::string Observer::resolve_sweep(const std::string& prefix) { return only("sweep", prefix, sweeps_like(prefix)); }
+std::string QueueReader::resolve_sweep(const std::string& prefix) { return only("sweep", prefix, sweeps_like(prefix)); }
 
-bool Observer::is_sweep(const std::string& prefix) {
+bool QueueReader::is_sweep(const std::string& prefix) {
   const auto sweeps = sweeps_like(prefix);
   if (sweeps.empty()) return false;
   const auto jobs = jobs_like(prefix);
@@ -113,14 +113,14 @@ bool Observer::is_sweep(const std::string& prefix) {
                                sweeps.front(), jobs.front()));
 }
 
-std::vector<std::string> Observer::ids_in(JobState state, int64_t limit) {
+std::vector<std::string> QueueReader::ids_in(JobState state, int64_t limit) {
   return ids("ZREVRANGE", key("state:" + to_string(state)), limit);
 }
 
-std::vector<std::string> Observer::ids_of_sweep(const std::string& sweep) {
+std::vector<std::string> QueueReader::ids_of_sweep(const std::string& sweep) {
   return ids("ZRANGE", key("sweep:" + sweep + ":jobs"), kMostIds);
 }
 
-std::vector<std::string> Observer::sweeps(int64_t limit) { return ids("ZREVRANGE", key("sweeps"), limit); }
+std::vector<std::string> QueueReader::sweeps(int64_t limit) { return ids("ZREVRANGE", key("sweeps"), limit); }
 
 }  // namespace foretime::jobs

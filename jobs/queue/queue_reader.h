@@ -27,8 +27,8 @@ struct QueueStatistics {
   int64_t now_ms = 0;                     // by Redis' clock
   std::map<JobState, int64_t> jobs;       // counts, of every state
   std::map<std::string, int64_t> totals;  // submitted, claimed, succeeded, …, lost_leases, refused; since ever
-  /// Of the same, over the last five minutes of the event stream, or over what it holds where it was trimmed within
-  /// them. `stopped` is missing: the stream does not tell it from succeeded.
+  /// Those counts a minute, over the last five minutes of the event stream, or over what it holds where it was trimmed
+  /// within them. `stopped` is missing: the stream does not tell it from succeeded.
   std::map<std::string, double> per_minute;
   int64_t oldest_waiting_ms = 0;  // age; 0: none waits
   bool paused = false;
@@ -38,12 +38,12 @@ struct QueueStatistics {
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything
 /// read is checked against Limits; what is damaged is a JobsError that names key and field. Answers about many keys
 /// come in batches, so a job may move or be forgotten in between; one that is gone is left out.
-class Observer {
+class QueueReader {
  public:
   static constexpr int64_t kMostAgents = 1000;
 
-  /// `client` must outlive the observer. Talks to Redis at the first call.
-  Observer(RedisClient& client, QueueSettings settings);
+  /// `client` must outlive the reader. Talks to Redis at the first call.
+  QueueReader(RedisClient& client, QueueSettings settings);
 
   /// The full id for a unique prefix of it; a full id stands for itself. JobRefused: unknown or ambiguous.
   std::string resolve_job(const std::string& prefix);

@@ -54,13 +54,13 @@ JobRecord checked_record(const std::string& key, const std::string& id, const Fi
 
 }  // namespace
 
-std::optional<JobRecord> Observer::job(const std::string& id) {
+std::optional<JobRecord> QueueReader::job(const std::string& id) {
   auto found = jobs({id});
   if (found.empty()) return std::nullopt;
   return std::move(found.front());
 }
 
-std::vector<JobRecord> Observer::jobs(const std::vector<std::string>& ids) {
+std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
   std::vector<JobRecord> records;
   records.reserve(ids.size());
   for (size_t from = 0; from < ids.size(); from += kHashesInPipeline) {
@@ -76,7 +76,7 @@ std::vector<JobRecord> Observer::jobs(const std::vector<std::string>& ids) {
   return records;
 }
 
-std::optional<SweepRecord> Observer::sweep(const std::string& id) {
+std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   const auto name = key("sweep:" + id);
   const auto replies = ask({{"HGETALL", name}});
   const auto fields = fields_of(*replies[0]);
@@ -102,13 +102,13 @@ std::optional<SweepRecord> Observer::sweep(const std::string& id) {
   return record;
 }
 
-std::map<JobState, int64_t> Observer::no_jobs() {
+std::map<JobState, int64_t> QueueReader::no_jobs() {
   std::map<JobState, int64_t> counts;
   for (int state = 0; state <= static_cast<int>(JobState::dead); ++state) counts[static_cast<JobState>(state)] = 0;
   return counts;
 }
 
-std::map<JobState, int64_t> Observer::count_states(const std::vector<std::string>& ids) {
+std::map<JobState, int64_t> QueueReader::count_states(const std::vector<std::string>& ids) {
   auto counts = no_jobs();
   for (size_t from = 0; from < ids.size(); from += kFieldsInPipeline) {
     const size_t to = std::min(ids.size(), from + kFieldsInPipeline);
@@ -124,7 +124,7 @@ std::map<JobState, int64_t> Observer::count_states(const std::vector<std::string
   return counts;
 }
 
-std::vector<std::string> Observer::log(const std::string& id, int64_t& total) {
+std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total) {
   const auto list = key("job:" + id + ":log");
   const Arguments count = {"HGET", key("job:" + id), "log_lines"};
   std::vector<Reply> replies;

@@ -72,7 +72,7 @@ int64_t score_ms(const std::string& key, const std::string& member, const std::s
 
 }  // namespace
 
-QueueStatistics Observer::statistics() {
+QueueStatistics QueueReader::statistics() {
   QueueStatistics statistics;
   statistics.jobs = no_jobs();
   Arguments totals = {"HMGET", key("totals")};
@@ -105,7 +105,7 @@ QueueStatistics Observer::statistics() {
   return statistics;
 }
 
-void Observer::read_agents(const std::vector<std::string>& names, QueueStatistics& statistics) {
+void QueueReader::read_agents(const std::vector<std::string>& names, QueueStatistics& statistics) {
   for (const auto& name : names) {
     if (name.size() > Limits::kName)
       damaged(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName));
@@ -136,7 +136,7 @@ void Observer::read_agents(const std::vector<std::string>& names, QueueStatistic
             [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
-void Observer::read_rates(QueueStatistics& statistics) {
+void QueueReader::read_rates(QueueStatistics& statistics) {
   const auto stream = key("events");
   const int64_t window_start = statistics.now_ms - kWindowMs;
   std::map<std::string, int64_t> counts;

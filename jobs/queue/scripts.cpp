@@ -6,7 +6,6 @@
 #include <openssl/evp.h>
 
 #include "jobs/error.h"
-#include "jobs/queue/scripts_data.h"
 
 namespace foretime::jobs {
 namespace {

@@ -8,20 +8,20 @@
 
 namespace foretime::jobs {
 
-/// Debian's redis-server for one run root, started by whoever comes first and stopped when the last user leaves.
+/// Debian's redis-server for one run root, started by its first user and stopped when the last one leaves.
 ///
-/// In `root`/.redis (mode 0700): redis.sock (no TCP port), appendonlydir (append-only file, fsync at every write),
-/// redis.log, redis.conf, and lock files (flock, so that the kernel lets go for whoever is killed):
-///   users.lock     held shared by every living user
-///   guardian.lock  held by the guardian: a process of its own, which runs the server as its child, starts it again
-///   when
-///                  it dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when no
-///                  user was left for `linger`. Holds the name of its host,
-///                  or nothing once its server ended of itself without ever having answered
-///   server.lock    held by guardian and server: where the guardian is killed the server ends too, and the next
-///   guardian
-///                  waits until it has
-///   start.lock     held for moments, by whoever looks whether there is a guardian, and starts one
+/// `root`/.redis (mode 0700) has redis.sock (there is no TCP port), appendonlydir (append-only file, fsync at every
+/// write), redis.log, redis.conf, and lock files (flock, which the kernel releases when a process is killed):
+///
+/// - users.lock: held shared by every living user.
+/// - guardian.lock: held by the guardian, a process of its own that runs the server as its child. It restarts a server
+///   that dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when there has been
+///   no user for `linger`. The file holds the name of the host, or nothing once a server ended of itself without ever
+///   having answered.
+/// - server.lock: held by guardian and server. Where the guardian is killed the server ends too, and the next guardian
+///   waits until it has.
+/// - start.lock: held for moments, by a user that looks for a guardian and starts one.
+///
 /// Server and guardian leave the starter's session and hold none of its descriptors.
 class EmbeddedRedis {
  public:

@@ -40,7 +40,7 @@ class SupervisedProcess {
 
   /// Read end, non-blocking, of what the command writes to stdout and stderr; at its end once nothing lives.
   int output() const { return output_; }
-  /// The same of stdout alone; -1 unless separate_stdout.
+  /// Read end, non-blocking, of the command's stdout alone; -1 unless separate_stdout.
   int standard_output() const { return standard_output_; }
   pid_t supervisor() const { return supervisor_; }
   /// Becomes readable when everything has ended; for poll.

@@ -6,35 +6,38 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "configs/load.h"
 #include "configs/values.h"
+#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/queue/limits.h"
-#include "jobs/sweep/sweep_yaml.h"
 
 namespace foretime::jobs {
 namespace {
+
+using configs::YamlEntry;
 
 constexpr size_t kPath = 4096;
 constexpr size_t kFiles = 4096;
 constexpr int64_t kMostSteps = 1000000;
 constexpr const char* kMetric = "holdout/kendall_tau";
 
-const std::vector<std::string> kFinetuneKeys = {"model",         "records", "stages",    "member", "replay",  "steps",
+const std::vector<std::string> kFinetuneKeys = {"model",         "records", "dags",      "member", "replay",  "steps",
                                                 "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
 
-std::vector<std::string> texts_in(const Entry& entry) {
+std::vector<std::string> texts_in(const YamlEntry& entry) {
   if (entry.node.IsScalar()) return {text_in(entry, kPath)};
   if (!entry.node.IsSequence()) fail(entry, "expected a list of files");
   if (entry.node.size() > kFiles) fail(entry, fmt::format("found {} files, at most {}", entry.node.size(), kFiles));
   std::vector<std::string> texts;
-  for (const YAML::Node& item : entry.node) texts.push_back(text_in({entry.key, item, entry.place}, kPath));
+  for (const YAML::Node& item : entry.node) texts.push_back(configs::text_in({entry.key, item, entry.place}, kPath));
   return texts;
 }
 
-void read_item(const std::string& key, const Entry& item, FinetuneSettings& settings) {
+void read_item(const std::string& key, const YamlEntry& item, FinetuneSettings& settings) {
   if (key == "model") settings.model = text_in(item, kPath);
   if (key == "records") settings.records = texts_in(item);
-  if (key == "stages") settings.stages = text_in(item, kPath);
+  if (key == "dags") settings.dags = text_in(item, kPath);
   if (key == "member") settings.member = text_in(item, kPath);
   if (key == "replay") settings.replay = texts_in(item);
   if (key == "steps") settings.steps = integer_in(item, 1, kMostSteps);
@@ -56,10 +59,10 @@ void read_item(const std::string& key, const Entry& item, FinetuneSettings& sett
   }
 }
 
-FinetuneSettings read_map(const Entry& map, const std::string& origin, const std::vector<std::string>& overrides) {
+FinetuneSettings read_map(const YamlEntry& map, const std::string& origin, const std::vector<std::string>& overrides) {
   FinetuneSettings settings;
   const std::string prefix = map.key.empty() ? "" : map.key + ".";
-  for (const Entry& item : items_of(map, origin, prefix, kFinetuneKeys))
+  for (const YamlEntry& item : items_of(map, origin, prefix, kFinetuneKeys))
     read_item(item.key.substr(prefix.size()), item, settings);
   for (const std::string& text : overrides) {
     const std::string place = "override " + text;
@@ -69,7 +72,8 @@ FinetuneSettings read_map(const Entry& map, const std::string& origin, const std
         std::find(kFinetuneKeys.begin(), kFinetuneKeys.end(), key) == kFinetuneKeys.end())
       throw SweepError(fmt::format("{}: expected key=value, with one of {}", place, fmt::join(kFinetuneKeys, ", ")));
     const std::string value = text.substr(equals + 1);
-    const auto node = value.starts_with('[') ? parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
+    const auto node =
+        value.starts_with('[') ? configs::parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
     read_item(key, {key, node, place}, settings);
   }
   if (settings.records.empty()) fail(map, "found no records, expected files of new measurements");
@@ -87,7 +91,7 @@ std::string to_yaml(const FinetuneSettings& settings) {
   const auto add = [&](const char* key, const std::string& value) { yaml += fmt::format("{}: {}\n", key, value); };
   if (!settings.model.empty()) add("model", configs::write_string(settings.model));
   add("records", list_of(settings.records));
-  if (!settings.stages.empty()) add("stages", configs::write_string(settings.stages));
+  if (!settings.dags.empty()) add("dags", configs::write_string(settings.dags));
   if (!settings.member.empty()) add("member", configs::write_string(settings.member));
   if (!settings.replay.empty()) add("replay", list_of(settings.replay));
   if (settings.steps) add("steps", fmt::to_string(*settings.steps));
@@ -104,10 +108,10 @@ std::string to_yaml(const FinetuneSettings& settings) {
 
 bool is_finetune_file(const std::filesystem::path& file) {
   try {
-    for (const auto& item : parse_yaml(read_sweep_text(file.string()), file.string())) {
+    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string())) {
       if (item.first.IsScalar() && item.first.Scalar() == "finetune") return true;
     }
-  } catch (const SweepError&) {
+  } catch (const configs::SettingsError&) {
     // Whoever reads it as settings says what is wrong with it.
   }
   return false;
@@ -116,13 +120,13 @@ bool is_finetune_file(const std::filesystem::path& file) {
 JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                      const std::string& name) {
   const std::string origin = file.string();
-  const Entry root{"", parse_yaml(read_sweep_text(origin), origin), origin};
+  const YamlEntry root{"", configs::parse_yaml(configs::read_yaml_text(origin), origin), origin};
   JobSpec spec;
   spec.kind = JobKind::finetune;
   spec.name = file.stem().string();
   spec.metric = kMetric;
   FinetuneSettings settings;
-  for (const Entry& item : items_of(root, origin, "", {"finetune", "after", "name"})) {
+  for (const YamlEntry& item : items_of(root, origin, "", {"finetune", "after", "name"})) {
     if (item.key == "finetune") settings = read_map(item, origin, overrides);
     if (item.key == "name") spec.name = text_in(item, Limits::kName);
     if (item.key == "after") spec.after = {text_in(item, Limits::kName)};
@@ -145,7 +149,7 @@ JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::s
 
 FinetuneSettings parse_finetune(const JobSpec& spec) {
   const std::string origin = "settings of job " + (spec.name.empty() ? spec.id : spec.name);
-  return read_map({"", parse_yaml(spec.settings, origin), origin}, origin, {});
+  return read_map({"", configs::parse_yaml(spec.settings, origin), origin}, origin, {});
 }
 
 }  // namespace foretime::jobs

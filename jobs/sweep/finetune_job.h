@@ -12,12 +12,15 @@
 /// beside it.
 namespace foretime::jobs {
 
+/// Exit code of `foretime finetune` where the new bundle has the weights of its parent (README).
+constexpr int kParentKept = 6;
+
 /// What such a job says: arguments of `foretime finetune`, without where the new bundle goes. Files are relative to the
 /// agent's first data root; those to learn from may be patterns.
 struct FinetuneSettings {
   std::string model;  // a bundle; empty: the bundle that the job in `after` made
   std::vector<std::string> records, replay;
-  std::string stages;  // empty: no tuning records
+  std::string dags;    // compute DAGs of tuning records; empty: there are none
   std::string member;  // of save_json text; empty: it has one
   std::optional<int64_t> steps;
   std::optional<double> learning_rate, holdout, tolerance;

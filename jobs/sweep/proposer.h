@@ -12,7 +12,7 @@
 
 namespace foretime::jobs {
 
-/// What deciding a deferred trial must read; jobs/observer.h has it in Redis.
+/// What deciding a deferred trial must read; jobs/queue/queue_reader.h reads it from Redis.
 class TrialSource {
  public:
   virtual ~TrialSource() = default;
@@ -33,7 +33,7 @@ std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, con
 Parameters decide_parameters(TrialSource& source, JobQueue& queue, const Lease& lease);
 constexpr int kProposalTries = 200;
 
-/// decide_parameters with a connection of its own for reading, as jobs/agent.h takes it.
+/// decide_parameters with a connection of its own for reading, as jobs/agent/agent_options.h takes it.
 std::function<Parameters(JobQueue& queue, const Lease& lease)> redis_proposer(RedisUrl url, QueueSettings settings);
 
 }  // namespace foretime::jobs

@@ -9,17 +9,16 @@ namespace {
 
 class RedisSource final : public TrialSource {
  public:
-  RedisSource(RedisUrl url, QueueSettings settings)
-      : client_(std::move(url)), observer_(client_, std::move(settings)) {}
+  RedisSource(RedisUrl url, QueueSettings settings) : client_(std::move(url)), reader_(client_, std::move(settings)) {}
 
-  std::optional<SweepRecord> sweep(const std::string& id) override { return observer_.sweep(id); }
+  std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep(id); }
   std::vector<JobRecord> jobs_of(const std::string& sweep) override {
-    return observer_.jobs(observer_.ids_of_sweep(sweep));
+    return reader_.jobs(reader_.ids_of_sweep(sweep));
   }
 
  private:
   RedisClient client_;
-  Observer observer_;
+  QueueReader reader_;
 };
 
 }  // namespace

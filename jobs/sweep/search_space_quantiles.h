@@ -9,13 +9,11 @@ namespace foretime::jobs {
 
 /// Phi(x), the standard normal distribution function.
 double normal_cdf(double x);
-/// Its inverse for p in (0, 1): Acklam's rational approximation (2003, relative error 1.15e-9) and one step of Halley's
-/// method on erfc, which brings it to the precision of a double.
+/// Its inverse for p in (0, 1).
 double normal_quantile(double p);
-/// I_x(a, b), the regularised incomplete beta function, by Lentz's continued fraction (Press et al., Numerical Recipes,
-/// section 6.4; DLMF 8.17.22).
+/// I_x(a, b), the regularised incomplete beta function: 0 below the range of x and 1 above it.
 double beta_cdf(double x, double a, double b);
-/// Its inverse, by bisection.
+/// Its inverse for p in [0, 1].
 double beta_quantile(double p, double a, double b);
 
 bool is_quantized(Distribution distribution);  // the q_ ones

@@ -7,11 +7,11 @@
 
 #include "configs/consistency.h"
 #include "configs/load.h"
+#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space_quantiles.h"
 #include "jobs/sweep/sweep_document.h"
 #include "jobs/sweep/sweep_settings.h"
-#include "jobs/sweep/sweep_yaml.h"
 
 namespace foretime::jobs {
 namespace {
@@ -226,7 +226,7 @@ Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std:
 }
 
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return parse_sweep(read_sweep_text(file.string()), file.string(), file.parent_path(), overrides);
+  return parse_sweep(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), overrides);
 }
 
 }  // namespace foretime::jobs

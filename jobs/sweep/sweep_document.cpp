@@ -8,14 +8,15 @@
 
 #include "configs/load.h"
 #include "configs/values.h"
+#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
-#include "jobs/sweep/sweep_parameters.h"
 #include "jobs/sweep/sweep_settings.h"
-#include "jobs/sweep/sweep_yaml.h"
 
 namespace foretime::jobs {
 namespace {
+
+using configs::YamlEntry;
 
 /// Suffixes such as -100000-evaluate must fit behind it.
 constexpr size_t kSweepName = Limits::kName - 40;
@@ -35,19 +36,20 @@ class DocumentReader {
   }
 
   SweepDocument read(const std::string& yaml, const std::vector<std::string>& overrides) {
-    const Entry root{"", parse_yaml(yaml, origin_), origin_};
+    const YamlEntry root{"", configs::parse_yaml(yaml, origin_), origin_};
     std::vector<std::string> known = {"method", "metric",    "parameters", "run_cap",     "early_terminate",
                                       "name",   "settings",  "overrides",  "seed",        "seeds",
                                       "then",   "resources", "priority",   "max_attempts"};
     known.insert(known.end(), kWithoutMeaning.begin(), kWithoutMeaning.end());
     known.insert(known.end(), {"scheduler", "metrics"});
-    std::map<std::string, Entry> entries;
-    for (const Entry& item : items_of(root, origin_, "", known)) entries.emplace(item.key, item);
+    std::map<std::string, YamlEntry> entries;
+    for (const YamlEntry& item : items_of(root, origin_, "", known)) entries.emplace(item.key, item);
     std::vector<SettingOverride> from_command_line;
     for (const std::string& text : overrides) read_override(text, entries, from_command_line);
 
     for (const char* needed : {"method", "parameters"}) {
-      if (!entries.contains(needed)) fail({needed, {}, origin_}, "is missing; a sweep has method and parameters");
+      if (!entries.contains(needed))
+        configs::fail({needed, {}, origin_}, "is missing; a sweep has method and parameters");
     }
     for (const auto& [key, entry] : entries) read_key(key, entry);
     if (document_.halving.enabled() && !entries.contains("metric"))
@@ -60,7 +62,7 @@ class DocumentReader {
   }
 
  private:
-  void read_override(const std::string& text, std::map<std::string, Entry>& entries,
+  void read_override(const std::string& text, std::map<std::string, YamlEntry>& entries,
                      std::vector<SettingOverride>& settings) {
     const std::string place = "override " + text;
     const size_t equals = text.find('=');
@@ -71,7 +73,7 @@ class DocumentReader {
     const bool of_sweep = std::find(kCommandLine.begin(), kCommandLine.end(), key) != kCommandLine.end();
     if (of_sweep) {
       const bool list = value.starts_with('[');
-      const YAML::Node node = list ? parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
+      const YAML::Node node = list ? configs::parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
       entries[key] = {key, node, place};
       if (key == "settings") settings_folder_ = std::filesystem::path();  // relative to where the user is
       return;
@@ -80,7 +82,7 @@ class DocumentReader {
     settings.push_back({key, value, {key, YAML::Node(value), place}});
   }
 
-  void read_key(const std::string& key, const Entry& entry) {
+  void read_key(const std::string& key, const YamlEntry& entry) {
     if (key == "method") {
       document_.method = choice_in(entry, {"grid", "random", "bayes"});
     } else if (key == "metric") {
@@ -98,7 +100,7 @@ class DocumentReader {
     } else if (key == "then") {
       read_then(entry);
     } else if (key == "resources") {
-      for (const Entry& item : items_of(entry, origin_, "resources.", {"ranks", "cpus", "gpus"})) {
+      for (const YamlEntry& item : items_of(entry, origin_, "resources.", {"ranks", "cpus", "gpus"})) {
         if (item.key == "resources.ranks") document_.resources.ranks = integer_in(item, 1, 65536);
         if (item.key == "resources.cpus") document_.resources.cpus = integer_in(item, 1, 65536);
         if (item.key == "resources.gpus") document_.resources.gpus = integer_in(item, 0, 1024);
@@ -115,9 +117,9 @@ class DocumentReader {
     }
   }
 
-  void read_metric(const Entry& metric) {
+  void read_metric(const YamlEntry& metric) {
     document_.maximize = false;  // W&B's default
-    for (const Entry& item :
+    for (const YamlEntry& item :
          items_of(metric, origin_, "metric.", {"name", "goal", "target", "impute", "impute_while_running"})) {
       if (item.key == "metric.name") {
         document_.metric = text_in(item, Limits::kName);
@@ -132,12 +134,13 @@ class DocumentReader {
     if (document_.metric.empty()) fail(metric, "found no name, expected one such as valid/kendall_tau");
   }
 
-  void read_early_terminate(const Entry& rule) {
+  void read_early_terminate(const YamlEntry& rule) {
     std::optional<int64_t> min_iter, max_iter, s;
     double eta = 3;
     bool has_type = false;
     const std::string prefix = "early_terminate.";
-    for (const Entry& item : items_of(rule, origin_, prefix, {"type", "min_iter", "max_iter", "s", "eta", "strict"})) {
+    for (const YamlEntry& item :
+         items_of(rule, origin_, prefix, {"type", "min_iter", "max_iter", "s", "eta", "strict"})) {
       const std::string key = item.key.substr(prefix.size());
       if (key == "type") has_type = !choice_in(item, {"hyperband"}).empty();
       if (key == "min_iter") min_iter = integer_in(item, 1, 1000000000);
@@ -158,8 +161,8 @@ class DocumentReader {
     }
   }
 
-  void read_then(const Entry& then) {
-    std::vector<Entry> jobs;
+  void read_then(const YamlEntry& then) {
+    std::vector<YamlEntry> jobs;
     const std::vector<std::string> kinds = {"evaluate", "export"};
     if (then.node.IsScalar()) {
       jobs.push_back({choice_in(then, kinds), YAML::Node(), then.place});
@@ -168,37 +171,40 @@ class DocumentReader {
     } else if (then.node.IsSequence()) {
       for (const YAML::Node& node : then.node) {
         if (node.IsMap()) {
-          for (const Entry& item : items_of({"then", node, then.place}, origin_, "", kinds)) jobs.push_back(item);
+          for (const YamlEntry& item : configs::items_of({"then", node, then.place}, origin_, "", kinds))
+            jobs.push_back(item);
         } else {
-          jobs.push_back({choice_in({"then", node, then.place}, kinds), YAML::Node(), then.place});
+          jobs.push_back({configs::choice_in({"then", node, then.place}, kinds), YAML::Node(), then.place});
         }
       }
     } else {
       fail(then, "found nothing, expected a list of evaluate and export");
     }
-    for (const Entry& job : jobs) {
+    for (const YamlEntry& job : jobs) {
       const JobKind kind = parse_job_kind(job.key);
       for (const FollowUp& earlier : document_.then) {
-        if (earlier.kind == kind) fail({"then", job.node, job.place}, fmt::format("found {} a second time", job.key));
+        if (earlier.kind == kind)
+          configs::fail({"then", job.node, job.place}, fmt::format("found {} a second time", job.key));
       }
       document_.then.push_back({kind, kind == JobKind::evaluate ? evaluation(job) : ""});
       if (kind == JobKind::export_model && !job.node.IsNull() && (!job.node.IsMap() || job.node.size() > 0))
-        fail({"then.export", job.node, job.place}, "found options, but export takes none");
+        configs::fail({"then.export", job.node, job.place}, "found options, but export takes none");
     }
     // Export waits for evaluate where both are there.
     std::sort(document_.then.begin(), document_.then.end(),
               [](const FollowUp& a, const FollowUp& b) { return a.kind < b.kind; });
   }
 
-  std::string evaluation(const Entry& job) const {
+  std::string evaluation(const YamlEntry& job) const {
     std::vector<std::string> files, settings;
     if (!job.node.IsNull()) {
-      for (const Entry& item : items_of(job, origin_, "then.evaluate.", {"files", "set"})) {
+      for (const YamlEntry& item : items_of(job, origin_, "then.evaluate.", {"files", "set"})) {
         if (item.key == "then.evaluate.files") {
           if (!item.node.IsScalar() && !item.node.IsSequence()) fail(item, "expected a list of file patterns");
           if (item.node.IsScalar()) files.push_back(text_in(item, 4096));
           if (item.node.IsSequence())
-            for (const YAML::Node& file : item.node) files.push_back(text_in({item.key, file, item.place}, 4096));
+            for (const YAML::Node& file : item.node)
+              files.push_back(configs::text_in({item.key, file, item.place}, 4096));
         } else {
           const std::vector<SettingOverride> leaves = flatten_overrides(item, origin_);
           check_overrides(leaves);
@@ -212,7 +218,8 @@ class DocumentReader {
     return fmt::format("files: [{}]\nset: {{{}}}\n", fmt::join(files, ", "), fmt::join(settings, ", "));
   }
 
-  void read_settings(const std::map<std::string, Entry>& entries, const std::vector<SettingOverride>& command_line) {
+  void read_settings(const std::map<std::string, YamlEntry>& entries,
+                     const std::vector<SettingOverride>& command_line) {
     std::vector<SettingOverride> all;
     if (const auto overrides = entries.find("overrides"); overrides != entries.end())
       all = flatten_overrides(overrides->second, origin_);
@@ -255,7 +262,7 @@ class DocumentReader {
     }
   }
 
-  void read_seeds(const Entry& entry) {
+  void read_seeds(const YamlEntry& entry) {
     if (document_.method == "bayes")
       fail(entry, "found seeds with bayes, which decides each trial by itself; sweep with random, or without seeds");
     if (document_.places.contains("trainer.seed")) fail(entry, "found seeds while trainer.seed is swept");
@@ -266,7 +273,7 @@ class DocumentReader {
       return;
     }
     for (const YAML::Node& node : entry.node) {
-      const uint64_t seed = seed_in({entry.key, node, entry.place});
+      const uint64_t seed = configs::seed_in({entry.key, node, entry.place});
       if (std::find(document_.seeds.begin(), document_.seeds.end(), seed) != document_.seeds.end())
         fail(entry, fmt::format("found {} a second time", seed));
       document_.seeds.push_back(seed);
@@ -274,7 +281,7 @@ class DocumentReader {
     if (document_.seeds.empty()) fail(entry, "found an empty list, expected a number or a list of seeds");
   }
 
-  void warn(const Entry& entry, const std::string& text) {
+  void warn(const YamlEntry& entry, const std::string& text) {
     document_.warnings.push_back(fmt::format("{}: {}: {}", entry.place, entry.key, text));
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "configs/settings.h"
+#include "configs/yaml_reader.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/search_space.h"
 
@@ -39,5 +40,11 @@ struct SweepDocument {
 /// Throws SweepError and configs::SettingsError. `overrides` as in load_sweep.
 SweepDocument read_document(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                             const std::vector<std::string>& overrides);
+
+/// The search space of `parameters`, with nested `parameters` flattened to full keys, sorted. Each key must be a
+/// setting, and a continuous distribution may not be used for one that takes integers. Throws SweepError. Values are
+/// checked against the settings' bounds elsewhere. `places`, where given, gets the place of each key.
+SearchSpace read_parameters(const configs::YamlEntry& parameters, const std::string& origin,
+                            std::map<std::string, std::string>* places = nullptr);
 
 }  // namespace foretime::jobs

@@ -1,5 +1,3 @@
-#include "jobs/sweep/sweep_parameters.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,9 +10,12 @@
 #include "configs/values.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space_quantiles.h"
+#include "jobs/sweep/sweep_document.h"
 
 namespace foretime::jobs {
 namespace {
+
+using configs::YamlEntry;
 
 using D = Distribution;
 
@@ -48,8 +49,9 @@ Shape shape_of(D d) {
   }
 }
 
-const Entry* find(const std::vector<Entry>& items, const std::string& prefix, const std::string& name) {
-  const auto found = std::find_if(items.begin(), items.end(), [&](const Entry& e) { return e.key == prefix + name; });
+const YamlEntry* find(const std::vector<YamlEntry>& items, const std::string& prefix, const std::string& name) {
+  const auto found =
+      std::find_if(items.begin(), items.end(), [&](const YamlEntry& e) { return e.key == prefix + name; });
   return found == items.end() ? nullptr : &*found;
 }
 
@@ -57,15 +59,15 @@ class Reader {
  public:
   Reader(const std::string& origin, std::map<std::string, std::string>& places) : origin_(origin), places_(places) {}
 
-  void read_map(const Entry& map, const std::string& prefix) {
-    const std::vector<Entry> items = items_of(map, origin_, prefix, {});
+  void read_map(const YamlEntry& map, const std::string& prefix) {
+    const std::vector<YamlEntry> items = items_of(map, origin_, prefix, {});
     if (items.empty()) fail(map, "found no parameters, expected at least one setting to sweep");
-    for (const Entry& item : items) read_parameter(item);
+    for (const YamlEntry& item : items) read_parameter(item);
   }
   SearchSpace space;
 
  private:
-  void read_parameter(const Entry& parameter) {
+  void read_parameter(const YamlEntry& parameter) {
     if (!parameter.node.IsMap()) {
       std::string found = parameter.node.IsNull() ? "nothing" : "a list";
       if (parameter.node.IsScalar()) found = fmt::format("'{}'", parameter.node.Scalar().substr(0, 100));
@@ -74,10 +76,10 @@ class Reader {
     }
     const std::string prefix = parameter.key + ".";
     if (const YAML::Node nested = parameter.node["parameters"]) {
-      const std::vector<Entry> items = items_of(parameter, origin_, prefix, {"parameters"});
+      const std::vector<YamlEntry> items = items_of(parameter, origin_, prefix, {"parameters"});
       return read_map(items.at(0), prefix);
     }
-    const std::vector<Entry> items = items_of(parameter, origin_, prefix, kParameterKeys);
+    const std::vector<YamlEntry> items = items_of(parameter, origin_, prefix, kParameterKeys);
     check_setting(parameter);
     ParameterSpace p;
     p.key = parameter.key;
@@ -91,7 +93,7 @@ class Reader {
     space.push_back(std::move(p));
   }
 
-  void check_setting(const Entry& parameter) const {
+  void check_setting(const YamlEntry& parameter) const {
     if (list_.field(parameter.key) != nullptr) return;
     std::vector<std::string> names;
     for (const configs::Field& field : list_.fields) names.push_back(field.key);
@@ -102,9 +104,9 @@ class Reader {
                                     : fmt::format("unknown setting, did you mean {}?", nearest));
   }
 
-  D distribution_of(const Entry& parameter, const std::vector<Entry>& items) const {
+  D distribution_of(const YamlEntry& parameter, const std::vector<YamlEntry>& items) const {
     const std::string prefix = parameter.key + ".";
-    if (const Entry* named = find(items, prefix, "distribution")) {
+    if (const YamlEntry* named = find(items, prefix, "distribution")) {
       const std::string name = text_in(*named, 100);
       if (const auto distribution = find_distribution(name)) return *distribution;
       return *find_distribution(choice_in(*named, distribution_names()));  // throws with the names
@@ -112,20 +114,20 @@ class Reader {
     // W&B's defaults.
     if (find(items, prefix, "value") != nullptr) return D::constant;
     if (find(items, prefix, "values") != nullptr) return D::categorical;
-    const Entry *min = find(items, prefix, "min"), *max = find(items, prefix, "max");
+    const YamlEntry *min = find(items, prefix, "min"), *max = find(items, prefix, "max");
     if (min != nullptr && max != nullptr)
-      return is_integer(min->node) && is_integer(max->node) ? D::int_uniform : D::uniform;
+      return configs::is_integer(min->node) && configs::is_integer(max->node) ? D::int_uniform : D::uniform;
     fail(parameter, "found neither value, values, min and max, distribution nor parameters");
   }
 
-  void read_numbers(const Entry& parameter, const std::vector<Entry>& items, ParameterSpace& p) const {
+  void read_numbers(const YamlEntry& parameter, const std::vector<YamlEntry>& items, ParameterSpace& p) const {
     const std::string prefix = parameter.key + ".";
     const Shape shape = shape_of(p.distribution);
     for (size_t i = 0; i < shape.needed; ++i) {
       if (find(items, prefix, shape.keys[i]) == nullptr)
         fail(parameter, fmt::format("found no {}, which {} needs", shape.keys[i], to_string(p.distribution)));
     }
-    for (const Entry& item : items) {
+    for (const YamlEntry& item : items) {
       const std::string name = item.key.substr(prefix.size());
       if (name == "distribution") continue;
       if (std::find(shape.keys.begin(), shape.keys.end(), name) == shape.keys.end())
@@ -140,10 +142,10 @@ class Reader {
     }
   }
 
-  static void read_list(const Entry& item, const std::string& name, ParameterSpace& p) {
+  static void read_list(const YamlEntry& item, const std::string& name, ParameterSpace& p) {
     if (!item.node.IsSequence() || item.node.size() == 0) fail(item, "expected a list of at least one");
     for (const YAML::Node& element : item.node) {
-      const Entry one{item.key, element, item.place};
+      const YamlEntry one{item.key, element, item.place};
       if (name == "values") {
         p.values.push_back(override_text(one));
       } else {
@@ -175,7 +177,7 @@ class Reader {
   }
 
   /// A number with a fraction would be refused only in the trials that draw one.
-  void check_type(const Entry& parameter, const ParameterSpace& p) const {
+  void check_type(const YamlEntry& parameter, const ParameterSpace& p) const {
     if (p.distribution == D::constant || p.distribution == D::categorical || p.distribution == D::int_uniform) return;
     const configs::Field* field = list_.field(p.key);
     const bool integer =
@@ -200,7 +202,7 @@ class Reader {
 
 }  // namespace
 
-SearchSpace read_parameters(const Entry& parameters, const std::string& origin,
+SearchSpace read_parameters(const YamlEntry& parameters, const std::string& origin,
                             std::map<std::string, std::string>* places) {
   std::map<std::string, std::string> own;
   Reader reader(origin, places == nullptr ? own : *places);

@@ -10,20 +10,22 @@
 namespace foretime::jobs {
 namespace {
 
-void flatten(const Entry& entry, const std::string& origin, std::vector<SettingOverride>& leaves) {
+using configs::YamlEntry;
+
+void flatten(const YamlEntry& entry, const std::string& origin, std::vector<SettingOverride>& leaves) {
   if (!entry.node.IsMap()) {
     leaves.push_back({entry.key, override_text(entry), entry});
     return;
   }
-  for (const Entry& item : items_of(entry, origin, entry.key.empty() ? "" : entry.key + ".", {}))
+  for (const YamlEntry& item : items_of(entry, origin, entry.key.empty() ? "" : entry.key + ".", {}))
     flatten(item, origin, leaves);
 }
 
 }  // namespace
 
-std::vector<SettingOverride> flatten_overrides(const Entry& map, const std::string& origin) {
+std::vector<SettingOverride> flatten_overrides(const YamlEntry& map, const std::string& origin) {
   std::vector<SettingOverride> leaves;
-  for (const Entry& item : items_of(map, origin, "", {})) flatten(item, origin, leaves);
+  for (const YamlEntry& item : items_of(map, origin, "", {})) flatten(item, origin, leaves);
   return leaves;
 }
 
@@ -46,12 +48,12 @@ void prepare_for_queue(configs::Settings& settings) {
 
 bool is_sweep_file(const std::filesystem::path& file) {
   try {
-    const YAML::Node root = parse_yaml(read_sweep_text(file.string()), file.string());
+    const YAML::Node root = configs::parse_yaml(configs::read_yaml_text(file.string()), file.string());
     for (const auto& item : root) {
       const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
       if (key == "method" || key == "parameters") return true;
     }
-  } catch (const SweepError&) {
+  } catch (const configs::SettingsError&) {
     // Whoever reads it as settings says what is wrong with it.
   }
   return false;

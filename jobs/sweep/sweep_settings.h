@@ -5,18 +5,18 @@
 #include <vector>
 
 #include "configs/settings.h"
-#include "jobs/sweep/sweep_yaml.h"
+#include "configs/yaml_reader.h"
 
 namespace foretime::jobs {
 
 /// A setting that a sweep file or its command line sets for every trial.
 struct SettingOverride {
-  std::string key, value;  // as configs::apply_override takes them
-  Entry entry;             // for messages
+  std::string key, value;    // as configs::apply_override takes them
+  configs::YamlEntry entry;  // for messages
 };
 
 /// The leaves of a map of settings, nested or with dotted keys.
-std::vector<SettingOverride> flatten_overrides(const Entry& map, const std::string& origin);
+std::vector<SettingOverride> flatten_overrides(const configs::YamlEntry& map, const std::string& origin);
 /// Throws SweepError, with the place in the sweep, where one is unknown, malformed or out of bounds by itself.
 void check_overrides(const std::vector<SettingOverride>& overrides);
 

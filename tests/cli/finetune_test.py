@@ -60,8 +60,8 @@ class FinetuneTest(ProgramTest):
         (cls.shared / "old.json").write_text("".join(line for task in KNOWN for line in of[task][:40]))
         (cls.shared / "new.json").write_text("".join(of[NEW][:64]))
         (cls.shared / "rest.json").write_text("".join(of[NEW][64:]))
-        (cls.shared / "stages.jsonl").write_bytes(gzip.open(ANSOR / "dags.jsonl.gz").read())
-        cls.foretime("data", "pack-records", "old.foretime", "old.json", "--dags", "stages.jsonl")
+        (cls.shared / "dags.jsonl").write_bytes(gzip.open(ANSOR / "dags.jsonl.gz").read())
+        cls.foretime("data", "pack-records", "old.foretime", "old.json", "--dags", "dags.jsonl")
         cls.foretime("train", "--quiet", SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[old.foretime]",
                      "data.test=[]", "model.hidden=32", "model.loop_hidden=32", "model.members=1", "loss.type=pairwise_logistic",
                      "loss.huber_weight=0.3", "trainer.steps=200", "trainer.device=cpu", "optimizer.warmup_steps=10", "run.directory=run")
@@ -84,7 +84,7 @@ class FinetuneTest(ProgramTest):
     def setUp(self):
         super().setUp()
         self.model = self.shared / "model.foretime"
-        self.records = ("--stages", self.shared / "stages.jsonl", "--threads", "1")
+        self.records = ("--dags", self.shared / "dags.jsonl", "--threads", "1")
 
     def finetune(self, *arguments, out="tuned.foretime", code=0):
         return self.run_foretime("finetune", *arguments, "-o", out, code=code)
@@ -231,23 +231,24 @@ class FinetuneTest(ProgramTest):
         (self.folder / "none.json").write_text("\n".join(map(json.dumps, other)) + "\n")
         done = self.finetune(self.model, "none.json", *self.records, out="none.foretime", code=3)
         self.assertIn("no workload has records enough that can be replayed", done.stderr)
-        table = (self.shared / "stages.jsonl").read_text().splitlines()
+        table = (self.shared / "dags.jsonl").read_text().splitlines()
         key = json.loads(lines[0])["i"][0][0]
         (self.folder / "one.jsonl").write_text("\n".join(line for line in table if key in json.loads(line).values()) + "\n")
-        done = self.finetune(self.model, path, self.shared / "old.json", "--stages", "one.jsonl", "--steps", "2", "--force")
-        self.assertIn("without a stage table in one.jsonl left out", done.stdout)
+        done = self.finetune(self.model, path, self.shared / "old.json", "--dags", "one.jsonl", "--steps", "2", "--force")
+        self.assertIn("without a compute DAG in one.jsonl left out", done.stdout)
 
     def test_wrong_input_leaves_everything_as_it_was(self):
         def refused(*arguments, code=3, expected, out="tuned.foretime"):
             self.assertIn(expected, self.finetune(*arguments, out=out, code=code).stderr)
 
         new = self.shared / "new.json"
-        refused(self.model, new, code=2, expected="--stages: is missing")
-        refused(self.model, new, "--stages", "none.jsonl", expected="none.jsonl")
+        refused(self.model, new, code=2, expected="--dags: is missing")
+        refused(self.model, new, "--stages", "none.jsonl", code=2, expected="--stages: is called --dags")
+        refused(self.model, new, "--dags", "none.jsonl", expected="none.jsonl")
         empty = self.folder / "empty.json"
         empty.write_text("")
         refused(self.model, empty, *self.records, expected="empty.json: nothing to learn from")
-        refused(self.model, new, "--stages", empty, expected="expected compute DAGs")
+        refused(self.model, new, "--dags", empty, expected="expected compute DAGs")
         (self.folder / "failed.json").write_text("".join(
             json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()))
         refused(self.model, "failed.json", *self.records, expected="64 failed")
@@ -281,14 +282,14 @@ class FinetuneTest(ProgramTest):
 
     def test_a_job_of_the_queue(self):
         (self.folder / "round.yaml").write_text(
-            "finetune: {model: model.foretime, records: [new.json], stages: stages.jsonl, steps: 30}\n")
+            "finetune: {model: model.foretime, records: [new.json], dags: dags.jsonl, steps: 30}\n")
         self.assertIn("finetune", self.queue("submit", "round.yaml", "--dry-run"))
         added = json.loads(self.queue("submit", "round.yaml", "--name", "round one", "--json"))["jobs"][0]["id"]
         self.assertIn("was there already", self.queue("submit", "round.yaml"))
         spoiled = json.loads(self.queue("submit", "round.yaml", "learning_rate=0.05", "tolerance=0", "--json"))["jobs"][0]["id"]
         outside = json.loads(self.queue("submit", "round.yaml", "records=[../new.json]", "--json"))["jobs"][0]["id"]
         (self.folder / "next.yaml").write_text(
-            f"after: {added}\nfinetune: {{records: [new.json], stages: stages.jsonl, steps: 3, force: true}}\n")
+            f"after: {added}\nfinetune: {{records: [new.json], dags: dags.jsonl, steps: 3, force: true}}\n")
         following = json.loads(self.queue("submit", "next.yaml", "--json"))["jobs"][0]["id"]
         self.agent()
         job = json.loads(self.queue("status", added, "--json"))

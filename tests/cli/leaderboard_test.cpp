@@ -1,16 +1,19 @@
+#include "jobs/sweep/leaderboard.h"
+
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "cli/job_view.h"
-#include "cli/leaderboard_rows.h"
+#include "cli/jobs/job_view.h"
 
 namespace foretime::cli {
 namespace {
 
 using jobs::JobRecord;
 using jobs::JobState;
+using jobs::leaderboard_rows;
+using jobs::LeaderboardRow;
 
 JobRecord trial(int64_t number, JobState state, std::optional<double> best, std::map<std::string, double> metrics) {
   JobRecord job;

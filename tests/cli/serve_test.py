@@ -146,7 +146,7 @@ class ServeTest(BundleTest):
         texts = lines.decode().splitlines()
         self.assertEqual(server.post(path, {"records": texts})["scores"], scores)
         self.assertEqual(server.post(path, {"records": [json.loads(text) for text in texts]})["scores"], scores)
-        self.near(scores, self.ranked("loops.foretime", "records.json", "--stages", "stage_table.json"))
+        self.near(scores, self.ranked("loops.foretime", "records.json", "--dags", "stage_table.json"))
         # Some that are no schedules of the workload.
         other = texts[0].replace("128, 128, 128", "512, 512, 512")
         answer = server.post(path, "\n".join([texts[0], "nonsense", other, texts[1]]))

@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "cli/bundle_export.h"
-#include "cli/bundle_import.h"
-#include "cli/tuning_outcome.h"
+#include "tests/support/message_of.h"
+#include "worker/export/bundle_export.h"
+#include "worker/export/bundle_import.h"
+#include "worker/tuning/tuning_outcome.h"
 
-namespace foretime::cli {
+namespace foretime::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,19 +68,14 @@ TEST(TrainedModelOfABundle, IsRefusedWhereSettingsAndWeightsDoNotFit) {
   const auto refusal = [&](const auto& change) -> std::string {
     auto other = bundle;
     change(other);
-    try {
-      trained_model(other, "model.foretime");
-    } catch (const inference::BundleError& error) {
-      return error.what();
-    }
-    return "";
+    return testing::message_of<inference::BundleError>([&] { trained_model(other, "model.foretime"); });
   };
   const auto replace = [](inference::Bundle& other, const std::string& from, const std::string& to) {
     auto yaml = other.manifest["settings"].get<std::string>();
     yaml.replace(yaml.find(from), from.size(), to);
     other.manifest["settings"] = yaml;
   };
-  EXPECT_EQ(refusal([](inference::Bundle&) {}), "");
+  EXPECT_EQ(refusal([](inference::Bundle&) {}), "no exception");
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
               ::testing::AllOf(HasSubstr("model.foretime: tensor "), HasSubstr("by its settings")));
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "members: 2", "members: 3"); }),
@@ -160,4 +156,4 @@ TEST(TuningOutcome, TellsAJobWhatWasPublished) {
 }
 
 }  // namespace
-}  // namespace foretime::cli
+}  // namespace foretime::worker

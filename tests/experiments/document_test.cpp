@@ -12,6 +12,7 @@
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
 #include "tests/experiments/damage.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::experiments {
 namespace {
@@ -35,12 +36,7 @@ Experiment parse(const std::string& yaml, const ExperimentChoice& choice = {}) {
 }
 
 std::string message_of(const std::string& yaml, const ExperimentChoice& choice = {}) {
-  try {
-    trials_of(parse(yaml, choice), "out");
-  } catch (const jobs::SweepError& error) {
-    return error.what();
-  }
-  return "";
+  return foretime::testing::message_of<Error>([&] { trials_of(parse(yaml, choice), "out"); });
 }
 
 TEST(Experiment, TrialsAreEntriesByFractionsBySeeds) {
@@ -164,9 +160,7 @@ TEST(Experiment, DamagedFilesAreRefusedAndNothingElseHappens) {
     const auto text = testing::damaged(whole, random);
     try {
       trials_of(parse(text, {.variant = random() % 2 == 0 ? "quicker" : ""}), "out");
-    } catch (const jobs::SweepError&) {
-      ++refused;
-    } catch (const configs::SettingsError&) {
+    } catch (const Error&) {
       ++refused;
     }
   }

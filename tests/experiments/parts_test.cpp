@@ -9,10 +9,12 @@
 #include "configs/load.h"
 #include "data/dataset/synth.h"
 #include "experiments/document.h"
+#include "experiments/error.h"
 #include "experiments/folds.h"
 #include "experiments/trials.h"
 #include "jobs/error.h"
 #include "tests/experiments/damage.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::experiments {
 namespace {
@@ -67,12 +69,9 @@ class PartsTest : public ::testing::Test {
   std::string message_of(const std::string& from, const std::string& to, const ExperimentChoice& choice = {}) const {
     auto text = kParts;
     text.replace(text.find(from), from.size(), to);
-    try {
+    return foretime::testing::message_of<std::runtime_error>([&] {
       for (const auto& part : parse(choice, text).parts) trials_of(part, "out");
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
 
   std::filesystem::path folder_;
@@ -185,7 +184,7 @@ TEST_F(PartsTest, DamagedFilesAreRefusedAndNothingElseHappens) {
     const auto text = testing::damaged(whole, random);
     try {
       for (const auto& part : parse({.variant = variants[random() % 3]}, text).parts) trials_of(part, "out");
-    } catch (const jobs::SweepError&) {
+    } catch (const ExperimentError&) {
       ++refused;
     } catch (const configs::SettingsError&) {
       ++refused;
@@ -216,12 +215,7 @@ class FoldsTest : public PartsTest {
   }
 
   std::string message_of_folds(const Experiment& experiment) const {
-    try {
-      trials_of(experiment, "out");
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+    return foretime::testing::message_of<std::runtime_error>([&] { trials_of(experiment, "out"); });
   }
 };
 
@@ -256,8 +250,8 @@ TEST_F(FoldsTest, WhatCannotBeFoldedIsRefused) {
   data::write_synthetic(folder_ / "groups/synthetic_p.foretime", {.nodes = 12, .configurable = 3, .candidates = 8});
   EXPECT_NE(message_of_folds(experiment("{count: 2, groups: [groups]}")).find("a packed collection"),
             std::string::npos);
-  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nset: valid"), jobs::SweepError);
-  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nsubmission: tile:xla"), jobs::SweepError);
+  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nset: valid"), ExperimentError);
+  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nsubmission: tile:xla"), ExperimentError);
 }
 
 }  // namespace

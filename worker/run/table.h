@@ -11,9 +11,6 @@ namespace foretime::worker {
 /// A model's name and its evaluation: a row of the comparison.
 using NamedEvaluation = std::pair<std::string, worker::Evaluation>;
 
-/// Columns of text, padded, with a rule under the first row.
-std::string format_table(const std::vector<std::vector<std::string>>& rows);
-
 /// One table for each evaluation set: models by metrics, the noise ceiling in the last row.
 std::string comparison_table(const std::vector<NamedEvaluation>& evaluations);
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
+#include "base/text_table.h"
 #include "comm/agree.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_resources.h"

@@ -12,14 +12,14 @@ from .scores import Speeds
 logger = logging.getLogger("foretime")
 
 KEPT = 6  # exit code: the weights were not better, and the new bundle has the old ones
-COMMAND = ("foretime", "finetune", "{model}", "{records}", "--stages", "{stages}", "-o", "{output}")
+COMMAND = ("foretime", "finetune", "{model}", "{records}", "--dags", "{dags}", "-o", "{output}")
 
 
 class FineTuning:
     """Collects record lines; after every `every` new ones, makes a bundle of the first one and all lines so far.
 
-    `command`: words in which {model}, {records}, {stages} and {output} are replaced by paths; `folder`: where records, stage
-    tables and bundles are kept (a temporary folder that goes with this object, where None). `every` 0: only collects.
+    `command`: words in which {model}, {records}, {dags} and {output} are replaced by paths; `folder`: where records, compute
+    DAGs and bundles are kept (a temporary folder that goes with this object, where None). `every` 0: only collects.
     """
 
     def __init__(self, bundle, every=0, command=COMMAND, folder=None):
@@ -33,7 +33,7 @@ class FineTuning:
         self._rounds = 0
 
     def add(self, workload_key, table, lines):
-        """Takes records of one workload with its stage table (JSON text; None where they need none). Returns the path of a new
+        """Takes records of one workload with its compute DAG (JSON text; None where they need none). Returns the path of a new
         bundle, or None."""
         if table is not None:
             self._tables[workload_key] = table
@@ -61,7 +61,7 @@ class FineTuning:
             self._make_folder()
             output = os.path.join(self._folder, f"finetuned-{self._rounds}.foretime")
             words = {"model": self.bundle, "records": self._write("records.json", self.records),
-                     "stages": self._write("stages.jsonl", self._tables.values()), "output": output}
+                     "dags": self._write("dags.jsonl", self._tables.values()), "output": output}
             command = [word.format(**words) for word in self._command]
             finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         except OSError as error:

@@ -121,7 +121,7 @@ class AutoSchedulerTest(unittest.TestCase):
     def test_goes_on_with_what_was_fine_tuned(self):
         script = "import sys; assert len(open(sys.argv[2]).readlines()) == 4; open(sys.argv[4], 'w').write('2r')"
         model = self.model(finetune_every=4, finetune_folder=self.folder,
-                           finetune_command=(sys.executable, "-c", script, "{model}", "{records}", "{stages}", "{output}"))
+                           finetune_command=(sys.executable, "-c", script, "{model}", "{records}", "{dags}", "{output}"))
         model.update(*self.measured(self.states[:3]))
         copy = os.path.join(self.folder, "copy")
         model.save(copy)
@@ -132,7 +132,7 @@ class AutoSchedulerTest(unittest.TestCase):
         with open(copy, "rb") as file:
             self.assertEqual(file.read(), b"2r")
         self.assertTrue((model.predict(self.task, self.states) > 0).all())
-        with open(os.path.join(self.folder, "stages.jsonl"), encoding="utf-8") as file:
+        with open(os.path.join(self.folder, "dags.jsonl"), encoding="utf-8") as file:
             self.assertEqual([json.loads(line)["workload_key"] for line in file], [self.task.workload_key])
         model.load(self.bundle)
         self.assertEqual(model.records, [])

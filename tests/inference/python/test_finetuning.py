@@ -22,7 +22,7 @@ class FineTuningTest(unittest.TestCase):
             file.write("bundle\n")
 
     def finetuning(self, script, every):
-        command = (sys.executable, "-c", script, "{model}", "{records}", "{stages}", "{output}")
+        command = (sys.executable, "-c", script, "{model}", "{records}", "{dags}", "{output}")
         return FineTuning(self.bundle, every, command, os.path.join(self.folder, "work"))
 
     def test_runs_when_enough_is_new_with_all_there_is(self):

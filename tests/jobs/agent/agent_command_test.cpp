@@ -128,7 +128,7 @@ TEST_F(AgentCommandTest, ExportsGoIntoTheFolderOfTheAttempt) {
 TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
   JobSpec spec;
   spec.kind = JobKind::finetune;
-  spec.settings = "model: base.foretime\nrecords: [a.json, 'b*.json']\nstages: s.jsonl\nreplay: [old]\nholdout: 0.5\n";
+  spec.settings = "model: base.foretime\nrecords: [a.json, 'b*.json']\ndags: s.jsonl\nreplay: [old]\nholdout: 0.5\n";
   spec.metric = "holdout/kendall_tau";
   spec.resources = {.ranks = 3, .cpus = 1};
   spec.id = job_id(spec);
@@ -143,7 +143,7 @@ TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
   const auto data = fs::canonical(data_).string(), folder = (fs::canonical(runs_) / spec.id / "attempt-1").string();
   std::string expected;
   for (const auto& argument : {std::string("finetune"), data + "/base.foretime", data + "/a.json", data + "/b*.json",
-                               std::string("--replay"), data + "/old", std::string("--stages"), data + "/s.jsonl",
+                               std::string("--replay"), data + "/old", std::string("--dags"), data + "/s.jsonl",
                                std::string("--holdout"), std::string("0.5"), std::string("--threads"), std::string("1"),
                                std::string("--confine"), data, std::string("-o"), folder + "/model.foretime"})
     expected += "argument " + argument + "\n";
@@ -165,7 +165,7 @@ TEST_F(AgentCommandTest, FineTuningsThatReachBeyondTheirMeansFail) {
       {"{model: /etc/passwd, records: [a]}", "finetune.model: /etc/passwd: lies outside"},
       {"{model: m, records: [../a]}", "finetune.records"},
       {"{model: m, records: ['*/../../a']}", "finetune.records"},
-      {"{model: m, records: [a], stages: /etc/passwd}", "finetune.stages"},
+      {"{model: m, records: [a], dags: /etc/passwd}", "finetune.dags"},
       {"{model: m, records: [a], replay: [/etc]}", "finetune.replay"},
       {"{model: m, records: [a], output: /etc}", "output: unknown key"},
       {"[1", "no YAML"},

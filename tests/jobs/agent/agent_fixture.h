@@ -19,7 +19,7 @@
 #include "jobs/agent/agent.h"
 #include "jobs/error.h"
 #include "tests/jobs/queue/memory_queue.h"
-#include "tests/jobs/supervisor/processes.h"
+#include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::testing {

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "configs/load.h"
-#include "jobs/supervisor/progress_channel.h"
+#include "jobs/progress/sender.h"
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "jobs/error.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -14,12 +15,7 @@ const std::vector<std::string> kCommand = {"/opt/foretime", "train", "a b.yaml"}
 const Resources kOne{1, 2, 0}, kFour{4, 2, 1};
 
 std::string refusal(const std::string& text) {
-  try {
-    Launcher launcher(text);
-    return "accepted";
-  } catch (const JobsError& error) {
-    return error.what();
-  }
+  return testing::message_of<JobsError>([&] { const Launcher launcher(text); });
 }
 
 TEST(Launcher, OneRankIsStartedDirectlyAndMoreByMpirun) {

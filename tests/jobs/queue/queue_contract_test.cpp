@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/support/message_of.h"
+
 namespace foretime::jobs {
 namespace {
 
@@ -362,12 +364,7 @@ TEST_P(QueueContract, WhatIsTooLargeIsRefusedWithItsName) {
   const auto error = [&](auto change) {
     auto spec = job_named("j");
     change(spec);
-    try {
-      queue().submit(spec);
-    } catch (const SweepError& e) {
-      return std::string(e.what());
-    }
-    return std::string("accepted");
+    return testing::message_of<SweepError>([&] { queue().submit(spec); });
   };
   EXPECT_THAT(error([](auto& s) { s.settings.assign(300000, 'x'); }), HasSubstr("settings: 300000 bytes"));
   EXPECT_THAT(error([](auto& s) { s.parameters["k"].assign(20000, 'x'); }), HasSubstr("parameters"));

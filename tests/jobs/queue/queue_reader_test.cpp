@@ -11,6 +11,7 @@
 
 #include "jobs/error.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -19,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The rights that docs/jobs.md gives an observer, for the keys of another prefix.
+/// The rights that docs/jobs.md gives a reader, for the keys of another prefix.
 std::vector<std::string> observer_rights(const std::string& prefix) {
   std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/jobs.md");
   for (std::string line; std::getline(document, line);) {
@@ -33,15 +34,15 @@ std::vector<std::string> observer_rights(const std::string& prefix) {
   throw std::runtime_error("docs/jobs.md has no line ACL SETUSER foretime-observer");
 }
 
-/// A queue on a real Redis, and an observer who may read and nothing else.
-class ObserverTest : public ::testing::Test {
+/// A queue on a real Redis, and a reader who may read and nothing else.
+class QueueReaderTest : public ::testing::Test {
  protected:
-  ObserverTest()
+  QueueReaderTest()
       : settings_(fresh_settings()),
         admin_(shared_server().url()),
         queue_(admin_, settings_),
         eyes_(observer_url()),
-        observer_(eyes_, settings_) {}
+        reader_(eyes_, settings_) {}
 
   RedisUrl observer_url() {
     admin_.call(observer_rights(settings_.prefix));
@@ -73,25 +74,14 @@ class ObserverTest : public ::testing::Test {
     queue_.submit(spec);
   }
   Lease claim(const std::string& token) { return queue_.claim({"agent", token, 1, 0, Milliseconds(60000)}).value(); }
-  /// What an observer's call says when it fails.
-  template <class Error>
-  static std::string refusal(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  }
-
   QueueSettings settings_;
   RedisClient admin_;
   RedisQueue queue_;
   RedisClient eyes_;
-  Observer observer_;
+  QueueReader reader_;
 };
 
-TEST_F(ObserverTest, ReadsAJobAsTheQueueDoes) {
+TEST_F(QueueReaderTest, ReadsAJobAsTheQueueDoes) {
   add_job("job1");
   const auto lease = claim("t");
   JobReport report;
@@ -104,7 +94,7 @@ TEST_F(ObserverTest, ReadsAJobAsTheQueueDoes) {
   report.metrics = {{"opa", 0.5}, {"tau", -0.125}};
   report.checkpoint = "job1/attempt-1/checkpoint-5";
   queue_.report(lease, report);
-  const auto job = observer_.job("job1").value();
+  const auto job = reader_.job("job1").value();
   const auto twin = queue_.find("job1").value();
   EXPECT_EQ(job.spec.id, "job1");
   EXPECT_EQ(job_id(job.spec), job_id(twin.spec));
@@ -116,12 +106,12 @@ TEST_F(ObserverTest, ReadsAJobAsTheQueueDoes) {
   EXPECT_EQ(job.metrics, report.metrics);
   EXPECT_EQ(job.checkpoint, report.checkpoint);
   EXPECT_EQ(job.updated_ms, twin.updated_ms);
-  EXPECT_FALSE(observer_.job("job"));
-  EXPECT_FALSE(observer_.job("job1:log"));
-  EXPECT_FALSE(observer_.job(""));
+  EXPECT_FALSE(reader_.job("job"));
+  EXPECT_FALSE(reader_.job("job1:log"));
+  EXPECT_FALSE(reader_.job(""));
 }
 
-TEST_F(ObserverTest, ReadsThousandsOfJobsInOrder) {
+TEST_F(QueueReaderTest, ReadsThousandsOfJobsInOrder) {
   std::vector<std::string> ids;
   for (int i = 0; i < 1500; ++i) {
     ids.push_back(fmt::format("j{:04}", i));
@@ -131,15 +121,15 @@ TEST_F(ObserverTest, ReadsThousandsOfJobsInOrder) {
   std::reverse(wanted.begin(), wanted.end());
   wanted.insert(wanted.begin() + 700, "forgotten");
   std::vector<std::string> found;
-  for (const auto& job : observer_.jobs(wanted)) found.push_back(job.spec.id);
+  for (const auto& job : reader_.jobs(wanted)) found.push_back(job.spec.id);
   EXPECT_EQ(found, std::vector<std::string>(ids.rbegin(), ids.rend()));
-  EXPECT_EQ(observer_.ids_in(JobState::waiting, 100000).size(), ids.size());
-  EXPECT_EQ(observer_.ids_in(JobState::waiting, 3).size(), 3U);
-  EXPECT_EQ(observer_.ids_in(JobState::waiting, 0).size(), 0U);
-  EXPECT_EQ(observer_.ids_in(JobState::dead, 3).size(), 0U);
+  EXPECT_EQ(reader_.ids_in(JobState::waiting, 100000).size(), ids.size());
+  EXPECT_EQ(reader_.ids_in(JobState::waiting, 3).size(), 3U);
+  EXPECT_EQ(reader_.ids_in(JobState::waiting, 0).size(), 0U);
+  EXPECT_EQ(reader_.ids_in(JobState::dead, 3).size(), 0U);
 }
 
-TEST_F(ObserverTest, GivesTheNewestFirst) {
+TEST_F(QueueReaderTest, GivesTheNewestFirst) {
   add_sweep("s1");
   add_sweep("s2");
   for (const auto* id : {"a", "b", "c"}) add_job(id);
@@ -148,19 +138,19 @@ TEST_F(ObserverTest, GivesTheNewestFirst) {
        {std::array{"sweeps", "s1", "5"}, std::array{"sweeps", "s2", "9"}, std::array{"state:waiting", "a", "7"},
         std::array{"state:waiting", "b", "9"}, std::array{"state:waiting", "c", "8"}})
     admin_.call({"ZADD", key(set), score, id});
-  EXPECT_THAT(observer_.sweeps(10), ElementsAre("s2", "s1"));
-  EXPECT_THAT(observer_.sweeps(1), ElementsAre("s2"));
-  EXPECT_THAT(observer_.ids_in(JobState::waiting, 2), ElementsAre("b", "c"));
+  EXPECT_THAT(reader_.sweeps(10), ElementsAre("s2", "s1"));
+  EXPECT_THAT(reader_.sweeps(1), ElementsAre("s2"));
+  EXPECT_THAT(reader_.ids_in(JobState::waiting, 2), ElementsAre("b", "c"));
 }
 
-TEST_F(ObserverTest, ReadsASweep) {
+TEST_F(QueueReaderTest, ReadsASweep) {
   const auto spec = add_sweep("s1");
   add_job("a", "s1", 2);
   add_job("b", "s1", 0);
   add_job("c", "s1", 1);
   EXPECT_TRUE(queue_.finish(claim("t"), {}, 0));
-  EXPECT_THAT(observer_.ids_of_sweep("s1"), ElementsAre("b", "c", "a"));
-  auto sweep = observer_.sweep("s1").value();
+  EXPECT_THAT(reader_.ids_of_sweep("s1"), ElementsAre("b", "c", "a"));
+  auto sweep = reader_.sweep("s1").value();
   EXPECT_EQ(sweep.spec.id, "s1");
   EXPECT_EQ(sweep.spec.name, spec.name);
   EXPECT_EQ(sweep.spec.method, spec.method);
@@ -178,44 +168,44 @@ TEST_F(ObserverTest, ReadsASweep) {
   EXPECT_EQ(sweep.jobs.at(JobState::waiting), 2);
   EXPECT_EQ(sweep.jobs.at(JobState::dead), 0);
   queue_.pause("s1");
-  EXPECT_EQ(observer_.sweep("s1")->state, "paused");
+  EXPECT_EQ(reader_.sweep("s1")->state, "paused");
   admin_.call({"DEL", key("job:c")});
-  EXPECT_EQ(observer_.sweep("s1")->jobs.at(JobState::waiting), 1);
-  EXPECT_FALSE(observer_.sweep("s"));
+  EXPECT_EQ(reader_.sweep("s1")->jobs.at(JobState::waiting), 1);
+  EXPECT_FALSE(reader_.sweep("s"));
 }
 
-TEST_F(ObserverTest, ReadsTheRingOfALog) {
+TEST_F(QueueReaderTest, ReadsTheRingOfALog) {
   add_job("a");
   int64_t total = -1;
-  EXPECT_TRUE(observer_.log("a", total).empty());
+  EXPECT_TRUE(reader_.log("a", total).empty());
   EXPECT_EQ(total, 0);
   const auto lease = claim("t");
   JobReport report;
   for (int i = 0; i < 150; ++i) report.log_lines.push_back(fmt::format("line {}", i));
   queue_.report(lease, report);
-  EXPECT_EQ(observer_.log("a", total), report.log_lines);
+  EXPECT_EQ(reader_.log("a", total), report.log_lines);
   EXPECT_EQ(total, 150);
   queue_.report(lease, report);
-  const auto ring = observer_.log("a", total);
+  const auto ring = reader_.log("a", total);
   EXPECT_EQ(total, 300);
   EXPECT_EQ(static_cast<int64_t>(ring.size()), Limits::kLogLines);
   EXPECT_EQ(ring.front(), "line 100");
   EXPECT_EQ(ring.back(), "line 149");
 }
 
-TEST_F(ObserverTest, ResolvesUniquePrefixes) {
+TEST_F(QueueReaderTest, ResolvesUniquePrefixes) {
   for (const auto* id : {"abc1", "abc2", "abcd", "abcde", "b1"}) add_job(id);
   for (const auto* id : {"f00d", "f11d", "f11", "cafe"}) add_sweep(id);
-  EXPECT_EQ(observer_.resolve_job("b"), "b1");
-  EXPECT_EQ(observer_.resolve_job("abc2"), "abc2");
-  EXPECT_EQ(observer_.resolve_job("abcd"), "abcd") << "a full id, though another one begins so";
-  EXPECT_EQ(observer_.resolve_sweep("f0"), "f00d");
-  EXPECT_EQ(observer_.resolve_sweep("f11"), "f11");
+  EXPECT_EQ(reader_.resolve_job("b"), "b1");
+  EXPECT_EQ(reader_.resolve_job("abc2"), "abc2");
+  EXPECT_EQ(reader_.resolve_job("abcd"), "abcd") << "a full id, though another one begins so";
+  EXPECT_EQ(reader_.resolve_sweep("f0"), "f00d");
+  EXPECT_EQ(reader_.resolve_sweep("f11"), "f11");
   const auto job = [&](const std::string& prefix) {
-    return refusal<JobRefused>([&] { observer_.resolve_job(prefix); });
+    return testing::message_of<JobRefused>([&] { reader_.resolve_job(prefix); });
   };
   const auto sweep = [&](const std::string& prefix) {
-    return refusal<JobRefused>([&] { observer_.resolve_sweep(prefix); });
+    return testing::message_of<JobRefused>([&] { reader_.resolve_sweep(prefix); });
   };
   EXPECT_THAT(job("abc"), AllOf(HasSubstr("ambiguous"), HasSubstr("abc1, abc2, abcd, abcde;")));
   EXPECT_THAT(sweep("f"), AllOf(HasSubstr("ambiguous"), HasSubstr("f00d"), HasSubstr("f11d")));
@@ -229,22 +219,24 @@ TEST_F(ObserverTest, ResolvesUniquePrefixes) {
   EXPECT_LT(job("many").size(), 200U);
 }
 
-TEST_F(ObserverTest, TellsSweepsFromJobs) {
+TEST_F(QueueReaderTest, TellsSweepsFromJobs) {
   for (const auto* id : {"a1", "both", "c7", "d"}) add_job(id);
   for (const auto* id : {"a2", "both", "c", "dd", "e1"}) add_sweep(id);
-  EXPECT_TRUE(observer_.is_sweep("e"));
-  EXPECT_FALSE(observer_.is_sweep("a1"));
-  EXPECT_TRUE(observer_.is_sweep("a2"));
-  EXPECT_FALSE(observer_.is_sweep("zzz"));
-  EXPECT_TRUE(observer_.is_sweep("c")) << "a full id wins over the beginning of another";
-  EXPECT_FALSE(observer_.is_sweep("d"));
-  const auto both = [&](const std::string& prefix) { return refusal<JobRefused>([&] { observer_.is_sweep(prefix); }); };
+  EXPECT_TRUE(reader_.is_sweep("e"));
+  EXPECT_FALSE(reader_.is_sweep("a1"));
+  EXPECT_TRUE(reader_.is_sweep("a2"));
+  EXPECT_FALSE(reader_.is_sweep("zzz"));
+  EXPECT_TRUE(reader_.is_sweep("c")) << "a full id wins over the beginning of another";
+  EXPECT_FALSE(reader_.is_sweep("d"));
+  const auto both = [&](const std::string& prefix) {
+    return testing::message_of<JobRefused>([&] { reader_.is_sweep(prefix); });
+  };
   EXPECT_THAT(both("a"), HasSubstr("it could be sweep a2 or job a1"));
   EXPECT_THAT(both("both"), HasSubstr("it could be sweep both or job both"));
 }
 
-TEST_F(ObserverTest, CountsAndTotals) {
-  EXPECT_EQ(observer_.statistics().oldest_waiting_ms, 0);
+TEST_F(QueueReaderTest, CountsAndTotals) {
+  EXPECT_EQ(reader_.statistics().oldest_waiting_ms, 0);
   for (const auto* id : {"a", "b", "c", "d"}) add_job(id);
   EXPECT_TRUE(queue_.finish(claim("t1"), {}, 0));
   const auto lease = claim("t2");
@@ -254,7 +246,7 @@ TEST_F(ObserverTest, CountsAndTotals) {
   queue_.renew(stale, Milliseconds(1000));
   queue_.heartbeat_agent({"z", "host1", "0.1.0", 42, 8, 2, 1, false});
   queue_.heartbeat_agent({"y", "host2", "0.1.0", 43, 4, 0, 0, false});
-  const auto statistics = observer_.statistics();
+  const auto statistics = reader_.statistics();
   EXPECT_EQ(statistics.jobs.size(), 9U);
   EXPECT_EQ(statistics.jobs.at(JobState::succeeded), 1);
   EXPECT_EQ(statistics.jobs.at(JobState::active), 1);
@@ -276,11 +268,11 @@ TEST_F(ObserverTest, CountsAndTotals) {
   EXPECT_EQ(statistics.agents[1].gpus, 2);
   EXPECT_LE(statistics.agents[1].seen_ms, statistics.now_ms);
   queue_.pause("");
-  EXPECT_TRUE(observer_.statistics().paused);
+  EXPECT_TRUE(reader_.statistics().paused);
 }
 
 /// Over a stream that was never trimmed, rates are a fifth of the totals: both count the same transitions.
-TEST_F(ObserverTest, RatesAgreeWithTotals) {
+TEST_F(QueueReaderTest, RatesAgreeWithTotals) {
   settings_.backoff_base = settings_.backoff_cap = Milliseconds(0);
   RedisQueue queue(admin_, settings_);
   for (const auto* id : {"a", "b", "c", "d", "e", "f"}) add_job(id);
@@ -305,7 +297,7 @@ TEST_F(ObserverTest, RatesAgreeWithTotals) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     queue.reap();
   }
-  const auto statistics = observer_.statistics();
+  const auto statistics = reader_.statistics();
   EXPECT_EQ(statistics.totals.at("lost_leases"), 3);
   EXPECT_EQ(statistics.totals.at("retried"), 1);
   EXPECT_EQ(statistics.totals.at("preempted"), 1);
@@ -316,8 +308,8 @@ TEST_F(ObserverTest, RatesAgreeWithTotals) {
   EXPECT_EQ(statistics.per_minute.size() + 1, statistics.totals.size());
 }
 
-TEST_F(ObserverTest, RatesOverFiveMinutesOrOverWhatIsLeft) {
-  const auto now = observer_.statistics().now_ms;
+TEST_F(QueueReaderTest, RatesOverFiveMinutesOrOverWhatIsLeft) {
+  const auto now = reader_.statistics().now_ms;
   std::vector<RedisClient::Arguments> calls;
   const auto add = [&](int64_t age_ms, int64_t sequence, const std::string& event) {
     calls.push_back({"XADD", key("events"), fmt::format("{}-{}", now - age_ms, sequence), "event", event, "job", "a",
@@ -327,7 +319,7 @@ TEST_F(ObserverTest, RatesOverFiveMinutesOrOverWhatIsLeft) {
   // Several in each millisecond, so that the pages of an answer end between equal times.
   for (int i = 0; i < 4500; ++i) add(120'000 - i / 7, i, i % 9 == 0 ? "claim" : "submit");
   admin_.pipeline(calls);
-  const auto whole = observer_.statistics();
+  const auto whole = reader_.statistics();
   EXPECT_NEAR(whole.per_minute.at("submitted"), 4000 / 5.0, 1e-9);
   EXPECT_NEAR(whole.per_minute.at("claimed"), 500 / 5.0, 1e-9);
   EXPECT_EQ(whole.per_minute.at("dead"), 0);
@@ -335,7 +327,7 @@ TEST_F(ObserverTest, RatesOverFiveMinutesOrOverWhatIsLeft) {
   // The same stream, trimmed to what is two minutes old: 4500 entries, as many as are kept.
   admin_.call({"XTRIM", key("events"), "MAXLEN", "4500"});
   settings_.events = 4500;
-  const auto cut = Observer(eyes_, settings_).statistics();
+  const auto cut = QueueReader(eyes_, settings_).statistics();
   const double minutes = static_cast<double>(cut.now_ms - (now - 120'000)) / 60000;
   EXPECT_NEAR(cut.per_minute.at("submitted"), 4000 / std::min(minutes, 5.0), 1e-6);
   EXPECT_NEAR(cut.per_minute.at("claimed"), 500 / std::min(minutes, 5.0), 1e-6);
@@ -344,14 +336,14 @@ TEST_F(ObserverTest, RatesOverFiveMinutesOrOverWhatIsLeft) {
 struct Damage {
   std::vector<std::string> command;  // with the key's rest as its second word
   std::vector<std::string> named;    // what the message must name besides the key
-  std::function<void(Observer&)> read;
+  std::function<void(QueueReader&)> read;
 };
 
-TEST_F(ObserverTest, DamageIsNamedByKeyAndField) {
-  const auto job = [](Observer& o) { o.job("a"); };
-  const auto sweep = [](Observer& o) { o.sweep("s"); };
-  const auto statistics = [](Observer& o) { o.statistics(); };
-  const auto log = [](Observer& o) {
+TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
+  const auto job = [](QueueReader& o) { o.job("a"); };
+  const auto sweep = [](QueueReader& o) { o.sweep("s"); };
+  const auto statistics = [](QueueReader& o) { o.statistics(); };
+  const auto log = [](QueueReader& o) {
     int64_t total = 0;
     o.log("a", total);
   };
@@ -387,9 +379,9 @@ TEST_F(ObserverTest, DamageIsNamedByKeyAndField) {
       {{"ZADD", "sweep:s:jobs", "1", "../a"}, {"'../a'", "no id"}, sweep},
       {{"ZADD", "ids", "0", std::string("a") + std::string(80, 'x')},
        {"no id"},
-       [](Observer& o) { o.resolve_job("a"); }},
-      {{"ZADD", "sweeps", "0", "x y"}, {"'x y'"}, [](Observer& o) { o.sweeps(10); }},
-      {{"ZADD", "state:dead", "0", "x y"}, {"'x y'"}, [](Observer& o) { o.ids_in(JobState::dead, 10); }},
+       [](QueueReader& o) { o.resolve_job("a"); }},
+      {{"ZADD", "sweeps", "0", "x y"}, {"'x y'"}, [](QueueReader& o) { o.sweeps(10); }},
+      {{"ZADD", "state:dead", "0", "x y"}, {"'x y'"}, [](QueueReader& o) { o.ids_in(JobState::dead, 10); }},
       {{"HSET", "totals", "claimed", "few"}, {"field claimed"}, statistics},
       {{"ZADD", "state:waiting", "-inf", "a"}, {"score of a"}, statistics},
       {{"ZADD", "agents", "1", std::string(300, 'n')}, {"200 bytes"}, statistics},
@@ -404,12 +396,12 @@ TEST_F(ObserverTest, DamageIsNamedByKeyAndField) {
     add_sweep("s");
     add_job("a", "s", 0);
     queue_.heartbeat_agent({"agent", "host", "1", 1, 1, 0, 0, false});
-    EXPECT_EQ(refusal<JobsError>([&] { damage.read(observer_); }), "nothing was refused");
+    EXPECT_EQ(testing::message_of<JobsError>([&] { damage.read(reader_); }), "no exception");
     auto command = damage.command;
     command[1] = key(command[1]);
     if (command[0] == "SET") admin_.call({"DEL", command[1]});
     admin_.call(command);
-    const auto message = refusal<JobsError>([&] { damage.read(observer_); });
+    const auto message = testing::message_of<JobsError>([&] { damage.read(reader_); });
     const auto what = damage.command[1] + " " + damage.command[2].substr(0, 20) + ": " + message;
     EXPECT_THAT(message, HasSubstr(command[1])) << what;
     for (const auto& named : damage.named) EXPECT_THAT(message, HasSubstr(named)) << what;
@@ -419,12 +411,12 @@ TEST_F(ObserverTest, DamageIsNamedByKeyAndField) {
   }
 }
 
-TEST_F(ObserverTest, ItsUserMayNotWrite) {
+TEST_F(QueueReaderTest, ItsUserMayNotWrite) {
   add_job("a");
   RedisQueue queue(eyes_, settings_);
   EXPECT_THROW(queue.cancel("a"), RedisRefused);
   EXPECT_THROW(eyes_.call({"SET", key("paused"), "1"}), RedisRefused);
-  EXPECT_EQ(observer_.job("a")->state, JobState::waiting);
+  EXPECT_EQ(reader_.job("a")->state, JobState::waiting);
 }
 
 TEST(Prometheus, TextFormat) {

@@ -16,6 +16,7 @@
 #include "jobs/error.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/message_of.h"
 
 /// What only a real Redis can show: its clock, its rights, its death, its speed.
 namespace foretime::jobs {
@@ -112,12 +113,7 @@ TEST(RedisQueue, DamagedFieldsAreNamed) {
   const auto message = [&](const std::string& field, const std::string& value) {
     const auto old = text_of(*backend.client().call({"HGET", backend.key("job:j"), field}));
     backend.client().call({"HSET", backend.key("job:j"), field, value});
-    std::string text;
-    try {
-      backend.queue().find("j");
-    } catch (const JobsError& error) {
-      text = error.what();
-    }
+    const auto text = testing::message_of<JobsError>([&] { backend.queue().find("j"); });
     backend.client().call({"HSET", backend.key("job:j"), field, old});
     return text;
   };
@@ -228,15 +224,15 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   RedisQueue watched(eyes, {});
   EXPECT_EQ(watched.find("last")->state, JobState::waiting);
   EXPECT_EQ(texts_of(*eyes.call({"ZRANGE", "{foretime}:ids", "0", "-1"})), std::vector<std::string>{"last"});
-  for (RedisClient* reader : {&eyes, &client}) {
-    Observer observer(*reader, {});
-    EXPECT_EQ(observer.resolve_job("las"), "last");
-    EXPECT_EQ(observer.ids_in(JobState::waiting, 10), std::vector<std::string>{"last"});
-    EXPECT_EQ(observer.statistics().jobs[JobState::waiting], 1);
-    EXPECT_TRUE(observer.sweeps(10).empty());
-    EXPECT_TRUE(observer.ids_of_sweep("s").empty());
+  for (RedisClient* connection : {&eyes, &client}) {
+    QueueReader reader(*connection, {});
+    EXPECT_EQ(reader.resolve_job("las"), "last");
+    EXPECT_EQ(reader.ids_in(JobState::waiting, 10), std::vector<std::string>{"last"});
+    EXPECT_EQ(reader.statistics().jobs[JobState::waiting], 1);
+    EXPECT_TRUE(reader.sweeps(10).empty());
+    EXPECT_TRUE(reader.ids_of_sweep("s").empty());
     int64_t lines = 0;
-    EXPECT_TRUE(observer.log("last", lines).empty());
+    EXPECT_TRUE(reader.log("last", lines).empty());
   }
   EXPECT_THROW(eyes.call({"SET", "{foretime}:paused", "1"}), RedisRefused);
   EXPECT_THROW(watched.pause(""), RedisRefused);

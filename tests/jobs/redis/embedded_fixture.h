@@ -17,7 +17,8 @@
 
 #include "jobs/error.h"
 #include "jobs/redis/embedded_redis.h"
-#include "tests/jobs/supervisor/processes.h"
+#include "tests/support/message_of.h"
+#include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 
 /// What the tests of the embedded Redis share: its processes, users of it, and a connection to it.
@@ -66,12 +67,7 @@ inline std::string command(const std::string& socket_path, const std::string& te
 }
 
 inline std::string refusal(const fs::path& root, double patience = 60) {
-  try {
-    const EmbeddedRedis redis(root, kLinger, patience);
-  } catch (const RedisUnavailable& e) {
-    return e.what();
-  }
-  return "";
+  return testing::message_of<RedisUnavailable>([&] { const EmbeddedRedis redis(root, kLinger, patience); });
 }
 
 /// A process of its own that uses the server until it is told to leave or is killed.

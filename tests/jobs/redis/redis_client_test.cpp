@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "jobs/error.h"
+#include "tests/support/message_of.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/scratch.h"
 
@@ -19,21 +20,9 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::message_of;
 using ::testing::Not;
 using testing::RedisServer;
-
-/// The message of `Expected`, or a text that says that another or no exception came.
-template <class Expected, class Call>
-std::string message_of(Call&& call) {
-  try {
-    call();
-  } catch (const Expected& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another exception: ") + error.what();
-  }
-  return "no exception";
-}
 
 RedisUrl with(RedisUrl url, const std::string& user, const std::string& password) {
   url.user = user;

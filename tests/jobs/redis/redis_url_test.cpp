@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -16,12 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string refusal(const std::string& text) {
-  try {
-    RedisUrl::parse(text);
-  } catch (const JobsError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::message_of<JobsError>([&] { RedisUrl::parse(text); });
 }
 
 /// Sets a variable for one test; an empty value removes it.
@@ -94,7 +90,7 @@ TEST(RedisUrl, NoRefusalRepeatsAPassword) {
        {"redis://u:hunter2@box:x", "redis://u:hunter2@box/x", "redis://u:hunter2%@box", "rediss://u:hunter2@box",
         "redis://u:hunt/er2@box", "redis://u:hunter2@", "unix://u:hunter2@run", "redis://u:hunter2@[::1",
         "http://u:hunter2@box", "redis://u:hun?ter2@box", "redis://u:/hunter2@box:6379/0"})
-    EXPECT_THAT(refusal(text), AllOf(Not(HasSubstr("hunter2")), Not(HasSubstr("er2")), Not(HasSubstr("accepted"))))
+    EXPECT_THAT(refusal(text), AllOf(Not(HasSubstr("hunter2")), Not(HasSubstr("er2")), Not(HasSubstr("no exception"))))
         << text;
 }
 

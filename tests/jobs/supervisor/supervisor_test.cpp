@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "jobs/error.h"
-#include "tests/jobs/supervisor/processes.h"
+#include "tests/support/message_of.h"
+#include "tests/support/processes.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::jobs {
@@ -117,13 +118,8 @@ TEST(Supervisor, DescriptorsOfTheAgentAreNotInherited) {
 
 TEST(Supervisor, WhatCannotBeStartedIsSaidAndLeavesNothing) {
   const auto before = testing::open_descriptors();
-  const auto refused = [](SupervisedProcess::Options options) -> std::string {
-    try {
-      SupervisedProcess process(options);
-    } catch (const JobsError& error) {
-      return error.what();
-    }
-    return "started";
+  const auto refused = [](const SupervisedProcess::Options& options) {
+    return testing::message_of<JobsError>([&] { const SupervisedProcess process(options); });
   };
   SupervisedProcess::Options options;
   options.arguments = {"/no/such/program"};

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::jobs {
@@ -26,12 +27,7 @@ class FinetuneJobTest : public ::testing::Test {
     return finetune_job(write(yaml), overrides, name);
   }
   std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-    try {
-      read(yaml, overrides);
-    } catch (const SweepError& error) {
-      return error.what();
-    }
-    return "no error";
+    return testing::message_of<Error>([&] { read(yaml, overrides); });
   }
 
   testing::Scratch scratch_;
@@ -40,7 +36,7 @@ class FinetuneJobTest : public ::testing::Test {
 TEST_F(FinetuneJobTest, SaysAllThatTheCommandTakes) {
   const auto spec = read(
       "name: third round\n"
-      "finetune:\n  model: base.foretime\n  records: [a.json, 'round*.json']\n  stages: stages.jsonl\n"
+      "finetune:\n  model: base.foretime\n  records: [a.json, 'round*.json']\n  dags: dags.jsonl\n"
       "  member: lowered\n  replay: old.foretime\n  steps: 20\n  learning_rate: 1.0e-4\n  holdout: 0.25\n  tolerance: "
       "0\n  seed: 7\n"
       "  licence: 'MIT, \"as is\"'\n  force: true\n");
@@ -52,7 +48,7 @@ TEST_F(FinetuneJobTest, SaysAllThatTheCommandTakes) {
   const auto settings = parse_finetune(spec);
   EXPECT_EQ(settings.model, "base.foretime");
   EXPECT_THAT(settings.records, ElementsAre("a.json", "round*.json"));
-  EXPECT_EQ(settings.stages, "stages.jsonl");
+  EXPECT_EQ(settings.dags, "dags.jsonl");
   EXPECT_EQ(settings.member, "lowered");
   EXPECT_THAT(settings.replay, ElementsAre("old.foretime"));
   EXPECT_EQ(settings.steps, 20);

@@ -8,9 +8,10 @@
 
 #include "base/counter_random.h"
 #include "configs/load.h"
+#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
-#include "jobs/sweep/sweep_yaml.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -18,14 +19,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-  try {
-    parse_sweep(yaml, "s.yaml", ".", overrides);
-  } catch (const SweepError& error) {
-    return error.what();
-  } catch (const configs::SettingsError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of<Error>([&] { parse_sweep(yaml, "s.yaml", ".", overrides); });
 }
 
 /// What is wrong, and everything that the message must hold.
@@ -46,7 +40,7 @@ void expect_errors(const std::vector<Case>& cases) {
 
 TEST(SweepErrors, TopLevel) {
   expect_errors({
-      {"", {"s.yaml", "expected a map with method"}},
+      {"", {"s.yaml", "expected a map"}},
       {"- a\n", {"s.yaml", "a list of 1"}},
       {"method: [random\n", {"s.yaml:", "no YAML"}},
       {kHead, {"s.yaml: parameters: is missing"}},
@@ -223,7 +217,7 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
 
   EXPECT_THAT(error_of(fmt::format("method: {:[<100}{:]<100}\n", "", "")), HasSubstr("nested levels"));
   EXPECT_THAT(error_of(fmt::format("method: {:[<200000}\n", "")), HasSubstr("no YAML"));
-  EXPECT_THAT(error_of(std::string(kMaxBytes + 1, '#')), HasSubstr("expected a sweep file of at most"));
+  EXPECT_THAT(error_of(std::string(configs::kMostYamlBytes + 1, '#')), HasSubstr("expected a YAML file of at most"));
   EXPECT_THAT(error_of("method: grid\n---\nmethod: grid\n"), HasSubstr("found more than one YAML document"));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text_table.h"
+
 namespace foretime::worker {
 namespace {
 

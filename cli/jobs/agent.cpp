@@ -1,0 +1,178 @@
+#include "jobs/agent/agent.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "cli/jobs/commands.h"
+#include "cli/jobs/queue_access.h"
+#include "coordinator/run_directory.h"
+#include "jobs/error.h"
+#include "jobs/sweep/proposer.h"
+
+namespace foretime::cli {
+namespace {
+
+constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{20};
+
+struct AgentCommandOptions {
+  QueueOptions queue;
+  jobs::AgentOptions agent;
+  std::string launcher = "auto";
+  std::vector<std::string> data_roots = {"."};
+  double lease_seconds = 30;
+};
+
+// A signal handler can reach nothing but this.
+std::atomic<jobs::Agent*> running_agent = nullptr;
+
+extern "C" void stop_agent(int) {
+  if (auto* agent = running_agent.load()) agent->request_stop();
+}
+
+/// Signals reach the agent while this lives.
+class SignalsTo {
+ public:
+  explicit SignalsTo(jobs::Agent& agent) {
+    running_agent = &agent;
+    struct sigaction action {};
+    action.sa_handler = stop_agent;
+    sigaction(SIGTERM, &action, nullptr);
+    sigaction(SIGINT, &action, nullptr);
+  }
+  ~SignalsTo() {
+    std::signal(SIGTERM, SIG_DFL);
+    std::signal(SIGINT, SIG_DFL);
+    running_agent = nullptr;
+  }
+  SignalsTo(const SignalsTo&) = delete;
+  SignalsTo& operator=(const SignalsTo&) = delete;
+};
+
+std::filesystem::path existing(const std::string& option, const std::filesystem::path& folder) {
+  std::error_code failure;
+  auto real = std::filesystem::canonical(folder, failure);
+  if (failure || !std::filesystem::is_directory(real)) {
+    throw jobs::JobsError(fmt::format("{} {}: {}, expected a folder", option, folder.string(),
+                                      failure ? failure.message() : "no folder"));
+  }
+  return real;
+}
+
+/// After a power cut, say, agents may be there before Redis is: they wait for it as they do later on. One that was
+/// asked to end when there is no work has no reason to.
+std::unique_ptr<QueueAccess> connect(const AgentCommandOptions& options, spdlog::logger& log) {
+  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    try {
+      return std::make_unique<QueueAccess>(options.queue, Start::if_needed);
+    } catch (const jobs::RedisUnavailable& error) {
+      if (options.agent.until_empty) throw;
+      log.warn("{}; trying again in {} s", error.what(), pause.count());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+}
+
+void run(AgentCommandOptions& options) {
+  std::error_code failure;
+  std::filesystem::create_directories(options.queue.runs, failure);
+  options.agent.roots.runs = existing("--runs", options.queue.runs);
+  for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
+  options.agent.launcher = jobs::Launcher(options.launcher);
+  options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
+  const auto log = coordinator::make_logger("", spdlog::level::info);
+  const auto connection = connect(options, *log);
+  auto& access = *connection;
+  log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
+  jobs::Agent agent(
+      options.agent, [&access] { return access.make_queue(); }, jobs::redis_proposer(access.url(), access.settings()),
+      *log);
+  const SignalsTo signals(agent);
+  const auto finished = agent.run();
+  log->info("{} jobs were finished", finished);
+}
+
+void add_options(CLI::App& command, AgentCommandOptions& options) {
+  auto& agent = options.agent;
+  const std::string slots = "Slots", jobs = "Jobs";
+  command.add_option("--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
+      ->group(slots);
+  command.add_option("--gpus", agent.gpus, "GPUs that jobs may use, e.g. 0,1, as CUDA_VISIBLE_DEVICES takes them")
+      ->delimiter(',')
+      ->type_name("IDS")
+      ->group(slots);
+  command.add_option("--jobs", agent.max_jobs, "jobs at once; 0: as many as fit")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N")
+      ->group(slots);
+  command
+      .add_option("--data-root", options.data_roots,
+                  "folder that jobs may read, may be given several times; relative paths of jobs start in the first")
+      ->take_all()
+      ->expected(1)
+      ->type_name("DIR")
+      ->capture_default_str()
+      ->group(jobs);
+  command
+      .add_option("--launcher", options.launcher,
+                  "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} "
+                  "-c {cpus} {command}'")
+      ->type_name("TEXT")
+      ->capture_default_str()
+      ->group(jobs);
+  command.add_option("--program", agent.program, "the foretime that runs jobs; default: this one")
+      ->type_name("FILE")
+      ->group(jobs);
+  const auto seconds = [&](const char* name, double& value, const char* meaning) {
+    command.add_option(name, value, meaning)
+        ->check(CLI::PositiveNumber)
+        ->type_name("S")
+        ->capture_default_str()
+        ->group("Times");
+  };
+  seconds("--lease-seconds", options.lease_seconds, "a job whose agent is silent for so long is given to another");
+  seconds("--stall-seconds", agent.stall_seconds, "a job without progress for so long is killed and tried again");
+  seconds("--stop-grace", agent.stop_grace_seconds, "time for a job's checkpoint, after a request to stop");
+  seconds("--drain-seconds", agent.drain_seconds, "time for all jobs' checkpoints, after SIGTERM");
+  seconds("--retry-seconds", options.queue.retry_seconds,
+          "pause before a failed job's second attempt; it doubles with each");
+  command
+      .add_option("--keep-days", options.queue.keep_days,
+                  "jobs that ended so long ago are forgotten (their run folders stay); 0: never")
+      ->check(CLI::Range(0.0, 36500.0))
+      ->type_name("D")
+      ->capture_default_str()
+      ->envname("FORETIME_KEEP_DAYS")
+      ->group("Times");
+  command.add_flag("--until-empty", agent.until_empty, "end when no job is left that this agent could ever run");
+  command.add_option("--name", agent.name, "name of this agent; default: host, process and a random number")
+      ->type_name("TEXT");
+}
+
+}  // namespace
+
+void add_agent_command(CLI::App& app) {
+  auto options = std::make_shared<AgentCommandOptions>();
+  auto* command = app.add_subcommand("agent", "Run jobs of the queue on this machine");
+  add_options(*command, *options);
+  add_queue_options(*command, options->queue);
+  command->footer(
+      "SIGTERM and Ctrl-C drain: jobs write a checkpoint and wait for another agent; a second one kills them.\n"
+      "Examples:\n"
+      "  foretime agent --until-empty                                  on a laptop, with a Redis of its own\n"
+      "  FORETIME_REDIS=redis://head:6379 foretime agent --gpus 0,1,2,3 --data-root /data --runs /shared/runs\n"
+      "  foretime agent --cpus 16 --launcher srun");
+  command->callback([options, &app] {
+    options->agent.version = app.version();
+    run(*options);
+  });
+}
+
+}  // namespace foretime::cli

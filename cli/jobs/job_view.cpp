@@ -1,0 +1,208 @@
+#include "cli/jobs/job_view.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/lines.h"
+#include "base/text_table.h"
+#include "worker/run/progress.h"
+
+namespace foretime::cli {
+namespace {
+
+constexpr int kBarWidth = 12;
+constexpr size_t kNameWidth = 40, kReasonWidth = 90;
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+/// Lines of a longer text, indented.
+std::string block(const std::string& text) {
+  std::string lines = "\n    ", line;
+  for (const char c : text + "\n") {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    lines += printable_utf8(line) + "\n    ";
+    line.clear();
+  }
+  lines.erase(lines.find_last_not_of(" \n") + 1);
+  return lines;
+}
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+std::string format_fields(const Fields& fields) {
+  std::string text;
+  for (const auto& [name, value] : fields) {
+    if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, value);
+  }
+  return text;
+}
+
+std::string metrics_text(const std::map<std::string, double>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += fmt::format("{}{}  {:.6g}", text.empty() ? "" : "\n", name, value);
+  return text.empty() ? "" : block(text);
+}
+
+/// The first line of an error, and of the log that follows it what foretime said last, or the last line:
+/// "exit code 3: foretime: C1.npz: …".
+std::string short_error(std::string error) {
+  while (error.ends_with('\n')) error.pop_back();
+  const auto first = error.find('\n');
+  if (first == std::string::npos) return error;
+  const auto said = error.rfind("\nforetime: ");
+  const auto last = error.substr((said == std::string::npos ? error.rfind('\n') : said) + 1);
+  return error.substr(0, first) + ": " + last.substr(0, last.find('\n'));
+}
+
+}  // namespace
+
+std::string shown(const std::string& text, size_t width) {
+  std::string line = text;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line = printable_utf8(line);
+  size_t characters = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (continues_character(line[i])) continue;
+    if (characters + 1 == width) {
+      // The last place is for the mark, unless the text ends there.
+      const bool ends = std::all_of(line.begin() + static_cast<ptrdiff_t>(i) + 1, line.end(), continues_character);
+      return ends ? line : line.substr(0, i) + "…";
+    }
+    ++characters;
+  }
+  return line;
+}
+
+std::string state_text(const jobs::JobRecord& job) {
+  if (job.state == jobs::JobState::succeeded && job.stopped) return "stopped";
+  if (job.state == jobs::JobState::active && job.cancel_requested) return "cancelling";
+  return jobs::to_string(job.state);
+}
+
+std::string progress_text(const jobs::JobRecord& job) {
+  if (job.total_steps <= 0) return "-";
+  const double part = std::clamp(static_cast<double>(job.step) / static_cast<double>(job.total_steps), 0.0, 1.0);
+  const auto filled = static_cast<size_t>(part * kBarWidth);
+  return fmt::format("[{}{}] {:3.0f} %", std::string(filled, '#'), std::string(kBarWidth - filled, '.'),
+                     std::floor(100 * part));
+}
+
+std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.5g}", *value) : "-"; }
+
+std::string age_text(int64_t milliseconds) {
+  const double seconds = static_cast<double>(std::max<int64_t>(0, milliseconds)) / 1000;
+  if (seconds < 100) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 100 * 60) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
+  return fmt::format("{:.0f} days", seconds / 86400);
+}
+
+std::string time_text(int64_t milliseconds) {
+  if (milliseconds <= 0) return "-";
+  const auto seconds = static_cast<std::time_t>(milliseconds / 1000);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
+}
+
+std::string parameters_text(const jobs::Parameters& parameters) {
+  std::string text;
+  for (const auto& [key, value] : parameters)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", last_part(key), value);
+  return text;
+}
+
+std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
+  std::vector<std::vector<std::string>> rows = {
+      {"id", "name", "state", "attempt", "agent", "progress", "metric", "eta", "reason"}};
+  for (const auto& job : jobs) {
+    const bool active = job.state == jobs::JobState::active;
+    // What went wrong says more than that something did.
+    const bool wrong = !job.error.empty() && (job.state == jobs::JobState::failed || job.state == jobs::JobState::dead);
+    const auto why = wrong || job.reason.empty() ? short_error(job.error) : job.reason;
+    rows.push_back({job.spec.id, shown(job.spec.name, kNameWidth), state_text(job),
+                    job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? shown(job.agent, kNameWidth) : "-",
+                    progress_text(job), number_text(job.best_objective ? job.best_objective : job.objective),
+                    active && job.eta_seconds >= 0 ? worker::duration_text(job.eta_seconds) : "-",
+                    why.empty() ? "" : shown(why, kReasonWidth)});
+  }
+  return format_table(rows);
+}
+
+std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
+  std::string text;
+  for (const auto& [state, count] : counts) {
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, jobs::to_string(state));
+  }
+  return text.empty() ? "no jobs" : text;
+}
+
+std::string describe(const jobs::JobRecord& job) {
+  const auto& spec = job.spec;
+  std::string parameters;
+  for (const auto& [key, value] : spec.parameters)
+    parameters += fmt::format("{}{}={}", parameters.empty() ? "" : "\n", key, value);
+  return format_fields({
+      {"id", spec.id},
+      {"kind", jobs::to_string(spec.kind)},
+      {"name", shown(spec.name, jobs::Limits::kName)},
+      {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", spec.sweep, spec.trial)},
+      {"state", state_text(job)},
+      {"reason", shown(job.reason, 500)},
+      {"attempt",
+       fmt::format("{} of {} (failures: {}, fence {})", job.attempt, spec.max_attempts, job.failures, job.fence)},
+      {"agent", shown(job.agent, 200)},
+      {"resources", fmt::format("{} ranks, {} CPUs and {} GPUs each", spec.resources.ranks, spec.resources.cpus,
+                                spec.resources.gpus)},
+      {"priority", fmt::format("{}", spec.priority)},
+      {"after", fmt::format("{}", fmt::join(spec.after, " "))},
+      {"submitted", time_text(job.submitted_ms)},
+      {"claimed", time_text(job.claimed_ms)},
+      {"due", job.state == jobs::JobState::delayed ? time_text(job.due_ms) : ""},
+      {"finished", time_text(job.finished_ms)},
+      {"updated", time_text(job.updated_ms)},
+      {"took", job.seconds > 0 ? worker::duration_text(job.seconds) : ""},
+      {"progress",
+       job.total_steps > 0 ? fmt::format("{}  step {} of {}", progress_text(job), job.step, job.total_steps) : ""},
+      {"eta",
+       job.state == jobs::JobState::active && job.eta_seconds >= 0 ? worker::duration_text(job.eta_seconds) : ""},
+      {"loss", job.step > 0 ? fmt::format("{:.5g}", job.loss) : ""},
+      {"objective", spec.metric.empty()
+                        ? ""
+                        : fmt::format("{} ({}): {}, best {}", spec.metric, spec.maximize ? "maximize" : "minimize",
+                                      number_text(job.objective), number_text(job.best_objective))},
+      {"checkpoint", shown(job.checkpoint, 500)},
+      {"log", job.log_lines > 0 ? fmt::format("{} lines: foretime log {}", job.log_lines, spec.id) : ""},
+      {"parameters", parameters.empty() ? spec.deferred ? "decided when the job starts" : "" : block(parameters)},
+      {"metrics", metrics_text(job.metrics)},
+      {"error", job.error.empty() ? "" : block(job.error)},
+      {"settings", spec.settings.empty() ? "" : block(spec.settings)},
+  });
+}
+
+std::string describe(const jobs::SweepRecord& sweep) {
+  const auto& spec = sweep.spec;
+  std::string rungs;
+  if (spec.halving.enabled())
+    rungs = fmt::format("after {} evaluations, the best 1/{} goes on", fmt::join(spec.halving.rungs, ", "),
+                        spec.halving.eta);
+  return format_fields({{"sweep", spec.id},
+                        {"name", shown(spec.name, jobs::Limits::kName)},
+                        {"state", sweep.state},
+                        {"method", fmt::format("{}, {} trials, seed {}", spec.method, spec.trials, spec.seed)},
+                        {"objective", fmt::format("{} ({})", spec.metric, spec.maximize ? "maximize" : "minimize")},
+                        {"halving", rungs},
+                        {"created", time_text(sweep.created_ms)},
+                        {"jobs", counts_text(sweep.jobs)}});
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,89 @@
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text_table.h"
+#include "cli/jobs/commands.h"
+#include "cli/jobs/job_view.h"
+#include "cli/jobs/queue_access.h"
+
+namespace foretime::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+struct QueueCommandOptions {
+  QueueOptions queue;
+  bool json = false, prometheus = false;
+};
+
+std::string states_table(const jobs::QueueStatistics& statistics) {
+  std::vector<std::vector<std::string>> rows = {{"state", "jobs"}};
+  for (const auto& [state, count] : statistics.jobs) rows.push_back({jobs::to_string(state), fmt::format("{}", count)});
+  return format_table(rows);
+}
+
+std::string totals_table(const jobs::QueueStatistics& statistics) {
+  std::vector<std::vector<std::string>> rows = {{"transition", "ever", "a minute"}};
+  for (const auto& [name, count] : statistics.totals) {
+    const auto rate = statistics.per_minute.find(name);
+    rows.push_back({name, fmt::format("{}", count),
+                    rate == statistics.per_minute.end() ? "-" : fmt::format("{:.1f}", rate->second)});
+  }
+  return format_table(rows);
+}
+
+std::string agents_table(const jobs::QueueStatistics& statistics) {
+  std::vector<std::vector<std::string>> rows = {{"agent", "host", "pid", "CPUs", "GPUs", "jobs", "version", "seen"}};
+  for (const auto& agent : statistics.agents) {
+    rows.push_back({shown(agent.name, 40), shown(agent.host, 40), fmt::format("{}", agent.pid),
+                    fmt::format("{}", agent.cpus), fmt::format("{}", agent.gpus), fmt::format("{}", agent.jobs),
+                    shown(agent.version, 20), age_text(statistics.now_ms - agent.seen_ms) + " ago"});
+  }
+  return format_table(rows);
+}
+
+void run(const QueueCommandOptions& options) {
+  QueueAccess access(options.queue, Start::never);
+  const auto statistics = access.reader().statistics();
+  if (options.prometheus) {
+    fmt::print("{}", jobs::to_prometheus(statistics));
+    return;
+  }
+  const auto health = jobs::examine(access.client());
+  if (options.json) {
+    auto json = to_json(statistics);
+    json["redis"] = {{"address", access.name()},
+                     {"version", health.version},
+                     {"role", health.role},
+                     {"appendonly", health.appendonly},
+                     {"appendfsync", health.appendfsync},
+                     {"maxmemory_policy", health.maxmemory_policy},
+                     {"warnings", health.warnings}};
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("Redis {} at {}\n", health.version, access.name());
+  for (const auto& warning : health.warnings) fmt::print("  warning: {}\n", warning);
+  if (statistics.paused) fmt::print("the queue is PAUSED: nothing is claimed (foretime resume)\n");
+  fmt::print("\n{}\noldest waiting: {}\n\n{}\n", states_table(statistics),
+             statistics.oldest_waiting_ms > 0 ? age_text(statistics.oldest_waiting_ms) : "-", totals_table(statistics));
+  fmt::print("{}", statistics.agents.empty() ? "no agent was heard of; `foretime agent` starts one\n"
+                                             : agents_table(statistics));
+}
+
+}  // namespace
+
+void add_queue_command(CLI::App& app) {
+  auto options = std::make_shared<QueueCommandOptions>();
+  auto* command =
+      app.add_subcommand("queue", "Depths, rates, lost leases and agents of the queue; health of its Redis");
+  auto* json = command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--prometheus", options->prometheus, "print Prometheus' text format")->excludes(json);
+  add_queue_options(*command, options->queue);
+  command->footer("Rates are those of the last five minutes.");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace foretime::cli

@@ -1,0 +1,91 @@
+#include "cli/jobs/queue_access.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "jobs/error.h"
+#include "jobs/queue/redis_queue.h"
+
+namespace foretime::cli {
+namespace {
+
+constexpr size_t kLongestPrefix = 100;
+
+/// Keys start with {prefix}: a brace in it would end the cluster's hash tag early.
+void check_prefix(const std::string& prefix) {
+  const bool plain = std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == ':';
+  });
+  if (prefix.empty() || prefix.size() > kLongestPrefix || !plain) {
+    throw jobs::JobsError(fmt::format("--prefix (or FORETIME_PREFIX) '{}': expected 1 to {} letters, digits, _ - . :",
+                                      prefix.substr(0, 40), kLongestPrefix));
+  }
+}
+
+}  // namespace
+
+void add_queue_options(CLI::App& command, QueueOptions& options) {
+  const std::string group = "Queue";
+  command
+      .add_option("--redis", options.redis,
+                  "redis://host[:port][/database] or unix:///path; default: FORETIME_REDIS, else a Redis that foretime "
+                  "runs itself inside --runs. User and password come from FORETIME_REDIS, or FORETIME_REDIS_USER and "
+                  "FORETIME_REDIS_PASSWORD")
+      ->type_name("URL")
+      ->group(group);
+  command.add_option("--runs", options.runs, "folder of all runs of jobs; the embedded Redis lives in it")
+      ->envname("FORETIME_RUNS")
+      ->type_name("DIR")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--prefix", options.prefix, "start of all keys in Redis, to keep several queues apart")
+      ->envname("FORETIME_PREFIX")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(group);
+}
+
+QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
+  check_prefix(options.prefix);
+  settings_.prefix = options.prefix;
+  settings_.backoff_base = jobs::Milliseconds(static_cast<int64_t>(options.retry_seconds * 1000));
+  settings_.keep_finished = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
+  bool found = false;
+  url_ = jobs::RedisUrl::from_environment(options.redis, found);
+  if (!found) {
+    if (start == Start::never && !std::filesystem::exists(std::filesystem::path(options.runs) / ".redis")) {
+      throw jobs::RedisUnavailable(
+          fmt::format("no Redis is named, and nothing was ever submitted to the run folder '{}': give --redis URL (or "
+                      "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a "
+                      "Redis there",
+                      options.runs));
+    }
+    embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs);
+    url_ = embedded_->url();
+  }
+  client_ = make_client();
+  client_->call({"PING"});
+  reader_ = std::make_unique<jobs::QueueReader>(*client_, settings_);
+}
+
+std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {
+  auto client = std::make_unique<jobs::RedisClient>(url_);
+  // Whoever lives long outlives the guardian of the embedded server, should that be killed.
+  if (embedded_) client->before_connecting([embedded = embedded_.get()] { embedded->ensure(); });
+  return client;
+}
+
+jobs::JobQueue& QueueAccess::queue() {
+  if (!queue_) queue_ = std::make_unique<jobs::RedisQueue>(*client_, settings_);
+  return *queue_;
+}
+
+std::unique_ptr<jobs::JobQueue> QueueAccess::make_queue() {
+  const std::lock_guard lock(mutex_);
+  others_.push_back(make_client());
+  return std::make_unique<jobs::RedisQueue>(*others_.back(), settings_);
+}
+
+}  // namespace foretime::cli

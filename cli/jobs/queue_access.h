@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "jobs/queue/queue.h"
+#include "jobs/queue/queue_reader.h"
+#include "jobs/redis/embedded_redis.h"
+#include "jobs/redis/redis_client.h"
+
+namespace foretime::cli {
+
+/// The options that all commands of the job queue share.
+struct QueueOptions {
+  std::string redis;  // URL; empty: FORETIME_REDIS, else the embedded Redis of `runs`
+  std::string runs = "runs";
+  std::string prefix = "foretime";
+  double retry_seconds = 5;  // agents: back-off before the second attempt
+  double keep_days = 30;     // agents: then jobs that ended are forgotten; 0: never
+};
+void add_queue_options(CLI::App& command, QueueOptions& options);
+
+enum class Start { if_needed, never };  // the embedded Redis
+
+/// A connection to the queue, by the options or by the embedded Redis of the run root, which lives as long as this.
+class QueueAccess {
+ public:
+  /// Connects. Start::never refuses a run root that never had a Redis, instead of making an empty queue there. Throws
+  /// jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused, and jobs::JobsError for options that
+  /// are wrong.
+  QueueAccess(const QueueOptions& options, Start start);
+
+  jobs::RedisClient& client() { return *client_; }
+  jobs::JobQueue& queue();
+  jobs::QueueReader& reader() { return *reader_; }
+  const jobs::QueueSettings& settings() const { return settings_; }
+  /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
+  std::unique_ptr<jobs::JobQueue> make_queue();
+  const jobs::RedisUrl& url() const { return url_; }
+  /// Where Redis is, for people; never a password.
+  std::string name() const { return url_.redacted(); }
+
+ private:
+  jobs::QueueSettings settings_;
+  std::unique_ptr<jobs::RedisClient> make_client();
+
+  std::unique_ptr<jobs::EmbeddedRedis> embedded_;
+  jobs::RedisUrl url_;
+  std::unique_ptr<jobs::RedisClient> client_;
+  std::mutex mutex_;                                             // of what follows
+  std::vector<std::unique_ptr<jobs::RedisClient>> others_ = {};  // of make_queue
+  std::unique_ptr<jobs::JobQueue> queue_;
+  std::unique_ptr<jobs::QueueReader> reader_;
+};
+
+}  // namespace foretime::cli

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <memory>
+#include <thread>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "cli/jobs/commands.h"
+#include "cli/jobs/job_view.h"
+#include "cli/jobs/queue_access.h"
+#include "jobs/error.h"
+
+namespace foretime::cli {
+namespace {
+
+using jobs::JobState;
+using Json = nlohmann::json;
+
+constexpr int64_t kSilentMilliseconds = 120000;  // an agent that is silent for so long does not count
+
+struct StatusOptions {
+  QueueOptions queue;
+  std::vector<std::string> ids;
+  std::string state, sweep;
+  std::string interval;  // as given to --watch
+  double watch = 0;      // seconds; 0: once
+  bool json = false;
+  int64_t limit = 50;
+};
+
+/// What one call shows. `over`: nothing that was asked for will change any more.
+struct View {
+  std::string text;
+  bool over = false;
+};
+
+std::string dump(const Json& json, bool compact) {
+  return json.dump(compact ? -1 : 2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// Of several states, what people look for first.
+constexpr JobState kOrder[] = {JobState::active, JobState::delayed,   JobState::waiting,
+                               JobState::held,   JobState::blocked,   JobState::dead,
+                               JobState::failed, JobState::cancelled, JobState::succeeded};
+
+std::vector<std::string> ids_of_queue(jobs::QueueReader& reader, const std::string& state, int64_t limit) {
+  std::vector<std::string> ids;
+  for (const auto each : kOrder) {
+    if (!state.empty() && each != jobs::parse_job_state(state)) continue;
+    const auto left = limit - static_cast<int64_t>(ids.size());
+    if (left <= 0) break;
+    const auto more = reader.ids_in(each, left);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
+
+bool all_over(const std::vector<jobs::JobRecord>& jobs) {
+  return std::all_of(jobs.begin(), jobs.end(), [](const auto& job) { return is_final(job.state); });
+}
+
+/// At most `limit` of a sweep's jobs, those that run first.
+std::vector<jobs::JobRecord> jobs_of_sweep(jobs::QueueReader& reader, const std::string& sweep,
+                                           const StatusOptions& options, size_t& all) {
+  auto jobs = reader.jobs(reader.ids_of_sweep(sweep));
+  if (!options.state.empty())
+    std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
+  all = jobs.size();
+  if (all > static_cast<size_t>(options.limit)) {
+    const auto place = [](const auto& job) { return std::find(std::begin(kOrder), std::end(kOrder), job.state); };
+    std::stable_sort(jobs.begin(), jobs.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+    jobs.resize(static_cast<size_t>(options.limit));
+  }
+  return jobs;
+}
+
+std::string left_out(size_t all, size_t shown_jobs) {
+  return all > shown_jobs ? fmt::format("  … and {} more (--limit)\n", all - shown_jobs) : "";
+}
+
+View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
+  const auto sweep = reader.sweep(id);
+  if (!sweep) throw jobs::JobRefused(fmt::format("sweep {}: unknown", id));
+  size_t all = 0;
+  const auto jobs = jobs_of_sweep(reader, id, options, all);
+  View view;
+  for (const auto& [state, count] : sweep->jobs) view.over = view.over || count > 0;
+  for (const auto& [state, count] : sweep->jobs) view.over = view.over && (count == 0 || is_final(state));
+  if (options.json) {
+    Json list = Json::array();
+    for (const auto& job : jobs) list.push_back(to_json(job));
+    view.text = dump({{"sweep", to_json(*sweep)}, {"jobs", std::move(list)}}, options.watch > 0);
+  } else {
+    view.text = describe(*sweep) + "\n" + job_table(jobs) + left_out(all, jobs.size());
+  }
+  return view;
+}
+
+View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
+  const auto job = reader.job(id);
+  if (!job) throw jobs::JobRefused(fmt::format("job {}: unknown (finished jobs are forgotten after a while)", id));
+  auto json = to_json(*job);
+  json["settings"] = job->spec.settings;
+  return {options.json ? dump(json, options.watch > 0) : describe(*job), is_final(job->state)};
+}
+
+View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
+  std::vector<std::string> ids;
+  for (const auto& prefix : options.ids) {
+    if (!reader.is_sweep(prefix)) {
+      ids.push_back(reader.resolve_job(prefix));
+      continue;
+    }
+    for (auto& id : reader.ids_of_sweep(reader.resolve_sweep(prefix))) ids.push_back(std::move(id));
+  }
+  const auto statistics = reader.statistics();
+  const bool chosen = !options.ids.empty();
+  if (!chosen) ids = ids_of_queue(reader, options.state, options.limit);
+  auto jobs = reader.jobs(ids);
+  if (!options.state.empty())
+    std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
+  View view{"", chosen && all_over(jobs)};
+  if (options.json) {
+    Json list = Json::array();
+    for (const auto& job : jobs) list.push_back(to_json(job));
+    view.text = dump({{"queue", to_json(statistics)}, {"jobs", std::move(list)}}, options.watch > 0);
+    return view;
+  }
+  int64_t all = 0;
+  for (const auto& [state, count] : statistics.jobs) {
+    if (options.state.empty() || state == jobs::parse_job_state(options.state)) all += count;
+  }
+  if (!jobs.empty()) view.text = job_table(jobs);
+  if (!chosen) view.text += left_out(static_cast<size_t>(all), jobs.size());
+  const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(), [&](const auto& agent) {
+    return statistics.now_ms - agent.seen_ms < kSilentMilliseconds;
+  });
+  view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,
+                           statistics.paused ? "; the queue is PAUSED (foretime resume)" : "");
+  return view;
+}
+
+View look(jobs::QueueReader& reader, const StatusOptions& options) {
+  if (!options.sweep.empty()) return view_sweep(reader, reader.resolve_sweep(options.sweep), options);
+  if (options.ids.size() == 1) {
+    const auto& prefix = options.ids.front();
+    return reader.is_sweep(prefix) ? view_sweep(reader, reader.resolve_sweep(prefix), options)
+                                   : view_job(reader, reader.resolve_job(prefix), options);
+  }
+  return view_jobs(reader, options);
+}
+
+void show(const std::string& text, const StatusOptions& options) {
+  static const bool terminal = isatty(STDOUT_FILENO) != 0;
+  if (options.watch > 0 && !options.json) {
+    const auto now = std::time(nullptr);
+    std::tm local{};
+    localtime_r(&now, &local);
+    // Home, the new text, then what is left of the old one is cleared: nothing flickers.
+    fmt::print("{}{:%H:%M:%S}{}\n", terminal ? "\033[H\033[2J" : "", local, terminal ? "  (Ctrl-C ends)" : "");
+  }
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+void run(const StatusOptions& options) {
+  if (!options.state.empty()) jobs::parse_job_state(options.state);
+  QueueAccess access(options.queue, Start::never);
+  auto view = look(access.reader(), options);
+  show(view.text, options);
+  while (options.watch > 0 && !view.over) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.watch));
+    try {
+      view = look(access.reader(), options);
+      show(view.text, options);
+    } catch (const jobs::RedisUnavailable& error) {
+      fmt::print(stderr, "{}; trying again\n", error.what());
+    }
+  }
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app) {
+  auto options = std::make_shared<StatusOptions>();
+  auto* command = app.add_subcommand("status", "Show the queue, one sweep with its trials, or one job in full");
+  command->add_option("id", options->ids, "ids of jobs or sweeps; the first digits are enough")->type_name("ID");
+  command
+      ->add_flag("--watch{2}", options->interval,
+                 "show again and again, every 2 s or as --watch=SECONDS says, until what was named has ended")
+      ->type_name("");
+  command->add_flag("--json", options->json, "print JSON; with --watch one document a line");
+  command
+      ->add_option("--state", options->state,
+                   "only jobs in this state: blocked, waiting, delayed, held, active, succeeded, failed, cancelled, "
+                   "dead")
+      ->type_name("STATE");
+  command->add_option("--sweep", options->sweep, "only this sweep")->type_name("ID");
+  command->add_option("--limit", options->limit, "show at most so many jobs")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->type_name("N")
+      ->capture_default_str();
+  add_queue_options(*command, options->queue);
+  command->footer(
+      "Examples:\n"
+      "  foretime status                       the queue\n"
+      "  foretime status 3fa9                  the job or sweep whose id begins so, in full\n"
+      "  foretime status 3fa9 --watch=5        until it has ended\n"
+      "  foretime status --state dead --json   for programs");
+  command->callback([options] {
+    if (!options->interval.empty() &&
+        (!CLI::detail::lexical_cast(options->interval, options->watch) || !(options->watch > 0))) {
+      throw CLI::ValidationError("--watch", "found " + options->interval + ", expected seconds above 0");
+    }
+    run(*options);
+  });
+}
+
+}  // namespace foretime::cli

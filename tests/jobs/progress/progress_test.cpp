@@ -1,0 +1,256 @@
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/lines.h"
+#include "jobs/error.h"
+#include "jobs/progress/sender.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::jobs {
+namespace {
+
+using Kind = ProgressMessage::Kind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ProgressMessage message(Kind kind, int64_t step) {
+  ProgressMessage m;
+  m.kind = kind;
+  m.step = step;
+  return m;
+}
+
+TEST(ProgressMessage, EveryKindReadsBackWhatWasWritten) {
+  auto progress = message(Kind::progress, 7);
+  progress.total_steps = 100;
+  progress.loss = 0.1;
+  progress.eta_seconds = 12.5;
+  const auto read = parse_progress_message(to_line(progress));
+  EXPECT_EQ(read.kind, Kind::progress);
+  EXPECT_EQ(read.step, 7);
+  EXPECT_EQ(read.total_steps, 100);
+  EXPECT_EQ(read.loss, 0.1);
+  EXPECT_EQ(read.eta_seconds, 12.5);
+
+  auto evaluation = message(Kind::evaluation, 9);
+  evaluation.iteration = 3;
+  evaluation.metrics = {{"valid/kendall_tau", 0.5}, {"valid/nan", std::nan("")}};
+  const auto evaluated = parse_progress_message(to_line(evaluation));
+  EXPECT_EQ(evaluated.iteration, 3);
+  EXPECT_EQ(evaluated.metrics.at("valid/kendall_tau"), 0.5);
+  EXPECT_TRUE(std::isnan(evaluated.metrics.at("valid/nan")));
+
+  auto checkpoint = message(Kind::checkpoint, 9);
+  checkpoint.path = "runs/a \"b\"/checkpoints/step-9";
+  EXPECT_EQ(parse_progress_message(to_line(checkpoint)).path, checkpoint.path);
+
+  auto hello = message(Kind::hello, 0);
+  hello.pid = 4711;
+  EXPECT_EQ(parse_progress_message(to_line(hello)).pid, 4711);
+
+  auto result = message(Kind::result, 100);
+  result.metrics = {{"m", -1e-300}};
+  EXPECT_EQ(parse_progress_message(to_line(result)).metrics, result.metrics);
+}
+
+TEST(ProgressMessage, ADivergedLossArrivesAsNotANumber) {
+  auto progress = message(Kind::progress, 1);
+  progress.loss = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(to_line(progress), HasSubstr("\"loss\":null"));
+  EXPECT_TRUE(std::isnan(parse_progress_message(to_line(progress)).loss));
+}
+
+TEST(ProgressMessage, WhatIsNoMessageIsRefusedWithItsReason) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"", "not JSON"},
+      {"[1]", "expected an object"},
+      {"{}", "type: found nothing"},
+      {R"({"type":"dance"})", "type: found \"dance\""},
+      {R"({"type":"progress"})", "'step' is missing"},
+      {R"({"type":"progress","step":-1})", "step: found -1"},
+      {R"({"type":"progress","step":1.5})", "step: found 1.5"},
+      {R"({"type":"progress","step":18446744073709551615})", "step: found 18446744073709551615"},
+      {R"({"type":"progress","step":1,"loss":1e999})", "not JSON"},
+      {R"({"type":"progress","step":1,"loss":"low"})", "loss: found \"low\""},
+      {R"({"type":"evaluation","step":1,"iteration":1})", "'metrics' is missing"},
+      {R"({"type":"evaluation","step":1,"iteration":1,"metrics":{"a":true}})", "metrics.a: found true"},
+      {R"({"type":"checkpoint","step":1})", "'path' is missing"},
+      {R"({"type":"checkpoint","step":1,"path":""})", "path: found nothing"},
+      {"{\"type\":\"progress\",\"step\":1,\"x\":\"" + std::string(kProgressLine, 'x') + "\"}", "bytes, at most"},
+      {std::string(30000, '['), "not JSON"},
+  };
+  for (const auto& [line, expected] : bad) {
+    try {
+      parse_progress_message(line);
+      ADD_FAILURE() << "accepted: " << line.substr(0, 100);
+    } catch (const JobsError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(expected)) << line.substr(0, 100);
+    }
+  }
+}
+
+TEST(ProgressMessage, OnlyAStopIsAStop) {
+  EXPECT_TRUE(is_stop_line(stop_line("early stopping")));
+  EXPECT_FALSE(is_stop_line(R"({"stop": false})"));
+  EXPECT_FALSE(is_stop_line(R"({"stop": 1})"));
+  EXPECT_FALSE(is_stop_line("stop"));
+}
+
+struct Pair {
+  Pair() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0); }
+  ~Pair() { close(ends[1]); }
+  std::vector<std::string> lines() {
+    std::vector<std::string> found;
+    LineSplitter splitter(kProgressLine, false);
+    char buffer[65536];
+    for (ssize_t got = 1; got > 0;) {
+      got = recv(ends[1], buffer, sizeof(buffer), MSG_DONTWAIT);
+      if (got > 0)
+        splitter.feed({buffer, static_cast<size_t>(got)}, [&](std::string line, bool) { found.push_back(line); });
+    }
+    return found;
+  }
+  int ends[2];
+};
+
+TEST(ProgressSender, ProgressIsThinnedAndOtherMessagesAreNot) {
+  Pair pair;
+  ProgressSender sender(pair.ends[0]);
+  for (int64_t step = 1; step <= 100; ++step) sender.send(message(Kind::progress, step));
+  for (int64_t step = 1; step <= 3; ++step) sender.send(message(Kind::evaluation, step));
+  const auto lines = pair.lines();
+  size_t evaluations = 0;
+  for (const auto& line : lines) evaluations += parse_progress_message(line).kind == Kind::evaluation ? 1 : 0;
+  EXPECT_EQ(evaluations, 3U);
+  EXPECT_LT(lines.size(), 50U);
+}
+
+TEST(ProgressSender, AnAgentThatDoesNotReadForAWhileCostsNoMessageAndNoHalfLine) {
+  Pair pair;
+  auto sender = std::make_unique<ProgressSender>(pair.ends[0]);
+  const int small = 4096;
+  setsockopt(pair.ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+  auto checkpoint = message(Kind::checkpoint, 0);
+  checkpoint.path = std::string(4000, 'p');
+  // The second or third of these fills the socket and waits for a second.
+  for (; checkpoint.step < 3; ++checkpoint.step) sender->send(checkpoint);
+  std::vector<int64_t> steps;
+  std::thread reader([&] {
+    LineSplitter splitter(kProgressLine, false);
+    char buffer[1000];
+    for (ssize_t got = 0; (got = read(pair.ends[1], buffer, sizeof(buffer))) > 0;) {
+      splitter.feed({buffer, static_cast<size_t>(got)},
+                    [&](const std::string& line, bool) { steps.push_back(parse_progress_message(line).step); });
+    }
+  });
+  for (; checkpoint.step < 8; ++checkpoint.step) sender->send(checkpoint);
+  sender.reset();
+  reader.join();
+  EXPECT_THAT(steps, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(ProgressSender, StopArrivesInPiecesAndStays) {
+  Pair pair;
+  ProgressSender sender(pair.ends[0]);
+  EXPECT_FALSE(sender.stop_requested());
+  const std::string line = "{\"other\": 1}\n" + stop_line("cancelled by a user");
+  ASSERT_GT(write(pair.ends[1], line.data(), 20), 0);
+  EXPECT_FALSE(sender.stop_requested());
+  ASSERT_GT(write(pair.ends[1], line.data() + 20, line.size() - 20), 0);
+  EXPECT_TRUE(sender.stop_requested());
+  EXPECT_TRUE(sender.stop_requested());
+}
+
+TEST(ProgressSender, ALostAgentIsNoFailure) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  ProgressSender sender(ends[0]);
+  close(ends[1]);
+  sender.send(message(Kind::result, 1));
+  sender.send(message(Kind::result, 2));
+  EXPECT_FALSE(sender.stop_requested());
+}
+
+TEST(ProgressSender, ConnectsWhereTheEnvironmentSaysAndSaysHello) {
+  testing::Scratch scratch;
+  const auto path = (scratch.path() / "s").string();
+  setenv("FORETIME_PROGRESS", path.c_str(), 1);
+  EXPECT_EQ(ProgressSender::from_environment(), nullptr) << "nobody listens";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  const auto sender = ProgressSender::from_environment();
+  ASSERT_NE(sender, nullptr);
+  const int peer = accept(listener, nullptr, nullptr);
+  char buffer[256];
+  const auto got = read(peer, buffer, sizeof(buffer));
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(parse_progress_message(std::string(buffer, static_cast<size_t>(got))).pid, getpid());
+  close(peer);
+  close(listener);
+  unsetenv("FORETIME_PROGRESS");
+  EXPECT_EQ(ProgressSender::from_environment(), nullptr);
+}
+
+TEST(DieWithParent, AChildOfAJobEndsWithItsParent) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    setenv("FORETIME_PROGRESS", "/nowhere", 1);
+    if (fork() == 0) {
+      die_with_parent_if_job();
+      if (write(pipe_ends[1], "r", 1) != 1) _exit(1);
+      pause();
+    }
+    pause();
+  }
+  close(pipe_ends[1]);
+  char ready = 0;
+  ASSERT_EQ(read(pipe_ends[0], &ready, 1), 1);
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  // The grandchild held the last write end: the end of the file is its end.
+  EXPECT_EQ(read(pipe_ends[0], &ready, 1), 0);
+  close(pipe_ends[0]);
+}
+
+std::vector<std::string> split(const std::vector<std::string>& pieces, size_t limit, bool returns) {
+  std::vector<std::string> lines;
+  LineSplitter splitter(limit, returns);
+  const auto take = [&](std::string line, bool cut) { lines.push_back(line + (cut ? "+" : "")); };
+  for (const auto& piece : pieces) splitter.feed(piece, take);
+  splitter.finish(take);
+  return lines;
+}
+
+TEST(LineSplitter, CutsLinesWhereverTheReadsEnd) {
+  EXPECT_THAT(split({"a\nb", "c\n\nd"}, 10, false), ElementsAre("a", "bc", "", "d"));
+  EXPECT_THAT(split({"10%\r2", "0%\r\r\ndone\r", "\n\nx"}, 10, true), ElementsAre("10%", "20%", "done", "", "x"));
+  EXPECT_THAT(split({"12345678\n12345\n", "1234567"}, 5, false), ElementsAre("12345+", "12345", "12345+"));
+}
+
+TEST(PrintableText, ReplacesWhatIsNotUtf8AndDropsControls) {
+  EXPECT_EQ(printable_utf8("gr\xC3\xBC\xC3\x9F\te \xE2\x82\xAC \xF0\x9F\x98\x80"),
+            "gr\xC3\xBC\xC3\x9F\te \xE2\x82\xAC \xF0\x9F\x98\x80");
+  EXPECT_EQ(printable_utf8("a\xFF\x1B[31m\x7F"), "a\xEF\xBF\xBD[31m");
+  EXPECT_EQ(printable_utf8("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD") << "overlong";
+  EXPECT_EQ(printable_utf8("\xED\xA0\x80").find('\xED'), std::string::npos) << "surrogate";
+  EXPECT_EQ(printable_utf8("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD") << "cut short";
+}
+
+}  // namespace
+}  // namespace foretime::jobs

@@ -1,0 +1,119 @@
+#include "worker/export/bundle_export.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "configs/load.h"
+#include "models/error.h"
+#include "worker/evaluation/segment_evaluation.h"
+
+namespace foretime::worker {
+namespace {
+
+using Json = nlohmann::json;
+
+const char* unit_of(data::CandidateKind kind) {
+  if (kind == data::CandidateKind::layout) return "nanoseconds";
+  return kind == data::CandidateKind::tile ? "normalized" : "seconds";
+}
+
+const char* target_of(models::TargetTransform::Kind kind) {
+  if (kind == models::TargetTransform::Kind::runtime) return "runtime";
+  return kind == models::TargetTransform::Kind::log_runtime ? "log_runtime" : "log_runtime_per_flop";
+}
+
+/// Model settings as they were trained with: the part `model` of the resolved YAML, in its own words.
+std::string model_settings(const std::string& yaml) {
+  const auto start = yaml.find("model:\n");
+  if (start == std::string::npos) return {};
+  auto end = start + 7;
+  while (end < yaml.size() && (yaml[end] == ' ' || yaml[end] == '#')) {
+    const auto line = yaml.find('\n', end);
+    end = line == std::string::npos ? yaml.size() : line + 1;
+  }
+  return yaml.substr(start, end - start);
+}
+
+}  // namespace
+
+inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes) {
+  const auto& state = trained.state;
+  auto settings = state.settings;
+  settings.run = {};
+  settings.comm = {};
+  settings.data.confine = {};
+  if (worker::SegmentScorer(trained.model, settings, state.targets, torch::kCPU, 1).cuts()) {
+    throw models::ModelError(
+        fmt::format("sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
+                    "bundle cannot; train with segments.stale full_forward, or on whole graphs",
+                    settings.sampler.max_segment_nodes, settings.segments.stale));
+  }
+  const auto graph = trained.model->inference_graph();
+  const auto& schema = state.schema;
+  const bool programs = schema.kind == data::CandidateKind::program;
+  const auto yaml = configs::to_yaml(settings);
+  const auto& loss = settings.loss;
+  const bool regression =
+      loss.type == "mse" || loss.type == "huber" || loss.type == "l1" || loss.huber_weight != 0.0;  // as with_runtimes
+  const bool compares = graph.request.tied || inference::compares_candidates(graph);
+  inference::Bundle bundle;
+  bundle.weights = trained.model->inference_weights();
+  bundle.manifest = {{"format_version", inference::kBundleVersion},
+                     {"foretime_version", FORETIME_VERSION},
+                     {"architecture", {{"type", settings.model.type}, {"settings", model_settings(yaml)}}},
+                     {"settings", yaml},
+                     {"schema", inference::schema_of(schema.kind, programs ? settings.data.representation : "",
+                                                     schema.feature_count, schema.node_type_count)},
+                     {"prune_hops", settings.data.prune_hops},
+                     {"hardware", nullptr},
+                     {"graph", to_json(graph)},
+                     {"targets",
+                      {{"kind", target_of(state.targets.kind)},
+                       {"scale", state.targets.scale},
+                       {"mean", state.targets.mean},
+                       {"deviation", state.targets.deviation}}},
+                     {"predicts_runtimes", regression},
+                     {"runtime_unit", unit_of(schema.kind)},
+                     {"compares_candidates", compares},
+                     {"training",
+                      {{"data_fingerprint", fmt::format("{:016x}", state.data_fingerprint)},
+                       {"step", state.step},
+                       {"mean_runtime", state.train_mean_runtime}}},
+                     {"metrics", notes.metrics},
+                     {"licence", notes.licence},
+                     {"libraries", {{"libtorch", FORETIME_TORCH_VERSION}}}};
+  if (programs && settings.data.representation != "ast") {
+    const auto& machine = settings.data.hardware;
+    bundle.manifest["hardware"] = {{"vector_bytes", machine.vector_bytes},
+                                   {"vector_registers", machine.vector_registers},
+                                   {"cores", machine.cores},
+                                   {"l1_bytes", machine.l1_bytes},
+                                   {"l2_bytes", machine.l2_bytes},
+                                   {"l3_bytes", machine.l3_bytes}};
+  }
+  return bundle;
+}
+
+std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64_t step) {
+  std::map<std::string, double> metrics;
+  std::ifstream file(run / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const auto json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) continue;
+    // A run's last line is of the checkpoint that it gives out, whatever step it ended at.
+    const auto kind = json.value("kind", "");
+    const auto at = json.value("step", int64_t{-1});
+    const bool of_best = kind == "final" && (at == step || json.value("best_step", int64_t{-1}) == step);
+    if (!of_best && (kind != "eval" || at > step)) continue;
+    metrics.clear();
+    for (const auto& [key, value] : json.items()) {
+      if (key.find('/') != std::string::npos && value.is_number()) metrics[key] = value;
+    }
+  }
+  return metrics;
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,31 @@
+#include "worker/export/torchscript_export.h"
+
+#include <fmt/format.h>
+#include <torch/script.h>
+
+#include "base/atomic_file.h"
+#include "inference/graph/torchscript_source.h"
+#include "models/error.h"
+
+namespace foretime::worker {
+
+void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle) {
+  const auto terms = inference::read_terms(bundle);
+  const auto source = inference::torchscript_source(terms.graph);
+  torch::jit::Module module("ForetimeModel");
+  for (const auto& [attribute, name] : source.attributes) {
+    const auto& weight = bundle.weights.at(name);
+    const auto borrowed = torch::from_blob(const_cast<float*>(weight.values.data()), weight.shape, torch::kFloat);
+    module.register_buffer(attribute, borrowed.clone());
+  }
+  std::ostringstream bytes;
+  try {
+    module.define(source.text);
+    module.save(bytes, {{"manifest.json", bundle.manifest.dump(2)}});
+  } catch (const std::exception& error) {
+    throw models::ModelError(fmt::format("{}: TorchScript refused the model: {}", file.string(), error.what()));
+  }
+  write_file_atomically(file, bytes.str());
+}
+
+}  // namespace foretime::worker
