@@ -250,8 +250,8 @@ TEST_F(FoldsTest, WhatCannotBeFoldedIsRefused) {
   data::write_synthetic(folder_ / "groups/synthetic_p.foretime", {.nodes = 12, .configurable = 3, .candidates = 8});
   EXPECT_NE(message_of_folds(experiment("{count: 2, groups: [groups]}")).find("a packed collection"),
             std::string::npos);
-  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nset: valid"), ExperimentError);
-  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nsubmission: tile:xla"), ExperimentError);
+  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nset: valid"), configs::SettingsError);
+  EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nsubmission: tile:xla"), configs::SettingsError);
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
   for (const char* key : {"model.hidden", "trainer.steps", "trainer.log_every", "optimizer.warmup_steps"})
     grid += fmt::format("  {}: {{min: 1, max: 1000000000}}\n", key);
   EXPECT_THAT(error_of(grid), HasSubstr("set run_cap"));
-  EXPECT_EQ(error_of(grid + "run_cap: 5\n"), "no error") << "the first five are no bomb";
+  EXPECT_EQ(error_of(grid + "run_cap: 5\n"), "no exception") << "the first five are no bomb";
   EXPECT_THAT(error_of(kHead + kParameters, {"run_cap=1000000"}), HasSubstr("at most 100000 jobs"));
   EXPECT_THAT(error_of(kHead + kParameters, {"run_cap=60000", "seeds=2"}), HasSubstr("with 2 jobs each"));
 
@@ -231,7 +231,7 @@ TEST(SweepErrors, DamagedFilesAreErrorsAndNeverMore) {
       "  model.type: {values: [gcn, mlp], probabilities: [0.5, 0.5]}\n"
       "early_terminate: {type: hyperband, max_iter: 27, s: 2}\n"
       "then: [{evaluate: {files: [x], set: {data.holdout: 0.1}}}, export]\nseeds: [1, 2]\n";
-  ASSERT_EQ(error_of(whole), "no error");
+  ASSERT_EQ(error_of(whole), "no exception");
   const std::string letters = "{}[]:,-&*!\"'#\n \t0e.~\xff<|>%@";
   int damaged = 0;
   for (int round = 0; round < 1500; ++round) {
@@ -242,7 +242,7 @@ TEST(SweepErrors, DamagedFilesAreErrorsAndNeverMore) {
     if (round % 3 == 0) text.erase(at, length);
     if (round % 3 == 1) text[at] = letters[static_cast<size_t>(draw(2) * static_cast<double>(letters.size()))];
     if (round % 3 == 2) text.insert(at, text.substr(static_cast<size_t>(draw(3) * 100), length));
-    damaged += error_of(text) != "no error";
+    damaged += error_of(text) != "no exception";
   }
   EXPECT_GT(damaged, 700);
 }

@@ -238,7 +238,7 @@ TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
   EXPECT_EQ(settings_of(sweep.jobs[0]).model.hidden, 48);
   EXPECT_EQ(sweep.spec.name, "sweep");
   EXPECT_EQ(sweep.jobs[0].max_attempts, 5);
-  EXPECT_THROW(load_sweep(scratch.path() / "none.yaml"), SweepError);
+  EXPECT_THROW(load_sweep(scratch.path() / "none.yaml"), configs::SettingsError);
   EXPECT_FALSE(is_sweep_file(scratch.path() / "none.yaml"));
   // From the command line it is relative to where the user is.
   const std::string base = (scratch.path() / "base.yaml").string();
