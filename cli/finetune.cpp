@@ -145,7 +145,7 @@ Json note_of(const FinetuneOptions& options, const Parent& parent, const Lessons
                {"replayed", lessons.replay ? lessons.replay->trained_on() : 0},
                {"steps", how.steps},
                {"learning_rate", how.learning_rate},
-               {"share", how.share},
+               {"share", how.interpolation_weight},
                {"seed", fresh.settings().trainer.seed},
                {"holdout", options.holdout}};
   outcome.add_to(note);
@@ -256,11 +256,9 @@ void run(const FinetuneOptions& options, int& exit_code) {
   worker::FineTuning how;
   how.steps = options.steps;
   how.learning_rate = options.learning_rate.value_or(kRate * parent.trained.state.settings.optimizer.learning_rate);
-  how.share = lessons.replay ? 1.0 : kShare;
-  const auto events = channel.events(0, 1);
-  how.on_step = [&](int64_t step, double loss) {
-    if (events.on_progress) events.on_progress(step, how.steps, loss);
-  };
+  how.interpolation_weight = lessons.replay ? 1.0 : kShare;
+  const auto listener = channel.listener(0, 1);
+  how.listener = listener.get();
   const auto outcome = tune(options, parent.trained, lessons, how);
   const auto note = note_of(options, parent, lessons, how, outcome);
   inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));

@@ -37,7 +37,7 @@ inline TrainingRun train(configs::Settings settings, int ranks, const std::files
       try {
         torch::set_num_threads(1);
         const auto log = coordinator::make_logger("", spdlog::level::err);
-        Trainer trainer(settings, comm, *log, [](const Progress&) {});
+        Trainer trainer(settings, comm, *log);
         trainer.set_up();
         const auto outcome = trainer.run();
         if (rank == 0) result.metrics = outcome.final_evaluation.metrics;

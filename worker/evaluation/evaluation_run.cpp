@@ -63,8 +63,14 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
     store->prepare_plans(trained.model->plan_request());
     store->read_ahead(entries);
   });
-  return evaluate_model(trained.model, trained.state.settings, trained.state.targets, trained.state.levels, device,
-                        settings.trainer.eval_states, on_scored, sets, catalogue, plan, *store, comm);
+  return evaluate_model(trained.model,
+                        {.settings = trained.state.settings,
+                         .targets = trained.state.targets,
+                         .tie_thresholds = trained.state.tie_thresholds,
+                         .device = device,
+                         .max_states = settings.trainer.eval_states,
+                         .on_scored = on_scored},
+                        sets, {catalogue, plan, *store, comm});
 }
 
 }  // namespace foretime::worker

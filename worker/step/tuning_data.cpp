@@ -93,8 +93,10 @@ void TuningData::divide(const sharding::Catalogue& listed) {
 
 Evaluation TuningData::evaluate(const TrainedModel& trained) const {
   const auto alone = comm::make_single_communicator();
-  return evaluate_model(trained.model, settings_, trained.state.targets, {}, torch::kCPU, settings_.trainer.eval_states,
-                        {}, {"holdout"}, catalogue_, plan_, *store_, *alone);
+  return evaluate_model(
+      trained.model,
+      {.settings = settings_, .targets = trained.state.targets, .max_states = settings_.trainer.eval_states},
+      {"holdout"}, {catalogue_, plan_, *store_, *alone});
 }
 
 }  // namespace foretime::worker

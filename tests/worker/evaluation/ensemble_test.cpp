@@ -125,7 +125,8 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   for (const auto& [name, trained] : members) {
     const auto& settings = trained.state.settings;
     const testing::RunParts run(settings, 1);
-    const auto scorer = scorer_for(trained.model, settings, trained.state.targets, {}, torch::kCPU, 10000);
+    const auto scorer =
+        scorer_for(trained.model, {.settings = settings, .targets = trained.state.targets, .max_states = 10000});
     apart.push_back(scorer(run.store.get(0), all));
     const auto alone = Ensemble({{name, trained}}, torch::kCPU).rank(header, group);
     EXPECT_EQ(alone.scores.scores, apart.back().scores) << name;
@@ -134,7 +135,8 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   EXPECT_EQ(ensemble.rank(header, group).scores.scores, models::joined_scores(apart).scores);
   // The test can fail: the graph as a whole gives other scores.
   const auto& trained = members[1].trained;
-  const auto whole = scorer_for(trained.model, trained.state.settings, trained.state.targets, {}, torch::kCPU, 10000);
+  const auto whole = scorer_for(
+      trained.model, {.settings = trained.state.settings, .targets = trained.state.targets, .max_states = 10000});
   EXPECT_NE(whole({.group = group}, all).scores, apart[1].scores);
 }
 

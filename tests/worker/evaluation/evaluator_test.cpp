@@ -37,8 +37,8 @@ std::vector<Evaluation> evaluate_on(int ranks, const Scorer& scorer = by_positio
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      results[static_cast<size_t>(rank)] =
-          evaluate(scorer, {"holdout", "test"}, run.catalogue, run.plan, run.store, *group[static_cast<size_t>(rank)]);
+      results[static_cast<size_t>(rank)] = evaluate(
+          scorer, {"holdout", "test"}, {run.catalogue, run.plan, run.store, *group[static_cast<size_t>(rank)]});
     });
   }
   for (auto& thread : threads) thread.join();

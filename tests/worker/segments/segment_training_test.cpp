@@ -195,7 +195,7 @@ TEST(SegmentTraining, TheHeadSeesAllSegmentsFresh) {
       EXPECT_EQ(item.value().grad().defined(), is_head_parameter(item.key())) << item.key();
     }
     // What evaluation says of the same candidates is the same thing.
-    const auto scorer = scorer_for(run.model, run.settings, {}, {}, torch::kCPU, 100000);
+    const auto scorer = scorer_for(run.model, {.settings = run.settings, .max_states = 100000});
     std::vector<double> expected = scorer(run.store.get(0), a).scores;
     expected.push_back(scorer(run.store.get(1), b).scores[0]);
     expect_close(scores.detach(), torch::tensor(expected, torch::kDouble));
@@ -219,8 +219,8 @@ TEST(SegmentEvaluation, SumsAndCombinesAllSegments) {
                               : run.model->score_pools(run.model->combine_pools(torch::cat(pools, 1))).detach();
     for (const int64_t at_once : {1, 100000}) {  // states
       int64_t scored = 0;
-      const auto scorer =
-          scorer_for(run.model, run.settings, {}, {}, torch::kCPU, at_once, [&](int64_t n) { scored += n; });
+      const auto scorer = scorer_for(
+          run.model, {.settings = run.settings, .max_states = at_once, .on_scored = [&](int64_t n) { scored += n; }});
       const auto found = scorer(run.store.get(0), candidates);
       expect_close(torch::tensor(found.scores, torch::kDouble), expected);
       EXPECT_EQ(scored, 4);

@@ -74,10 +74,12 @@ TEST_F(FineTuningTest, LearnsWithoutChangingTransformsAndRunningStatistics) {
   const auto before = values_of(trained);
   const TuningData data(trained, new_data());
   const auto ranked = data.evaluate(trained).metrics;
-  std::vector<double> losses;
-  fine_tune(trained, data, nullptr,
-            {.steps = 40, .learning_rate = 1e-3, .on_step = [&](int64_t, double loss) { losses.push_back(loss); }});
-  EXPECT_EQ(losses.size(), 40u);
+  struct : TrainingListener {
+    void on_step(const StepEvent& event) override { losses.push_back(event.loss); }
+    std::vector<double> losses;
+  } listener;
+  fine_tune(trained, data, nullptr, {.steps = 40, .learning_rate = 1e-3, .listener = &listener});
+  EXPECT_EQ(listener.losses.size(), 40u);
   std::set<std::string> parameters;
   for (const auto& item : trained.model->named_parameters()) parameters.insert(item.key());
   int64_t statistics = 0, changed = 0;
@@ -115,7 +117,7 @@ TEST_F(FineTuningTest, GoesOnlyAShareOfTheWay) {
   const auto before = values_of(whole);
   const TuningData data(whole, new_data());
   fine_tune(whole, data, nullptr, {.steps = 5, .learning_rate = 1e-3});
-  fine_tune(half, data, nullptr, {.steps = 5, .learning_rate = 1e-3, .share = 0.5});
+  fine_tune(half, data, nullptr, {.steps = 5, .learning_rate = 1e-3, .interpolation_weight = 0.5});
   const auto end = values_of(whole);
   for (const auto& [name, value] : values_of(half))
     EXPECT_TRUE(value.allclose((before.at(name) + end.at(name)) / 2, 1e-5, 1e-7)) << name;

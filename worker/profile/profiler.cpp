@@ -1,4 +1,4 @@
-#include "worker/step/profiler.h"
+#include "worker/profile/profiler.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "worker/step/weight_average.h"
+#include "worker/state/weight_average.h"
 
 #include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 namespace foretime::worker {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "configs/settings.h"
 #include "models/model.h"
-#include "worker/step/optimizer.h"
+#include "worker/state/optimizer.h"
 
 namespace foretime::worker {
 

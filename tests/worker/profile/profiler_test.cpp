@@ -1,4 +1,4 @@
-#include "worker/step/profiler.h"
+#include "worker/profile/profiler.h"
 
 #include <thread>
 
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/ranks.h"
-#include "worker/step/profile_report.h"
-#include "worker/step/step_monitor.h"
+#include "worker/profile/profile_report.h"
+#include "worker/profile/step_monitor.h"
 
 namespace foretime::worker {
 namespace {

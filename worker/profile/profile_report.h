@@ -7,7 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/gradient_reducer.h"
-#include "worker/step/profiler.h"
+#include "worker/profile/profiler.h"
 
 namespace foretime::worker {
 

@@ -1,4 +1,4 @@
-#include "worker/step/optimizer.h"
+#include "worker/state/optimizer.h"
 
 #include <cmath>
 #include <numbers>

@@ -1,4 +1,4 @@
-#include "worker/step/sampler.h"
+#include "worker/batches/sampler.h"
 
 #include <algorithm>
 #include <set>
@@ -12,10 +12,10 @@ namespace {
 
 using testing::SampleRun;
 
-std::vector<BatchEntry> all_ranks(const SampleRun& run, const Sampler& sampler, int64_t batch) {
-  std::vector<BatchEntry> entries;
+std::vector<Sample> all_ranks(const SampleRun& run, const Sampler& sampler, int64_t batch) {
+  std::vector<Sample> entries;
   for (int rank = 0; rank < run.ranks; ++rank) {
-    for (auto& entry : sampler.draw(batch, rank, run.store)) entries.push_back(std::move(entry));
+    for (auto& entry : sampler.samples(batch, rank, run.store)) entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     return std::tie(a.entry, a.candidates) < std::tie(b.entry, b.candidates);
@@ -55,7 +55,7 @@ TEST(Sampler, CandidatesAreDistinctTrainingCandidates) {
     SampleRun run(1, bias);
     const Sampler sampler(run.plan, run.settings.sampler, 1);
     for (int64_t batch = 0; batch < 6; ++batch) {
-      for (const auto& entry : sampler.draw(batch, 0, run.store)) {
+      for (const auto& entry : sampler.samples(batch, 0, run.store)) {
         const auto& train = run.store.get(entry.entry).train;
         const std::set<int64_t> seen(entry.candidates.begin(), entry.candidates.end());
         EXPECT_EQ(seen.size(), entry.candidates.size());
@@ -75,7 +75,7 @@ TEST(Sampler, ZeroCandidatesAreAllOfThem) {
     const Sampler sampler(run.plan, run.settings.sampler, 1);
     int64_t draws = 0;
     for (int64_t batch = 0; batch < run.plan.batches_per_epoch; ++batch) {
-      for (const auto& entry : sampler.draw(batch, 0, run.store)) {
+      for (const auto& entry : sampler.samples(batch, 0, run.store)) {
         auto drawn = entry.candidates;
         std::sort(drawn.begin(), drawn.end());
         EXPECT_EQ(drawn, run.store.get(entry.entry).train);
@@ -92,7 +92,7 @@ TEST(Sampler, AnEpochHasEveryDrawOfEveryGroupOnce) {
   std::map<int64_t, int64_t> draws;
   std::map<int64_t, std::set<int64_t>> candidates;
   for (int64_t batch = 0; batch < run.plan.batches_per_epoch; ++batch) {
-    for (const auto& entry : sampler.draw(batch, 0, run.store)) {
+    for (const auto& entry : sampler.samples(batch, 0, run.store)) {
       ++draws[entry.entry];
       candidates[entry.entry].insert(entry.candidates.begin(), entry.candidates.end());
     }
@@ -110,9 +110,9 @@ TEST(Sampler, AnEpochHasEveryDrawOfEveryGroupOnce) {
 TEST(Sampler, EpochsSeedsAndBiasChangeTheDraws) {
   SampleRun run(1);
   const Sampler sampler(run.plan, run.settings.sampler, 1), other(run.plan, run.settings.sampler, 2);
-  EXPECT_NE(sampler.draw(0, 0, run.store)[0].candidates, other.draw(0, 0, run.store)[0].candidates);
-  EXPECT_NE(sampler.draw(0, 0, run.store)[0].candidates,
-            sampler.draw(run.plan.batches_per_epoch, 0, run.store)[0].candidates);
+  EXPECT_NE(sampler.samples(0, 0, run.store)[0].candidates, other.samples(0, 0, run.store)[0].candidates);
+  EXPECT_NE(sampler.samples(0, 0, run.store)[0].candidates,
+            sampler.samples(run.plan.batches_per_epoch, 0, run.store)[0].candidates);
 }
 
 TEST(Sampler, ABiasPrefersFastCandidates) {
@@ -122,7 +122,7 @@ TEST(Sampler, ABiasPrefersFastCandidates) {
     const Sampler sampler(run.plan, run.settings.sampler, 1);
     double sum = 0, count = 0;
     for (int64_t batch = 0; batch < 20; ++batch) {
-      for (const auto& entry : sampler.draw(batch, 0, run.store)) {
+      for (const auto& entry : sampler.samples(batch, 0, run.store)) {
         const auto& loaded = run.store.get(entry.entry);
         for (const int64_t c : entry.candidates) {
           const auto at = std::lower_bound(loaded.train.begin(), loaded.train.end(), c) - loaded.train.begin();

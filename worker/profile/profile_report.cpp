@@ -1,4 +1,4 @@
-#include "worker/step/profile_report.h"
+#include "worker/profile/profile_report.h"
 
 #include <algorithm>
 #include <fstream>

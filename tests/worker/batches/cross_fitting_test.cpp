@@ -7,6 +7,7 @@
 #include "tests/support/scratch.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
+#include "worker/batches/batch.h"
 
 namespace foretime::worker {
 namespace {
@@ -22,7 +23,7 @@ configs::Settings folded_settings(const std::filesystem::path& data) {
   return settings;
 }
 
-TEST(MemberFolds, ConfigurationsAreSharedOut) {
+TEST(CrossFitting, ConfigurationsAreSharedOut) {
   std::vector<uint64_t> configurations;
   for (uint64_t i = 0; i < 300; ++i) configurations.push_back(i / 2 * 0x9e3779b97f4a7c15);
   const auto folds = folds_of(configurations, 3, 7);
@@ -36,7 +37,7 @@ TEST(MemberFolds, ConfigurationsAreSharedOut) {
   EXPECT_NE(folds, folds_of(configurations, 3, 8));
 }
 
-TEST(MemberFolds, AMemberLearnsFromOthersFoldsOnly) {
+TEST(CrossFitting, AMemberLearnsFromOthersFoldsOnly) {
   configs::LossSettings settings;
   settings.type = "pairwise_logistic";
   Batch batch;
@@ -64,7 +65,7 @@ TEST(MemberFolds, AMemberLearnsFromOthersFoldsOnly) {
   EXPECT_NEAR(member_loss(settings, scores, 0, batch).item<double>(), all.item<double>(), 1e-12);
 }
 
-TEST(MemberFolds, RanksAgree) {
+TEST(CrossFitting, RanksAgree) {
   const foretime::testing::Scratch scratch;
   const auto settings = folded_settings(scratch.path() / "data");
   const auto one = testing::train(settings, 1, scratch.path() / "one"),
@@ -77,7 +78,7 @@ TEST(MemberFolds, RanksAgree) {
   EXPECT_NE(one.files.at("model.safetensors"), without.files.at("model.safetensors"));
 }
 
-TEST(MemberFolds, LevelsComeFromUnseenCandidates) {
+TEST(CrossFitting, LevelsComeFromUnseenCandidates) {
   const foretime::testing::Scratch scratch;
   auto settings = folded_settings(scratch.path() / "data");
   settings.trainer.steps = 0;  // the same weights: only the scores that levels are found from differ

@@ -1,4 +1,4 @@
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
-#include "worker/step/weight_average.h"
+#include "worker/state/weight_average.h"
 
 namespace foretime::worker {
 namespace {
@@ -75,7 +75,8 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
                {"best", early_stop.best() ? Json(*early_stop.best()) : Json(nullptr)},
                {"best_step", early_stop.best_step()},
                {"waited", early_stop.waited()}};
-  for (const auto& [graph, thresholds] : state.levels) json["levels"][fmt::format("{:016x}", graph)] = thresholds;
+  for (const auto& [graph, thresholds] : state.tie_thresholds)
+    json["levels"][fmt::format("{:016x}", graph)] = thresholds;
   return {{kModelFile, models::serialize_safetensors(model_tensors(model),
                                                      {{"format", "foretime"}, {"model", state.settings.model.type}})},
           {kOptimizerFile, models::serialize_safetensors(optimizer.moments())},
@@ -98,7 +99,7 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     state.train_mean_runtime = json.at("train_mean_runtime");
     const auto levels = json.value("levels", Json::object());  // items() does not keep what it is called on
     for (const auto& [graph, thresholds] : levels.items())
-      state.levels[std::stoull(graph, nullptr, 16)] = thresholds.get<std::vector<double>>();
+      state.tie_thresholds[std::stoull(graph, nullptr, 16)] = thresholds.get<std::vector<double>>();
   } catch (const Json::exception& error) {
     throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));
   } catch (const std::logic_error& error) {

@@ -1,4 +1,4 @@
-#include "worker/step/weight_average.h"
+#include "worker/state/weight_average.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -13,7 +13,7 @@
 #include "tests/worker/samples.h"
 #include "tests/worker/training_run.h"
 #include "worker/evaluation/evaluation_run.h"
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 namespace foretime::worker {
 namespace {

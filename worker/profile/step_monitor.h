@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "comm/communicator.h"
+#include "worker/profile/profiler.h"
 
 namespace foretime::worker {
 
@@ -35,13 +36,18 @@ bool is_straggling(const StepReport& report);
 std::string describe_straggler(const StepReport& report);
 
 /// Measures each step on each rank: time at work (its batch, forward, backward, optimiser) and time in wait for others.
-///   begin_step();  working_on(name);  …  waited(seconds);  …  end_step();
+///   begin_step();  enter("loader");  working_on(name);  …  waited(seconds);  …  end_step();
 /// Costs no messages but those of `report`.
 class StepMonitor {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// `profiler`, where there is one, records the phases of each step as spans.
+  explicit StepMonitor(Profiler* profiler = nullptr) : profiler_(profiler) {}
+
   void begin_step();
+  /// The step's phase `name` begins; the one before ends.
+  void enter(const char* name);
   /// The largest group of what this rank computes in this step.
   void working_on(const std::string& group) { group_ = group; }
   /// This rank has waited for gradients of others, or for anything that all ranks send.
@@ -52,6 +58,8 @@ class StepMonitor {
   StepReport report(comm::Communicator& comm);
 
  private:
+  Profiler* profiler_;
+  bool in_phase_ = false;
   Clock::time_point begin_;
   double wait_ = 0;  // seconds, of the current step
   std::string group_;

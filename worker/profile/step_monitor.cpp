@@ -1,4 +1,4 @@
-#include "worker/step/step_monitor.h"
+#include "worker/profile/step_monitor.h"
 
 #include <algorithm>
 #include <utility>
@@ -28,7 +28,14 @@ void StepMonitor::begin_step() {
   group_.clear();
 }
 
+void StepMonitor::enter(const char* name) {
+  if (profiler_ == nullptr) return;
+  if (std::exchange(in_phase_, true)) profiler_->end();
+  profiler_->begin(name);
+}
+
 void StepMonitor::end_step() {
+  if (std::exchange(in_phase_, false)) profiler_->end();
   const double busy = std::chrono::duration<double>(Clock::now() - begin_).count() - wait_;
   waits_.push_back(wait_);
   busy_ += busy;

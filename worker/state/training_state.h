@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "configs/settings.h"
 #include "coordinator/checkpoint_store.h"
@@ -10,10 +11,14 @@
 #include "models/losses/targets.h"
 #include "models/model.h"
 #include "models/safetensors.h"
-#include "worker/evaluation/tie_thresholds.h"
-#include "worker/step/optimizer.h"
+#include "worker/state/optimizer.h"
 
 namespace foretime::worker {
+
+/// Tie thresholds of a model's scores (models/metrics/tie_thresholds.h) on the graphs that it was trained on, by
+/// data::graph_fingerprint. A model that meets one of these graphs again, with other candidates, knows which of their
+/// scores differ by noise only; of other graphs nothing is known.
+using TieThresholds = std::map<uint64_t, std::vector<double>>;
 
 /// All that a run needs to go on bit for bit: the files of a checkpoint are model.safetensors, optimizer.safetensors
 /// and state.json; history.safetensors of segments and average.safetensors of averaged weights, where there are such.
@@ -23,7 +28,7 @@ struct TrainingState {
   models::TargetTransform targets;
   configs::Settings settings;
   uint64_t data_fingerprint = 0;
-  ScoreLevels levels;             // of the model that a checkpoint gives out (worker/score_levels.h)
+  TieThresholds tie_thresholds;   // of the model that a checkpoint gives out
   double train_mean_runtime = 0;  // of the training candidates, the baseline's prediction
 };
 
@@ -52,7 +57,7 @@ void restore_model(const coordinator::StoredCheckpoint& checkpoint, models::Cost
 /// else those of restore_model. Throws as restore_model.
 void restore_final_model(const coordinator::StoredCheckpoint& checkpoint, models::CostModel& model);
 
-/// Likewise for the optimiser and early stopping.
+/// Restores the optimiser and early stopping. Throws coordinator::RunError.
 void restore_progress(const coordinator::StoredCheckpoint& checkpoint, Adam& optimizer,
                       coordinator::EarlyStop& early_stop);
 
