@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "comm/gradient_reducer.h"
+#include "comm/algorithms/gradient_reducer.h"
 #include "tests/support/ranks.h"
 
-/// The reducer against its obvious twin: every rank's gradients, computed here one rank after the other and added.
+/// The reducer against an obvious reference: every rank's gradients, computed here one rank after the other and added.
 namespace foretime::comm {
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/algorithms/gradient_reducer.h"
 #include "comm/communicator.h"
-#include "comm/gradient_reducer.h"
 #include "worker/profile/profiler.h"
 
 namespace foretime::worker {

@@ -12,7 +12,8 @@ double seconds_between(StepReports::Clock::time_point from, StepReports::Clock::
 StepEvent StepReports::event(int64_t step, const StepTotals& totals, TrainingStep& training) {
   candidates_ += totals.candidates;
   const int64_t total = run_.total_steps();
-  StepEvent event{.step = step, .total_steps = total, .loss = totals.loss, .seconds_per_step = timer_.after(step), .report = {}};
+  StepEvent event{
+      .step = step, .total_steps = total, .loss = totals.loss, .seconds_per_step = timer_.after(step), .report = {}};
   if (step % run_.settings.trainer.log_every != 0 && step != total) return event;
   const ProfileSpan span(run_.profiler, "report");
   auto& report = event.report.emplace();

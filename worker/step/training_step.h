@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/gradient_reducer.h"
+#include "comm/algorithms/gradient_reducer.h"
 #include "worker/batches/batch_loader.h"
 #include "worker/profile/step_monitor.h"
 #include "worker/step/events.h"

@@ -1,4 +1,4 @@
-#include "comm/gradient_reducer.h"
+#include "comm/algorithms/gradient_reducer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "comm/algorithms/bfloat16_sum.h"
 #include "comm/torch_stream.h"
 
 namespace foretime::comm {
@@ -172,7 +173,7 @@ void GradientReducer::State::start_full_buckets() {
     const bool rounded = wire == Wire::bfloat16 && flat.scalar_type() == torch::kFloat;
     timing.buckets[next] = {static_cast<int64_t>(flat.nbytes()), Clock::now(), {}};
     buckets[next].work =
-        rounded ? communicator.all_reduce_bfloat16(flat) : communicator.all_reduce(flat, ReduceOp::sum);
+        rounded ? all_reduce_bfloat16(communicator, flat) : communicator.all_reduce(flat, ReduceOp::sum);
   }
 }
 
