@@ -13,9 +13,9 @@ namespace foretime::worker::testing {
 
 /// The residual GCN of testing::segmented_settings once more, in plain LibTorch and float64: one candidate at a time,
 /// dense adjacency, readout [mean, normalized_sum, configurable_max]. Its parameters are leaves with gradients.
-class DenseTwin {
+class DenseReference {
  public:
-  DenseTwin(const configs::ModelSettings& settings, const models::CostModel& model) : settings_(settings) {
+  DenseReference(const configs::ModelSettings& settings, const models::CostModel& model) : settings_(settings) {
     for (const auto& item : model.named_parameters()) {
       values_[item.key()] = item.value().detach().to(torch::kDouble).requires_grad_();
     }

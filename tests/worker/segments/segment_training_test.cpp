@@ -6,7 +6,7 @@
 
 #include "configs/load.h"
 #include "tests/support/scratch.h"
-#include "tests/worker/dense_twin.h"
+#include "tests/worker/dense_reference.h"
 #include "tests/worker/segments/segmented.h"
 #include "worker/evaluation/segment_evaluation.h"
 
@@ -116,7 +116,7 @@ TEST(SegmentTraining, PoolsOfTheOthersComeFromThePast) {
 
 /// The published pass: all states of the whole graph without gradient, those of the live segment with it, chosen node
 /// by node, then pooled.
-TEST(SegmentTraining, FullForwardEqualsItsTwin) {
+TEST(SegmentTraining, FullForwardEqualsItsReference) {
   const Scratch scratch;
   SegmentedRun run(settings_with(scratch, "full_forward", 1.0));
   const auto& group = run.store.get(0).group;
@@ -130,18 +130,19 @@ TEST(SegmentTraining, FullForwardEqualsItsTwin) {
     run.model->zero_grad();
     (scores * weights.to(torch::kFloat)).sum().backward();
 
-    testing::DenseTwin twin(run.settings.model, *run.model);
+    testing::DenseReference reference(run.settings.model, *run.model);
     const std::vector<int64_t> nodes(cut[live].begin(), cut[live].end());
     std::vector<torch::Tensor> expected;
     for (const int64_t c : candidates) {
-      const auto states =
-          twin.states(group, all, c).detach().index_copy(0, torch::tensor(nodes), twin.states(group, nodes, c));
-      expected.push_back(twin.head(group, states));
+      const auto states = reference.states(group, all, c)
+                              .detach()
+                              .index_copy(0, torch::tensor(nodes), reference.states(group, nodes, c));
+      expected.push_back(reference.head(group, states));
     }
     (torch::stack(expected) * weights).sum().backward();
     expect_close(scores.detach(), torch::stack(expected).detach());
     for (const auto& item : run.model->named_parameters()) {
-      expect_close(item.value().grad(), twin.values().at(item.key()).grad(), 1e-3);
+      expect_close(item.value().grad(), reference.values().at(item.key()).grad(), 1e-3);
     }
   }
 }

@@ -1,7 +1,8 @@
 #include "worker/state/training_state.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include "tests/support/message_of.h"
 #include "tests/worker/samples.h"
 
 namespace foretime::worker {
@@ -59,12 +60,8 @@ TEST(TrainingState, RefusesACheckpointOfAnotherModel) {
   auto settings = f.state.settings.model;
   settings.hidden = 24;
   const auto wider = models::make_model(settings, f.state.schema);
-  try {
-    restore_model(stored, *wider);
-    FAIL() << "another shape was accepted";
-  } catch (const coordinator::RunError& error) {
-    EXPECT_NE(std::string(error.what()).find("another model"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(foretime::testing::message_of<coordinator::RunError>([&] { restore_model(stored, *wider); }),
+              ::testing::HasSubstr("another model"));
   settings = f.state.settings.model;
   settings.type = "sage";
   EXPECT_THROW(restore_model(stored, *models::make_model(settings, f.state.schema)), coordinator::RunError);

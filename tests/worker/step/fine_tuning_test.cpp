@@ -10,6 +10,7 @@
 #include "coordinator/error.h"
 #include "data/files/packed.h"
 #include "models/layers/normalization.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/groups.h"
 #include "tests/worker/samples.h"
@@ -176,25 +177,16 @@ TEST(TuningData, LeavesOutGroupsThatWouldBeHeldOutAsAWhole) {
   EXPECT_EQ(data.trained_on() + data.held_out(), 400);
   EXPECT_GT(data.trained_on(), 0);
   settings.data.train = {pack("one.foretime", {repeated})};
-  try {
-    const TuningData none(trained, settings);
-    FAIL() << "nothing to learn from was accepted";
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("repeated: all 3 candidates would be held out"));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { TuningData(trained, settings); }),
+              HasSubstr("repeated: all 3 candidates would be held out"));
 }
 
 TEST_F(FineTuningTest, RefusesDataThatTheModelCannotRead) {
   const auto trained = this->trained();
-  const auto refusal = [&](const TrainedModel& model, const configs::Settings& settings) -> std::string {
-    try {
-      const TuningData data(model, settings);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [&](const TrainedModel& model, const configs::Settings& settings) {
+    return foretime::testing::message_of<std::runtime_error>([&] { TuningData(model, settings); });
   };
-  EXPECT_EQ(refusal(trained, new_data()), "");
+  EXPECT_EQ(refusal(trained, new_data()), "no exception");
   auto other = trained;
   other.state.schema.feature_count += 1;
   EXPECT_THAT(refusal(other, new_data()), HasSubstr("node features, the model was trained on"));
