@@ -69,7 +69,7 @@ std::vector<torch::Tensor> sum_by_hand(int size, const Losses& losses) {
   return net.gradients();
 }
 
-/// The same through a reducer, with the losses before the last accumulated; compares.
+/// Sums gradients through a reducer, with the losses before the last accumulated, and compares.
 void check(Communicator& comm, Net& net, GradientReducer& reducer, const Losses& losses) {
   net.zero_grad();
   auto mine = losses(net, comm.rank());

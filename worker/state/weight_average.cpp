@@ -38,7 +38,7 @@ void WeightAverage::update(int64_t step) {
   const bool ema = settings_.type == "ema";
   if (step <= first_ || (!ema && (step - first_) % settings_.every_steps != 0)) return;
   const torch::NoGradGuard no_grad;
-  // Asked anew each time: a model may replace its buffers when its transform is fitted.
+  // Fetched each time: a model may replace its buffers when its transform is fitted.
   const auto current = model_tensors(model_);
   ++count_;
   if (count_ == 1) {

@@ -15,7 +15,7 @@ namespace foretime::worker {
 /// averaged as weights are, others are those of the last step that counts.
 ///   ema  Polyak-Ruppert averaging with exponential decay d: after n steps that count, step i weighs d^(n - i), over
 ///        the sum of these weights. That is the bias correction of Adam (Kingma and Ba 2015, section 3): the first
-///        steps are not drawn to the weights that training began with.
+///        steps are not pulled to the weights that training began with.
 ///   swa  stochastic weight averaging (Izmailov et al., arXiv 1803.05407): the mean of the weights of every
 ///        averaging.every_steps-th step. A constant or cyclic learning rate is the schedule's business; statistics of
 ///        normalisations are averaged, where the paper makes a pass over the data for them.

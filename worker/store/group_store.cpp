@@ -17,7 +17,7 @@
 namespace foretime::worker {
 namespace {
 
-// What a random number is for, so that draws for different ends are independent.
+// What a random number is for, so that numbers for different ends are independent.
 enum Purpose : uint64_t { kHoldout = 11, kFraction = 12, kEvaluation = 13 };
 
 std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t>& candidates) {
