@@ -1,6 +1,6 @@
 // All-reduce bandwidth of the Communicator beside MPI_Allreduce in the same run, and how much of the reduction of
-// gradients stays exposed beyond backward. Run under mpirun; rank 0 prints a table. bench/README.md says what is
-// claimed.
+// gradients stays exposed beyond backward. Run under mpirun; rank 0 prints the tables; with --bandwidth the first one
+// alone, for the three sizes of all_reduce_c10d.py. bench/README.md says what is claimed.
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -13,8 +13,8 @@
 #include <mpi.h>
 #include <torch/torch.h>
 
+#include "comm/algorithms/gradient_reducer.h"
 #include "comm/backends/factory.h"
-#include "comm/gradient_reducer.h"
 
 namespace foretime {
 namespace {
@@ -45,7 +45,7 @@ double time_call(Communicator& comm, int calls, const std::function<void()>& cal
   return best;
 }
 
-void print_bandwidth(Communicator& comm) {
+void print_bandwidth(Communicator& comm, const std::vector<int64_t>& sizes) {
   const bool root = comm.rank() == 0;
   int mpi_ready = 0;
   MPI_Initialized(&mpi_ready);
@@ -56,7 +56,7 @@ void print_bandwidth(Communicator& comm) {
     fmt::print("{:>10} {:>12} {:>10} {:>12} {:>10} {:>8}\n", "bytes", "foretime us", "GB/s", "MPI us", "GB/s", "ratio");
   }
   const double share = 2.0 * (comm.size() - 1) / comm.size();
-  for (int64_t bytes = 1 << 10; bytes <= 64 << 20; bytes *= 4) {
+  for (const int64_t bytes : sizes) {
     const int calls = static_cast<int>(std::clamp<int64_t>((8 << 20) / bytes, 1, 200));
     auto ours = torch::zeros({bytes / 4}, torch::device(comm.device()));
     const double own = time_call(comm, calls, [&] { comm.all_reduce(ours)->wait(); });
@@ -119,11 +119,8 @@ void print_exposure(Communicator& comm, int64_t bucket_bytes, comm::GradientRedu
              alone * 1e3, 100 * alone / step, 100 * (step - compute) / step, reducer.timing().started_early);
 }
 
-int run() {
-  const auto comm = comm::make_communicator({});
-  torch::set_num_threads(1);
-  print_bandwidth(*comm);
-  if (comm->rank() == 0) {
+void print_exposures(Communicator& comm) {
+  if (comm.rank() == 0) {
     fmt::print("\ngradient reduction, 8 dense layers of 512 x 512, 512 rows; medians over steps\n");
     fmt::print("{:>10} {:>9} {:>9} {:>11} {:>11} {:>10} {:>10} {:>6}\n", "bucket", "wire", "step ms", "compute ms",
                "exposed ms", "exposed", "added", "early");
@@ -131,21 +128,34 @@ int run() {
   using Wire = comm::GradientReducer::Wire;
   for (const auto wire : {Wire::own_type, Wire::bfloat16}) {
     for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 26}) {
-      print_exposure(*comm, bucket, wire);
+      print_exposure(comm, bucket, wire);
     }
   }
-  return 0;
+}
+
+void run(bool bandwidth_only) {
+  const auto comm = comm::make_communicator({});
+  torch::set_num_threads(1);
+  std::vector<int64_t> sizes = {1 << 10, 1 << 20, 64 << 20};
+  if (!bandwidth_only) {
+    sizes.clear();
+    for (int64_t bytes = 1 << 10; bytes <= 64 << 20; bytes *= 4) sizes.push_back(bytes);
+  }
+  print_bandwidth(*comm, sizes);
+  if (!bandwidth_only) print_exposures(*comm);
+  comm->finish();
 }
 
 }  // namespace
 }  // namespace foretime
 
-int main() {
+int main(int count, char** arguments) {
   // As the program does: tensors are not given back to the kernel at each free.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   try {
-    return foretime::run();
+    foretime::run(count > 1 && std::string(arguments[1]) == "--bandwidth");
+    return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "all_reduce_bench: {}\n", error.what());
     return 1;

@@ -4,41 +4,58 @@ namespace foretime::cli {
 
 using Message = jobs::ProgressMessage;
 
+/// Sends the events of one model's training to the agent.
+class JobListener final : public worker::TrainingListener {
+ public:
+  JobListener(JobChannel& channel, int64_t index, int64_t models) : channel_(channel), index_(index), models_(models) {}
+
+  bool stop_requested() override { return channel_.sender_ && channel_.sender_->stop_requested(); }
+  void on_step(const worker::StepEvent& event) override {
+    if (!channel_.sender_) return;
+    auto& progress = channel_.progress_;
+    progress.step = index_ * event.total_steps + event.step;
+    progress.total_steps = models_ * event.total_steps;
+    progress.loss = event.loss;
+    progress.eta_seconds = event.seconds_per_step < 0
+                               ? -1
+                               : event.seconds_per_step * static_cast<double>(progress.total_steps - progress.step);
+    channel_.sender_->send(progress);
+  }
+  void on_scored(int64_t candidates) override {
+    if (const auto scored = channel_.scored()) scored(candidates);
+  }
+  void on_evaluation(const worker::EvaluationEvent& event) override {
+    Message message;
+    message.kind = Message::Kind::evaluation;
+    message.step = event.step;
+    message.iteration = event.iteration;
+    message.metrics = event.evaluation.metrics;
+    send_own(message);
+  }
+  void on_checkpoint(const worker::CheckpointEvent& event) override {
+    Message message;
+    message.kind = Message::Kind::checkpoint;
+    message.step = event.step;
+    message.path = std::filesystem::absolute(event.folder).lexically_normal().string();
+    send_own(message);
+  }
+
+ private:
+  void send_own(const Message& message) {
+    if (channel_.sender_ && index_ == 0) channel_.sender_->send(message);
+  }
+
+  JobChannel& channel_;
+  int64_t index_, models_;
+};
+
 JobChannel::JobChannel(comm::Communicator& comm) {
   if (comm.rank() == 0) sender_ = jobs::ProgressSender::from_environment();
   is_job_ = !comm.broadcast_bytes(sender_ ? "job" : "", 0).empty();
 }
 
-worker::TrainerEvents JobChannel::events(int64_t index, int64_t models) {
-  worker::TrainerEvents events;
-  events.metric_required = is_job_ && index == 0;
-  if (!sender_) return events;
-  events.stop_requested = [this] { return sender_->stop_requested(); };
-  events.on_progress = [this, index, models](int64_t step, int64_t total_steps, double loss) {
-    progress_.step = index * total_steps + step;
-    progress_.total_steps = models * total_steps;
-    progress_.loss = loss;
-    progress_.eta_seconds = time_left_.after(progress_.step, progress_.total_steps);
-    sender_->send(progress_);
-  };
-  events.on_scored = scored();
-  if (index > 0) return events;
-  events.on_evaluation = [this](int64_t step, int64_t iteration, const std::map<std::string, double>& metrics) {
-    Message message;
-    message.kind = Message::Kind::evaluation;
-    message.step = step;
-    message.iteration = iteration;
-    message.metrics = metrics;
-    sender_->send(message);
-  };
-  events.on_checkpoint = [this](int64_t step, const std::filesystem::path& folder) {
-    Message message;
-    message.kind = Message::Kind::checkpoint;
-    message.step = step;
-    message.path = std::filesystem::absolute(folder).lexically_normal().string();
-    sender_->send(message);
-  };
-  return events;
+std::unique_ptr<worker::TrainingListener> JobChannel::listener(int64_t index, int64_t models) {
+  return std::make_unique<JobListener>(*this, index, models);
 }
 
 std::function<void(int64_t)> JobChannel::scored() {

@@ -6,9 +6,8 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "jobs/progress/sender.h"
-#include "worker/run/progress.h"
-#include "worker/step/trainer.h"
+#include "jobs/supervisor/progress_channel.h"
+#include "worker/step/events.h"
 
 namespace foretime::cli {
 
@@ -18,17 +17,21 @@ class JobChannel {
  public:
   /// All ranks call it: each learns whether there is an agent.
   explicit JobChannel(comm::Communicator& comm);
-  /// The events of training model number `index` of `models` that are trained one after another: the agent sees one row
-  /// of rising steps. Evaluations and checkpoints are the job's own for the first model alone.
-  worker::TrainerEvents events(int64_t index, int64_t models);
+  /// Follows the training of model number `index` of `models` that are trained one after another: the agent sees one
+  /// row of rising steps. Evaluations and checkpoints are the job's own for the first model alone. The channel must
+  /// outlive it.
+  std::unique_ptr<worker::TrainingListener> listener(int64_t index, int64_t models);
+  /// Whether an agent waits for trainer.metric of model number `index`; equal on all ranks.
+  bool metric_required(int64_t index) const { return is_job_ && index == 0; }
   /// For an evaluation that is a job of its own; empty without an agent.
   std::function<void(int64_t)> scored();
   void send_result(int64_t step, const std::map<std::string, double>& metrics);
 
  private:
+  friend class JobListener;
+
   std::unique_ptr<jobs::ProgressSender> sender_;  // rank 0 of a job
   bool is_job_ = false;
-  worker::TimeLeft time_left_;
   jobs::ProgressMessage progress_;  // the last one
 };
 

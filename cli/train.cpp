@@ -51,8 +51,14 @@ void run(const TrainOptions& options, int& exit_code) {
     const auto models = static_cast<int64_t>(types.size());
     for (size_t i = 0; i < types.size(); ++i) {
       const auto own = i == 0 ? settings : baseline_settings(settings, types[i]);
-      const auto done = worker::train_model(own, comm, channel.events(static_cast<int64_t>(i), models),
-                                            mean && i + 1 == types.size(), options.profile, rows);
+      const auto index = static_cast<int64_t>(i);
+      const auto listener = channel.listener(index, models);
+      const auto done = worker::train_model(own, comm,
+                                            {.listener = listener.get(),
+                                             .metric_required = channel.metric_required(index),
+                                             .profile = options.profile,
+                                             .evaluate_constant = mean && i + 1 == types.size()},
+                                            rows);
       if (!done) {
         exit_code = kPreempted;
         return;

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <torch/torch.h>
@@ -42,9 +44,27 @@ class Work {
   virtual bool poll() { return false; }
 };
 
+/// Row r of `send` goes to rank r; row r of `receive` comes from rank r. Both are [ranks, piece].
+struct AllToAll {
+  torch::Tensor send, receive;
+};
+/// Row r of `pieces`, [ranks, piece], is rank r's own; every rank gets all rows.
+struct AllGather {
+  torch::Tensor pieces;
+};
+/// A computation of this rank on tensors of the stages around it.
+using Compute = std::function<void()>;
+
+/// What an algorithm does (comm/algorithms/): stages that begin in this order, each when the one before is done.
+struct Stages {
+  const char* call;  // the collective's name, for messages
+  std::vector<std::variant<AllToAll, AllGather, Compute>> list;
+  std::vector<torch::Tensor> tensors;  // all that the stages read or write, on one device
+};
+
 /// One member of a fixed group of processes. Every rank makes the same calls in the same order, from one thread at a
-/// time. Tensors are contiguous, of the same type and size on every rank. Failures throw CommError, which names the
-/// rank and the call.
+/// time. The owner ends with `finish` or `abort`; the destructor only releases, and talks to nobody. Tensors are
+/// contiguous, of the same type and size on every rank. Failures throw CommError, which names the rank and the call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -60,11 +80,10 @@ class Communicator {
 
   /// Reduces `tensor` over all ranks, in place. Returns at once; `Work::wait` blocks until the result is there.
   virtual std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op = ReduceOp::sum) = 0;
-  /// Sums a float32 tensor over all ranks, in place, with half of all_reduce's bytes: values travel as bfloat16, are
-  /// added in float32 in the order of the ranks, and the sum travels as bfloat16 (comm/bfloat16_sum.h). All ranks get
-  /// the same bits. Each rounding is within 2^-8 of what it rounds: the ranks' values, and their sum, once. With one
-  /// rank nothing travels and nothing is rounded.
-  virtual std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) = 0;
+  /// Starts an algorithm's stages, on the same list of stages on every rank. Pieces are bfloat16. On a GPU the stages
+  /// follow each other on the transport's stream; elsewhere they may need `poll` or `wait`, of this or of a later Work,
+  /// to begin. Groups of one rank have no use for it.
+  virtual std::unique_ptr<Work> run(Stages stages) = 0;
   /// Copies `tensor` from `root` to all, in place.
   virtual void broadcast(torch::Tensor tensor, int root) = 0;
   virtual void barrier() = 0;
@@ -74,9 +93,12 @@ class Communicator {
   /// Host bytes from `root` to all; the argument is ignored elsewhere.
   virtual std::string broadcast_bytes(const std::string& bytes, int root) = 0;
 
-  /// Tells peers that this rank cannot go on, so that they end at once (PeerLostError with this reason, in the call
-  /// that they wait in); called on the way out of a failed run, before the communicator is destroyed: an intact one
-  /// meets its peers there. Never throws.
+  /// The last call of a good run: meets all ranks, so that one that is lost at the very end is still noticed, and ends
+  /// the transport. No Work may be under way. Throws CommError, PeerLostError.
+  virtual void finish() = 0;
+  /// The last call of a failed run: tells peers that this rank cannot go on, so that they end at once (PeerLostError
+  /// with this reason, in the call that they wait in). A rank that fails because a peer told it so lingers here for two
+  /// seconds, so that the peer's exit code is the first. Never throws.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

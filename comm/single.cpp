@@ -1,5 +1,7 @@
 #include "comm/single.h"
 
+#include <fmt/format.h>
+
 #include "comm/tensor_check.h"
 
 namespace foretime::comm {
@@ -26,9 +28,8 @@ class SingleCommunicator final : public Communicator {
     require_reducible(0, "all_reduce", tensor);
     return std::make_unique<NoWork>();
   }
-  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
-    require_float32(0, "all_reduce_bfloat16", tensor);
-    return std::make_unique<NoWork>();
+  std::unique_ptr<Work> run(Stages stages) override {
+    throw CommError(fmt::format("rank 0: {}: a group of one rank runs no stages", stages.call));
   }
   void broadcast(torch::Tensor tensor, int root) override {
     require_reducible(0, "broadcast", tensor);
@@ -40,6 +41,7 @@ class SingleCommunicator final : public Communicator {
     require_root(0, 1, "broadcast_bytes", root);
     return bytes;
   }
+  void finish() override {}
   void abort(const std::string&) noexcept override {}
 };
 

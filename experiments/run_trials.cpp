@@ -98,7 +98,7 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
       auto settings = trial.settings;
       settings.run.overwrite = state.stale;
       std::vector<worker::NamedEvaluation> rows;
-      if (!worker::train_model(settings, comm, {}, false, false, rows)) return false;
+      if (!worker::train_model(settings, comm, {}, rows)) return false;
     }
     comm::run_together(comm, [&] {
       if (!root) return;

@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 
 #include "data/frontends/loops/loop_columns.h"
+#include "models/architectures/build_model.h"
 #include "models/autograd/run.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {
@@ -124,7 +125,8 @@ void CostModel::register_tensors(const std::map<std::string, torch::Tensor>& ten
       folder = known ? known->get() : folder->register_module(part, std::make_shared<Folder>()).get();
     }
     const auto& tensor = tensors.at(spec.name);
-    tensors_[spec.name] = spec.buffer ? folder->register_buffer(name, tensor) : folder->register_parameter(name, tensor);
+    tensors_[spec.name] =
+        spec.buffer ? folder->register_buffer(name, tensor) : folder->register_parameter(name, tensor);
   }
   graph_ = std::make_unique<AutogradGraph>(model_, tensors_, schema_.feature_count);
 }

@@ -8,7 +8,7 @@
 #include <torch/torch.h>
 
 #include "inference/runtime/weights.h"
-#include "models/model_graph.h"
+#include "models/graph/model_graph.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {
@@ -24,9 +24,9 @@ struct InputStatistics {
 
 class AutogradGraph;
 
-/// Scores the candidates of a plan; a lower score means a faster candidate. It is a graph of operations (ModelGraph), the
-/// very one that bundles hold, executed by LibTorch. Feature transforms are buffers of the model, so a checkpoint holds
-/// all that is needed to score raw files.
+/// Scores the candidates of a plan; a lower score means a faster candidate. It is a graph of operations (ModelGraph),
+/// the very one that bundles hold, executed by LibTorch. Feature transforms are buffers of the model, so a checkpoint
+/// holds all that is needed to score raw files.
 class CostModel : public torch::nn::Module {
  public:
   /// Draws the weights from torch's generator: seed it first.

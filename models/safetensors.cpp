@@ -8,7 +8,7 @@
 
 #include "inference/bundle/safetensors_file.h"
 #include "inference/error.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {

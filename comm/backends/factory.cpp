@@ -28,15 +28,14 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   if (backend == "auto" && !launched_by_mpi()) return make_single_communicator();
 
   const auto group = std::make_shared<MpiGroup>(options.timeout);
-  if (backend == "nccl") return make_nccl_communicator(group);
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
+  if (backend == "nccl") return make_nccl_communicator(std::move(by_mpi));
   if (backend == "mpi") return by_mpi;
   // All ranks must choose the same, so the one that sees least decides.
   const auto able = torch::full({1}, torch_has_cuda() && visible_gpus() >= group->local_size() ? 1 : 0, torch::kInt);
   by_mpi->all_reduce(able, ReduceOp::min)->wait();
   if (able.item<int>() == 0) return by_mpi;
-  by_mpi.reset();
-  return make_nccl_communicator(group);
+  return make_nccl_communicator(std::move(by_mpi));
 }
 
 std::vector<std::string> describe_backends() {

@@ -12,23 +12,19 @@
 
 namespace foretime::comm {
 
-class Bfloat16Exchange;
+class MpiStages;
 
+/// What the collectives of one MpiCommunicator share. Its destructor frees nothing of MPI; `MpiCommunicator::finish`
+/// does.
 struct MpiCommunicator::Channel {
   std::shared_ptr<MpiGroup> group;
   MPI_Comm comm = MPI_COMM_NULL;
-  // Second halves of all_reduce_bfloat16 begin whenever first halves end, so they need an order of their own.
-  MPI_Comm gather_comm = MPI_COMM_NULL;
-  std::weak_ptr<Bfloat16Exchange> last_exchange;
+  // Later transfers of an algorithm begin whenever earlier ones end, so they need an order of their own.
+  MPI_Comm later_comm = MPI_COMM_NULL;
+  std::weak_ptr<MpiStages> last_stages;
   int64_t max_count = 0;
   // Tensors of collectives that were given up: MPI may still write to them.
   std::vector<torch::Tensor> abandoned;
-
-  ~Channel() {
-    if (group->failed() || !abandoned.empty()) return;
-    MPI_Comm_free(&comm);
-    MPI_Comm_free(&gather_comm);
-  }
 };
 
 }  // namespace foretime::comm

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "comm/mpi/mpi_bfloat16.h"
 #include "comm/mpi/mpi_channel.h"
+#include "comm/mpi/mpi_stages.h"
 #include "comm/tensor_check.h"
 
 namespace foretime::comm {
@@ -125,7 +125,7 @@ void broadcast_pieces(const std::shared_ptr<Channel>& channel, const Call& call,
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count)
     : channel_(std::make_shared<Channel>()) {
   channel_->comm = group->duplicate();
-  channel_->gather_comm = group->duplicate();
+  channel_->later_comm = group->duplicate();
   channel_->group = std::move(group);
   channel_->max_count = max_count;
 }
@@ -137,6 +137,7 @@ int MpiCommunicator::size() const { return channel_->group->size(); }
 int MpiCommunicator::local_rank() const { return channel_->group->local_rank(); }
 int MpiCommunicator::local_size() const { return channel_->group->local_size(); }
 MpiGroup& MpiCommunicator::group() { return *channel_->group; }
+std::shared_ptr<MpiGroup> MpiCommunicator::shared_group() { return channel_->group; }
 
 std::unique_ptr<Work> MpiCommunicator::all_reduce(torch::Tensor tensor, ReduceOp op) {
   require_reducible(rank(), "all_reduce", tensor);
@@ -149,10 +150,9 @@ std::unique_ptr<Work> MpiCommunicator::all_reduce(torch::Tensor tensor, ReduceOp
   return transfer;
 }
 
-std::unique_ptr<Work> MpiCommunicator::all_reduce_bfloat16(torch::Tensor tensor) {
-  require_float32(rank(), "all_reduce_bfloat16", tensor);
-  const Call call = group().enter("all_reduce_bfloat16");
-  return start_bfloat16_sum(channel_, call, std::move(tensor));
+std::unique_ptr<Work> MpiCommunicator::run(Stages stages) {
+  const Call call = group().enter(stages.call);
+  return start_stages(channel_, call, std::move(stages));
 }
 
 void MpiCommunicator::broadcast(torch::Tensor tensor, int root) {
@@ -213,6 +213,15 @@ std::string MpiCommunicator::broadcast_bytes(const std::string& bytes, int root)
   std::string result = rank() == root ? bytes : std::string(length.item<int64_t>(), '\0');
   broadcast_pieces(channel_, call, as_tensor(result.data(), result.size()), root);
   return result;
+}
+
+void MpiCommunicator::finish() {
+  // MPI may still use what a collective that was given up has left; the process is about to end.
+  if (channel_->abandoned.empty()) {
+    group().check(MPI_Comm_free(&channel_->comm), "MPI_Comm_free");
+    group().check(MPI_Comm_free(&channel_->later_comm), "MPI_Comm_free");
+  }
+  group().finish();
 }
 
 void MpiCommunicator::abort(const std::string& reason) noexcept { group().abort(reason); }

@@ -30,14 +30,16 @@ class MpiCommunicator final : public Communicator {
   torch::Device device() const override { return torch::kCPU; }
 
   std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op) override;
-  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override;
+  std::unique_ptr<Work> run(Stages stages) override;
   void broadcast(torch::Tensor tensor, int root) override;
   void barrier() override;
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override;
   std::string broadcast_bytes(const std::string& bytes, int root) override;
+  void finish() override;
   void abort(const std::string& reason) noexcept override;
 
   MpiGroup& group();
+  std::shared_ptr<MpiGroup> shared_group();
 
   /// The MPI communicator that data travel on, and what may not be freed while MPI uses it. Shared with every Work.
   struct Channel;

@@ -70,7 +70,7 @@ std::string mpi_error_text(int code) {
   return std::string(text, length);
 }
 
-MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout), exceptions_at_start_(std::uncaught_exceptions()) {
+MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   int initialized = 0, finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized) throw CommError("MPI has been finalised in this process and cannot be started again");
@@ -92,34 +92,22 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout), exceptions_at_start_(st
   MPI_Comm_rank(host, &local_rank_);
   MPI_Comm_size(host, &local_size_);
   check(MPI_Comm_free(&host), "MPI_Comm_free");
-  meeting_ = duplicate();
+  barrier_comm_ = duplicate();
   watch_ = std::make_unique<PeerWatch>(duplicate());
 }
 
 MpiGroup::~MpiGroup() {
-  const bool clean = failure_.empty() && std::uncaught_exceptions() <= exceptions_at_start_;
-  if (clean && owns_mpi_) {
-    finalize();
-  } else if (!clean) {
-    watch_->leak();
-    if (told_by_peer_) std::this_thread::sleep_for(kLinger);
-  }
+  if (!finished_) watch_->leak();
 }
 
-void MpiGroup::finalize() {
+void MpiGroup::finish() {
   // MPI_Finalize waits for all ranks and cannot be interrupted, so they meet first where they can.
-  try {
-    meet("end of run");
-    check(MPI_Comm_free(&meeting_), "MPI_Comm_free");
-  } catch (const CommError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    watch_->leak();
-    // This rank's code may say that all is well; a peer that knows better goes first.
-    std::this_thread::sleep_for(kLinger);
-    return;
-  }
+  meet("end of run");
+  finished_ = true;
+  if (!owns_mpi_) return;
+  check(MPI_Comm_free(&barrier_comm_), "MPI_Comm_free");
   watch_.reset();
-  MPI_Finalize();
+  check(MPI_Finalize(), "MPI_Finalize");
 }
 
 MPI_Comm MpiGroup::duplicate() const {
@@ -174,7 +162,7 @@ void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
 void MpiGroup::meet(const char* what) {
   const Call call = enter(what);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(meeting_, &request), "MPI_Ibarrier");
+  check(MPI_Ibarrier(barrier_comm_, &request), "MPI_Ibarrier");
   wait(call, [&] {
     int done = 0;
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
@@ -184,9 +172,12 @@ void MpiGroup::meet(const char* what) {
 
 void MpiGroup::abort(const std::string& reason) noexcept {
   try {
-    // A peer that ends has told everybody itself.
-    if (!told_by_peer_) watch_->announce_end(reason, kAnnounceLimit);
     mark_failed(reason.empty() ? "abort" : reason);
+    if (told_by_peer_) {
+      std::this_thread::sleep_for(kLinger);  // the peer has told everybody itself
+    } else {
+      watch_->announce_end(reason, kAnnounceLimit);
+    }
   } catch (const std::exception&) {
     failure_ = "abort";
   }

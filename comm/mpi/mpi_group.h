@@ -14,12 +14,12 @@ namespace foretime::comm {
 /// MPI of this process: the ranks of MPI_COMM_WORLD, their watch channel, and the one wait that all collectives go
 /// through. The backends share one group; it must be made before them, once in a process.
 ///
-/// End of a run. If all went well, the destructor meets the other ranks (with the time limit) and calls MPI_Finalize.
-/// After a failure (an exception of `wait`, `abort`, or an exception on its way through) it does not finalise, because
-/// MPI_Finalize would wait for ranks that may never come: the process just returns its exit code from main. mpirun then
-/// ends the other ranks, and its own exit code is that of the first rank that ended so. A rank that fails only because
-/// a peer told it to lingers for two seconds in the destructor, so that the code of the rank where the failure began is
-/// the first.
+/// End of a run. If all went well, the owner calls `finish`, which meets the other ranks (with the time limit) and
+/// calls MPI_Finalize. After a failure it calls `abort`, and MPI is not finalised, because MPI_Finalize would wait for
+/// ranks that may never come: the process just returns its exit code from main. mpirun then ends the other ranks, and
+/// its own exit code is that of the first rank that ended so. A rank that fails only because a peer told it to lingers
+/// for two seconds in `abort`, so that the code of the rank where the failure began is the first. The destructor talks
+/// to nobody.
 class MpiGroup {
  public:
   /// Calls MPI_Init_thread (unless somebody has). Throws CommError.
@@ -44,7 +44,10 @@ class MpiGroup {
   void wait(const Call& call, const std::function<bool()>& finished);
   /// Meets all ranks. Travels beside the data, so a rank in another collective is told apart and not confused.
   void meet(const char* what);
-  /// Tells all peers that this rank ends. Never throws.
+  /// Meets all ranks and finalises MPI, unless somebody else initialised it; no call may follow. Throws CommError,
+  /// PeerLostError; nothing is finalised then.
+  void finish();
+  /// Tells all peers that this rank ends, or lingers where a peer has told it so. Never throws.
   void abort(const std::string& reason) noexcept;
   /// For failures seen outside `wait`: no rank may expect anything of this group any more.
   void mark_failed(const std::string& why);
@@ -54,16 +57,13 @@ class MpiGroup {
   void check(int code, const char* what);
 
  private:
-  void finalize();
-
   std::chrono::duration<double> timeout_;
-  int exceptions_at_start_;
   bool owns_mpi_ = false;
-  bool told_by_peer_ = false;
+  bool finished_ = false, told_by_peer_ = false;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   int64_t entered_ = 0;
   std::string failure_;
-  MPI_Comm meeting_ = MPI_COMM_NULL;
+  MPI_Comm barrier_comm_ = MPI_COMM_NULL;
   std::unique_ptr<PeerWatch> watch_;
 };
 

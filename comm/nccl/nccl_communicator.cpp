@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
-#include "comm/bfloat16_sum.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_gpu.h"
 #include "comm/tensor_check.h"
@@ -32,20 +31,23 @@ ncclDataType_t nccl_type(torch::ScalarType type) {
       return ncclInt32;
     case torch::kByte:
       return ncclUint8;
-    default:
+    case torch::kFloat:
       return ncclFloat32;
+    default:
+      throw CommError(fmt::format("NCCL has no type for {}", c10::toString(type)));
   }
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {
   switch (op) {
+    case ReduceOp::sum:
+      return ncclSum;
     case ReduceOp::max:
       return ncclMax;
     case ReduceOp::min:
       return ncclMin;
-    default:
-      return ncclSum;
   }
+  throw CommError(fmt::format("NCCL has no reduction for {}", static_cast<int>(op)));
 }
 
 /// One collective on NCCL's stream, after what the compute stream held when it began. `enqueue(gpu, call)` puts it
@@ -119,17 +121,15 @@ class NcclCommunicator final : public Communicator {
         });
   }
 
-  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
-    require_float32(rank(), "all_reduce_bfloat16", tensor);
-    if (tensor.device().is_cpu()) return host_->all_reduce_bfloat16(std::move(tensor));
-    require_here("all_reduce_bfloat16", tensor);
-    if (size() == 1 || tensor.numel() == 0) return all_reduce(std::move(tensor), ReduceOp::sum);
-    // Made on the compute stream, which NCCL's stream waits for.
-    auto pieces = to_bfloat16_pieces(tensor, size());
-    auto received = torch::empty_like(pieces);
-    return std::make_unique<StreamWork>(
-        gpu_, gpu_->group->enter("all_reduce_bfloat16"), std::vector{tensor, pieces, received},
-        [&](Gpu& gpu, const Call& call) { sum_bfloat16(gpu, call, tensor, pieces, received); });
+  /// All stages follow each other on NCCL's stream; the host waits for none of them.
+  std::unique_ptr<Work> run(Stages stages) override {
+    if (stages.tensors.front().device().is_cpu()) return host_->run(std::move(stages));
+    for (const auto& tensor : stages.tensors) require_here(stages.call, tensor);
+    return std::make_unique<StreamWork>(gpu_, gpu_->group->enter(stages.call), stages.tensors,
+                                        [&](Gpu& gpu, const Call& call) {
+                                          for (auto& stage : stages.list)
+                                            std::visit([&](auto& each) { enqueue(gpu, call, each); }, stage);
+                                        });
   }
 
   void broadcast(torch::Tensor tensor, int root) override {
@@ -150,26 +150,32 @@ class NcclCommunicator final : public Communicator {
   std::string broadcast_bytes(const std::string& bytes, int root) override {
     return host_->broadcast_bytes(bytes, root);
   }
+  void finish() override {
+    gpu_->finish();
+    host_->finish();
+  }
   void abort(const std::string& reason) noexcept override {
     host_->abort(reason);
     gpu_->stop();
   }
 
  private:
-  /// Both halves and the sum between them follow each other on NCCL's stream; the host waits for none of them.
-  void sum_bfloat16(Gpu& gpu, const Call& call, torch::Tensor& tensor, torch::Tensor& pieces, torch::Tensor& received) {
-    const auto piece = static_cast<size_t>(pieces.size(1));
+  void enqueue(Gpu& gpu, const Call& call, const AllToAll& exchange) {
+    const auto piece = static_cast<size_t>(exchange.send.size(1));
+    const auto type = nccl_type(exchange.send.scalar_type());
     gpu.nccl(ncclGroupStart(), "ncclGroupStart");
     for (int peer = 0; peer < size(); ++peer) {
-      gpu.nccl(ncclSend(pieces[peer].data_ptr(), piece, ncclBfloat16, peer, gpu.comm, gpu.stream), "ncclSend");
-      gpu.nccl(ncclRecv(received[peer].data_ptr(), piece, ncclBfloat16, peer, gpu.comm, gpu.stream), "ncclRecv");
+      gpu.nccl(ncclSend(exchange.send[peer].data_ptr(), piece, type, peer, gpu.comm, gpu.stream), "ncclSend");
+      gpu.nccl(ncclRecv(exchange.receive[peer].data_ptr(), piece, type, peer, gpu.comm, gpu.stream), "ncclRecv");
     }
     gpu.enqueue(call, ncclGroupEnd());
-    auto own = pieces[rank()];
-    torch_on_stream(gpu.stream, gpu.index, [&] { own.copy_(sum_in_float32(received)); });
-    gpu.enqueue(call, ncclAllGather(own.data_ptr(), pieces.data_ptr(), piece, ncclBfloat16, gpu.comm, gpu.stream));
-    torch_on_stream(gpu.stream, gpu.index, [&] { from_bfloat16_pieces(pieces, tensor); });
   }
+  void enqueue(Gpu& gpu, const Call& call, const AllGather& gather) {
+    const auto own = gather.pieces[rank()];
+    gpu.enqueue(call, ncclAllGather(own.data_ptr(), gather.pieces.data_ptr(), static_cast<size_t>(own.numel()),
+                                    nccl_type(own.scalar_type()), gpu.comm, gpu.stream));
+  }
+  void enqueue(Gpu& gpu, const Call&, const Compute& compute) { torch_on_stream(gpu.stream, gpu.index, compute); }
 
   void require_here(const char* call, const torch::Tensor& tensor) const {
     if (tensor.device() == device()) return;
@@ -219,8 +225,8 @@ void agree(Communicator& host, const std::string& problem, const std::string& pl
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<MpiGroup> group) {
-  auto host = std::make_unique<MpiCommunicator>(group);
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host) {
+  const auto group = host->shared_group();
   int index = 0;
   std::string place;
   const auto problem = choose_gpu(*group, index, place);

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/mpi/mpi_group.h"
+#include "comm/mpi/mpi_communicator.h"
 
 namespace foretime::comm {
 
-/// NCCL for tensors on the GPU, MPI for those on the host and for bytes. Rank r uses GPU `local_rank % visible GPUs`,
-/// and makes it current. Collective; where one rank cannot (no GPU, no NCCL in this build, no CUDA in LibTorch, a GPU
-/// shared with another rank), all ranks throw CommError with that rank's reason and what to do.
-std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<MpiGroup> group);
+/// NCCL for tensors on the GPU, `host` for those on the host and for bytes. Rank r uses GPU `local_rank % visible
+/// GPUs`, and makes it current. Collective; where one rank cannot (no GPU, no NCCL in this build, no CUDA in LibTorch,
+/// a GPU shared with another rank), all ranks throw CommError with that rank's reason and what to do.
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host);
 
 /// GPUs that a communicator of this build could use; 0 without a driver or without NCCL.
 int visible_gpus();

@@ -1,7 +1,6 @@
 #include "comm/nccl/nccl_gpu.h"
 
 #include <chrono>
-#include <exception>
 #include <thread>
 
 #include <fmt/format.h>
@@ -33,31 +32,31 @@ std::string cuda_text(const char* what, cudaError_t code) {
   return fmt::format("{}: {}", what, cudaGetErrorString(code));
 }
 
-Gpu::Gpu(std::shared_ptr<MpiGroup> g, int i)
-    : group(std::move(g)), index(i), exceptions_at_start(std::uncaught_exceptions()) {}
+Gpu::Gpu(std::shared_ptr<MpiGroup> g, int i) : group(std::move(g)), index(i) {}
 
 Gpu::~Gpu() {
   cudaSetDevice(index);
-  const bool clean = !group->failed() && std::uncaught_exceptions() <= exceptions_at_start;
-  if (clean && comm != nullptr) {
-    // Drained, finalised, destroyed, each with a time limit; what is stuck is aborted below.
-    const auto settled = [&] {
-      ncclResult_t state = ncclSuccess;
-      return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress;
-    };
-    const bool drained = comes_true([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; });
-    if (drained) {
-      const auto code = ncclCommFinalize(comm);
-      ncclResult_t state = ncclSuccess;
-      if ((code == ncclSuccess || code == ncclInProgress) && comes_true(settled) &&
-          ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclSuccess) {
-        ncclCommDestroy(comm);
-        comm = nullptr;
-      }
+  stop();
+  if (stream != nullptr) cudaStreamDestroy(stream);
+}
+
+void Gpu::finish() noexcept {
+  if (comm == nullptr) return;
+  cudaSetDevice(index);
+  const auto settled = [&] {
+    ncclResult_t state = ncclSuccess;
+    return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress;
+  };
+  if (comes_true([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; })) {
+    const auto code = ncclCommFinalize(comm);
+    ncclResult_t state = ncclSuccess;
+    if ((code == ncclSuccess || code == ncclInProgress) && comes_true(settled) &&
+        ncclCommGetAsyncError(comm, &state) == ncclSuccess && state == ncclSuccess) {
+      ncclCommDestroy(comm);
+      comm = nullptr;
     }
   }
   stop();
-  if (stream != nullptr) cudaStreamDestroy(stream);
 }
 
 void Gpu::cuda(cudaError_t code, const char* what) {

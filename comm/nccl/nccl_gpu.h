@@ -26,6 +26,8 @@ struct Gpu {
   /// True when the last call is through; throws the errors that NCCL has met since, here or on a peer.
   bool idle(const char* what);
   [[noreturn]] void fail(const std::string& what);
+  /// Drains the stream and finalises NCCL, each with a time limit; what is stuck is aborted. All ranks call it.
+  void finish() noexcept;
   /// Ends kernels that wait for a peer; without it the process could not leave the GPU.
   void stop() noexcept;
   /// Checks the result of a call that enqueues work, and returns when the work has reached the stream.
@@ -35,7 +37,6 @@ struct Gpu {
 
   std::shared_ptr<MpiGroup> group;
   const int index;
-  const int exceptions_at_start;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   std::vector<torch::Tensor> abandoned;  // of work that nobody waited for: the GPU may still use them

@@ -2,7 +2,7 @@
 
 namespace foretime::comm {
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<MpiGroup>) {
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator>) {
   throw CommError(
       "backend nccl: this build has no NCCL; install NCCL and its header, configure again (NCCL_ROOT names its "
       "folder), "

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/bfloat16_sum.h"
 #include "comm/tensor_check.h"
 
 namespace foretime::comm {
@@ -17,70 +16,70 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What one rank brings to a collective. `call` and `detail` must be the same on all.
-struct Offer {
+/// What one rank contributes to a collective. `call` and `detail` must be the same on all.
+struct Contribution {
   std::string call, detail;
   torch::Tensor tensor;
   std::string bytes;
 };
 
-/// One collective, from the first offer until the last rank has taken the result.
-struct Meeting {
+/// One collective, from the first contribution until the last rank has taken the result.
+struct Collective {
   int64_t sequence = 0;
-  std::vector<std::optional<Offer>> offers;
+  std::vector<std::optional<Contribution>> contributions;
   size_t arrived = 0;
   bool done = false;
   std::string mismatch;
   torch::Tensor tensor;            // the result
-  std::vector<std::string> bytes;  // all offers'
+  std::vector<std::string> bytes;  // of all contributions
 };
 
-/// Where the threads meet.
-class Hub {
+/// Where the threads meet for their collectives.
+class Rendezvous {
  public:
-  Hub(int size, std::chrono::duration<double> timeout) : size_(size), timeout_(timeout), entered_(size, 0) {}
+  Rendezvous(int size, std::chrono::duration<double> timeout) : size_(size), timeout_(timeout), entered_(size, 0) {}
 
   int size() const { return size_; }
 
-  /// The last rank to come runs `combine(meeting)`.
+  /// The last rank to come runs `combine(collective)`.
   template <class Combine>
-  std::shared_ptr<Meeting> offer(int rank, Offer offer, Combine&& combine) {
+  std::shared_ptr<Collective> join(int rank, Contribution contribution, Combine&& combine) {
     std::unique_lock lock(mutex_);
-    throw_if_ended(rank, offer.call);
+    throw_if_ended(rank, contribution.call);
     auto& slot = open_[++entered_[rank]];
     if (!slot) {
-      slot = std::make_shared<Meeting>();
+      slot = std::make_shared<Collective>();
       slot->sequence = entered_[rank];
-      slot->offers.resize(size_);
+      slot->contributions.resize(size_);
     }
-    auto meeting = slot;
-    meeting->offers[rank] = std::move(offer);
-    if (++meeting->arrived < static_cast<size_t>(size_)) return meeting;
-    open_.erase(meeting->sequence);
-    find_mismatch(*meeting);
-    if (meeting->mismatch.empty()) combine(*meeting);
-    for (auto& each : meeting->offers) each->tensor.reset();
-    meeting->done = true;
+    auto collective = slot;
+    collective->contributions[rank] = std::move(contribution);
+    if (++collective->arrived < static_cast<size_t>(size_)) return collective;
+    open_.erase(collective->sequence);
+    find_mismatch(*collective);
+    if (collective->mismatch.empty()) combine(*collective);
+    for (auto& each : collective->contributions) each->tensor.reset();
+    collective->done = true;
     changed_.notify_all();
-    return meeting;
+    return collective;
   }
 
-  void wait(int rank, const std::string& call, const Meeting& meeting) {
+  void wait(int rank, const std::string& call, const Collective& collective) {
     std::unique_lock lock(mutex_);
     const auto limit = std::chrono::duration_cast<Clock::duration>(timeout_);
-    const bool in_time = changed_.wait_for(lock, limit, [&] { return meeting.done || ended_by_ >= 0; });
-    if (meeting.done) {
-      if (!meeting.mismatch.empty()) throw CommError(fmt::format("rank {}: {}", rank, meeting.mismatch));
+    const bool in_time = changed_.wait_for(lock, limit, [&] { return collective.done || ended_by_ >= 0; });
+    if (collective.done) {
+      if (!collective.mismatch.empty()) throw CommError(fmt::format("rank {}: {}", rank, collective.mismatch));
       return;
     }
     throw_if_ended(rank, call);
     if (!in_time) {
       std::vector<std::string> late;
       for (int peer = 0; peer < size_; ++peer) {
-        if (!meeting.offers[peer]) late.push_back(fmt::format("rank {} (no answer)", peer));
+        if (!collective.contributions[peer]) late.push_back(fmt::format("rank {} (no answer)", peer));
       }
       throw PeerLostError(fmt::format("rank {}: {} #{} did not finish within {:.1f} s; late: {}", rank, call,
-                                      meeting.sequence, timeout_.count(), fmt::join(late, ", ")));
+                                      collective.sequence, timeout_.count(), fmt::join(late, ", ")));
     }
   }
 
@@ -99,13 +98,13 @@ class Hub {
     throw PeerLostError(fmt::format("rank {}: {}: rank {} ended: {}", rank, call, ended_by_, reason_));
   }
 
-  void find_mismatch(Meeting& meeting) const {
-    const auto& first = *meeting.offers[0];
+  void find_mismatch(Collective& collective) const {
+    const auto& first = *collective.contributions[0];
     for (int peer = 1; peer < size_; ++peer) {
-      const auto& other = *meeting.offers[peer];
+      const auto& other = *collective.contributions[peer];
       if (other.call == first.call && other.detail == first.detail) continue;
-      meeting.mismatch = fmt::format("call #{} differs between ranks: {} {} on rank 0, {} {} on rank {}",
-                                     meeting.sequence, first.call, first.detail, other.call, other.detail, peer);
+      collective.mismatch = fmt::format("call #{} differs between ranks: {} {} on rank 0, {} {} on rank {}",
+                                        collective.sequence, first.call, first.detail, other.call, other.detail, peer);
       return;
     }
   }
@@ -114,7 +113,7 @@ class Hub {
   const std::chrono::duration<double> timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int64_t, std::shared_ptr<Meeting>> open_;
+  std::map<int64_t, std::shared_ptr<Collective>> open_;
   std::vector<int64_t> entered_;  // calls, by rank
   int ended_by_ = -1;
   std::string reason_;
@@ -124,22 +123,11 @@ std::string describe(const torch::Tensor& tensor) {
   return fmt::format("{}[{}]", c10::toString(tensor.scalar_type()), tensor.numel());
 }
 
-/// What the ranks' wires would have carried.
-torch::Tensor reduce_bfloat16(const Meeting& meeting) {
-  const auto ranks = static_cast<int>(meeting.offers.size());
-  auto result = meeting.offers[0]->tensor.detach().clone();
-  if (ranks == 1) return result;
-  std::vector<torch::Tensor> wires;
-  for (const auto& offer : meeting.offers) wires.push_back(to_bfloat16_pieces(offer->tensor, 1)[0]);
-  from_bfloat16_pieces(sum_in_float32(torch::stack(wires)), result);
-  return result;
-}
-
-torch::Tensor reduce(const Meeting& meeting, ReduceOp op) {
+torch::Tensor reduce(const Collective& collective, ReduceOp op) {
   const torch::NoGradGuard no_grad;
-  auto result = meeting.offers[0]->tensor.detach().clone();
-  for (size_t rank = 1; rank < meeting.offers.size(); ++rank) {
-    const auto& other = meeting.offers[rank]->tensor;
+  auto result = collective.contributions[0]->tensor.detach().clone();
+  for (size_t rank = 1; rank < collective.contributions.size(); ++rank) {
+    const auto& other = collective.contributions[rank]->tensor;
     switch (op) {
       case ReduceOp::sum:
         result.add_(other);
@@ -155,66 +143,85 @@ torch::Tensor reduce(const Meeting& meeting, ReduceOp op) {
   return result;
 }
 
-/// Copies the meeting's tensor to this rank's own.
+/// Copies the result of a collective to this rank's own.
 class TensorWork final : public Work {
  public:
-  TensorWork(std::shared_ptr<Hub> hub, int rank, const char* call, std::shared_ptr<Meeting> meeting,
+  TensorWork(std::shared_ptr<Rendezvous> rendezvous, int rank, const char* call, std::shared_ptr<Collective> collective,
              torch::Tensor target)
-      : hub_(std::move(hub)), rank_(rank), call_(call), meeting_(std::move(meeting)), target_(std::move(target)) {}
+      : rendezvous_(std::move(rendezvous)),
+        rank_(rank),
+        call_(call),
+        collective_(std::move(collective)),
+        target_(std::move(target)) {}
   void wait() override {
-    if (!meeting_) return;
-    hub_->wait(rank_, call_, *meeting_);
+    if (!collective_) return;
+    rendezvous_->wait(rank_, call_, *collective_);
     const torch::NoGradGuard no_grad;
-    target_.copy_(meeting_->tensor);
-    meeting_.reset();
+    target_.copy_(collective_->tensor);
+    collective_.reset();
   }
 
  private:
-  std::shared_ptr<Hub> hub_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
   const char* call_;
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<Collective> collective_;
   torch::Tensor target_;
+};
+
+class DoneWork final : public Work {
+ public:
+  void wait() override {}
+  bool poll() override { return true; }
 };
 
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Hub> hub, int rank) : hub_(std::move(hub)), rank_(rank) {}
+  ThreadCommunicator(std::shared_ptr<Rendezvous> rendezvous, int rank)
+      : rendezvous_(std::move(rendezvous)), rank_(rank) {}
 
   int rank() const override { return rank_; }
-  int size() const override { return hub_->size(); }
+  int size() const override { return rendezvous_->size(); }
   int local_rank() const override { return rank_; }
-  int local_size() const override { return hub_->size(); }
+  int local_size() const override { return rendezvous_->size(); }
   std::string name() const override { return "threads"; }
   torch::Device device() const override { return torch::kCPU; }
 
   std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op) override {
     require_reducible(rank_, "all_reduce", tensor);
     const auto detail = fmt::format("{} op {}", describe(tensor), static_cast<int>(op));
-    auto meeting =
-        hub_->offer(rank_, {"all_reduce", detail, tensor, ""}, [op](Meeting& m) { m.tensor = reduce(m, op); });
-    return std::make_unique<TensorWork>(hub_, rank_, "all_reduce", std::move(meeting), std::move(tensor));
+    auto collective =
+        rendezvous_->join(rank_, {"all_reduce", detail, tensor, ""}, [op](Collective& c) { c.tensor = reduce(c, op); });
+    return std::make_unique<TensorWork>(rendezvous_, rank_, "all_reduce", std::move(collective), std::move(tensor));
   }
 
-  std::unique_ptr<Work> all_reduce_bfloat16(torch::Tensor tensor) override {
-    require_float32(rank_, "all_reduce_bfloat16", tensor);
-    auto meeting = hub_->offer(rank_, {"all_reduce_bfloat16", describe(tensor), tensor, ""},
-                               [](Meeting& m) { m.tensor = reduce_bfloat16(m); });
-    return std::make_unique<TensorWork>(hub_, rank_, "all_reduce_bfloat16", std::move(meeting), std::move(tensor));
+  /// Runs all stages before it returns.
+  std::unique_ptr<Work> run(Stages stages) override {
+    for (auto& stage : stages.list) {
+      if (auto* exchange = std::get_if<AllToAll>(&stage)) {
+        exchange->receive.copy_(stack(stages.call, exchange->send).select(1, rank_));
+      } else if (auto* gather = std::get_if<AllGather>(&stage)) {
+        gather->pieces.copy_(stack(stages.call, gather->pieces[rank_]));
+      } else {
+        std::get<Compute>(stage)();
+      }
+    }
+    return std::make_unique<DoneWork>();
   }
 
   void broadcast(torch::Tensor tensor, int root) override {
     require_reducible(rank_, "broadcast", tensor);
     require_root(rank_, size(), "broadcast", root);
     const auto detail = fmt::format("{} from {}", describe(tensor), root);
-    auto meeting = hub_->offer(rank_, {"broadcast", detail, tensor, ""},
-                               [root](Meeting& m) { m.tensor = m.offers[root]->tensor.detach().clone(); });
-    TensorWork(hub_, rank_, "broadcast", std::move(meeting), std::move(tensor)).wait();
+    auto collective = rendezvous_->join(rank_, {"broadcast", detail, tensor, ""}, [root](Collective& c) {
+      c.tensor = c.contributions[root]->tensor.detach().clone();
+    });
+    TensorWork(rendezvous_, rank_, "broadcast", std::move(collective), std::move(tensor)).wait();
   }
 
   void barrier() override {
-    const auto meeting = hub_->offer(rank_, {"barrier", "", {}, ""}, [](Meeting&) {});
-    hub_->wait(rank_, "barrier", *meeting);
+    const auto collective = rendezvous_->join(rank_, {"barrier", "", {}, ""}, [](Collective&) {});
+    rendezvous_->wait(rank_, "barrier", *collective);
   }
 
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override {
@@ -226,27 +233,39 @@ class ThreadCommunicator final : public Communicator {
     return gather("broadcast_bytes", fmt::format("from {}", root), rank_ == root ? bytes : "")[root];
   }
 
-  void abort(const std::string& reason) noexcept override { hub_->abort(rank_, reason); }
+  void finish() override { barrier(); }
+  void abort(const std::string& reason) noexcept override { rendezvous_->abort(rank_, reason); }
 
  private:
-  std::vector<std::string> gather(const char* call, const std::string& detail, const std::string& bytes) {
-    const auto meeting = hub_->offer(rank_, {call, detail, {}, bytes}, [](Meeting& m) {
-      for (auto& each : m.offers) m.bytes.push_back(std::move(each->bytes));
+  /// All ranks' tensors, in their order, as one more dimension in front.
+  torch::Tensor stack(const char* call, const torch::Tensor& own) {
+    const auto collective = rendezvous_->join(rank_, {call, describe(own), own, ""}, [](Collective& c) {
+      std::vector<torch::Tensor> all;
+      for (const auto& each : c.contributions) all.push_back(each->tensor);
+      c.tensor = torch::stack(all);
     });
-    hub_->wait(rank_, call, *meeting);
-    return meeting->bytes;
+    rendezvous_->wait(rank_, call, *collective);
+    return collective->tensor;
   }
 
-  std::shared_ptr<Hub> hub_;
+  std::vector<std::string> gather(const char* call, const std::string& detail, const std::string& bytes) {
+    const auto collective = rendezvous_->join(rank_, {call, detail, {}, bytes}, [](Collective& c) {
+      for (auto& each : c.contributions) c.bytes.push_back(std::move(each->bytes));
+    });
+    rendezvous_->wait(rank_, call, *collective);
+    return collective->bytes;
+  }
+
+  std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout) {
-  const auto hub = std::make_shared<Hub>(size, timeout);
+  const auto rendezvous = std::make_shared<Rendezvous>(size, timeout);
   std::vector<std::unique_ptr<Communicator>> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<ThreadCommunicator>(hub, rank));
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<ThreadCommunicator>(rendezvous, rank));
   return ranks;
 }
 

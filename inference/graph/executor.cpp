@@ -92,16 +92,15 @@ Matrix Executor::embed(const plans::MessagePlan& plan, Workspace& workspace) con
   give(kCandidateFeatures, plan.candidate_features, data::kTileFeatures);
   auto result = run(graph_.embed, embed_releases_, graph_.embedded, &matrices, {}, std::move(inputs), workspace);
   if (result.rows != plan.candidates())
-    throw BundleError(
-        fmt::format("graph: {} embedded candidates, expected {}", result.rows, plan.candidates()));
+    throw BundleError(fmt::format("graph: {} embedded candidates, expected {}", result.rows, plan.candidates()));
   return result;
 }
 
 std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace) const {
   const int64_t rows = embedded.rows;
   if (embedded.columns != graph_.embedded_columns || group_ptr.empty() || group_ptr.back() != rows)
-    throw BundleError(
-        fmt::format("graph: {} columns of embedded candidates, expected {}", embedded.columns, graph_.embedded_columns));
+    throw BundleError(fmt::format("graph: {} columns of embedded candidates, expected {}", embedded.columns,
+                                  graph_.embedded_columns));
   std::vector<std::pair<Value, Matrix>> inputs;
   inputs.emplace_back(kEmbedded, std::move(embedded));
   auto result = run(graph_.score, score_releases_, graph_.scores, nullptr, group_ptr, std::move(inputs), workspace);

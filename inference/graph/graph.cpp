@@ -69,7 +69,8 @@ Json fields_of(const Operation& operation) {
 
 Json to_json(const Node& node, size_t place) {
   Json json = fields_of(node.operation);
-  const Json defaults = std::visit([](const auto& o) { return fields_of(std::remove_cvref_t<decltype(o)>{}); }, node.operation);
+  const Json defaults =
+      std::visit([](const auto& o) { return fields_of(std::remove_cvref_t<decltype(o)>{}); }, node.operation);
   for (const auto& [name, value] : defaults.items()) {
     if (json[name] == value) json.erase(name);
   }
@@ -263,7 +264,8 @@ std::vector<WeightRef> weights_of(const Operation& operation) { return all_of<We
 
 bool compares_candidates(const Graph& graph) {
   return std::any_of(graph.score.begin(), graph.score.end(), [](const Node& node) {
-    return std::holds_alternative<Standardize>(node.operation) || std::holds_alternative<CandidateSoftmax>(node.operation);
+    return std::holds_alternative<Standardize>(node.operation) ||
+           std::holds_alternative<CandidateSoftmax>(node.operation);
   });
 }
 
@@ -280,9 +282,12 @@ Json to_json(const Graph& graph) {
     for (size_t i = 0; i < nodes.size(); ++i) json.push_back(to_json(nodes[i], i));
     return json;
   };
-  return {{"request", to_json(graph.request)},   {"statements", graph.statements},
-          {"embed", list(graph.embed)},          {"embedded", to_string(graph.embedded)},
-          {"embedded_columns", graph.embedded_columns}, {"score", list(graph.score)},
+  return {{"request", to_json(graph.request)},
+          {"statements", graph.statements},
+          {"embed", list(graph.embed)},
+          {"embedded", to_string(graph.embedded)},
+          {"embedded_columns", graph.embedded_columns},
+          {"score", list(graph.score)},
           {"scores", to_string(graph.scores)}};
 }
 

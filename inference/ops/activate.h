@@ -13,8 +13,8 @@ namespace foretime::inference {
 
 inline constexpr const char* kActivateModes[] = {"leaky", "tanh", "exp", "log", "rsqrt"};
 
-/// A function of each number: leaky multiplies negative ones by `number` (0: ReLU); tanh, exp and log are those; rsqrt is
-/// 1 / sqrt(x + number).
+/// A function of each number: leaky multiplies negative ones by `number` (0: ReLU); tanh, exp and log are those; rsqrt
+/// is 1 / sqrt(x + number).
 struct Activate {
   static constexpr const char* kName = "activate";
   enum class Mode : uint8_t { leaky, tanh, exp, log, rsqrt };

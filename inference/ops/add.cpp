@@ -8,7 +8,8 @@ int64_t Add::columns(const Widths& widths) const {
   widths.expect(!inputs.empty(), "inputs", 0, "1 or more");
   widths.expect(factors.size() <= inputs.size(), "factors", factors.size(), fmt::format("at most {}", inputs.size()));
   const int64_t width = widths.of(inputs[0]);
-  for (const Value input : inputs) widths.expect(widths.of(input) == width, "columns of an input", widths.of(input), width);
+  for (const Value input : inputs)
+    widths.expect(widths.of(input) == width, "columns of an input", widths.of(input), width);
   widths.optional_vector(bias, width);
   return width;
 }

@@ -18,7 +18,6 @@ def additive(self, m: Dict[str, Tensor], name: str, a: Tensor, b: Tensor, z: Ten
 
 }  // namespace
 
-
 int64_t AdditiveAttention::columns(const Widths& widths) const {
   widths.matrix(matrix);
   const int64_t heads = widths.of(target), width = widths.of(x);

@@ -12,13 +12,14 @@
 namespace foretime::inference {
 
 /// y[r] = Σ_e α_e x[column(e)] over the entries e of row r, head by head, α the softmax over the row's entries of
-/// act(target[r, h] + source[column, h]); an entry of value m counts as m entries (Veličković et al., arXiv 1710.10903).
+/// act(target[r, h] + source[column, h]); an entry of value m counts as m entries (Veličković et al., arXiv
+/// 1710.10903).
 struct AdditiveAttention {
   static constexpr const char* kName = "additive_attention";
   MatrixRef matrix = {};
   Value target = {};  // [rows, heads]
   Value source = {};  // [columns, heads]
-  Value x = {};  // [columns, heads * width]
+  Value x = {};       // [columns, heads * width]
   double slope = 1;
 
   int64_t columns(const Widths& widths) const;

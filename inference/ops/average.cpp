@@ -10,7 +10,8 @@ namespace foretime::inference {
 int64_t Average::columns(const Widths& widths) const {
   widths.expect(!inputs.empty(), "inputs", 0, "1 or more");
   const int64_t width = widths.of(inputs[0]);
-  for (const Value input : inputs) widths.expect(widths.of(input) == width, "columns of an input", widths.of(input), width);
+  for (const Value input : inputs)
+    widths.expect(widths.of(input) == width, "columns of an input", widths.of(input), width);
   return width;
 }
 

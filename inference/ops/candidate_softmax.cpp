@@ -21,7 +21,6 @@ def compared(self, x: Tensor, group_ptr: Tensor, scale: Tensor) -> Tensor:
 
 }  // namespace
 
-
 int64_t CandidateSoftmax::columns(const Widths& widths) const {
   if (!widths.groups()) widths.fail("of groups, which only operations of score see");
   widths.vector(log_temperature, 1);

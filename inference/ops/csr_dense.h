@@ -11,14 +11,14 @@
 
 namespace foretime::inference {
 
-/// act(Σ_t matrices[t] x weights[t]ᵀ + bias): a convolution that sums linear layers of messages. Whether x is multiplied
-/// by a weight or by a matrix first is up to whoever runs it.
+/// act(Σ_t matrices[t] x weights[t]ᵀ + bias): a convolution that sums linear layers of messages. Whether x is
+/// multiplied by a weight or by a matrix first is up to whoever runs it.
 struct CsrDense {
   static constexpr const char* kName = "csr_dense";
   Value x = {};
   std::vector<MatrixRef> matrices = {};
   std::vector<WeightRef> weights = {};  // [outputs, columns of x]
-  WeightRef bias = {};  // [outputs], or none
+  WeightRef bias = {};                  // [outputs], or none
   double slope = 1;
 
   int64_t columns(const Widths& widths) const;

@@ -9,7 +9,8 @@ namespace foretime::inference {
 int64_t CsrSum::columns(const Widths& widths) const {
   widths.expect(!inputs.empty() && inputs.size() == matrices.size(), "matrices", matrices.size(), inputs.size());
   const int64_t width = widths.of(inputs[0]);
-  for (const Value input : inputs) widths.expect(widths.of(input) == width, "columns of an input", widths.of(input), width);
+  for (const Value input : inputs)
+    widths.expect(widths.of(input) == width, "columns of an input", widths.of(input), width);
   for (const auto& matrix : matrices) widths.matrix(matrix);
   widths.optional_vector(bias, width);
   return width;
@@ -31,8 +32,8 @@ std::string CsrSum::script(ScriptWriter& writer) const {
   for (size_t t = 0; t < inputs.size(); ++t) {
     const auto x = writer.value(inputs[t]);
     const bool identity = matrices[t].kind == MatrixRef::Kind::identity;
-    text += (t == 0 ? "" : " + ") +
-            (identity ? x : fmt::format("self.product(m, {}, {})", writer.matrix(matrices[t]), x));
+    text +=
+        (t == 0 ? "" : " + ") + (identity ? x : fmt::format("self.product(m, {}, {})", writer.matrix(matrices[t]), x));
   }
   if (bias.defined()) text += " + " + writer.weight(bias);
   return writer.activated("(" + text + ")", slope);

@@ -10,7 +10,8 @@ int64_t Dense::columns(const Widths& widths) const {
   const auto [outputs, all] = widths.table(weight);
   const int64_t width = widths.of(x);
   widths.expect(all <= kWidest, "columns of the weight", all, fmt::format("at most {}", kWidest));
-  widths.expect(start >= 0 && start <= all - width, "columns of the weight", all, fmt::format("at least {}", start + width));
+  widths.expect(start >= 0 && start <= all - width, "columns of the weight", all,
+                fmt::format("at least {}", start + width));
   widths.optional_vector(bias, outputs);
   return outputs;
 }

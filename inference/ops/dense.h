@@ -17,7 +17,7 @@ struct Dense {
   static constexpr const char* kName = "dense";
   Value x = {};
   WeightRef weight = {};  // [outputs, inputs]
-  WeightRef bias = {};  // [outputs], or none
+  WeightRef bias = {};    // [outputs], or none
   int64_t start = 0;
   double slope = 1;
 

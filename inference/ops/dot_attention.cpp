@@ -19,7 +19,6 @@ def dot(self, m: Dict[str, Tensor], name: str, a: Tensor, b: Tensor, z: Tensor, 
 
 }  // namespace
 
-
 int64_t DotAttention::columns(const Widths& widths) const {
   widths.matrix(matrix);
   const int64_t width = widths.of(query), result = widths.of(value);

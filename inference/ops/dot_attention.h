@@ -17,7 +17,7 @@ struct DotAttention {
   static constexpr const char* kName = "dot_attention";
   MatrixRef matrix = {};
   Value query = {};  // [rows, heads * width]
-  Value key = {};  // [columns, heads * width]
+  Value key = {};    // [columns, heads * width]
   Value value = {};  // [columns, heads * any]
   int64_t heads = 1;
   double scale = 1;

@@ -16,7 +16,6 @@ def layer_norm(self, x: Tensor, weight: Tensor, bias: Tensor, epsilon: float) ->
 
 }  // namespace
 
-
 int64_t LayerNorm::columns(const Widths& widths) const {
   const int64_t width = widths.of(x);
   widths.vector(weight, width);

@@ -18,7 +18,6 @@ def codes(self, x: Tensor, table: Tensor, values: int, least: float) -> Tensor:
 
 }  // namespace
 
-
 int64_t LayoutCodes::columns(const Widths& widths) const {
   const int64_t width = widths.of(x);
   widths.expect(values >= 1 && values <= 256, "values", values, "1 to 256");

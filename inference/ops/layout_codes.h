@@ -11,8 +11,8 @@
 
 namespace foretime::inference {
 
-/// Rows of small whole numbers as vectors: number k of a row chooses row k * values + min(max(number - least, 0), values -
-/// 1) of the table; the vectors of a row stand side by side. Row 0 of x, which is no layout, gives zeros.
+/// Rows of small whole numbers as vectors: number k of a row chooses row k * values + min(max(number - least, 0),
+/// values - 1) of the table; the vectors of a row stand side by side. Row 0 of x, which is no layout, gives zeros.
 struct LayoutCodes {
   static constexpr const char* kName = "layout_codes";
   Value x = {};

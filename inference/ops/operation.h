@@ -32,8 +32,11 @@
 namespace foretime::inference {
 
 /// All operations. Each is a struct with its fields, and in a file of its own: the rule for the width of its result
-/// (columns), its kernel (run), what TorchScript calls it (script), and by `fields` its JSON. A new one is added here and
-/// in models/torch_operations.cpp, which says how LibTorch computes it in training, or nothing links.
-using Operation = std::variant<Select, Transform, LayoutCodes, Lookup, Dense, Join, Add, Average, Multiply, Scale, Activate, LayerNorm, BatchNorm, L2Normalize, Standardize, CandidateSoftmax, CsrSum, CsrDense, CsrMax, HeadDot, AdditiveAttention, DotAttention, PoolStates, PoolMean, TopNodes, Dropout>;
+/// (columns), its kernel (run), what TorchScript calls it (script), and by `fields` its JSON. A new one is added here
+/// and in models/torch_operations.cpp, which says how LibTorch computes it in training, or nothing links.
+using Operation =
+    std::variant<Select, Transform, LayoutCodes, Lookup, Dense, Join, Add, Average, Multiply, Scale, Activate,
+                 LayerNorm, BatchNorm, L2Normalize, Standardize, CandidateSoftmax, CsrSum, CsrDense, CsrMax, HeadDot,
+                 AdditiveAttention, DotAttention, PoolStates, PoolMean, TopNodes, Dropout>;
 
 }  // namespace foretime::inference

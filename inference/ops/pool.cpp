@@ -23,7 +23,6 @@ def pooled(self, m: Dict[str, Tensor], name: str, x: Tensor, mode: str) -> Tenso
 
 }  // namespace
 
-
 int64_t PoolStates::columns(const Widths& widths) const {
   widths.matrix(matrix);
   return widths.of(x);
@@ -35,8 +34,8 @@ Matrix PoolStates::run(const Run& run) const {
   Matrix y;
   for (const SparseMatrix* stage : pool.stages) {
     run.expect_rows(from->rows, stage->columns);
-    auto next = mode == Mode::max ? maximum_of_rows(run, *stage, *from)
-                                  : sum_of_products(run, {{stage, from}}, nullptr, 1.0F);
+    auto next =
+        mode == Mode::max ? maximum_of_rows(run, *stage, *from) : sum_of_products(run, {{stage, from}}, nullptr, 1.0F);
     run.give(std::move(y.values));
     y = std::move(next);
     from = &y;

@@ -23,7 +23,6 @@ def counts(self, m: Dict[str, Tensor], name: str) -> Tensor:
 
 }  // namespace
 
-
 int64_t PoolMean::columns(const Widths& widths) const {
   widths.matrix(matrix);
   return widths.of(sums);

@@ -21,7 +21,6 @@ def standardized(self, x: Tensor, group_ptr: Tensor, epsilon: float) -> Tensor:
 
 }  // namespace
 
-
 int64_t Standardize::columns(const Widths& widths) const {
   if (!widths.groups()) widths.fail("of groups, which only operations of score see");
   return widths.of(x);

@@ -69,7 +69,6 @@ def top_nodes(self, m: Dict[str, Tensor], adjacency: str, nodes: str, result: st
 
 }  // namespace
 
-
 int64_t TopNodes::columns(const Widths& widths) const {
   if (widths.groups()) widths.fail("of graphs, which only operations of embed see");
   widths.matrix(adjacency);
@@ -137,28 +136,26 @@ Matrix TopNodes::run(const Run& run) const {
     }
     left->row_ptr.push_back(static_cast<int64_t>(left->columns.size()));
   }
-  run.add({.kind = MatrixRef::Kind::adjacency, .at = run.result().id},
-          {.rows = y.rows,
-           .columns = y.rows,
-           .row_ptr = left->row_ptr.data(),
-           .column_of = left->columns.data(),
-           .values = left->values.data(),
-           .owner = left});
-  run.add({.kind = MatrixRef::Kind::kept_nodes, .at = run.result().id},
-          {.rows = graphs.rows,
-           .columns = y.rows,
-           .row_ptr = left->graph_ptr.data(),
-           .column_of = left->nodes.data(),
-           .owner = left});
+  run.add({.kind = MatrixRef::Kind::adjacency, .at = run.result().id}, {.rows = y.rows,
+                                                                        .columns = y.rows,
+                                                                        .row_ptr = left->row_ptr.data(),
+                                                                        .column_of = left->columns.data(),
+                                                                        .values = left->values.data(),
+                                                                        .owner = left});
+  run.add({.kind = MatrixRef::Kind::kept_nodes, .at = run.result().id}, {.rows = graphs.rows,
+                                                                         .columns = y.rows,
+                                                                         .row_ptr = left->graph_ptr.data(),
+                                                                         .column_of = left->nodes.data(),
+                                                                         .owner = left});
   return y;
 }
 
 std::string TopNodes::script(ScriptWriter& writer) const {
   writer.sparse_helpers();
   writer.helper(kTopNodes);
-  return fmt::format("self.top_nodes(m, {}, {}, \"{}\", {}, {}, {}, {})", writer.matrix(adjacency), writer.matrix(nodes),
-                     to_string(writer.result), writer.value(x), writer.weight(weight), writer.number(ratio),
-                     writer.number(tie));
+  return fmt::format("self.top_nodes(m, {}, {}, \"{}\", {}, {}, {}, {})", writer.matrix(adjacency),
+                     writer.matrix(nodes), to_string(writer.result), writer.value(x), writer.weight(weight),
+                     writer.number(ratio), writer.number(tie));
 }
 
 }  // namespace foretime::inference

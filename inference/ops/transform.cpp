@@ -16,7 +16,6 @@ def signed_log(self, x: Tensor) -> Tensor:
 
 }  // namespace
 
-
 int64_t Transform::columns(const Widths& widths) const {
   const int64_t width = widths.of(x), length = widths.length(offset);
   widths.expect(start >= 0 && start <= length - width, "start", start, fmt::format("0 to {}", length - width));
@@ -47,7 +46,8 @@ std::string Transform::script(ScriptWriter& writer) const {
   const auto slice = [&](const WeightRef& weight) {
     return fmt::format("{}[{}:{} + {}.size(1)]", writer.weight(weight), start, start, of);
   };
-  auto text = fmt::format("({} - {}) * {}", log ? fmt::format("self.signed_log({})", of) : of, slice(offset), slice(scale));
+  auto text =
+      fmt::format("({} - {}) * {}", log ? fmt::format("self.signed_log({})", of) : of, slice(offset), slice(scale));
   return clip > 0.0 ? fmt::format("({}).clamp({}, {})", text, writer.number(-clip), writer.number(clip)) : text;
 }
 

@@ -61,7 +61,8 @@ SparseMatrix normalized(const SparseMatrix& matrix) {
   }
   auto result = matrix;
   result.values = values->data();
-  result.owner = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(matrix.owner, values);
+  result.owner =
+      std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(matrix.owner, values);
   return result;
 }
 
@@ -89,7 +90,9 @@ const SparseMatrix& PlanMatrices::matrix(const MatrixRef& name) {
   return matrices_.emplace(name, std::move(made)).first->second;
 }
 
-void PlanMatrices::add(const MatrixRef& name, SparseMatrix matrix) { matrices_.insert_or_assign(name, std::move(matrix)); }
+void PlanMatrices::add(const MatrixRef& name, SparseMatrix matrix) {
+  matrices_.insert_or_assign(name, std::move(matrix));
+}
 
 const Pool& PlanMatrices::pool(const MatrixRef& name) {
   const auto found = pools_.find(name);
@@ -153,7 +156,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
     }
     case Ref::level_candidate:
       return has_level && !plan_.levels[at]->candidate.empty() ? gather(plan_.levels[at]->candidate, plan_.candidates())
-                                                              : missing();
+                                                               : missing();
     case Ref::relation:
       return has_layer && static_cast<size_t>(name.relation) < plan_.layers[at]->relations.size()
                  ? csr(plan_.layers[at]->relations[static_cast<size_t>(name.relation)])

@@ -34,8 +34,8 @@ struct Pool {
   std::vector<float> counts;  // [rows of the last stage] sums of the entries of its rows, through all stages
 };
 
-/// The sparse matrices of a message plan (references.h). Each is made when it is first asked for. Borrows the plan. Not to
-/// be used by several threads at once.
+/// The sparse matrices of a message plan (references.h). Each is made when it is first asked for. Borrows the plan. Not
+/// to be used by several threads at once.
 class PlanMatrices {
  public:
   PlanMatrices(const plans::MessagePlan& plan, bool statements);

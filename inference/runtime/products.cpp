@@ -36,7 +36,8 @@ Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const 
 
 Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix& x) {
   using Kind = SparseMatrix::Kind;
-  if (matrix.kind != Kind::csr && matrix.kind != Kind::zero) return sum_of_products(run, {{&matrix, &x}}, nullptr, 1.0F);
+  if (matrix.kind != Kind::csr && matrix.kind != Kind::zero)
+    return sum_of_products(run, {{&matrix, &x}}, nullptr, 1.0F);
   auto y = run.made(matrix.rows, x.columns);
   if (matrix.kind == Kind::zero) {
     std::fill(y.values.begin(), y.values.begin() + y.size(), 0.0F);

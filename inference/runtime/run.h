@@ -20,13 +20,19 @@ class Run {
   /// `matrices`: of the plan, null for a list that has no messages; `group_ptr`: for operations over groups.
   Run(std::span<const Weight* const> weights, PlanMatrices* matrices, std::span<const int64_t> group_ptr, size_t nodes,
       Workspace& workspace)
-      : weights_(weights), matrices_(matrices), group_ptr_(group_ptr), workspace_(workspace), values_(kInputs + nodes) {}
+      : weights_(weights),
+        matrices_(matrices),
+        group_ptr_(group_ptr),
+        workspace_(workspace),
+        values_(kInputs + nodes) {}
 
   Matrix& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
   const Matrix& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
   const Weight& table(const WeightRef& weight) const { return *weights_[static_cast<size_t>(weight.slot)]; }
   /// Null where the operation goes without it.
-  const float* vector(const WeightRef& weight) const { return weight.defined() ? table(weight).values.data() : nullptr; }
+  const float* vector(const WeightRef& weight) const {
+    return weight.defined() ? table(weight).values.data() : nullptr;
+  }
   /// A matrix of so many columns.
   const SparseMatrix& matrix(const MatrixRef& name, int64_t columns) const;
   const SparseMatrix& matrix(const MatrixRef& name) const { return matrices_->matrix(name); }

@@ -18,7 +18,8 @@ inline constexpr int64_t kWidest = 1 << 20;  // columns of a value: far more tha
 class Widths {
  public:
   /// `list`: embed or score, for messages. Only operations of `score` see whole groups, only those of `embed` matrices.
-  Widths(const char* list, bool groups, const WeightShapes& weights) : list_(list), groups_(groups), weights_(weights) {}
+  Widths(const char* list, bool groups, const WeightShapes& weights)
+      : list_(list), groups_(groups), weights_(weights) {}
 
   void provide(Value input, int64_t columns);
   /// The operation that comes next, for messages.

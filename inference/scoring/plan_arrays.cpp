@@ -62,7 +62,8 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
   std::set<MatrixRef> names, pools;
   for (const auto& node : graph.embed) {
     for (const Value input : inputs_of(node.operation)) inputs.insert(input);
-    const bool pool = std::holds_alternative<PoolStates>(node.operation) || std::holds_alternative<PoolMean>(node.operation);
+    const bool pool =
+        std::holds_alternative<PoolStates>(node.operation) || std::holds_alternative<PoolMean>(node.operation);
     for (const auto& matrix : matrices_of(node.operation)) {
       const bool made = matrix.kind >= MatrixRef::Kind::adjacency && matrix.at >= 0;  // by an operation
       if (!made && matrix.kind != MatrixRef::Kind::identity) (pool ? pools : names).insert(matrix);

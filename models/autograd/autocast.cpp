@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {

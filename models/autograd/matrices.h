@@ -8,7 +8,7 @@
 
 #include "inference/runtime/references.h"
 #include "models/autograd/top_nodes.h"
-#include "models/model_graph.h"
+#include "models/graph/model_graph.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {

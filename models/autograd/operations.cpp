@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "models/autograd/run.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/sparse/csr_ops.h"
 #include "models/sparse/edge_ops.h"
 
@@ -28,7 +28,8 @@ torch::Tensor compute(const Transform& o, const AutogradRun& run) {
   const auto& x = run.in(o.x);
   const auto shaped = o.log ? torch::sign(x) * torch::log1p(torch::abs(x)) : x;
   const int64_t width = x.size(1);
-  const auto y = (shaped - run.weight(o.offset).narrow(0, o.start, width)) * run.weight(o.scale).narrow(0, o.start, width);
+  const auto y =
+      (shaped - run.weight(o.offset).narrow(0, o.start, width)) * run.weight(o.scale).narrow(0, o.start, width);
   return o.clip > 0 ? y.clamp(-o.clip, o.clip) : y;
 }
 
@@ -194,8 +195,8 @@ torch::Tensor compute(const CsrSum& o, const AutogradRun& run) {
   return leaky(sum, o.slope);
 }
 
-/// Whether matrix * (x * weightᵀ) takes fewer multiplications than (matrix * x) * weightᵀ: plans seldom have more states
-/// below than above.
+/// Whether matrix * (x * weightᵀ) takes fewer multiplications than (matrix * x) * weightᵀ: plans seldom have more
+/// states below than above.
 bool multiplies_first(const CsrTensor* matrix, const torch::Tensor& weight) {
   if (!matrix || !matrix->row_ptr.defined()) return true;
   const int64_t output = weight.size(0), input = weight.size(1), entries = matrix->columns.size(0);
@@ -224,7 +225,8 @@ torch::Tensor compute(const CsrDense& o, const AutogradRun& run) {
       }
     }
     const bool one = inputs.size() == 1;
-    return leaky(torch::linear(one ? inputs[0] : torch::cat(inputs, 1), one ? sides[0] : torch::cat(sides, 1), bias), o.slope);
+    return leaky(torch::linear(one ? inputs[0] : torch::cat(inputs, 1), one ? sides[0] : torch::cat(sides, 1), bias),
+                 o.slope);
   }
   std::vector<CsrTermTensor> terms;
   torch::Tensor own;
@@ -239,7 +241,9 @@ torch::Tensor compute(const CsrDense& o, const AutogradRun& run) {
   return leaky(csr_sum(terms, {bias, 1.0}) + own, o.slope);
 }
 
-torch::Tensor compute(const CsrMax& o, const AutogradRun& run) { return csr_max(*run.matrices().matrix(o.matrix), run.in(o.x)); }
+torch::Tensor compute(const CsrMax& o, const AutogradRun& run) {
+  return csr_max(*run.matrices().matrix(o.matrix), run.in(o.x));
+}
 
 torch::Tensor compute(const HeadDot& o, const AutogradRun& run) {
   const auto& x = run.in(o.x);

@@ -25,7 +25,8 @@ std::vector<bool> needed_nodes(const std::vector<Node>& nodes, const std::vector
   return needed;
 }
 
-std::vector<int64_t> columns_of(const std::vector<Node>& nodes, inference::Widths& widths, const std::vector<Value>& inputs) {
+std::vector<int64_t> columns_of(const std::vector<Node>& nodes, inference::Widths& widths,
+                                const std::vector<Value>& inputs) {
   std::vector<int64_t> columns(kInputs, 0);
   for (const Value input : inputs) columns[static_cast<size_t>(input.id)] = widths.of(input);
   for (const Node& node : nodes) {

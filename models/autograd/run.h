@@ -9,7 +9,7 @@
 
 #include "inference/graph/graph.h"
 #include "models/autograd/matrices.h"
-#include "models/model_graph.h"
+#include "models/graph/model_graph.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {
@@ -20,7 +20,8 @@ class AutogradGraph;
 /// for zeros: what comes of layouts where no state is configurable.
 class AutogradRun {
  public:
-  AutogradRun(const AutogradGraph& graph, AutogradMatrices* matrices, const std::vector<int64_t>& group_ptr, size_t nodes)
+  AutogradRun(const AutogradGraph& graph, AutogradMatrices* matrices, const std::vector<int64_t>& group_ptr,
+              size_t nodes)
       : graph_(graph), matrices_(matrices), group_ptr_(group_ptr), values_(nodes + inference::kInputs) {}
 
   torch::Tensor& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
@@ -56,8 +57,8 @@ class AutogradGraph {
   AutogradGraph(const ModelGraph& model, const std::map<std::string, torch::Tensor>& tensors, int64_t feature_count);
 
   /// The values of `embed` that are asked for. What is in `provided` is taken as it is.
-  std::vector<torch::Tensor> embed(const PlanTensors* plan, AutogradMatrices* matrices, const std::vector<Value>& wanted,
-                                   const Provided& provided = {}) const;
+  std::vector<torch::Tensor> embed(const PlanTensors* plan, AutogradMatrices* matrices,
+                                   const std::vector<Value>& wanted, const Provided& provided = {}) const;
   std::vector<torch::Tensor> score(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr,
                                    const std::vector<Value>& wanted) const;
   int64_t embed_columns(Value value) const;

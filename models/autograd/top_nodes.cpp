@@ -7,7 +7,7 @@
 
 #include "inference/kernels/top_nodes.h"
 #include "models/autograd/autocast.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/sparse/csr_ops.h"
 
 namespace foretime::models {
@@ -109,8 +109,8 @@ PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type) {
   return pool;
 }
 
-std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio, double tie,
-                               std::vector<int64_t>& kept_ptr) {
+std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
+                               double tie, std::vector<int64_t>& kept_ptr) {
   // A sort must not meet NaN; an infinite score makes all of its graph's nodes tied.
   const auto host = scores.detach().to(torch::kCPU, torch::kDouble).nan_to_num(-kInfinity, kInfinity, -kInfinity);
   const double* values = host.data_ptr<double>();

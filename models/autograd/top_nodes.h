@@ -22,8 +22,8 @@ struct GraphBatch {
   int64_t nodes() const { return graph_ptr.back(); }
 };
 
-/// The graphs of a plan of programs, whose only relation has both directions, summed, with a self loop. Throws ModelError where a candidate's
-/// states are not its own and consecutive.
+/// The graphs of a plan of programs, whose only relation has both directions, summed, with a self loop. Throws
+/// ModelError where a candidate's states are not its own and consecutive.
 GraphBatch graphs_of(const PlanTensors& plan);
 
 /// D^-½ (A + Aᵀ + I) D^-½, with the degrees of these graphs: what has been pooled away does not count.
@@ -39,11 +39,11 @@ PoolTensors pool_of(const GraphBatch& graphs, torch::ScalarType type);
 ///   scores     [nodes] float or double, on any device
 ///   graph_ptr  as in GraphBatch; `kept_ptr` becomes that of the kept nodes
 ///   ratio      in (0, 1]; ratio * n is taken as whole where only rounding keeps it from being so
-std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio, double tie,
-                               std::vector<int64_t>& kept_ptr);
+std::vector<int64_t> top_nodes(const torch::Tensor& scores, std::span<const int64_t> graph_ptr, double ratio,
+                               double tie, std::vector<int64_t>& kept_ptr);
 
-/// The operation: x [nodes, width] → [kept nodes, width]; `graphs` becomes what is left. The choice carries no gradient,
-/// tanh(s) does.
+/// The operation: x [nodes, width] → [kept nodes, width]; `graphs` becomes what is left. The choice carries no
+/// gradient, tanh(s) does.
 torch::Tensor keep_top_nodes(const inference::TopNodes& operation, const torch::Tensor& x, const torch::Tensor& weight,
                              GraphBatch& graphs);
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {

@@ -13,7 +13,8 @@ Convolution gin(const configs::ModelSettings& settings, const InputSchema&) {
                          {.bias = true, .activate_last = false, .dropout = dropout});
     const Value first = b.dense_part(m.states, mlp.first().weight, 0);
     const Value own = b.emit(inference::Scale{.x = first, .factors = epsilon, .offset = 1.0});
-    const Value summed = b.csr_sum({{m.relation(0), first}, {m.hops[0].self, own}}, mlp.first().bias, mlp.first_slope());
+    const Value summed =
+        b.csr_sum({{m.relation(0), first}, {m.hops[0].self, own}}, mlp.first().bias, mlp.first_slope());
     return b.activated(mlp.after_first(b, summed), m.slope);
   };
   return in_each_direction(settings, {{{plans::Direction::both, plans::EdgeNorm::sum, false}}, 1, build});

@@ -7,7 +7,8 @@ namespace foretime::models {
 /// receives from its consumers: published code takes the first column of edge_index, the consumer, for an edge's
 /// source. The first linear layer comes before the sums, which it commutes with. Parameters: mlp.0.…, mlp.1.….
 Convolution preactivated_gcn(const configs::ModelSettings& settings, const InputSchema&) {
-  const auto build = [slope = activation_slope(settings), dropout = settings.dropout](GraphBuilder& b, const Messages& m) {
+  const auto build = [slope = activation_slope(settings), dropout = settings.dropout](GraphBuilder& b,
+                                                                                      const Messages& m) {
     const int64_t width = b.width(m.states);
     const DenseStack mlp(b, "mlp", {width, width, width}, slope,
                          {.bias = true, .activate_last = false, .dropout = dropout});

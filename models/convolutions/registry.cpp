@@ -11,15 +11,11 @@ namespace {
 
 /// A convolution more is a file beside this one and a line here.
 const std::vector<std::pair<std::string, MakeConvolution*>> kConvolutions = {
-    {"gcn", gcn},
-    {"sage", sage},
-    {"gin", gin},
-    {"gat", gat},
-    {"chebnet", chebnet},
-    {"transformer", transformer},
+    {"gcn", gcn}, {"sage", sage}, {"gin", gin}, {"gat", gat}, {"chebnet", chebnet}, {"transformer", transformer},
 };
 
-Convolution convolution_named(const std::string& name, const configs::ModelSettings& settings, const InputSchema& schema) {
+Convolution convolution_named(const std::string& name, const configs::ModelSettings& settings,
+                              const InputSchema& schema) {
   for (const auto& [known, make] : kConvolutions) {
     if (known == name) return make(settings, schema);
   }
@@ -41,7 +37,8 @@ Propagation make_propagation(const configs::ModelSettings& settings, const Input
   if (settings.type == "residual_gcn") {
     result = {.layers = std::vector(layers, residual_gcn(settings, schema)), .residual = true};
   } else if (settings.type == "preactivated_gcn") {
-    result = {.layers = std::vector(layers, preactivated_gcn(settings, schema)), .residual = true, .activates_before = true};
+    result = {
+        .layers = std::vector(layers, preactivated_gcn(settings, schema)), .residual = true, .activates_before = true};
   } else {
     result = {.residual = settings.residual, .l2_normalize = settings.l2_normalize};
     const auto types = settings.type == "stacked" ? settings.convolutions : std::vector(layers, settings.type);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "configs/settings.h"
-#include "models/graph_builder.h"
+#include "models/graph/graph_builder.h"
 
 namespace foretime::models {
 
@@ -27,8 +27,8 @@ class DenseStack {
 
   Value operator()(GraphBuilder& builder, Value x) const;
 
-  /// For callers that have a cheaper way to the first layer's output than from the joined input: they multiply slices of
-  /// its weight on their own, add them up with its bias and slope, and hand the result to after_first.
+  /// For callers that have a cheaper way to the first layer's output than from the joined input: they multiply slices
+  /// of its weight on their own, add them up with its bias and slope, and hand the result to after_first.
   const Linear& first() const { return layers_.front(); }
   double first_slope() const { return slope_of(0); }
   Value after_first(GraphBuilder& builder, Value first_output) const;

@@ -24,7 +24,8 @@ class InputEncoder {
     EncodedInputs inputs;
     const Value features = transformed_features();
     if (schema_.kind == data::CandidateKind::tile)
-      inputs.tile_features = transformed("tile_features", inference::kCandidateFeatures, FitSpec::Of::tile_features, {});
+      inputs.tile_features =
+          transformed("tile_features", inference::kCandidateFeatures, FitSpec::Of::tile_features, {});
     if (schema_.kind == data::CandidateKind::layout) inputs.layout_rows = layout_rows();
     const Value nodes = b_.join(node_columns(features));
     const bool joins_tiles = inputs.tile_features.defined() && settings_.tile_join == "early";
@@ -47,13 +48,15 @@ class InputEncoder {
     }
     const auto& weight = dense.first().weight;
     std::vector<GraphBuilder::Term> terms = {{{Kind::level_node}, b_.dense_part(nodes, weight, layout_width)}};
-    if (layout_width > 0) terms.emplace_back(MatrixRef{Kind::level_layout_row}, b_.dense_part(inputs.layout_rows, weight, 0));
+    if (layout_width > 0)
+      terms.emplace_back(MatrixRef{Kind::level_layout_row}, b_.dense_part(inputs.layout_rows, weight, 0));
     if (joins_tiles)
       terms.emplace_back(MatrixRef{Kind::level_candidate},
                          b_.dense_part(inputs.tile_features, weight, layout_width + b_.width(nodes)));
     inputs.states = dense.after_first(b_, b_.csr_sum(terms, dense.first().bias, dense.first_slope()));
     if (gated) {
-      const Value gates = b_.csr_sum({{{Kind::level_node}, b_.function(b_.dense(nodes, gate), inference::Activate::Mode::tanh)}});
+      const Value gates =
+          b_.csr_sum({{{Kind::level_node}, b_.function(b_.dense(nodes, gate), inference::Activate::Mode::tanh)}});
       const Value effects = b_.csr_sum({{{Kind::level_layout_row}, b_.dense(inputs.layout_rows, effect)}});
       inputs.states = b_.add({inputs.states, b_.multiply(gates, effects)});
     }
@@ -83,12 +86,14 @@ class InputEncoder {
   Value layout_rows() {
     const auto& features = settings_.features;
     if (features.layout == "learned_scale") {
-      const auto factors = b_.parameter("layout_scale", {data::kLayoutFeatures}, {Initial::Kind::constant, features.layout_scale});
+      const auto factors =
+          b_.parameter("layout_scale", {data::kLayoutFeatures}, {Initial::Kind::constant, features.layout_scale});
       return b_.emit(inference::Scale{.x = inference::kLayoutRows, .factors = factors});
     }
     if (features.layout == "embedding") {
-      const auto table = b_.parameter("layout_codes.weight", {data::kLayoutFeatures * kLayoutValues, features.layout_embedding},
-                                      {Initial::Kind::normal});
+      const auto table =
+          b_.parameter("layout_codes.weight", {data::kLayoutFeatures * kLayoutValues, features.layout_embedding},
+                       {Initial::Kind::normal});
       return b_.emit(inference::LayoutCodes{
           .x = inference::kLayoutRows, .table = table, .values = kLayoutValues, .least = kLeastLayoutValue});
     }

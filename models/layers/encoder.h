@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "configs/settings.h"
+#include "models/graph/model_graph.h"
 #include "models/layers/dense.h"
-#include "models/model_graph.h"
 
 namespace foretime::models {
 

@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/schema.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "models/graph_builder.h"
+#include "models/graph/graph_builder.h"
 
 namespace foretime::models {
 

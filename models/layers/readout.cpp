@@ -10,7 +10,8 @@ namespace {
 
 using Over = MatrixRef::Kind;
 
-constexpr std::pair<std::string_view, Over> kPrefixes[] = {{"configurable_", Over::configurable}, {"tied_", Over::tied}};
+constexpr std::pair<std::string_view, Over> kPrefixes[] = {{"configurable_", Over::configurable},
+                                                           {"tied_", Over::tied}};
 
 }  // namespace
 

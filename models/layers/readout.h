@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model_graph.h"
+#include "models/graph/model_graph.h"
 
 namespace foretime::models {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 

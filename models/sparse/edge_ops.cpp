@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "inference/kernels/edge_kernels.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {

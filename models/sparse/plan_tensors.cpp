@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::models {
 namespace {

@@ -1,37 +1,30 @@
 #include "comm/agree.h"
 
-#include <thread>
-
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "comm/threads/threads.h"
 #include "configs/load.h"
 #include "coordinator/error.h"
 #include "models/model.h"
+#include "tests/support/ranks.h"
 
 namespace foretime::comm {
 namespace {
 
 /// What each of three ranks throws, as text, when `failing` throws a DataError in a common step.
 std::vector<std::string> outcomes(int failing) {
-  auto ranks = comm::make_thread_group(3, std::chrono::seconds(20));
-  std::vector<std::string> said(3);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 3; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        run_together(*ranks[static_cast<size_t>(rank)], [&] {
-          if (rank == failing) throw DataError("x.npz: broken");
-        });
-        said[static_cast<size_t>(rank)] = "went on";
-      } catch (const std::exception& error) {
-        said[static_cast<size_t>(rank)] = std::to_string(exit_code_of(error)) + " " + error.what();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  return said;
+  std::vector<std::string> outcome(3, "went on");
+  foretime::testing::run_threads(3, [&](Communicator& comm) {
+    const int rank = comm.rank();
+    try {
+      run_together(comm, [&] {
+        if (rank == failing) throw DataError("x.npz: broken");
+      });
+    } catch (const std::exception& error) {
+      outcome[static_cast<size_t>(rank)] = std::to_string(exit_code_of(error)) + " " + error.what();
+    }
+  });
+  return outcome;
 }
 
 TEST(Agree, AllGoOnTogether) { EXPECT_EQ(outcomes(-1), std::vector<std::string>(3, "went on")); }

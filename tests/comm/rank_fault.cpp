@@ -1,5 +1,5 @@
 /// One rank of a small run that goes wrong as its first argument says; process_test.cpp starts it under mpirun. The
-/// main function has the shape that every program on a Communicator should have: abort, release, return the code.
+/// main function has the shape that every program on a Communicator should have: finish or abort, return the code.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include "comm/algorithms/bfloat16_sum.h"
 #include "comm/backends/factory.h"
 #include "comm/mpi/mpi_communicator.h"
 
@@ -66,7 +67,7 @@ int in_pieces() {
   const int n = comm.size();
   expect(torch::equal(sum, torch::arange(100) * n + n * (n - 1) / 2), "all_reduce in pieces");
   auto rounded = torch::arange(100, torch::kFloat) + comm.rank();
-  comm.all_reduce_bfloat16(rounded)->wait();
+  foretime::comm::all_reduce_bfloat16(comm, rounded)->wait();
   auto whole = (torch::arange(100, torch::kFloat) * n + n * (n - 1) / 2).to(torch::kBFloat16).to(torch::kFloat);
   expect(torch::equal(rounded, whole), "all_reduce_bfloat16 in pieces");
   auto value = torch::arange(50, torch::kFloat) * (comm.rank() + 1);
@@ -75,6 +76,7 @@ int in_pieces() {
   const auto all = comm.all_gather_bytes(std::string(comm.rank() * 15, 'x'));
   for (int rank = 0; rank < n; ++rank) expect(all[rank] == std::string(rank * 15, 'x'), "gather in pieces");
   expect(comm.broadcast_bytes(std::string(30, 'y'), 0) == std::string(30, 'y'), "bytes in pieces");
+  comm.finish();
   return 0;
 }
 
@@ -90,6 +92,7 @@ int main(int count, char** arguments) {
         {how == "nccl" ? "nccl" : "auto",
          std::chrono::duration<double>(how == "throws" || how == "fine" ? 30.0 : 1.0)});
     code = misbehave(how, *comm);
+    comm->finish();
   } catch (const foretime::comm::PeerLostError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     code = 5;

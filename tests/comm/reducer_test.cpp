@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "comm/gradient_reducer.h"
+#include "comm/algorithms/gradient_reducer.h"
 #include "tests/support/ranks.h"
 
-/// The reducer against its obvious twin: every rank's gradients, computed here one rank after the other and added.
+/// The reducer against an obvious reference: every rank's gradients, computed here one rank after the other and added.
 namespace foretime::comm {
 namespace {
 
@@ -69,7 +69,7 @@ std::vector<torch::Tensor> sum_by_hand(int size, const Losses& losses) {
   return net.gradients();
 }
 
-/// The same through a reducer, with the losses before the last accumulated; compares.
+/// Sums gradients through a reducer, with the losses before the last accumulated, and compares.
 void check(Communicator& comm, Net& net, GradientReducer& reducer, const Losses& losses) {
   net.zero_grad();
   auto mine = losses(net, comm.rank());

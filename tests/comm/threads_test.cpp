@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include "comm/backends/factory.h"
+#include "tests/support/message_of.h"
 #include "tests/support/ranks.h"
 
 /// What only the in-memory group can show in one process: failures.
@@ -14,12 +15,7 @@ using ::testing::HasSubstr;
 using Seconds = std::chrono::duration<double>;
 
 std::string failure_of(const foretime::testing::RankGroup& group, const std::function<void(Communicator&)>& body) {
-  try {
-    run_ranks(group, body);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no failure";
+  return foretime::testing::message_of<std::exception>([&] { run_ranks(group, body); });
 }
 
 TEST(Threads, NamesTheLateRank) {

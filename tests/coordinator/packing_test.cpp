@@ -2,16 +2,15 @@
 
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "comm/agree.h"
-#include "comm/threads/threads.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/synth.h"
+#include "tests/support/ranks.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::coordinator {
@@ -37,21 +36,15 @@ class Packing : public ::testing::Test {
 
   /// What each rank threw, as exit code and text; empty where it went on. Only rank 0 knows the headers at first.
   std::vector<std::string> pack(int ranks, int64_t threads, const data::PlanMaker& plans = {}) {
-    auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
     std::vector<std::string> said(static_cast<size_t>(ranks));
-    std::vector<std::jthread> running;
-    for (int rank = 0; rank < ranks; ++rank) {
-      running.emplace_back([&, rank] {
-        auto& comm = *group[static_cast<size_t>(rank)];
-        try {
-          const auto headers = share_headers(comm, rank == 0 ? headers_ : std::vector<data::GroupHeader>());
-          pack_collection(comm, out_, headers, {.threads = threads, .plan_maker = plans});
-        } catch (const std::exception& error) {
-          said[static_cast<size_t>(rank)] = std::to_string(exit_code_of(error)) + " " + error.what();
-        }
-      });
-    }
-    running.clear();
+    foretime::testing::run_threads(ranks, [&](comm::Communicator& comm) {
+      try {
+        const auto headers = share_headers(comm, comm.rank() == 0 ? headers_ : std::vector<data::GroupHeader>());
+        pack_collection(comm, out_, headers, {.threads = threads, .plan_maker = plans});
+      } catch (const std::exception& error) {
+        said[static_cast<size_t>(comm.rank())] = std::to_string(exit_code_of(error)) + " " + error.what();
+      }
+    });
     return said;
   }
   std::set<std::string> files() const {

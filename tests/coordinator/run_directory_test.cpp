@@ -1,9 +1,10 @@
 #include "coordinator/run_directory.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::coordinator {
@@ -30,12 +31,8 @@ TEST(RunDirectory, RefusesAnotherConfigurationAndNamesTheKey) {
   settings.trainer.steps += 100;  // more steps continue a run
   EXPECT_NO_THROW(RunDirectory(settings, 7));
   settings.model.hidden = 99;
-  try {
-    const RunDirectory directory(settings, 7);
-    FAIL() << "another model was accepted";
-  } catch (const configs::SettingsError& error) {
-    EXPECT_NE(std::string(error.what()).find("hidden"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(foretime::testing::message_of<configs::SettingsError>([&] { RunDirectory(settings, 7); }),
+              ::testing::HasSubstr("hidden"));
   settings.run.overwrite = true;
   EXPECT_NO_THROW(RunDirectory(settings, 7));
 }

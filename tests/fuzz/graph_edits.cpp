@@ -11,11 +11,32 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
 
-const Names kOperations = {"select",      "transform",     "layout_codes", "lookup",     "dense",
-                           "join",        "add",           "average",      "multiply",   "scale",
-                           "activate",    "layer_norm",    "batch_norm",   "l2_normalize", "standardize",
-                           "candidate_softmax", "csr_sum", "csr_dense",    "csr_max",    "head_dot",
-                           "additive_attention", "dot_attention", "pool",  "pool_mean",  "top_nodes", "dropout"};
+const Names kOperations = {"select",
+                           "transform",
+                           "layout_codes",
+                           "lookup",
+                           "dense",
+                           "join",
+                           "add",
+                           "average",
+                           "multiply",
+                           "scale",
+                           "activate",
+                           "layer_norm",
+                           "batch_norm",
+                           "l2_normalize",
+                           "standardize",
+                           "candidate_softmax",
+                           "csr_sum",
+                           "csr_dense",
+                           "csr_max",
+                           "head_dot",
+                           "additive_attention",
+                           "dot_attention",
+                           "pool",
+                           "pool_mean",
+                           "top_nodes",
+                           "dropout"};
 const Names kMatrices = {"",
                          "node_types",
                          "collections",
@@ -48,10 +69,11 @@ const Names kMatrices = {"",
                          "level.9.node",
                          "layer.99999999999999999999.self"};
 const Names kModes = {"leaky", "tanh", "exp", "log", "rsqrt", "sum", "max", "least"};
-const Names kNumbers = {"slope", "start", "clip",     "values", "least",   "heads", "scale",
+const Names kNumbers = {"slope", "start", "clip",     "values", "least",   "heads",  "scale",
                         "ratio", "tie",   "constant", "offset", "epsilon", "number", "level"};
 const Names kValueFields = {"x", "z", "sums", "target", "source", "query", "key", "value"};
-const Names kWeightFields = {"weight", "bias", "table", "offset", "scale", "factors", "mean", "variance", "log_temperature"};
+const Names kWeightFields = {"weight",  "bias", "table",    "offset",         "scale",
+                             "factors", "mean", "variance", "log_temperature"};
 const Names kMatrixFields = {"matrix", "adjacency", "nodes"};
 const std::vector<double> kValues = {0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 6.0, 8.0, 255.0, 1e-9, 1e30, -1e30, 128.0, -128.0};
 const Names kDirections = {"in", "out", "both"};
@@ -84,8 +106,7 @@ class Editor {
       add({{"op", "select"}, {"x", last()}, {"chosen", {0}}});
       graph["embedded"] = last();
       graph["embedded_columns"] = 1;
-      graph["score"] =
-          Json::array({{{"op", "select"}, {"result", "v0"}, {"x", "embedded"}, {"chosen", {0}}}});
+      graph["score"] = Json::array({{{"op", "select"}, {"result", "v0"}, {"x", "embedded"}, {"chosen", {0}}}});
       graph["scores"] = "v0";
       bundle_.manifest["compares_candidates"] = false;
     }

@@ -189,8 +189,9 @@ void run_hlo(std::string_view bytes) {
 }
 
 const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all = {{"bundle", run_bundle},   {"graph", run_graph}, {"tir", run_tir},
-                                                    {"records", run_records}, {"hlo", run_hlo},   {"serve", run_serve}};
+  static const std::map<std::string, Target> all = {{"bundle", run_bundle}, {"graph", run_graph},
+                                                    {"tir", run_tir},       {"records", run_records},
+                                                    {"hlo", run_hlo},       {"serve", run_serve}};
   return all;
 }
 

@@ -191,10 +191,9 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
 
 TEST(Bundle, NamesWhatIsWrongWithTheForm) {
   // Matrices are the plan's, and scores are made without one.
-  for (const Json& operation :
-       {Json{{"op", "pool"}, {"x", "embedded"}, {"matrix", "nodes"}},
-        Json{{"op", "csr_max"}, {"x", "embedded"}, {"matrix", "layer.0.relation.0"}},
-        Json{{"op", "csr_sum"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}}}) {
+  for (const Json& operation : {Json{{"op", "pool"}, {"x", "embedded"}, {"matrix", "nodes"}},
+                                Json{{"op", "csr_max"}, {"x", "embedded"}, {"matrix", "layer.0.relation.0"}},
+                                Json{{"op", "csr_sum"}, {"inputs", {"embedded"}}, {"matrices", {"nodes"}}}}) {
     EXPECT_THAT(after([&](Json& m) {
                   Json first = operation;
                   first["result"] = "first";
@@ -203,11 +202,11 @@ TEST(Bundle, NamesWhatIsWrongWithTheForm) {
                 }),
                 HasSubstr("graph: score operation 0"));
   }
-  EXPECT_THAT(
-      after([](Json& m) {
-        m["graph"]["request"]["relations"].push_back({{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
-      }),
-      HasSubstr("graph: relations: a Laplacian of one direction"));
+  EXPECT_THAT(after([](Json& m) {
+                m["graph"]["request"]["relations"].push_back(
+                    {{"direction", "in"}, {"norm", "laplacian"}, {"self_loop", false}});
+              }),
+              HasSubstr("graph: relations: a Laplacian of one direction"));
   EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0]["op"] = "explode"; }), HasSubstr("no such operation"));
   EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0]["weight"] = "none"; }), HasSubstr("weight 'none'"));
   EXPECT_THAT(after([](Json& m) { m["graph"]["embed"][0].erase("result"); }), HasSubstr("graph:"));

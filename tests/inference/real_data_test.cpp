@@ -48,7 +48,8 @@ TEST(RealData, LayoutsOfMeasuredGraphs) {
   for (const char* file :
        {"npz/layout/xla/default/train/unet3d.npz", "npz/layout/nlp/random/test/23559853d9702baaaacbb0c83fd32266.npz"}) {
     const auto group = load(file, CandidateKind::layout);
-    for (const auto& form : {LayoutModel{}, LayoutModel{.compares = true, .tied = true}, LayoutModel{.prune_hops = 1}}) {
+    for (const auto& form :
+         {LayoutModel{}, LayoutModel{.compares = true, .tied = true}, LayoutModel{.prune_hops = 1}}) {
       const auto model = std::make_shared<const Model>(layout_bundle(form), Options{.threads = 2});
       const GraphScorer scorer(model, group);
       const auto expected = model->score_group(group);

@@ -54,7 +54,8 @@ class SmallGraph {
     return {weights.add(name, std::move(shape), scale)};
   }
   Value dense(Value x, const WeightRef& weight) { return add(Dense{.x = x, .weight = weight, .slope = kSlope}); }
-  Value sum(std::vector<MatrixRef> matrices, std::vector<Value> inputs, const WeightRef& bias = {}, double slope = 1.0) {
+  Value sum(std::vector<MatrixRef> matrices, std::vector<Value> inputs, const WeightRef& bias = {},
+            double slope = 1.0) {
     return add(CsrSum{.matrices = std::move(matrices), .inputs = std::move(inputs), .bias = bias, .slope = slope});
   }
   Value pooled(Value x, Kind pool) { return add(PoolStates{.x = x, .matrix = {pool}}); }
@@ -93,8 +94,8 @@ class SmallGraph {
   SmallWeights weights;
 };
 
-Bundle bundle_of(SmallGraph& made, data::CandidateKind kind, const std::string& representation,
-                 int64_t features, int64_t node_types, const char* unit) {
+Bundle bundle_of(SmallGraph& made, data::CandidateKind kind, const std::string& representation, int64_t features,
+                 int64_t node_types, const char* unit) {
   Bundle bundle;
   bundle.weights = made.weights.take();
   bundle.manifest = {{"format_version", kBundleVersion},
@@ -186,8 +187,9 @@ std::string unchecked_bytes(const Bundle& bundle) {
                                                      {reinterpret_cast<const char*>(weight.values.data()),
                                                       weight.values.size() * sizeof(float)}});
   }
-  return inference::serialize_arrays(
-      arrays, {{"format", "foretime-bundle"}, {"format_version", std::to_string(kBundleVersion)}, {"manifest", bundle.manifest.dump()}});
+  return inference::serialize_arrays(arrays, {{"format", "foretime-bundle"},
+                                              {"format_version", std::to_string(kBundleVersion)},
+                                              {"manifest", bundle.manifest.dump()}});
 }
 
 data::Group small_graph(data::CandidateKind kind, int64_t nodes, int64_t configurable, uint32_t seed) {

@@ -186,8 +186,7 @@ TEST(InferenceGraph, IsCheckedAgainstItsWeights) {
   EXPECT_EQ(refusal([](Json&, Shapes&) {}), "taken");
   EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][3]["op"] = "divide"; }),
               ::testing::HasSubstr("no such operation"));
-  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }),
-              ::testing::HasSubstr("not made before"));
+  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }), ::testing::HasSubstr("not made before"));
   EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embedded_columns"] = 7; }), ::testing::HasSubstr("expected 7"));
   EXPECT_THAT(refusal([](Json& j, Shapes&) { j["request"]["sharing"] = "all"; }),
               ::testing::HasSubstr("sharing: 'all'"));

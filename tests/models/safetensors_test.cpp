@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::models {

@@ -12,7 +12,7 @@
 #include "data/dataset/group_files.h"
 #include "data/frontends/loops/featurizers.h"
 #include "data/graphs/schema.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/statistics.h"
 #include "tests/support/gradcheck.h"
 #include "tests/support/paths.h"

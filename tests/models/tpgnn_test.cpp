@@ -1,6 +1,4 @@
 /// TPGNN and its pooling against a twin that removes nodes for real, one dense graph at a time.
-#include "models/autograd/top_nodes.h"
-
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
+#include "models/autograd/top_nodes.h"
 #include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"

@@ -55,11 +55,42 @@ class MpiEnvironment : public ::testing::Environment {
     if (!environment->communicator_) environment->communicator_ = comm::make_communicator({"mpi", timeout});
     return *environment->communicator_;
   }
-  void TearDown() override { communicator_.reset(); }
+  void TearDown() override {
+    try {
+      if (communicator_) communicator_->finish();
+    } catch (const comm::CommError&) {  // after a failure that a test has reported
+    }
+    communicator_.reset();
+  }
 
  private:
   std::unique_ptr<comm::Communicator> communicator_;
 };
+
+/// Runs `body` on so many ranks, each a thread of this process, and returns when all are through. A rank that throws
+/// ends the group at once, and its own exception leaves this function.
+inline void run_threads(int size, const std::function<void(comm::Communicator&)>& body,
+                        std::chrono::duration<double> timeout = std::chrono::seconds(60)) {
+  auto ranks = comm::make_thread_group(size, timeout);
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (auto& rank : ranks) {
+    threads.emplace_back([&, communicator = rank.get()] {
+      try {
+        body(*communicator);
+      } catch (const std::exception& error) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+        communicator->abort(error.what());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
 
 /// Runs `body` on every rank of `group` and returns when all are through. A rank that throws ends the group at once:
 /// its own exception leaves this function (under MPI: on its rank; the others throw PeerLostError, and so does every
@@ -79,25 +110,7 @@ inline void run_ranks(const RankGroup& group, const std::function<void(comm::Com
     body(*comm::make_communicator({"single", group.timeout}));
     return;
   }
-  auto ranks = comm::make_thread_group(group.size, group.timeout);
-  std::mutex mutex;
-  std::exception_ptr first;
-  std::vector<std::thread> threads;
-  for (auto& rank : ranks) {
-    threads.emplace_back([&, communicator = rank.get()] {
-      try {
-        body(*communicator);
-      } catch (const std::exception& error) {
-        {
-          const std::lock_guard lock(mutex);
-          if (!first) first = std::current_exception();
-        }
-        communicator->abort(error.what());
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  run_threads(group.size, body, group.timeout);
 }
 
 }  // namespace foretime::testing

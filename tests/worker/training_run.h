@@ -5,16 +5,15 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "comm/agree.h"
-#include "comm/threads/threads.h"
 #include "coordinator/checkpoint_store.h"
 #include "models/safetensors.h"
+#include "tests/support/ranks.h"
 #include "worker/step/trainer.h"
 
 namespace foretime::worker::testing {
@@ -27,28 +26,16 @@ struct TrainingRun {
 /// Trains on so many ranks, as threads. A rank that throws fails the test.
 inline TrainingRun train(configs::Settings settings, int ranks, const std::filesystem::path& folder) {
   settings.run.directory = folder.string();
-  auto group = comm::make_thread_group(ranks, std::chrono::seconds(120));
-  std::vector<std::thread> threads;
-  std::vector<std::string> failures(static_cast<size_t>(ranks));
   TrainingRun result;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto& comm = *group[static_cast<size_t>(rank)];
-      try {
-        torch::set_num_threads(1);
-        const auto log = coordinator::make_logger("", spdlog::level::err);
-        Trainer trainer(settings, comm, *log, [](const Progress&) {});
-        trainer.set_up();
-        const auto outcome = trainer.run();
-        if (rank == 0) result.metrics = outcome.final_evaluation.metrics;
-      } catch (const std::exception& error) {
-        failures[static_cast<size_t>(rank)] = error.what();
-        comm.abort(error.what());
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const auto& failure : failures) EXPECT_EQ(failure, "");
+  const auto run = [&](comm::Communicator& comm) {
+    torch::set_num_threads(1);
+    const auto log = coordinator::make_logger("", spdlog::level::err);
+    Trainer trainer(settings, comm, *log);
+    trainer.set_up();
+    const auto outcome = trainer.run();
+    if (comm.rank() == 0) result.metrics = outcome.final_evaluation.metrics;
+  };
+  EXPECT_NO_THROW(foretime::testing::run_threads(ranks, run, std::chrono::seconds(120)));
   const coordinator::CheckpointStore store(folder / "checkpoints");
   if (!store.steps().empty()) result.files = store.read(store.steps().back()).files;
   return result;

@@ -65,8 +65,11 @@ Ensemble::Ensemble(std::vector<EnsembleMember> members, torch::Device device) : 
   check_same_inputs(members_);
   for (const auto& [name, trained] : members_) {
     const auto& settings = trained.state.settings;
-    scorers_.push_back(scorer_for(trained.model, settings, trained.state.targets, trained.state.levels, device,
-                                  settings.trainer.eval_states));
+    scorers_.push_back(scorer_for(trained.model, {.settings = settings,
+                                                  .targets = trained.state.targets,
+                                                  .tie_thresholds = trained.state.tie_thresholds,
+                                                  .device = device,
+                                                  .max_states = settings.trainer.eval_states}));
   }
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "worker/evaluation/evaluator.h"
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 namespace foretime::worker {
 

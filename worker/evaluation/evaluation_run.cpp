@@ -41,16 +41,16 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       throw configs::SettingsError(conflict);
     if (comm.rank() == 0) listed = sharding::serialize(sharding::make_dataset_index(own));
   });
-  const auto dataset =
+  const auto catalogue =
       sharding::parse_dataset_index(comm.broadcast_bytes(listed, 0), data::make_featurizer(settings.data));
-  const auto plan = sharding::make_shard_plan(dataset, own, comm.size());
+  const auto plan = sharding::make_shard_plan(catalogue, own, comm.size());
   std::unique_ptr<GroupStore> store;
   comm::run_together(comm, [&] {
     std::vector<int64_t> entries;
-    for (size_t entry = 0; entry < dataset.entries.size(); ++entry) {
+    for (size_t entry = 0; entry < catalogue.entries.size(); ++entry) {
       const auto& ranks = plan.eval_parts[entry];
       if (std::find(ranks.begin(), ranks.end(), comm.rank()) == ranks.end()) continue;
-      const auto& header = dataset.entries[entry].header;
+      const auto& header = catalogue.entries[entry].header;
       if (header.feature_count != trained.state.schema.feature_count) {
         throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}",
                                                 header.file.string(), header.feature_count,
@@ -58,13 +58,19 @@ Evaluation evaluate_trained(const TrainedModel& trained, const configs::Settings
       }
       entries.push_back(static_cast<int64_t>(entry));
     }
-    sharding::verify_files(dataset, entries, sharding::confinement(settings.data));
-    store = std::make_unique<GroupStore>(own, dataset, entries, load_official_indices(settings.data));
+    sharding::verify_files(catalogue, entries, sharding::confinement(settings.data));
+    store = std::make_unique<GroupStore>(own, catalogue, entries, load_official_indices(settings.data));
     store->prepare_plans(trained.model->plan_request());
     store->read_ahead(entries);
   });
-  return evaluate_model(trained.model, trained.state.settings, trained.state.targets, trained.state.levels, device,
-                        settings.trainer.eval_states, on_scored, sets, dataset, plan, *store, comm);
+  return evaluate_model(trained.model,
+                        {.settings = trained.state.settings,
+                         .targets = trained.state.targets,
+                         .tie_thresholds = trained.state.tie_thresholds,
+                         .device = device,
+                         .max_states = settings.trainer.eval_states,
+                         .on_scored = on_scored},
+                        sets, {catalogue, plan, *store, comm});
 }
 
 }  // namespace foretime::worker

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "worker/evaluation/evaluator.h"
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 namespace foretime::worker {
 

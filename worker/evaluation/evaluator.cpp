@@ -191,15 +191,16 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
   return metrics;
 }
 
-Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
-                    const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
+Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const ShardedData& data,
                     const std::map<int64_t, Scores>& known) {
+  auto& comm = data.comm;
+  const auto& entries = data.index.entries;
   std::vector<GroupEvaluation> own;
-  for (size_t entry = 0; entry < dataset.entries.size(); ++entry) {
-    if (plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
-    const auto set = set_of(dataset.entries[entry].role);
+  for (size_t entry = 0; entry < entries.size(); ++entry) {
+    if (data.plan.eval_rank(static_cast<int64_t>(entry)) != comm.rank()) continue;
+    const auto set = set_of(entries[entry].role);
     if (std::find(sets.begin(), sets.end(), set) == sets.end()) continue;
-    const auto& loaded = store.get(static_cast<int64_t>(entry));
+    const auto& loaded = data.store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
     const auto there = known.find(static_cast<int64_t>(entry));
     const Scorer known_scores = [&](const LoadedGroup&, const std::vector<int64_t>&) { return there->second; };

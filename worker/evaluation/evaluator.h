@@ -16,6 +16,14 @@
 
 namespace foretime::worker {
 
+/// The groups that an evaluation reads, and the ranks that share it.
+struct ShardedData {
+  const sharding::DatasetIndex& index;
+  const sharding::ShardPlan& plan;
+  const GroupStore& store;
+  comm::Communicator& comm;
+};
+
 using models::Scores;
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
 
@@ -73,8 +81,7 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
 
 /// Evaluates each group on the rank that the plan names, and merges: sums and counts are reduced, never means. All
 /// ranks call it. `sets`: which of holdout, valid and test. `known`: scores of entries that are there already.
-Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
-                    const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm,
+Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, const ShardedData& data,
                     const std::map<int64_t, Scores>& known = {});
 
 /// CSV of all rankings: set, group, rank, candidate, its id in the file, score, predicted run time, measured run time,

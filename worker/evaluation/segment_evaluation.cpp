@@ -35,15 +35,13 @@ bool pools(const configs::Settings& settings) { return parse_stale(settings.segm
 
 }  // namespace
 
-SegmentScorer::SegmentScorer(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
-                             const models::TargetTransform& targets, torch::Device device, int64_t max_states,
-                             std::function<void(int64_t)> on_scored)
+SegmentScorer::SegmentScorer(std::shared_ptr<models::CostModel> model, const ScoringOptions& options)
     : model_(std::move(model)),
-      settings_(settings),
-      targets_(targets),
-      device_(device),
-      max_states_(max_states),
-      on_scored_(std::move(on_scored)) {}
+      settings_(options.settings),
+      targets_(options.targets),
+      device_(options.device),
+      max_states_(options.max_states),
+      on_scored_(options.on_scored) {}
 
 bool SegmentScorer::cuts() const {
   return settings_.sampler.max_segment_nodes > 0 && parse_stale(settings_.segments.stale) != Stale::full_forward;
@@ -113,50 +111,46 @@ Scores SegmentScorer::finish(const data::Group& group, const std::vector<int64_t
                        settings_.loss, targets_);
 }
 
-Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
-                  const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
-                  int64_t max_states, std::function<void(int64_t)> on_scored) {
-  auto whole = model_scorer(model, targets, settings.loss, device, max_states, on_scored);
-  const SegmentScorer cut(std::move(model), settings, targets, device, max_states, std::move(on_scored));
-  if (!cut.cuts()) return with_levels(std::move(whole), levels);
+Scorer scorer_for(std::shared_ptr<models::CostModel> model, const ScoringOptions& options) {
+  auto whole = model_scorer(model, options.targets, options.settings.loss, options.device, options.max_states,
+                            options.on_scored);
+  const SegmentScorer cut(std::move(model), options);
+  if (!cut.cuts()) return with_ties(std::move(whole), options.tie_thresholds);
   const auto either = [whole = std::move(whole), cut](const LoadedGroup& loaded,
                                                       const std::vector<int64_t>& candidates) {
     return loaded.segments ? cut.score(loaded, candidates) : whole(loaded, candidates);
   };
-  return with_levels(either, levels);
+  return with_ties(either, options.tie_thresholds);
 }
 
-Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
-                          const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
-                          int64_t max_states, const std::function<void(int64_t)>& on_scored,
-                          const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
-                          const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
-  const SegmentScorer cut(model, settings, targets, device, max_states, on_scored);
+Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const ScoringOptions& options,
+                          const std::vector<std::string>& sets, const ShardedData& data) {
+  const SegmentScorer cut(model, options);
   std::map<int64_t, Scores> spanning;
-  if (cut.cuts()) spanning = score_spanning(cut, sets, dataset, plan, store, comm);
-  return evaluate(scorer_for(model, settings, targets, levels, device, max_states, on_scored), sets, dataset, plan,
-                  store, comm, spanning);
+  if (cut.cuts()) spanning = score_spanning(cut, sets, data);
+  return evaluate(scorer_for(model, options), sets, data, spanning);
 }
 
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
-                                         const sharding::DatasetIndex& dataset, const sharding::ShardPlan& plan,
-                                         const GroupStore& store, comm::Communicator& comm) {
-  const auto asked = [&](size_t entry) {
-    const auto& item = dataset.entries[entry];
+                                         const ShardedData& data) {
+  auto& comm = data.comm;
+  const auto& entries = data.index.entries;
+  const auto wanted = [&](size_t entry) {
+    const auto& item = entries[entry];
     return item.parts > 1 && std::find(sets.begin(), sets.end(), set_of(item.role)) != sets.end();
   };
   models::NamedTensors own;
   bool any = false;
-  for (size_t entry = 0; entry < dataset.entries.size(); ++entry) {
-    if (!asked(entry)) continue;
+  for (size_t entry = 0; entry < entries.size(); ++entry) {
+    if (!wanted(entry)) continue;
     any = true;
-    const auto& ranks = plan.eval_parts[entry];
+    const auto& ranks = data.plan.eval_parts[entry];
     std::vector<int64_t> parts;
     for (size_t part = 0; part < ranks.size(); ++part) {
       if (ranks[part] == comm.rank()) parts.push_back(static_cast<int64_t>(part));
     }
     if (parts.empty()) continue;
-    const auto& loaded = store.get(static_cast<int64_t>(entry));
+    const auto& loaded = data.store.get(static_cast<int64_t>(entry));
     if (loaded.evaluated.empty()) continue;
     own.emplace_back(std::to_string(entry),
                      scorer.score_parts(loaded, loaded.evaluated, static_cast<int64_t>(ranks.size()), parts));
@@ -167,11 +161,11 @@ std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std:
   for (const auto& bytes : comm.all_gather_bytes(models::serialize_safetensors(own))) {
     for (const auto& [name, tensor] : models::parse_safetensors(bytes, "scores of another rank").tensors) {
       const int64_t entry = std::stoll(name);
-      if (plan.eval_rank(entry) == comm.rank()) of_parts[entry].push_back(tensor);
+      if (data.plan.eval_rank(entry) == comm.rank()) of_parts[entry].push_back(tensor);
     }
   }
   for (const auto& [entry, tensors] : of_parts) {
-    const auto& loaded = store.get(entry);
+    const auto& loaded = data.store.get(entry);
     scores[entry] = scorer.merge(loaded.group, loaded.evaluated, tensors);
   }
   return scores;

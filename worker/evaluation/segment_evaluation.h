@@ -14,16 +14,23 @@
 
 namespace foretime::worker {
 
+/// How a trained model scores.
+struct ScoringOptions {
+  const configs::Settings& settings;            // of its training
+  models::TargetTransform targets = {};         // gives run times from scores
+  TieThresholds tie_thresholds = {};            // empty where it was not trained to know them
+  torch::Device device = torch::kCPU;           // where the model is
+  int64_t max_states = 1;                       // of one plan, about; one candidate at the least
+  std::function<void(int64_t)> on_scored = {};  // called with numbers of candidates that were scored since
+};
+
 /// Scores graphs in segments as segments.stale combines them, all of them fresh: sums of scores (scores, none), or the
 /// head's score of combined pools (pools). One segment's states are in memory at a time. Models that were trained with
 /// full_forward score whole graphs.
 /// Groups come with their segments, as segments_of makes them from the settings of the training.
 class SegmentScorer {
  public:
-  /// `max_states` and `on_scored` as in model_scorer.
-  SegmentScorer(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
-                const models::TargetTransform& targets, torch::Device device, int64_t max_states,
-                std::function<void(int64_t)> on_scored = {});
+  SegmentScorer(std::shared_ptr<models::CostModel> model, const ScoringOptions& options);
 
   /// False where the model scores whole graphs; the rest is not to be called then.
   bool cuts() const;
@@ -51,23 +58,17 @@ class SegmentScorer {
   std::function<void(int64_t)> on_scored_;
 };
 
-/// The scorer of a model that was trained with these settings: model_scorer, or a SegmentScorer for graphs that are
-/// cut; with levels where it was trained to know them (trainer.score_levels).
-Scorer scorer_for(std::shared_ptr<models::CostModel> model, const configs::Settings& settings,
-                  const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
-                  int64_t max_states, std::function<void(int64_t)> on_scored = {});
+/// The scorer of a trained model: model_scorer, or a SegmentScorer for graphs that are cut; with the levels of scores
+/// where the model knows them.
+Scorer scorer_for(std::shared_ptr<models::CostModel> model, const ScoringOptions& options);
 
-/// evaluate() of a model, with graphs cut as it was trained. All ranks call it.
-Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const configs::Settings& settings,
-                          const models::TargetTransform& targets, const ScoreLevels& levels, torch::Device device,
-                          int64_t max_states, const std::function<void(int64_t)>& on_scored,
-                          const std::vector<std::string>& sets, const sharding::DatasetIndex& dataset,
-                          const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm);
+/// evaluate() of a trained model, with graphs cut as in its training. All ranks call it.
+Evaluation evaluate_model(const std::shared_ptr<models::CostModel>& model, const ScoringOptions& options,
+                          const std::vector<std::string>& sets, const ShardedData& data);
 
 /// Scores of the graphs in `sets` that span ranks, on the rank that answers for each (ShardPlan::eval_rank): every rank
 /// scores its parts' segments, and one exchange puts them together. All ranks call it.
 std::map<int64_t, Scores> score_spanning(const SegmentScorer& scorer, const std::vector<std::string>& sets,
-                                         const sharding::DatasetIndex& dataset, const sharding::ShardPlan& plan,
-                                         const GroupStore& store, comm::Communicator& comm);
+                                         const ShardedData& data);
 
 }  // namespace foretime::worker

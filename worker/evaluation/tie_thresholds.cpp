@@ -31,13 +31,13 @@ std::pair<double, double> mean_and_deviation(const std::vector<double>& values) 
 
 }  // namespace
 
-Scorer with_levels(Scorer scorer, ScoreLevels levels) {
-  if (levels.empty()) return scorer;
-  return [scorer = std::move(scorer), levels = std::move(levels)](const LoadedGroup& loaded,
-                                                                  const std::vector<int64_t>& candidates) {
+Scorer with_ties(Scorer scorer, TieThresholds thresholds) {
+  if (thresholds.empty()) return scorer;
+  return [scorer = std::move(scorer), thresholds = std::move(thresholds)](const LoadedGroup& loaded,
+                                                                          const std::vector<int64_t>& candidates) {
     auto scores = scorer(loaded, candidates);
-    const auto found = levels.find(data::graph_fingerprint(loaded.group));
-    if (found == levels.end() || found->second.empty()) return scores;
+    const auto found = thresholds.find(data::graph_fingerprint(loaded.group));
+    if (found == thresholds.end() || found->second.empty()) return scores;
     for (const double score : scores.scores) scores.levels.push_back(models::level_of(found->second, score));
     return scores;
   };
@@ -65,13 +65,14 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
   return scores;
 }
 
-ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, const sharding::DatasetIndex& dataset,
-                       const sharding::ShardPlan& plan, const GroupStore& store, comm::Communicator& comm) {
+TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t candidates, const ShardedData& data) {
+  auto& comm = data.comm;
   Json own = Json::array();
   comm::run_together(comm, [&] {
-    for (const int64_t entry : dataset.with_role(sharding::Role::train)) {
-      if (plan.eval_rank(entry) != comm.rank() || dataset.entries[static_cast<size_t>(entry)].parts > 1) continue;
-      const auto& loaded = store.get(entry);
+    for (const int64_t entry : data.index.with_role(sharding::Role::train)) {
+      if (data.plan.eval_rank(entry) != comm.rank() || data.index.entries[static_cast<size_t>(entry)].parts > 1)
+        continue;
+      const auto& loaded = data.store.get(entry);
       const auto ids = spread(loaded.train, candidates);
       std::vector<double> runtimes;
       for (const int64_t c : ids) runtimes.push_back(loaded.group.runtimes[c]);
@@ -81,12 +82,12 @@ ScoreLevels fit_levels(const std::vector<Scorer>& scorers, int64_t candidates, c
   });
   // CBOR keeps every bit of a number, and a threshold of a model that has diverged, which JSON cannot say.
   const auto packed = Json::to_cbor(own);
-  ScoreLevels levels;
+  TieThresholds all;
   for (const auto& bytes : comm.all_gather_bytes(std::string(packed.begin(), packed.end()))) {
     for (const auto& item : Json::from_cbor(bytes))
-      levels.emplace(item[0].get<uint64_t>(), item[1].get<std::vector<double>>());
+      all.emplace(item[0].get<uint64_t>(), item[1].get<std::vector<double>>());
   }
-  return levels;
+  return all;
 }
 
 }  // namespace foretime::worker

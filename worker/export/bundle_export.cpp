@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "worker/evaluation/segment_evaluation.h"
 
 namespace foretime::worker {
@@ -45,7 +45,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.run = {};
   settings.comm = {};
   settings.data.confine = {};
-  if (worker::SegmentScorer(trained.model, settings, state.targets, torch::kCPU, 1).cuts()) {
+  if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).cuts()) {
     throw models::ModelError(
         fmt::format("sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
                     "bundle cannot; train with segments.stale full_forward, or on whole graphs",

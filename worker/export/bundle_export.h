@@ -5,7 +5,7 @@
 #include <string>
 
 #include "inference/bundle/bundle.h"
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 namespace foretime::worker {
 

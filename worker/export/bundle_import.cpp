@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "configs/load.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::worker {
 namespace {

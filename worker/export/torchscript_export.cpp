@@ -5,7 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "inference/graph/torchscript_source.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 
 namespace foretime::worker {
 

@@ -19,9 +19,9 @@ void with_communicator(const configs::CommSettings& settings, int64_t threads,
   torch::set_num_threads(static_cast<int>(threads_to_use(threads, comm->local_size())));
   try {
     body(*comm);
-    comm->barrier();  // a peer that is lost at the very end is still noticed
+    comm->finish();
   } catch (const std::exception& error) {
-    // Said before the group ends: mpirun kills the ranks that are left as soon as one has gone.
+    // Printed before the group ends: mpirun kills the ranks that are left as soon as one has gone.
     fmt::print(stderr, "foretime: {}\n", error.what());
     std::fflush(stderr);
     comm->abort(error.what());

@@ -7,26 +7,24 @@
 
 #include <fmt/format.h>
 
-#include "base/atomic_file.h"
-#include "base/text_table.h"
 #include "comm/agree.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_resources.h"
+#include "worker/profile/profile_report.h"
 #include "worker/run/launch.h"
 #include "worker/run/progress.h"
-#include "worker/step/profile_report.h"
 
 namespace foretime::worker {
 namespace {
 
 /// trace.json and profile.txt in the run directory, and the latter on stdout. Every rank calls it.
-void write_profile(const worker::Profiler& profiler, const configs::Settings& settings, comm::Communicator& comm) {
-  const auto ranks = worker::gather_profiles(profiler, comm);
+void write_profile(const Profiler& profiler, const configs::Settings& settings, comm::Communicator& comm) {
+  const auto ranks = gather_profiles(profiler, comm);
   comm::run_together(comm, [&] {
     if (comm.rank() != 0) return;
     const std::filesystem::path folder = settings.run.directory;
-    const auto table = format_table(worker::profile_rows(ranks));
-    write_file_atomically(folder / "trace.json", worker::chrome_trace(ranks));
+    const auto table = format_table(profile_rows(ranks));
+    write_file_atomically(folder / "trace.json", chrome_trace(ranks));
     write_file_atomically(folder / "profile.txt", table);
     fmt::print("where the time of {} went, {} rank{}\n{}\n", settings.model.type, comm.size(),
                comm.size() == 1 ? "" : "s", table);
@@ -59,8 +57,7 @@ void write_resources(const coordinator::ResourceMeter& meter, const coordinator:
 }  // namespace
 
 std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
-                                   worker::TrainerEvents events, bool mean, bool profile,
-                                   std::vector<NamedEvaluation>& rows) {
+                                   const TrainOptions& options, std::vector<NamedEvaluation>& rows) {
   const bool root = comm.rank() == 0;
   const coordinator::ResourceMeter meter;
   coordinator::RunResources earlier;
@@ -70,21 +67,22 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
   }
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
   ProgressDisplay display(settings.model.type, settings.trainer.metric);
-  worker::Profiler profiler(worker::events_per_rank(comm.size()));
-  worker::Trainer trainer(
-      settings, comm, *log, [&](const worker::Progress& now) { display.show(now); }, std::move(events));
-  if (profile) trainer.profile(profiler);
+  Profiler profiler(events_per_rank(comm.size()));
+  TrainerOptions training{.listeners = {&display}, .metric_required = options.metric_required};
+  if (options.listener != nullptr) training.listeners.push_back(options.listener);
+  if (options.profile) training.profiler = &profiler;
+  Trainer trainer(settings, comm, *log, training);
   trainer.set_up();
   auto outcome = trainer.run();
   display.finish();
-  if (profile) write_profile(profiler, settings, comm);
+  if (options.profile) write_profile(profiler, settings, comm);
   write_resources(meter, earlier, settings, comm);
   if (outcome.preempted) {
     log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
     return std::nullopt;
   }
   rows.emplace_back(settings.model.type, std::move(outcome.final_evaluation));
-  if (mean) rows.emplace_back("mean", trainer.evaluate_constant());
+  if (options.evaluate_constant) rows.emplace_back("mean", trainer.evaluate_constant());
   return outcome.steps;
 }
 

@@ -11,12 +11,17 @@
 
 namespace foretime::worker {
 
+struct TrainOptions {
+  TrainingListener* listener = nullptr;  // hears all events beside the progress display; may be null
+  bool metric_required = false;          // as in TrainerOptions
+  bool profile = false;                  // trace.json and profile.txt are written, and the latter printed
+  bool evaluate_constant = false;        // the constant baseline is evaluated too
+};
+
 /// Trains one model in settings.run.directory, or continues what is there, with progress on stderr; all ranks call it.
-/// Adds its row, and the constant baseline's where `mean` is set. `profile`: trace.json and profile.txt are written,
-/// and the latter printed. Leaves resources.json (cli/run_resources.h). Empty where it was pre-empted, else the number
-/// of steps.
+/// Adds its row, and the constant baseline's. Leaves resources.json (coordinator/run_resources.h). Empty where it was
+/// pre-empted, else the number of steps.
 std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
-                                   worker::TrainerEvents events, bool mean, bool profile,
-                                   std::vector<NamedEvaluation>& rows);
+                                   const TrainOptions& options, std::vector<NamedEvaluation>& rows);
 
 }  // namespace foretime::worker

@@ -12,15 +12,15 @@ constexpr int64_t kAgeBytes = 80;  // of a node of the ordered set
 
 }  // namespace
 
-void HistoryRows::append(const HistoryKey& key, int64_t stamp, const float* row, int64_t columns) {
+void HistoryRows::append(const HistoryKey& key, int64_t sample_index, const float* row, int64_t columns) {
   keys.push_back(key);
-  stamps.push_back(stamp);
+  sample_indices.push_back(sample_index);
   values.insert(values.end(), row, row + columns);
 }
 
 void HistoryRows::append(const HistoryRows& more) {
   keys.insert(keys.end(), more.keys.begin(), more.keys.end());
-  stamps.insert(stamps.end(), more.stamps.begin(), more.stamps.end());
+  sample_indices.insert(sample_indices.end(), more.sample_indices.begin(), more.sample_indices.end());
   values.insert(values.end(), more.values.begin(), more.values.end());
 }
 
@@ -43,14 +43,14 @@ HistoryTable::Block& HistoryTable::block_for(const HistoryKey& key) {
   return block;
 }
 
-void HistoryTable::write(const HistoryKey& key, int64_t stamp, const float* row) {
+void HistoryTable::write(const HistoryKey& key, int64_t sample_index, const float* row) {
   if (std::isnan(row[0])) return;
   auto& block = block_for(key);
   const TableKey table{key.entry, key.segment};
   const int64_t index = key.candidate / rows_per_block_;
-  ages_.erase({block.stamp, table, index});
-  block.stamp = std::max(block.stamp, stamp);
-  ages_.insert({block.stamp, table, index});
+  ages_.erase({block.sample_index, table, index});
+  block.sample_index = std::max(block.sample_index, sample_index);
+  ages_.insert({block.sample_index, table, index});
   std::copy_n(row, columns_, block.rows.get() + key.candidate % rows_per_block_ * columns_);
   forget_oldest(&block);
 }
@@ -58,7 +58,7 @@ void HistoryTable::write(const HistoryKey& key, int64_t stamp, const float* row)
 void HistoryTable::forget_oldest(const Block* keep) {
   while (bytes_ > max_bytes_) {
     const auto oldest = ages_.begin();
-    const auto& [stamp, table, index] = *oldest;
+    const auto& [sample_index, table, index] = *oldest;
     auto& block = tables_.at(table)[static_cast<size_t>(index)];
     if (&block == keep) return;  // at most one block more than allowed
     block.rows.reset();
@@ -82,7 +82,7 @@ void HistoryTable::append_rows(const TableKey& table, const Blocks& blocks, Hist
     for (int64_t i = 0; i < rows_per_block_; ++i) {
       const float* row = blocks[b].rows.get() + i * columns_;
       if (std::isnan(row[0])) continue;
-      to.append({table.first, table.second, static_cast<int64_t>(b) * rows_per_block_ + i}, blocks[b].stamp, row,
+      to.append({table.first, table.second, static_cast<int64_t>(b) * rows_per_block_ + i}, blocks[b].sample_index, row,
                 columns_);
     }
   }

@@ -22,10 +22,10 @@ struct HistoryKey {
 /// Rows on their way to a file or to another rank.
 struct HistoryRows {
   std::vector<HistoryKey> keys;
-  std::vector<int64_t> stamps;  // [rows] when each was written
-  std::vector<float> values;    // [rows, columns]
+  std::vector<int64_t> sample_indices;  // [rows] of the sample that wrote each
+  std::vector<float> values;            // [rows, columns]
 
-  void append(const HistoryKey& key, int64_t stamp, const float* row, int64_t columns);
+  void append(const HistoryKey& key, int64_t sample_index, const float* row, int64_t columns);
   void append(const HistoryRows& more);
   int64_t size() const { return static_cast<int64_t>(keys.size()); }
 };
@@ -40,25 +40,25 @@ class HistoryTable {
   int64_t columns() const { return columns_; }
   /// Keeps `row` [columns]. A row that starts with NaN is not kept: training that diverges ends of itself, and NaN
   /// marks what was never written.
-  void write(const HistoryKey& key, int64_t stamp, const float* row);
+  void write(const HistoryKey& key, int64_t sample_index, const float* row);
   /// [columns], or null where there is no such row. Valid until the next write.
   const float* find(const HistoryKey& key) const;
   /// Memory of all blocks. The lists that lead to them take some hundredths of what all blocks would.
   int64_t bytes() const { return bytes_; }
-  /// All rows by key. A row has the stamp of its block's newest row, which is all that forgetting goes by.
+  /// All rows by key. A row has the sample index of its block's newest row, which is all that forgetting goes by.
   HistoryRows rows() const;
-  /// The same for one entry.
+  /// All rows of one entry, by key.
   HistoryRows rows(int64_t entry) const;
   void clear();
 
  private:
   struct Block {
     std::unique_ptr<float[]> rows;
-    int64_t stamp = 0;
+    int64_t sample_index = 0;
   };
   using Blocks = std::vector<Block>;                   // by candidate / rows_per_block_
   using TableKey = std::pair<int64_t, int64_t>;        // entry, segment
-  using Age = std::tuple<int64_t, TableKey, int64_t>;  // stamp, table, block
+  using Age = std::tuple<int64_t, TableKey, int64_t>;  // sample index, table, block
 
   Block& block_for(const HistoryKey& key);
   void forget_oldest(const Block* keep);

@@ -6,20 +6,20 @@
 
 #include <fmt/format.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/safetensors.h"
 
 namespace foretime::worker {
 namespace {
 
-constexpr int64_t kKeyWords = 4;  // entry, segment, candidate, stamp
+constexpr int64_t kKeyWords = 4;  // entry, segment, candidate, sample index
 
 /// The rows by key, and of one key by age, as two tensors.
 void add_tensors(const HistoryRows& rows, int64_t columns, const std::string& name, models::NamedTensors& to) {
   std::vector<size_t> order(rows.keys.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tie(rows.keys[a], rows.stamps[a]) < std::tie(rows.keys[b], rows.stamps[b]);
+    return std::tie(rows.keys[a], rows.sample_indices[a]) < std::tie(rows.keys[b], rows.sample_indices[b]);
   });
   auto keys = torch::empty({rows.size(), kKeyWords}, torch::kLong);
   auto values = torch::empty({rows.size(), columns}, torch::kFloat);
@@ -29,7 +29,7 @@ void add_tensors(const HistoryRows& rows, int64_t columns, const std::string& na
     *key++ = rows.keys[i].entry;
     *key++ = rows.keys[i].segment;
     *key++ = rows.keys[i].candidate;
-    *key++ = rows.stamps[i];
+    *key++ = rows.sample_indices[i];
     value = std::copy_n(rows.values.data() + i * static_cast<size_t>(columns), columns, value);
   }
   to.emplace_back(name + ".keys", keys);
@@ -81,13 +81,13 @@ SegmentHistory::SegmentHistory(const sharding::ShardPlan& plan, int rank, int64_
   }
 }
 
-void SegmentHistory::write(const HistoryKey& key, int64_t stamp, const float* row) {
+void SegmentHistory::write(const HistoryKey& key, int64_t sample_index, const float* row) {
   if (!shared_.contains(key.entry)) {
-    table_.write(key, stamp, row);
+    table_.write(key, sample_index, row);
     return;
   }
   auto& waiting = outbox_[key];
-  if (waiting.second.empty() || waiting.first <= stamp) waiting = {stamp, {row, row + table_.columns()}};
+  if (waiting.second.empty() || waiting.first <= sample_index) waiting = {sample_index, {row, row + table_.columns()}};
 }
 
 /// Of one key the latest row counts.
@@ -95,11 +95,11 @@ void SegmentHistory::write_all(HistoryRows rows) {
   std::vector<size_t> order(rows.keys.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tie(rows.stamps[a], rows.keys[a]) < std::tie(rows.stamps[b], rows.keys[b]);
+    return std::tie(rows.sample_indices[a], rows.keys[a]) < std::tie(rows.sample_indices[b], rows.keys[b]);
   });
   for (const size_t i : order) {
     if (!held_.contains(rows.keys[i].entry)) continue;
-    table_.write(rows.keys[i], rows.stamps[i], rows.values.data() + i * static_cast<size_t>(table_.columns()));
+    table_.write(rows.keys[i], rows.sample_indices[i], rows.values.data() + i * static_cast<size_t>(table_.columns()));
   }
 }
 
@@ -158,7 +158,7 @@ bool SegmentHistory::restore(const std::string& file, const std::string& label, 
   const auto waiting = rows_of(stored, table_.columns(), "waiting", origin);
   for (size_t i = 0; i < waiting.keys.size(); ++i) {
     const float* row = waiting.values.data() + i * static_cast<size_t>(table_.columns());
-    outbox_[waiting.keys[i]] = {waiting.stamps[i], {row, row + table_.columns()}};
+    outbox_[waiting.keys[i]] = {waiting.sample_indices[i], {row, row + table_.columns()}};
   }
   return true;
 }

@@ -11,13 +11,13 @@
 
 namespace foretime::worker {
 
-/// The history of this rank's graphs, as its draws see it.
+/// The history of this rank's graphs, as its samples see it.
 ///
-/// A graph whose draws all lie in one lane is trained by one rank: its rows can be read as soon as they are written. A
-/// graph whose draws lie in several lanes (one that spans ranks, or has more draws than a lane has room for) is
-/// *shared*: what is written waits in an outbox until the next `exchange` hands it to every rank that holds a part of
-/// the graph. Lanes do not depend on the number of ranks, so one rank alone sees the same rows at the same steps as
-/// many.
+/// A graph whose samples all fall to one batch slot is trained by one rank: its rows can be read as soon as they are
+/// written. A graph whose samples fall to several slots (one that spans ranks, or has more samples than a slot has room
+/// for) is *shared*: what is written waits in an outbox until the next `exchange` hands it to every rank that holds a
+/// part of the graph. Batch slots do not depend on the number of ranks, so one rank alone sees the same rows at the
+/// same steps as many.
 class SegmentHistory {
  public:
   SegmentHistory(const sharding::ShardPlan& plan, int rank, int64_t columns, int64_t max_bytes);
@@ -25,8 +25,8 @@ class SegmentHistory {
   int64_t columns() const { return table_.columns(); }
   /// [columns] as last made visible, or null. Valid until the next write, exchange or restore.
   const float* find(const HistoryKey& key) const { return table_.find(key); }
-  /// `stamp` says which draw of the run wrote the row: a later draw has a larger one, whatever rank made it.
-  void write(const HistoryKey& key, int64_t stamp, const float* row);
+  /// `sample_index`: of the sample that wrote the row; a later sample has a larger one, whatever rank it fell to.
+  void write(const HistoryKey& key, int64_t sample_index, const float* row);
   /// Makes the outboxes of all ranks visible. All ranks call it at the same steps; without shared graphs it does
   /// nothing.
   void exchange(comm::Communicator& comm);
@@ -46,10 +46,10 @@ class SegmentHistory {
 
   int rank_;
   std::set<int64_t> held_;             // entries that this rank trains on
-  std::set<int64_t> shared_;           // entries whose draws lie in several lanes, of all ranks
+  std::set<int64_t> shared_;           // entries whose samples fall to several slots, of all ranks
   std::map<int64_t, int> first_rank_;  // the lowest rank that trains on an entry
   HistoryTable table_;
-  std::map<HistoryKey, std::pair<int64_t, std::vector<float>>> outbox_;  // stamp and row
+  std::map<HistoryKey, std::pair<int64_t, std::vector<float>>> outbox_;  // sample index and row
 };
 
 }  // namespace foretime::worker

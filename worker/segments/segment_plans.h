@@ -27,7 +27,7 @@ GraphPiece induced_piece(const data::Group& group, const plans::PlanRequest& req
 GraphPiece pooled_by_segment(const data::Group& group, const plans::PlanRequest& request,
                              const data::Segments& segments);
 
-/// What the plans of a rank's segments have in common, kept for the next draw: pieces of up to about `cached_nodes`
+/// What the plans of a rank's segments have in common, kept for the next sample: pieces of up to about `cached_nodes`
 /// nodes together, those that were used last. Several threads may ask at once.
 class SegmentPlans {
  public:

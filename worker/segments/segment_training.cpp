@@ -13,7 +13,7 @@ int64_t history_columns(Stale stale, const models::CostModel& model) {
   return stale == Stale::pools ? model.pool_columns() : 1;
 }
 
-int64_t candidates_of(const DrawnGraph& graph) { return static_cast<int64_t>(graph.draw.candidates.size()); }
+int64_t candidates_of(const SampledGraph& graph) { return static_cast<int64_t>(graph.sample.candidates.size()); }
 
 models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const plans::PlanSource> source,
                                  const std::vector<int64_t>& candidates, const plans::PlanRequest& request,
@@ -41,10 +41,10 @@ bool is_head_parameter(const std::string& name) {
 SegmentTraining::SegmentTraining(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
                                  const sharding::ShardPlan& plan, int rank, const models::CostModel& model,
                                  torch::Device device)
-    : stale_(parse_stale(settings.segments.stale)),
+    : ForwardPass(model.plan_request(), device),
+      stale_(parse_stale(settings.segments.stale)),
       keep_(settings.segments.keep_probability),
       refresh_interval_(settings.segments.refresh_interval),
-      device_(device),
       plans_(std::make_unique<SegmentPlans>(model.plan_request())),
       history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
   for (const auto& entry : dataset.entries) parts_.push_back(entry.parts);
@@ -52,7 +52,7 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
       fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(), settings.segments.stale,
                   settings.segments.method, settings.sampler.max_segment_nodes, dataset.fingerprint());
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
-  if (stale_ == Stale::full_forward && plans_->request().sharing == plans::Sharing::none) {
+  if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none) {
     throw configs::SettingsError(
         "segments.stale: found full_forward with a model whose candidates share no states: its pass over the whole "
         "graph would hold a state for each node and candidate; set model.sharing to states, or segments.stale to "
@@ -60,38 +60,59 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
   }
 }
 
-DrawnGraph SegmentTraining::choose(const BatchEntry& draw, const LoadedGroup& loaded) const {
-  DrawnGraph graph{.draw = draw};
+models::PlanTensors SegmentTraining::plan(Batch& batch, const GroupStore& store) const {
+  const bool head_only = batch.number >= head_from_;
+  plans::PlanBuilder builder(request());
+  models::PlanTensors groups_only;
+  groups_only.group_ptr = {0};
+  for (const auto& sample : batch.samples) {
+    const auto& loaded = store.get(sample.entry);
+    batch.graphs.push_back(choose(sample, loaded));
+    if (!head_only) add(batch.graphs.back(), loaded, builder);
+    groups_only.group_ptr.push_back(groups_only.group_ptr.back() + static_cast<int64_t>(sample.candidates.size()));
+  }
+  if (head_only) return groups_only;
+  return models::to_tensors(std::move(builder).build(), {.device = device()});
+}
+
+std::vector<torch::Tensor> SegmentTraining::scores(models::CostModel& model, const Batch& batch,
+                                                   const GroupStore& store) {
+  if (batch.number >= head_from_) return {score_for_head(model, batch.graphs, store)};
+  return {score(model, batch.plan, batch.graphs)};
+}
+
+SampledGraph SegmentTraining::choose(const Sample& sample, const LoadedGroup& loaded) const {
+  SampledGraph graph{.sample = sample};
   graph.segments = loaded.segments ? loaded.segments->count() : 1;
   std::tie(graph.part_first, graph.part_end) =
-      sharding::part_segments(graph.segments, parts_[static_cast<size_t>(draw.entry)], draw.part);
-  graph.live = live_segment(draw.key, graph.part_first, graph.part_end);
+      sharding::part_segments(graph.segments, parts_[static_cast<size_t>(sample.entry)], sample.part);
+  graph.live = live_segment(sample.key, graph.part_first, graph.part_end);
   return graph;
 }
 
-void SegmentTraining::add(DrawnGraph& graph, const LoadedGroup& loaded, plans::PlanBuilder& builder) const {
-  const auto& candidates = graph.draw.candidates;
+void SegmentTraining::add(SampledGraph& graph, const LoadedGroup& loaded, plans::PlanBuilder& builder) const {
+  const auto& candidates = graph.sample.candidates;
   if (graph.segments == 1) {
     builder.add(loaded.group, candidates, loaded.plan_source);
     return;
   }
-  const auto piece = plans_->segment(graph.draw.entry, loaded, graph.live);
+  const auto piece = plans_->segment(graph.sample.entry, loaded, graph.live);
   builder.add(piece->group, candidates, piece->source);
   if (stale_ != Stale::full_forward) return;
-  const auto whole = plans_->whole(graph.draw.entry, loaded);
-  graph.whole = std::make_shared<models::PlanTensors>(
-      forward_plan(whole->group, whole->source, candidates, plans_->request(), device_));
+  const auto whole = plans_->whole(graph.sample.entry, loaded);
+  graph.whole =
+      std::make_shared<models::PlanTensors>(forward_plan(whole->group, whole->source, candidates, request(), device()));
 }
 
 torch::Tensor SegmentTraining::score(models::CostModel& model, const models::PlanTensors& live,
-                                     const std::vector<DrawnGraph>& graphs) {
+                                     const std::vector<SampledGraph>& graphs) {
   const bool whole = std::all_of(graphs.begin(), graphs.end(), [](const auto& graph) { return graph.segments == 1; });
   if (whole) return model.score(live);
   if (stale_ == Stale::scores || stale_ == Stale::none) return add_scores(model.score(live), graphs);
   return add_pools(model, model.pool(live), graphs);
 }
 
-torch::Tensor SegmentTraining::add_scores(const torch::Tensor& live, const std::vector<DrawnGraph>& graphs) {
+torch::Tensor SegmentTraining::add_scores(const torch::Tensor& live, const std::vector<SampledGraph>& graphs) {
   std::vector<torch::Tensor> factors, sums;
   const auto values = live.detach().to(torch::kCPU, torch::kFloat).unsqueeze(1);
   for (const auto& graph : graphs) {
@@ -109,7 +130,7 @@ torch::Tensor SegmentTraining::add_scores(const torch::Tensor& live, const std::
 }
 
 torch::Tensor SegmentTraining::add_pools(models::CostModel& model, const torch::Tensor& live,
-                                         const std::vector<DrawnGraph>& graphs) {
+                                         const std::vector<SampledGraph>& graphs) {
   std::vector<torch::Tensor> combined;
   int64_t first = 0;
   for (const auto& graph : graphs) {
@@ -140,14 +161,14 @@ torch::Tensor SegmentTraining::add_pools(models::CostModel& model, const torch::
   return model.score_pools(torch::cat(combined));
 }
 
-torch::Tensor SegmentTraining::score_for_head(models::CostModel& model, const std::vector<DrawnGraph>& graphs,
+torch::Tensor SegmentTraining::score_for_head(models::CostModel& model, const std::vector<SampledGraph>& graphs,
                                               const GroupStore& store) {
   std::vector<torch::Tensor> scores;
-  for (const auto& graph : graphs) scores.push_back(head_scores(model, graph, store.get(graph.draw.entry)));
+  for (const auto& graph : graphs) scores.push_back(head_scores(model, graph, store.get(graph.sample.entry)));
   return torch::cat(scores);
 }
 
-torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const DrawnGraph& graph,
+torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const SampledGraph& graph,
                                            const LoadedGroup& loaded) {
   const auto pools = fresh_pools(model, graph, loaded);  // [candidates, fresh segments, columns]
   const int64_t candidates = candidates_of(graph), fresh = pools.size(1);
@@ -171,23 +192,23 @@ torch::Tensor SegmentTraining::head_scores(models::CostModel& model, const Drawn
   return scores;
 }
 
-torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const DrawnGraph& graph,
+torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const SampledGraph& graph,
                                            const LoadedGroup& loaded) const {
   const torch::NoGradGuard no_grad;
   const bool was_training = model.is_training();
   model.eval();
   const auto pool = [&](const data::Group& group, std::shared_ptr<const plans::PlanSource> source) {
-    return model.pool(forward_plan(group, std::move(source), graph.draw.candidates, plans_->request(), device_));
+    return model.pool(forward_plan(group, std::move(source), graph.sample.candidates, request(), device()));
   };
   std::vector<torch::Tensor> pools;
   if (graph.segments == 1) {
     pools.push_back(pool(loaded.group, loaded.plan_source));
   } else if (stale_ == Stale::full_forward) {
-    const auto whole = plans_->whole(graph.draw.entry, loaded);
+    const auto whole = plans_->whole(graph.sample.entry, loaded);
     pools.push_back(pool(whole->group, whole->source));
   } else {
     for (int64_t s = graph.part_first; s < graph.part_end; ++s) {
-      const auto piece = plans_->segment(graph.draw.entry, loaded, s);
+      const auto piece = plans_->segment(graph.sample.entry, loaded, s);
       pools.push_back(pool(piece->group, piece->source));
     }
   }
@@ -195,15 +216,15 @@ torch::Tensor SegmentTraining::fresh_pools(models::CostModel& model, const Drawn
   return torch::cat(pools, 1);
 }
 
-SegmentTraining::Past SegmentTraining::past(const DrawnGraph& graph) const {
+SegmentTraining::Past SegmentTraining::past(const SampledGraph& graph) const {
   const int64_t candidates = candidates_of(graph), columns = history_.columns();
   Past before{torch::zeros({candidates, graph.segments, columns}, torch::kFloat),
               std::vector<char>(static_cast<size_t>(candidates * graph.segments), 0)};
   auto* value = before.values.data_ptr<float>();
   size_t at = 0;
-  for (const int64_t candidate : graph.draw.candidates) {
+  for (const int64_t candidate : graph.sample.candidates) {
     for (int64_t s = 0; s < graph.segments; ++s, ++at, value += columns) {
-      const float* row = history_.find({graph.draw.entry, s, candidate});
+      const float* row = history_.find({graph.sample.entry, s, candidate});
       if (row == nullptr) continue;
       before.present[at] = 1;
       std::copy_n(row, columns, value);
@@ -212,19 +233,19 @@ SegmentTraining::Past SegmentTraining::past(const DrawnGraph& graph) const {
   return before;
 }
 
-SegmentMix SegmentTraining::mix(const DrawnGraph& graph, const Past& past, int64_t first, int64_t end,
+SegmentMix SegmentTraining::mix(const SampledGraph& graph, const Past& past, int64_t first, int64_t end,
                                 double keep) const {
-  return mix_segments({candidates_of(graph), graph.segments, first, end, keep, graph.draw.key},
+  return mix_segments({candidates_of(graph), graph.segments, first, end, keep, graph.sample.key},
                       [&](int64_t candidate, int64_t segment) {
                         return past.present[static_cast<size_t>(candidate * graph.segments + segment)] != 0;
                       });
 }
 
-void SegmentTraining::write(const DrawnGraph& graph, int64_t segment, const torch::Tensor& values) {
+void SegmentTraining::write(const SampledGraph& graph, int64_t segment, const torch::Tensor& values) {
   if (graph.segments == 1 || !keeps_history()) return;
   const auto rows = values.to(torch::kCPU, torch::kFloat).contiguous();
   for (int64_t c = 0; c < candidates_of(graph); ++c) {
-    history_.write({graph.draw.entry, segment, graph.draw.candidates[static_cast<size_t>(c)]}, graph.draw.stamp,
+    history_.write({graph.sample.entry, segment, graph.sample.candidates[static_cast<size_t>(c)]}, graph.sample.index,
                    rows.data_ptr<float>() + c * history_.columns());
   }
 }
@@ -233,11 +254,11 @@ void SegmentTraining::end_step(int64_t step, comm::Communicator& comm) {
   if (keeps_history() && step % refresh_interval_ == 0) history_.exchange(comm);
 }
 
-std::string SegmentTraining::checkpoint_file(comm::Communicator& comm) const {
+std::string SegmentTraining::history_file(comm::Communicator& comm) const {
   return keeps_history() ? history_.gather(comm, label_) : std::string();
 }
 
-bool SegmentTraining::restore(const std::string& file, const std::string& origin) {
+bool SegmentTraining::restore_history(const std::string& file, const std::string& origin) {
   return keeps_history() && history_.restore(file, label_, origin);
 }
 

@@ -8,45 +8,44 @@
 
 #include "base/counter_random.h"
 #include "models/layers/normalization.h"
-#include "worker/step/batch_loader.h"
-#include "worker/step/optimizer.h"
-#include "worker/step/sampler.h"
-#include "worker/store/cross_fitting.h"
+#include "worker/batches/batch_loader.h"
+#include "worker/batches/sampler.h"
+#include "worker/state/optimizer.h"
 
 namespace foretime::worker {
 namespace {
 
-/// Draws batches of one TuningData, and computes their losses.
-class Lessons {
+constexpr uint64_t kTuningDropout = 32;  // what a random number is for
+
+/// Batches of one TuningData, and the model's loss on them.
+class BatchSource {
  public:
-  Lessons(const TrainedModel& trained, const TuningData& data)
+  BatchSource(const TrainedModel& trained, const TuningData& data)
       : model_(*trained.model),
-        loss_(data.settings().loss),
+        data_(data),
         sampler_(data.plan(), data.settings().sampler, data.settings().trainer.seed),
-        loader_(sampler_, data.store(), trained.state.targets, model_.plan_request(), /*rank=*/0, torch::kCPU) {}
+        forward_(model_.plan_request(), torch::kCPU),
+        loader_(sampler_, data.store(), trained.state.targets, forward_, /*rank=*/0) {}
 
   torch::Tensor loss(int64_t step, bool more) {
     const auto batch = loader_.get(step, more);
-    const auto scores = model_.member_scores(batch.plan);
-    torch::Tensor sum;
-    for (size_t member = 0; member < scores.size(); ++member) {
-      const auto own = member_loss(loss_, scores[member], static_cast<int64_t>(member), batch);
-      sum = sum.defined() ? sum + own : own;
-    }
-    return sum / static_cast<double>(scores.size());
+    return mean_loss(data_.settings().loss, forward_.scores(model_, batch, data_.store()), batch);
   }
 
  private:
   models::CostModel& model_;
-  configs::LossSettings loss_;
+  const TuningData& data_;
   Sampler sampler_;
+  WholeGraphs forward_;
   BatchLoader loader_;
 };
 
 /// Dropout as in training; batch normalisation by its running statistics, which few candidates would spoil.
 void set_to_training(models::CostModel& model) {
   model.train();
-  model.freeze_statistics(true);
+  for (const auto& module : model.modules()) {
+    if (auto* norm = module->as<models::Normalization>()) norm->eval();
+  }
 }
 
 }  // namespace
@@ -62,19 +61,19 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
   std::vector<torch::Tensor> before;
   for (const auto& [name, parameter] : parameters) before.push_back(parameter.detach().clone());
   Adam optimizer(parameters, settings);
-  Lessons lessons(trained, fresh);
-  std::unique_ptr<Lessons> repetition;
-  if (replay != nullptr) repetition = std::make_unique<Lessons>(trained, *replay);
+  BatchSource fresh_batches(trained, fresh);
+  std::unique_ptr<BatchSource> replay_batches;
+  if (replay != nullptr) replay_batches = std::make_unique<BatchSource>(trained, *replay);
+  StepTimer timer;
 
   set_to_training(*trained.model);
   for (int64_t step = 0; step < how.steps; ++step) {
     const bool more = step + 1 < how.steps;
-    torch::manual_seed(
-        random_bits({fresh.settings().trainer.seed, random_stream::tuning_dropout, static_cast<uint64_t>(step)}));
+    torch::manual_seed(random_bits({fresh.settings().trainer.seed, kTuningDropout, static_cast<uint64_t>(step)}));
     optimizer.zero_grad();
-    auto loss = lessons.loss(step, more);
+    auto loss = fresh_batches.loss(step, more);
     const double fresh_loss = loss.item<double>();
-    if (repetition) loss = loss + how.replay_weight * repetition->loss(step, more);
+    if (replay_batches) loss = loss + how.replay_weight * replay_batches->loss(step, more);
     loss.backward();
     const double norm = clip_gradients(parameters, settings);
     if (!std::isfinite(fresh_loss) || !std::isfinite(norm)) {
@@ -83,15 +82,15 @@ void fine_tune(const TrainedModel& trained, const TuningData& fresh, const Tunin
                       step + 1, fresh_loss, norm));
     }
     optimizer.step(learning_rate_at(settings, step, how.steps));
-    if (how.on_step) how.on_step(step + 1, fresh_loss);
+    if (how.listener != nullptr) how.listener->on_step({step + 1, how.steps, fresh_loss, timer.after(step + 1), {}});
   }
   optimizer.zero_grad();
   trained.model->eval();
-  if (how.share == 1.0) return;
+  if (how.interpolation_weight == 1.0) return;
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters.size(); ++i) {
     auto& parameter = parameters[i].second;
-    parameter.copy_(torch::lerp(before[i], parameter, how.share));
+    parameter.copy_(torch::lerp(before[i], parameter, how.interpolation_weight));
   }
 }
 

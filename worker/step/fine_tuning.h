@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
+#include "worker/step/events.h"
 #include "worker/step/tuning_data.h"
 
 /// Fine-tuning: a trained model goes on learning from few candidates that were measured since (docs/finetuning.md).
@@ -15,8 +15,8 @@ struct FineTuning {
   double replay_weight = 1.0;  // of the loss on candidates that the model has learned from before
   /// How far the result lies on the way from the weights before to those after the last step. Half way forgets less and
   /// fits few candidates less closely (Wortsman et al., "Robust fine-tuning", arXiv 2109.01903).
-  double share = 1.0;
-  std::function<void(int64_t step, double loss)> on_step = {};  // after each step; may be empty
+  double interpolation_weight = 1.0;
+  TrainingListener* listener = nullptr;  // told of each step, with the loss on fresh candidates; may be null
 };
 
 /// Trains the parameters of `trained.model` by the loss, sampler and optimiser of its training, on the candidates of

@@ -26,6 +26,6 @@ PreemptionGuard::~PreemptionGuard() {
   std::signal(SIGINT, SIG_DFL);
 }
 
-bool PreemptionGuard::requested() const { return preemption_requested != 0; }
+bool PreemptionGuard::stop_requested() { return preemption_requested != 0; }
 
 }  // namespace foretime::worker

@@ -8,13 +8,14 @@
 #include "configs/settings.h"
 #include "sharding/shard_plan.h"
 #include "worker/evaluation/evaluator.h"
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 #include "worker/store/group_store.h"
 
 namespace foretime::worker {
 
 /// The settings that a trained model is tuned with: those of its training, without its files and without what belongs
-/// to a run of many steps (averages, folds, levels, segments). An epoch shows each candidate about once.
+/// to a run of many steps (averages, cross-fitting, tie thresholds, segments). An epoch shows each candidate about
+/// once.
 configs::Settings tuning_settings(const configs::Settings& trained);
 
 /// Groups that a trained model can go on learning from, listed, checked and divided. Held-out candidates are chosen by

@@ -17,7 +17,8 @@
 namespace foretime::worker {
 namespace {
 
-// What a random number is for, so that draws for different ends are independent.
+// What a random number is for, so that numbers for different ends are independent.
+enum Purpose : uint64_t { kHoldout = 11, kFraction = 12, kEvaluation = 13 };
 
 std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t>& candidates) {
   std::vector<int64_t> order(candidates.size());
@@ -35,7 +36,7 @@ std::vector<double> ranks_of(const data::Group& group, const std::vector<int64_t
 std::vector<int64_t> limited(std::vector<int64_t> candidates, int64_t limit, uint64_t seed) {
   const auto count = static_cast<int64_t>(candidates.size());
   if (limit <= 0 || count <= limit) return candidates;
-  const KeyedPermutation permutation(static_cast<uint64_t>(count), random_bits({seed, random_stream::evaluation}));
+  const KeyedPermutation permutation(static_cast<uint64_t>(count), random_bits({seed, kEvaluation}));
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < limit; ++i) chosen.push_back(candidates[permutation(static_cast<uint64_t>(i))]);
   std::sort(chosen.begin(), chosen.end());
@@ -105,9 +106,9 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
       const uint64_t hash = hashes[static_cast<size_t>(c)];
-      if (random_unit({seed, random_stream::holdout, hash}) < settings.data.holdout) {
+      if (random_unit({seed, kHoldout, hash}) < settings.data.holdout) {
         held_out.push_back(c);
-      } else if (random_unit({seed, random_stream::train_fraction, hash}) < settings.data.train_fraction) {
+      } else if (random_unit({seed, kFraction, hash}) < settings.data.train_fraction) {
         loaded.train.push_back(c);
       }
     }
@@ -148,11 +149,11 @@ struct GroupStore::Slot {
   std::optional<data::ColumnStatistics> features;  // of all nodes, of an .npz that is pruned
 };
 
-GroupStore::GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& dataset,
+GroupStore::GroupStore(const configs::Settings& settings, const sharding::DatasetIndex& catalogue,
                        const std::vector<int64_t>& entries, const EvalIndices& official)
     : settings_(settings), official_(official) {
   for (const int64_t entry : entries) {
-    const auto& item = dataset.entries[static_cast<size_t>(entry)];
+    const auto& item = catalogue.entries[static_cast<size_t>(entry)];
     const auto* named = data::find_indices(official, item.header.collection, item.header.name);
     if (item.role != sharding::Role::train && named != nullptr)
       check_official(*named, item.header.name, item.header.candidates, settings);

@@ -13,7 +13,7 @@
 #include "models/baselines/ranking_report.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/metrics/metrics.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::models {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/metrics/group_metrics.h"
 
 namespace foretime::models {

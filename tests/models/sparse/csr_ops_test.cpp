@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "tests/models/random_matrix.h"
 #include "tests/support/gradcheck.h"
 

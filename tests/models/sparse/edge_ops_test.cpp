@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "models/sparse/csr_ops.h"
 #include "tests/models/random_matrix.h"
 #include "tests/support/gradcheck.h"

@@ -7,6 +7,8 @@
 #include "coordinator/checkpoint_store.h"
 #include "data/dataset/group_files.h"
 #include "models/metrics/metrics.h"
+#include "tests/support/message_of.h"
+#include "tests/support/ranks.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
@@ -17,6 +19,7 @@
 namespace foretime::worker {
 namespace {
 
+using foretime::testing::message_of;
 using foretime::testing::Scratch;
 
 EnsembleMember trained_member(const configs::Settings& settings, const std::filesystem::path& folder) {
@@ -37,20 +40,14 @@ std::vector<EnsembleMember> program_members(const std::filesystem::path& folder)
 /// On so many ranks, as threads; what rank 0 has.
 Evaluation evaluate_together(const std::vector<EnsembleMember>& members, const configs::Settings& settings, int ranks,
                              std::vector<Evaluation>* apart = nullptr) {
-  auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
   std::vector<Evaluation> joined(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto& comm = *group[static_cast<size_t>(rank)];
-      std::vector<Evaluation> own;
-      for (const auto& member : members)
-        own.push_back(evaluate_trained(member.trained, settings, {"holdout", "test"}, comm, torch::kCPU));
-      joined[static_cast<size_t>(rank)] = joined_evaluation(own, members.front().trained.state.schema.kind, comm);
-      if (rank == 0 && apart != nullptr) *apart = own;
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  foretime::testing::run_threads(ranks, [&](comm::Communicator& comm) {
+    std::vector<Evaluation> own;
+    for (const auto& member : members)
+      own.push_back(evaluate_trained(member.trained, settings, {"holdout", "test"}, comm, torch::kCPU));
+    joined[static_cast<size_t>(comm.rank())] = joined_evaluation(own, members.front().trained.state.schema.kind, comm);
+    if (comm.rank() == 0 && apart != nullptr) *apart = own;
+  });
   for (const auto& other : joined) EXPECT_EQ(other.metrics, joined.front().metrics) << "the same on every rank";
   return joined.front();
 }
@@ -125,7 +122,8 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   for (const auto& [name, trained] : members) {
     const auto& settings = trained.state.settings;
     const testing::RunParts run(settings, 1);
-    const auto scorer = scorer_for(trained.model, settings, trained.state.targets, {}, torch::kCPU, 10000);
+    const auto scorer =
+        scorer_for(trained.model, {.settings = settings, .targets = trained.state.targets, .max_states = 10000});
     apart.push_back(scorer(run.store.get(0), all));
     const auto alone = Ensemble({{name, trained}}, torch::kCPU).rank(header, group);
     EXPECT_EQ(alone.scores.scores, apart.back().scores) << name;
@@ -134,22 +132,18 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   EXPECT_EQ(ensemble.rank(header, group).scores.scores, models::joined_scores(apart).scores);
   // The test can fail: the graph as a whole gives other scores.
   const auto& trained = members[1].trained;
-  const auto whole = scorer_for(trained.model, trained.state.settings, trained.state.targets, {}, torch::kCPU, 10000);
+  const auto whole = scorer_for(
+      trained.model, {.settings = trained.state.settings, .targets = trained.state.targets, .max_states = 10000});
   EXPECT_NE(whole({.group = group}, all).scores, apart[1].scores);
 }
 
 TEST(Ensemble, RefusesMembersOfOtherInputs) {
   const Scratch scratch;
   const auto programs = trained_member(testing::sample_settings(), scratch.path() / "programs");
-  const auto refusal = [&](const EnsembleMember& other) -> std::string {
-    try {
-      check_same_inputs({programs, other});
-    } catch (const coordinator::RunError& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [&](const EnsembleMember& other) {
+    return message_of<coordinator::RunError>([&] { check_same_inputs({programs, other}); });
   };
-  EXPECT_EQ(refusal(programs), "");
+  EXPECT_EQ(refusal(programs), "no exception");
   auto other = programs;
   other.name = "other";
   other.trained.state.schema.feature_count = 3;
@@ -158,13 +152,13 @@ TEST(Ensemble, RefusesMembersOfOtherInputs) {
   EXPECT_NE(refusal(other).find("as programs: "), std::string::npos) << refusal(other);
   other = programs;
   other.trained.state.schema.kind = data::CandidateKind::tile;
-  EXPECT_NE(refusal(other), "");
+  EXPECT_NE(refusal(other), "no exception");
   other = programs;
   other.trained.state.settings.data.representation = "loops";
-  EXPECT_NE(refusal(other), "");
+  EXPECT_NE(refusal(other), "no exception");
   other = programs;
   other.trained.state.settings.data.hardware.cores = 8;
-  EXPECT_NE(refusal(other), "");
+  EXPECT_NE(refusal(other), "no exception");
 }
 
 TEST(Ensemble, KnowsWhetherCandidatesWereHeldOutByAll) {

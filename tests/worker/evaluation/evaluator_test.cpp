@@ -4,14 +4,13 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include <gtest/gtest.h>
 
-#include "comm/threads/threads.h"
 #include "data/dataset/synth.h"
 #include "models/metrics/metrics.h"
 #include "plans/plan_source.h"
+#include "tests/support/ranks.h"
 #include "tests/worker/groups.h"
 #include "tests/worker/samples.h"
 
@@ -32,16 +31,11 @@ Scorer by_position() {
 
 std::vector<Evaluation> evaluate_on(int ranks, const Scorer& scorer = by_position()) {
   testing::SampleRun run(ranks);
-  auto group = comm::make_thread_group(ranks, std::chrono::seconds(60));
   std::vector<Evaluation> results(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      results[static_cast<size_t>(rank)] =
-          evaluate(scorer, {"holdout", "test"}, run.dataset, run.plan, run.store, *group[static_cast<size_t>(rank)]);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  foretime::testing::run_threads(ranks, [&](comm::Communicator& comm) {
+    results[static_cast<size_t>(comm.rank())] =
+        evaluate(scorer, {"holdout", "test"}, {run.catalogue, run.plan, run.store, comm});
+  });
   return results;
 }
 

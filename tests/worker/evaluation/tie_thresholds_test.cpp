@@ -12,7 +12,7 @@
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
-#include "worker/step/training_state.h"
+#include "worker/state/training_state.h"
 
 namespace foretime::worker {
 namespace {
@@ -32,7 +32,7 @@ nlohmann::json levels_of(const testing::TrainingRun& run) {
   return nlohmann::json::parse(run.files.at("state.json")).value("levels", nlohmann::json());
 }
 
-TEST(ScoreLevels, OfAGraphAreFoundAgainWithOtherCandidates) {
+TEST(TieThresholds, OfAGraphAreFoundAgainWithOtherCandidates) {
   const auto group = data::synthesize_layout_group({30, 6, 20, 3}, "synthetic_levels");
   LoadedGroup loaded{.group = group};
   const Scorer scorer = [](const LoadedGroup&, const std::vector<int64_t>& candidates) {
@@ -41,14 +41,14 @@ TEST(ScoreLevels, OfAGraphAreFoundAgainWithOtherCandidates) {
     return scores;
   };
   const std::vector<double> thresholds = {3.5, 10};
-  const auto found = with_levels(scorer, {{data::graph_fingerprint(group), thresholds}})(loaded, {2, 10, 4});
+  const auto found = with_ties(scorer, {{data::graph_fingerprint(group), thresholds}})(loaded, {2, 10, 4});
   EXPECT_EQ(found.levels, (std::vector<int64_t>{0, 2, 1}));
-  EXPECT_TRUE(with_levels(scorer, {{data::graph_fingerprint(group) + 1, thresholds}})(loaded, {2}).levels.empty());
+  EXPECT_TRUE(with_ties(scorer, {{data::graph_fingerprint(group) + 1, thresholds}})(loaded, {2}).levels.empty());
   EXPECT_NE(data::graph_fingerprint(group),
             data::graph_fingerprint(data::synthesize_layout_group({30, 6, 20, 4}, "synthetic_levels")));
 }
 
-TEST(ScoreLevels, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
+TEST(TieThresholds, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
   LoadedGroup loaded;
   std::vector<int64_t> candidates;
   for (int64_t c = 0; c < 30; ++c) {
@@ -69,7 +69,7 @@ TEST(ScoreLevels, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
   EXPECT_EQ(out_of_fold_scores({alone}, loaded, candidates), alone(loaded, candidates).scores);
 }
 
-TEST(ScoreLevels, AreSavedWithTheModelAndCountInKendallsTau) {
+TEST(TieThresholds, AreSavedWithTheModelAndCountInKendallsTau) {
   const foretime::testing::Scratch scratch;
   auto settings = level_settings(scratch.path() / "data");
   const auto run = testing::train(settings, 1, scratch.path() / "run");
@@ -83,19 +83,19 @@ TEST(ScoreLevels, AreSavedWithTheModelAndCountInKendallsTau) {
   EXPECT_EQ(without.metrics.at("holdout/kendall_tau"), run.metrics.at("holdout/kendall_tau_of_scores"));
 }
 
-TEST(ScoreLevels, ComeBackFromACheckpoint) {
+TEST(TieThresholds, ComeBackFromACheckpoint) {
   const foretime::testing::Scratch scratch;
   const auto settings = level_settings(scratch.path() / "data");
   const auto saved = levels_of(testing::train(settings, 1, scratch.path() / "run"));
   const coordinator::CheckpointStore store(scratch.path() / "run" / "checkpoints");
-  const auto read = read_state(store.read(store.steps().back())).levels;
+  const auto read = read_state(store.read(store.steps().back())).tie_thresholds;
   ASSERT_EQ(read.size(), saved.size());
   ASSERT_GT(read.size(), 1u);
   for (const auto& [graph, thresholds] : read)
     EXPECT_EQ(thresholds, saved.at(fmt::format("{:016x}", graph)).get<std::vector<double>>());
 }
 
-TEST(ScoreLevels, AreTheSameOnAnyNumberOfRanks) {
+TEST(TieThresholds, AreTheSameOnAnyNumberOfRanks) {
   const foretime::testing::Scratch scratch;
   auto settings = level_settings(scratch.path() / "data");
   settings.trainer.steps = 0;  // the weights that all begin with

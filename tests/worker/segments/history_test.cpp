@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/backends/factory.h"
-#include "models/error.h"
+#include "models/graph/error.h"
 #include "tests/support/ranks.h"
 #include "worker/segments/segment_history.h"
 
@@ -108,7 +108,7 @@ TEST(SegmentHistory, SharedRowsAreSeenAfterTheExchange) {
         if (plan.slot_rank[static_cast<size_t>(lane)] != comm.rank()) continue;
         const auto value = static_cast<float>(lane);
         history.write({1, lane, 7}, lane, &value);
-        // All lanes write this one: the draw with the largest stamp wins, wherever it was made.
+        // All lanes write this one: the draw with the largest sample_index wins, wherever it was made.
         history.write({1, 9, 7}, lane == 1 ? 40 : lane, &value);
         EXPECT_EQ(history.find({1, lane, 7}), nullptr) << "one rank alone must wait, too";
         if (lane == 0) {
@@ -133,15 +133,15 @@ TEST(SegmentHistory, AFileHoldsTheSameWhateverTheNumberOfRanks) {
     run_ranks({"threads", ranks}, [&](comm::Communicator& comm) {
       const auto plan = plan_of(4, ranks);
       SegmentHistory history(plan, comm.rank(), 2, kPlenty);
-      for (int64_t stamp = 0; stamp < 60; ++stamp) {
-        const int64_t lane = stamp % 4;
+      for (int64_t sample_index = 0; sample_index < 60; ++sample_index) {
+        const int64_t lane = sample_index % 4;
         if (plan.slot_rank[static_cast<size_t>(lane)] != comm.rank()) {
-          if (stamp == 40) history.exchange(comm);
+          if (sample_index == 40) history.exchange(comm);
           continue;
         }
-        const float row[] = {static_cast<float>(stamp), 1};
-        history.write({lane == 0 ? stamp / 4 % 2 : 1, lane, stamp % 9}, stamp, row);
-        if (stamp == 40) history.exchange(comm);
+        const float row[] = {static_cast<float>(sample_index), 1};
+        history.write({lane == 0 ? sample_index / 4 % 2 : 1, lane, sample_index % 9}, sample_index, row);
+        if (sample_index == 40) history.exchange(comm);
       }
       const auto gathered = history.gather(comm, "label");
       EXPECT_EQ(gathered.empty(), comm.rank() != 0);

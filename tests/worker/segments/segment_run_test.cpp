@@ -213,7 +213,7 @@ TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
     settings.sampler.max_segment_nodes = max_segment_nodes;
     testing::SegmentedRun run(settings);
     run.score({run.draw(0, candidates, 0)}).sum().backward();  // what stays: gradients, caches
-    const auto scorer = scorer_for(run.model, run.settings, {}, {}, torch::kCPU, 20000);
+    const auto scorer = scorer_for(run.model, {.settings = run.settings, .max_states = 20000});
     return std::pair(peak_growth([&] { run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward(); }),
                      peak_growth([&] { scorer(run.store.get(0), candidates); }));
   };

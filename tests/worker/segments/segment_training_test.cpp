@@ -6,7 +6,7 @@
 
 #include "configs/load.h"
 #include "tests/support/scratch.h"
-#include "tests/worker/dense_twin.h"
+#include "tests/worker/dense_reference.h"
 #include "tests/worker/segments/segmented.h"
 #include "worker/evaluation/segment_evaluation.h"
 
@@ -116,7 +116,7 @@ TEST(SegmentTraining, PoolsOfTheOthersComeFromThePast) {
 
 /// The published pass: all states of the whole graph without gradient, those of the live segment with it, chosen node
 /// by node, then pooled.
-TEST(SegmentTraining, FullForwardEqualsItsTwin) {
+TEST(SegmentTraining, FullForwardEqualsItsReference) {
   const Scratch scratch;
   SegmentedRun run(settings_with(scratch, "full_forward", 1.0));
   const auto& group = run.store.get(0).group;
@@ -130,18 +130,19 @@ TEST(SegmentTraining, FullForwardEqualsItsTwin) {
     run.model->zero_grad();
     (scores * weights.to(torch::kFloat)).sum().backward();
 
-    testing::DenseTwin twin(run.settings.model, *run.model);
+    testing::DenseReference reference(run.settings.model, *run.model);
     const std::vector<int64_t> nodes(cut[live].begin(), cut[live].end());
     std::vector<torch::Tensor> expected;
     for (const int64_t c : candidates) {
-      const auto states =
-          twin.states(group, all, c).detach().index_copy(0, torch::tensor(nodes), twin.states(group, nodes, c));
-      expected.push_back(twin.head(group, states));
+      const auto states = reference.states(group, all, c)
+                              .detach()
+                              .index_copy(0, torch::tensor(nodes), reference.states(group, nodes, c));
+      expected.push_back(reference.head(group, states));
     }
     (torch::stack(expected) * weights).sum().backward();
     expect_close(scores.detach(), torch::stack(expected).detach());
     for (const auto& item : run.model->named_parameters()) {
-      expect_close(item.value().grad(), twin.values().at(item.key()).grad(), 1e-3);
+      expect_close(item.value().grad(), reference.values().at(item.key()).grad(), 1e-3);
     }
   }
 }
@@ -195,7 +196,7 @@ TEST(SegmentTraining, TheHeadSeesAllSegmentsFresh) {
       EXPECT_EQ(item.value().grad().defined(), is_head_parameter(item.key())) << item.key();
     }
     // What evaluation says of the same candidates is the same thing.
-    const auto scorer = scorer_for(run.model, run.settings, {}, {}, torch::kCPU, 100000);
+    const auto scorer = scorer_for(run.model, {.settings = run.settings, .max_states = 100000});
     std::vector<double> expected = scorer(run.store.get(0), a).scores;
     expected.push_back(scorer(run.store.get(1), b).scores[0]);
     expect_close(scores.detach(), torch::tensor(expected, torch::kDouble));
@@ -219,8 +220,8 @@ TEST(SegmentEvaluation, SumsAndCombinesAllSegments) {
                               : run.model->score_pools(run.model->combine_pools(torch::cat(pools, 1))).detach();
     for (const int64_t at_once : {1, 100000}) {  // states
       int64_t scored = 0;
-      const auto scorer =
-          scorer_for(run.model, run.settings, {}, {}, torch::kCPU, at_once, [&](int64_t n) { scored += n; });
+      const auto scorer = scorer_for(
+          run.model, {.settings = run.settings, .max_states = at_once, .on_scored = [&](int64_t n) { scored += n; }});
       const auto found = scorer(run.store.get(0), candidates);
       expect_close(torch::tensor(found.scores, torch::kDouble), expected);
       EXPECT_EQ(scored, 4);

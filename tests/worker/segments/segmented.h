@@ -6,8 +6,8 @@
 #include "data/dataset/synth.h"
 #include "models/model.h"
 #include "tests/worker/run_parts.h"
+#include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
-#include "worker/step/sampler.h"
 
 namespace foretime::worker::testing {
 
@@ -50,22 +50,22 @@ struct SegmentedRun : RunParts {
     segments = std::make_unique<SegmentTraining>(settings, dataset, plan, rank, *model, torch::kCPU);
   }
 
-  /// A draw with the live segment `live`, whatever its key says.
-  DrawnGraph draw(int64_t entry, std::vector<int64_t> candidates, int64_t live, uint64_t key = 1,
-                  int64_t stamp = 0) const {
-    auto graph = segments->choose({entry, 1.0, std::move(candidates), 0, key, stamp}, store.get(entry));
+  /// A sample with the live segment `live`, whatever its key says.
+  SampledGraph draw(int64_t entry, std::vector<int64_t> candidates, int64_t live, uint64_t key = 1,
+                    int64_t index = 0) const {
+    auto graph = segments->choose({entry, 1.0, std::move(candidates), 0, key, index}, store.get(entry));
     graph.live = live;
     return graph;
   }
 
-  /// The draws' live segments as one plan.
-  models::PlanTensors plan_of(std::vector<DrawnGraph>& graphs) const {
+  /// The samples' live segments as one plan.
+  models::PlanTensors plan_of(std::vector<SampledGraph>& graphs) const {
     plans::PlanBuilder builder(model->plan_request());
-    for (auto& graph : graphs) segments->add(graph, store.get(graph.draw.entry), builder);
+    for (auto& graph : graphs) segments->add(graph, store.get(graph.sample.entry), builder);
     return models::to_tensors(std::move(builder).build());
   }
 
-  torch::Tensor score(std::vector<DrawnGraph> graphs) {
+  torch::Tensor score(std::vector<SampledGraph> graphs) {
     const auto live = plan_of(graphs);
     return segments->score(*model, live, graphs);
   }

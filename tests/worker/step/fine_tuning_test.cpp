@@ -10,6 +10,7 @@
 #include "coordinator/error.h"
 #include "data/files/packed.h"
 #include "models/layers/normalization.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/groups.h"
 #include "tests/worker/samples.h"
@@ -74,10 +75,12 @@ TEST_F(FineTuningTest, LearnsWithoutChangingTransformsAndRunningStatistics) {
   const auto before = values_of(trained);
   const TuningData data(trained, new_data());
   const auto ranked = data.evaluate(trained).metrics;
-  std::vector<double> losses;
-  fine_tune(trained, data, nullptr,
-            {.steps = 40, .learning_rate = 1e-3, .on_step = [&](int64_t, double loss) { losses.push_back(loss); }});
-  EXPECT_EQ(losses.size(), 40u);
+  struct : TrainingListener {
+    void on_step(const StepEvent& event) override { losses.push_back(event.loss); }
+    std::vector<double> losses;
+  } listener;
+  fine_tune(trained, data, nullptr, {.steps = 40, .learning_rate = 1e-3, .listener = &listener});
+  EXPECT_EQ(listener.losses.size(), 40u);
   std::set<std::string> parameters;
   for (const auto& item : trained.model->named_parameters()) parameters.insert(item.key());
   int64_t statistics = 0, changed = 0;
@@ -115,7 +118,7 @@ TEST_F(FineTuningTest, GoesOnlyAShareOfTheWay) {
   const auto before = values_of(whole);
   const TuningData data(whole, new_data());
   fine_tune(whole, data, nullptr, {.steps = 5, .learning_rate = 1e-3});
-  fine_tune(half, data, nullptr, {.steps = 5, .learning_rate = 1e-3, .share = 0.5});
+  fine_tune(half, data, nullptr, {.steps = 5, .learning_rate = 1e-3, .interpolation_weight = 0.5});
   const auto end = values_of(whole);
   for (const auto& [name, value] : values_of(half))
     EXPECT_TRUE(value.allclose((before.at(name) + end.at(name)) / 2, 1e-5, 1e-7)) << name;
@@ -174,25 +177,16 @@ TEST(TuningData, LeavesOutGroupsThatWouldBeHeldOutAsAWhole) {
   EXPECT_EQ(data.trained_on() + data.held_out(), 400);
   EXPECT_GT(data.trained_on(), 0);
   settings.data.train = {pack("one.foretime", {repeated})};
-  try {
-    const TuningData none(trained, settings);
-    FAIL() << "nothing to learn from was accepted";
-  } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("repeated: all 3 candidates would be held out"));
-  }
+  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { TuningData(trained, settings); }),
+              HasSubstr("repeated: all 3 candidates would be held out"));
 }
 
 TEST_F(FineTuningTest, RefusesDataThatTheModelCannotRead) {
   const auto trained = this->trained();
-  const auto refusal = [&](const TrainedModel& model, const configs::Settings& settings) -> std::string {
-    try {
-      const TuningData data(model, settings);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [&](const TrainedModel& model, const configs::Settings& settings) {
+    return foretime::testing::message_of<std::runtime_error>([&] { TuningData(model, settings); });
   };
-  EXPECT_EQ(refusal(trained, new_data()), "");
+  EXPECT_EQ(refusal(trained, new_data()), "no exception");
   auto other = trained;
   other.state.schema.feature_count += 1;
   EXPECT_THAT(refusal(other, new_data()), HasSubstr("node features, the model was trained on"));

@@ -219,7 +219,7 @@ TEST(Trainer, LearnsTheSamples) {
   settings.run.directory = scratch.path().string();
   auto group = comm::make_thread_group(1, std::chrono::seconds(60));
   const auto log = coordinator::make_logger("", spdlog::level::err);
-  Trainer trainer(settings, *group[0], *log, [](const Progress&) {});
+  Trainer trainer(settings, *group[0], *log);
   trainer.set_up();
   const auto outcome = trainer.run();
   EXPECT_GT(outcome.final_evaluation.metrics.at("holdout/kendall_tau"), 0.4);

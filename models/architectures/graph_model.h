@@ -1,0 +1,29 @@
+#pragma once
+
+#include "models/graph/model_graph.h"
+
+namespace foretime::models {
+
+/// Encoder, message passing, readout, dense head: every type of model but a few is one of these with its own
+/// convolutions. Parameters, in this order: encoder.…, layers.N, norms.N, candidates.log_temperature, head.N.
+ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema& schema);
+
+/// TPGNN: a graph network over syntax trees with hierarchical pooling, for programs only.
+///   inputs → [GCN convolution, activation, TopK pooling] * model.layers → sum of the readouts after each pooling →
+///   head
+/// Its text fixes three convolutions from 20 to 128 columns, pooling of ratio 0.8, and a head of 256-128-64-1, and
+/// leaves open what reaches the head: we follow PyTorch Geometric's example of TopK pooling, whose sizes are these:
+/// the mean and the maximum over what each pooling leaves, summed over the poolings. The convolution's adjacency has
+/// both directions and a self loop, its degrees are those of the pooled graph.
+///
+/// Settings: hidden, layers, pool_ratio, readout (each part over the nodes that are left), encoder_layers (0: the first
+/// convolution reads the inputs as they are), head_layers (each half as wide as the one before), head_bias, activation,
+/// dropout (in the head only).
+/// Parameters: encoder.…, layers.N.linear, pools.N.weight, head.N.
+/// Throws ModelError for data that are no programs, and for model.norm, which the published model does not have.
+ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& schema);
+
+/// The additive statement model: the run time of a program as the sum of its statements' costs (statement_cost.cpp).
+ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema);
+
+}  // namespace foretime::models

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "models/architectures/graph_model.h"
+#include "models/layers/encoder.h"
+#include "models/layers/readout.h"
+
+namespace foretime::models {
+namespace {
+
+using Kind = MatrixRef::Kind;
+
+constexpr double kTieUlps = 256;  // scores nearer to each other than so many ulps of the largest are ties
+constexpr double kTie = kTieUlps * 0x1p-23;
+
+void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
+  if (schema.kind != data::CandidateKind::program) {
+    throw ModelError(
+        "model.type: tpgnn, with layout or tile data; expected programs (data.format): its pooling ranks the nodes of "
+        "each candidate's own graph");
+  }
+  if (settings.norm != "none") {
+    throw ModelError(
+        fmt::format("model.norm: {}, with model.type tpgnn, which has none; set it to none", settings.norm));
+  }
+  const auto at_least = [](int64_t least, int64_t found, const char* setting) {
+    if (found < least) throw ModelError(fmt::format("{}: {}, expected at least {}", setting, found, least));
+  };
+  at_least(1, settings.hidden, "model.hidden");
+  at_least(1, settings.layers, "model.layers");
+  at_least(1, settings.head_layers, "model.head_layers");
+  if (!(settings.pool_ratio > 0 && settings.pool_ratio <= 1))
+    throw ModelError(fmt::format("model.pool_ratio: {}, expected more than 0, at most 1", settings.pool_ratio));
+}
+
+/// One member: the score of each candidate.
+Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, const InputSchema& schema,
+                   ModelGraph& model) {
+  const double slope = activation_slope(settings);
+  const Readout readout(settings.readout, schema.kind);
+  Value x = encode_inputs(b, settings, schema, model.fits).states;
+  MatrixRef adjacency{Kind::adjacency, -1}, normalized{Kind::normalized_adjacency, -1}, nodes{Kind::kept_nodes, -1};
+  std::vector<Value> pooled;
+  std::vector<PooledStates> unused;
+  for (int64_t i = 0; i < settings.layers; ++i) {
+    const auto linear = b.linear(fmt::format("layers.{}.linear", i), b.width(x), settings.hidden, true);
+    x = b.emit(inference::CsrDense{
+        .x = x, .matrices = {normalized}, .weights = {linear.weight}, .bias = linear.bias, .slope = slope});
+    const double bound = 1 / std::sqrt(static_cast<double>(settings.hidden));
+    const auto weight =
+        b.parameter(fmt::format("pools.{}.weight", i), {settings.hidden}, {Initial::Kind::uniform, bound});
+    x = b.emit(inference::TopNodes{
+        .x = x, .adjacency = adjacency, .nodes = nodes, .weight = weight, .ratio = settings.pool_ratio, .tie = kTie});
+    adjacency.at = normalized.at = nodes.at = x.id;
+    pooled.push_back(readout(b, x, unused, nodes));
+  }
+  std::vector<int64_t> widths = {b.width(pooled.front())};
+  for (int64_t i = 1; i < settings.head_layers; ++i) widths.push_back(std::max<int64_t>(1, widths.back() / 2));
+  widths.push_back(1);
+  const GraphBuilder::FullPrecision full(b);
+  const Value summed = pooled.size() == 1 ? pooled.front() : b.add(pooled);
+  const DenseStack head(b, "head", widths, slope,
+                        {.bias = settings.head_bias == "all", .activate_last = false, .dropout = settings.dropout});
+  return head(b, summed);
+}
+
+}  // namespace
+
+ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& schema) {
+  check_tpgnn(settings, schema);
+  ModelGraph model{
+      .members_are_models = true,
+      .whole_graphs_only = "a graph in pieces, for a model of whole graphs: set sampler.max_segment_nodes to 0"};
+  GraphBuilder builder;
+  builder.provide_features(schema.feature_count);
+  std::vector<Value> scores;
+  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.members));
+  for (size_t m = 0; m < count; ++m) {
+    const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
+    scores.push_back(tpgnn_member(builder, settings, schema, model));
+  }
+  builder.begin_score(builder.join(scores));
+  for (size_t m = 0; m < count; ++m)
+    model.member_scores.push_back(count == 1 ? inference::kEmbedded
+                                             : builder.select(inference::kEmbedded, static_cast<int64_t>(m), 1));
+  // One layer is enough: later ones are made of it, by what pooling leaves.
+  plans::PlanRequest request{.layers = 1,
+                             .relations = {{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/true}}};
+  model.graph = builder.finish(std::move(request), builder.average(model.member_scores));
+  model.tensors = builder.tensors();
+  return model;
+}
+
+}  // namespace foretime::models

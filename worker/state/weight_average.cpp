@@ -1,0 +1,96 @@
+#include "worker/state/weight_average.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "worker/state/training_state.h"
+
+namespace foretime::worker {
+namespace {
+
+NamedTensors copies_of(const NamedTensors& tensors) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : tensors) copies.emplace_back(name, tensor.clone());
+  return copies;
+}
+
+int64_t parse_count(const models::Safetensors& stored, const std::string& origin) {
+  const auto found = stored.metadata.find("count");
+  const std::string text = found == stored.metadata.end() ? "" : found->second;
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1)
+    throw coordinator::RunError(fmt::format("{}: metadata count '{}', expected 1 or more steps", origin, text));
+  return count;
+}
+
+}  // namespace
+
+WeightAverage::WeightAverage(const configs::AveragingSettings& settings, const models::CostModel& model,
+                             int64_t total_steps)
+    : settings_(settings),
+      model_(model),
+      first_(static_cast<int64_t>(settings.start * static_cast<double>(total_steps))) {}
+
+void WeightAverage::update(int64_t step) {
+  const bool ema = settings_.type == "ema";
+  if (step <= first_ || (!ema && (step - first_) % settings_.every_steps != 0)) return;
+  const torch::NoGradGuard no_grad;
+  // Fetched each time: a model may replace its buffers when its transform is fitted.
+  const auto current = model_tensors(model_);
+  ++count_;
+  if (count_ == 1) {
+    average_ = copies_of(current);
+    return;
+  }
+  const auto counted = static_cast<double>(count_);
+  const double rate = ema ? (1 - settings_.decay) / (1 - std::pow(settings_.decay, counted)) : 1 / counted;
+  for (size_t i = 0; i < average_.size(); ++i) {
+    auto& mean = average_[i].second;
+    const auto& value = current[i].second;
+    if (mean.is_floating_point()) {
+      mean.add_(value - mean, rate);
+    } else {
+      mean.copy_(value);
+    }
+  }
+}
+
+std::string WeightAverage::checkpoint_file() const {
+  return models::serialize_safetensors(
+      average_, {{"format", "foretime"}, {"type", settings_.type}, {"count", std::to_string(count_)}});
+}
+
+bool WeightAverage::restore(const std::string& file, const std::string& origin) {
+  const auto stored = parse_tensors(file, origin);
+  const auto type = stored.metadata.find("type");
+  if (type == stored.metadata.end() || type->second != settings_.type) return false;
+  const int64_t count = parse_count(stored, origin);
+  auto average = copies_of(model_tensors(model_));
+  copy_tensors(stored, average, origin);
+  average_ = std::move(average);
+  count_ = count;
+  return true;
+}
+
+std::unique_ptr<WeightAverage> make_weight_average(const configs::AveragingSettings& settings,
+                                                   const models::CostModel& model, int64_t total_steps) {
+  return settings.type == "none" ? nullptr : std::make_unique<WeightAverage>(settings, model, total_steps);
+}
+
+AveragedWeights::AveragedWeights(models::CostModel& model, const WeightAverage* average) {
+  if (average == nullptr || average->count() == 0) return;
+  const torch::NoGradGuard no_grad;
+  own_ = model_tensors(model);
+  kept_ = copies_of(own_);  // all memory is there before the first weight is changed
+  for (size_t i = 0; i < own_.size(); ++i) own_[i].second.copy_(average->tensors()[i].second);
+}
+
+AveragedWeights::~AveragedWeights() {
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < own_.size(); ++i) own_[i].second.copy_(kept_[i].second);
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,131 @@
+#include "worker/step/run_checkpoints.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "comm/agree.h"
+#include "configs/load.h"
+
+namespace foretime::worker {
+
+void RunCheckpoints::save(int64_t step) {
+  if (saved_step_ == step) return;
+  const ProfileSpan span(run_.profiler, "checkpoint");
+  saved_step_ = step;
+  run_.state.step = step;
+  evaluation_.fit_thresholds();
+  const auto history = run_.forward->history_file(run_.comm);
+  comm::run_together(run_.comm, [&] {
+    if (!run_.root()) return;
+    auto files = checkpoint_files(run_.state, *run_.model, *run_.optimizer, run_.early_stop);
+    if (!history.empty()) files[kHistoryFile] = history;
+    if (run_.average && run_.average->count() > 0) files[kAverageFile] = run_.average->checkpoint_file();
+    auto& store = run_.directory->checkpoints();
+    store.commit(step, files);
+    events_.on_checkpoint({step, store.folder(step)});
+    store.prune(run_.settings.checkpoint.keep_last, run_.settings.checkpoint.keep_best);
+  });
+}
+
+void RunCheckpoints::restore_best(int64_t step) {
+  std::string best;
+  comm::run_together(run_.comm, [&] {
+    if (!run_.root() || !run_.settings.checkpoint.keep_best) return;
+    const auto best_step = run_.directory->checkpoints().best_step();
+    if (best_step && *best_step != step) best = serialize(run_.directory->checkpoints().read(*best_step));
+  });
+  best = run_.comm.broadcast_bytes(best, 0);
+  if (best.empty()) return;
+  const auto checkpoint = parse_stored_checkpoint(best);
+  restore_final_model(checkpoint, *run_.model);
+  run_.average.reset();  // that of the last step, which is not the best
+  evaluation_.weights_changed();
+  run_.log.info("final evaluation of the best model, of step {}", checkpoint.step);
+}
+
+void RunCheckpoints::resume() {
+  std::string found;
+  comm::run_together(run_.comm, [&] {
+    if (!run_.root()) return;
+    const auto& wanted = run_.settings.checkpoint.resume;
+    const auto steps = run_.directory->checkpoints().steps();
+    if (wanted == "never" && !steps.empty()) {
+      throw configs::SettingsError(
+          fmt::format("{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
+                      "run.overwrite=true",
+                      run_.directory->path().string()));
+    }
+    if (wanted == "auto" && !steps.empty()) {
+      found = serialize(run_.directory->checkpoints().read(steps.back()));
+    } else if (wanted != "auto" && wanted != "never") {
+      found = serialize(coordinator::read_checkpoint(wanted));
+    }
+    if (found.empty()) run_.directory->rewind_metrics(-1);
+  });
+  found = run_.comm.broadcast_bytes(found, 0);
+  if (found.empty()) return;
+  comm::run_together(run_.comm, [&] { restore(parse_stored_checkpoint(found)); });
+}
+
+void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
+  const auto stored = read_state(checkpoint);
+  const auto folder = checkpoint.folder.string();
+  auto& state = run_.state;
+  if (!(stored.schema == state.schema)) {
+    throw coordinator::RunError(
+        fmt::format("{}: made for other data: {} node features and {} node types, expected {} and {}", folder,
+                    stored.schema.feature_count, stored.schema.node_type_count, state.schema.feature_count,
+                    state.schema.node_type_count));
+  }
+  restore_model(checkpoint, *run_.model);
+  restore_progress(checkpoint, *run_.optimizer, run_.early_stop);
+  state.step = saved_step_ = stored.step;
+  state.targets = stored.targets;
+  state.train_mean_runtime = stored.train_mean_runtime;
+  restore_average(checkpoint);
+  restore_history(checkpoint);
+  if (run_.root()) {
+    run_.directory->rewind_metrics(stored.step);
+    if (run_.settings.checkpoint.resume != "auto") carry_over_best(checkpoint.folder);
+    // A run that was killed may have noted a best step whose checkpoint it did not write.
+    run_.directory->checkpoints().mark_best(run_.early_stop.best_step(), run_.settings.trainer.metric,
+                                            run_.early_stop.best().value_or(0));
+  }
+  run_.log.info("continues at step {} from {}", stored.step, folder);
+}
+
+void RunCheckpoints::restore_average(const coordinator::StoredCheckpoint& checkpoint) {
+  if (!run_.average) return;
+  const auto stored = checkpoint.files.find(kAverageFile);
+  if (stored != checkpoint.files.end() &&
+      run_.average->restore(stored->second, (checkpoint.folder / kAverageFile).string()))
+    return;
+  run_.log.info("{}: holds no average of the weights ({}); it begins later", checkpoint.folder.string(),
+                run_.settings.averaging.type);
+}
+
+void RunCheckpoints::restore_history(const coordinator::StoredCheckpoint& checkpoint) {
+  if (!run_.forward->keeps_history()) return;
+  const auto stored = checkpoint.files.find(kHistoryFile);
+  if (stored != checkpoint.files.end() &&
+      run_.forward->restore_history(stored->second, (checkpoint.folder / kHistoryFile).string()))
+    return;
+  run_.log.info("{}: no history of these segments; it begins empty", checkpoint.folder.string());
+}
+
+/// A run that continues another one's checkpoint may never beat the best step before it: that one comes along.
+void RunCheckpoints::carry_over_best(const std::filesystem::path& checkpoint) {
+  const coordinator::CheckpointStore before(checkpoint.parent_path());
+  const auto known = before.steps();
+  const int64_t best = run_.early_stop.best_step();
+  if (!run_.settings.checkpoint.keep_best || !run_.early_stop.best() ||
+      std::find(known.begin(), known.end(), best) == known.end()) {
+    return;
+  }
+  const auto own = run_.directory->checkpoints().steps();
+  if (std::find(own.begin(), own.end(), best) == own.end())
+    run_.directory->checkpoints().commit(best, before.read(best).files);
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,200 @@
+#include "worker/step/run_context.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "comm/agree.h"
+#include "data/frontends/loops/featurizers.h"
+#include "models/statistics.h"
+#include "sharding/confinement.h"
+#include "worker/batches/sampler.h"
+#include "worker/segments/segment_training.h"
+#include "worker/store/type_vectors.h"
+
+namespace foretime::worker {
+namespace {
+
+torch::Device choose_device(const std::string& wanted, const comm::Communicator& comm) {
+  if (wanted == "cpu") return torch::kCPU;
+  if (comm.device().is_cuda()) return comm.device();
+  if (torch::cuda::is_available()) {
+    return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(comm.local_rank() %
+                                                                       static_cast<int>(torch::cuda::device_count())));
+  }
+  if (wanted == "cuda") {
+    throw comm::CommError(
+        "trainer.device: cuda, but LibTorch finds no GPU; set trainer.device=cpu, or see `foretime doctor`");
+  }
+  return torch::kCPU;
+}
+
+/// Opens groups in the order of their first use.
+void read_ahead(RunContext& run) {
+  auto order = Sampler(run.plan, run.settings.sampler, run.settings.trainer.seed).first_uses(0, run.comm.rank());
+  // What is evaluated only comes last.
+  const std::set<int64_t> sampled(order.begin(), order.end());
+  for (const int64_t entry : run.store->entries()) {
+    if (!sampled.contains(entry)) order.push_back(entry);
+  }
+  run.store->read_ahead(order);
+}
+
+void report_sharing(const RunContext& run) {
+  const auto& model = run.settings.model;
+  if (run.settings.data.format != "layout") return;
+  const auto sharing = run.model->plan_request().sharing;
+  if (sharing == plans::Sharing::none && model.sharing != "none") {
+    run.log.warn(
+        "model.norm {} depends on all nodes of a candidate: every node of every candidate is computed for itself",
+        model.norm);
+  }
+  if (sharing == plans::Sharing::states && model.dropout > 0)
+    run.log.info("nodes and candidates that share a state share its dropout (model.sharing)");
+}
+
+std::unique_ptr<ForwardPass> make_forward_pass(RunContext& run) {
+  const auto& settings = run.settings;
+  if (settings.sampler.max_segment_nodes == 0)
+    return std::make_unique<WholeGraphs>(run.model->plan_request(), run.device);
+  auto segments =
+      std::make_unique<SegmentTraining>(settings, run.index, run.plan, run.comm.rank(), *run.model, run.device);
+  run.first_head_step = run.total_steps() - settings.segments.finetune_steps;
+  segments->train_head_from(run.first_head_step * settings.optimizer.accumulation);
+  return segments;
+}
+
+}  // namespace
+
+RunContext::RunContext(const configs::Settings& wanted, comm::Communicator& communicator, spdlog::logger& logger,
+                       Profiler* profile)
+    : settings(wanted),
+      comm(communicator),
+      log(logger),
+      profiler(profile),
+      device(choose_device(settings.trainer.device, comm)),
+      early_stop(settings.trainer.metric_goal == "maximize", settings.trainer.early_stop.patience,
+                 settings.trainer.early_stop.min_delta) {}
+
+int64_t RunContext::total_steps() const {
+  int64_t steps = settings.trainer.steps;
+  if (settings.trainer.epochs > 0) {
+    const int64_t batches = settings.trainer.epochs * plan.batches_per_epoch;
+    steps = std::min(steps, (batches + settings.optimizer.accumulation - 1) / settings.optimizer.accumulation);
+  }
+  return steps;
+}
+
+void load_data(RunContext& run) {
+  const bool root = run.root();
+  std::string listed;
+  comm::run_together(run.comm, [&] {
+    if (!root) return;
+    run.index = sharding::make_dataset_index(run.settings);
+    sharding::check_representation(run.index, run.settings.data);
+    if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
+    run.directory = std::make_unique<coordinator::RunDirectory>(run.settings, run.index.fingerprint());
+    run.directory->write(
+        "environment.json",
+        coordinator::describe_environment(run.comm.size(), torch::get_num_threads(), run.comm.name(), run.device.str())
+                .dump(2) +
+            "\n");
+    listed = sharding::serialize(run.index);
+  });
+  run.index =
+      sharding::parse_dataset_index(run.comm.broadcast_bytes(listed, 0), data::make_featurizer(run.settings.data));
+  run.plan = sharding::make_shard_plan(run.index, run.settings, run.comm.size());
+  comm::run_together(run.comm, [&] {
+    const auto entries = run.plan.entries_of(run.comm.rank());
+    sharding::verify_files(run.index, entries, sharding::confinement(run.settings.data));
+    run.store =
+        std::make_unique<GroupStore>(run.settings, run.index, entries, load_official_indices(run.settings.data));
+  });
+  // An .npz has no summary, so the transforms wait until all are read.
+  const auto is_npz = [](const sharding::IndexEntry& entry) { return entry.header.member < 0; };
+  if (std::any_of(run.index.entries.begin(), run.index.entries.end(), is_npz)) read_ahead(run);
+  run.log.info("{} training groups, {} lanes on {} ranks, {} batches an epoch, planned imbalance {:.1f} %",
+               run.index.with_role(sharding::Role::train).size(), run.plan.slots.size(), run.comm.size(),
+               run.plan.batches_per_epoch, 100 * run.plan.imbalance);
+}
+
+void build_model(RunContext& run) {
+  int64_t types = 0;
+  for (const auto& entry : run.index.entries) types = std::max(types, entry.header.node_type_count);
+  comm::run_together(run.comm, [&] {
+    auto& schema = run.state.schema;
+    schema.kind = sharding::candidate_kind(run.settings.data.format);
+    schema.feature_count = run.index.entries.front().header.feature_count;
+    schema.node_type_count = types;
+    {
+      // Every rank makes the same weights. Ranks that are threads share LibTorch's generator, so they take turns.
+      static std::mutex generator;
+      const std::lock_guard lock(generator);
+      torch::manual_seed(run.settings.trainer.seed);
+      run.model = models::make_model(run.settings.model, schema);
+    }
+    run.model->to(run.device);
+    run.store->prepare_plans(run.model->plan_request());
+    run.forward = make_forward_pass(run);
+  });
+  read_ahead(run);
+  run.state.settings = run.settings;
+  run.state.data_fingerprint = run.index.fingerprint();
+  NamedTensors parameters;
+  for (const auto& item : run.model->named_parameters()) parameters.emplace_back(item.key(), item.value());
+  run.optimizer = std::make_unique<Adam>(parameters, run.settings.optimizer);
+  run.average = make_weight_average(run.settings.averaging, *run.model, run.total_steps());
+  int64_t count = 0;
+  for (const auto& [name, tensor] : parameters) count += tensor.numel();
+  run.log.info("model {}: {} parameters in {} tensors, on {}", run.settings.model.type, count, parameters.size(),
+               run.device.str());
+  report_sharing(run);
+}
+
+void fit_transforms(RunContext& run) {
+  // Each training group counts once, on the rank that evaluates it, wherever else it is sampled.
+  models::StatisticsAccumulator inputs(run.state.schema, run.settings.model.features.log);
+  models::TargetStatistics targets(models::TargetTransform::from(run.settings.loss));
+  auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
+  double runtime_sum = 0;
+  comm::run_together(run.comm, [&] {
+    for (const int64_t entry : run.index.with_role(sharding::Role::train)) {
+      if (run.plan.eval_rank(entry) != run.comm.rank()) continue;
+      const auto part = run.store->training_part(entry);
+      inputs.add(part.features, part.tile_features);
+      targets.add(part.labels, part.train);
+      for (const int64_t c : part.train) runtime_sum += part.labels.runtimes[c];
+      runtime[1] += static_cast<double>(part.train.size());
+    }
+  });
+  runtime[0] = runtime_sum;
+  const auto reduce = [&](torch::Tensor tensor, comm::ReduceOp op) {
+    auto on_device = tensor.to(run.comm.device());
+    run.comm.all_reduce(on_device, op)->wait();
+    tensor.copy_(on_device);
+  };
+  reduce(inputs.sums(), comm::ReduceOp::sum);
+  reduce(inputs.minima(), comm::ReduceOp::min);
+  reduce(inputs.maxima(), comm::ReduceOp::max);
+  reduce(targets.sums(), comm::ReduceOp::sum);
+  reduce(runtime, comm::ReduceOp::sum);
+  auto statistics = inputs.finish();
+  statistics.type_vectors =
+      make_type_vectors(run.settings, run.index, run.state.schema.node_type_count, *run.store, run.comm);
+  if (statistics.type_vectors.defined()) {
+    run.log.info("vectors of {} node types, {} columns, {}", statistics.type_vectors.size(0),
+                 statistics.type_vectors.size(1),
+                 run.settings.data.node_type_vectors.empty()
+                     ? fmt::format("from {} walks through the training programs", run.settings.model.node_types.walks)
+                     : "from " + run.settings.data.node_type_vectors);
+  }
+  run.model->fit_transform(statistics);
+  run.state.targets =
+      run.settings.loss.standardize_target ? targets.fit() : models::TargetTransform::from(run.settings.loss);
+  run.state.train_mean_runtime = (runtime[0] / runtime[1]).item<double>();
+}
+
+}  // namespace foretime::worker

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include <spdlog/logger.h>
+
+#include "comm/communicator.h"
+#include "configs/settings.h"
+#include "coordinator/early_stop.h"
+#include "coordinator/run_directory.h"
+#include "models/model.h"
+#include "sharding/shard_plan.h"
+#include "worker/batches/forward_pass.h"
+#include "worker/evaluation/evaluator.h"
+#include "worker/profile/profiler.h"
+#include "worker/state/optimizer.h"
+#include "worker/state/training_state.h"
+#include "worker/state/weight_average.h"
+#include "worker/store/group_store.h"
+
+namespace foretime::worker {
+
+/// What one rank holds of a training run: its part of the data, the model and all that changes with it.
+struct RunContext {
+  /// Holds no data and no model yet. `profiler` may be null. Throws comm::CommError where the device is not there.
+  RunContext(const configs::Settings& settings, comm::Communicator& comm, spdlog::logger& log, Profiler* profiler);
+
+  bool root() const { return comm.rank() == 0; }
+  int64_t total_steps() const;
+  ShardedData data() const { return {index, plan, *store, comm}; }
+
+  const configs::Settings settings;
+  comm::Communicator& comm;
+  spdlog::logger& log;
+  Profiler* const profiler;
+  const torch::Device device;
+
+  sharding::DatasetIndex index;
+  sharding::ShardPlan plan;
+  std::unique_ptr<GroupStore> store;
+  std::unique_ptr<coordinator::RunDirectory> directory;  // rank 0
+  std::shared_ptr<models::CostModel> model;
+  std::unique_ptr<ForwardPass> forward;
+  TrainingState state;
+  std::unique_ptr<Adam> optimizer;
+  std::unique_ptr<WeightAverage> average;  // null: the last weights are evaluated
+  coordinator::EarlyStop early_stop;
+  int64_t first_head_step = std::numeric_limits<int64_t>::max();  // from here on the head alone is trained
+};
+
+/// Reads headers, plans, and opens this rank's groups; rank 0 opens the run directory. All ranks call it.
+void load_data(RunContext& run);
+/// Builds the model and its optimiser, with the same weights on all ranks. After load_data.
+void build_model(RunContext& run);
+/// Fits the transforms of inputs and targets to the training groups of all ranks. After build_model.
+void fit_transforms(RunContext& run);
+
+}  // namespace foretime::worker

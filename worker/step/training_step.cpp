@@ -1,0 +1,174 @@
+#include "worker/step/training_step.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/counter_random.h"
+#include "comm/agree.h"
+#include "models/autocast.h"
+#include "models/layers/normalization.h"
+#include "worker/profile/profile_report.h"
+#include "worker/segments/segment_training.h"
+
+namespace foretime::worker {
+namespace {
+
+constexpr uint64_t kTrainingDropout = 31;  // what a random number is for
+
+torch::Tensor to_tensor(const StepTotals& totals) {
+  return torch::tensor({totals.loss, totals.candidates, totals.stop_requests, totals.failed_stores}, torch::kDouble);
+}
+
+StepTotals from_tensor(const torch::Tensor& tensor) {
+  const auto host = tensor.to(torch::kCPU);
+  const auto* value = host.data_ptr<double>();
+  return {.loss = value[0], .candidates = value[1], .stop_requests = value[2], .failed_stores = value[3]};
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(RunContext& run, TrainingListener& events)
+    : run_(run),
+      events_(events),
+      sampler_(run.plan, run.settings.sampler, run.settings.trainer.seed),
+      loader_(sampler_, *run.store, run.state.targets, *run.forward, run.comm.rank(), run.profiler),
+      monitor_(run.profiler) {
+  reduce_parameters(run.optimizer->parameters());
+  for (const auto& buffer : run.model->named_buffers()) {
+    if (models::is_running_statistic(buffer.key())) running_statistics_.push_back(buffer.value());
+  }
+}
+
+StepTotals TrainingStep::take(int64_t step) {
+  begin(step);
+  const int64_t parts = run_.settings.optimizer.accumulation;
+  for (int64_t part = 0; part < parts; ++part) {
+    const auto batch = next_batch(step, part);
+    if (batch.candidates == 0) continue;
+    const auto scores = forward(batch);
+    const auto loss = mean_loss(run_.settings.loss, scores, batch, parts);
+    backward(loss);
+    own_.loss += loss.item<double>();
+    own_.candidates += static_cast<double>(batch.candidates);
+  }
+  torch::Tensor totals;
+  const auto reduction = reduce(totals);
+  update(step);
+  return finish(step, totals, *reduction);
+}
+
+void TrainingStep::begin(int64_t step) {
+  monitor_.begin_step();
+  own_ = {};
+  // Dropout's generator is set anew for each step and rank, so that no generator's state need be saved.
+  torch::manual_seed(random_bits({run_.settings.trainer.seed, kTrainingDropout, static_cast<uint64_t>(step),
+                                  static_cast<uint64_t>(run_.comm.rank())}));
+  run_.optimizer->zero_grad();
+}
+
+Batch TrainingStep::next_batch(int64_t step, int64_t part) {
+  monitor_.enter("loader");
+  const int64_t parts = run_.settings.optimizer.accumulation, number = step * parts + part;
+  auto batch = loader_.get(number, number + 1 < run_.total_steps() * parts);
+  if (part + 1 == parts) reducer_->prepare();
+  if (batch.candidates > 0) monitor_.working_on(batch.largest_group);
+  return batch;
+}
+
+std::vector<torch::Tensor> TrainingStep::forward(const Batch& batch) {
+  monitor_.enter("forward");
+  const models::Autocast precision(run_.device, run_.settings.trainer.precision == "bfloat16");
+  return run_.forward->scores(*run_.model, batch, *run_.store);
+}
+
+void TrainingStep::backward(const torch::Tensor& loss) {
+  monitor_.enter("backward");
+  loss.backward();  // buckets are reduced as they fill
+}
+
+std::unique_ptr<comm::Work> TrainingStep::reduce(torch::Tensor& totals) {
+  monitor_.enter("reduce");
+  reducer_->flush();
+  own_.stop_requests = events_.stop_requested() ? 1.0 : 0.0;
+  own_.failed_stores = run_.store->failed() ? 1.0 : 0.0;
+  totals = to_tensor(own_).to(run_.comm.device());
+  auto work = run_.comm.all_reduce(totals);
+  reducer_->finish();
+  const auto timing = reducer_->timing();
+  record_reduction(run_.profiler, timing);
+  monitor_.waited(timing.exposed_seconds);
+  return work;
+}
+
+void TrainingStep::update(int64_t step) {
+  monitor_.enter("step");
+  const auto& settings = run_.settings.optimizer;
+  for (const auto& name : reducer_->take_unused())
+    run_.log.info("parameter {} had no gradient; it counts as zeros", name);
+  gradient_norm_ = clip_gradients(run_.optimizer->parameters(), settings);
+  run_.optimizer->step(learning_rate_at(settings, step, run_.total_steps()));
+  run_.forward->end_step(step + 1, run_.comm);
+  average_running_statistics();
+  if (run_.average) run_.average->update(step + 1);  // with the statistics that all ranks have agreed on
+}
+
+StepTotals TrainingStep::finish(int64_t step, const torch::Tensor& totals, comm::Work& reduction) {
+  monitor_.enter("totals");
+  const auto waiting = StepMonitor::Clock::now();
+  reduction.wait();
+  monitor_.waited(std::chrono::duration<double>(StepMonitor::Clock::now() - waiting).count());
+  monitor_.end_step();
+  const auto all = from_tensor(totals);
+  if (all.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
+  if (!std::isfinite(all.loss) || !std::isfinite(gradient_norm_)) {
+    throw coordinator::RunError(
+        fmt::format("step {}: loss {} and gradient norm {}: training has diverged; try a lower "
+                    "optimizer.learning_rate, or a smaller optimizer.clip_norm",
+                    step + 1, all.loss, gradient_norm_));
+  }
+  return all;
+}
+
+/// After every step, so that all ranks evaluate, average and save one and the same model.
+void TrainingStep::average_running_statistics() {
+  auto& comm = run_.comm;
+  if (running_statistics_.empty() || comm.size() == 1) return;
+  std::vector<torch::Tensor> flat;
+  for (const auto& buffer : running_statistics_) flat.push_back(buffer.flatten());
+  auto joined = torch::cat(flat).to(comm.device());
+  comm.all_reduce(joined)->wait();
+  joined = joined.to(run_.device) / comm.size();
+  int64_t at = 0;
+  for (auto& buffer : running_statistics_) {
+    buffer.copy_(joined.narrow(0, at, buffer.numel()).view_as(buffer));
+    at += buffer.numel();
+  }
+}
+
+void TrainingStep::reduce_parameters(const NamedTensors& parameters) {
+  using Reducer = comm::GradientReducer;
+  std::vector<Reducer::Parameter> list;
+  for (const auto& [name, tensor] : parameters) list.push_back({name, tensor});
+  const auto& settings = run_.settings.comm;
+  reducer_ = std::make_unique<Reducer>(
+      run_.comm, std::move(list), settings.bucket_bytes,
+      settings.gradient_dtype == "bfloat16" ? Reducer::Wire::bfloat16 : Reducer::Wire::own_type);
+}
+
+void TrainingStep::train_head_only() {
+  if (std::exchange(head_only_, true)) return;
+  NamedTensors head;
+  for (const auto& [name, tensor] : run_.optimizer->parameters()) {
+    if (is_head_parameter(name)) {
+      head.emplace_back(name, tensor);
+    } else {
+      torch::Tensor(tensor).requires_grad_(false);
+    }
+  }
+  run_.optimizer->zero_grad();
+  reduce_parameters(head);
+  run_.log.info("the last {} steps train the head alone", run_.settings.segments.finetune_steps);
+}
+
+}  // namespace foretime::worker
