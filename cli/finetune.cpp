@@ -10,20 +10,22 @@
 #include <unistd.h>
 
 #include "base/threads.h"
-#include "cli/bundle_export.h"
-#include "cli/bundle_import.h"
 #include "cli/commands.h"
+#include "cli/dags_option.h"
 #include "cli/job_channel.h"
-#include "cli/tuning_input.h"
-#include "cli/tuning_outcome.h"
 #include "comm/single.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/queue/job.h"
+#include "jobs/sweep/finetune_job.h"
 #include "sharding/confinement.h"
+#include "worker/export/bundle_export.h"
+#include "worker/export/bundle_import.h"
 #include "worker/step/determinism.h"
 #include "worker/step/fine_tuning.h"
 #include "worker/step/trainer.h"
+#include "worker/tuning/tuning_input.h"
+#include "worker/tuning/tuning_outcome.h"
 
 namespace foretime::cli {
 namespace {
@@ -36,10 +38,9 @@ constexpr int64_t kSteps = 60;
 constexpr double kRate = 0.3;           // of the learning rate of the training
 constexpr double kShare = 0.5;          // of the way to the tuned weights, where nothing is replayed
 constexpr int64_t kReplayedGroups = 4;  // of a batch, at most
-constexpr int kParentKept = 6;          // exit code, beside coordinator::ExitCode
 
 struct FinetuneOptions {
-  std::string model, out, stages, member;
+  std::string model, out, dags, member;
   std::optional<std::string> licence;
   std::vector<std::string> records, replay, confine;
   int64_t steps = kSteps, threads = 0;
@@ -78,7 +79,7 @@ struct Parent {
   explicit Parent(const std::string& file)
       : bytes(coordinator::read_file(file)),
         bundle(inference::parse_bundle(bytes, file)),
-        trained(trained_model(bundle, file)) {}
+        trained(worker::trained_model(bundle, file)) {}
 
   std::string bytes;
   inference::Bundle bundle;
@@ -86,7 +87,7 @@ struct Parent {
 };
 
 /// What is learned from, and what was left out of it.
-struct Lessons {
+struct TrainingData {
   std::unique_ptr<worker::TuningData> fresh, replay;  // replay: null where there is none
   std::vector<std::string> notes;
 };
@@ -103,46 +104,47 @@ void check_out(const FinetuneOptions& options) {
   }
 }
 
-void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh, const TuningOutcome& outcome) {
+void check_measurable(const FinetuneOptions& options, const worker::TuningData& fresh,
+                      const worker::TuningOutcome& outcome) {
   if (options.holdout == 0 || options.force || outcome.measurable()) return;
   throw DataError(
       fmt::format("{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
                   "more, or learn from all of them unchecked (--holdout 0)",
-                  fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.catalogue().entries.size()));
+                  fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.dataset().entries.size()));
 }
 
-TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained, const Lessons& lessons,
-                   const worker::FineTuning& how) {
-  const auto& [fresh, replay, notes] = lessons;
+worker::TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained,
+                           const TrainingData& training_data, const worker::FineTuning& how) {
+  const auto& [fresh, replay, notes] = training_data;
   const auto started = std::chrono::steady_clock::now();
-  TuningOutcome outcome;
+  worker::TuningOutcome outcome;
   const auto before = fresh->evaluate(trained);
-  outcome.before = finite_metrics(before);
+  outcome.before = worker::finite_metrics(before);
   check_measurable(options, *fresh, outcome);
-  if (replay) outcome.replay_before = finite_metrics(replay->evaluate(trained));
+  if (replay) outcome.replay_before = worker::finite_metrics(replay->evaluate(trained));
   const int all_threads = torch::get_num_threads();
   torch::set_num_threads(worker::threads_of_a_step(fresh->plan(), 0, all_threads));
   worker::fine_tune(trained, *fresh, replay.get(), how);
   torch::set_num_threads(all_threads);
   const auto after = fresh->evaluate(trained);
-  outcome.after = finite_metrics(after);
-  if (replay) outcome.replay_after = finite_metrics(replay->evaluate(trained));
-  outcome.change = order_change(before, after);
+  outcome.after = worker::finite_metrics(after);
+  if (replay) outcome.replay_after = worker::finite_metrics(replay->evaluate(trained));
+  outcome.change = worker::order_change(before, after);
   outcome.kept_parent = !options.force && outcome.change.mean < -options.tolerance * outcome.change.error;
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return outcome;
 }
 
 /// What a bundle says of how it was tuned.
-Json note_of(const FinetuneOptions& options, const Parent& parent, const Lessons& lessons,
-             const worker::FineTuning& how, const TuningOutcome& outcome) {
-  const auto& fresh = *lessons.fresh;
+Json note_of(const FinetuneOptions& options, const Parent& parent, const TrainingData& training_data,
+             const worker::FineTuning& how, const worker::TuningOutcome& outcome) {
+  const auto& fresh = *training_data.fresh;
   Json note = {{"parent", jobs::content_id(parent.bytes)},
-               {"data_fingerprint", fmt::format("{:016x}", fresh.catalogue().fingerprint())},
-               {"groups", fresh.catalogue().entries.size()},
+               {"data_fingerprint", fmt::format("{:016x}", fresh.dataset().fingerprint())},
+               {"groups", fresh.dataset().entries.size()},
                {"trained_on", fresh.trained_on()},
                {"held_out", fresh.held_out()},
-               {"replayed", lessons.replay ? lessons.replay->trained_on() : 0},
+               {"replayed", training_data.replay ? training_data.replay->trained_on() : 0},
                {"steps", how.steps},
                {"learning_rate", how.learning_rate},
                {"share", how.interpolation_weight},
@@ -152,13 +154,13 @@ Json note_of(const FinetuneOptions& options, const Parent& parent, const Lessons
   return note;
 }
 
-inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& parent, const TuningOutcome& outcome,
+inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& parent, const worker::TuningOutcome& outcome,
                              Json note) {
   inference::Bundle bundle = parent.bundle;
   if (!outcome.kept_parent) {
-    const auto tuned = make_bundle(parent.trained, {});
+    const auto tuned = worker::make_bundle(parent.trained, {});
     bundle.weights = tuned.weights;
-    for (const char* key : {"form", "foretime_version", "libraries"}) bundle.manifest[key] = tuned.manifest.at(key);
+    for (const char* key : {"graph", "foretime_version", "libraries"}) bundle.manifest[key] = tuned.manifest.at(key);
     bundle.manifest["metrics"] = outcome.after;
   }
   if (options.licence) bundle.manifest["licence"] = *options.licence;
@@ -168,7 +170,7 @@ inference::Bundle make_tuned(const FinetuneOptions& options, const Parent& paren
   return bundle;
 }
 
-void say(const FinetuneOptions& options, const Json& note, const TuningOutcome& outcome,
+void say(const FinetuneOptions& options, const Json& note, const worker::TuningOutcome& outcome,
          const std::vector<std::string>& notes) {
   if (options.json) {
     Json json = note;
@@ -191,10 +193,10 @@ void say(const FinetuneOptions& options, const Json& note, const TuningOutcome& 
   fmt::print("{}: tuned from {} ({}){}\n", options.out, options.model, note.at("parent").get<std::string>(), verdict);
 }
 
-class LessonReader {
+class TrainingDataReader {
  public:
-  LessonReader(const FinetuneOptions& options, const Parent& parent, const fs::path& scratch,
-               const data::FileCheck& admit)
+  TrainingDataReader(const FinetuneOptions& options, const Parent& parent, const fs::path& scratch,
+                     const data::FileCheck& admit)
       : options_(options),
         parent_(parent),
         terms_(inference::read_terms(parent.bundle)),
@@ -205,25 +207,25 @@ class LessonReader {
     if (!options.confine.empty()) settings_.data.confine.push_back(scratch.string());
   }
 
-  Lessons read() {
-    Lessons lessons;
+  TrainingData read() {
+    TrainingData training_data;
     auto settings = settings_;
     settings.data.holdout = options_.holdout;
     if (options_.seed) settings.trainer.seed = *options_.seed;
-    lessons.fresh = open(options_.records, "new", settings, lessons.notes);
-    if (options_.replay.empty()) return lessons;
+    training_data.fresh = open(options_.records, "new", settings, training_data.notes);
+    if (options_.replay.empty()) return training_data;
     settings = settings_;  // holds out what the training held out
     settings.sampler.groups_per_batch = std::min(settings.sampler.groups_per_batch, kReplayedGroups);
-    lessons.replay = open(options_.replay, "old", settings, lessons.notes);
-    return lessons;
+    training_data.replay = open(options_.replay, "old", settings, training_data.notes);
+    return training_data;
   }
 
  private:
   std::unique_ptr<worker::TuningData> open(const std::vector<std::string>& inputs, const char* packed,
                                            configs::Settings settings, std::vector<std::string>& notes) const {
-    const TuningSources sources{
-        .inputs = inputs, .stages = options_.stages, .member = options_.member, .model = options_.model};
-    auto input = prepare_tuning_input(sources, terms_, scratch_ / packed, admit_);
+    const worker::TuningSources sources{
+        .inputs = inputs, .dags = options_.dags, .member = options_.member, .model = options_.model};
+    auto input = worker::prepare_tuning_input(sources, terms_, scratch_ / packed, admit_);
     settings.data.train = std::move(input.files);
     auto data = std::make_unique<worker::TuningData>(parent_.trained, settings);
     notes.insert(notes.end(), input.notes.begin(), input.notes.end());
@@ -251,20 +253,20 @@ void run(const FinetuneOptions& options, int& exit_code) {
   if (admit) admit(options.model);
   const Parent parent(options.model);
   const ScratchFolder scratch(options.out);
-  const auto lessons = LessonReader(options, parent, scratch.path(), admit).read();
+  const auto training_data = TrainingDataReader(options, parent, scratch.path(), admit).read();
 
   worker::FineTuning how;
   how.steps = options.steps;
   how.learning_rate = options.learning_rate.value_or(kRate * parent.trained.state.settings.optimizer.learning_rate);
-  how.interpolation_weight = lessons.replay ? 1.0 : kShare;
+  how.interpolation_weight = training_data.replay ? 1.0 : kShare;
   const auto listener = channel.listener(0, 1);
   how.listener = listener.get();
-  const auto outcome = tune(options, parent.trained, lessons, how);
-  const auto note = note_of(options, parent, lessons, how, outcome);
+  const auto outcome = tune(options, parent.trained, training_data, how);
+  const auto note = note_of(options, parent, training_data, how, outcome);
   inference::write_bundle(options.out, make_tuned(options, parent, outcome, note));
   channel.send_result(how.steps, outcome.of_job());
-  say(options, note, outcome, lessons.notes);
-  if (outcome.kept_parent) exit_code = kParentKept;
+  say(options, note, outcome, training_data.notes);
+  if (outcome.kept_parent) exit_code = jobs::kParentKept;
 }
 
 }  // namespace
@@ -281,8 +283,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("RECORDS");
   command->add_option("-o,--output", options->out, "the new bundle")->required()->type_name("NEW.foretime");
-  command->add_option("--stages", options->stages, "stage tables of the records' workloads (docs/schedules.md)")
-      ->type_name("FILE");
+  add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/schedules.md)");
   command->add_option("--member", options->member, "which text of each record of save_json text, where it has several")
       ->type_name("NAME");
   command->add_option("--replay", options->replay, "data that the model has learned from before, against forgetting")
@@ -319,8 +320,8 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Exit code 6: the tuned weights ordered the held-out candidates worse, and the new bundle has its parent's.\n"
       "Examples:\n"
-      "  foretime finetune model.foretime round1.json --stages stages.jsonl -o tuned.foretime\n"
-      "  foretime finetune model.foretime round*.json --stages stages.jsonl --replay old.foretime -o tuned.foretime");
+      "  foretime finetune model.foretime round1.json --dags dags.jsonl -o tuned.foretime\n"
+      "  foretime finetune model.foretime round*.json --dags dags.jsonl --replay old.foretime -o tuned.foretime");
   command->callback([options, &exit_code] { run(*options, exit_code); });
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "jobs/supervisor/progress_channel.h"
+#include "jobs/progress/sender.h"
 #include "worker/step/events.h"
 
 namespace foretime::cli {

@@ -49,7 +49,7 @@ std::vector<int64_t> Sampler::first_uses(int64_t batch, int rank) const {
   std::unordered_set<int64_t> seen;
   for (int64_t position = start; position < plan_.batches_per_epoch; ++position) {
     for (const int64_t index : plan_.slots_of(rank)) {
-      if (position >= plan_.slots[static_cast<size_t>(index)].draws) continue;
+      if (position >= plan_.slots[static_cast<size_t>(index)].samples) continue;
       const auto entry = plan_.sample_at(index, position, key).entry;
       if (seen.insert(entry).second) entries.push_back(entry);
     }
@@ -63,7 +63,7 @@ std::vector<Sample> Sampler::samples(int64_t batch, int rank, const GroupStore& 
   const auto key = sharding::epoch_key(seed_, epoch);
   std::vector<Sample> samples;
   for (const int64_t index : plan_.slots_of(rank)) {
-    if (position >= plan_.slots[static_cast<size_t>(index)].draws) continue;
+    if (position >= plan_.slots[static_cast<size_t>(index)].samples) continue;
     const auto [entry, part, round] = plan_.sample_at(index, position, key);
     const auto left = random_bits({seed_, kSegments, static_cast<uint64_t>(entry), static_cast<uint64_t>(part),
                                    static_cast<uint64_t>(epoch), static_cast<uint64_t>(round)});

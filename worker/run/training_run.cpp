@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "comm/agree.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_resources.h"

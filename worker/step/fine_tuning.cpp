@@ -43,9 +43,7 @@ class BatchSource {
 /// Dropout as in training; batch normalisation by its running statistics, which few candidates would spoil.
 void set_to_training(models::CostModel& model) {
   model.train();
-  for (const auto& module : model.modules()) {
-    if (auto* norm = module->as<models::Normalization>()) norm->eval();
-  }
+  model.freeze_statistics(true);
 }
 
 }  // namespace

@@ -30,21 +30,21 @@ configs::Settings tuning_settings(const configs::Settings& trained) {
 }
 
 TuningData::TuningData(const TrainedModel& trained, const configs::Settings& settings) : settings_(settings) {
-  catalogue_ = sharding::make_dataset_index(settings_);
-  sharding::check_representation(catalogue_, settings_.data);
+  dataset_ = sharding::make_dataset_index(settings_);
+  sharding::check_representation(dataset_, settings_.data);
   check_inputs(trained);
-  divide(std::exchange(catalogue_, {}));
-  plan_ = sharding::make_shard_plan(catalogue_, settings_, /*ranks=*/1);
+  divide(std::exchange(dataset_, {}));
+  plan_ = sharding::make_shard_plan(dataset_, settings_, /*ranks=*/1);
   const auto entries = plan_.entries_of(0);
-  sharding::verify_files(catalogue_, entries, sharding::confinement(settings_.data));
-  store_ = std::make_unique<GroupStore>(settings_, catalogue_, entries, EvalIndices());
+  sharding::verify_files(dataset_, entries, sharding::confinement(settings_.data));
+  store_ = std::make_unique<GroupStore>(settings_, dataset_, entries, EvalIndices());
   store_->prepare_plans(trained.model->plan_request());
   store_->read_ahead(entries);
 }
 
 void TuningData::check_inputs(const TrainedModel& trained) const {
   const auto& schema = trained.state.schema;
-  for (const auto& entry : catalogue_.entries) {
+  for (const auto& entry : dataset_.entries) {
     const auto& header = entry.header;
     if (header.feature_count != schema.feature_count) {
       throw coordinator::RunError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
@@ -79,9 +79,9 @@ void TuningData::divide(const sharding::DatasetIndex& listed) {
     }
     trained_on_ += static_cast<int64_t>(labels.train.size());
     held_out_ += static_cast<int64_t>(labels.evaluated.size());
-    catalogue_.entries.push_back(entry);
+    dataset_.entries.push_back(entry);
   }
-  if (catalogue_.entries.empty()) {
+  if (dataset_.entries.empty()) {
     const auto& first = listed.entries.front().header;
     throw DataError(
         fmt::format("{}: all {} candidates would be held out{}, expected some to learn from: measure "
@@ -96,7 +96,7 @@ Evaluation TuningData::evaluate(const TrainedModel& trained) const {
   return evaluate_model(
       trained.model,
       {.settings = settings_, .targets = trained.state.targets, .max_states = settings_.trainer.eval_states},
-      {"holdout"}, {catalogue_, plan_, *store_, *alone});
+      {"holdout"}, {dataset_, plan_, *store_, *alone});
 }
 
 }  // namespace foretime::worker
