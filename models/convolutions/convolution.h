@@ -17,10 +17,10 @@ struct Hop {
 
 /// What a convolution works on.
 struct Messages {
-  Value states;           // [states below, columns]
-  std::vector<Hop> hops;  // lowest first
-  Value layout_rows;      // layouts as the encoder makes them, [distinct rows, columns]; undefined: none
-  MatrixRef layout_row;   // gathers the row of each state below
+  Value states = {};           // [states below, columns]
+  std::vector<Hop> hops = {};  // lowest first
+  Value layout_rows = {};      // layouts as the encoder makes them, [distinct rows, columns]; undefined: none
+  MatrixRef layout_row = {};   // gathers the row of each state below
   double slope = 1.0;     // negative results are multiplied by it: 1 is no activation
 
   /// Values of the level below, taken to the level above by each target's own state.

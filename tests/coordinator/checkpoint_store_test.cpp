@@ -1,5 +1,7 @@
 #include "coordinator/checkpoint_store.h"
 
+#include "base/atomic_file.h"
+
 #include <fstream>
 
 #include <gmock/gmock.h>

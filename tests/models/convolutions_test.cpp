@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "models/convolutions/gcn.h"
-#include "models/convolutions/sage.h"
+#include "models/autograd/run.h"
+#include "models/convolutions/convolution.h"
+#include "models/model.h"
 #include "tests/data/groups.h"
 #include "tests/support/gradcheck.h"
 
@@ -9,18 +10,53 @@
 namespace foretime::models {
 namespace {
 
-struct Widths {
+struct TestWidths {
   int64_t input, output;
 };
-constexpr Widths kWidths[] = {{9, 2}, {5, 5}, {2, 9}};
+constexpr TestWidths kWidths[] = {{9, 2}, {5, 5}, {2, 9}};
 
-/// A layer between the nodes of a small graph, with self loops of its own only where the convolution asks for them.
-LayerTensors layer_of(const std::vector<plans::RelationSpec>& relations) {
-  const auto group = testing::make_group(data::CandidateKind::program, "a", 21);
-  plans::PlanBuilder builder({1, relations});
-  builder.add(group, std::vector<int64_t>{0, 1, 2});
-  return *to_tensors(std::move(builder).build(), {.dtype = torch::kDouble}).layers.at(0);
-}
+/// A convolution alone: it takes the node features for states, from one level of a small graph to the next.
+class Alone {
+ public:
+  Alone(MakeConvolution* make, int64_t input, int64_t output, double slope) {
+    settings_.hidden = output;
+    const auto convolution = make(settings_, {});
+    GraphBuilder builder;
+    builder.provide_features(input);
+    Messages messages{.states = inference::kNodeFeatures, .slope = slope};
+    messages.hops.push_back({{}, {MatrixRef::Kind::self}});
+    for (int32_t r = 0; r < static_cast<int32_t>(convolution.relations.size()); ++r)
+      messages.hops[0].relations.push_back({MatrixRef::Kind::relation, 0, r});
+    result_ = convolution.build(builder, messages);
+    builder.begin_score(result_);
+    model_.graph = builder.finish({.layers = 1, .relations = convolution.relations}, inference::kEmbedded);
+    model_.tensors = builder.tensors();
+    for (const auto& spec : model_.tensors)
+      tensors[spec.name] = torch::randn(spec.shape, torch::kDouble).requires_grad_(true);
+    graph_ = std::make_unique<AutogradGraph>(model_, tensors, input);
+    const auto group = testing::make_group(data::CandidateKind::program, "a", 21);
+    plans::PlanBuilder plan(model_.graph.request);
+    plan.add(group, std::vector<int64_t>{0, 1, 2});
+    plan_ = to_tensors(std::move(plan).build(), {.dtype = torch::kDouble});
+    plan_.node_features =
+        torch::randn({relation(0).cols, input}, torch::kDouble).requires_grad_(true);
+  }
+  const CsrTensor& relation(size_t r) const { return plan_.layers.at(0)->relations.at(r); }
+  const torch::Tensor& states() const { return plan_.node_features; }
+  torch::Tensor forward() const {
+    AutogradMatrices matrices(plan_, model_, true);
+    return graph_->embed(&plan_, &matrices, {result_}).front();
+  }
+
+  std::map<std::string, torch::Tensor> tensors;
+
+ private:
+  configs::ModelSettings settings_;
+  ModelGraph model_;
+  Value result_;
+  std::unique_ptr<AutogradGraph> graph_;
+  PlanTensors plan_;
+};
 
 torch::Tensor dense_of(const CsrTensor& matrix) {
   auto dense = torch::zeros({matrix.rows, matrix.cols}, torch::kDouble);
@@ -34,49 +70,41 @@ torch::Tensor dense_of(const CsrTensor& matrix) {
   return dense;
 }
 
-void expect_definition(Convolution& convolution, const LayerTensors& layer, const torch::Tensor& states, double slope,
-                       const torch::Tensor& expected) {
-  const auto found = convolution.forward(states, {&layer, 1}, {}, slope);
-  EXPECT_TRUE(torch::allclose(found, expected, 1e-10, 1e-12)) << convolution.name() << " slope " << slope;
+void expect_definition(const Alone& alone, double slope, const torch::Tensor& sum) {
+  const auto expected = torch::where(sum > 0, sum, sum * slope).detach(), found = alone.forward();
+  EXPECT_TRUE(torch::allclose(found, expected, 1e-10, 1e-12)) << " slope " << slope;
   const auto weights = torch::cos(torch::arange(found.numel(), torch::kDouble)).view_as(found);
-  std::vector<std::pair<std::string, torch::Tensor>> leaves = {{"states", states}};
-  for (const auto& item : convolution.named_parameters()) leaves.emplace_back(item.key(), item.value());
-  testing::expect_gradients(
-      [&] {
-        return (convolution.forward(states, {&layer, 1}, {}, slope) * weights).sum();
-      },
-      leaves, 1e-5);
+  std::vector<std::pair<std::string, torch::Tensor>> leaves = {{"states", alone.states()}};
+  for (const auto& item : alone.tensors) leaves.emplace_back(item.first, item.second);
+  testing::expect_gradients([&] { return (alone.forward() * weights).sum(); }, leaves, 1e-5);
 }
 
 TEST(GcnConvolution, EqualsItsDefinitionInEitherOrder) {
   torch::manual_seed(1);
-  const auto layer = layer_of(GcnConvolution::relations());
-  const auto adjacency = dense_of(layer.relations[0]);
   for (const auto& [input, output] : kWidths) {
-    GcnConvolution convolution(input, output);
-    convolution.to(torch::kDouble);
-    const auto states = torch::randn({adjacency.size(1), input}, torch::kDouble).requires_grad_(true);
-    const auto values = convolution.named_parameters();
-    const auto sum = adjacency.matmul(states).matmul(values["linear.weight"].t()) + values["linear.bias"];
-    for (const double slope : {1.0, 0.1})
-      expect_definition(convolution, layer, states, slope, torch::where(sum > 0, sum, sum * slope).detach());
+    for (const double slope : {1.0, 0.1}) {
+      const Alone alone(gcn, input, output, slope);
+      const auto& t = alone.tensors;
+      const auto adjacency = dense_of(alone.relation(0));
+      expect_definition(alone, slope,
+                        adjacency.matmul(alone.states()).matmul(t.at("linear.weight").t()) + t.at("linear.bias"));
+    }
   }
 }
 
 TEST(SageConvolution, EqualsItsDefinitionInEitherOrder) {
   torch::manual_seed(2);
-  const auto layer = layer_of(SageConvolution::relations(Aggregation::mean, true));
-  const auto in = dense_of(layer.relations[0]), out = dense_of(layer.relations[1]);
   for (const auto& [input, output] : kWidths) {
-    SageConvolution convolution(input, output, Aggregation::mean, true);
-    convolution.to(torch::kDouble);
-    const auto states = torch::randn({in.size(1), input}, torch::kDouble).requires_grad_(true);
-    const auto values = convolution.named_parameters();
-    const auto sum = states.matmul(values["own.weight"].t()) + values["own.bias"] +
-                     in.matmul(states).matmul(values["producers.weight"].t()) +
-                     out.matmul(states).matmul(values["consumers.weight"].t());
-    for (const double slope : {1.0, 0.1})
-      expect_definition(convolution, layer, states, slope, torch::where(sum > 0, sum, sum * slope).detach());
+    for (const double slope : {1.0, 0.1}) {
+      const Alone alone(sage, input, output, slope);
+      const auto& t = alone.tensors;
+      const auto in = dense_of(alone.relation(0)), out = dense_of(alone.relation(1));
+      const auto& states = alone.states();
+      expect_definition(alone, slope,
+                        states.matmul(t.at("own.weight").t()) + t.at("own.bias") +
+                            in.matmul(states).matmul(t.at("producers.weight").t()) +
+                            out.matmul(states).matmul(t.at("consumers.weight").t()));
+    }
   }
 }
 

@@ -34,7 +34,7 @@ std::vector<Evaluation> evaluate_on(int ranks, const Scorer& scorer = by_positio
   std::vector<Evaluation> results(static_cast<size_t>(ranks));
   foretime::testing::run_threads(ranks, [&](comm::Communicator& comm) {
     results[static_cast<size_t>(comm.rank())] =
-        evaluate(scorer, {"holdout", "test"}, {run.catalogue, run.plan, run.store, comm});
+        evaluate(scorer, {"holdout", "test"}, {run.dataset, run.plan, run.store, comm});
   });
   return results;
 }

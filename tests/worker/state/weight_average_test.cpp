@@ -24,15 +24,11 @@ using foretime::testing::Scratch;
 /// A weight, a buffer as a normalisation has it, and one that counts.
 class ToyModel : public models::CostModel {
  public:
-  ToyModel() {
+  ToyModel() : CostModel(models::ModelGraph{}, {}) {
     weight = register_parameter("weight", torch::zeros({3, 2}));
     running = register_buffer("running", torch::zeros({4}, torch::kDouble));
     batches = register_buffer("batches", torch::zeros({}, torch::kLong));
   }
-  plans::PlanRequest plan_request() const override { return {}; }
-  torch::Tensor score(const models::PlanTensors&) override { return {}; }
-  void fit_transform(const models::InputStatistics&) override {}
-
   /// New weights, as an optimiser step leaves them.
   void move() {
     const torch::NoGradGuard no_grad;
