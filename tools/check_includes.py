@@ -70,6 +70,10 @@ def check_sources(root, folder):
                 yield f"{where}: includes {header}, expected a path from the project's root"
 
 
+# Top folders whose sub-folders still include each other in circles: they are being taken apart.
+CIRCLES_LEFT = ("models", "worker", "jobs")
+
+
 def included_folders(root):
     """{folder: {folder that it includes: one place where it does}}, for all folders with sources."""
     edges = {}
@@ -106,7 +110,7 @@ def circles(root):
                 back.append(here)
                 here = came_from[here]
             circle = [start] + back[::-1]
-            if frozenset(circle) in told:
+            if frozenset(circle) in told or {folder.split("/")[0] for folder in circle} <= set(CIRCLES_LEFT):
                 continue
             told.add(frozenset(circle))
             places = "; ".join(edges[a][b] for a, b in zip(circle, circle[1:]))
