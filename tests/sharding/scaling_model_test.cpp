@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "configs/load.h"
-#include "coordinator/error.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -107,7 +107,7 @@ TEST(MeasureCompute, ReadsARunDirectory) {
   EXPECT_NEAR(found.seconds_per_cost, 1e-9, 1e-12);
   EXPECT_NEAR(found.seconds_per_step, 0, 1e-6);
   std::ofstream(folder.path() / "metrics.jsonl") << "";
-  EXPECT_THROW(measure_compute(folder.path()), coordinator::RunError);
+  EXPECT_THROW(measure_compute(folder.path()), DataError);
 }
 
 }  // namespace
