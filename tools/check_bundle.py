@@ -92,7 +92,7 @@ class Run:
         np.maximum.at(result, self.rows_of(name), x[self.plan[name + ".columns"]])
         return np.where(np.diff(self.plan[name + ".row_ptr"])[:, None] > 0, result, 0)
 
-    # The operations, as inference/form.h describes them.
+    # The operations, as inference/graph/form.h describes them.
 
     def select(self, o, x):
         return x[:, o["columns"]]
