@@ -119,7 +119,7 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   std::vector<int64_t> drawn;
   if (labelled) {
     const auto plan = sharding::make_shard_plan(dataset, 1, 1);
-    drawn = worker::Sampler(plan, settings.sampler, 1).draw(0, 0, store).at(0).candidates;
+    drawn = worker::Sampler(plan, settings.sampler, 1).samples(0, 0, store).at(0).candidates;
   } else {
     drawn = store.get(0).evaluated;
   }
