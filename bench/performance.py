@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All figures of docs/performance.md, one after the other on a quiet machine, as a Markdown table: each row is a command that prints a
+"""All figures of docs/explanations/performance.md, one after the other on a quiet machine, as a Markdown table: each row is a command that prints a
 ratio of two sides measured in the same run. A row whose inputs are missing says so.
 
 usage: performance.py --build build/release --data FOLDER --peer torch_layout.py [--python python3] [--rows 1,2,5] [--scratch FOLDER]

@@ -254,7 +254,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   add_queue_options(*command, options->queue);
   command->footer(
       "A trial is one training run; those that are complete are not run again, and one that was interrupted\n"
-      "continues. docs/experiments.md has the grammar of the files.\n"
+      "continues. docs/how-to/experiments.md has the grammar of the files.\n"
       "Examples:\n"
       "  foretime experiment resnet18-cross-workload --quick\n"
       "  mpirun -n 4 foretime experiment resnet18-cross-workload --entries MLP,GCN --seeds 5\n"

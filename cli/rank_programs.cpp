@@ -142,7 +142,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
   if (dags.empty())
     throw configs::SettingsError(
         fmt::format("{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
-                    "of their workloads (docs/schedules.md)",
+                    "of their workloads (docs/explanations/schedules.md)",
                     files.front()));
   const DagLines table(dags);
   Workloads workloads;

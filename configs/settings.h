@@ -48,7 +48,7 @@ struct FeatureSettings {
   std::vector<std::string> columns;  // of node features that the model reads, by name; empty: all
 };
 
-/// Where the vectors of node types come from (docs/programs.md).
+/// Where the vectors of node types come from (docs/explanations/tensor-programs.md).
 struct NodeTypeSettings {
   std::string vectors = "learned";  // learned | fasttext
   int64_t walks = 4000;             // fasttext: through the syntax trees of the training groups, in all
@@ -144,7 +144,8 @@ struct SamplerSettings {
   int64_t max_segment_nodes = 0;  // largest number of nodes of a training segment; 0: whole graphs
 };
 
-/// Training on one segment of a graph at a time, where sampler.max_segment_nodes cuts graphs (docs/segments.md).
+/// Training on one segment of a graph at a time, where sampler.max_segment_nodes cuts graphs
+/// (docs/explanations/segments.md).
 struct SegmentSettings {
   std::string method = "contiguous";   // contiguous | metis
   std::string stale = "scores";        // scores | pools | full_forward | none

@@ -11,7 +11,7 @@
 #include "jobs/sweep/sweep_settings.h"
 
 /// An experiment: models trained on growing shares of the same data with several seeds, measured on the same test
-/// groups, beside baselines. docs/experiments.md has the grammar.
+/// groups, beside baselines. docs/how-to/experiments.md has the grammar.
 namespace foretime::experiments {
 
 enum class EntryKind {

@@ -6,7 +6,7 @@
 
 namespace foretime::server {
 
-/// A graph in the terms of TpuGraphs' .npz files, without candidates (docs/serving.md):
+/// A graph in the terms of TpuGraphs' .npz files, without candidates (docs/how-to/serve.md):
 /// {"node_features": [[…], …], "node_types": […], "edges": [[consumer, producer], …], "configurable_nodes": […],
 ///  "collection": "layout:xla:random"}; the last two are for layouts, and the very last need not be there. Throws
 /// DataError; what validate_group checks is left to it.

@@ -40,7 +40,7 @@ std::optional<Match> match(std::string_view path) {
 
 Match find_route(const HttpRequest& request) {
   const auto found = match(request.path);
-  if (!found) throw HttpError{404, "not_found", "no such path; docs/serving.md has all"};
+  if (!found) throw HttpError{404, "not_found", "no such path; docs/how-to/serve.md has all"};
   const bool head = request.method == "HEAD" && std::string_view(found->method) == "GET";
   if (request.method != found->method && !head)
     throw HttpError{405, "method_not_allowed", fmt::format("expected {}", found->method)};

@@ -16,8 +16,8 @@
 #include "inference/graph/executor.h"
 
 /// A bundle: a trained model in one file, for those who score with it. It is a safetensors file of float32 tensors,
-/// whose metadata are format ("foretime-bundle"), format_version and manifest, a JSON text. docs/bundle.md describes
-/// the keys.
+/// whose metadata are format ("foretime-bundle"), format_version and manifest, a JSON text. docs/reference/bundle.md
+/// describes the keys.
 namespace foretime::inference {
 
 constexpr int64_t kBundleVersion = 2;  // raised when an older library could no longer read a newer bundle

@@ -30,7 +30,7 @@ struct CandidateTerms {
   int64_t row() const;  // numbers of one candidate
 };
 
-/// Reads a list of candidates as docs/ranking.md describes it, [{"id": …, "layouts": {…}}, …] or
+/// Reads a list of candidates as docs/how-to/rank-xla-layouts.md describes it, [{"id": …, "layouts": {…}}, …] or
 /// [{"id": …, "config": …}, …]. Nodes that a candidate does not name have 18 times -1: nothing is said of them. Throws
 /// DataError, naming candidate, node and what was expected.
 Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateTerms& terms);

@@ -78,8 +78,8 @@ FORETIME_API void foretime_close(foretime_model* model);
 
 FORETIME_API foretime_kind foretime_model_kind(const foretime_model* model);
 
-/* The bundle's manifest as JSON text (docs/bundle.md): architecture, feature schema, training data, metrics, licence.
- * Points into the model, ends with a zero byte; `size`, where not NULL, gets its length. */
+/* The bundle's manifest as JSON text (docs/reference/bundle.md): architecture, feature schema, training data, metrics,
+ * licence. Points into the model, ends with a zero byte; `size`, where not NULL, gets its length. */
 FORETIME_API const char* foretime_describe(const foretime_model* model, size_t* size);
 
 /* A graph in the terms of TpuGraphs' .npz files. */

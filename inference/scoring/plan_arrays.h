@@ -9,7 +9,7 @@
 namespace foretime::inference {
 
 /// Writes the arrays that a model's form reads of one group, as an .npz: what another runtime needs to run the form
-/// without making message plans itself (docs/bundle.md).
+/// without making message plans itself (docs/reference/bundle.md).
 ///   node_features, layout_rows, candidate_features   float32, those that the form names
 ///   NAME.row_ptr, NAME.columns, NAME.values          each sparse matrix by rows: int64, int64, float32; stage i of a
 ///                                                    pool is NAME.i

@@ -23,8 +23,8 @@ struct ProgramScores {
 /// of threads may use one.
 class WorkloadScorer {
  public:
-  /// `stage_table`: one line of JSON (docs/schedules.md). Throws WrongKind for other models, data::DataError for what
-  /// is no compute DAG.
+  /// `stage_table`: one line of JSON (docs/explanations/schedules.md). Throws WrongKind for other models,
+  /// data::DataError for what is no compute DAG.
   WorkloadScorer(std::shared_ptr<const Model> model, std::string_view stage_table);
   ~WorkloadScorer();
 

@@ -5,8 +5,8 @@
 #include <string>
 
 /// How a running job talks to its agent: over a Unix stream socket whose path stands in FORETIME_PROGRESS, with one
-/// JSON object a line, both ways. The job needs no Redis. docs/progress.md documents the messages, so that any program
-/// can send them.
+/// JSON object a line, both ways. The job needs no Redis. docs/reference/job-protocol.md documents the messages, so
+/// that any program can send them.
 namespace foretime::jobs {
 
 /// One message of a job; only what its kind needs is set. A loss or metric that is not finite is sent as null and

@@ -46,7 +46,7 @@ class HashReader {
     try {
       return nlohmann::json::parse(value).get<Value>();
     } catch (const nlohmann::json::exception&) {
-      damaged(field, quoted(value), "JSON as in docs/jobs.md");
+      damaged(field, quoted(value), "JSON as in docs/reference/jobs.md");
     }
   }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-/// A job and what becomes of it, as plain structs. docs/jobs.md has the same as Redis keys and fields.
+/// A job and what becomes of it, as plain structs. docs/reference/jobs.md has the same as Redis keys and fields.
 namespace foretime::jobs {
 
 enum class JobKind { train, evaluate, export_model, finetune };  // "train", "evaluate", "export", "finetune"

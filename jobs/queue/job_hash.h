@@ -8,7 +8,7 @@
 
 #include "jobs/queue/queue.h"
 
-/// Jobs and sweeps as the hashes of docs/jobs.md.
+/// Jobs and sweeps as the hashes of docs/reference/jobs.md.
 namespace foretime::jobs {
 
 using Fields = std::map<std::string, std::string>;

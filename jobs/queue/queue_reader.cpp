@@ -57,7 +57,7 @@ std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls) {
     } catch (const RedisRefused& error) {
       if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
       throw JobsError(
-          fmt::format("{}: it is not of the type that docs/jobs.md says; was it written by another program?",
+          fmt::format("{}: it is not of the type that docs/reference/jobs.md says; was it written by another program?",
                       printable_utf8(call.at(1))));
     }
   }

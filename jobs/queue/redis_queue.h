@@ -10,9 +10,9 @@
 
 namespace foretime::jobs {
 
-/// The queue in Redis; docs/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so that it
-/// happens whole or not at all; where a transition concerns many jobs its scripts go on in batches. As thread-safe as
-/// its client: one for each thread.
+/// The queue in Redis; docs/reference/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so
+/// that it happens whole or not at all; where a transition concerns many jobs its scripts go on in batches. As
+/// thread-safe as its client: one for each thread.
 class RedisQueue final : public JobQueue {
  public:
   /// `client` must outlive the queue. Talks to Redis at the first call.

@@ -32,7 +32,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kPassing 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAdvice = {{
     {"NOAUTH", "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD"},
     {"WRONGPASS", "check FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD"},
-    {"NOPERM", "the Redis user lacks this right; docs/jobs.md lists what Foretime needs"},
+    {"NOPERM", "the Redis user lacks this right; docs/reference/jobs.md lists what Foretime needs"},
     {"READONLY", "this Redis is a read-only replica; name its primary"},
     {"DENIED", "Redis is in protected mode; give it a password, or reach it over its Unix socket"},
 }};

@@ -14,7 +14,7 @@ namespace foretime::jobs {
 /// keys of our own: `settings` (the YAML file of `foretime train` that is swept, relative to the sweep file),
 /// `overrides` (a map of settings), `seed` (of the search), `seeds` (a number or list: every trial once for each
 /// trainer.seed), `then` (list of evaluate and export: jobs that follow each trial, or a map with their options),
-/// `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`. docs/sweeps.md has the whole grammar.
+/// `resources` {ranks, cpus, gpus}, `priority`, `max_attempts`. docs/reference/sweep-files.md has the whole grammar.
 struct Sweep {
   SweepSpec spec;
   SearchSpace space;

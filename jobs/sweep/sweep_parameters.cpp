@@ -100,7 +100,7 @@ class Reader {
     if (list_.section(parameter.key) != nullptr)
       fail(parameter, "is a section, expected settings below it: {parameters: {…}}");
     const std::string nearest = nearest_name(parameter.key, names);
-    fail(parameter, nearest.empty() ? "unknown setting; docs/settings.md lists all"
+    fail(parameter, nearest.empty() ? "unknown setting; docs/reference/settings.md lists all"
                                     : fmt::format("unknown setting, did you mean {}?", nearest));
   }
 

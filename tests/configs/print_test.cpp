@@ -207,12 +207,13 @@ TEST(ReferencePage, HasARowForEveryKey) {
 }
 
 TEST(ReferencePage, IsWhatDocsHold) {
-  const auto file = foretime::testing::source_dir() / "docs" / "settings.md";
+  const auto file = foretime::testing::source_dir() / "docs" / "reference" / "settings.md";
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
-  EXPECT_EQ(text.str(), reference_page()) << "docs/settings.md is stale; write it anew with\n"
-                                          << "  build/release/cli/foretime config --reference > docs/settings.md";
+  EXPECT_EQ(text.str(), reference_page())
+      << "docs/reference/settings.md is stale; write it anew with\n"
+      << "  build/release/cli/foretime config --reference > docs/reference/settings.md";
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ enum class Stale : uint8_t { scores, pools, full_forward, none };
 Stale parse_stale(const std::string& name);
 
 /// Graph Segment Training (Cao et al., arXiv 2305.12322): of each sampled graph one segment is trained, and the
-/// others enter with values of the past. docs/segments.md says how they are put together; the sums are unbiased over
-/// samples.
+/// others enter with values of the past. docs/explanations/segments.md says how they are put together; the sums are
+/// unbiased over samples.
 ///
 /// A graph of one segment is scored as without segments, bit for bit. Values that a step computes are written to the
 /// history in the same step, as they were before its update, and seen by later batches.

@@ -6,7 +6,8 @@
 #include "worker/step/events.h"
 #include "worker/step/tuning_data.h"
 
-/// Fine-tuning: a trained model goes on learning from few candidates that were measured since (docs/finetuning.md).
+/// Fine-tuning: a trained model goes on learning from few candidates that were measured since
+/// (docs/how-to/finetuning.md).
 namespace foretime::worker {
 
 struct FineTuning {

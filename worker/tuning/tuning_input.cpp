@@ -46,8 +46,8 @@ void check_records(const fs::path& first, const TuningSources& sources, const in
   if (first.extension() == ".foretime")
     throw DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
   if (sources.dags.empty())
-    throw configs::SettingsError(
-        fmt::format("--dags: is missing, expected the compute DAGs of the workloads in {} (docs/schedules.md)", file));
+    throw configs::SettingsError(fmt::format(
+        "--dags: is missing, expected the compute DAGs of the workloads in {} (docs/explanations/schedules.md)", file));
 }
 
 void check_runtimes(const data::Group& group, const std::string& file) {

@@ -5,7 +5,7 @@
 #include "jobs/queue/limits.h"
 #include "tests/jobs/queue/memory_queue.h"
 
-/// The twin's whole state in the form that docs/jobs.md gives to the keys.
+/// The twin's whole state in the form that docs/reference/jobs.md gives to the keys.
 namespace foretime::jobs {
 namespace {
 

@@ -20,9 +20,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The rights that docs/jobs.md gives a reader, for the keys of another prefix.
+/// The rights that docs/reference/jobs.md gives a reader, for the keys of another prefix.
 std::vector<std::string> observer_rights(const std::string& prefix) {
-  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/jobs.md");
+  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/reference/jobs.md");
   for (std::string line; std::getline(document, line);) {
     if (line.rfind("ACL SETUSER foretime-observer ", 0) != 0) continue;
     line.replace(line.find("{foretime}"), 10, "{" + prefix + "}");
@@ -31,7 +31,7 @@ std::vector<std::string> observer_rights(const std::string& prefix) {
     for (std::string word; words >> word;) arguments.push_back(word);
     return arguments;
   }
-  throw std::runtime_error("docs/jobs.md has no line ACL SETUSER foretime-observer");
+  throw std::runtime_error("docs/reference/jobs.md has no line ACL SETUSER foretime-observer");
 }
 
 /// A queue on a real Redis, and a reader who may read and nothing else.
@@ -365,8 +365,8 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
       {{"HSET", "job:a", "error", large}, {"field error"}, job},
       {{"HSET", "job:a", "step", large}, {"field step"}, job},
       {{"HSET", "job:a", "name", "two\nlines"}, {"name", "control character"}, job},
-      {{"SET", "job:a", "text"}, {"docs/jobs.md"}, job},
-      {{"SET", "job:a:log", "text"}, {"docs/jobs.md"}, log},
+      {{"SET", "job:a", "text"}, {"docs/reference/jobs.md"}, job},
+      {{"SET", "job:a:log", "text"}, {"docs/reference/jobs.md"}, log},
       {{"HSET", "job:a", "log_lines", "many"}, {"field log_lines"}, log},
       {{"RPUSH", "job:a:log", large}, {"307200 bytes", "at most 2048"}, log},
       {{"HSET", "sweep:s", "state", "away"}, {"field state", "'away'", "running, paused or cancelled"}, sweep},
@@ -389,8 +389,8 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
       {{"HSET", "agent:agent", "host", large}, {"field host"}, statistics},
       {{"XADD", "events", "*", "job", "a"}, {"entry", "field event"}, statistics},
       {{"XADD", "events", "*", "event", large}, {"field event"}, statistics},
-      {{"SET", "events", "text"}, {"docs/jobs.md"}, statistics},
-      {{"SET", "state:dead", "text"}, {"docs/jobs.md"}, statistics},
+      {{"SET", "events", "text"}, {"docs/reference/jobs.md"}, statistics},
+      {{"SET", "state:dead", "text"}, {"docs/reference/jobs.md"}, statistics},
   };
   for (const auto& damage : all) {
     add_sweep("s");
