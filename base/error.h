@@ -26,6 +26,12 @@ class DataError : public Error {
   explicit DataError(const std::string& message) : Error(kData, message) {}
 };
 
+/// A failure whose message has been printed: only the exit code is left to tell.
+class ReportedError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The exit code that stands for an exception: an Error's own, kData for files that cannot be read or written, and
 /// kInternal for anything else.
 int exit_code_of(const std::exception& error);

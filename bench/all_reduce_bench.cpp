@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <mpi.h>
-#include <torch/torch.h>
+#include <torch/nn.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "comm/algorithms/gradient_reducer.h"
 #include "comm/backends/factory.h"

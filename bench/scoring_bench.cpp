@@ -8,7 +8,8 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "data/dataset/group_files.h"
 #include "models/statistics.h"

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/dags_option.h"
+#include "cli/programs.h"
 #include "models/baselines/ranking_report.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
@@ -49,7 +51,7 @@ std::string describe(const std::string& what, const ProgramRows& rows) {
                      workloads.size(), rows.rows(), rows.columns);
 }
 
-nlohmann::ordered_json to_json(const models::RankingReport& report) {
+nlohmann::ordered_json report_json(const models::RankingReport& report) {
   return {{"workloads", report.workloads},
           {"programs", report.programs},
           {"pairwise_accuracy", report.pairwise_accuracy},
@@ -126,13 +128,13 @@ void run_statements(const StatementArguments& arguments) {
     add_scores(scores, model.predict(test));
     add_scores(total, model.predict(test));
     const auto report = models::rank_programs(test, scores);
-    json["seeds"].push_back(to_json(report));
+    json["seeds"].push_back(report_json(report));
     json["seeds"].back()["seed"] = settings.booster.seed;
     if (!arguments.json)
       std::cout << fmt::format("seed {:<6} {}\n", settings.booster.seed, to_text(report)) << std::flush;
   }
   const auto report = models::rank_programs(test, total);
-  json["mean_score"] = to_json(report);
+  json["mean_score"] = report_json(report);
   if (arguments.json) {
     std::cout << json.dump(2) << "\n";
   } else if (arguments.seeds > 1) {
@@ -181,7 +183,7 @@ void run_loops(const LoopArguments& arguments) {
                                     {"test", split.test.size()},
                                     {"rounds", model.rounds()},
                                     {"l1_ms", milliseconds}};
-      one["ranking"] = to_json(report);
+      one["ranking"] = report_json(report);
       std::string by_workload;
       for (const auto& [workload, ranking] : models::rank_by_workload(test, predicted)) {
         one["kendall_tau"][workload] = ranking.kendall_tau;
@@ -282,7 +284,7 @@ void add_loops(CLI::App& xgboost) {
 }  // namespace
 
 void add_baseline_command(CLI::App& app) {
-  auto* command = app.add_subcommand("baseline", "Train and test what models are compared with");
+  auto* command = app.add_subcommand("baseline", description_of("baseline"));
   command->require_subcommand(1);
   auto* xgboost = command->add_subcommand("xgboost", "Boosted trees over hand-made features, by libxgboost");
   xgboost->require_subcommand(1);

@@ -1,6 +1,7 @@
 #include <memory>
 #include <numeric>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/commands.h"

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 /// One function a subcommand, each in a file of its own. A subcommand adds itself to `app` and sets a callback that
 /// does the work; failures leave as exceptions, which main turns into messages and exit codes. `exit_code` is for the

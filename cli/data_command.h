@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "data/dataset/group_files.h"
 #include "data/frontends/loops/record_packing.h"
+
+namespace CLI {
+class App;
+}
 
 /// `foretime data`, which the small program and the full one have. They differ in how they pack.
 namespace foretime::cli {

@@ -5,8 +5,12 @@
 #include <memory>
 #include <thread>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -63,7 +67,7 @@ struct RedisFinding {
 
 std::string text_or(const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; }
 
-RedisFinding describe(jobs::RedisClient& client) {
+RedisFinding describe_redis(jobs::RedisClient& client) {
   const auto health = jobs::examine(client);
   RedisFinding finding{fmt::format("{}: Redis {} ({}), appendonly {}, appendfsync {}, maxmemory-policy {}",
                                    client.url().redacted(), text_or(health.version, "of unknown version"),
@@ -89,7 +93,7 @@ RedisFinding look_at_redis(const QueueOptions& options) {
       url.socket = std::filesystem::absolute(folder / "redis.sock").string();
     }
     jobs::RedisClient client(url);
-    return describe(client);
+    return describe_redis(client);
   } catch (const jobs::JobsError& error) {
     if (found) return {"does not work", {error.what()}};
     return {fmt::format("the Redis of {} does not run now", folder.string()),

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +56,7 @@ Evaluations evaluate_all(std::vector<worker::EnsembleMember> members, const conf
   return found;
 }
 
-std::string to_json(const Evaluations& found) {
+std::string evaluations_json(const Evaluations& found) {
   const auto& evaluation = found.joined;
   nlohmann::json json = {{"metrics", evaluation.metrics}, {"groups", nlohmann::json::array()}};
   for (size_t m = 0; found.members.size() > 1 && m < found.members.size(); ++m) {
@@ -124,7 +125,7 @@ void run(const EvaluateOptions& options) {
     if (comm.rank() != 0) return;
     channel.send_result(found.members.front().trained.state.step, found.joined.metrics);
     if (!options.rankings.empty()) write_file_atomically(options.rankings, worker::rankings_csv(found.joined));
-    fmt::print("{}", options.json ? to_json(found) + "\n" : to_text(found));
+    fmt::print("{}", options.json ? evaluations_json(found) + "\n" : to_text(found));
   });
 }
 

@@ -2,12 +2,14 @@
 #include <functional>
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/programs.h"
 #include "comm/agree.h"
 #include "comm/communicator.h"
 #include "experiments/collect.h"
@@ -201,8 +203,7 @@ void run(ExperimentOptions& options, int& exit_code) {
 
 void add_experiment_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ExperimentOptions>();
-  auto* command =
-      app.add_subcommand("experiment", "Train and compare models on shares of the data, with tables and figures");
+  auto* command = app.add_subcommand("experiment", description_of("experiment"));
   command->add_option("name", options->name, "a file, or a name in configs/experiments/")
       ->required()
       ->type_name("NAME");

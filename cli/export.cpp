@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"

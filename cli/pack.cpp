@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/data_command.h"

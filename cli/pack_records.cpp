@@ -1,6 +1,7 @@
 #include <iostream>
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "base/threads.h"

@@ -1,5 +1,6 @@
 #include <future>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/commands.h"

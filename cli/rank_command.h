@@ -5,10 +5,13 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "inference/candidates/ranking.h"
+
+namespace CLI {
+class App;
+}
 
 /// `foretime rank`, but for what checkpoints need of LibTorch: the light program has it as well.
 namespace foretime::cli {

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"

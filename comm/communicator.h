@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "base/error.h"
 

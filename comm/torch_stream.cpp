@@ -6,7 +6,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #endif
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 namespace foretime::comm {
 

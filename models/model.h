@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn.h>
+#include <torch/types.h>
 
 #include "inference/runtime/weights.h"
 #include "models/graph/model_graph.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 /// The safetensors format (https://github.com/huggingface/safetensors): an unsigned 64-bit little-endian header length,
 /// a JSON header `{"name": {"dtype": …, "shape": […], "data_offsets": [begin, end]}, …, "__metadata__": {string:

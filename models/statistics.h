@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "data/graphs/column_statistics.h"
 #include "data/graphs/group.h"

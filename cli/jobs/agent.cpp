@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/jobs/commands.h"

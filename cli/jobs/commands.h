@@ -1,6 +1,8 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 /// The subcommands that talk to the job queue.
 namespace foretime::cli {

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "jobs/queue/queue.h"
 #include "jobs/queue/queue_reader.h"
 #include "jobs/redis/embedded_redis.h"
 #include "jobs/redis/redis_client.h"
+
+namespace CLI {
+class App;
+}
 
 namespace foretime::cli {
 

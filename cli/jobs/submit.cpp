@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -86,7 +87,7 @@ Added submit(const jobs::Sweep& sweep, jobs::JobQueue& queue) {
   return added;
 }
 
-Json to_json(const jobs::Sweep& sweep, const Added* added) {
+Json submission_json(const jobs::Sweep& sweep, const Added* added) {
   Json list = Json::array();
   for (size_t i = 0; i < sweep.jobs.size(); ++i) {
     const auto& spec = sweep.jobs[i];
@@ -133,15 +134,17 @@ void run(const SubmitOptions& options) {
   const auto sweep = load(options);
   for (const auto& warning : sweep.warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (options.dry_run) {
-    fmt::print("{}", options.json ? to_json(sweep, nullptr).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                                  : trial_table(sweep.jobs) +
-                                        fmt::format("{} jobs; nothing was submitted\n", sweep.jobs.size()));
+    fmt::print("{}",
+               options.json
+                   ? submission_json(sweep, nullptr).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+                   : trial_table(sweep.jobs) + fmt::format("{} jobs; nothing was submitted\n", sweep.jobs.size()));
     return;
   }
   QueueAccess access(options.queue, Start::if_needed);
   const auto added = submit(sweep, access.queue());
-  fmt::print("{}", options.json ? to_json(sweep, &added).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                                : summary(options, sweep, added));
+  fmt::print("{}", options.json
+                       ? submission_json(sweep, &added).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
+                       : summary(options, sweep, added));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/communicator.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <mpi.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/mpi/mpi_group.h"

@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 #include <nccl.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/mpi/mpi_group.h"
 

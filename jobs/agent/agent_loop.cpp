@@ -14,7 +14,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
-constexpr double kLongestPause = 20;                                           // without Redis
+constexpr double kLoopPause = 20;                                              // without Redis
 constexpr int kWatchMs = 100, kIdleMs = 1000;
 constexpr int kReapBatches = 20;
 
@@ -65,7 +65,7 @@ AgentLoop::AgentLoop(const AgentOptions& options, const QueueFactory& make_queue
       stops_(stops),
       log_(log),
       queue_(make_queue()),
-      link_("agent", kLongestPause, log),
+      link_("agent", kLoopPause, log),
       heartbeat_(make_queue, options.lease_term, info_of(options), log) {}
 
 int64_t AgentLoop::run() {

@@ -14,44 +14,45 @@ namespace {
 using Json = nlohmann::json;
 using Kind = ProgressMessage::Kind;
 
-constexpr std::pair<Kind, const char*> kKinds[] = {{Kind::hello, "hello"},
-                                                   {Kind::progress, "progress"},
-                                                   {Kind::evaluation, "evaluation"},
-                                                   {Kind::checkpoint, "checkpoint"},
-                                                   {Kind::result, "result"}};
+constexpr std::pair<Kind, const char*> kMessageKinds[] = {{Kind::hello, "hello"},
+                                                          {Kind::progress, "progress"},
+                                                          {Kind::evaluation, "evaluation"},
+                                                          {Kind::checkpoint, "checkpoint"},
+                                                          {Kind::result, "result"}};
 constexpr int64_t kLargestInteger = int64_t{1} << 53;  // beyond it JSON readers and Lua lose digits
 constexpr size_t kNameBytes = 200, kPathBytes = 4096;
 
-[[noreturn]] void refuse(const std::string& what) { throw JobsError("progress message: " + what); }
+[[noreturn]] void refuse_message(const std::string& what) { throw JobsError("progress message: " + what); }
 
 std::string shown(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80); }
 
 int64_t integer(const Json& json, const char* key, bool needed, int64_t fallback) {
   const auto at = json.find(key);
   if (at == json.end()) {
-    if (needed) refuse(fmt::format("'{}' is missing", key));
+    if (needed) refuse_message(fmt::format("'{}' is missing", key));
     return fallback;
   }
   // Compared before it is read as int64: an unsigned number above its range would wrap.
   if (!at->is_number_integer() || (at->is_number_unsigned() && at->get<uint64_t>() > uint64_t{kLargestInteger}) ||
       at->get<int64_t>() < 0)
-    refuse(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
+    refuse_message(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
   return at->get<int64_t>();
 }
 
 double number(const Json& value, const std::string& key) {
   if (!value.is_number() || !std::isfinite(value.get<double>()))
-    refuse(fmt::format("{}: found {}, expected a finite number", key, shown(value)));
+    refuse_message(fmt::format("{}: found {}, expected a finite number", key, shown(value)));
   return value.get<double>();
 }
 
 std::map<std::string, double> metrics_of(const Json& json) {
   const auto at = json.find("metrics");
-  if (at == json.end() || !at->is_object()) refuse("'metrics' is missing or no object of numbers");
-  if (at->size() > kProgressMetrics) refuse(fmt::format("{} metrics, at most {}", at->size(), kProgressMetrics));
+  if (at == json.end() || !at->is_object()) refuse_message("'metrics' is missing or no object of numbers");
+  if (at->size() > kProgressMetrics)
+    refuse_message(fmt::format("{} metrics, at most {}", at->size(), kProgressMetrics));
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : at->items()) {
-    if (name.empty() || name.size() > kNameBytes) refuse("a metric's name is empty or longer than 200 bytes");
+    if (name.empty() || name.size() > kNameBytes) refuse_message("a metric's name is empty or longer than 200 bytes");
     metrics[name] =
         value.is_null() ? std::numeric_limits<double>::quiet_NaN() : number(value, "metrics." + name.substr(0, 80));
   }
@@ -61,12 +62,12 @@ std::map<std::string, double> metrics_of(const Json& json) {
 Kind kind_of(const Json& json) {
   const auto at = json.find("type");
   if (at != json.end() && at->is_string()) {
-    for (const auto& [kind, name] : kKinds) {
+    for (const auto& [kind, name] : kMessageKinds) {
       if (at->get_ref<const std::string&>() == name) return kind;
     }
   }
-  refuse(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
-                     at == json.end() ? "nothing" : shown(*at)));
+  refuse_message(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
+                             at == json.end() ? "nothing" : shown(*at)));
 }
 
 void read_progress(const Json& json, ProgressMessage& message) {
@@ -79,16 +80,16 @@ void read_progress(const Json& json, ProgressMessage& message) {
 
 std::string path_of(const Json& json) {
   const auto at = json.find("path");
-  if (at == json.end() || !at->is_string()) refuse("'path' is missing or no text");
+  if (at == json.end() || !at->is_string()) refuse_message("'path' is missing or no text");
   auto path = at->get<std::string>();
   if (path.empty() || path.size() > kPathBytes || path.find('\0') != std::string::npos)
-    refuse("path: found nothing, more than 4096 bytes or a zero byte, expected a folder");
+    refuse_message("path: found nothing, more than 4096 bytes or a zero byte, expected a folder");
   return path;
 }
 
 std::string finished_line(const Json& json) {
   auto line = json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
-  if (line.size() > kProgressLine) refuse(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
+  if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
   return line;
 }
 
@@ -96,7 +97,7 @@ std::string finished_line(const Json& json) {
 
 std::string to_line(const ProgressMessage& message) {
   Json json;
-  for (const auto& [kind, name] : kKinds) {
+  for (const auto& [kind, name] : kMessageKinds) {
     if (kind == message.kind) json["type"] = name;
   }
   if (message.kind == Kind::hello) {
@@ -116,7 +117,7 @@ std::string to_line(const ProgressMessage& message) {
       [[fallthrough]];
     case Kind::result: {
       if (message.metrics.size() > kProgressMetrics)
-        refuse(fmt::format("{} metrics, at most {}", message.metrics.size(), kProgressMetrics));
+        refuse_message(fmt::format("{} metrics, at most {}", message.metrics.size(), kProgressMetrics));
       auto& metrics = json["metrics"] = Json::object();
       for (const auto& [name, value] : message.metrics) metrics[name] = std::isfinite(value) ? Json(value) : Json();
       break;
@@ -131,10 +132,10 @@ std::string to_line(const ProgressMessage& message) {
 }
 
 ProgressMessage parse_progress_message(const std::string& line) {
-  if (line.size() > kProgressLine) refuse(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
+  if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
   try {
     const auto json = Json::parse(line);
-    if (!json.is_object()) refuse("found " + shown(json) + ", expected an object");
+    if (!json.is_object()) refuse_message("found " + shown(json) + ", expected an object");
     ProgressMessage message;
     message.kind = kind_of(json);
     if (message.kind == Kind::hello) {
@@ -149,7 +150,7 @@ ProgressMessage parse_progress_message(const std::string& line) {
     if (message.kind == Kind::checkpoint) message.path = path_of(json);
     return message;
   } catch (const Json::exception& error) {
-    refuse(std::string("not JSON: ") + error.what());
+    refuse_message(std::string("not JSON: ") + error.what());
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<Distribution, const char*>, 17> kNames = {
+constexpr std::array<std::pair<Distribution, const char*>, 17> kDistributionNames = {
     {{Distribution::constant, "constant"},
      {Distribution::categorical, "categorical"},
      {Distribution::int_uniform, "int_uniform"},
@@ -36,7 +36,7 @@ constexpr std::array<std::pair<Distribution, const char*>, 17> kNames = {
 }  // namespace
 
 std::string to_string(Distribution distribution) {
-  for (const auto& [known, name] : kNames) {
+  for (const auto& [known, name] : kDistributionNames) {
     if (known == distribution) return name;
   }
   return "unknown";
@@ -44,12 +44,12 @@ std::string to_string(Distribution distribution) {
 
 std::vector<std::string> distribution_names() {
   std::vector<std::string> names;
-  for (const auto& [known, name] : kNames) names.emplace_back(name);
+  for (const auto& [known, name] : kDistributionNames) names.emplace_back(name);
   return names;
 }
 
 std::optional<Distribution> find_distribution(const std::string& name) {
-  for (const auto& [known, text] : kNames) {
+  for (const auto& [known, text] : kDistributionNames) {
     if (name == text) return known;
   }
   if (name == "categorical_w_probabilities") return Distribution::categorical;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "inference/graph/graph.h"
 #include "models/autograd/matrices.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "inference/ops/top_nodes.h"
 #include "models/sparse/plan_tensors.h"

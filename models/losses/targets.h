@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "configs/settings.h"
 #include "data/graphs/group.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "models/sparse/plan_tensors.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "plans/message_plan.h"
 

@@ -1,7 +1,7 @@
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/algorithms/bfloat16_sum.h"
 #include "tests/support/message_of.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/algorithms/bfloat16_sum.h"
 #include "comm/backends/factory.h"

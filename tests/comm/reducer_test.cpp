@@ -1,5 +1,5 @@
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/algorithms/gradient_reducer.h"
 #include "tests/support/ranks.h"

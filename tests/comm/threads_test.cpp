@@ -1,5 +1,5 @@
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "comm/backends/factory.h"
 #include "tests/support/message_of.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "models/sparse/plan_tensors.h"
 #include "plans/message_plan.h"

@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn.h>
+#include <torch/types.h>
 
 #include "configs/settings.h"
 #include "data/graphs/group.h"

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "configs/load.h"
 #include "data/dataset/group_files.h"

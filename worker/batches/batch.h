@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "configs/settings.h"
 #include "models/sparse/plan_tensors.h"

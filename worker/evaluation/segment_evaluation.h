@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "worker/evaluation/evaluator.h"
 #include "worker/evaluation/tie_thresholds.h"

@@ -3,7 +3,8 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "base/threads.h"
 #include "comm/agree.h"
@@ -25,7 +26,7 @@ void with_communicator(const configs::CommSettings& settings, int64_t threads,
     fmt::print(stderr, "foretime: {}\n", error.what());
     std::fflush(stderr);
     comm->abort(error.what());
-    throw comm::RemoteError(error.what(), exit_code_of(error));
+    throw ReportedError(exit_code_of(error), error.what());
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <torch/cuda.h>
 
 #include "comm/agree.h"
 #include "data/frontends/loops/featurizers.h"

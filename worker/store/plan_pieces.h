@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "models/sparse/plan_tensors.h"
 #include "plans/plan_source.h"

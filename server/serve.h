@@ -1,10 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
-
-#include <CLI/CLI.hpp>
 
 #include "server/limits.h"
 
@@ -18,9 +15,9 @@ struct ServeArguments {
   int64_t batch_window_us = 1000;
   ServeLimits limits;
 };
-using Server = std::function<void(const ServeArguments&)>;
 
-/// The options of `foretime serve`; `serve` does it.
-void add_serve_command(CLI::App& app, const Server& serve);
+/// `foretime serve`: opens the bundle, listens, and answers until SIGTERM or SIGINT; SIGHUP opens the bundle again.
+/// Throws ListenError, SettingsError where there is nowhere to listen, and the errors of bundles.
+void serve(const ServeArguments& arguments);
 
 }  // namespace foretime::server

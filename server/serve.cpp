@@ -1,10 +1,11 @@
+#include "server/serve.h"
+
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <initializer_list>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -12,14 +13,10 @@
 #include "base/threads.h"
 #include "configs/load.h"
 #include "server/http.h"
-#include "server/serve_command.h"
 #include "server/service.h"
 
-/// `foretime serve`: a program of its own, so that others need not load an HTTP server.
+namespace foretime::server {
 namespace {
-
-using namespace foretime;
-using namespace foretime::server;
 
 sigset_t signals_of(std::initializer_list<int> numbers) {
   sigset_t signals;
@@ -48,6 +45,8 @@ std::vector<Listener> listen(const ServeArguments& arguments) {
   return listeners;
 }
 
+}  // namespace
+
 void serve(const ServeArguments& arguments) {
   // Blocked in this thread and all that it starts: only the loop below takes them.
   const auto signals = signals_of({SIGTERM, SIGINT, SIGHUP});
@@ -74,22 +73,4 @@ void serve(const ServeArguments& arguments) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app("Foretime: learned cost models for machine-learning compilers", "foretime");
-  app.require_subcommand(1);
-  add_serve_command(app, serve);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kSuccess : kUsage;
-  } catch (const ListenError& error) {
-    fmt::print(stderr, "foretime: {}\n", error.what());
-    return kComm;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "foretime: {}\n", error.what());
-    return exit_code_of(error);
-  }
-  return kSuccess;
-}
+}  // namespace foretime::server

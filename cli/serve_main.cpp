@@ -1,13 +1,21 @@
-#include "server/serve_command.h"
-
+#include <chrono>
 #include <memory>
 
-namespace foretime::server {
+#include <CLI/CLI.hpp>
 
-void add_serve_command(CLI::App& app, const Server& serve) {
-  auto arguments = std::make_shared<ServeArguments>();
+#include "cli/program.h"
+#include "cli/programs.h"
+#include "server/serve.h"
+
+/// `foretime serve`: a program of its own, so that others need not load an HTTP server.
+namespace {
+
+using namespace foretime;
+
+void add_serve_command(CLI::App& app) {
+  auto arguments = std::make_shared<server::ServeArguments>();
   auto& limits = arguments->limits;
-  auto* command = app.add_subcommand("serve", "Score for other programs, over HTTP on this machine");
+  auto* command = app.add_subcommand("serve", cli::description_of("serve"));
   command->add_option("model", arguments->model, "a bundle (foretime export)")->required()->type_name("MODEL");
   command->add_option("--socket", arguments->socket, "listen on a Unix socket, for this user alone")->type_name("PATH");
   command->add_option("--port", arguments->port, "listen on this port of --address, for all users; 0: a free one")
@@ -46,11 +54,13 @@ void add_serve_command(CLI::App& app, const Server& serve) {
       "  foretime serve model.foretime --socket /tmp/foretime.sock\n"
       "  foretime serve model.foretime --port 8080 --threads 0\n"
       "  curl --unix-socket /tmp/foretime.sock http://localhost/v1/model");
-  command->callback([arguments, serve] {
+  command->callback([arguments] {
     arguments->limits.max_body = arguments->max_body_mib << 20;
     arguments->limits.batch_window = std::chrono::microseconds(arguments->batch_window_us);
-    serve(*arguments);
+    server::serve(*arguments);
   });
 }
 
-}  // namespace foretime::server
+}  // namespace
+
+int main(int argc, char** argv) { return cli::run_program(argc, argv, add_serve_command); }

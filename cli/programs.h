@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+/// `foretime` is several programs: the light one that people start (dispatch.cpp), without LibTorch and MPI, and others
+/// in core/ beside it, which it becomes.
+namespace foretime::cli {
+
+enum class Program {
+  light,
+  full,         // core/foretime, with LibTorch and MPI
+  experiments,  // core/foretime-experiment, which also has the baselines
+  server        // core/foretime-serve, with an HTTP server
+};
+
+/// Where subcommand `name` runs. Names that are not known are the full program's to refuse.
+Program program_of(std::string_view name);
+
+/// The line of help of "baseline", "experiment" or "serve".
+std::string description_of(std::string_view name);
+
+/// Replaces this process, which is program `self`, by `program`. Throws Error where that cannot be started.
+[[noreturn]] void become(Program self, Program program, char** argv);
+
+/// Adds the subcommands of the programs for experiments and for serving, each of which becomes its program.
+void add_other_programs(CLI::App& app, Program self, char** argv);
+
+}  // namespace foretime::cli
