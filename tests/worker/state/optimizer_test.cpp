@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include <gtest/gtest.h>
+#include <torch/optim.h>
 
 namespace foretime::worker {
 namespace {
