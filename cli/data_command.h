@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "data/dataset/group_files.h"
-#include "data/frontends/loops/record_packing.h"
+#include "data/frontends/loops/record_pack.h"
 
 /// `foretime data`, which the small program and the full one have. They differ in how they pack.
 namespace foretime::cli {

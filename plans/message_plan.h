@@ -55,7 +55,7 @@ struct PlanRequest {
   std::vector<RelationSpec> relations;  // the same for each layer
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
-  bool tied = false;         // a readout that counts tied configurable nodes as one (plans/equivalent_decisions.h)
+  bool tied = false;         // a readout that counts tied configurable nodes as one (plans/symbolic_plan.h)
   bool collections = false;  // the model sees which collection a node's graph is of
   bool operator==(const PlanRequest&) const = default;
 };

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "cli/jobs/commands.h"
 #include "cli/jobs/queue_access.h"
 #include "jobs/error.h"

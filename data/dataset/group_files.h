@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -10,7 +8,7 @@
 #include "base/error.h"
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 
 namespace foretime::data {
 

@@ -2,10 +2,7 @@
 
 #include <fstream>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include "base/error.h"
 
 namespace foretime::data {
 namespace {
@@ -13,24 +10,24 @@ namespace {
 EvalIndices read_file(const std::filesystem::path& file) {
   const std::string origin = file.string();
   std::ifstream stream(file);
-  if (!stream) throw DataError(fmt::format("{}: cannot be read, expected evaluation indices (JSON)", origin));
+  if (!stream) throw DataError("{}: cannot be read, expected evaluation indices (JSON)", origin);
   nlohmann::json json;
   try {
     json = nlohmann::json::parse(stream);
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(fmt::format("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what()));
+    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
   }
   if (!json.is_object() || json.empty())
-    throw DataError(fmt::format("{}: {}, expected an object with graphs' names", origin, json.type_name()));
+    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
   EvalIndices indices;
   for (const auto& [name, ids] : json.items()) {
     if (!ids.is_array() || ids.empty())
-      throw DataError(fmt::format("{}: graph {}: {}, expected a list of candidate ids", origin, name,
-                                  ids.is_array() ? "an empty list" : ids.type_name()));
+      throw DataError("{}: graph {}: {}, expected a list of candidate ids", origin, name,
+                      ids.is_array() ? "an empty list" : ids.type_name());
     for (const auto& id : ids) {
       if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
           id.get<int64_t>() < 0)
-        throw DataError(fmt::format("{}: graph {}: {}, expected a candidate id", origin, name, id.dump()));
+        throw DataError("{}: graph {}: {}, expected a candidate id", origin, name, id.dump());
       indices[name].push_back(id.get<int64_t>());
     }
   }
@@ -50,8 +47,7 @@ EvalIndices read_eval_indices(const std::filesystem::path& file) {
     for (auto& [graph, ids] : read_file(part))
       all.emplace(qualified_name(collection_named(collection), graph), std::move(ids));
   }
-  if (all.empty())
-    throw DataError(fmt::format("{}: no evaluation indices, expected xla_default.json or its like", file.string()));
+  if (all.empty()) throw DataError("{}: no evaluation indices, expected xla_default.json or its like", file.string());
   return all;
 }
 

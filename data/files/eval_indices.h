@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/graphs/collection.h"
+#include "data/graphs/group.h"
 
 namespace foretime::data {
 

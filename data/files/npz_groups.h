@@ -1,10 +1,9 @@
 #pragma once
 
 #include "data/files/npz_reader.h"
-#include "data/graphs/featurizer.h"
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 #include "data/graphs/program_nodes.h"
 
 /// One reader for each kind of .npz. `describe_*` fills a header's sizes from the entries' NPY headers; `read_*` reads

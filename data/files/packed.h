@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,7 +11,7 @@
 
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 
 /// The packed format (.foretime): one collection of groups in a file that is mapped into memory, not parsed.
 /// Little-endian:

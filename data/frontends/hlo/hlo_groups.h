@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,7 @@
 #include "data/frontends/hlo/module_graph.h"
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 
 /// Groups of HLO protobuf files (.pb): a module with the candidates that its runs measured. Everything that lists and
 /// loads groups takes such files too (sharding/dataset_index.h).

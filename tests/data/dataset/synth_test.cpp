@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/kendall.h"
 #include "data/dataset/group_files.h"
+#include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"
-#include "data/files/layout_npz.h"
 #include "data/files/packed.h"
 #include "data/graphs/validate.h"
 #include "tests/data/groups.h"

@@ -1,5 +1,4 @@
 /// Every kind of bad input, each refused with a message that names the file, the member and what was expected.
-#include <cmath>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -11,8 +10,7 @@
 
 #include "data/dataset/group_files.h"
 #include "data/files/eval_indices.h"
-#include "data/files/npz_groups.h"
-#include "data/files/npz_writer.h"
+#include "data/files/npy.h"
 #include "data/graphs/schema.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
@@ -104,10 +102,9 @@ class ReaderErrors : public ::testing::Test {
   }
   /// The file's bytes, changed in place.
   void damage(const fs::path& file, const std::function<void(std::string&)>& change) {
-    std::ifstream in(file, std::ios::binary);
-    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    std::string bytes = foretime::testing::read_text(file);
     change(bytes);
-    std::ofstream(file, std::ios::binary) << bytes;
+    scratch_.write(file.filename().string(), bytes);
   }
 
   const foretime::testing::Scratch scratch_;

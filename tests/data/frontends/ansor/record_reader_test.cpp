@@ -1,14 +1,13 @@
 #include "data/frontends/ansor/records/record_reader.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/workload_key.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
@@ -52,11 +51,6 @@ std::string compressed(std::string_view text) {
 
 class Records : public ::testing::Test {
  protected:
-  std::filesystem::path write(const std::string& name, const std::string& bytes) {
-    auto file = scratch_.path() / name;
-    std::ofstream(file, std::ios::binary) << bytes;
-    return file;
-  }
   foretime::testing::Scratch scratch_;
 };
 
@@ -146,8 +140,8 @@ TEST(Keys, BothFormsOfAHashAgree) {
 TEST_F(Records, AreCountedByKindAndFailuresKeptOut) {
   const std::string good = kRecord;
   const std::string failed = changed("[0.25, 0.75], 0", "[1e10], 4"), other = changed("[0.25, 0.75], 0", "[1e10], 7");
-  RecordReader reader(write("records.jsonl", "# made by a test\n" + good + "\n\n" + failed + "\n{\"i\": 3}\n" + other +
-                                                 "\r\n" + good + "\r\n {\n" + failed));
+  RecordReader reader(scratch_.write("records.jsonl", "# made by a test\n" + good + "\n\n" + failed + "\n{\"i\": 3}\n" +
+                                                          other + "\r\n" + good + "\r\n {\n" + failed));
   TuningRecord record;
   std::vector<int64_t> lines;
   while (reader.next(record)) lines.push_back(record.line);
@@ -172,7 +166,7 @@ TEST_F(Records, MembersOfGzipFollowEachOther) {
     if (i % 7 == 0) text += text;
     bytes += compressed(text);
   }
-  RecordReader reader(write("records.jsonl.gz", bytes));
+  RecordReader reader(scratch_.write("records.jsonl.gz", bytes));
   TuningRecord record;
   int64_t count = 0;
   while (reader.next(record)) ++count;
@@ -194,7 +188,7 @@ TEST_F(Records, SharesMakeUpTheWhole) {
     EXPECT_NEAR(static_cast<double>(count), static_cast<double>(all.size()) / 3.0, RecordShare::kBlock);
     lines += reader.counts().lines;
   }
-  std::sort(shared.begin(), shared.end());
+  std::ranges::sort(shared);
   EXPECT_EQ(shared, all);
   EXPECT_EQ(lines, whole.counts().lines);
   EXPECT_THROW(RecordReader(file, {3, 3}), DataError);
@@ -205,7 +199,7 @@ TEST_F(Records, DamagedGzipIsAnErrorAfterWhatIsWhole) {
   for (int i = 0; i < 2000; ++i) text += changed("1730465253", std::to_string(i * 7919)) + "\n";
   const std::string bytes = compressed(text);
   const auto read_all = [&](const std::string& damaged) {
-    RecordReader reader(write("damaged.jsonl.gz", damaged));
+    RecordReader reader(scratch_.write("damaged.jsonl.gz", damaged));
     TuningRecord record;
     while (reader.next(record)) continue;
   };
@@ -221,7 +215,8 @@ TEST_F(Records, DamagedGzipIsAnErrorAfterWhatIsWhole) {
 }
 
 TEST_F(Records, LinesThatAreTooLongAreMalformed) {
-  const auto file = write("long.txt", "ab\n" + std::string(2000000, 'x') + "\ncd\n" + std::string(700000, 'y'));
+  const auto file =
+      scratch_.write("long.txt", "ab\n" + std::string(2000000, 'x') + "\ncd\n" + std::string(700000, 'y'));
   LineSource lines(file, 100);
   std::vector<std::pair<size_t, bool>> seen;
   while (const auto line = lines.next()) seen.emplace_back(line->text.size(), line->too_long);

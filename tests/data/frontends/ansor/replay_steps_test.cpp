@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/features/accesses.h"
+#include "data/frontends/ansor/features/nest_statements.h"
 #include "tests/data/frontends/ansor/tables.h"
 #include "tests/support/message_of.h"
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
-#include "data/frontends/ansor/dag/dag_reader.h"
-#include "data/frontends/ansor/records/step_json.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/records/record_json.h"
 #include "data/frontends/ansor/replay/replay.h"
 
 /// Small DAGs and schedules for tests, as files would have them.
