@@ -30,7 +30,7 @@ enum class EdgeNorm : uint8_t {
   laplacian_of_two,
 };
 
-/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (data/topology.h has the
+/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (plans/topology.h has the
 /// details).
 struct RelationSpec {
   Direction direction = Direction::both;
@@ -93,7 +93,7 @@ struct PlanPool {
 };
 
 /// Row c * pools + p sums over the nodes of candidate c that lie in pool p. There is one pool, unless a NodeSubset
-/// (data/plan_source.h) asks for more.
+/// (plans/plan_source.h) asks for more.
 struct PlanReadout {
   int64_t pools = 1;
   PlanPool nodes;         // over all nodes of the candidate's graph

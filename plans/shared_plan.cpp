@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "plans/state_hash.h"
-
 namespace foretime::plans {
 namespace {
 

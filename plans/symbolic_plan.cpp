@@ -1,12 +1,10 @@
 #include "plans/symbolic_plan.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
 #include <numeric>
 #include <unordered_map>
-#include <utility>
 
 #include "plans/plan_source.h"
 #include "plans/topology.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "data/dataset/group_files.h"
-#include "data/files/packed_writer.h"
+#include "data/files/packed_file.h"
 
 namespace foretime::data {
 

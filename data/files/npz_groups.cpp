@@ -73,8 +73,7 @@ GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features) {
                       kHloOpcodes - 1);
   }
   const auto ends = file.read<int64_t>("edge_index", kEdgeRule);
-  const auto edges = static_cast<int64_t>(ends.size()) / 2;
-  std::vector<int32_t> source(static_cast<size_t>(edges)), target(source.size());
+  std::vector<int32_t> source(ends.size() / 2), target(source.size());
   for (size_t e = 0; e < source.size(); ++e) {
     for (const int64_t end : {ends[2 * e], ends[2 * e + 1]}) {
       if (end < 0 || end >= nodes)
@@ -83,11 +82,8 @@ GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features) {
     target[e] = static_cast<int32_t>(ends[2 * e]);
     source[e] = static_cast<int32_t>(ends[2 * e + 1]);
   }
-  graph.graph_ptr = std::vector<int64_t>{0, nodes};
-  graph.edge_ptr = std::vector<int64_t>{0, edges};
   graph.node_types = std::move(opcodes);
-  graph.edge_source = std::move(source);
-  graph.edge_target = std::move(target);
+  graph.set_edges(std::move(source), std::move(target));
   return graph;
 }
 

@@ -21,7 +21,7 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink);
 void describe_tile(const NpzReader& file, GroupHeader& header);
 Group read_tile(const NpzReader& file);
 
-/// Measured tensor programs: TIR syntax trees, one a candidate; data/schema.h says what the features are.
+/// Measured tensor programs: TIR syntax trees, one a candidate; data/graphs/schema.h says what the features are.
 void describe_program(const NpzReader& file, GroupHeader& header);
 /// Its graphs are of `featurizer`, or the trees themselves.
 Group read_program(const NpzReader& file, const Featurizer* featurizer = nullptr);

@@ -21,7 +21,7 @@
 ///   directory    one 1024-byte record a group (sizes, fingerprint, each section's offset, bytes and XXH64), then the
 ///                names
 ///
-/// data/packed_layout.h has the structs. The first 64 bytes and the directory tell everything but the contents, and one
+/// packed_file.h has the structs. The first 64 bytes and the directory tell everything but the contents, and one
 /// group is opened by reading its own record, whatever the size of the collection. Beside what a group holds, a
 /// collection holds what can be known of it once and for all: its summary, and plans that a caller stores.
 namespace foretime::data {

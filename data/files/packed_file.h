@@ -9,7 +9,10 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
+#include "base/atomic_file.h"
+#include "base/checksum.h"
 #include "data/graphs/group.h"
 
 /// Bytes of a packed collection, for its reader and its writer only.
@@ -63,7 +66,7 @@ enum Section : size_t {
 };
 
 /// kStatistics holds one row of doubles for each of: sums, squares, minima, maxima of the values; the same of their
-/// logarithms. Columns are the node features, then the tile features; column_statistics.h says what they are.
+/// logarithms. Columns are the node features, then the tile features; ColumnStatistics says what they are.
 constexpr int64_t kStatisticsRows = 8;
 
 struct PlanTable {
@@ -181,5 +184,49 @@ class Sections {
 /// The group that a record describes, not validated. Throws DataError where sizes do not fit together or checksums are
 /// wrong.
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified = false);
+
+/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. All throw
+/// FileError.
+class Output {
+ public:
+  explicit Output(std::filesystem::path file);
+
+  const std::filesystem::path& file() const { return file_.path(); }
+  /// Where the bytes are before `commit`.
+  const std::filesystem::path& aside() const { return file_.aside(); }
+  const std::vector<GroupRecord>& records() const { return records_; }
+
+  /// A section is written in any number of pieces; one without bytes leaves no trace.
+  void begin_section();
+  void append(std::span<const std::byte> bytes);
+  SectionRecord end_section();
+  template <class T>
+  SectionRecord section(std::span<const T> values) {
+    begin_section();
+    append(std::as_bytes(values));
+    return end_section();
+  }
+  /// Ends a group whose sections have been written.
+  void add_record(GroupRecord record, const std::string& name);
+  /// Copies group `member` of another collection, sections and record, without looking at its contents.
+  void copy_group(const CollectionFile& from, uint64_t member);
+
+  /// After it, others that open `aside` read what has been written so far.
+  void flush() { file_.flush(); }
+  /// Writes the directory, syncs, and renames into place.
+  void commit();
+
+ private:
+  void write(const void* bytes, size_t count);
+  void pad();
+  void copy_bytes(const File& from, uint64_t offset, uint64_t bytes);
+
+  AtomicFile file_;
+  uint64_t position_ = 0;
+  SectionRecord section_{};
+  Checksum checksum_;
+  std::vector<GroupRecord> records_;
+  std::string names_;
+};
 
 }  // namespace foretime::data::packed

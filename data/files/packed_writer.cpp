@@ -1,5 +1,3 @@
-#include "data/files/packed_writer.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "base/error.h"
 #include "data/files/packed.h"
+#include "data/files/packed_file.h"
 #include "data/graphs/validate.h"
 
 namespace foretime::data::packed {

@@ -99,6 +99,13 @@ const char* kind_name(CandidateKind kind) {
   return "unknown";
 }
 
+void GraphBlock::set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets) {
+  graph_ptr = std::vector<int64_t>{0, nodes()};
+  edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(sources.size())};
+  edge_source = std::move(sources);
+  edge_target = std::move(targets);
+}
+
 bool Group::labelled() const {
   return std::ranges::any_of(runtimes, [](double runtime) { return runtime != 0.0; });
 }

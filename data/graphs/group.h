@@ -67,6 +67,8 @@ struct GraphBlock {
   int64_t graphs() const { return graph_ptr.empty() ? 0 : graph_ptr.size() - 1; }
   int64_t nodes() const { return node_types.size(); }
   int64_t edges() const { return edge_source.size(); }
+  /// Makes the nodes, whose types are set, one graph with these edges.
+  void set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets);
 };
 
 /// Layouts of all candidates as one-byte codes: each configurable node has a table of its distinct layout rows.

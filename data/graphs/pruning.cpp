@@ -36,10 +36,7 @@ InducedGraph induced_graph(const GraphBlock& whole, std::span<const int32_t> nod
   graph.node_type_count = whole.node_type_count;
   graph.node_features = taken(whole.node_features, nodes, whole.feature_count);
   graph.node_types = taken(whole.node_types, nodes, 1);
-  graph.graph_ptr = std::vector<int64_t>{0, static_cast<int64_t>(nodes.size())};
-  graph.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(sources.size())};
-  graph.edge_source = std::move(sources);
-  graph.edge_target = std::move(targets);
+  graph.set_edges(std::move(sources), std::move(targets));
   return induced;
 }
 

@@ -78,5 +78,4 @@ TEST(ParallelFor, OpenMpHasOneThreadInsideAndAsManyAsBeforeOutside) {
 }
 
 }  // namespace
-
 }  // namespace foretime

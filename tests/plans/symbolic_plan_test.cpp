@@ -127,5 +127,4 @@ TEST(EquivalentDecisions, AreThoseThatCandidatesChooseTogether) {
 }
 
 }  // namespace
-
 }  // namespace foretime::plans

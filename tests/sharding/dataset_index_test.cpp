@@ -21,7 +21,7 @@ class SizeLists : public ::testing::Test {
     return "";
   }
 
-  const foretime::testing::Scratch folder_;
+  const testing::Scratch folder_;
 };
 
 TEST_F(SizeLists, ReadAllColumnsInAnyOrder) {

@@ -209,10 +209,10 @@ TEST(FitCompute, FindsBothCoefficientsWhereTheDataTellThem) {
 }
 
 TEST(MeasureCompute, ReadsARunDirectory) {
-  const foretime::testing::Scratch folder;
+  const testing::Scratch folder;
   configs::Settings settings;
   settings.data.format = "programs";
-  settings.data.root = (foretime::testing::samples_dir() / "resnet18_conv2d").string();
+  settings.data.root = (testing::samples_dir() / "resnet18_conv2d").string();
   settings.data.train = {"C1.npz", "C12.npz"};
   settings.sampler.groups_per_batch = 2;
   settings.sampler.draws_per_group = 4;
@@ -242,5 +242,4 @@ TEST(MeasureCompute, ReadsARunDirectory) {
 }
 
 }  // namespace
-
 }  // namespace foretime::sharding

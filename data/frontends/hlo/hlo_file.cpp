@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "data/frontends/hlo/feature_row.h"
 #include "data/frontends/hlo/hlo.pb.h"
+#include "data/frontends/hlo/node_features.h"
 
 namespace foretime::data {
 namespace {

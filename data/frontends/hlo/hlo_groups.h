@@ -35,7 +35,7 @@ struct HloGroup {
 /// names, else all convolutions, dots and reshapes.
 ///
 /// `sink`, where there is one, takes the two large arrays of a layout group. Throws DataError for everything that
-/// module_graph.h and tuning_runs.h refuse; for configurable nodes that are given twice or are not there; where all
+/// module_graph.h and hlo_file.h refuse; for configurable nodes that are given twice or are not there; where all
 /// runs failed; and where tiles were measured but not the default one, whose time normalises the others.
 HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits = {},
                         const LayoutSink* sink = nullptr);

@@ -149,11 +149,8 @@ class GraphReader {
     auto& graph = result.graph;
     graph.feature_count = kHloFeatures;
     graph.node_type_count = kHloOpcodes;
-    graph.graph_ptr = std::vector<int64_t>{0, node_};
-    graph.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source_ids_.size())};
     graph.node_types = std::move(opcodes_);
-    graph.edge_source = std::move(source_ids_);
-    graph.edge_target = std::move(target_ids_);
+    graph.set_edges(std::move(source_ids_), std::move(target_ids_));
     return result;
   }
 

@@ -1,13 +1,8 @@
 #include "data/frontends/hlo/node_features.h"
 
-#include <algorithm>
 #include <array>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "base/text.h"
-#include "data/frontends/hlo/feature_row.h"
 #include "data/frontends/hlo/hlo.pb.h"
 
 namespace foretime::data {

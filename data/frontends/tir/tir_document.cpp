@@ -9,6 +9,7 @@
 #include <simdjson.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
@@ -101,23 +102,6 @@ constexpr Row kRows[] = {
     {"tir.ProducerLoad", "ProducerLoad", TirClass::tree, kProducerLoad},
     {"tir.Let", "Let", TirClass::tree, kLet},
     {"tir.Call", "Call", TirClass::tree, kCall},
-    {"tir.Add", "Add", TirClass::tree, kBinary},
-    {"tir.Sub", "Sub", TirClass::tree, kBinary},
-    {"tir.Mul", "Mul", TirClass::tree, kBinary},
-    {"tir.Div", "Div", TirClass::tree, kBinary},
-    {"tir.Mod", "Mod", TirClass::tree, kBinary},
-    {"tir.FloorDiv", "FloorDiv", TirClass::tree, kBinary},
-    {"tir.FloorMod", "FloorMod", TirClass::tree, kBinary},
-    {"tir.Min", "Min", TirClass::tree, kBinary},
-    {"tir.Max", "Max", TirClass::tree, kBinary},
-    {"tir.EQ", "EQ", TirClass::tree, kBinary},
-    {"tir.NE", "NE", TirClass::tree, kBinary},
-    {"tir.LT", "LT", TirClass::tree, kBinary},
-    {"tir.LE", "LE", TirClass::tree, kBinary},
-    {"tir.GT", "GT", TirClass::tree, kBinary},
-    {"tir.GE", "GE", TirClass::tree, kBinary},
-    {"tir.And", "And", TirClass::tree, kBinary},
-    {"tir.Or", "Or", TirClass::tree, kBinary},
     {"tir.Reduce", "Reduce", TirClass::tree, kReduce},
     {"tir.Cast", "Cast", TirClass::tree, kValue},
     {"tir.Not", "Not", TirClass::tree, kNot},
@@ -132,6 +116,10 @@ constexpr Row kRows[] = {
     {"tir.Load", "Load", TirClass::tree, kLoad},
     {"tir.Store", "Store", TirClass::tree, kStore},
 };
+constexpr auto kBinaryKeys = split_words<17>(
+    "tir.Add tir.Sub tir.Mul tir.Div tir.Mod tir.FloorDiv tir.FloorMod tir.Min tir.Max tir.EQ tir.NE tir.LT tir.LE "
+    "tir.GT "
+    "tir.GE tir.And tir.Or");
 
 }  // namespace
 
@@ -140,6 +128,8 @@ const TirType& tir_type(std::string_view key) {
   static const std::unordered_map<std::string_view, TirType> table = [] {
     std::unordered_map<std::string_view, TirType> types;
     for (const Row& row : kRows) types[row.key] = {row.key, row.kind, tir_type_id(row.name), row.fields};
+    for (const auto key : kBinaryKeys)
+      types[key] = {key, TirClass::tree, tir_type_id(key.substr(key.find('.') + 1)), kBinary};
     return types;
   }();
   const auto found = table.find(key);

@@ -64,7 +64,7 @@ const TirType& tir_type(std::string_view key);
 /// Position of a field among `type.fields`; the field must be there.
 size_t tir_field(const TirType& type, std::string_view name);
 
-/// A parsed `tvm.ir.save_json` text: the DAG as it stands there, fields by the table of tir_types.h. Nothing is
+/// A parsed `tvm.ir.save_json` text: the DAG as it stands there, fields by the table of types. Nothing is
 /// followed yet: references may point anywhere. One object parses many texts, one after the other, and keeps its
 /// memory.
 class TirDocument {

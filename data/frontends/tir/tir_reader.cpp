@@ -13,7 +13,6 @@
 #include "base/error.h"
 
 namespace foretime::data {
-
 namespace {
 
 constexpr int64_t kMaxDimensions = 64;  // of a buffer; TVM itself knows no such limit, its operators stop at 8

@@ -87,7 +87,7 @@ TEST_F(Pack, RepacksACollection) {
 
 TEST_F(Pack, StreamsRealLayoutsAndTiles) {
   FORETIME_NEEDS_DATA();
-  const auto data = foretime::testing::data_dir();
+  const auto data = testing::data_dir();
   for (const auto& [pattern, kind] : {std::pair("tpugraphs/npz/layout/xla/default", CandidateKind::layout),
                                       std::pair("tpugraphs/npz/tile", CandidateKind::tile)}) {
     auto headers = list_groups({pattern}, data, kind);

@@ -30,7 +30,7 @@ std::string header_of(const std::string& dict, char version = 1) {
 }
 
 std::string failure(const std::string& header) {
-  return foretime::testing::message_of<DataError>([&] { parse_npy_header(header, "here"); });
+  return testing::message_of<DataError>([&] { parse_npy_header(header, "here"); });
 }
 
 TEST(NpyHeader, AllVersionsAndSpellings) {

@@ -470,5 +470,4 @@ TEST(Inflater, ComputesTheChecksumOfZip) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

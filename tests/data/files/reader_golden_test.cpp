@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "data/files/eval_indices.h"
 #include "data/files/npz_reader.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"

@@ -13,7 +13,6 @@
 #include "data/dataset/hlo_convert.h"
 #include "data/dataset/pack.h"
 #include "data/dataset/synth.h"
-#include "data/files/eval_indices.h"
 #include "data/files/packed.h"
 #include "data/graphs/pruning.h"
 #include "data/graphs/segments.h"
@@ -121,7 +120,7 @@ TEST_F(Collections, HaveOfficialIndicesOfTheirOwn) {
   EXPECT_THAT(*find_indices(one, Collection::layout_nlp_default, "layout:nlp:default:b"), ElementsAre(4));
 }
 
-using foretime::testing::values;
+using testing::values;
 
 /// The slow, obvious way: distances of all nodes from all others, an edge being a way in both directions.
 std::vector<int32_t> near_by_distances(const Group& group, int64_t hops) {
@@ -199,12 +198,9 @@ TEST(PrunedGroup, ComputationsKeepTheirBounds) {
   std::vector<int32_t> source(9), target(9);
   std::iota(source.begin(), source.end(), 0);
   std::iota(target.begin(), target.end(), 1);
-  group.graphs.graph_ptr = std::vector<int64_t>{0, 10};
-  group.graphs.edge_ptr = std::vector<int64_t>{0, 9};
   group.graphs.node_features = std::vector<float>(30, 1.0F);
   group.graphs.node_types = std::vector<uint8_t>(10, 1);
-  group.graphs.edge_source = source;
-  group.graphs.edge_target = target;
+  group.graphs.set_edges(source, target);
   group.layout.nodes = std::vector<int32_t>{1, 6};
   group.node_splits = std::vector<int64_t>{0, 2, 4, 6, 9, 10};
   const auto pruned = pruned_group(group, 1);
@@ -256,12 +252,9 @@ Group chain(int64_t nodes, std::vector<int64_t> splits) {
     source.push_back(v - 1);
     target.push_back(v);
   }
-  group.graphs.graph_ptr = std::vector<int64_t>{0, nodes};
-  group.graphs.edge_ptr = std::vector<int64_t>{0, nodes - 1};
   group.graphs.node_features = std::vector<float>(static_cast<size_t>(nodes * 3), 1.0F);
   group.graphs.node_types = std::vector<uint8_t>(static_cast<size_t>(nodes), 1);
-  group.graphs.edge_source = source;
-  group.graphs.edge_target = target;
+  group.graphs.set_edges(source, target);
   group.node_splits = std::move(splits);
   return group;
 }
@@ -352,16 +345,14 @@ TEST(Segments, MetisFindsTheComponents) {
     source.push_back(v - 2);
     target.push_back(v);
   }
-  group.graphs.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source.size())};
-  group.graphs.edge_source = source;
-  group.graphs.edge_target = target;
+  group.graphs.set_edges(source, target);
   EXPECT_EQ(cut_edges(group, make_segments(group, {100, SegmentMethod::metis})), 0);
   EXPECT_EQ(cut_edges(group, make_segments(group, {100})), 2);
 }
 
 TEST(Segments, RealGraphsKeepThePromises) {
   FORETIME_NEEDS_DATA();
-  const auto folder = foretime::testing::data_dir() / "tpugraphs" / "npz" / "layout";
+  const auto folder = testing::data_dir() / "tpugraphs" / "npz" / "layout";
   int graphs = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
     if (file.path().extension() != ".npz") continue;
@@ -376,5 +367,4 @@ TEST(Segments, RealGraphsKeepThePromises) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

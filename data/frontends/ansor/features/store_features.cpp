@@ -14,8 +14,8 @@
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/features/store_value.h"
 
-/// What a store touches of each buffer, and how soon again: the part of StoreFeatures about memory.
 namespace foretime::data {
+namespace {
 
 constexpr size_t kFeatureBuffers = 5, kBufferFeatures = 18, kCurvePoints = 10;
 
@@ -44,11 +44,6 @@ struct BufferFeatures {
   float outer_product = 0.0F, loops = 0.0F, unroll_step = 0.0F;
 };
 
-/// Appends kStoreFeatures numbers; puts the blocks of `buffer` into TVM's order.
-void append_store_features(BufferFeatures& buffer, std::vector<float>& rows);
-
-namespace {
-
 /// log2(1 + x), and the same below 0 with the other sign.
 float shifted_log(float x) { return x < 0 ? -std::log2(-x + 1) : std::log2(x + 1); }
 
@@ -75,8 +70,7 @@ void append_block(std::vector<float>& row, const BlockFeatures& block) {
   row.push_back(shifted_log(block.stride));
 }
 
-}  // namespace
-
+/// Appends kStoreFeatures numbers; puts the blocks of `buffer` into TVM's order.
 void append_store_features(BufferFeatures& buffer, std::vector<float>& row) {
   for (const float count : buffer.operations) row.push_back(shifted_log(count));
   append_kind(row, buffer.vectorized);
@@ -95,6 +89,8 @@ void append_store_features(BufferFeatures& buffer, std::vector<float>& row) {
                             buffer.outer_product, buffer.loops, buffer.unroll_step})
     row.push_back(shifted_log(value));
 }
+
+}  // namespace
 
 const std::vector<StoreFeatureGroup>& store_feature_groups() {
   static const std::vector<StoreFeatureGroup> groups = {{"computation", 0, 16},

@@ -11,7 +11,6 @@
 #include "data/frontends/ansor/replay/index_interval.h"
 
 namespace foretime::data {
-
 namespace {
 
 using Kind = ExpressionKind;

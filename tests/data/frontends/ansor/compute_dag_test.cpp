@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "data/files/line_source.h"
-#include "tests/data/frontends/ansor/tables.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -16,9 +16,9 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::data_dir;
-using foretime::testing::samples_dir;
+using testing::data_dir;
 using ::testing::HasSubstr;
+using testing::samples_dir;
 
 /// The lines of dags.jsonl, and what TVM printed of each DAG.
 struct Printed {
@@ -124,7 +124,7 @@ TEST(DagReader, FindsBothFormsOfAKey) {
 
 TEST(DagReader, TextsSayWhatIsMissing) {
   const auto message = [](const std::string& text) {
-    return foretime::testing::message_of<DataError>([&] { parse_dag_text(text, R"(["f"])"); });
+    return testing::message_of<DataError>([&] { parse_dag_text(text, R"(["f"])"); });
   };
   EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no exception");
   EXPECT_THAT(message("A = PLACEHOLDER [8, 8]\nB(i) += A[i, (k + 1)]\n"), HasSubstr("how long axis k is"));
@@ -146,7 +146,7 @@ TEST(DagReader, BadTablesNameStageAndField) {
     const size_t at = table.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     table.replace(at, from.size(), to);
-    return foretime::testing::message_of<DataError>([&] { parse_compute_dag(table); });
+    return testing::message_of<DataError>([&] { parse_compute_dag(table); });
   };
   EXPECT_EQ(message("matmul", "matmul"), "no exception");
   EXPECT_THAT(message("\"op\": 0", "\"op\": 7"), HasSubstr("stages[2]: reads: stage 7, expected one before it"));
@@ -165,10 +165,10 @@ TEST(DagReader, BadTablesNameStageAndField) {
 }
 
 TEST(DagReader, FilesNameTheLine) {
-  const foretime::testing::Scratch scratch;
+  const testing::Scratch scratch;
   const auto file = scratch.path() / "dags.jsonl";
   std::ofstream(file) << "# comment\n" << read_tables(samples_dir() / "ansor/dags.jsonl.gz").front().table << "\n{}\n";
-  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { const DagTable table(file); }),
+  EXPECT_THAT(testing::message_of<DataError>([&] { const DagTable table(file); }),
               HasSubstr("dags.jsonl:3: workload_key"));
 }
 
@@ -235,7 +235,7 @@ TEST(Expression, KnowsPrecedence) {
 
 TEST(Expression, SaysWhereItStopped) {
   const auto message = [](const std::string& text) {
-    return foretime::testing::message_of<DataError>([&] { round_trip(text); });
+    return testing::message_of<DataError>([&] { round_trip(text); });
   };
   EXPECT_THAT(message("(a + "), HasSubstr("at character 5: the end, expected a value"));
   EXPECT_THAT(message("(a + b"), HasSubstr("expected ')'"));
@@ -252,5 +252,4 @@ TEST(Expression, SaysWhereItStopped) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

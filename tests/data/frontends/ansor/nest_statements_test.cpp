@@ -16,7 +16,7 @@
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/tir/tir_reader.h"
 #include "data/graphs/schema.h"
-#include "tests/data/frontends/ansor/tables.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/paths.h"
 
 /// The statements of nests: by hand, and run one after the other beside the definition of the program.
@@ -319,7 +319,7 @@ TEST(NestStatements, ProgramsComputeWhatIsDefined) {
 
 namespace {
 
-using foretime::testing::data_dir;
+using testing::data_dir;
 
 /// Loops, memory, guards and stores of a program, one line each, indented by depth.
 struct Outline {
@@ -398,5 +398,4 @@ TEST(StatementsGolden, ProgramsAreTvms) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

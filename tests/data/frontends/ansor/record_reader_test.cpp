@@ -16,9 +16,9 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::samples_dir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::samples_dir;
 
 constexpr const char* kRecord =
     R"json({"i": [["[\"matmul\", 8, 8, 8]", "llvm -keys=cpu", [24, 64, 64, 0, 0, 0, 0, 0], "", 2, []], [[], [["SP", 2, 0, 8, [2, null], 1], ["PR", 2, 0, "auto_unroll_max_step$64"], ["CI", 1]]]], "r": [[0.25, 0.75], 0, 1.5, 1730465253], "v": "v0.6"})json";
@@ -32,7 +32,7 @@ std::string changed(std::string_view from, std::string_view to) {
 
 std::string reason(const std::string& text) {
   TuningRecord record;
-  return foretime::testing::message_of<DataError>([&] { parse_record(text, record); });
+  return testing::message_of<DataError>([&] { parse_record(text, record); });
 }
 
 std::string compressed(std::string_view text) {
@@ -51,7 +51,7 @@ std::string compressed(std::string_view text) {
 
 class Records : public ::testing::Test {
  protected:
-  foretime::testing::Scratch scratch_;
+  testing::Scratch scratch_;
 };
 
 TEST(Record, IsReadWhole) {

@@ -22,9 +22,9 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::data_dir;
-using foretime::testing::samples_dir;
-using foretime::testing::source_dir;
+using testing::data_dir;
+using testing::samples_dir;
+using testing::source_dir;
 
 /// What TVM says of one iterator; a bound is its text.
 struct GoldenIterator {
@@ -258,5 +258,4 @@ TEST(ReplayGolden, TensetStatesAreEqual) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

@@ -17,17 +17,16 @@
 #include "data/frontends/ansor/features/store_value.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
-#include "tests/data/frontends/ansor/mutator.h"
-#include "tests/data/frontends/ansor/tables.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
 namespace {
 
-using foretime::testing::data_dir;
-using foretime::testing::samples_dir;
+using testing::data_dir;
 using ::testing::HasSubstr;
+using testing::samples_dir;
 
 const ShapeRule kAnyList{{kAnySize}, "(any,)"};
 
@@ -292,7 +291,7 @@ TEST(StoreFeatures, UnknownExpressionsAreRefused) {
   LoopNest nest = testing::replayed(std::make_shared<const ComputeDag>(parse_compute_dag(table)), "[]");
   StoreFeatures features;
   std::vector<float> rows;
-  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { features.extract(nest, 64, rows); }),
+  EXPECT_THAT(testing::message_of<DataError>([&] { features.extract(nest, 64, rows); }),
               HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
   EXPECT_TRUE(rows.empty());
 }

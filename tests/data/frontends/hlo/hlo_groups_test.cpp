@@ -18,14 +18,14 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::Scratch;
-using foretime::testing::values;
 using testing::bytes_field;
 using testing::layout_run;
 using testing::module_tuning;
 using testing::number_field;
+using testing::Scratch;
 using testing::small_module;
 using testing::tile_run;
+using testing::values;
 using testing::write_file;
 
 std::vector<int8_t> layouts(const Group& group, int64_t candidate, int64_t node) {
@@ -349,5 +349,4 @@ TEST(HloGolden, StreamedEqualsWhole) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

@@ -13,12 +13,12 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::Scratch;
 using testing::computation;
 using testing::instruction;
 using testing::Instruction;
 using testing::message_of;
 using testing::module_of;
+using testing::Scratch;
 
 std::string complaint(const std::string& module) {
   std::vector<float> rows;
@@ -249,7 +249,7 @@ std::string synthetic(bool tiles) {
 
 std::vector<std::string> seeds() {
   std::vector<std::string> files = {synthetic(false), synthetic(true), testing::small_module()};
-  const auto data = foretime::testing::data_dir();
+  const auto data = testing::data_dir();
   for (const char* name : {"module_tuning_data_layout.pb", "op_tuning_data.pb"}) {
     std::ifstream file(data / "tpugraphs/pb" / name, std::ios::binary);
     if (!data.empty() && file)
@@ -324,5 +324,4 @@ TEST(HloFuzz, ChangedBytes) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

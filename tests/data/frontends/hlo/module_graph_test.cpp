@@ -18,12 +18,12 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::values;
 using testing::computation;
 using testing::instruction;
 using testing::Instruction;
 using testing::module_of;
 using testing::read_graph;
+using testing::values;
 using Edges = std::vector<std::pair<int32_t, int32_t>>;  // consumer, producer
 
 Edges edges_of(const HloGraph& graph) {
@@ -448,5 +448,4 @@ TEST(HloOpcodes, NumbersAreTpuGraphs) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

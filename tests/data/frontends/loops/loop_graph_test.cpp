@@ -21,7 +21,7 @@
 #include "data/frontends/loops/tree_program.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
-#include "tests/data/frontends/ansor/tables.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/paths.h"
 
 /// Graphs of loop programs: their shape on a small program by hand, their rules on all real and on damaged ones.
@@ -29,9 +29,9 @@ namespace foretime::data {
 namespace {
 
 using Columns = LoopColumns;
-using foretime::testing::samples_dir;
 using testing::matmul;
 using testing::replayed;
+using testing::samples_dir;
 
 /// C = A B, 64 × 32 × 16: rows in parallel, eight columns at once.
 LoopProgram small_product() {
@@ -252,8 +252,6 @@ TEST(Hardware, VectorsFollowFromTheTarget) {
 
 namespace {
 
-using testing::samples_dir;
-
 std::string text_of(const LoopProgram& program, size_t first) {
   std::string out;
   for (const ProgramStatement& s : std::span(program.statements).subspan(first)) {
@@ -313,5 +311,4 @@ TEST(LoopProgram, RecordsAndTheirTreesAreTheSame) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

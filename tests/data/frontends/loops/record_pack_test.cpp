@@ -17,7 +17,7 @@ namespace foretime::data {
 namespace {
 
 namespace fs = std::filesystem;
-using foretime::testing::samples_dir;
+using testing::samples_dir;
 
 class RecordPack : public ::testing::Test {
  protected:
@@ -29,7 +29,7 @@ class RecordPack : public ::testing::Test {
     return pack_records(file, index, all, options);
   }
 
-  foretime::testing::Scratch scratch_;
+  testing::Scratch scratch_;
   fs::path records_ = samples_dir() / "ansor" / "records.jsonl.gz";
   DagTable dags_{samples_dir() / "ansor" / "dags.jsonl.gz"};
 };
@@ -70,9 +70,9 @@ TEST_F(RecordPack, BytesDoNotDependOnWorkersOrMemory) {
   const PackParts parts(scratch_.path() / "three.foretime", headers, 3, "test");
   parts.pack([&](const fs::path& part, std::span<const int64_t> groups) { pack_records(part, found, groups, {}); });
   parts.join();
-  const auto expected = foretime::testing::read_text(scratch_.path() / "one.foretime");
-  EXPECT_TRUE(foretime::testing::read_text(scratch_.path() / "little.foretime") == expected);
-  EXPECT_TRUE(foretime::testing::read_text(scratch_.path() / "three.foretime") == expected);
+  const auto expected = testing::read_text(scratch_.path() / "one.foretime");
+  EXPECT_TRUE(testing::read_text(scratch_.path() / "little.foretime") == expected);
+  EXPECT_TRUE(testing::read_text(scratch_.path() / "three.foretime") == expected);
   EXPECT_EQ(verify_packed(scratch_.path() / "three.foretime"), 49);
 }
 

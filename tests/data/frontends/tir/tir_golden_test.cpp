@@ -336,7 +336,7 @@ TEST(TirGolden, PackedProgramsAreTheSameGroups) {
 }
 
 TEST(TirGolden, AmbiguousMemberIsNamed) {
-  EXPECT_THAT(foretime::testing::message_of<DataError>(
+  EXPECT_THAT(testing::message_of<DataError>(
                   [&] { read_tir_groups(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", ""); }),
               ::testing::HasSubstr("before_lowering, lowered"));
 }
@@ -420,5 +420,4 @@ TEST(TirGolden, Tenset) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

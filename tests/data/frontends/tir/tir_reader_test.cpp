@@ -535,5 +535,4 @@ TEST(TirFuzz, MutatedBytes) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data

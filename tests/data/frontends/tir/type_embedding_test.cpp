@@ -26,16 +26,13 @@ Group made_up(std::vector<uint8_t> types, const std::vector<int32_t>& parents) {
   Group group;
   group.name = "made up";
   group.graphs.node_type_count = 8;
-  group.graphs.graph_ptr = std::vector<int64_t>{0, static_cast<int64_t>(types.size())};
   std::vector<int32_t> source, target;
   for (size_t i = 1; i < parents.size(); ++i) {
     source.push_back(static_cast<int32_t>(i));
     target.push_back(parents[i]);
   }
-  group.graphs.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source.size())};
-  group.graphs.edge_source = source;
-  group.graphs.edge_target = target;
   group.graphs.node_types = std::move(types);
+  group.graphs.set_edges(source, target);
   return group;
 }
 
@@ -150,7 +147,7 @@ TEST(TypeEmbeddings, RefusesWhatCannotBeLearned) {
   const Group lonely = made_up({1}, {-1}), pair = made_up({1, 2}, {-1, 0});
   const auto error = [](const Group& group, TypeEmbeddingSettings settings, std::span<const std::string_view> names) {
     const Group* groups[] = {&group};
-    return foretime::testing::message_of<DataError>([&] { train_type_embeddings(groups, names, settings); });
+    return testing::message_of<DataError>([&] { train_type_embeddings(groups, names, settings); });
   };
   using ::testing::HasSubstr;
   EXPECT_EQ(error(pair, {.walks = {.walks = 50}}, kNames), "no exception");
@@ -176,9 +173,9 @@ class TypeVectorsFile : public ::testing::Test {
  protected:
   std::filesystem::path write(const std::string& text) { return scratch_.write("types.vec", text); }
   std::string error(const std::string& text) {
-    return foretime::testing::message_of<DataError>([&] { read_type_vectors(write(text), kNamesInFile, 2); });
+    return testing::message_of<DataError>([&] { read_type_vectors(write(text), kNamesInFile, 2); });
   }
-  foretime::testing::Scratch scratch_;
+  testing::Scratch scratch_;
 };
 
 TEST_F(TypeVectorsFile, WhatIsWrittenIsRead) {
@@ -232,5 +229,4 @@ TEST_F(TypeVectorsFile, DamagedBytesAreRefusedOrRead) {
 }
 
 }  // namespace
-
 }  // namespace foretime::data
