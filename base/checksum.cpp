@@ -81,7 +81,7 @@ void Checksum::add(std::span<const std::byte> bytes) {
     mix_block(lanes_, held_.data());
   }
   for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) mix_block(lanes_, bytes.data());
-  std::copy(bytes.begin(), bytes.end(), held_.begin());
+  std::ranges::copy(bytes, held_.begin());
 }
 
 uint64_t Checksum::value() const {

@@ -65,7 +65,7 @@ class CsvParser {
         return field + plain();
       }
     }
-    throw DataError(fmt::format("{}:{}: a quote without its partner", origin_, first_line_));
+    throw DataError("{}:{}: a quote without its partner", origin_, first_line_);
   }
 
   const std::string& text_;
@@ -84,21 +84,20 @@ std::string csv_field(const std::string& text) {
 }
 
 size_t CsvTable::column(const std::string& name) const {
-  const auto found = std::find(columns.begin(), columns.end(), name);
-  if (found == columns.end())
-    throw DataError(fmt::format("{}: no column {}, found {}", origin, name, fmt::join(columns, ", ")));
+  const auto found = std::ranges::find(columns, name);
+  if (found == columns.end()) throw DataError("{}: no column {}, found {}", origin, name, fmt::join(columns, ", "));
   return static_cast<size_t>(found - columns.begin());
 }
 
 CsvTable parse_csv(const std::string& text, const std::string& origin) {
   CsvTable table{origin, {}, {}};
   CsvParser parser(text, origin);
-  if (!parser.next(table.columns)) throw DataError(fmt::format("{}: empty, expected a line of column names", origin));
+  if (!parser.next(table.columns)) throw DataError("{}: empty, expected a line of column names", origin);
   std::vector<std::string> row;
   while (parser.next(row)) {
     if (row.size() != table.columns.size())
-      throw DataError(fmt::format("{}:{}: {} fields, expected {} ({})", origin, parser.line(), row.size(),
-                                  table.columns.size(), fmt::join(table.columns, ", ")));
+      throw DataError("{}:{}: {} fields, expected {} ({})", origin, parser.line(), row.size(), table.columns.size(),
+                      fmt::join(table.columns, ", "));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -108,9 +107,8 @@ CsvTable read_csv(const std::filesystem::path& file) {
   std::error_code failure;
   const auto size = std::filesystem::file_size(file, failure);
   std::ifstream stream(file, std::ios::binary);
-  if (failure || !stream) throw DataError(fmt::format("{}: cannot be read", file.string()));
-  if (size > kMostBytes)
-    throw DataError(fmt::format("{}: {} bytes, expected at most {}", file.string(), size, kMostBytes));
+  if (failure || !stream) throw DataError("{}: cannot be read", file.string());
+  if (size > kMostBytes) throw DataError("{}: {} bytes, expected at most {}", file.string(), size, kMostBytes);
   std::ostringstream text;
   text << stream.rdbuf();
   return parse_csv(text.str(), file.string());
@@ -122,8 +120,8 @@ double csv_number(const CsvTable& table, size_t row, size_t column) {
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size())
-    throw DataError(fmt::format("{}: row {}: {}: found '{}', expected a number", table.origin, row + 1,
-                                table.columns[column], text.substr(0, 40)));
+    throw DataError("{}: row {}: {}: found '{}', expected a number", table.origin, row + 1, table.columns[column],
+                    text.substr(0, 40));
   return value;
 }
 

@@ -3,6 +3,9 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include <fmt/core.h>
 
 namespace foretime {
 
@@ -24,6 +27,9 @@ class Error : public std::runtime_error {
 class DataError : public Error {
  public:
   explicit DataError(const std::string& message) : Error(kData, message) {}
+  template <class First, class... Rest>
+  explicit DataError(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
+      : DataError(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
 };
 
 /// A failure whose message has been printed: only the exit code is left to tell.

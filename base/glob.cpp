@@ -1,9 +1,7 @@
 #include "base/glob.h"
 
-#include <algorithm>
 #include <set>
 
-#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include "base/error.h"
@@ -29,7 +27,7 @@ void walk(const fs::path& below, const std::vector<std::string>& parts, size_t a
   if (!fs::is_directory(folder, code)) return;
   if (part == "**") walk(below, parts, at + 1, found);
   fs::directory_iterator entries(folder, code);
-  if (code) throw DataError(fmt::format("{}: cannot be listed ({})", folder.string(), code.message()));
+  if (code) throw DataError("{}: cannot be listed ({})", folder.string(), code.message());
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();
     if (name.front() == '.' && part.front() != '.') continue;
@@ -46,7 +44,7 @@ void walk(const fs::path& below, const std::vector<std::string>& parts, size_t a
 std::vector<std::string> expand_braces(const std::string& pattern, size_t limit) {
   const size_t open = pattern.find('{');
   if (open == std::string::npos) {
-    if (pattern.find('}') != std::string::npos) throw DataError(fmt::format("{}: '}}' without '{{'", pattern));
+    if (pattern.find('}') != std::string::npos) throw DataError("{}: '}}' without '{{'", pattern);
     return {pattern};
   }
   std::vector<std::string> choices(1);
@@ -60,12 +58,12 @@ std::vector<std::string> expand_braces(const std::string& pattern, size_t limit)
     else
       choices.back().push_back(c);
   }
-  if (at == pattern.size()) throw DataError(fmt::format("{}: '{{' without '}}'", pattern));
+  if (at == pattern.size()) throw DataError("{}: '{{' without '}}'", pattern);
   std::vector<std::string> expanded;
   for (const auto& choice : choices) {
     for (auto& one : expand_braces(pattern.substr(0, open) + choice + pattern.substr(at + 1), limit - expanded.size()))
       expanded.push_back(std::move(one));
-    if (expanded.size() > limit) throw DataError(fmt::format("{}: braces for more than {} names", pattern, limit));
+    if (expanded.size() > limit) throw DataError("{}: braces for more than {} names", pattern, limit);
   }
   return expanded;
 }

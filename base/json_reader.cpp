@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/text.h"
 
 namespace foretime {
 
@@ -29,7 +29,7 @@ void JsonReader::fail(const std::string& what) const {
     message += printable(part.name);
     if (part.index >= 0) message += fmt::format("[{}]", part.index);
   }
-  throw DataError(fmt::format("{}{}{}", message, message.empty() ? "" : ": ", what));
+  throw DataError("{}{}{}", message, message.empty() ? "" : ": ", what);
 }
 
 void JsonReader::fail(const Element& found, std::string_view expected) const {

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 
 namespace foretime {
@@ -16,11 +14,11 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void require_equal_lengths(size_t a, size_t b) {
-  if (a != b) throw DataError(fmt::format("kendall tau: {} values against {}, expected equal lengths", a, b));
+  if (a != b) throw DataError("kendall tau: {} values against {}, expected equal lengths", a, b);
 }
 
 bool has_nan(std::span<const double> values) {
-  return std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+  return std::ranges::any_of(values, [](double x) { return std::isnan(x); });
 }
 
 /// Pairs inside the runs of equal neighbours: the sum of n (n - 1) / 2 over them.
@@ -63,8 +61,8 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b) {
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   const auto at = [](std::span<const double> values, int64_t i) { return values[static_cast<size_t>(i)]; };
-  std::sort(order.begin(), order.end(),
-            [&](int64_t i, int64_t j) { return at(a, i) != at(a, j) ? at(a, i) < at(a, j) : at(b, i) < at(b, j); });
+  std::ranges::sort(
+      order, [&](int64_t i, int64_t j) { return at(a, i) != at(a, j) ? at(a, i) < at(a, j) : at(b, i) < at(b, j); });
   const auto tied_a_at = [&](size_t i, size_t j) { return at(a, order[i]) == at(a, order[j]); };
   const auto tied_both_at = [&](size_t i, size_t j) { return tied_a_at(i, j) && at(b, order[i]) == at(b, order[j]); };
   const int64_t tied_a = tied_pairs(n, tied_a_at);
@@ -88,8 +86,8 @@ double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::sp
   require_equal_lengths(configuration_hashes.size(), runtimes.size());
   std::vector<size_t> order(runtimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t i, size_t j) { return configuration_hashes[i] < configuration_hashes[j]; });
+  std::ranges::stable_sort(order,
+                           [&](size_t i, size_t j) { return configuration_hashes[i] < configuration_hashes[j]; });
   std::vector<double> oracle(runtimes.size());
   for (size_t first = 0, last = 0; first < order.size(); first = last) {
     double sum = 0.0;

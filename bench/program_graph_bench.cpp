@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -49,14 +49,14 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
     TuningRecord record;
     LoopNest nest;
     LoopProgram program;
-    LoopGraphs graphs{Hardware{}};
+    const auto graphs = make_program_graphs("loops", Hardware{});
     std::shared_ptr<const ComputeDag> dag;
     std::string key;
     programs = nodes = edges = 0;
     int64_t held = 0;
     const auto drop = [&] {
       held = 0;
-      const GraphBlock block = graphs.finish();
+      const GraphBlock block = graphs->finish();
       nodes += block.nodes();
       edges += block.edges();
     };
@@ -68,7 +68,7 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
       if (!dag) continue;
       replayer.replay(dag, record.schedule, nest);
       statements.read(nest, record, program);
-      graphs.add(program, 0.0);
+      graphs->add(program, 0.0);
       ++programs;
       if (++held == kGraphsAtOnce) drop();
     }

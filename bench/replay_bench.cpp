@@ -21,8 +21,7 @@
 #include <sys/resource.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/dag_reader.h"
-#include "data/frontends/ansor/features/accesses.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/records/record_reader.h"

@@ -20,8 +20,6 @@
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/tir/tir_file.h"
-#include "data/frontends/tir/tir_inspect.h"
-#include "data/frontends/tir/tir_pack.h"
 
 namespace foretime::cli {
 namespace {

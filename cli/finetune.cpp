@@ -19,7 +19,7 @@
 #include "coordinator/checkpoint_store.h"
 #include "jobs/queue/job.h"
 #include "jobs/sweep/finetune_job.h"
-#include "sharding/confinement.h"
+#include "sharding/dataset_index.h"
 #include "worker/export/bundle_export.h"
 #include "worker/export/bundle_import.h"
 #include "worker/step/determinism.h"

@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "configs/load.h"
 #include "models/model.h"
-#include "sharding/plan_text.h"
-#include "sharding/size_list.h"
+#include "sharding/dataset_index.h"
+#include "sharding/plan_report.h"
 
 namespace foretime::cli {
 namespace {

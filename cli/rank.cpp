@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/rank_command.h"
 #include "coordinator/checkpoint_store.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "worker/evaluation/ensemble.h"
 #include "worker/run/submission.h"
 

@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "configs/load.h"
 #include "data/files/line_source.h"
-#include "data/frontends/ansor/dag/dag_reader.h"
-#include "data/frontends/ansor/records/schedule_parser.h"
-#include "data/frontends/loops/record_program.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/records/record_json.h"
+#include "data/frontends/loops/nest_program.h"
 #include "data/frontends/tir/tir_file.h"
 #include "inference/scoring/program_scorer.h"
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "configs/consistency.h"
 #include "configs/field_list.h"
 #include "configs/values.h"

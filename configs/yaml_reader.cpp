@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "configs/load.h"
 #include "configs/values.h"
 #include "configs/yaml_document.h"

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "configs/load.h"
-#include "data/graphs/collection.h"
+#include "data/graphs/group.h"
 #include "experiments/document_entries.h"
 #include "experiments/error.h"
 #include "experiments/metrics.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "experiments/error.h"
 #include "jobs/error.h"
 #include "sharding/dataset_index.h"

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
-#include "base/text_table.h"
+#include "base/text.h"
 #include "experiments/report.h"
 
 namespace foretime::experiments {

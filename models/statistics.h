@@ -2,8 +2,8 @@
 
 #include <torch/types.h>
 
-#include "data/graphs/column_statistics.h"
 #include "data/graphs/group.h"
+#include "data/graphs/group_header.h"
 #include "models/model.h"
 
 namespace foretime::models {

@@ -5,11 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "plans/equivalent_decisions.h"
 #include "plans/plan_source.h"
 #include "plans/shared_plan.h"
+#include "plans/symbolic_plan.h"
 
 namespace foretime::plans {
 namespace {
@@ -119,168 +117,150 @@ struct PlanBuilder::State {
 
   bool empty() const { return entries.empty() && shared.empty(); }
   void add_shared(const data::Group& group, std::span<const int64_t> list,
-                  std::shared_ptr<const SymbolicPlan> symbolic);
-  void fill_inputs(MessagePlan& plan) const;
-  std::shared_ptr<PlanLevel> make_level() const;
-  PlanReadout make_readout() const;
+                  std::shared_ptr<const SymbolicPlan> symbolic) {
+    if (!shared.empty() && shared.front().symbolic->pools != symbolic->pools)
+      throw DataError("{}: {} pools, expected {} as in the other groups of the batch", group.name, symbolic->pools,
+                      shared.front().symbolic->pools);
+    kind = group.kind;
+    feature_count = group.graphs.feature_count;
+    candidates += static_cast<int64_t>(list.size());
+    shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(symbolic), group.collection});
+  }
+  void fill_inputs(MessagePlan& plan) const {
+    plan.feature_count = feature_count;
+    plan.node_features.reserve(static_cast<size_t>(nodes * feature_count));
+    plan.node_types.reserve(static_cast<size_t>(nodes));
+    plan.group_ptr.reserve(entries.size() + 1);
+    plan.group_ptr.push_back(0);
+    if (kind == data::CandidateKind::tile)
+      plan.candidate_features.reserve(static_cast<size_t>(candidates * data::kTileFeatures));
+    if (kind == data::CandidateKind::layout) {
+      int64_t rows = data::kLayoutFeatures;
+      for (const Entry& entry : entries) rows += entry.layout.rows.size();
+      plan.layout_rows.reserve(static_cast<size_t>(rows));
+      plan.layout_rows.assign(data::kLayoutFeatures, 0);
+    }
+    for (const Entry& entry : entries) {
+      const auto copy_nodes = [&](int64_t first, int64_t count) {
+        append(plan.node_features, entry.graphs.node_features, first * feature_count, count * feature_count);
+        append(plan.node_types, entry.graphs.node_types, first, count);
+        if (request.collections)
+          plan.node_collections.insert(plan.node_collections.end(), static_cast<size_t>(count),
+                                       static_cast<uint8_t>(entry.collection));
+      };
+      if (kind == data::CandidateKind::program) {
+        for (const int64_t c : entry.candidates)
+          copy_nodes(entry.graphs.graph_ptr[c], entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c]);
+      } else {
+        copy_nodes(0, entry.nodes);
+      }
+      if (kind == data::CandidateKind::layout) append(plan.layout_rows, entry.layout.rows, 0, entry.layout.rows.size());
+      if (kind == data::CandidateKind::tile) {
+        for (const int64_t c : entry.candidates)
+          append(plan.candidate_features, entry.tile_features, c * data::kTileFeatures, data::kTileFeatures);
+      }
+      plan.group_ptr.push_back(plan.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
+    }
+  }
+  std::shared_ptr<PlanLevel> make_level() const {
+    auto level = std::make_shared<PlanLevel>();
+    level->node.resize(static_cast<size_t>(states));
+    if (kind == data::CandidateKind::layout) level->layout_row.assign(static_cast<size_t>(states), 0);
+    const bool early = kind == data::CandidateKind::tile && request.tile_join == TileJoin::early;
+    if (early) level->candidate.resize(static_cast<size_t>(states));
+
+    int64_t state = 0, node = 0, candidate = 0, table = 1;
+    for (const Entry& entry : entries) {
+      for (int64_t copy = 0; copy < entry.copies; ++copy, state += entry.nodes) {
+        const auto begin = level->node.begin() + state;
+        std::iota(begin, begin + entry.nodes, static_cast<int32_t>(node));
+        if (early) std::fill_n(level->candidate.begin() + state, entry.nodes, static_cast<int32_t>(candidate + copy));
+        if (kind != data::CandidateKind::layout) continue;
+        const int64_t configurable = entry.layout.configurable();
+        const uint8_t* codes = entry.layout.codes.data() + entry.candidates[static_cast<size_t>(copy)] * configurable;
+        int32_t* rows = level->layout_row.data() + state;
+        for (int64_t j = 0; j < configurable; ++j)
+          rows[entry.layout.nodes[j]] = static_cast<int32_t>(table + entry.layout.row_ptr[j] + codes[j]);
+      }
+      node += entry.nodes;
+      candidate += static_cast<int64_t>(entry.candidates.size());
+      table += entry.layout.rows.size() / data::kLayoutFeatures;
+    }
+    return level;
+  }
+  PlanReadout make_readout() const {
+    PlanReadout readout;
+    auto& all = readout.nodes.stages.emplace_back();
+    auto& some = readout.configurable.stages.emplace_back();
+    all.rows = some.rows = candidates;
+    all.cols = some.cols = states;
+    const bool candidates_share_states = kind == data::CandidateKind::tile && request.tile_join == TileJoin::late;
+    int64_t all_entries = 0, some_entries = 0;
+    for (const Entry& entry : entries) {
+      const auto count = static_cast<int64_t>(entry.candidates.size());
+      all_entries += kind == data::CandidateKind::program ? entry.nodes : entry.nodes * count;
+      some_entries += entry.layout.configurable() * count;
+    }
+    all.columns.reserve(static_cast<size_t>(all_entries));
+    some.columns.reserve(static_cast<size_t>(some_entries));
+    for (CsrMatrix* matrix : {&all, &some}) {
+      matrix->row_ptr.reserve(static_cast<size_t>(candidates) + 1);
+      matrix->row_ptr.push_back(0);
+    }
+
+    int64_t first_state = 0;
+    for (const Entry& entry : entries) {
+      int64_t state = first_state;
+      for (const int64_t c : entry.candidates) {
+        const bool program = kind == data::CandidateKind::program;
+        const int64_t count = program ? entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c] : entry.nodes;
+        for (int64_t v = 0; v < count; ++v) all.columns.push_back(static_cast<int32_t>(state + v));
+        for (const int32_t v : entry.layout.nodes) some.columns.push_back(static_cast<int32_t>(state) + v);
+        all.row_ptr.push_back(static_cast<int64_t>(all.columns.size()));
+        some.row_ptr.push_back(static_cast<int64_t>(some.columns.size()));
+        if (!candidates_share_states) state += count;
+      }
+      first_state += entry.states();
+    }
+    for (CsrMatrix* matrix : {&all, &some}) matrix->values.assign(matrix->columns.size(), 1.0);
+    if (!request.tied) return readout;
+    auto& tied = readout.tied.stages.emplace_back(some);
+    tied.values.clear();
+    for (const Entry& entry : entries) {
+      for (size_t c = 0; c < entry.candidates.size(); ++c)
+        tied.values.insert(tied.values.end(), entry.tied.begin(), entry.tied.end());
+    }
+    return readout;
+  }
 };
-
-void PlanBuilder::State::fill_inputs(MessagePlan& plan) const {
-  plan.feature_count = feature_count;
-  plan.node_features.reserve(static_cast<size_t>(nodes * feature_count));
-  plan.node_types.reserve(static_cast<size_t>(nodes));
-  plan.group_ptr.reserve(entries.size() + 1);
-  plan.group_ptr.push_back(0);
-  if (kind == data::CandidateKind::tile)
-    plan.candidate_features.reserve(static_cast<size_t>(candidates * data::kTileFeatures));
-  if (kind == data::CandidateKind::layout) {
-    int64_t rows = data::kLayoutFeatures;
-    for (const Entry& entry : entries) rows += entry.layout.rows.size();
-    plan.layout_rows.reserve(static_cast<size_t>(rows));
-    plan.layout_rows.assign(data::kLayoutFeatures, 0);
-  }
-  for (const Entry& entry : entries) {
-    const auto copy_nodes = [&](int64_t first, int64_t count) {
-      append(plan.node_features, entry.graphs.node_features, first * feature_count, count * feature_count);
-      append(plan.node_types, entry.graphs.node_types, first, count);
-      if (request.collections)
-        plan.node_collections.insert(plan.node_collections.end(), static_cast<size_t>(count),
-                                     static_cast<uint8_t>(entry.collection));
-    };
-    if (kind == data::CandidateKind::program) {
-      for (const int64_t c : entry.candidates) {
-        copy_nodes(entry.graphs.graph_ptr[c], entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c]);
-      }
-    } else {
-      copy_nodes(0, entry.nodes);
-    }
-    if (kind == data::CandidateKind::layout) append(plan.layout_rows, entry.layout.rows, 0, entry.layout.rows.size());
-    if (kind == data::CandidateKind::tile) {
-      for (const int64_t c : entry.candidates) {
-        append(plan.candidate_features, entry.tile_features, c * data::kTileFeatures, data::kTileFeatures);
-      }
-    }
-    plan.group_ptr.push_back(plan.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
-  }
-}
-
-std::shared_ptr<PlanLevel> PlanBuilder::State::make_level() const {
-  auto level = std::make_shared<PlanLevel>();
-  level->node.resize(static_cast<size_t>(states));
-  if (kind == data::CandidateKind::layout) level->layout_row.assign(static_cast<size_t>(states), 0);
-  const bool early = kind == data::CandidateKind::tile && request.tile_join == TileJoin::early;
-  if (early) level->candidate.resize(static_cast<size_t>(states));
-
-  int64_t state = 0, node = 0, candidate = 0, table = 1;
-  for (const Entry& entry : entries) {
-    for (int64_t copy = 0; copy < entry.copies; ++copy, state += entry.nodes) {
-      const auto begin = level->node.begin() + state;
-      std::iota(begin, begin + entry.nodes, static_cast<int32_t>(node));
-      if (early) std::fill_n(level->candidate.begin() + state, entry.nodes, static_cast<int32_t>(candidate + copy));
-      if (kind != data::CandidateKind::layout) continue;
-      const int64_t configurable = entry.layout.configurable();
-      const uint8_t* codes = entry.layout.codes.data() + entry.candidates[static_cast<size_t>(copy)] * configurable;
-      int32_t* rows = level->layout_row.data() + state;
-      for (int64_t j = 0; j < configurable; ++j) {
-        rows[entry.layout.nodes[j]] = static_cast<int32_t>(table + entry.layout.row_ptr[j] + codes[j]);
-      }
-    }
-    node += entry.nodes;
-    candidate += static_cast<int64_t>(entry.candidates.size());
-    table += entry.layout.rows.size() / data::kLayoutFeatures;
-  }
-  return level;
-}
-
-PlanReadout PlanBuilder::State::make_readout() const {
-  PlanReadout readout;
-  auto& all = readout.nodes.stages.emplace_back();
-  auto& some = readout.configurable.stages.emplace_back();
-  all.rows = some.rows = candidates;
-  all.cols = some.cols = states;
-  const bool candidates_share_states = kind == data::CandidateKind::tile && request.tile_join == TileJoin::late;
-  int64_t all_entries = 0, some_entries = 0;
-  for (const Entry& entry : entries) {
-    const auto count = static_cast<int64_t>(entry.candidates.size());
-    all_entries += kind == data::CandidateKind::program ? entry.nodes : entry.nodes * count;
-    some_entries += entry.layout.configurable() * count;
-  }
-  all.columns.reserve(static_cast<size_t>(all_entries));
-  some.columns.reserve(static_cast<size_t>(some_entries));
-  for (CsrMatrix* matrix : {&all, &some}) {
-    matrix->row_ptr.reserve(static_cast<size_t>(candidates) + 1);
-    matrix->row_ptr.push_back(0);
-  }
-
-  int64_t first_state = 0;
-  for (const Entry& entry : entries) {
-    int64_t state = first_state;
-    for (const int64_t c : entry.candidates) {
-      const bool program = kind == data::CandidateKind::program;
-      const int64_t count = program ? entry.graphs.graph_ptr[c + 1] - entry.graphs.graph_ptr[c] : entry.nodes;
-      for (int64_t v = 0; v < count; ++v) all.columns.push_back(static_cast<int32_t>(state + v));
-      for (const int32_t v : entry.layout.nodes) some.columns.push_back(static_cast<int32_t>(state) + v);
-      all.row_ptr.push_back(static_cast<int64_t>(all.columns.size()));
-      some.row_ptr.push_back(static_cast<int64_t>(some.columns.size()));
-      if (!candidates_share_states) state += count;
-    }
-    first_state += entry.states();
-  }
-  for (CsrMatrix* matrix : {&all, &some}) matrix->values.assign(matrix->columns.size(), 1.0);
-  if (!request.tied) return readout;
-  auto& tied = readout.tied.stages.emplace_back(some);
-  tied.values.clear();
-  for (const Entry& entry : entries) {
-    for (size_t c = 0; c < entry.candidates.size(); ++c)
-      tied.values.insert(tied.values.end(), entry.tied.begin(), entry.tied.end());
-  }
-  return readout;
-}
 
 PlanBuilder::PlanBuilder(PlanRequest request) : state_(std::make_unique<State>()) {
   state_->request = std::move(request);
 }
 PlanBuilder::~PlanBuilder() = default;
 
-void PlanBuilder::State::add_shared(const data::Group& group, std::span<const int64_t> list,
-                                    std::shared_ptr<const SymbolicPlan> symbolic) {
-  if (!shared.empty() && shared.front().symbolic->pools != symbolic->pools) {
-    throw DataError(fmt::format("{}: {} pools, expected {} as in the other groups of the batch", group.name,
-                                symbolic->pools, shared.front().symbolic->pools));
-  }
-  kind = group.kind;
-  feature_count = group.graphs.feature_count;
-  candidates += static_cast<int64_t>(list.size());
-  shared.push_back({group.graphs, group.layout, {list.begin(), list.end()}, std::move(symbolic), group.collection});
-}
-
 void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candidates,
                       std::shared_ptr<const PlanSource> source) {
   const bool first = state_->empty();
-  if (!first && state_->kind != group.kind) {
-    throw DataError(fmt::format("{}: kind {}, expected {} as in the other groups of the batch", group.name,
-                                static_cast<int>(group.kind), static_cast<int>(state_->kind)));
-  }
-  if (!first && state_->feature_count != group.graphs.feature_count) {
-    throw DataError(fmt::format("{}: {} features a node, expected {} as in the other groups of the batch", group.name,
-                                group.graphs.feature_count, state_->feature_count));
-  }
+  if (!first && state_->kind != group.kind)
+    throw DataError("{}: kind {}, expected {} as in the other groups of the batch", group.name,
+                    static_cast<int>(group.kind), static_cast<int>(state_->kind));
+  if (!first && state_->feature_count != group.graphs.feature_count)
+    throw DataError("{}: {} features a node, expected {} as in the other groups of the batch", group.name,
+                    group.graphs.feature_count, state_->feature_count);
   for (const int64_t c : candidates) {
-    if (c < 0 || c >= group.candidates) {
-      throw DataError(fmt::format("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1));
-    }
+    if (c < 0 || c >= group.candidates)
+      throw DataError("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1);
   }
-  if (source && !(source->request == state_->request)) {
-    throw DataError(fmt::format("{}: a plan source of another request, expected {} layers and {} relations", group.name,
-                                state_->request.layers, state_->request.relations.size()));
-  }
+  if (source && !(source->request == state_->request))
+    throw DataError("{}: a plan source of another request, expected {} layers and {} relations", group.name,
+                    state_->request.layers, state_->request.relations.size());
   if (group.kind == data::CandidateKind::layout && state_->request.sharing != Sharing::none) {
     if (!source) source = make_plan_source(group, state_->request);
     const auto& rows = source->symbolic->row_hash;
-    if (static_cast<int64_t>(rows.size()) != group.layout.rows.size() / data::kLayoutFeatures) {
-      throw DataError(fmt::format("{}: a plan source of another group, expected {} layout rows and found {}",
-                                  group.name, group.layout.rows.size() / data::kLayoutFeatures, rows.size()));
-    }
+    if (static_cast<int64_t>(rows.size()) != group.layout.rows.size() / data::kLayoutFeatures)
+      throw DataError("{}: a plan source of another group, expected {} layout rows and found {}", group.name,
+                      group.layout.rows.size() / data::kLayoutFeatures, rows.size());
     state_->add_shared(group, candidates, source->symbolic);
     return;
   }
@@ -294,18 +274,16 @@ void PlanBuilder::add(const data::Group& group, std::span<const int64_t> candida
     const bool late = group.kind == data::CandidateKind::tile && state_->request.tile_join == TileJoin::late;
     entry.copies = late ? 1 : count;
   }
-  if (topology && !topology->relations.empty() && topology->relations[0].rows != group.graphs.nodes()) {
-    throw DataError(fmt::format("{}: a plan source of another group with {} nodes, expected {}", group.name,
-                                topology->relations[0].rows, group.graphs.nodes()));
-  }
+  if (topology && !topology->relations.empty() && topology->relations[0].rows != group.graphs.nodes())
+    throw DataError("{}: a plan source of another group with {} nodes, expected {}", group.name,
+                    topology->relations[0].rows, group.graphs.nodes());
   // A graph has fewer than 2^31 nodes, so the comparison by division cannot overflow where the product would.
   const bool too_many = entry.copies > 0 && entry.nodes > (kMaximumStates - state_->states) / entry.copies;
-  if (too_many || entry.nodes > kMaximumStates - state_->nodes) {
+  if (too_many || entry.nodes > kMaximumStates - state_->nodes)
     throw DataError(
-        fmt::format("{}: {} nodes × {} candidates after {} states of other groups: expected at most {} states in a "
-                    "batch; use fewer candidates or groups",
-                    group.name, entry.nodes, count, state_->states, kMaximumStates));
-  }
+        "{}: {} nodes × {} candidates after {} states of other groups: expected at most {} states in a "
+        "batch; use fewer candidates or groups",
+        group.name, entry.nodes, count, state_->states, kMaximumStates);
   state_->kind = group.kind;
   state_->feature_count = group.graphs.feature_count;
   state_->nodes += entry.nodes;
@@ -329,9 +307,8 @@ MessagePlan PlanBuilder::build() && {
   if (!state_->shared.empty()) {
     plan.feature_count = state_->feature_count;
     plan.group_ptr.push_back(0);
-    for (const auto& entry : state_->shared) {
+    for (const auto& entry : state_->shared)
       plan.group_ptr.push_back(plan.group_ptr.back() + static_cast<int64_t>(entry.candidates.size()));
-    }
     fill_shared_plan(state_->shared, request, plan);
     return plan;
   }
@@ -341,9 +318,8 @@ MessagePlan PlanBuilder::build() && {
   if (request.layers == 0) return plan;
 
   auto layer = std::make_shared<PlanLayer>();
-  for (size_t r = 0; r < request.relations.size(); ++r) {
+  for (size_t r = 0; r < request.relations.size(); ++r)
     layer->relations.push_back(relation_of_batch(state_->entries, state_->kind, request.relations[r], r));
-  }
   layer->self.resize(static_cast<size_t>(state_->states));
   std::iota(layer->self.begin(), layer->self.end(), 0);
   plan.layers.assign(static_cast<size_t>(request.layers), std::move(layer));
@@ -373,9 +349,8 @@ CsrMatrix transpose(const CsrMatrix& matrix) {
 int64_t plan_states(const data::Group& group, int64_t candidates, const PlanRequest& request) {
   if (group.kind == data::CandidateKind::program) {
     int64_t largest = 0;
-    for (int64_t g = 0; g < group.graphs.graphs(); ++g) {
+    for (int64_t g = 0; g < group.graphs.graphs(); ++g)
       largest = std::max(largest, group.graphs.graph_ptr[g + 1] - group.graphs.graph_ptr[g]);
-    }
     return largest * candidates;
   }
   const bool late = group.kind == data::CandidateKind::tile && request.tile_join == TileJoin::late;

@@ -30,7 +30,7 @@ enum class EdgeNorm : uint8_t {
   laplacian_of_two,
 };
 
-/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (data/topology.h has the
+/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (plans/topology.h has the
 /// details).
 struct RelationSpec {
   Direction direction = Direction::both;
@@ -55,7 +55,7 @@ struct PlanRequest {
   std::vector<RelationSpec> relations;  // the same for each layer
   TileJoin tile_join = TileJoin::early;
   Sharing sharing = Sharing::none;
-  bool tied = false;         // a readout that counts tied configurable nodes as one (plans/equivalent_decisions.h)
+  bool tied = false;         // a readout that counts tied configurable nodes as one (plans/symbolic_plan.h)
   bool collections = false;  // the model sees which collection a node's graph is of
   bool operator==(const PlanRequest&) const = default;
 };
@@ -93,7 +93,7 @@ struct PlanPool {
 };
 
 /// Row c * pools + p sums over the nodes of candidate c that lie in pool p. There is one pool, unless a NodeSubset
-/// (data/plan_source.h) asks for more.
+/// (plans/plan_source.h) asks for more.
 struct PlanReadout {
   int64_t pools = 1;
   PlanPool nodes;         // over all nodes of the candidate's graph

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -53,5 +54,29 @@ std::shared_ptr<const PlanSource> make_plan_source(const data::Group& group, con
 /// A part of a graph as a group of its own, with copied arrays: the reference implementation of a subset. A part
 /// without configurable nodes keeps its candidates.
 data::Group induced_group(const data::Group& group, std::span<const int32_t> nodes);
+
+// Candidates in pieces, for scoring many of them in bounded memory.
+
+/// How many candidates are planned at once, so that a plan has about `max_states` states (one candidate at the least).
+/// What states are shared is known only when a plan is there: each piece tells the size of the next.
+class PieceSize {
+ public:
+  PieceSize(const data::Group& group, const PlanSource& source, int64_t max_states);
+
+  int64_t candidates() const { return candidates_; }
+  void observe(const MessagePlan& plan);
+
+  /// What a plan takes, in states.
+  static int64_t load(const MessagePlan& plan);
+
+ private:
+  int64_t limit_, candidates_;
+  bool shares_;
+};
+
+/// Plans the candidates of a group in such pieces and calls `visit` with each, in the order of the candidates.
+void for_each_plan(const data::Group& group, const std::shared_ptr<const PlanSource>& source,
+                   std::span<const int64_t> candidates, int64_t max_states,
+                   const std::function<void(const MessagePlan& plan)>& visit);
 
 }  // namespace foretime::plans

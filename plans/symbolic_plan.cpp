@@ -1,17 +1,56 @@
 #include "plans/symbolic_plan.h"
 
-#include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <unordered_map>
-#include <utility>
 
-#include "plans/equivalent_decisions.h"
 #include "plans/plan_source.h"
-#include "plans/state_table.h"
 #include "plans/topology.h"
 
 namespace foretime::plans {
+
+StateHash hash_bytes(std::span<const std::byte> bytes, uint64_t key) {
+  StateHash hash{key, bytes.size()};
+  for (size_t at = 0; at < bytes.size(); at += sizeof(StateHash)) {
+    StateHash block;
+    std::memcpy(&block, bytes.data() + at, std::min(sizeof block, bytes.size() - at));
+    hash = combined(hash, block);
+  }
+  return mixed(hash, key);
+}
+
+std::vector<double> decision_weights(const data::LayoutCandidates& layout, int64_t candidates) {
+  constexpr int64_t kMostCodes = int64_t{1} << 24;
+  constexpr int16_t kUnseen = -1;
+  const auto nodes = static_cast<size_t>(layout.configurable());
+  const int64_t step = std::max<int64_t>(1, candidates * layout.configurable() / kMostCodes);
+  // A column of codes with its codes renamed in the order in which they first come is the partition that it makes.
+  struct Column {
+    std::array<int16_t, 256> name;
+    int16_t names = 0;
+    StateHash hash;
+  };
+  std::vector<Column> columns(nodes);
+  for (auto& column : columns) column.name.fill(kUnseen);
+  for (int64_t c = 0; c < candidates; c += step) {
+    const uint8_t* codes = layout.codes.data() + c * layout.configurable();
+    for (size_t j = 0; j < nodes; ++j) {
+      Column& column = columns[j];
+      int16_t& name = column.name[codes[j]];
+      if (name == kUnseen) name = column.names++;
+      column.hash = mixed(column.hash, static_cast<uint64_t>(name));
+    }
+  }
+  std::map<std::pair<uint64_t, uint64_t>, int64_t> tied;
+  for (const auto& column : columns) ++tied[{column.hash.low, column.hash.high}];
+  std::vector<double> weights;
+  for (const auto& column : columns)
+    weights.push_back(1.0 / static_cast<double>(tied.at({column.hash.low, column.hash.high})));
+  return weights;
+}
+
 namespace {
 
 struct HashOfHash {
@@ -73,7 +112,7 @@ class ClassTable {
     std::vector<int32_t> kept;
     for (const int32_t q : classes) {
       const auto& own = sets_[static_cast<size_t>(q)];
-      const bool inside = std::any_of(classes.begin(), classes.end(), [&](int32_t other) {
+      const bool inside = std::ranges::any_of(classes, [&](int32_t other) {
         const auto& theirs = sets_[static_cast<size_t>(other)];
         return other != q && theirs.size() > own.size() &&
                std::includes(theirs.begin(), theirs.end(), own.begin(), own.end());
@@ -144,9 +183,8 @@ class SymbolicPlanMaker {
       sources.push_back(u);
       targets.push_back(v);
     }
-    for (const RelationSpec& relation : result_->request.relations) {
+    for (const RelationSpec& relation : result_->request.relations)
       relations_.push_back(relation_matrix(0, result_->nodes, sources, targets, relation));
-    }
     configurable_.assign(n, -1);
     for (int64_t j = 0; j < group_.layout.configurable(); ++j) {
       const int32_t v = local[static_cast<size_t>(group_.layout.nodes[j])];
@@ -215,12 +253,11 @@ class SymbolicPlanMaker {
     };
     note(v);
     for (const CsrMatrix& relation : relations_) {
-      for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e) {
+      for (int64_t e = relation.row_ptr[v]; e < relation.row_ptr[v + 1]; ++e)
         note(static_cast<size_t>(relation.columns[static_cast<size_t>(e)]));
-      }
     }
     if (classes.empty()) return -1;
-    std::sort(classes.begin(), classes.end());
+    std::ranges::sort(classes);
     classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
     return classes_->joined(classes);
   }

@@ -87,9 +87,7 @@ class Reader {
  public:
   Reader(std::span<const std::byte> bytes, std::string origin) : bytes_(bytes), origin_(std::move(origin)) {}
 
-  [[noreturn]] void fail(const std::string& what) const {
-    throw DataError(fmt::format("{}: stored plan: {}", origin_, what));
-  }
+  [[noreturn]] void fail(const std::string& what) const { throw DataError("{}: stored plan: {}", origin_, what); }
   template <class T>
   void operator()(std::vector<T>& values) {
     const auto count = static_cast<uint64_t>(count_of(sizeof(T)));
@@ -116,9 +114,8 @@ class Reader {
   int64_t count_of(size_t size) {
     int64_t count = 0;
     take(&count, sizeof count);
-    if (count < 0 || static_cast<uint64_t>(count) > bytes_.size() / size) {
+    if (count < 0 || static_cast<uint64_t>(count) > bytes_.size() / size)
       fail(fmt::format("an array of {} in the last {} bytes", count, bytes_.size()));
-    }
     return count;
   }
   void take(void* to, size_t count) {
@@ -228,9 +225,8 @@ class Checker {
       expect(part.class_of >= -1 && part.class_of < s_.classes.count(), "class of the readout");
       within(part.members, 0, fixed ? last.fixed.states() : last.varying.nodes(), "member of the readout");
       expect(part.counts.size() == part.members.size(), "counts of the readout");
-      for (const int32_t member : part.members) {
+      for (const int32_t member : part.members)
         expect(fixed || last.varying.class_of[static_cast<size_t>(member)] == part.class_of, "class of a member");
-      }
     }
   }
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "data/frontends/hlo/hlo_groups.h"
-#include "data/frontends/loops/record_program.h"
+#include "data/frontends/loops/nest_program.h"
 #include "server/graph_json.h"
 
 namespace foretime::server {

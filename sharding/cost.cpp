@@ -68,19 +68,17 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
       "{}: group {} needs about {:.0f} bytes ({} nodes, {} configurable, {} candidates), "
       "above shard.max_rank_bytes ({})",
       header.file.string(), header.name, bytes.total(), header.nodes, header.configurable, header.candidates, limit);
-  if (settings.sampler.max_segment_nodes == 0) {
+  if (settings.sampler.max_segment_nodes == 0)
     throw configs::SettingsError(found +
                                  "; only graphs with segments can span ranks: set sampler.max_segment_nodes, "
                                  "or raise shard.max_rank_bytes");
-  }
   const int64_t segments = least_segments(header.nodes, settings.sampler);
   const double room = static_cast<double>(limit) - bytes.whole - bytes.sample;
-  if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments)) {
+  if (room <= 0 || std::ceil(bytes.divided / room) > static_cast<double>(segments))
     throw configs::SettingsError(
         found + fmt::format("; its {} segments cannot meet that, {:.0f} bytes go to each part whatever its size: lower "
                             "sampler.max_segment_nodes or sampler.candidates_per_group, or raise shard.max_rank_bytes",
                             segments, bytes.whole + bytes.sample));
-  }
   return static_cast<int64_t>(std::ceil(bytes.divided / room));
 }
 

@@ -1,19 +1,53 @@
 #include "sharding/dataset_index.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
 #include <map>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/counter_random.h"
-#include "data/frontends/loops/featurizers.h"
-#include "data/frontends/loops/program_graphs.h"
-#include "sharding/confinement.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "sharding/cost.h"
 
 namespace foretime::sharding {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path resolved(const fs::path& path, const char* what) {
+  std::error_code failure;
+  auto real = fs::canonical(path, failure);
+  if (failure) throw DataError("{}: {}{}", path.string(), what, failure.message());
+  return real;
+}
+
+/// By components: /data2 is not inside /data.
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end();
+}
+
+}  // namespace
+
+data::FileCheck confinement(const configs::DataSettings& settings) {
+  if (settings.confine.empty()) return {};
+  std::vector<fs::path> folders;
+  for (const auto& folder : settings.confine) folders.push_back(resolved(folder, "folder of data.confine: "));
+  return [folders = std::move(folders), named = settings.confine](const fs::path& file) {
+    const auto real = resolved(file, "");
+    if (std::ranges::any_of(folders, [&](const auto& folder) { return lies_in(real, folder); })) return;
+    throw DataError(
+        "{}: lies outside of the folders that may be read, expected a file in {} "
+        "(data.confine; an agent's --data-root)",
+        file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", "));
+  };
+}
+
 namespace {
 
 using Json = nlohmann::json;
@@ -72,19 +106,17 @@ DatasetIndex make_dataset_index(const configs::Settings& settings) {
   const auto featurizer = data::make_featurizer(settings.data);
   const auto add = [&](const std::vector<std::string>& patterns, Role role) {
     if (patterns.empty()) return;
-    for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data), featurizer)) {
+    for (auto& header : data::list_groups(patterns, settings.data.root, kind, confinement(settings.data), featurizer))
       dataset.entries.push_back(make_entry(std::move(header), role, settings));
-    }
   };
   add(settings.data.train, Role::train);
   add(settings.data.valid, Role::valid);
   add(settings.data.test, Role::test);
   for (const auto& entry : dataset.entries) {
     const auto expected = dataset.entries.front().header.feature_count;
-    if (entry.header.feature_count != expected) {
-      throw DataError(fmt::format("{}: {} node features, expected {} as in {}", entry.header.file.string(),
-                                  entry.header.feature_count, expected, dataset.entries.front().header.file.string()));
-    }
+    if (entry.header.feature_count != expected)
+      throw DataError("{}: {} node features, expected {} as in {}", entry.header.file.string(),
+                      entry.header.feature_count, expected, dataset.entries.front().header.file.string());
   }
   return dataset;
 }
@@ -94,8 +126,8 @@ void check_representation(const DatasetIndex& dataset, const configs::DataSettin
     for (const char* other : {"loops", "curve"}) {
       if (header.kind == data::CandidateKind::program && settings.representation != other &&
           header.feature_count == data::program_columns(other)) {
-        throw DataError(fmt::format("{}: its programs have the {} node features of data.representation {}, expected {}",
-                                    header.file.string(), header.feature_count, other, settings.representation));
+        throw DataError("{}: its programs have the {} node features of data.representation {}, expected {}",
+                        header.file.string(), header.feature_count, other, settings.representation);
       }
     }
   }
@@ -152,16 +184,120 @@ void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entri
     }
     // A file alone has no names to tell apart, which the whole listing may have qualified.
     const auto found = file->second.find({expected.member, data::plain_name(expected.name)});
-    if (found == file->second.end()) {
-      throw DataError(
-          fmt::format("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name));
+    if (found == file->second.end())
+      throw DataError("{}: group {} is missing here, the coordinator found it", expected.file.string(), expected.name);
+    if (found->second != expected.fingerprint)
+      throw DataError("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
+                      expected.file.string(), expected.name, found->second, expected.fingerprint);
+  }
+}
+
+namespace {
+
+constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
+
+std::vector<std::string> split(std::string line) {
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  std::vector<std::string> cells;
+  size_t start = 0;
+  while (true) {
+    const size_t comma = line.find(',', start);
+    auto cell = line.substr(start, comma == std::string::npos ? comma : comma - start);
+    const auto first = cell.find_first_not_of(" \t"), last = cell.find_last_not_of(" \t");
+    cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
+    if (comma == std::string::npos) return cells;
+    start = comma + 1;
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(std::filesystem::path file) : file_(std::move(file)), stream_(file_) {
+    if (!stream_) throw DataError("{}: cannot be opened; expected a CSV file of sizes", file_.string());
+    std::string line;
+    if (!std::getline(stream_, line) || split(line) == std::vector<std::string>{""})
+      throw DataError("{}: empty; expected a header line such as nodes,edges", file_.string());
+    if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
+    const auto names = split(line);
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (std::ranges::find(kKnown, names[i]) == std::end(kKnown))
+        throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
+                        file_.string(), names[i]);
+      if (!columns_.emplace(names[i], i).second)
+        throw DataError("{}: line 1: column {} stands there twice", file_.string(), names[i]);
     }
-    if (found->second != expected.fingerprint) {
-      throw DataError(
-          fmt::format("{}: group {} has fingerprint {:016x} here, {:016x} on rank 0: the ranks see different data",
-                      expected.file.string(), expected.name, found->second, expected.fingerprint));
+    for (const char* needed : {"nodes", "edges"}) {
+      if (!columns_.contains(needed))
+        throw DataError("{}: line 1: no column {}; expected nodes and edges at the least", file_.string(), needed);
     }
   }
+
+  bool has(const std::string& column) const { return columns_.contains(column); }
+
+  bool next() {
+    std::string line;
+    do {
+      if (!std::getline(stream_, line)) return false;
+      ++line_;
+    } while (line.find_first_not_of(" \t\r") == std::string::npos);
+    cells_ = split(line);
+    if (cells_.size() != columns_.size())
+      throw DataError("{}: line {}: {} columns, expected {}", file_.string(), line_, cells_.size(), columns_.size());
+    return true;
+  }
+
+  int64_t number(const std::string& column, int64_t least, int64_t most) const {
+    const auto& text = cells_[columns_.at(column)];
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+      throw DataError("{}: line {}: {} is '{}', expected a whole number from {} to {}", file_.string(), line_, column,
+                      text, least, most);
+    return value;
+  }
+
+  std::string name() const {
+    return has("name") ? cells_[columns_.at("name")] : fmt::format("{}:{}", file_.stem().string(), line_);
+  }
+
+ private:
+  static constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
+
+  std::filesystem::path file_;
+  std::ifstream stream_;
+  std::map<std::string, size_t> columns_;
+  std::vector<std::string> cells_;
+  int64_t line_ = 1;
+};
+
+}  // namespace
+
+SizeList read_size_list(const std::filesystem::path& file, const configs::Settings& settings,
+                        const SizeAssumptions& assumptions) {
+  Reader reader(file);
+  SizeList list;
+  list.assumed_configurable = !reader.has("configurable");
+  list.assumed_candidates = !reader.has("candidates");
+  while (reader.next()) {
+    data::GroupHeader header;
+    header.file = file;
+    header.name = reader.name();
+    header.graphs = 1;
+    header.feature_count = data::kHloFeatures;
+    header.nodes = reader.number("nodes", 1, kMostNodes);
+    header.edges = reader.number("edges", 0, int64_t{1} << 40);
+    header.configurable = list.assumed_configurable
+                              ? std::llround(static_cast<double>(header.nodes) * assumptions.configurable_share)
+                              : reader.number("configurable", 0, header.nodes);
+    header.candidates = list.assumed_candidates ? assumptions.candidates : reader.number("candidates", 1, kMostNodes);
+    header.fingerprint =
+        random_bits({static_cast<uint64_t>(header.nodes), static_cast<uint64_t>(header.edges),
+                     static_cast<uint64_t>(header.configurable), static_cast<uint64_t>(header.candidates)});
+    list.dataset.entries.push_back(make_entry(std::move(header), Role::train, settings));
+  }
+  if (list.dataset.entries.empty())
+    throw DataError("{}: no graphs; expected a line a graph below the header", file.string());
+  return list;
 }
 
 }  // namespace foretime::sharding

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -52,5 +53,32 @@ DatasetIndex parse_dataset_index(const std::string& bytes, const data::Featurize
 /// `admit` as in data::list_groups: a link may lead elsewhere on another host. Throws data::DataError naming the file
 /// and what differs.
 void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entries, const data::FileCheck& admit = {});
+
+/// Refuses files outside of the folders of data.confine, for data::list_groups and for single files; empty where the
+/// setting is. A file counts where it really lies: symbolic links and `..` are resolved, in the folders too, so that
+/// neither a pattern nor a link leads out of them. Throws data::DataError naming file and folders, and for a folder
+/// that does not exist.
+data::FileCheck confinement(const configs::DataSettings& settings);
+
+// Layout graphs known by their sizes alone, so that a plan can be made before there are files.
+
+/// What stands for a column that the list does not have. The defaults are TpuGraphs' xla:random: its largest graph has
+/// 3,143 configurable nodes among 43,615, and a graph has 11,648 candidates on average.
+struct SizeAssumptions {
+  double configurable_share = 3143.0 / 43615.0;
+  int64_t candidates = 11648;
+};
+
+struct SizeList {
+  DatasetIndex dataset;  // every group trains; named by the column `name`, or by its line
+  bool assumed_configurable = false;
+  bool assumed_candidates = false;
+};
+
+/// Reads a CSV file: a header line with the columns nodes and edges, and, if known, configurable, candidates and name,
+/// in any order; then a line a graph. Throws data::DataError naming file, line, column, what was found and what was
+/// expected; configs::SettingsError as count_parts does.
+SizeList read_size_list(const std::filesystem::path& file, const configs::Settings& settings,
+                        const SizeAssumptions& assumptions = {});
 
 }  // namespace foretime::sharding

@@ -1,10 +1,19 @@
 #include "sharding/plan_report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "configs/load.h"
 #include "sharding/cost.h"
 
 namespace foretime::sharding {
@@ -18,9 +27,8 @@ std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& 
       held[static_cast<size_t>(plan.slot_rank[slot])].insert({share.entry, share.part});
   }
   for (size_t e = 0; e < plan.eval_parts.size() && !trained_only; ++e) {
-    for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
+    for (size_t part = 0; part < plan.eval_parts[e].size(); ++part)
       held[static_cast<size_t>(plan.eval_parts[e][part])].insert({static_cast<int64_t>(e), static_cast<int64_t>(part)});
-    }
   }
   return held;
 }
@@ -78,7 +86,7 @@ StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int rank
     step.total += own;
     step.heaviest_sample = std::max(step.heaviest_sample, own);
   }
-  step.heaviest_rank = *std::max_element(cost.begin(), cost.end());
+  step.heaviest_rank = *std::ranges::max_element(cost);
   return step;
 }
 
@@ -103,7 +111,7 @@ PlanReport report_plan(const DatasetIndex& dataset, const ShardPlan& plan, const
     report.samples += plan.slots[slot].samples;
     if (plan.slots[slot].samples > 0) busy[static_cast<size_t>(plan.slot_rank[slot])] = true;
   }
-  report.idle_ranks = static_cast<int>(std::count(busy.begin(), busy.end(), false));
+  report.idle_ranks = static_cast<int>(std::ranges::count(busy, false));
   for (const int64_t e : dataset.with_role(Role::train)) {
     const int64_t parts = dataset.entries[static_cast<size_t>(e)].parts;
     report.pieces += parts;
@@ -114,6 +122,330 @@ PlanReport report_plan(const DatasetIndex& dataset, const ShardPlan& plan, const
   add_steps(dataset, plan, settings.trainer.seed, report);
   add_memory(dataset, plan, settings, report);
   return report;
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+double fastest_all_reduce(int ranks, double bytes, const Link& link) {
+  return std::min(ring_all_reduce_seconds(ranks, bytes, link), tree_all_reduce_seconds(ranks, bytes, link));
+}
+
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  auto json = Json::parse(file, nullptr, false);
+  if (!file || json.is_discarded() || !json.is_object())
+    throw DataError("{}: cannot be read; expected the folder of a run of foretime train", path.string());
+  return json;
+}
+
+/// True if the run did something else than training between two reports.
+bool interrupted(int64_t from, int64_t to, int64_t every) { return every > 0 && (to - 1) / every * every >= from; }
+
+}  // namespace
+
+double ring_all_reduce_seconds(int ranks, double bytes, const Link& link) {
+  if (ranks <= 1) return 0;
+  return 2.0 * (ranks - 1) * link.latency + 2.0 * (ranks - 1) / ranks * bytes / link.bandwidth;
+}
+
+double tree_all_reduce_seconds(int ranks, double bytes, const Link& link) {
+  if (ranks <= 1) return 0;
+  return 2 * std::ceil(std::log2(ranks)) * link.latency + 2 * bytes / link.bandwidth;
+}
+
+double all_reduce_seconds(int ranks, double bytes, const Cluster& cluster) {
+  const int inside = std::min(ranks, cluster.ranks_per_host);
+  const int hosts = (ranks + cluster.ranks_per_host - 1) / cluster.ranks_per_host;
+  return fastest_all_reduce(inside, bytes, cluster.inside) + fastest_all_reduce(hosts, bytes, cluster.between);
+}
+
+Prediction predict_step(const PlanReport& report, const ComputeTime& compute, double gradient_bytes,
+                        int64_t bucket_bytes, const Cluster& cluster) {
+  const auto steps = static_cast<double>(std::max<size_t>(1, report.steps.size()));
+  double heaviest = 0, total = 0;
+  for (const auto& step : report.steps) {
+    heaviest += step.heaviest_rank / steps;
+    total += step.total / steps;
+  }
+  Prediction found;
+  found.ranks = report.ranks;
+  const double slowest = heaviest * compute.seconds_per_cost;
+  found.compute_seconds = slowest + compute.seconds_per_step;
+  found.waiting_seconds = slowest - total / report.ranks * compute.seconds_per_cost;
+  if (report.ranks > 1) {
+    const double buckets = std::max(1.0, std::ceil(gradient_bytes / static_cast<double>(bucket_bytes)));
+    const double bucket_seconds = all_reduce_seconds(report.ranks, gradient_bytes / buckets, cluster);
+    found.reduce_seconds = buckets * bucket_seconds;
+    const double hidden = cluster.overlap * cluster.backward_share * slowest;
+    found.exposed_seconds = std::max(bucket_seconds, found.reduce_seconds - hidden);
+    found.small_seconds = 2 * all_reduce_seconds(report.ranks, 24, cluster);
+  }
+  found.step_seconds = found.compute_seconds + found.exposed_seconds + found.small_seconds;
+  const double alone = total * compute.seconds_per_cost + compute.seconds_per_step;
+  found.efficiency = found.step_seconds > 0 ? alone / (report.ranks * found.step_seconds) : 1;
+  return found;
+}
+
+ComputeTime fit_compute(const std::vector<double>& costs, const std::vector<double>& steps,
+                        const std::vector<double>& seconds) {
+  const auto dot = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  };
+  std::vector<double> a_step;
+  for (size_t i = 0; i < costs.size(); ++i) a_step.push_back(costs[i] / steps[i]);
+  const auto [least, most] = std::minmax_element(a_step.begin(), a_step.end());
+  if (*most > 1.2 * *least) {
+    const double cc = dot(costs, costs), cs = dot(costs, steps), ss = dot(steps, steps), ct = dot(costs, seconds),
+                 st = dot(steps, seconds), determinant = cc * ss - cs * cs;
+    const double by_cost = (ct * ss - st * cs) / determinant, by_step = (st * cc - ct * cs) / determinant;
+    if (by_cost >= 0 && by_step >= 0) return {by_cost, by_step};
+    if (by_cost < 0) return {0, st / ss};
+  }
+  return {dot(costs, seconds) / dot(costs, costs), 0};
+}
+
+ComputeTime measure_compute(const std::filesystem::path& run_directory) {
+  const auto settings = configs::load_settings(run_directory / "config.yaml");
+  const int ranks = read_json(run_directory / "environment.json").value("ranks", 1);
+  const auto dataset = make_dataset_index(settings);
+  const auto plan = make_shard_plan(dataset, settings, ranks);
+  const auto path = run_directory / "metrics.jsonl";
+  std::ifstream file(path);
+  if (!file) throw DataError("{}: cannot be read; expected the folder of a run", path.string());
+  std::vector<double> costs, steps, seconds;
+  int64_t step_before = -1;
+  double seconds_before = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || json.value("kind", "") != "train") continue;
+    const int64_t step = json.at("step");
+    const double now = json.at("seconds");
+    // Where a run was continued, its clock started again.
+    const bool usable = step_before >= 0 && step > step_before && now > seconds_before &&
+                        !interrupted(step_before, step, settings.trainer.eval_every) &&
+                        !interrupted(step_before, step, settings.checkpoint.every_steps);
+    if (usable) {
+      double cost = 0;
+      const int64_t accumulation = settings.optimizer.accumulation;
+      for (int64_t batch = step_before * accumulation; batch < step * accumulation; ++batch)
+        cost += batch_cost(dataset, plan, ranks, settings.trainer.seed, batch).heaviest_rank;
+      const auto count = static_cast<double>(step - step_before);
+      costs.push_back(cost);
+      steps.push_back(count);
+      seconds.push_back(std::max(0.0, now - seconds_before - count * json.value("exposed_seconds", 0.0)));
+    }
+    step_before = step;
+    seconds_before = now;
+  }
+  if (costs.size() < 2)
+    throw DataError(
+        "{}: {} intervals between reports without an evaluation or a checkpoint in them, expected "
+        "at least 2: train with a smaller trainer.log_every",
+        path.string(), costs.size());
+  return fit_compute(costs, steps, seconds);
+}
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
+std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
+std::string milliseconds(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
+const IndexEntry& entry_at(const DatasetIndex& dataset, int64_t entry) {
+  return dataset.entries[static_cast<size_t>(entry)];
+}
+
+std::vector<int64_t> heaviest_entries(const DatasetIndex& dataset, size_t count) {
+  auto entries = dataset.with_role(Role::train);
+  std::ranges::stable_sort(entries, [&](int64_t a, int64_t b) {
+    return entry_at(dataset, a).sample_cost > entry_at(dataset, b).sample_cost;
+  });
+  entries.resize(std::min(entries.size(), count));
+  return entries;
+}
+
+double epoch_cost(const IndexEntry& entry) {
+  return entry.sample_cost * static_cast<double>(entry.samples * entry.parts);
+}
+
+double epoch_cost(const DatasetIndex& dataset) {
+  double sum = 0;
+  for (const int64_t e : dataset.with_role(Role::train)) sum += epoch_cost(entry_at(dataset, e));
+  return sum;
+}
+
+/// Ranks that train on each (entry, part).
+std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers(const ShardPlan& plan) {
+  std::map<std::pair<int64_t, int64_t>, std::set<int>> found;
+  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+    for (const auto& share : plan.slots[slot].shares) found[{share.entry, share.part}].insert(plan.slot_rank[slot]);
+  }
+  return found;
+}
+
+OrderedJson entry_json(const IndexEntry& entry, double total) {
+  const auto& header = entry.header;
+  return {{"name", header.name},
+          {"nodes", header.nodes},
+          {"edges", header.edges},
+          {"configurable", header.configurable},
+          {"candidates", header.candidates},
+          {"parts", entry.parts},
+          {"draws", entry.samples},
+          {"draw_cost", entry.sample_cost},
+          {"share", total > 0 ? epoch_cost(entry) / total : 0.0}};
+}
+
+OrderedJson prediction_json(const Prediction& found) {
+  return {{"compute_seconds", found.compute_seconds},
+          {"waiting_seconds", found.waiting_seconds},
+          {"reduce_seconds", found.reduce_seconds},
+          {"exposed_seconds", found.exposed_seconds},
+          {"small_seconds", found.small_seconds},
+          {"step_seconds", found.step_seconds},
+          {"efficiency", found.efficiency}};
+}
+
+OrderedJson assignments_json(const DatasetIndex& dataset, const ShardPlan& plan) {
+  auto training = trainers(plan);
+  OrderedJson rows = OrderedJson::array();
+  for (size_t e = 0; e < dataset.entries.size(); ++e) {
+    for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
+      const auto& ranks = training[{static_cast<int64_t>(e), static_cast<int64_t>(part)}];
+      rows.push_back({{"group", dataset.entries[e].header.name},
+                      {"role", to_string(dataset.entries[e].role)},
+                      {"part", part},
+                      {"trained_by", std::vector<int>(ranks.begin(), ranks.end())},
+                      {"evaluated_by", plan.eval_parts[e][part]}});
+    }
+  }
+  return rows;
+}
+
+std::string remarks(const std::vector<PlanView>& views) {
+  std::string text;
+  for (const auto& view : views) {
+    const auto& report = view.report;
+    if (report.idle_ranks > 0) {
+      text += fmt::format("{} ranks: {} of them have no draw: a batch has {} groups; raise sampler.groups_per_batch\n",
+                          report.ranks, report.idle_ranks, view.groups_per_batch);
+    } else if (report.step_bound > 0.02) {
+      text += fmt::format(
+          "{} ranks: the heaviest draw is {:.2f} of a rank's share of a step, so no plan is better than {}: "
+          "raise sampler.groups_per_batch, or cut large graphs with sampler.max_segment_nodes\n",
+          report.ranks, report.heaviest_sample_share, percent(report.step_bound));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views) {
+  const auto& first = views.front().report;
+  auto text = fmt::format("{} training groups in {} parts ({} groups are cut), {} draws an epoch\n\n",
+                          dataset.with_role(Role::train).size(), first.pieces, first.cut_groups, first.samples);
+  std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "batches", "padding", "imbalance", "by step",
+                                                 "bound", "worst step", "heaviest draw", "memory", "mean", "copies"}};
+  for (const auto& view : views) {
+    const auto& report = view.report;
+    rows.push_back({fmt::to_string(report.ranks), fmt::to_string(view.groups_per_batch), fmt::to_string(report.batches),
+                    percent(report.padding), percent(report.imbalance), percent(report.step_imbalance),
+                    percent(report.step_bound), percent(report.worst_step),
+                    fmt::format("{:.2f}", report.heaviest_sample_share), megabytes(report.bytes_max),
+                    megabytes(report.bytes_mean), fmt::format("{:.1f}", report.copies)});
+  }
+  text += format_table(rows);
+  text +=
+      "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps "
+      "of "
+      "the\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took "
+      "as "
+      "long as\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the "
+      "fullest "
+      "rank,\nestimated. copies: ranks that hold a training part.\n";
+  const auto notes = remarks(views);
+  return notes.empty() ? text : text + "\n" + notes;
+}
+
+std::string heaviest_text(const DatasetIndex& dataset, size_t count) {
+  std::vector<std::vector<std::string>> rows = {{"heaviest groups", "nodes", "edges", "configurable", "candidates",
+                                                 "parts", "draws", "cost of a draw", "of all"}};
+  const double total = epoch_cost(dataset);
+  for (const int64_t e : heaviest_entries(dataset, count)) {
+    const auto& entry = entry_at(dataset, e);
+    const auto& header = entry.header;
+    rows.push_back({header.name, fmt::to_string(header.nodes), fmt::to_string(header.edges),
+                    fmt::to_string(header.configurable), fmt::to_string(header.candidates), fmt::to_string(entry.parts),
+                    fmt::to_string(entry.samples), fmt::format("{:.3g}", entry.sample_cost),
+                    percent(total > 0 ? epoch_cost(entry) / total : 0)});
+  }
+  return format_table(rows);
+}
+
+std::string assignments_text(const DatasetIndex& dataset, const PlanView& view) {
+  std::vector<std::vector<std::string>> rows = {
+      {fmt::format("{} ranks: group", view.report.ranks), "role", "part", "trained by", "evaluated by"}};
+  for (const auto& row : assignments_json(dataset, view.plan)) {
+    rows.push_back({row["group"], row["role"], fmt::to_string(row["part"].get<int64_t>()),
+                    fmt::format("{}", fmt::join(row["trained_by"].get<std::vector<int>>(), " ")),
+                    fmt::to_string(row["evaluated_by"].get<int>())});
+  }
+  return format_table(rows);
+}
+
+std::string prediction_text(const std::vector<PlanView>& views) {
+  std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "step ms", "compute", "of it waiting", "reduce",
+                                                 "exposed", "small", "candidates/s", "speed-up", "efficiency"}};
+  for (const auto& view : views) {
+    if (!view.prediction) continue;
+    const auto& found = *view.prediction;
+    const double draws =
+        static_cast<double>(view.report.samples) / static_cast<double>(std::max<int64_t>(1, view.report.batches));
+    rows.push_back({fmt::to_string(found.ranks), fmt::to_string(view.groups_per_batch),
+                    milliseconds(found.step_seconds), milliseconds(found.compute_seconds),
+                    milliseconds(found.waiting_seconds), milliseconds(found.reduce_seconds),
+                    milliseconds(found.exposed_seconds), milliseconds(found.small_seconds),
+                    fmt::format("{:.0f}", draws * static_cast<double>(view.candidates_per_group) / found.step_seconds),
+                    fmt::format("{:.1f}", found.efficiency * found.ranks), percent(found.efficiency)});
+  }
+  return format_table(rows);
+}
+
+std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
+                      bool assignments) {
+  OrderedJson json = {{"training_groups", dataset.with_role(Role::train).size()}};
+  const double total = epoch_cost(dataset);
+  for (const int64_t e : heaviest_entries(dataset, heaviest))
+    json["heaviest"].push_back(entry_json(entry_at(dataset, e), total));
+  for (const auto& view : views) {
+    const auto& report = view.report;
+    OrderedJson row = {{"ranks", report.ranks},
+                       {"groups_per_batch", view.groups_per_batch},
+                       {"draws", report.samples},
+                       {"batches", report.batches},
+                       {"bands", report.buckets},
+                       {"parts", report.pieces},
+                       {"cut_groups", report.cut_groups},
+                       {"idle_ranks", report.idle_ranks},
+                       {"padding", report.padding},
+                       {"imbalance", report.imbalance},
+                       {"step_imbalance", report.step_imbalance},
+                       {"step_bound", report.step_bound},
+                       {"worst_step", report.worst_step},
+                       {"heaviest_draw_share", report.heaviest_sample_share},
+                       {"bytes_max", report.bytes_max},
+                       {"bytes_mean", report.bytes_mean},
+                       {"copies", report.copies}};
+    if (view.prediction) row["prediction"] = prediction_json(*view.prediction);
+    if (assignments) row["assignments"] = assignments_json(dataset, view.plan);
+    json["plans"].push_back(std::move(row));
+  }
+  return json.dump(2);
 }
 
 }  // namespace foretime::sharding

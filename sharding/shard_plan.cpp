@@ -5,9 +5,161 @@
 #include <numeric>
 
 #include "base/counter_random.h"
-#include "sharding/partition.h"
 
 namespace foretime::sharding {
+namespace {
+
+constexpr double kEnough = 1.001;          // largest loads over the mean that are not worth an exchange
+constexpr int64_t kOperations = 40000000;  // some tenths of a second
+
+using Costs = std::vector<double>;  // [buckets]
+
+double sum_of(const Costs& costs) { return std::accumulate(costs.begin(), costs.end(), 0.0); }
+
+class Partition {
+ public:
+  Partition(const std::vector<Costs>& slots, int ranks)
+      : slots_(slots),
+        buckets_(slots.empty() ? 0 : slots.front().size()),
+        owner_(slots.size()),
+        held_(static_cast<size_t>(ranks)),
+        load_(static_cast<size_t>(ranks), Costs(buckets_)),
+        mean_(buckets_),
+        nothing_(buckets_) {
+    for (const auto& slot : slots_) {
+      for (size_t b = 0; b < buckets_; ++b) mean_[b] += slot[b] / ranks;
+    }
+  }
+
+  void assign_by_cost() {
+    std::vector<double> cost;
+    for (const auto& slot : slots_) cost.push_back(sum_of(slot));
+    std::vector<size_t> order(slots_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return cost[a] > cost[b]; });
+    std::vector<double> total(held_.size());
+    for (const size_t slot : order) {
+      const auto rank = static_cast<size_t>(std::ranges::min_element(total) - total.begin());
+      total[rank] += cost[slot];
+      hand_over(slot, rank);
+    }
+  }
+
+  void exchange() {
+    std::vector<bool> settled(held_.size());
+    while (operations_ < kOperations && slowest() > kEnough * sum_of(mean_)) {
+      const auto rank = furthest_above_mean(settled);
+      if (rank == held_.size()) return;
+      if (improve(rank))
+        std::fill(settled.begin(), settled.end(), false);
+      else
+        settled[rank] = true;
+    }
+  }
+
+  const std::vector<int>& owner() const { return owner_; }
+
+ private:
+  void hand_over(size_t slot, size_t rank) {
+    held_[rank].push_back(slot);
+    owner_[slot] = static_cast<int>(rank);
+    for (size_t b = 0; b < buckets_; ++b) load_[rank][b] += slots_[slot][b];
+  }
+
+  void take_away(size_t slot) {
+    const auto rank = static_cast<size_t>(owner_[slot]);
+    std::erase(held_[rank], slot);
+    for (size_t b = 0; b < buckets_; ++b) load_[rank][b] -= slots_[slot][b];
+  }
+
+  /// Sum over buckets of the largest load.
+  double slowest() {
+    operations_ += static_cast<int64_t>(load_.size() * buckets_);
+    double sum = 0;
+    for (size_t b = 0; b < buckets_; ++b) {
+      double most = 0;
+      for (const auto& load : load_) most = std::max(most, load[b]);
+      sum += most;
+    }
+    return sum;
+  }
+
+  size_t furthest_above_mean(const std::vector<bool>& settled) {
+    operations_ += static_cast<int64_t>(load_.size() * buckets_);
+    size_t found = load_.size();
+    double most = 0;
+    for (size_t r = 0; r < load_.size(); ++r) {
+      if (settled[r]) continue;
+      double above = 0;
+      for (size_t b = 0; b < buckets_; ++b) above += std::max(0.0, load_[r][b] - mean_[b]);
+      if (above > most) {
+        most = above;
+        found = r;
+      }
+    }
+    return found;
+  }
+
+  /// Change of the sum of squares, halved, if `give` leaves rank `from` and `take` comes back from rank `to`.
+  double change(const Costs& give, const Costs& take, const Costs& from, const Costs& to) {
+    operations_ += static_cast<int64_t>(buckets_);
+    double sum = 0;
+    for (size_t b = 0; b < buckets_; ++b) {
+      const double moved = give[b] - take[b];
+      sum += moved * (to[b] - from[b] + moved);
+    }
+    return sum;
+  }
+
+  /// Makes the best exchange of one slot of `rank`. False where none helps.
+  bool improve(size_t rank) {
+    double best = 0;
+    for (size_t b = 0; b < buckets_; ++b) best -= 1e-9 * mean_[b] * mean_[b];
+    size_t give = 0, receiver = held_.size(), take = 0;
+    for (size_t r = 0; r < held_.size(); ++r) {
+      if (r == rank) continue;
+      for (size_t i = 0; i < held_[rank].size(); ++i) {
+        for (size_t j = 0; j <= held_[r].size(); ++j) {  // the last j: nothing comes back
+          const auto& back = j < held_[r].size() ? slots_[held_[r][j]] : nothing_;
+          const double value = change(slots_[held_[rank][i]], back, load_[rank], load_[r]);
+          if (value < best) {
+            best = value;
+            give = i, receiver = r, take = j;
+          }
+        }
+      }
+    }
+    if (receiver == held_.size()) return false;
+    const size_t given = held_[rank][give];
+    const bool swaps = take < held_[receiver].size();
+    const size_t taken = swaps ? held_[receiver][take] : 0;
+    take_away(given);
+    if (swaps) {
+      take_away(taken);
+      hand_over(taken, rank);
+    }
+    hand_over(given, receiver);
+    return true;
+  }
+
+  const std::vector<Costs>& slots_;
+  size_t buckets_;
+  std::vector<int> owner_;                 // [slots]
+  std::vector<std::vector<size_t>> held_;  // [ranks] their slots
+  std::vector<Costs> load_;                // [ranks][buckets]
+  Costs mean_, nothing_;
+  int64_t operations_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> partition_slots(const std::vector<std::vector<double>>& costs, int ranks) {
+  Partition partition(costs, ranks);
+  partition.assign_by_cost();
+  partition.exchange();
+  return partition.owner();
+}
+
 namespace {
 
 /// Indices by decreasing weight; equal weights keep their order.
@@ -15,12 +167,12 @@ template <class Weight>
 std::vector<int64_t> heaviest_first(int64_t count, Weight&& weight) {
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return weight(a) > weight(b); });
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return weight(a) > weight(b); });
   return order;
 }
 
 void sort_unique(std::vector<int64_t>& values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
@@ -41,8 +193,7 @@ std::vector<Piece> sorted_pieces(const DatasetIndex& dataset) {
     for (int64_t part = 0; part < entry.parts && entry.samples > 0; ++part)
       pieces.push_back({g, part, entry.sample_cost, entry.samples});
   }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const Piece& a, const Piece& b) { return a.sample_cost > b.sample_cost; });
+  std::ranges::stable_sort(pieces, [](const Piece& a, const Piece& b) { return a.sample_cost > b.sample_cost; });
   return pieces;
 }
 
@@ -153,9 +304,9 @@ std::vector<std::vector<int>> deal_evaluation(const DatasetIndex& dataset, const
       auto& cost = found == trainers.end() ? others : training;
       int best = 0;
       if (found == trainers.end()) {
-        best = static_cast<int>(std::min_element(cost.begin(), cost.end()) - cost.begin());
+        best = static_cast<int>(std::ranges::min_element(cost) - cost.begin());
       } else {
-        best = *std::min_element(found->second.begin(), found->second.end(), [&](int a, int b) {
+        best = *std::ranges::min_element(found->second, [&](int a, int b) {
           return std::pair(cost[static_cast<size_t>(a)], a) < std::pair(cost[static_cast<size_t>(b)], b);
         });
       }
@@ -186,7 +337,7 @@ std::vector<int64_t> ShardPlan::entries_of(int rank) const {
     for (const auto& share : slots[static_cast<size_t>(slot)].shares) found.push_back(share.entry);
   }
   for (size_t entry = 0; entry < eval_parts.size(); ++entry) {
-    if (std::find(eval_parts[entry].begin(), eval_parts[entry].end(), rank) != eval_parts[entry].end())
+    if (std::ranges::find(eval_parts[entry], rank) != eval_parts[entry].end())
       found.push_back(static_cast<int64_t>(entry));
   }
   sort_unique(found);
@@ -216,8 +367,7 @@ PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key)
     const KeyedPermutation batches(static_cast<uint64_t>(batches_per_epoch - 1), key);
     batch = static_cast<int64_t>(batches(static_cast<uint64_t>(position)));
   }
-  const auto bucket =
-      static_cast<size_t>(std::upper_bound(buckets.begin(), buckets.end(), batch) - buckets.begin() - 1);
+  const auto bucket = static_cast<size_t>(std::ranges::upper_bound(buckets, batch) - buckets.begin() - 1);
   const auto first = own.shares.begin() + own.bucket_ptr[bucket], end = own.shares.begin() + own.bucket_ptr[bucket + 1];
   const auto samples =
       std::accumulate(first, end, int64_t{0}, [](int64_t sum, const auto& s) { return sum + s.count; });
@@ -229,7 +379,7 @@ PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key)
 }
 
 int64_t ShardPlan::live_slots(int64_t position) const {
-  return std::count_if(slots.begin(), slots.end(), [&](const BatchSlot& slot) { return position < slot.samples; });
+  return std::ranges::count_if(slots, [&](const BatchSlot& slot) { return position < slot.samples; });
 }
 
 ShardPlan make_shard_plan(const DatasetIndex& dataset, int64_t slot_count, int ranks, double mix_slack) {
@@ -245,7 +395,7 @@ ShardPlan make_shard_plan(const DatasetIndex& dataset, int64_t slot_count, int r
     cost[static_cast<size_t>(plan.slot_rank[slot])] += plan.slots[slot].cost;
     total += plan.slots[slot].cost;
   }
-  if (total > 0) plan.imbalance = *std::max_element(cost.begin(), cost.end()) / (total / ranks) - 1;
+  if (total > 0) plan.imbalance = *std::ranges::max_element(cost) / (total / ranks) - 1;
   return plan;
 }
 

@@ -6,20 +6,28 @@
 
 #include "sharding/dataset_index.h"
 
-/// Who trains on what. A batch has *slots*, each of which takes one training sample in each batch; slots are assigned
-/// to ranks. What a slot trains on depends on the dataset index, the batch size and shard.mix_slack alone, so any
-/// number of ranks trains on the batches of one rank.
-///
-/// Every rank waits for the slowest one in each step, so the plan makes the sum over steps of the largest rank's cost
-/// small, and not the largest sum. Samples are sorted by cost and assigned in *cost buckets* of batches: the heaviest
-/// pieces, one to a slot, are in the first bucket, the next ones in the second, in the same order of slots in each. So
-/// a slot that is heavy in one batch is heavy in all, and dividing the slots by cost among the ranks divides each
-/// batch. With fewer pieces than slots there is one bucket, and each slot has samples of one or two graphs.
-///
-/// A layout graph that one rank could not hold is cut into *parts* of consecutive segments (IndexEntry::parts).
-/// Each part has samples of its own, as many as a whole graph has: their live segment comes from that part's segments.
-/// The samples of a part are assigned like those of any group, so the parts of a graph may be trained by several ranks.
 namespace foretime::sharding {
+
+/// Partitions batch slots among ranks so that each cost bucket is divided evenly, not only their sum. `costs`:
+/// [slots][buckets]. Returns each slot's rank. Slots go by decreasing cost to the least loaded rank (LPT). Then slots
+/// move and change places while the squares of the ranks' loads, summed over buckets, get less, until the largest loads
+/// of all buckets together are within a thousandth of the mean. A pure function: the work is bounded by a count of
+/// operations, not by a clock.
+std::vector<int> partition_slots(const std::vector<std::vector<double>>& costs, int ranks);
+
+// Who trains on what. A batch has *slots*, each of which takes one training sample in each batch; slots are assigned
+// to ranks. What a slot trains on depends on the dataset index, the batch size and shard.mix_slack alone, so any
+// number of ranks trains on the batches of one rank.
+//
+// Every rank waits for the slowest one in each step, so the plan makes the sum over steps of the largest rank's cost
+// small, and not the largest sum. Samples are sorted by cost and assigned in *cost buckets* of batches: the heaviest
+// pieces, one to a slot, are in the first bucket, the next ones in the second, in the same order of slots in each. So
+// a slot that is heavy in one batch is heavy in all, and dividing the slots by cost among the ranks divides each
+// batch. With fewer pieces than slots there is one bucket, and each slot has samples of one or two graphs.
+//
+// A layout graph that one rank could not hold is cut into *parts* of consecutive segments (IndexEntry::parts).
+// Each part has samples of its own, as many as a whole graph has: their live segment comes from that part's segments.
+// The samples of a part are assigned like those of any group, so the parts of a graph may be trained by several ranks.
 
 /// Segments of part `part`, [first, end), where the graph has `segments` of them.
 inline std::pair<int64_t, int64_t> part_segments(int64_t segments, int64_t parts, int64_t part) {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "cli/jobs/job_view.h"
 
 namespace foretime::cli {

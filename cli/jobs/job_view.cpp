@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/lines.h"
-#include "base/text_table.h"
+#include "base/text.h"
 #include "worker/run/progress.h"
 
 namespace foretime::cli {

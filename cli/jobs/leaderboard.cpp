@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
-#include "base/text_table.h"
+#include "base/text.h"
 #include "cli/jobs/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"

@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "cli/jobs/commands.h"
 #include "cli/jobs/queue_access.h"
 #include "jobs/error.h"

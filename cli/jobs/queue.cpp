@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/text_table.h"
+#include "base/text.h"
 #include "cli/jobs/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"

@@ -1,12 +1,12 @@
 #include "data/dataset/group_files.h"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/glob.h"
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"
@@ -22,8 +22,8 @@ CandidateKind kind_of(const NpzReader& file) {
   if (file.has("node_config_feat") || file.has("node_config_ids")) return CandidateKind::layout;
   if (file.has("config_feat") || file.has("config_runtime_normalizers")) return CandidateKind::tile;
   if (file.has("graph_ptr") || file.has("type_names")) return CandidateKind::program;
-  throw DataError(fmt::format("{}: no node_config_feat (layout), config_feat (tile) or graph_ptr (programs)",
-                              file.archive().path().string()));
+  throw DataError("{}: no node_config_feat (layout), config_feat (tile) or graph_ptr (programs)",
+                  file.archive().path().string());
 }
 
 GroupHeader npz_header(const fs::path& path) {
@@ -66,12 +66,11 @@ std::vector<fs::path> files_below(const fs::path& folder) {
       if (entry.is_regular_file() && is_data_file(entry.path())) files.push_back(entry.path());
     }
   } catch (const fs::filesystem_error& error) {
-    throw DataError(fmt::format("{}: cannot be listed ({})", folder.string(), error.code().message()));
+    throw DataError("{}: cannot be listed ({})", folder.string(), error.code().message());
   }
   if (files.empty())
-    throw DataError(
-        fmt::format("{}: no data in this folder, expected .npz, .foretime or .pb files below it", folder.string()));
-  std::sort(files.begin(), files.end());
+    throw DataError("{}: no data in this folder, expected .npz, .foretime or .pb files below it", folder.string());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -84,8 +83,7 @@ std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root)
     found.push_back(literal);
   else
     found = glob(pattern, root);
-  if (found.empty())
-    throw DataError(fmt::format("{}: nothing of this name, expected data files or a folder", literal.string()));
+  if (found.empty()) throw DataError("{}: nothing of this name, expected data files or a folder", literal.string());
   std::vector<fs::path> files;
   for (const auto& path : found) {
     if (!fs::is_directory(path, code))
@@ -99,7 +97,7 @@ std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root)
 NpzReader unchanged_npz(const GroupHeader& header) {
   NpzReader file(header.file);
   if (file.fingerprint() != header.fingerprint)
-    throw DataError(fmt::format("{}: has changed since it was listed", header.file.string()));
+    throw DataError("{}: has changed since it was listed", header.file.string());
   return file;
 }
 
@@ -110,10 +108,10 @@ void set_featurizer(GroupHeader& header, const FeaturizerPtr& featurizer) {
     header.feature_count = featurizer->feature_count();
   } else if (header.feature_count != featurizer->feature_count()) {
     throw DataError(
-        fmt::format("{}: its programs have {} node features, expected {} of data.representation {}; pack "
-                    "them again with --representation {}",
-                    header.file.string(), header.feature_count, featurizer->feature_count(), featurizer->name(),
-                    featurizer->name()));
+        "{}: its programs have {} node features, expected {} of data.representation {}; pack "
+        "them again with --representation {}",
+        header.file.string(), header.feature_count, featurizer->feature_count(), featurizer->name(),
+        featurizer->name());
   }
 }
 
@@ -138,23 +136,22 @@ std::vector<GroupHeader> list_groups(const std::vector<std::string>& patterns, c
       if (admit) admit(file);
       for (auto& header : headers_of(file)) {
         if (header.kind != kind)
-          throw DataError(
-              fmt::format("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind)));
+          throw DataError("{}: holds {} data, expected {}", file.string(), kind_name(header.kind), kind_name(kind));
         if (kind == CandidateKind::program) set_featurizer(header, featurizer);
         groups.push_back(std::move(header));
       }
     }
   }
   const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
-  std::stable_sort(groups.begin(), groups.end(), by_name);
+  std::ranges::stable_sort(groups, by_name);
   if (has_name_of_two_collections(groups)) {
     for (auto& group : groups) group.name = qualified_name(group.collection, group.name);
-    std::stable_sort(groups.begin(), groups.end(), by_name);
+    std::ranges::stable_sort(groups, by_name);
   }
   for (size_t i = 1; i < groups.size(); ++i) {
     if (groups[i].name == groups[i - 1].name && groups[i].fingerprint != groups[i - 1].fingerprint)
-      throw DataError(fmt::format("{}: group {} has other contents in {}, expected one group of a name",
-                                  groups[i].file.string(), groups[i].name, groups[i - 1].file.string()));
+      throw DataError("{}: group {} has other contents in {}, expected one group of a name", groups[i].file.string(),
+                      groups[i].name, groups[i - 1].file.string());
   }
   const auto same = [](const auto& a, const auto& b) { return a.name == b.name; };
   groups.erase(std::unique(groups.begin(), groups.end(), same), groups.end());
@@ -183,6 +180,58 @@ Group load_group(const GroupHeader& header, const LayoutSink& sink) {
 
 GroupSummary load_summary(const GroupHeader& header) {
   return header.member >= 0 ? load_packed_summary(header) : summarize(load_group(header));
+}
+
+namespace {
+
+EvalIndices read_file(const std::filesystem::path& file) {
+  const std::string origin = file.string();
+  std::ifstream stream(file);
+  if (!stream) throw DataError("{}: cannot be read, expected evaluation indices (JSON)", origin);
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(stream);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
+  }
+  if (!json.is_object() || json.empty())
+    throw DataError("{}: {}, expected an object with graphs' names", origin, json.type_name());
+  EvalIndices indices;
+  for (const auto& [name, ids] : json.items()) {
+    if (!ids.is_array() || ids.empty())
+      throw DataError("{}: graph {}: {}, expected a list of candidate ids", origin, name,
+                      ids.is_array() ? "an empty list" : ids.type_name());
+    for (const auto& id : ids) {
+      if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX) ||
+          id.get<int64_t>() < 0)
+        throw DataError("{}: graph {}: {}, expected a candidate id", origin, name, id.dump());
+      indices[name].push_back(id.get<int64_t>());
+    }
+  }
+  return indices;
+}
+
+}  // namespace
+
+EvalIndices read_eval_indices(const std::filesystem::path& file) {
+  if (!std::filesystem::is_directory(file)) return read_file(file);
+  EvalIndices all;
+  for (const auto* name : {"xla_random", "xla_default", "nlp_random", "nlp_default"}) {
+    const auto part = file / (std::string(name) + ".json");
+    if (!std::filesystem::exists(part)) continue;
+    auto collection = "layout:" + std::string(name);
+    collection[collection.find('_')] = ':';
+    for (auto& [graph, ids] : read_file(part))
+      all.emplace(qualified_name(collection_named(collection), graph), std::move(ids));
+  }
+  if (all.empty()) throw DataError("{}: no evaluation indices, expected xla_default.json or its like", file.string());
+  return all;
+}
+
+const std::vector<int64_t>* find_indices(const EvalIndices& indices, Collection collection, const std::string& name) {
+  auto found = indices.find(qualified_name(collection, name));
+  if (found == indices.end()) found = indices.find(plain_name(name));
+  return found == indices.end() ? nullptr : &found->second;
 }
 
 }  // namespace foretime::data

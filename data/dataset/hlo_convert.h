@@ -8,8 +8,25 @@
 #include <vector>
 
 #include "data/frontends/hlo/hlo_groups.h"
+#include "data/graphs/group.h"
 
 namespace foretime::data {
+
+/// The elements of an array as another type, as files have them.
+template <class To, class From>
+std::vector<To> converted(const Array<From>& values) {
+  return std::vector<To>(values.begin(), values.end());
+}
+
+/// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files.
+/// node_config_feat is expanded from the codes while it is compressed, so memory stays bounded whatever its size.
+/// Throws DataError where the group is of another kind or the file cannot be written; a file is complete or not there.
+void write_layout_npz(const std::filesystem::path& file, const Group& group);
+
+/// The codes of a candidate, [configurable]; valid until the next call. Candidates are asked for in ascending order.
+using CandidateCodes = std::function<const uint8_t*(int64_t candidate)>;
+/// Writes a layout group whose codes are made as they are needed; group.layout.codes is not looked at.
+void write_layout_npz(const std::filesystem::path& file, const Group& group, const CandidateCodes& codes);
 
 /// Writes a tile group as a TpuGraphs `.npz` with the entries, types and orders of the published files. `runtimes` are
 /// nanoseconds, and `normalizer` is what they are divided by. Throws DataError where the group is of another kind or

@@ -18,16 +18,15 @@ int64_t constant_columns(const GraphBlock& graphs) {
   int64_t constant = 0;
   for (int64_t f = 0; f < graphs.feature_count; ++f) {
     bool same = true;
-    for (int64_t v = 1; v < graphs.nodes() && same; ++v) {
+    for (int64_t v = 1; v < graphs.nodes() && same; ++v)
       same = graphs.node_features[v * graphs.feature_count + f] == graphs.node_features[f];
-    }
     constant += same;
   }
   return constant;
 }
 
 void count_configurations(std::vector<uint64_t> hashes, GroupReport& report) {
-  std::sort(hashes.begin(), hashes.end());
+  std::ranges::sort(hashes);
   for (size_t first = 0, last = 0; first < hashes.size(); first = last) {
     while (last < hashes.size() && hashes[last] == hashes[first]) ++last;
     ++report.distinct_configurations;
@@ -63,9 +62,8 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
     nlohmann::ordered_json runtimes;
     runtimes["unit"] = unit_name(report.unit);
     runtimes["min"] = report.runtimes.minimum;
-    for (size_t q = 0; q < RuntimeSummary::kLevels.size(); ++q) {
+    for (size_t q = 0; q < RuntimeSummary::kLevels.size(); ++q)
       runtimes[fmt::format("q{:02.0f}", 100 * RuntimeSummary::kLevels[q])] = report.runtimes.quantiles[q];
-    }
     runtimes["max"] = report.runtimes.maximum;
     runtimes["mean"] = report.runtimes.mean;
     runtimes["distinct"] = report.runtimes.distinct;
@@ -81,7 +79,7 @@ RuntimeSummary summarize(std::vector<double> runtimes) {
   RuntimeSummary summary;
   if (runtimes.empty()) return summary;
   summary.mean = std::accumulate(runtimes.begin(), runtimes.end(), 0.0) / static_cast<double>(runtimes.size());
-  std::sort(runtimes.begin(), runtimes.end());
+  std::ranges::sort(runtimes);
   summary.minimum = runtimes.front();
   summary.maximum = runtimes.back();
   for (size_t q = 0; q < summary.quantiles.size(); ++q) {
@@ -124,7 +122,7 @@ GroupReport inspect_group(const Group& group, const std::string& file) {
   report.constant_features = constant_columns(group.graphs);
   std::array<bool, 256> seen{};
   for (const uint8_t type : group.graphs.node_types) seen[type] = true;
-  report.node_types = std::count(seen.begin(), seen.end(), true);
+  report.node_types = std::ranges::count(seen, true);
 
   const std::vector<uint64_t> hashes = configuration_hashes(group);
   count_configurations(hashes, report);
@@ -163,13 +161,11 @@ std::string to_text(const GroupReport& report) {
   text += fmt::format("  run times   {} distinct, in {}: mean {:.6g}\n", times.distinct, unit_name(report.unit),
                       times.mean);
   text += fmt::format("              min {:.6g}", times.minimum);
-  for (size_t q = 0; q < times.quantiles.size(); ++q) {
+  for (size_t q = 0; q < times.quantiles.size(); ++q)
     text += fmt::format("  {:.0f} % {:.6g}", 100 * RuntimeSummary::kLevels[q], times.quantiles[q]);
-  }
   text += fmt::format("  max {:.6g}\n", times.maximum);
-  if (report.distinct_configurations == report.candidates) {
+  if (report.distinct_configurations == report.candidates)
     return text + "  ceiling     unknown: no configuration was measured twice\n";
-  }
   if (std::isnan(report.noise_ceiling)) return text + "  ceiling     τ is undefined: all run times are equal\n";
   return text +
          fmt::format("  ceiling     τ {:.4f}: what knowing each distinct configuration's mean run time would reach\n",

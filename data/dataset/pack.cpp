@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "data/dataset/group_files.h"
-#include "data/files/packed_output.h"
+#include "data/files/packed_file.h"
 
 namespace foretime::data {
 
@@ -35,15 +35,15 @@ std::vector<std::vector<int64_t>> deal_groups(const std::vector<GroupHeader>& he
   std::vector<int64_t> order(headers.size());
   std::iota(order.begin(), order.end(), 0);
   const auto cost = [&](int64_t i) { return packing_cost(headers[static_cast<size_t>(i)]); };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
+  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return cost(a) > cost(b); });
   std::vector<std::vector<int64_t>> lists(static_cast<size_t>(workers));
   std::vector<double> load(lists.size());
   for (const int64_t group : order) {
-    const auto least = std::min_element(load.begin(), load.end());
+    const auto least = std::ranges::min_element(load);
     *least += cost(group);
     lists[static_cast<size_t>(least - load.begin())].push_back(group);
   }
-  for (auto& list : lists) std::sort(list.begin(), list.end());
+  for (auto& list : lists) std::ranges::sort(list);
   return lists;
 }
 
@@ -93,7 +93,7 @@ void join_parts(const std::filesystem::path& file, const std::vector<std::filesy
     for (size_t member = 0; member < lists[part].size(); ++member)
       places.push_back({lists[part][member], part, member});
   }
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.group < b.group; });
+  std::ranges::sort(places, [](const Place& a, const Place& b) { return a.group < b.group; });
   packed::Output out(file);
   for (const Place& place : places) out.copy_group(*open[place.part], place.member);
   out.commit();

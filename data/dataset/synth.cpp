@@ -11,11 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/counter_random.h"
 #include "base/error.h"
+#include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"
-#include "data/files/layout_npz.h"
 #include "data/files/packed.h"
 
 namespace foretime::data {
@@ -35,10 +34,9 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
   uint64_t next() {
-    uint64_t z = state_ += 0x9E3779B97F4A7C15U;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
+    const uint64_t bits = mix(state_);
+    state_ += 0x9E3779B97F4A7C15U;
+    return bits;
   }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   /// 0 … bound - 1; `bound` is far below 2^64, so the bias of the product is not seen.
@@ -53,13 +51,12 @@ class Random {
 
 void check(const SynthSettings& settings, const std::string& name) {
   const auto fail = [&](const char* what, int64_t found, int64_t from, int64_t to) {
-    throw DataError(fmt::format("{}: {} {}, expected {} … {}", name, found, what, from, to));
+    throw DataError("{}: {} {}, expected {} … {}", name, found, what, from, to);
   };
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (settings.nodes < 2 || settings.nodes > kMost) fail("nodes", settings.nodes, 2, kMost);
-  if (settings.configurable < 1 || settings.configurable > settings.nodes) {
+  if (settings.configurable < 1 || settings.configurable > settings.nodes)
     fail("configurable nodes", settings.configurable, 1, settings.nodes);
-  }
   if (settings.candidates < 1 || settings.candidates > kMost) fail("configurations", settings.candidates, 1, kMost);
 }
 
@@ -89,7 +86,7 @@ void make_edges(GraphBlock& graph, const SynthSettings& settings, const std::vec
   for (size_t j = 1; j < configurable.size(); ++j) {
     if (random.below(2) == 0) edges.emplace_back(configurable[j], configurable[j - 1]);
   }
-  std::sort(edges.begin(), edges.end());
+  std::ranges::sort(edges);
   std::vector<int32_t> source, target;
   source.reserve(edges.size());
   target.reserve(edges.size());
@@ -175,9 +172,8 @@ class Layouts {
       };
       const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(first);
       std::iter_swap(begin, std::min_element(begin, rows_.end(), by_cost));
-      for (size_t i = first; i < rows_.size(); ++i) {
+      for (size_t i = first; i < rows_.size(); ++i)
         costs_.push_back(sizes_.back() * layout_factor(rows_[i], graph.node_types[v]));
-      }
       row_ptr_.push_back(static_cast<int64_t>(rows_.size()));
     }
     for (int64_t e = 0; e < graph.edges(); ++e) {
@@ -209,7 +205,7 @@ class Layouts {
 
  private:
   int64_t index_of(int32_t node) const {
-    const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), node);
+    const auto at = std::ranges::lower_bound(nodes_, node);
     return at != nodes_.end() && *at == node ? at - nodes_.begin() : -1;
   }
   bool output_differs(int64_t a, uint8_t code_a, int64_t b, uint8_t code_b) const {
@@ -318,12 +314,10 @@ Group synthesize_layout_group(const SynthSettings& settings, const std::string& 
 
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings) {
   const std::string name = file.stem().string(), extension = file.extension().string();
-  if (!is_synthetic(name)) {
-    throw DataError(fmt::format("{}: file name, expected one that starts with {}", file.string(), kSyntheticPrefix));
-  }
-  if (extension != ".npz" && extension != ".foretime") {
-    throw DataError(fmt::format("{}: extension '{}', expected .npz or .foretime", file.string(), extension));
-  }
+  if (!is_synthetic(name))
+    throw DataError("{}: file name, expected one that starts with {}", file.string(), kSyntheticPrefix);
+  if (extension != ".npz" && extension != ".foretime")
+    throw DataError("{}: extension '{}', expected .npz or .foretime", file.string(), extension);
   if (extension == ".foretime") {
     PackedWriter writer(file);
     writer.add_streamed(name, [&](const LayoutSink& sink) { return synthesize_layout_group(settings, name, sink); });

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data/graphs/group.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 
 namespace foretime::data {
 

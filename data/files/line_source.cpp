@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 
 namespace foretime::data {
@@ -18,9 +16,9 @@ constexpr uint8_t kGzipMagic[] = {0x1f, 0x8b};
 
 LineSource::LineSource(const std::filesystem::path& file, size_t longest_line)
     : file_(file), longest_line_(longest_line), input_(kInputBytes), text_(kTextBytes + kPadding) {
-  if (std::filesystem::is_directory(file)) throw DataError(fmt::format("{}: a folder, expected a file", file.string()));
+  if (std::filesystem::is_directory(file)) throw DataError("{}: a folder, expected a file", file.string());
   stream_.reset(std::fopen(file.c_str(), "rb"));
-  if (!stream_) throw DataError(fmt::format("{}: cannot be read: {}", file.string(), std::strerror(errno)));
+  if (!stream_) throw DataError("{}: cannot be read: {}", file.string(), std::strerror(errno));
   read_input();
   gzip_ = input_end_ >= 2 && std::to_integer<uint8_t>(input_[0]) == kGzipMagic[0] &&
           std::to_integer<uint8_t>(input_[1]) == kGzipMagic[1];
@@ -31,7 +29,7 @@ LineSource::~LineSource() = default;
 bool LineSource::read_input() {
   const size_t count = std::fread(input_.data(), 1, input_.size(), stream_.get());
   if (count == 0 && std::ferror(stream_.get()))
-    throw DataError(fmt::format("{}: cannot be read: {}", file_.string(), std::strerror(errno)));
+    throw DataError("{}: cannot be read: {}", file_.string(), std::strerror(errno));
   input_begin_ = 0;
   input_end_ = count;
   return count > 0;
@@ -53,10 +51,8 @@ size_t LineSource::read_gzip(std::byte* out, size_t room) {
     const auto step =
         inflater_->inflate(std::span(input_).subspan(input_begin_, input_end_ - input_begin_), std::span(out, room));
     const bool stuck = step.consumed == 0 && step.produced == 0 && !step.ended;
-    if (stuck && !more)
-      throw DataError(fmt::format("{}: gzip data end after line {}, expected more", file_.string(), line_number_));
-    if (step.damaged || stuck)
-      throw DataError(fmt::format("{}: after line {}: gzip data damaged", file_.string(), line_number_));
+    if (stuck && !more) throw DataError("{}: gzip data end after line {}, expected more", file_.string(), line_number_);
+    if (step.damaged || stuck) throw DataError("{}: after line {}: gzip data damaged", file_.string(), line_number_);
     input_begin_ += step.consumed;
     if (step.ended) inflater_.reset();
     if (step.produced > 0) return step.produced;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
-
-#include "base/error.h"
+#include <zip.h>
 
 namespace foretime::data {
 namespace {
@@ -50,8 +50,7 @@ class DictParser {
 
  private:
   [[noreturn]] void fail(const std::string& found) const {
-    throw DataError(
-        fmt::format("{}: NPY header: {}, expected {{'descr': …, 'fortran_order': …, 'shape': …}}", origin_, found));
+    throw DataError("{}: NPY header: {}, expected {{'descr': …, 'fortran_order': …, 'shape': …}}", origin_, found);
   }
   void skip_space() {
     while (position_ < text_.size() && std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos)
@@ -142,8 +141,7 @@ class DictParser {
       type.kind = NpyKind::text;
       type.size = number * 4;
     } else {
-      throw DataError(
-          fmt::format("{}: NPY header: type '{}', expected b1, i1 i2 i4 i8, u1 u2 u4 u8, f4 f8 or U", origin_, descr));
+      throw DataError("{}: NPY header: type '{}', expected b1, i1 i2 i4 i8, u1 u2 u4 u8, f4 f8 or U", origin_, descr);
     }
     return type;
   }
@@ -187,31 +185,29 @@ int64_t NpyHeader::elements() const {
 
 int64_t npy_header_bytes(std::string_view prefix, const std::string& origin) {
   if (prefix.size() < static_cast<size_t>(kNpyPrefixBytes) || prefix.substr(0, kMagic.size()) != kMagic)
-    throw DataError(fmt::format("{}: does not start as an NPY array (\\x93NUMPY)", origin));
+    throw DataError("{}: does not start as an NPY array (\\x93NUMPY)", origin);
   const int version = static_cast<unsigned char>(prefix[6]);
-  if (version < 1 || version > 3)
-    throw DataError(fmt::format("{}: NPY version {}, expected 1, 2 or 3", origin, version));
+  if (version < 1 || version > 3) throw DataError("{}: NPY version {}, expected 1, 2 or 3", origin, version);
   const uint64_t length_bytes = version == 1 ? 2 : 4;
   const auto bytes = static_cast<int64_t>(8 + length_bytes + little_endian(prefix.substr(8, length_bytes)));
   if (bytes > kLargestHeader)
-    throw DataError(fmt::format("{}: NPY header of {} bytes, expected at most {}", origin, bytes, kLargestHeader));
-  if (bytes < kNpyPrefixBytes)
-    throw DataError(fmt::format("{}: NPY header of {} bytes, expected a dict", origin, bytes));
+    throw DataError("{}: NPY header of {} bytes, expected at most {}", origin, bytes, kLargestHeader);
+  if (bytes < kNpyPrefixBytes) throw DataError("{}: NPY header of {} bytes, expected a dict", origin, bytes);
   return bytes;
 }
 
 NpyHeader parse_npy_header(std::string_view header, const std::string& origin) {
   const int64_t bytes = npy_header_bytes(header.substr(0, kNpyPrefixBytes), origin);
   if (bytes != static_cast<int64_t>(header.size()))
-    throw DataError(fmt::format("{}: NPY header of {} bytes, expected {}", origin, header.size(), bytes));
+    throw DataError("{}: NPY header of {} bytes, expected {}", origin, header.size(), bytes);
   NpyHeader parsed = DictParser(header.substr(header[6] == 1 ? 10 : 12), origin).parse();
   parsed.header_bytes = bytes;
   // Zero dimensions count as one here: the product of the others must not overflow on its way to zero either.
   int64_t product = std::max<int64_t>(parsed.type.size, 1);
   for (const int64_t dimension : parsed.shape) {
     if (dimension != 0 && __builtin_mul_overflow(product, dimension, &product))
-      throw DataError(fmt::format("{}: NPY header: shape {} of {} overflows 64 bits", origin, shape_text(parsed.shape),
-                                  parsed.type.str()));
+      throw DataError("{}: NPY header: shape {} of {} overflows 64 bits", origin, shape_text(parsed.shape),
+                      parsed.type.str());
   }
   return parsed;
 }
@@ -233,6 +229,64 @@ std::string format_npy_header(const NpyType& type, bool fortran_order, const std
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+}
+
+NpzWriter::NpzWriter(std::filesystem::path path, NpzCompression compression)
+    : path_(std::move(path)), compression_(compression) {
+  int error = 0;
+  archive_ = zip_open(path_.string().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
+  if (archive_ == nullptr) throw DataError("{}: cannot be written (libzip error {})", path_.string(), error);
+}
+
+NpzWriter::~NpzWriter() {
+  if (archive_ != nullptr) zip_discard(archive_);
+}
+
+void NpzWriter::add_array(const std::string& name, const NpyType& type, bool fortran_order,
+                          const std::vector<int64_t>& shape, const void* data, size_t bytes) {
+  std::string text = format_npy_header(type, fortran_order, shape);
+  const NpyHeader header = parse_npy_header(text, fmt::format("{}: entry {}", path_.string(), name));
+  if (header.payload_bytes() != static_cast<int64_t>(bytes))
+    throw DataError("{}: entry {}: {} bytes, expected {} for shape {}", path_.string(), name, bytes,
+                    header.payload_bytes(), shape_text(shape));
+  text.append(static_cast<const char*>(data), bytes);
+  add_bytes(name + ".npy", std::move(text));
+}
+
+void NpzWriter::add_text(const std::string& name, const std::vector<std::string>& values) {
+  size_t longest = 1;
+  for (const auto& value : values) longest = std::max(longest, value.size());
+  std::vector<uint32_t> characters(longest * values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t j = 0; j < values[i].size(); ++j) {
+      const auto c = static_cast<unsigned char>(values[i][j]);
+      if (c >= 0x80) throw DataError("{}: entry {}: '{}', expected ASCII", path_.string(), name, values[i]);
+      characters[i * longest + j] = c;
+    }
+  }
+  add_array(name, {NpyKind::text, static_cast<int64_t>(longest * 4), false}, false,
+            {static_cast<int64_t>(values.size())}, characters.data(), characters.size() * 4);
+}
+
+void NpzWriter::add_bytes(const std::string& entry, std::string bytes) {
+  if (archive_ == nullptr) throw DataError("{}: entry {}: the archive is closed", path_.string(), entry);
+  const std::string& kept = entries_.emplace_back(std::move(bytes));
+  zip_source_t* source = zip_source_buffer(archive_, kept.data(), kept.size(), 0);
+  const zip_int64_t index = source == nullptr ? -1 : zip_file_add(archive_, entry.c_str(), source, ZIP_FL_ENC_UTF_8);
+  if (index < 0) {
+    if (source != nullptr) zip_source_free(source);
+    throw DataError("{}: entry {}: cannot be added ({})", path_.string(), entry, zip_strerror(archive_));
+  }
+  const auto method = compression_ == NpzCompression::stored ? ZIP_CM_STORE : ZIP_CM_DEFLATE;
+  zip_set_file_compression(archive_, static_cast<zip_uint64_t>(index), method, 0);
+  // A fixed date, 1980-01-01, so that equal arrays give equal files.
+  zip_file_set_dostime(archive_, static_cast<zip_uint64_t>(index), 0, 0x21, 0);
+}
+
+void NpzWriter::close() {
+  if (archive_ == nullptr) return;
+  if (zip_close(archive_) != 0) throw DataError("{}: cannot be written ({})", path_.string(), zip_strerror(archive_));
+  archive_ = nullptr;
 }
 
 }  // namespace foretime::data

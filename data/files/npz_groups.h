@@ -1,10 +1,9 @@
 #pragma once
 
 #include "data/files/npz_reader.h"
-#include "data/graphs/featurizer.h"
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 #include "data/graphs/program_nodes.h"
 
 /// One reader for each kind of .npz. `describe_*` fills a header's sizes from the entries' NPY headers; `read_*` reads
@@ -22,7 +21,7 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink);
 void describe_tile(const NpzReader& file, GroupHeader& header);
 Group read_tile(const NpzReader& file);
 
-/// Measured tensor programs: TIR syntax trees, one a candidate; data/schema.h says what the features are.
+/// Measured tensor programs: TIR syntax trees, one a candidate; data/graphs/schema.h says what the features are.
 void describe_program(const NpzReader& file, GroupHeader& header);
 /// Its graphs are of `featurizer`, or the trees themselves.
 Group read_program(const NpzReader& file, const Featurizer* featurizer = nullptr);

@@ -1,14 +1,349 @@
 #include "data/files/npz_reader.h"
 
 #include <algorithm>
-#include <span>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
+#include <zip.h>
 
 #include "base/checksum.h"
-#include "base/error.h"
 
 namespace foretime::data {
+namespace {
+
+constexpr uint64_t kDeflateExpansion = 1032;
+constexpr uint64_t kExpansionSlack = 1 << 12;  // lets tiny entries pass: the bound is on memory, not on style
+constexpr uint64_t kReadPiece = uint64_t{1} << 30;
+constexpr uint64_t kBufferBytes = uint64_t{1} << 17;
+
+ZipEntry checked_member(const std::string& file, uint64_t file_size, const zip_stat_t& stat) {
+  constexpr zip_uint64_t kNeeded =
+      ZIP_STAT_NAME | ZIP_STAT_INDEX | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_CRC | ZIP_STAT_COMP_METHOD;
+  if ((stat.valid & kNeeded) != kNeeded) throw DataError("{}: zip directory: an entry is incomplete", file);
+  ZipEntry entry{stat.name, stat.index, stat.size, stat.comp_size, stat.crc, stat.comp_method == ZIP_CM_DEFLATE};
+  if ((stat.valid & ZIP_STAT_ENCRYPTION_METHOD) && stat.encryption_method != ZIP_EM_NONE)
+    throw DataError("{}: entry {}: encrypted, expected plain", file, entry.name);
+  if (stat.comp_method != ZIP_CM_STORE && stat.comp_method != ZIP_CM_DEFLATE)
+    throw DataError("{}: entry {}: compression method {}, expected 0 (stored) or 8 (deflated)", file, entry.name,
+                    stat.comp_method);
+  if (entry.compressed_size > file_size)
+    throw DataError("{}: entry {}: {} compressed bytes, but the file has {}", file, entry.name, entry.compressed_size,
+                    file_size);
+  const uint64_t largest = stat.comp_method == ZIP_CM_STORE
+                               ? entry.compressed_size
+                               : entry.compressed_size * kDeflateExpansion + kExpansionSlack;
+  if (entry.size > largest)
+    throw DataError("{}: entry {}: claims {} bytes, but its {} compressed bytes hold at most {}", file, entry.name,
+                    entry.size, entry.compressed_size, largest);
+  return entry;
+}
+
+}  // namespace
+
+void ZipReader::Close::operator()(zip_file* file) const { zip_fclose(file); }
+void ZipArchive::Close::operator()(zip* archive) const { zip_discard(archive); }
+
+ZipReader::ZipReader(std::string origin, ZipEntry entry, zip_file* file)
+    : origin_(std::move(origin)), entry_(std::move(entry)), file_(file) {
+  if (!entry_.deflated) return;
+  inflater_.emplace();
+  buffer_.resize(std::min(entry_.compressed_size, kBufferBytes));
+}
+
+void ZipReader::fail(const std::string& found) const { throw DataError("{}: {}", origin_, found); }
+
+/// At most `count` bytes as they stand in the archive; 0 at their end.
+uint64_t ZipReader::read_raw(void* out, uint64_t count) {
+  const zip_int64_t got = zip_fread(file_.get(), out, std::min(count, kReadPiece));
+  // libzip compares the checksum of stored entries itself, when it meets their end.
+  if (got < 0 && zip_error_code_zip(zip_file_get_error(file_.get())) == ZIP_ER_CRC) fail("checksum is wrong");
+  if (got < 0)
+    fail(fmt::format("damaged after {} of {} bytes ({})", position_, entry_.size, zip_file_strerror(file_.get())));
+  return static_cast<uint64_t>(got);
+}
+
+/// At most as many bytes as there is room for; 0 at the end of the stream, or of what the archive has of it.
+uint64_t ZipReader::inflate_some(std::span<std::byte> out) {
+  for (bool exhausted = false; !ended_;) {
+    if (unread_.empty() && !exhausted) {
+      unread_ = std::span<const std::byte>(buffer_).first(read_raw(buffer_.data(), buffer_.size()));
+      exhausted = unread_.empty();
+    }
+    const auto step = inflater_->inflate(unread_, out);
+    unread_ = unread_.subspan(step.consumed);
+    ended_ = step.ended;
+    if (step.damaged) fail(fmt::format("damaged after {} of {} bytes (no deflate stream)", position_, entry_.size));
+    if (step.produced > 0) return step.produced;
+    if (exhausted && step.consumed == 0) return 0;
+  }
+  return 0;
+}
+
+void ZipReader::read(void* out, uint64_t count) {
+  auto* bytes = static_cast<std::byte*>(out);
+  while (count > 0) {
+    // In pieces that the checksum finds in the cache.
+    const uint64_t wanted = std::min(count, kBufferBytes);
+    const uint64_t got = inflater_ ? inflate_some({bytes, wanted}) : read_raw(bytes, wanted);
+    if (got == 0) fail(fmt::format("ends after {} bytes, expected {} more", position_, count));
+    crc_ = crc32_of({bytes, got}, crc_);
+    bytes += got;
+    position_ += got;
+    count -= got;
+  }
+}
+
+void ZipReader::finish() {
+  std::byte extra{};
+  const uint64_t got = inflater_ ? inflate_some({&extra, 1}) : read_raw(&extra, 1);
+  if (got > 0) fail(fmt::format("goes on after {} bytes, expected its end", position_));
+  if (inflater_ && !ended_)
+    fail(fmt::format("cut off after {} bytes, expected the end of its deflate stream", position_));
+  if (position_ != entry_.size) fail(fmt::format("{} bytes, but the zip directory records {}", position_, entry_.size));
+  if (crc_ != entry_.crc) fail(fmt::format("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, entry_.crc));
+}
+
+ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
+  const std::string file = path_.string();
+  std::error_code code;
+  const uint64_t file_size = std::filesystem::file_size(path_, code);
+  if (code) throw DataError("{}: cannot be read ({}), expected a zip archive", file, code.message());
+  int error = 0;
+  archive_.reset(zip_open(file.c_str(), ZIP_RDONLY, &error));
+  if (!archive_) {
+    zip_error_t detail;
+    zip_error_init_with_code(&detail, error);
+    const std::string reason = zip_error_strerror(&detail);
+    zip_error_fini(&detail);
+    throw DataError("{}: truncated or not a zip archive ({})", file, reason);
+  }
+  const zip_int64_t entries = zip_get_num_entries(archive_.get(), 0);
+  std::set<std::string> names;
+  for (zip_int64_t i = 0; i < entries; ++i) {
+    zip_stat_t stat;
+    zip_stat_init(&stat);
+    if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0)
+      throw DataError("{}: zip directory: entry {} ({})", file, i, zip_strerror(archive_.get()));
+    entries_.push_back(checked_member(file, file_size, stat));
+    if (!names.insert(entries_.back().name).second)
+      throw DataError("{}: entry {}: occurs twice", file, entries_.back().name);
+  }
+}
+
+const ZipEntry* ZipArchive::find(const std::string& name) const {
+  const auto found = std::ranges::find_if(entries_, [&](const auto& m) { return m.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+ZipReader ZipArchive::open(const ZipEntry& entry) const {
+  std::string origin = fmt::format("{}: entry {}", path_.string(), entry.name);
+  zip_file* file = zip_fopen_index(archive_.get(), entry.index, ZIP_FL_COMPRESSED);
+  if (file == nullptr) throw DataError("{}: cannot be opened ({})", origin, zip_strerror(archive_.get()));
+  return ZipReader(std::move(origin), entry, file);
+}
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "elements are copied as they stand in little-endian files");
+
+constexpr int64_t kPieceElements = 1 << 14;
+
+template <class T>
+bool is_same_type(const NpyType& type) {
+  const auto kind = std::is_floating_point_v<T> ? NpyKind::floating
+                    : std::is_signed_v<T>       ? NpyKind::signed_integer
+                                                : NpyKind::unsigned_integer;
+  return type.kind == kind && type.size == sizeof(T) && (!type.big_endian || sizeof(T) == 1);
+}
+
+template <class From>
+From load(const unsigned char* bytes, bool big_endian) {
+  unsigned char ordered[sizeof(From)];
+  std::memcpy(ordered, bytes, sizeof(From));
+  if (big_endian) std::reverse(ordered, ordered + sizeof(From));
+  return std::bit_cast<From>(ordered);
+}
+
+template <class From, class To>
+void convert(const unsigned char* bytes, bool big_endian, To* out, int64_t count, const std::string& origin) {
+  for (int64_t i = 0; i < count; ++i) {
+    const From value = load<From>(bytes + i * static_cast<int64_t>(sizeof(From)), big_endian);
+    if constexpr (std::is_integral_v<To>) {
+      if (!std::in_range<To>(value))
+        throw DataError("{}: value {}, expected {} bits {}", origin, value, sizeof(To) * 8,
+                        std::is_signed_v<To> ? "with a sign" : "without a sign");
+    }
+    out[i] = static_cast<To>(value);
+  }
+}
+
+/// Picks the conversion of one element type; false where there is none.
+template <class To>
+bool convert_any(const NpyType& type, const unsigned char* bytes, To* out, int64_t count, const std::string& origin) {
+  const auto run = [&]<class From>(From) {
+    convert<From, To>(bytes, type.big_endian, out, count, origin);
+    return true;
+  };
+  if constexpr (std::is_floating_point_v<To>) {
+    if (type.kind != NpyKind::floating) return false;
+    return type.size == 4 ? run(float{}) : run(double{});
+  } else {
+    if (type.kind == NpyKind::boolean) return run(uint8_t{});
+    const bool sign = type.kind == NpyKind::signed_integer;
+    if (!sign && type.kind != NpyKind::unsigned_integer) return false;
+    switch (type.size) {
+      case 1:
+        return sign ? run(int8_t{}) : run(uint8_t{});
+      case 2:
+        return sign ? run(int16_t{}) : run(uint16_t{});
+      case 4:
+        return sign ? run(int32_t{}) : run(uint32_t{});
+      default:
+        return sign ? run(int64_t{}) : run(uint64_t{});
+    }
+  }
+}
+
+NpyHeader read_header(ZipReader& reader, const std::string& origin) {
+  if (reader.entry().size < static_cast<uint64_t>(kNpyPrefixBytes))
+    throw DataError("{}: {} bytes, expected an NPY array", origin, reader.entry().size);
+  std::string text(static_cast<size_t>(kNpyPrefixBytes), '\0');
+  reader.read(text.data(), text.size());
+  const auto bytes = static_cast<uint64_t>(npy_header_bytes(text, origin));
+  if (bytes > reader.entry().size)
+    throw DataError("{}: NPY header of {} bytes, but the entry has {}", origin, bytes, reader.entry().size);
+  text.resize(bytes);
+  reader.read(text.data() + kNpyPrefixBytes, bytes - static_cast<uint64_t>(kNpyPrefixBytes));
+  NpyHeader header = parse_npy_header(text, origin);
+  const uint64_t held = reader.entry().size - bytes;
+  if (static_cast<uint64_t>(header.payload_bytes()) != held)
+    throw DataError("{}: the header's shape {} of {} needs {} bytes, but the entry holds {}", origin,
+                    shape_text(header.shape), header.type.str(), header.payload_bytes(), held);
+  return header;
+}
+
+/// From the first index varying fastest to the last one.
+template <class T>
+std::vector<T> to_c_order(const std::vector<T>& values, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> stride(shape.size()), index(shape.size(), 0);
+  int64_t step = 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    stride[d] = step;
+    step *= shape[d];
+  }
+  std::vector<T> out(values.size());
+  int64_t from = 0;
+  for (auto& value : out) {
+    value = values[static_cast<size_t>(from)];
+    for (size_t d = shape.size(); d-- > 0;) {
+      from += stride[d];
+      if (++index[d] < shape[d]) break;
+      from -= stride[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+  return out;
+}
+
+std::string without_suffix(const std::string& name) {
+  return name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
+}
+
+void append_utf8(std::string& out, uint32_t c) {
+  if (c < 0x80) {
+    out.push_back(static_cast<char>(c));
+    return;
+  }
+  const int following = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  constexpr unsigned char kLead[] = {0, 0xc0, 0xe0, 0xf0};
+  out.push_back(static_cast<char>(kLead[following] | c >> (6 * following)));
+  for (int i = following; i-- > 0;) out.push_back(static_cast<char>(0x80 | (c >> (6 * i) & 0x3f)));
+}
+
+}  // namespace
+
+NpyStream::NpyStream(const ZipArchive& archive, const ZipEntry& entry)
+    : origin_(fmt::format("{}: entry {}", archive.path().string(), without_suffix(entry.name))),
+      reader_(archive.open(entry)),
+      header_(read_header(reader_, origin_)),
+      remaining_(header_.elements()) {}
+
+void NpyStream::claim(int64_t count) {
+  if (count < 0 || count > remaining_)
+    throw DataError("{}: {} elements are left, expected {}", origin_, remaining_, count);
+  remaining_ -= count;
+}
+
+template <NpyNumber T>
+void NpyStream::read(T* out, int64_t count) {
+  claim(count);
+  const NpyType& type = header_.type;
+  if (is_same_type<T>(type)) {
+    reader_.read(out, static_cast<uint64_t>(count) * sizeof(T));
+    return;
+  }
+  std::vector<unsigned char> piece(static_cast<size_t>(std::min(count, kPieceElements) * type.size));
+  bool known = convert_any<T>(type, piece.data(), out, 0, origin_);
+  while (known && count > 0) {
+    const int64_t now = std::min(count, kPieceElements);
+    reader_.read(piece.data(), static_cast<uint64_t>(now * type.size));
+    convert_any<T>(type, piece.data(), out, now, origin_);
+    out += now;
+    count -= now;
+  }
+  if (!known)
+    throw DataError("{}: type {}, expected {}", origin_, type.str(),
+                    std::is_floating_point_v<T> ? "f4 or f8" : "an integer type");
+}
+
+std::vector<std::string> NpyStream::read_text(int64_t count) {
+  claim(count);
+  const NpyType& type = header_.type;
+  if (type.kind != NpyKind::text) throw DataError("{}: type {}, expected text (U)", origin_, type.str());
+  std::vector<std::string> texts(static_cast<size_t>(count));
+  std::vector<unsigned char> bytes(static_cast<size_t>(type.size));
+  for (auto& text : texts) {
+    reader_.read(bytes.data(), bytes.size());
+    std::vector<uint32_t> characters(bytes.size() / 4);
+    for (size_t i = 0; i < characters.size(); ++i) characters[i] = load<uint32_t>(&bytes[i * 4], type.big_endian);
+    while (!characters.empty() && characters.back() == 0) characters.pop_back();
+    for (const uint32_t c : characters) {
+      if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        throw DataError("{}: character {:#x}, expected Unicode", origin_, c);
+      append_utf8(text, c);
+    }
+  }
+  return texts;
+}
+
+template <NpyNumber T>
+std::vector<T> NpyStream::read_all() {
+  std::vector<T> values(static_cast<size_t>(remaining_));
+  read(values.data(), remaining_);
+  finish();
+  const auto wide = std::ranges::count_if(header_.shape, [](int64_t d) { return d > 1; });
+  return header_.fortran_order && wide > 1 ? to_c_order(values, header_.shape) : values;
+}
+
+#define FORETIME_INSTANTIATE(T)                  \
+  template void NpyStream::read<T>(T*, int64_t); \
+  template std::vector<T> NpyStream::read_all<T>();
+FORETIME_INSTANTIATE(int8_t)
+FORETIME_INSTANTIATE(int16_t)
+FORETIME_INSTANTIATE(int32_t)
+FORETIME_INSTANTIATE(int64_t)
+FORETIME_INSTANTIATE(uint8_t)
+FORETIME_INSTANTIATE(uint16_t)
+FORETIME_INSTANTIATE(uint32_t)
+FORETIME_INSTANTIATE(uint64_t)
+FORETIME_INSTANTIATE(float)
+FORETIME_INSTANTIATE(double)
+#undef FORETIME_INSTANTIATE
+
 namespace {
 
 std::string joined(const std::vector<std::string>& words) {
@@ -28,7 +363,7 @@ NpyStream NpzReader::open(const std::string& name) const {
   if (entry == nullptr) {
     std::vector<std::string> names;
     for (const auto& found : archive_.entries()) names.push_back(found.name);
-    throw DataError(fmt::format("{}: missing, the archive has: {}", origin(name), joined(names)));
+    throw DataError("{}: missing, the archive has: {}", origin(name), joined(names));
   }
   return NpyStream(archive_, *entry);
 }
@@ -40,13 +375,13 @@ NpyStream NpzReader::open(const std::string& name, const ShapeRule& rule) const 
                                [](int64_t found, int64_t wanted) { return wanted == kAnySize || found == wanted; });
   if (!fits) {
     std::string expected = rule.words;
-    if (std::count(rule.sizes.begin(), rule.sizes.end(), kAnySize) < static_cast<int64_t>(rule.sizes.size())) {
+    if (std::ranges::count(rule.sizes, kAnySize) < static_cast<int64_t>(rule.sizes.size())) {
       std::vector<std::string> sizes;
       for (const int64_t size : rule.sizes) sizes.push_back(size == kAnySize ? "any" : std::to_string(size));
       const std::string text = fmt::format("({}{})", joined(sizes), sizes.size() == 1 ? "," : "");
       if (text != expected) expected += " = " + text;
     }
-    throw DataError(fmt::format("{}: shape {}, expected {}", stream.origin(), shape_text(shape), expected));
+    throw DataError("{}: shape {}, expected {}", stream.origin(), shape_text(shape), expected);
   }
   return stream;
 }
@@ -65,7 +400,7 @@ std::vector<std::string> NpzReader::read_text(const std::string& name, const Sha
 uint64_t NpzReader::fingerprint() const {
   std::vector<const ZipEntry*> sorted;
   for (const auto& entry : archive_.entries()) sorted.push_back(&entry);
-  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  std::ranges::sort(sorted, [](const auto* a, const auto* b) { return a->name < b->name; });
   std::string text;
   for (const auto* entry : sorted) text += fmt::format("{}\n{} {}\n", entry->name, entry->size, entry->crc);
   return checksum_of(std::span<const char>(text));

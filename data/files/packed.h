@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,7 +11,7 @@
 
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 
 /// The packed format (.foretime): one collection of groups in a file that is mapped into memory, not parsed.
 /// Little-endian:
@@ -22,7 +21,7 @@
 ///   directory    one 1024-byte record a group (sizes, fingerprint, each section's offset, bytes and XXH64), then the
 ///                names
 ///
-/// data/packed_layout.h has the structs. The first 64 bytes and the directory tell everything but the contents, and one
+/// packed_file.h has the structs. The first 64 bytes and the directory tell everything but the contents, and one
 /// group is opened by reading its own record, whatever the size of the collection. Beside what a group holds, a
 /// collection holds what can be known of it once and for all: its summary, and plans that a caller stores.
 namespace foretime::data {

@@ -1,15 +1,109 @@
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <vector>
 
-#include "data/files/packed_layout.h"
+#include "base/atomic_file.h"
+#include "base/checksum.h"
 #include "data/graphs/group.h"
 
-/// What the packed format's readers and its writer share. Others include data/packed.h.
+/// Bytes of a packed collection, for its reader and its writer only.
 namespace foretime::data::packed {
+
+// Structs are written as they lie in memory; a machine of the other byte order would see a wrong endian mark.
+static_assert(std::endian::native == std::endian::little, "packed collections are little-endian");
+
+constexpr std::array<char, 8> kMagic = {'\x89', 'F', 'T', 'P', 'A', 'C', 'K', '\n'};
+constexpr uint32_t kEndianMark = 0x01020304;
+constexpr uint32_t kVersion = 3;
+constexpr uint64_t kAlignment = 64;
+
+struct Preamble {
+  std::array<char, 8> magic;
+  uint32_t endian_mark;
+  uint32_t version;
+  uint64_t file_bytes;
+  uint64_t directory_offset;
+  uint64_t directory_bytes;
+  uint64_t group_count;
+  uint64_t directory_checksum;
+  uint64_t checksum;  // of the bytes before it
+};
+static_assert(sizeof(Preamble) == 64 && std::is_trivially_copyable_v<Preamble>);
+
+/// In the order in which a group's sections stand in the file. The two that may be too large for memory come first, so
+/// that they can be written while they are read.
+enum Section : size_t {
+  kNodeFeatures,
+  kLayoutCodes,
+  kGraphPtr,
+  kEdgePtr,
+  kNodeTypes,
+  kEdgeSource,
+  kEdgeTarget,
+  kLayoutNodes,
+  kLayoutRowPtr,
+  kLayoutRows,
+  kTileRows,
+  kNodeSplits,
+  kCandidateIds,  // for each id its length as uint32, then its bytes
+  // What a run reads of every group before it starts; they lie together.
+  kRuntimes,
+  kFlops,
+  kConfigurations,  // configuration_hashes
+  kStatistics,      // see kStatisticsRows
+  // Optional.
+  kPlans,  // PlanTable, PlanRecords, then the plans, each at a multiple of 64 bytes from the section's start
+  kSectionCount,
+};
+
+/// kStatistics holds one row of doubles for each of: sums, squares, minima, maxima of the values; the same of their
+/// logarithms. Columns are the node features, then the tile features; ColumnStatistics says what they are.
+constexpr int64_t kStatisticsRows = 8;
+
+struct PlanTable {
+  uint64_t count;
+  uint64_t reserved;  // 0
+};
+struct PlanRecord {
+  uint64_t key;     // ascending
+  uint64_t offset;  // from the start of the section
+  uint64_t bytes;
+};
+
+struct SectionRecord {
+  uint64_t offset;  // from the start of the file, a multiple of 64; 0 where the section is empty
+  uint64_t bytes;
+  uint64_t checksum;
+};
+
+struct GroupRecord {
+  uint64_t name_offset;  // from the start of the directory
+  uint64_t name_bytes;
+  uint64_t name_checksum;
+  uint64_t fingerprint;
+  uint32_t kind;
+  uint32_t unit;
+  int64_t candidates;
+  int64_t graphs, nodes, edges, configurable;
+  int64_t feature_count;
+  int64_t node_type_count;
+  std::array<SectionRecord, kSectionCount> sections;
+  uint64_t collection;                // data::Collection
+  std::array<uint64_t, 60> reserved;  // 0
+  uint64_t checksum;                  // of the bytes before it
+};
+static_assert(sizeof(GroupRecord) == 1024 && std::is_trivially_copyable_v<GroupRecord>);
+
+// What the packed format's readers and its writer share. Others include data/packed.h.
 
 /// Of all bytes before a record's last field, its checksum.
 uint64_t own_checksum(const Preamble& preamble);
@@ -90,5 +184,49 @@ class Sections {
 /// The group that a record describes, not validated. Throws DataError where sizes do not fit together or checksums are
 /// wrong.
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified = false);
+
+/// A collection being written: bytes go to a file beside `file`, which takes its name in `commit`. All throw
+/// FileError.
+class Output {
+ public:
+  explicit Output(std::filesystem::path file);
+
+  const std::filesystem::path& file() const { return file_.path(); }
+  /// Where the bytes are before `commit`.
+  const std::filesystem::path& aside() const { return file_.aside(); }
+  const std::vector<GroupRecord>& records() const { return records_; }
+
+  /// A section is written in any number of pieces; one without bytes leaves no trace.
+  void begin_section();
+  void append(std::span<const std::byte> bytes);
+  SectionRecord end_section();
+  template <class T>
+  SectionRecord section(std::span<const T> values) {
+    begin_section();
+    append(std::as_bytes(values));
+    return end_section();
+  }
+  /// Ends a group whose sections have been written.
+  void add_record(GroupRecord record, const std::string& name);
+  /// Copies group `member` of another collection, sections and record, without looking at its contents.
+  void copy_group(const CollectionFile& from, uint64_t member);
+
+  /// After it, others that open `aside` read what has been written so far.
+  void flush() { file_.flush(); }
+  /// Writes the directory, syncs, and renames into place.
+  void commit();
+
+ private:
+  void write(const void* bytes, size_t count);
+  void pad();
+  void copy_bytes(const File& from, uint64_t offset, uint64_t bytes);
+
+  AtomicFile file_;
+  uint64_t position_ = 0;
+  SectionRecord section_{};
+  Checksum checksum_;
+  std::vector<GroupRecord> records_;
+  std::string names_;
+};
 
 }  // namespace foretime::data::packed

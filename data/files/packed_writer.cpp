@@ -1,17 +1,135 @@
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <string>
+#include <limits>
 #include <unordered_set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <unistd.h>
 
-#include "base/checksum.h"
 #include "base/error.h"
 #include "data/files/packed.h"
 #include "data/files/packed_file.h"
-#include "data/files/packed_output.h"
 #include "data/graphs/validate.h"
+
+namespace foretime::data::packed {
+namespace {
+
+constexpr uint64_t kCopyPiece = uint64_t{1} << 20;
+
+}  // namespace
+
+Output::Output(std::filesystem::path file) : file_(std::move(file)) {
+  const Preamble unfinished{};
+  write(&unfinished, sizeof unfinished);
+}
+
+void Output::write(const void* bytes, size_t count) {
+  file_.write({static_cast<const char*>(bytes), count});
+  position_ += count;
+}
+
+void Output::pad() {
+  constexpr std::array<char, kAlignment> kZeros{};
+  write(kZeros.data(), (kAlignment - position_ % kAlignment) % kAlignment);
+}
+
+void Output::begin_section() {
+  section_ = {};
+  checksum_ = Checksum();
+}
+
+void Output::append(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  if (section_.bytes == 0) {
+    pad();
+    section_.offset = position_;
+  }
+  checksum_.add(bytes);
+  write(bytes.data(), bytes.size());
+  section_.bytes += bytes.size();
+}
+
+SectionRecord Output::end_section() {
+  if (section_.bytes != 0) section_.checksum = checksum_.value();
+  return section_;
+}
+
+void Output::add_record(GroupRecord record, const std::string& name) {
+  record.name_offset = names_.size();  // completed by commit(), which knows where the names begin
+  record.name_bytes = name.size();
+  record.name_checksum = checksum_of(std::span(name));
+  records_.push_back(record);
+  names_ += name;
+}
+
+void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
+  file_.flush();
+  auto in_at = static_cast<off_t>(offset), out_at = static_cast<off_t>(position_);
+  position_ += bytes;
+  while (bytes > 0) {
+    const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, ::fileno(file_.stream()), &out_at, bytes, 0);
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied <= 0) break;  // not between these file systems: what is left goes through memory
+    bytes -= static_cast<uint64_t>(copied);
+  }
+  if (::fseeko(file_.stream(), out_at, SEEK_SET) != 0) file_.fail("seek");
+  std::vector<char> piece(std::min(bytes, kCopyPiece));
+  for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, piece.size())) {
+    const uint64_t now = std::min<uint64_t>(bytes, piece.size());
+    from.read(piece.data(), now, static_cast<uint64_t>(in_at), "sections");
+    file_.write({piece.data(), now});
+    in_at += static_cast<off_t>(now);
+  }
+}
+
+void Output::copy_group(const CollectionFile& from, uint64_t member) {
+  std::string name;
+  GroupRecord record = from.record(member, name);
+  uint64_t begin = std::numeric_limits<uint64_t>::max(), end = 0;
+  for (const SectionRecord& section : record.sections) {
+    if (section.bytes == 0) continue;
+    begin = std::min(begin, section.offset);
+    end = std::max(end, section.offset + section.bytes);
+  }
+  pad();
+  const uint64_t shift = position_ - begin;  // modulo 2^64; both are multiples of 64, so places stay aligned
+  for (SectionRecord& section : record.sections) {
+    if (section.bytes != 0) section.offset += shift;
+  }
+  if (end > 0) copy_bytes(from.file(), begin, end - begin);
+  record.checksum = 0;  // commit() computes it
+  add_record(record, name);
+}
+
+void Output::commit() {
+  const uint64_t records_bytes = records_.size() * sizeof(GroupRecord);
+  std::vector<char> directory(records_bytes + names_.size());
+  for (GroupRecord& record : records_) {
+    record.name_offset += records_bytes;
+    record.checksum = own_checksum(record);
+  }
+  std::memcpy(directory.data(), records_.data(), records_bytes);
+  std::ranges::copy(names_, directory.begin() + static_cast<std::ptrdiff_t>(records_bytes));
+
+  pad();
+  Preamble preamble{};
+  preamble.magic = kMagic;
+  preamble.endian_mark = kEndianMark;
+  preamble.version = kVersion;
+  preamble.directory_offset = position_;
+  preamble.directory_bytes = directory.size();
+  preamble.group_count = records_.size();
+  preamble.directory_checksum = checksum_of(std::span<const char>(directory));
+  write(directory.data(), directory.size());
+  preamble.file_bytes = position_;
+  preamble.checksum = own_checksum(preamble);
+
+  if (::fseeko(file_.stream(), 0, SEEK_SET) != 0) file_.fail("seek");
+  write(&preamble, sizeof preamble);
+  file_.commit();
+}
+}  // namespace foretime::data::packed
 
 namespace foretime::data {
 namespace {
@@ -135,96 +253,85 @@ struct PackedWriter::State {
   bool broken = false;
 
   std::string origin(const std::string& name) const { return out.file().string() + ": " + name; }
-  void check_kind(CandidateKind kind, const std::string& name) const;
-  void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint);
-  void write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record);
-  void write_plans(const std::string& name, GroupRecord& record);
+  void check_kind(CandidateKind kind, const std::string& name) const {
+    if (out.records().empty() || out.records()[0].kind == static_cast<uint32_t>(kind)) return;
+    throw DataError("{}: kind {}, expected {} as in the groups before it", origin(name), static_cast<int>(kind),
+                    out.records()[0].kind);
+  }
+  /// The one way in which groups are written, so that a streamed one has the bytes of one in memory.
+  void write(const std::string& name, const std::function<Group(const LayoutSink&)>& read, uint64_t fingerprint) {
+    using namespace packed;
+    if (broken) throw DataError("{}: a group before it failed, expected no further one", origin(name));
+    if (!seen.insert(name).second)
+      throw DataError("{}: a second group of this name, expected different names in a collection", origin(name));
+    broken = true;  // until everything is written
+    GroupRecord record{};
+    StreamedSections streamed(out, record);
+    const Group group = read(streamed.sink());
+    streamed.finish();
+    check_kind(group.kind, name);
+    validate_all_but_streamed(group, origin(name));
+
+    record.kind = static_cast<uint32_t>(group.kind);
+    record.unit = static_cast<uint32_t>(group.unit);
+    record.collection = static_cast<uint64_t>(group.collection);
+    record.candidates = group.candidates;
+    record.graphs = group.graphs.graphs();
+    record.nodes = group.graphs.nodes();
+    record.edges = group.graphs.edges();
+    record.configurable = group.layout.configurable();
+    record.feature_count = group.graphs.feature_count;
+    record.node_type_count = group.graphs.node_type_count;
+    const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
+      if (record.sections[section].bytes != static_cast<uint64_t>(count))
+        throw DataError("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
+                        record.sections[section].bytes, count);
+    };
+    expect_bytes(kNodeFeatures, "node_features", record.nodes * record.feature_count * int64_t{sizeof(float)});
+    expect_bytes(kLayoutCodes, "layout codes", record.candidates * record.configurable);
+    const std::vector<char> ids = join_ids(group.candidate_ids);
+    record.sections[kGraphPtr] = out.section(group.graphs.graph_ptr.span());
+    record.sections[kEdgePtr] = out.section(group.graphs.edge_ptr.span());
+    record.sections[kNodeTypes] = out.section(group.graphs.node_types.span());
+    record.sections[kEdgeSource] = out.section(group.graphs.edge_source.span());
+    record.sections[kEdgeTarget] = out.section(group.graphs.edge_target.span());
+    if (group.kind == CandidateKind::layout) {
+      record.sections[kLayoutNodes] = out.section(group.layout.nodes.span());
+      record.sections[kLayoutRowPtr] = out.section(group.layout.row_ptr.span());
+      record.sections[kLayoutRows] = out.section(group.layout.rows.span());
+    }
+    record.sections[kTileRows] = out.section(group.tile_features.span());
+    record.sections[kNodeSplits] = out.section(group.node_splits.span());
+    record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
+    write_summary(group, streamed, record);
+    record.fingerprint = fingerprint;
+    write_plans(name, record);
+    if (fingerprint == 0) record.fingerprint = fingerprint_of(record, name);
+    out.add_record(record, name);
+    broken = false;
+  }
+  void write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record) {
+    auto& configurations = streamed.configurations();
+    if (group.layout.configurable() == 0) configurations = configuration_hashes(group);
+    ColumnStatistics tiles, log_tiles;
+    if (group.kind == CandidateKind::tile) {
+      tiles = column_statistics(group.tile_features.span(), kTileFeatures, false);
+      log_tiles = column_statistics(group.tile_features.span(), kTileFeatures, true);
+    }
+    const auto statistics = join_statistics(streamed.statistics(false), streamed.statistics(true), tiles, log_tiles);
+    record.sections[packed::kRuntimes] = out.section(group.runtimes.span());
+    record.sections[packed::kFlops] = out.section(group.flops.span());
+    record.sections[packed::kConfigurations] = out.section(std::span<const uint64_t>(configurations));
+    record.sections[packed::kStatistics] = out.section(std::span<const double>(statistics));
+  }
+  void write_plans(const std::string& name, GroupRecord& record) {
+    if (!plans) return;
+    out.flush();
+    const packed::File written(out.aside());
+    const auto joined = join_plans(plans(packed::read_group(written, record, name, true)));
+    record.sections[packed::kPlans] = out.section(std::span<const std::byte>(joined));
+  }
 };
-
-void PackedWriter::State::check_kind(CandidateKind kind, const std::string& name) const {
-  if (out.records().empty() || out.records()[0].kind == static_cast<uint32_t>(kind)) return;
-  throw DataError(fmt::format("{}: kind {}, expected {} as in the groups before it", origin(name),
-                              static_cast<int>(kind), out.records()[0].kind));
-}
-
-/// The one way in which groups are written, so that a streamed one has the bytes of one in memory.
-void PackedWriter::State::write(const std::string& name, const std::function<Group(const LayoutSink&)>& read,
-                                uint64_t fingerprint) {
-  using namespace packed;
-  if (broken) throw DataError(fmt::format("{}: a group before it failed, expected no further one", origin(name)));
-  if (!seen.insert(name).second) {
-    throw DataError(
-        fmt::format("{}: a second group of this name, expected different names in a collection", origin(name)));
-  }
-  broken = true;  // until everything is written
-  GroupRecord record{};
-  StreamedSections streamed(out, record);
-  const Group group = read(streamed.sink());
-  streamed.finish();
-  check_kind(group.kind, name);
-  validate_all_but_streamed(group, origin(name));
-
-  record.kind = static_cast<uint32_t>(group.kind);
-  record.unit = static_cast<uint32_t>(group.unit);
-  record.collection = static_cast<uint64_t>(group.collection);
-  record.candidates = group.candidates;
-  record.graphs = group.graphs.graphs();
-  record.nodes = group.graphs.nodes();
-  record.edges = group.graphs.edges();
-  record.configurable = group.layout.configurable();
-  record.feature_count = group.graphs.feature_count;
-  record.node_type_count = group.graphs.node_type_count;
-  const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
-    if (record.sections[section].bytes != static_cast<uint64_t>(count))
-      throw DataError(fmt::format("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
-                                  record.sections[section].bytes, count));
-  };
-  expect_bytes(kNodeFeatures, "node_features", record.nodes * record.feature_count * int64_t{sizeof(float)});
-  expect_bytes(kLayoutCodes, "layout codes", record.candidates * record.configurable);
-  const std::vector<char> ids = join_ids(group.candidate_ids);
-  record.sections[kGraphPtr] = out.section(group.graphs.graph_ptr.span());
-  record.sections[kEdgePtr] = out.section(group.graphs.edge_ptr.span());
-  record.sections[kNodeTypes] = out.section(group.graphs.node_types.span());
-  record.sections[kEdgeSource] = out.section(group.graphs.edge_source.span());
-  record.sections[kEdgeTarget] = out.section(group.graphs.edge_target.span());
-  if (group.kind == CandidateKind::layout) {
-    record.sections[kLayoutNodes] = out.section(group.layout.nodes.span());
-    record.sections[kLayoutRowPtr] = out.section(group.layout.row_ptr.span());
-    record.sections[kLayoutRows] = out.section(group.layout.rows.span());
-  }
-  record.sections[kTileRows] = out.section(group.tile_features.span());
-  record.sections[kNodeSplits] = out.section(group.node_splits.span());
-  record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
-  write_summary(group, streamed, record);
-  record.fingerprint = fingerprint;
-  write_plans(name, record);
-  if (fingerprint == 0) record.fingerprint = fingerprint_of(record, name);
-  out.add_record(record, name);
-  broken = false;
-}
-
-void PackedWriter::State::write_summary(const Group& group, StreamedSections& streamed, GroupRecord& record) {
-  auto& configurations = streamed.configurations();
-  if (group.layout.configurable() == 0) configurations = configuration_hashes(group);
-  ColumnStatistics tiles, log_tiles;
-  if (group.kind == CandidateKind::tile) {
-    tiles = column_statistics(group.tile_features.span(), kTileFeatures, false);
-    log_tiles = column_statistics(group.tile_features.span(), kTileFeatures, true);
-  }
-  const auto statistics = join_statistics(streamed.statistics(false), streamed.statistics(true), tiles, log_tiles);
-  record.sections[packed::kRuntimes] = out.section(group.runtimes.span());
-  record.sections[packed::kFlops] = out.section(group.flops.span());
-  record.sections[packed::kConfigurations] = out.section(std::span<const uint64_t>(configurations));
-  record.sections[packed::kStatistics] = out.section(std::span<const double>(statistics));
-}
-
-void PackedWriter::State::write_plans(const std::string& name, GroupRecord& record) {
-  if (!plans) return;
-  out.flush();
-  const packed::File written(out.aside());
-  const auto joined = join_plans(plans(packed::read_group(written, record, name, true)));
-  record.sections[packed::kPlans] = out.section(std::span<const std::byte>(joined));
-}
 
 PackedWriter::PackedWriter(std::filesystem::path file, PlanMaker plans)
     : state_(std::make_unique<State>(std::move(file), std::move(plans))) {}

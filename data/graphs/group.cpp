@@ -1,12 +1,52 @@
 #include "data/graphs/group.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "base/checksum.h"
-#include "data/graphs/distinct_candidates.h"
 
 namespace foretime::data {
+namespace {
+
+constexpr std::array<std::string_view, kCollections> kCollectionNames = {
+    "", "layout:xla:random", "layout:xla:default", "layout:nlp:random", "layout:nlp:default", "tile:xla"};
+
+}  // namespace
+
+std::string to_string(Collection collection) { return std::string(kCollectionNames[static_cast<size_t>(collection)]); }
+
+Collection collection_named(std::string_view name) {
+  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
+    if (kCollectionNames[i] == name) return static_cast<Collection>(i);
+  }
+  return Collection::none;
+}
+
+std::string collection_in(const std::filesystem::path& path) {
+  std::vector<std::string> parts;
+  for (const auto& part : path) parts.push_back(part.string());
+  for (size_t i = 0; i + 2 < parts.size(); ++i) {
+    if (parts[i] == "tile") return "tile:" + parts[i + 1];
+    if (parts[i] == "layout" && i + 3 < parts.size()) return "layout:" + parts[i + 1] + ":" + parts[i + 2];
+  }
+  return "";
+}
+
+std::string qualified_name(Collection collection, std::string_view name) {
+  if (collection == Collection::none) return std::string(name);
+  return to_string(collection) + ":" + plain_name(name);
+}
+
+std::string plain_name(std::string_view name) {
+  for (size_t i = 1; i < kCollectionNames.size(); ++i) {
+    const auto prefix = kCollectionNames[i];
+    if (name.starts_with(prefix) && name.size() > prefix.size() && name[prefix.size()] == ':')
+      return std::string(name.substr(prefix.size() + 1));
+  }
+  return std::string(name);
+}
+
 namespace {
 
 /// So that 0.0 and -0.0, which are equal, hash alike.
@@ -59,8 +99,15 @@ const char* kind_name(CandidateKind kind) {
   return "unknown";
 }
 
+void GraphBlock::set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets) {
+  graph_ptr = std::vector<int64_t>{0, nodes()};
+  edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(sources.size())};
+  edge_source = std::move(sources);
+  edge_target = std::move(targets);
+}
+
 bool Group::labelled() const {
-  return std::any_of(runtimes.begin(), runtimes.end(), [](double runtime) { return runtime != 0.0; });
+  return std::ranges::any_of(runtimes, [](double runtime) { return runtime != 0.0; });
 }
 
 uint64_t graph_fingerprint(const Group& group) {

@@ -1,13 +1,38 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/array.h"
-#include "data/graphs/collection.h"
 
 namespace foretime::data {
+
+/// The collections of TpuGraphs: by where the graphs come from, and by how configurations were searched for.
+enum class Collection : uint8_t {
+  none = 0,  // anything else
+  layout_xla_random = 1,
+  layout_xla_default = 2,
+  layout_nlp_random = 3,
+  layout_nlp_default = 4,
+  tile_xla = 5,
+};
+constexpr int64_t kCollections = 6;
+
+/// "layout:xla:random", as the contest writes it; empty for none.
+std::string to_string(Collection collection);
+/// The collection of that name; none for any other name.
+Collection collection_named(std::string_view name);
+/// The name that a path of TpuGraphs' folders spells, …/layout/xla/random/… or …/tile/xla/…; empty for another path.
+std::string collection_in(const std::filesystem::path& path);
+
+/// "layout:xla:random:name": tells apart graphs of one name in several collections. The plain name for none.
+std::string qualified_name(Collection collection, std::string_view name);
+/// `name` without its collection.
+std::string plain_name(std::string_view name);
 
 /// Where the candidates of a group differ.
 enum class CandidateKind : uint8_t {
@@ -42,6 +67,8 @@ struct GraphBlock {
   int64_t graphs() const { return graph_ptr.empty() ? 0 : graph_ptr.size() - 1; }
   int64_t nodes() const { return node_types.size(); }
   int64_t edges() const { return edge_source.size(); }
+  /// Makes the nodes, whose types are set, one graph with these edges.
+  void set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets);
 };
 
 /// Layouts of all candidates as one-byte codes: each configurable node has a table of its distinct layout rows.
@@ -81,5 +108,13 @@ uint64_t graph_fingerprint(const Group& group);
 /// duplicates when their codes agree, of a tile group when their features agree, of a program group when their graphs
 /// agree.
 std::vector<uint64_t> configuration_hashes(const Group& group);
+
+struct DistinctCandidates {
+  std::vector<int64_t> ids;    // the first candidate of each configuration, in the order given
+  std::vector<int64_t> place;  // [candidates] position in ids
+};
+
+/// Tells candidates of one configuration (configuration_hashes), which have one score, as one.
+DistinctCandidates distinct_candidates(const Group& group, std::span<const int64_t> candidates);
 
 }  // namespace foretime::data

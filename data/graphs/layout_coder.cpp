@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 
 namespace foretime::data {
@@ -30,19 +28,18 @@ LayoutCoder::Row LayoutCoder::whole_numbers(const T* row, size_t node) const {
   for (size_t k = 0; k < whole.size(); ++k) {
     const bool fits = row[k] >= T(-128) && row[k] <= T(127);  // false for NaN too
     if (!fits || static_cast<T>(static_cast<int8_t>(row[k])) != row[k])
-      throw DataError(
-          fmt::format("{}: {} at candidate {}, node {}, column {}, expected a whole number from -128 to 127", origin_,
-                      row[k], candidate_, nodes_[node], k));
+      throw DataError("{}: {} at candidate {}, node {}, column {}, expected a whole number from -128 to 127", origin_,
+                      row[k], candidate_, nodes_[node], k);
     whole[k] = static_cast<int8_t>(row[k]);
   }
   return whole;
 }
 
 uint8_t LayoutCoder::code_of(Table& table, const Row& row, size_t node) {
-  const auto found = std::find(table.rows.begin(), table.rows.end(), row);
+  const auto found = std::ranges::find(table.rows, row);
   if (found == table.rows.end() && table.rows.size() == kMostRows)
-    throw DataError(fmt::format("{}: candidate {} has the {}th distinct row of node {}, expected at most {}", origin_,
-                                candidate_, kMostRows + 1, nodes_[node], kMostRows));
+    throw DataError("{}: candidate {} has the {}th distinct row of node {}, expected at most {}", origin_, candidate_,
+                    kMostRows + 1, nodes_[node], kMostRows);
   const auto code = static_cast<uint8_t>(found - table.rows.begin());
   if (found == table.rows.end()) table.rows.push_back(row);
   return code;
@@ -50,15 +47,13 @@ uint8_t LayoutCoder::code_of(Table& table, const Row& row, size_t node) {
 
 void LayoutCoder::remember(Table& table, const RawRow& raw) {
   table.raw.push_back(raw);
-  if (table.raw.size() * 2 > table.slots.size()) {
-    table.slots.assign(std::max<size_t>(8, table.slots.size() * 2), 0);
-  }
+  if (table.raw.size() * 2 > table.slots.size()) table.slots.assign(std::max<size_t>(8, table.slots.size() * 2), 0);
   const auto place = [&](size_t position) {
     size_t slot = table.raw[position].hash & (table.slots.size() - 1);
     while (table.slots[slot] != 0) slot = (slot + 1) & (table.slots.size() - 1);
     table.slots[slot] = static_cast<uint16_t>(position + 1);
   };
-  const bool rebuilt = std::all_of(table.slots.begin(), table.slots.end(), [](uint16_t s) { return s == 0; });
+  const bool rebuilt = std::ranges::all_of(table.slots, [](uint16_t s) { return s == 0; });
   for (size_t position = rebuilt ? 0 : table.raw.size() - 1; position < table.raw.size(); ++position) place(position);
   table.last = static_cast<uint16_t>(table.raw.size() - 1);
 }
@@ -99,7 +94,7 @@ void LayoutCoder::add_candidate(const double* rows, uint8_t* codes) {
 
 LayoutCandidates LayoutCoder::finish(int64_t candidates) && {
   if (candidates != candidate_)
-    throw DataError(fmt::format("{}: {} candidates were coded, expected {}", origin_, candidate_, candidates));
+    throw DataError("{}: {} candidates were coded, expected {}", origin_, candidate_, candidates);
   LayoutCandidates layout;
   std::vector<int64_t> row_ptr = {0};
   std::vector<int8_t> rows;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,17 @@ class LayoutCoder {
   std::string origin_;
   std::vector<Table> tables_;
   int64_t candidate_ = 0;
+};
+
+/// Takes node features in pieces of whole rows of so many columns, in the order of the nodes.
+using FeatureSink = std::function<void(std::span<const float> rows, int64_t columns)>;
+
+/// Where the two arrays of a layout group go that may be too large for memory, each in pieces and in its order: first
+/// all features, then all codes. A piece is gone when the call returns.
+struct LayoutSink {
+  FeatureSink node_features;
+  /// Whole candidates, [configurable] each.
+  std::function<void(std::span<const uint8_t> candidates, int64_t configurable)> codes;
 };
 
 }  // namespace foretime::data

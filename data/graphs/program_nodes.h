@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "data/graphs/group.h"
@@ -29,5 +32,17 @@ struct ProgramNodes {
 /// The trees as the graphs of a group of kind program: an edge from each child to its parent, and ProgramColumns as
 /// node features. `nodes` must be right already: parents stand before their children, enumerations are in range.
 GraphBlock program_graphs(ProgramNodes nodes);
+
+/// How tensor programs become graphs: what data.representation chooses. Syntax trees as they are need none of these.
+class Featurizer {
+ public:
+  virtual ~Featurizer() = default;
+  virtual std::string name() const = 0;
+  virtual int64_t feature_count() const = 0;
+  /// One graph for each tree. `operations`: arithmetic operations of each program, or empty where they are unknown.
+  /// Throws DataError.
+  virtual GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const = 0;
+};
+using FeaturizerPtr = std::shared_ptr<const Featurizer>;
 
 }  // namespace foretime::data

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
 #include <metis.h>
 
 #include "base/error.h"
@@ -27,7 +26,7 @@ Adjacency undirected(const GraphBlock& graphs, int64_t first, int64_t last) {
     ends.emplace_back(static_cast<idx_t>(u - first), static_cast<idx_t>(v - first));
     ends.emplace_back(static_cast<idx_t>(v - first), static_cast<idx_t>(u - first));
   }
-  std::sort(ends.begin(), ends.end());
+  std::ranges::sort(ends);
   Adjacency result;
   result.start.assign(static_cast<size_t>(last - first) + 1, 0);
   for (size_t i = 0; i < ends.size(); ++i) {
@@ -56,7 +55,7 @@ std::vector<idx_t> metis_parts(Adjacency& graph, idx_t parts) {
   const int status =
       METIS_PartGraphKway(&nodes, &constraints, graph.start.data(), graph.neighbour.data(), nullptr, nullptr,
                           graph.weight.data(), &parts, nullptr, nullptr, options.data(), &cut, part.data());
-  if (status != METIS_OK) throw DataError(fmt::format("METIS: {} nodes in {} parts: status {}", nodes, parts, status));
+  if (status != METIS_OK) throw DataError("METIS: {} nodes in {} parts: status {}", nodes, parts, status);
   return part;
 }
 
@@ -77,7 +76,7 @@ class Balancer {
  private:
   /// All parts together have room for all nodes, so there is always one to move to.
   void move_one(idx_t from) {
-    const auto emptiest = static_cast<idx_t>(std::min_element(size_.begin(), size_.end()) - size_.begin());
+    const auto emptiest = static_cast<idx_t>(std::ranges::min_element(size_) - size_.begin());
     std::tuple<idx_t, idx_t, idx_t> best{0, -1, emptiest};  // gain, node, to
     for (idx_t v = 0; v < static_cast<idx_t>(part_.size()); ++v) {
       if (part_[static_cast<size_t>(v)] != from) continue;
@@ -133,7 +132,7 @@ std::vector<int64_t> computation_bounds(const Group& group) {
   std::vector<int64_t> bounds(group.node_splits.begin(), group.node_splits.end());
   bounds.push_back(0);
   bounds.push_back(group.graphs.nodes());
-  std::sort(bounds.begin(), bounds.end());
+  std::ranges::sort(bounds);
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
   return bounds;
 }
@@ -177,12 +176,11 @@ class Cutter {
       return;
     }
     const auto part = partition_nodes(graphs_, first, last, rule_.max_nodes);
-    std::vector<std::vector<int32_t>> members(static_cast<size_t>(*std::max_element(part.begin(), part.end())) + 1);
-    for (int64_t v = first; v < last; ++v) {
+    std::vector<std::vector<int32_t>> members(static_cast<size_t>(*std::ranges::max_element(part)) + 1);
+    for (int64_t v = first; v < last; ++v)
       members[static_cast<size_t>(part[static_cast<size_t>(v - first)])].push_back(static_cast<int32_t>(v));
-    }
     std::erase_if(members, [](const auto& nodes) { return nodes.empty(); });
-    std::sort(members.begin(), members.end());
+    std::ranges::sort(members);
     for (const auto& nodes : members) {
       segments_.nodes.insert(segments_.nodes.end(), nodes.begin(), nodes.end());
       segments_.first.push_back(static_cast<int64_t>(segments_.nodes.size()));
@@ -211,9 +209,8 @@ std::vector<int32_t> Segments::of_nodes() const {
 }
 
 Segments make_segments(const Group& group, const SegmentRule& rule) {
-  if (group.kind != CandidateKind::layout) {
-    throw DataError(fmt::format("{}: cut into segments, expected a layout group", group.name));
-  }
+  if (group.kind != CandidateKind::layout)
+    throw DataError("{}: cut into segments, expected a layout group", group.name);
   Segments whole;
   const int64_t nodes = group.graphs.nodes();
   if (rule.max_nodes <= 0 || nodes <= rule.max_nodes) {

@@ -16,7 +16,7 @@ constexpr int64_t kMaximumNodes = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaximumRows = 256;  // of one configurable node: a code is one byte
 
 [[noreturn]] void fail_at(const std::string& origin, const char* field, const std::string& what) {
-  throw DataError(fmt::format("{}: {}: {}", origin, field, what));
+  throw DataError("{}: {}: {}", origin, field, what);
 }
 
 class Validator {
@@ -56,9 +56,8 @@ class Validator {
   }
 
   void expect_pointers(const char* field, const Array<int64_t>& pointers, int64_t last) const {
-    if (pointers.size() < 2 || pointers[0] != 0 || pointers[pointers.size() - 1] != last) {
+    if (pointers.size() < 2 || pointers[0] != 0 || pointers[pointers.size() - 1] != last)
       fail(field, fmt::format("{} values, expected at least 2, from 0 to {}", pointers.size(), last));
-    }
     for (int64_t i = 1; i < pointers.size(); ++i) {
       if (pointers[i] < pointers[i - 1])
         fail(field, fmt::format("{} after {}, expected ascending values", pointers[i], pointers[i - 1]));
@@ -74,20 +73,17 @@ class Validator {
     expect_pointers("edge_ptr", graphs.edge_ptr, edges);
     expect_size("edge_ptr", graphs.edge_ptr.size(), graphs.graph_ptr.size());
     expect_size("edge_target", graphs.edge_target.size(), edges);
-    if (graphs.feature_count < 0 || graphs.feature_count > (int64_t{1} << 31)) {
+    if (graphs.feature_count < 0 || graphs.feature_count > (int64_t{1} << 31))
       fail("feature_count", fmt::format("{}, expected 0 … 2^31", graphs.feature_count));
-    }
     if (!streamed_) {
       expect_size("node_features", graphs.node_features.size(), nodes * graphs.feature_count);
       expect_finite("node_features", graphs.node_features);
     }
-    if (graphs.node_type_count < 1 || graphs.node_type_count > 256) {
+    if (graphs.node_type_count < 1 || graphs.node_type_count > 256)
       fail("node_type_count", fmt::format("{}, expected 1 … 256", graphs.node_type_count));
-    }
-    const uint8_t largest = *std::max_element(graphs.node_types.begin(), graphs.node_types.end());
-    if (largest >= graphs.node_type_count) {
+    const uint8_t largest = *std::ranges::max_element(graphs.node_types);
+    if (largest >= graphs.node_type_count)
       fail("node_types", fmt::format("{}, expected below {}", largest, graphs.node_type_count));
-    }
     for (int64_t g = 0; g < graphs.graphs(); ++g) check_edges(g);
   }
 
@@ -96,9 +92,8 @@ class Validator {
     const int64_t first = graphs.graph_ptr[g], last = graphs.graph_ptr[g + 1];
     for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e) {
       for (const int32_t node : {graphs.edge_source[e], graphs.edge_target[e]}) {
-        if (node < first || node >= last) {
+        if (node < first || node >= last)
           fail("edges", fmt::format("edge {} ends at node {}, expected {} … {}", e, node, first, last - 1));
-        }
       }
     }
   }
@@ -109,29 +104,25 @@ class Validator {
     expect_size("graph_ptr", group_.graphs.graphs(), 1);
     for (int64_t j = 0; j < configurable; ++j) {
       const int64_t after = j == 0 ? -1 : layout.nodes[j - 1];
-      if (layout.nodes[j] <= after || layout.nodes[j] >= nodes) {
+      if (layout.nodes[j] <= after || layout.nodes[j] >= nodes)
         fail("layout nodes",
              fmt::format("{} after {}, expected ascending ids below {}", layout.nodes[j], after, nodes));
-      }
     }
     expect_size("layout row_ptr", layout.row_ptr.size(), configurable + 1);
     if (layout.row_ptr[0] != 0) fail("layout row_ptr", fmt::format("starts at {}, expected 0", layout.row_ptr[0]));
     for (int64_t j = 0; j < configurable; ++j) {
       const int64_t rows = layout.row_ptr[j + 1] - layout.row_ptr[j];
-      if (rows < 1 || rows > kMaximumRows) {
+      if (rows < 1 || rows > kMaximumRows)
         fail("layout row_ptr", fmt::format("{} rows at configurable node {}, expected 1 … {}", rows, j, kMaximumRows));
-      }
     }
     expect_size("layout rows", layout.rows.size(), layout.row_ptr[configurable] * kLayoutFeatures);
-    if (configurable > 0 && group_.candidates > std::numeric_limits<int64_t>::max() / configurable) {
+    if (configurable > 0 && group_.candidates > std::numeric_limits<int64_t>::max() / configurable)
       fail("candidates", fmt::format("{} × {} configurable nodes overflow", group_.candidates, configurable));
-    }
     if (!streamed_) check_codes();
     for (int64_t i = 0; i < group_.node_splits.size(); ++i) {
       const int64_t split = group_.node_splits[i], before = i == 0 ? 0 : group_.node_splits[i - 1];
-      if (split < before || split > nodes) {
+      if (split < before || split > nodes)
         fail("node_splits", fmt::format("{} after {}, expected ascending values up to {}", split, before, nodes));
-      }
     }
   }
 
@@ -140,9 +131,8 @@ class Validator {
     const int64_t configurable = layout.configurable();
     expect_size("layout codes", layout.codes.size(), group_.candidates * configurable);
     std::vector<uint8_t> largest(static_cast<size_t>(configurable));
-    for (int64_t j = 0; j < configurable; ++j) {
+    for (int64_t j = 0; j < configurable; ++j)
       largest[static_cast<size_t>(j)] = static_cast<uint8_t>(layout.row_ptr[j + 1] - layout.row_ptr[j] - 1);
-    }
     for (int64_t c = 0; c < group_.candidates; ++c) {
       const uint8_t* codes = layout.codes.data() + c * configurable;
       unsigned wrong = 0;
@@ -154,18 +144,16 @@ class Validator {
 
   void check_tile() const {
     expect_size("graph_ptr", group_.graphs.graphs(), 1);
-    if (group_.candidates > std::numeric_limits<int64_t>::max() / kTileFeatures) {
+    if (group_.candidates > std::numeric_limits<int64_t>::max() / kTileFeatures)
       fail("candidates", fmt::format("{} × {} tile features overflow", group_.candidates, kTileFeatures));
-    }
     expect_size("tile_features", group_.tile_features.size(), group_.candidates * kTileFeatures);
     expect_finite("tile_features", group_.tile_features);
   }
 
   void check_programs() const {
     expect_size("graph_ptr", group_.graphs.graphs(), group_.candidates);
-    if (!group_.candidate_ids.empty()) {
+    if (!group_.candidate_ids.empty())
       expect_size("candidate_ids", static_cast<int64_t>(group_.candidate_ids.size()), group_.candidates);
-    }
   }
 
   const Group& group_;

@@ -10,7 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "data/frontends/loops/hardware.h"
+#include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/group.h"
 #include "inference/error.h"
 #include "inference/graph/executor.h"

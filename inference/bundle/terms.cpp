@@ -10,9 +10,9 @@
 #include <fmt/ranges.h>
 
 #include "base/checksum.h"
-#include "data/frontends/hlo/hlo_opcodes.h"
+#include "data/frontends/hlo/node_features.h"
 #include "data/frontends/loops/loop_columns.h"
-#include "data/frontends/loops/program_graphs.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/pruning.h"
 #include "data/graphs/schema.h"
 #include "inference/bundle/bundle.h"

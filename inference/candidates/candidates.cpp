@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/printable.h"
+#include "base/text.h"
 #include "data/frontends/hlo/module_graph.h"
 
 namespace foretime::inference {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "data/frontends/hlo/module_outline.h"
+#include "data/frontends/hlo/module_graph.h"
 
 namespace foretime::inference {
 namespace {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
-#include "data/graphs/collection.h"
+#include "data/graphs/group.h"
 
 namespace foretime::inference {
 

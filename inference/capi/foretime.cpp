@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/graphs/collection.h"
+#include "data/graphs/group.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/model.h"
 #include "inference/scoring/program_scorer.h"

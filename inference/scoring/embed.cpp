@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/parallel_for.h"
-#include "data/graphs/distinct_candidates.h"
-#include "plans/plan_pieces.h"
+#include "base/threads.h"
+#include "data/graphs/group.h"
+#include "plans/plan_source.h"
 
 namespace foretime::inference {
 namespace {

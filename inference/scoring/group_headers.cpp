@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "configs/settings.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/loops/loop_graph.h"
 
 namespace foretime::inference {
 

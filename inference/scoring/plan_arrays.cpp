@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "data/files/npz_writer.h"
+#include "data/files/npy.h"
 #include "data/graphs/pruning.h"
 #include "inference/runtime/plan_matrices.h"
 #include "plans/plan_source.h"

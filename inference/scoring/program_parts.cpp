@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/parallel_for.h"
+#include "base/threads.h"
 
 namespace foretime::inference {
 namespace {

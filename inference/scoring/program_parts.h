@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/frontends/loops/hardware.h"
+#include "data/frontends/loops/loop_columns.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/loops/loop_program.h"
-#include "data/frontends/loops/program_graphs.h"
 #include "data/graphs/group.h"
 #include "inference/scoring/program_scorer.h"
 

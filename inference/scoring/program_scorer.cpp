@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/parallel_for.h"
-#include "data/frontends/ansor/records/schedule_parser.h"
-#include "data/frontends/loops/record_program.h"
+#include "base/threads.h"
+#include "data/frontends/ansor/records/record_json.h"
+#include "data/frontends/loops/nest_program.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/frontends/tir/tir_reader.h"
 #include "inference/scoring/program_parts.h"

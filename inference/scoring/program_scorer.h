@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "inference/scoring/model.h"
 
 namespace foretime::inference {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/lines.h"
+#include "base/text.h"
 
 namespace foretime::jobs {
 

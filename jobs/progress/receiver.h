@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "jobs/progress/message.h"
 
 namespace foretime::jobs {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
 

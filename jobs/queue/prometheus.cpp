@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "jobs/queue/queue_reader.h"
 
 namespace foretime::jobs {

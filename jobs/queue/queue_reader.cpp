@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/limits.h"
 

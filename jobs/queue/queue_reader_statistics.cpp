@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/hash_reader.h"
 #include "jobs/queue/job_hash.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "configs/field_list.h"
 #include "configs/load.h"
 #include "configs/values.h"

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/replay/replay.h"
 

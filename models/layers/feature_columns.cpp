@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/nearest.h"
+#include "base/text.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/schema.h"
 #include "models/graph/error.h"

@@ -10,7 +10,7 @@ namespace foretime::models {
 /// From final states to one row a candidate: the parts of model.readout, side by side. mean, sum, max, and
 /// normalized_sum (the sum over its Euclidean norm) are over all nodes of the candidate's graph; with the prefix
 /// configurable_ over the configurable ones, and 0 where a graph has none; with the prefix tied_ (sum, mean and
-/// normalized_sum only) likewise, nodes that take equivalent decisions counting as one (plans/equivalent_decisions.h).
+/// normalized_sum only) likewise, nodes that take equivalent decisions counting as one (plans/symbolic_plan.h).
 class Readout {
  public:
   /// Throws ModelError for an unknown or repeated part, for none at all, and for configurable_ and tied_ parts of data

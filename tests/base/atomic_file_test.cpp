@@ -1,6 +1,5 @@
 #include "base/atomic_file.h"
 
-#include <fstream>
 #include <iterator>
 
 #include <gmock/gmock.h>
@@ -16,11 +15,6 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 size_t entries(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
@@ -33,12 +27,12 @@ TEST(AtomicFile, ReplacesTheOldFileAtCommit) {
     AtomicFile file(path), other(path);  // two writers do not meet
     file.write("new");
     file.flush();
-    EXPECT_EQ(text_of(file.aside()), "new");
+    EXPECT_EQ(testing::read_text(file.aside()), "new");
     EXPECT_NE(file.aside(), other.aside());
-    EXPECT_EQ(text_of(path), "old");
+    EXPECT_EQ(testing::read_text(path), "old");
     file.commit();
   }
-  EXPECT_EQ(text_of(path), "new");
+  EXPECT_EQ(testing::read_text(path), "new");
   EXPECT_EQ(entries(scratch.path()), 1U) << "what was not committed is left";
 }
 
@@ -62,7 +56,7 @@ TEST(AtomicFile, FoldersAreReplacedAsAWhole) {
     fs::create_directories(aside);
     write_synced(aside / text, text);
     replace_folder(aside, target);
-    EXPECT_EQ(text_of(target / text), text);
+    EXPECT_EQ(testing::read_text(target / text), text);
     EXPECT_EQ(entries(target), 1U);
   }
   EXPECT_THROW(replace_folder(aside, target), FileError);

@@ -1,8 +1,6 @@
 /// What fuzzers start from and what they have found, run once by ordinary builds, with a few changes of each.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,6 +9,7 @@
 
 #include "tests/fuzz/targets.h"
 #include "tests/support/paths.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::fuzz {
 namespace {
@@ -21,12 +20,9 @@ std::vector<std::string> found(const std::string& target) {
   if (std::filesystem::is_directory(folder)) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   std::vector<std::string> inputs;
-  for (const auto& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
+  for (const auto& file : files) inputs.push_back(foretime::testing::read_text(file));
   return inputs;
 }
 

@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include "server/service.h"
-#include "tests/fuzz/require.h"
 #include "tests/fuzz/targets.h"
 #include "tests/inference/small_models.h"
 

@@ -1,13 +1,23 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// What libforetime reads from outside, through its C interface, and what the server reads. Each target takes any
-/// bytes, must return, and may not touch memory that is not its own; calls that fail must leave a message.
 namespace foretime::fuzz {
+
+/// Ends the process where a promise is broken.
+inline void require(bool kept, const char* promise, const char* detail) {
+  if (kept) return;
+  std::fprintf(stderr, "fuzz: broken promise: %s (%s)\n", promise, detail);
+  std::abort();
+}
+
+// What libforetime reads from outside, through its C interface, and what the server reads. Each target takes any
+// bytes, must return, and may not touch memory that is not its own; calls that fail must leave a message.
 
 void run_bundle(std::string_view bytes);
 /// A sample's bundle, chosen by the first byte, whose graph is the JSON text behind a digit, or edited as the bytes

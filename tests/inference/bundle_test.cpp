@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/frontends/loops/program_graphs.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/schema.h"
 #include "inference/bundle/safetensors_file.h"
 #include "tests/inference/small_models.h"

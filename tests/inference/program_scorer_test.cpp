@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/records/record_reader.h"
-#include "data/frontends/loops/program_graphs.h"
-#include "data/frontends/loops/record_program.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/nest_program.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/frontends/tir/tir_reader.h"
 #include "tests/inference/scores.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "data/files/line_source.h"
-#include "data/frontends/loops/program_graphs.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/schema.h"
 #include "inference/bundle/safetensors_file.h"

@@ -11,7 +11,7 @@
 
 #include "data/dataset/group_files.h"
 #include "data/dataset/synth.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "inference/error.h"
 #include "inference/graph/executor.h"
 #include "models/model.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/schema.h"
 #include "models/graph/error.h"
 #include "models/model.h"

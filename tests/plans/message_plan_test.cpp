@@ -13,10 +13,10 @@
 namespace foretime::plans {
 namespace {
 
-using foretime::testing::message_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
 using Dense = std::vector<std::vector<double>>;
 using Edges = std::vector<std::pair<int32_t, int32_t>>;  // source, target
 

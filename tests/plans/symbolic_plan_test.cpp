@@ -1,5 +1,6 @@
+#include "plans/symbolic_plan.h"
+
 #include <random>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,9 +56,8 @@ TEST(SymbolicPlanBytes, GiveTheSamePlans) {
       EXPECT_EQ(found.layers[l]->self, expected.layers[l]->self);
       for (size_t r = 0; r < 2; ++r) expect_same(found.layers[l]->relations[r], expected.layers[l]->relations[r]);
     }
-    for (size_t s = 0; s < expected.readout.nodes.stages.size(); ++s) {
+    for (size_t s = 0; s < expected.readout.nodes.stages.size(); ++s)
       expect_same(found.readout.nodes.stages[s], expected.readout.nodes.stages[s]);
-    }
   }
 }
 
@@ -86,23 +86,44 @@ TEST(SymbolicPlanBytes, SurviveDamage) {
       ++refused;
     }
   };
-  for (size_t length = 0; length < bytes.size(); length += 8 + length / 50) {
+  for (size_t length = 0; length < bytes.size(); length += 8 + length / 50)
     attempt({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)});
-  }
   const int64_t cut = refused;
   EXPECT_GT(cut, 50);
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     auto damaged = bytes;
-    for (int changes = 1 + i % 3; changes > 0; --changes) {
+    for (int changes = 1 + i % 3; changes > 0; --changes)
       damaged[random() % damaged.size()] = static_cast<std::byte>(random());
-    }
     attempt(damaged);
   }
   EXPECT_GT(refused, cut + 500);
   EXPECT_THROW(symbolic_plan_from_bytes(bytes, data::synthesize_layout_group({30, 9, 20, 5}, "synthetic_other"),
                                         request, "here"),
                DataError);
+}
+
+using ::testing::ElementsAre;
+
+/// `codes` [candidates][nodes].
+data::LayoutCandidates layouts(const std::vector<std::vector<uint8_t>>& codes) {
+  data::LayoutCandidates layout;
+  std::vector<int32_t> nodes;
+  std::vector<uint8_t> flat;
+  for (size_t j = 0; j < codes.front().size(); ++j) nodes.push_back(static_cast<int32_t>(j));
+  for (const auto& row : codes) flat.insert(flat.end(), row.begin(), row.end());
+  layout.nodes = nodes;
+  layout.codes = flat;
+  return layout;
+}
+
+TEST(EquivalentDecisions, AreThoseThatCandidatesChooseTogether) {
+  // Nodes 0 and 2 under other names of their codes; node 1 alone; nodes 3 and 4 never change.
+  const auto layout = layouts({{0, 0, 5, 7, 0}, {1, 0, 2, 7, 0}, {0, 1, 5, 7, 0}, {2, 0, 9, 7, 0}});
+  EXPECT_THAT(decision_weights(layout, 4), ElementsAre(0.5, 1.0, 0.5, 0.5, 0.5));
+  // Of the first two candidates alone, node 1 never changes either.
+  EXPECT_THAT(decision_weights(layout, 2), ElementsAre(0.5, 1.0 / 3, 0.5, 1.0 / 3, 1.0 / 3));
+  EXPECT_TRUE(decision_weights({}, 4).empty());
 }
 
 }  // namespace

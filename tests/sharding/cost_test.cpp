@@ -32,7 +32,7 @@ configs::Settings with_segments(int64_t nodes, int64_t limit) {
 }
 
 std::string refusal(const configs::Settings& settings) {
-  return foretime::testing::message_of<configs::SettingsError>([&] { count_parts(large_header(), settings); });
+  return testing::message_of<configs::SettingsError>([&] { count_parts(large_header(), settings); });
 }
 
 TEST(ResidentBytes, AreWhatTheHeaderSays) {

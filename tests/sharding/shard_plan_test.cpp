@@ -1,5 +1,6 @@
 #include "sharding/shard_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -159,16 +160,17 @@ TEST(Parts, RanksHoldWhatTheyTrainAndEvaluateAndNoMore) {
       // Training graphs are evaluated where they are trained.
       for (int64_t part = 0; part < parts; ++part) {
         if (plan.eval_parts[static_cast<size_t>(e)][static_cast<size_t>(part)] != rank) continue;
-        if (dataset.entries[static_cast<size_t>(e)].role == Role::train)
+        if (dataset.entries[static_cast<size_t>(e)].role == Role::train) {
           EXPECT_TRUE(own.contains(part));
-        else
+        } else {
           own.insert(part);
+        }
       }
       const auto found = plan.parts_of(rank, e);
       EXPECT_EQ(std::set<int64_t>(found.begin(), found.end()), own);
-      EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
+      EXPECT_TRUE(std::ranges::is_sorted(found));
       const auto entries = plan.entries_of(rank);
-      EXPECT_EQ(std::binary_search(entries.begin(), entries.end(), e), !own.empty());
+      EXPECT_EQ(std::ranges::binary_search(entries, e), !own.empty());
       held.insert(own.begin(), own.end());
     }
     EXPECT_EQ(static_cast<int64_t>(held.size()), parts);

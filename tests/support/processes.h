@@ -1,17 +1,16 @@
 #pragma once
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <sys/types.h>
 #include <unistd.h>
+
+#include "tests/support/scratch.h"
 
 /// What tests of processes look at.
 namespace foretime::testing {
@@ -24,13 +23,6 @@ inline bool eventually(const std::function<bool()>& condition, double seconds = 
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
-}
-
-inline std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 /// Processes that live (no zombies) and whose command line holds `mark`, other than this one.

@@ -2,12 +2,19 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 namespace foretime::testing {
+
+/// A file's bytes; none where it cannot be read.
+inline std::string read_text(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 /// A fresh folder for one test, removed with it.
 class Scratch {
@@ -25,6 +32,11 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   const std::filesystem::path& path() const { return path_; }
+  /// Writes a file of the folder and returns its path.
+  std::filesystem::path write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path_ / name;
+  }
 
  private:
   std::filesystem::path path_;

@@ -7,8 +7,8 @@
 #include "comm/agree.h"
 #include "configs/consistency.h"
 #include "configs/load.h"
-#include "data/frontends/loops/featurizers.h"
-#include "sharding/confinement.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "sharding/dataset_index.h"
 #include "worker/evaluation/segment_evaluation.h"
 
 namespace foretime::worker {

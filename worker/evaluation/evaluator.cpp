@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
-#include "data/graphs/distinct_candidates.h"
+#include "data/graphs/group.h"
 #include "models/metrics/group_metrics.h"
 #include "models/metrics/metrics.h"
 #include "plans/plan_source.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "data/graphs/distinct_candidates.h"
+#include "data/graphs/group.h"
 #include "models/safetensors.h"
 #include "worker/segments/segment_training.h"
 #include "worker/store/plan_pieces.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text_table.h"
+#include "base/text.h"
 
 namespace foretime::worker {
 namespace {

@@ -9,9 +9,9 @@
 #include <torch/cuda.h>
 
 #include "comm/agree.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "models/statistics.h"
-#include "sharding/confinement.h"
+#include "sharding/dataset_index.h"
 #include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
 #include "worker/store/type_vectors.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "comm/single.h"
-#include "sharding/confinement.h"
+#include "sharding/dataset_index.h"
 #include "worker/evaluation/segment_evaluation.h"
 
 namespace foretime::worker {

@@ -11,7 +11,7 @@
 
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "sharding/confinement.h"
+#include "sharding/dataset_index.h"
 #include "worker/store/cross_fitting.h"
 
 namespace foretime::worker {

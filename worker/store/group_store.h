@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "configs/settings.h"
-#include "data/files/eval_indices.h"
+#include "data/dataset/group_files.h"
 #include "data/graphs/group.h"
 #include "data/graphs/segments.h"
 #include "plans/plan_source.h"

@@ -1,6 +1,6 @@
 #include "worker/store/plan_pieces.h"
 
-#include "plans/plan_pieces.h"
+#include "plans/plan_source.h"
 
 namespace foretime::worker {
 

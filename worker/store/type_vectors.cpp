@@ -9,9 +9,9 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "comm/agree.h"
-#include "data/frontends/tir/type_vectors_file.h"
+#include "data/frontends/tir/type_embedding.h"
 #include "data/graphs/schema.h"
-#include "sharding/confinement.h"
+#include "sharding/dataset_index.h"
 
 namespace foretime::worker {
 namespace {

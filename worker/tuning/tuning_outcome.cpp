@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/text_table.h"
+#include "base/text.h"
 
 namespace foretime::worker {
 namespace {

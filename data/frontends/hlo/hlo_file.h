@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -7,10 +8,88 @@
 #include <string_view>
 #include <vector>
 
-#include "data/frontends/hlo/tuning_runs.h"
-#include "data/frontends/hlo/wire_reader.h"
+#include "data/graphs/group.h"
 
 namespace foretime::data {
+
+/// A file's bytes and its name, which starts messages. Pieces of it are views into `bytes`.
+struct HloSource {
+  std::string_view bytes;
+  std::string name;
+
+  /// Throws DataError `name: what`.
+  [[noreturn]] void fail(const std::string& what) const;
+  /// Position of a piece in the file.
+  uint64_t offset(std::string_view piece) const { return static_cast<uint64_t>(piece.data() - bytes.data()); }
+};
+
+/// One field of an encoded protobuf message (protobuf.dev, "Encoding").
+struct WireField {
+  enum class Type : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+  uint32_t number = 0;
+  Type type = Type::varint;
+  uint64_t value = 0;      // type varint
+  std::string_view bytes;  // type bytes: the contents
+  std::string_view whole;  // tag and value, as they stand in the message
+
+  bool is_bytes(uint32_t field) const { return number == field && type == Type::bytes; }
+  bool is_varint(uint32_t field) const { return number == field && type == Type::varint; }
+};
+
+/// The fields of a message in their order, one after another, without recursion and without copies: how outer messages
+/// are read whose inner ones may be many. Groups, which neither XLA nor TpuGraphs writes, are refused.
+class WireReader {
+ public:
+  /// `message` is a piece of `source`, which must outlive the reader.
+  WireReader(const HloSource& source, std::string_view message) : source_(source), left_(message) {}
+
+  /// False at the end. Throws DataError, with the position in the file, where the bytes are no field.
+  bool next(WireField& field);
+  /// Whether a field follows; lengths that go past the end are cut there, and anything else that is no field ends the
+  /// message. For finding out what a file holds before it is read.
+  bool next_if_any(WireField& field);
+
+ private:
+  const char* take(WireField& field, bool may_be_cut);
+
+  const HloSource& source_;
+  std::string_view left_;
+};
+
+/// Where the parts of a ModuleTuningData lie (tuning.proto).
+struct TuningOutline {
+  std::vector<std::string_view> module;  // its HloModuleProto, in one piece in practice
+  std::vector<std::string_view> runs;    // ConfigProfile
+  std::vector<int64_t> layout_nodes;     // config_index_to_node: positions of nodes, not ids
+  uint64_t fingerprint = 0;
+};
+
+/// Throws DataError for damaged protobuf.
+TuningOutline outline_tuning(const HloSource& source, std::string_view module_tuning_data);
+
+/// The runs that are candidates: where any run was measured, those that were; else all that did not fail, without
+/// labels. A run was measured if it is not marked as an error and its profile has a time above 0; for tiles above
+/// 1 ns, as in TpuGraphs.
+struct TuningCandidates {
+  CandidateKind kind = CandidateKind::layout;
+  std::vector<std::string_view> runs;  // [candidates]
+  std::vector<int64_t> runtimes;       // [candidates] nanoseconds; 0 without labels
+  int64_t default_runtime = 0;         // of the first candidate that is marked as the default; 0 where none is
+  int64_t left_out = 0;                // runs that are no candidates
+};
+
+/// Looks at what runs say of themselves, not at their configurations. Throws DataError for damaged protobuf, for runs
+/// without a configuration, and where some configurations are tiles and others layouts.
+TuningCandidates choose_candidates(const HloSource& source, const TuningOutline& tuning);
+
+/// The 24 tile features of a run (TileSizeConfig: kernel, output and input bounds; products of empty lists are 0).
+/// Throws DataError.
+void read_tile_features(const HloSource& source, std::string_view run, float* features);
+
+/// The 18 layout features of each of `nodes` nodes, in the order of config_index_to_node: output, input and kernel
+/// layout with 6 dimensions each, -1 where there is none. Throws DataError where a run has another number of nodes, or
+/// a node more than 3 tensors.
+void read_layout_features(const HloSource& source, std::string_view run, int64_t nodes, float* features);
 
 /// The messages that a .pb file may hold.
 enum class HloMessage : uint8_t {

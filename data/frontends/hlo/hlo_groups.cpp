@@ -7,8 +7,6 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
-#include "data/graphs/layout_coder.h"
-#include "data/graphs/validate.h"
 
 namespace foretime::data {
 namespace {
@@ -23,7 +21,7 @@ LayoutNodes layout_nodes(const HloSource& source, const std::vector<int64_t>& gi
   LayoutNodes sorted;
   sorted.place.resize(given.size());
   std::iota(sorted.place.begin(), sorted.place.end(), size_t{0});
-  std::sort(sorted.place.begin(), sorted.place.end(), [&](size_t a, size_t b) { return given[a] < given[b]; });
+  std::ranges::sort(sorted.place, [&](size_t a, size_t b) { return given[a] < given[b]; });
   for (const size_t place : sorted.place) {
     const int64_t node = given[place];
     if (node < 0 || node >= nodes)
@@ -117,7 +115,7 @@ Group load(const GroupHeader& header, const LayoutSink* sink) {
     group.collection = header.collection;
     return group;
   }
-  throw DataError(fmt::format("{}: group {}: has changed since it was listed", header.file.string(), header.name));
+  throw DataError("{}: group {}: has changed since it was listed", header.file.string(), header.name);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +10,7 @@
 #include "data/frontends/hlo/module_graph.h"
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
-#include "data/graphs/layout_sink.h"
+#include "data/graphs/layout_coder.h"
 
 /// Groups of HLO protobuf files (.pb): a module with the candidates that its runs measured. Everything that lists and
 /// loads groups takes such files too (sharding/dataset_index.h).
@@ -36,7 +35,7 @@ struct HloGroup {
 /// names, else all convolutions, dots and reshapes.
 ///
 /// `sink`, where there is one, takes the two large arrays of a layout group. Throws DataError for everything that
-/// module_graph.h and tuning_runs.h refuse; for configurable nodes that are given twice or are not there; where all
+/// module_graph.h and hlo_file.h refuse; for configurable nodes that are given twice or are not there; where all
 /// runs failed; and where tiles were measured but not the default one, whose time normalises the others.
 HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, const HloLimits& limits = {},
                         const LayoutSink* sink = nullptr);

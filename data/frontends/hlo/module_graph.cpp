@@ -5,12 +5,94 @@
 #include <fmt/format.h>
 
 #include "data/frontends/hlo/hlo.pb.h"
-#include "data/frontends/hlo/hlo_opcodes.h"
-#include "data/frontends/hlo/module_outline.h"
 #include "data/frontends/hlo/node_features.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
+namespace {
+
+/// Field numbers of hlo.proto.
+enum ModuleField : uint32_t { kNameOfModule = 1, kComputations = 3 };
+enum ComputationField : uint32_t { kComputationName = 1, kInstructions = 2, kComputationId = 5, kRootId = 6 };
+constexpr uint32_t kInstructionId = 35;
+
+int64_t read_id(const HloSource& source, std::string_view instruction) {
+  int64_t id = 0;
+  WireReader reader(source, instruction);
+  for (WireField field; reader.next(field);) {
+    if (field.is_varint(kInstructionId)) id = static_cast<int64_t>(field.value);
+  }
+  return id;
+}
+
+void add_computation(const HloSource& source, std::string_view bytes, int64_t most, ModuleOutline& module) {
+  auto& computation = module.computations.emplace_back();
+  computation.first = static_cast<int64_t>(module.instructions.size());
+  WireReader reader(source, bytes);
+  for (WireField field; reader.next(field);) {
+    if (field.is_bytes(kComputationName)) computation.name = field.bytes;
+    if (field.is_varint(kComputationId)) computation.id = static_cast<int64_t>(field.value);
+    if (field.is_varint(kRootId)) computation.root_id = static_cast<int64_t>(field.value);
+    if (!field.is_bytes(kInstructions)) continue;
+    if (static_cast<int64_t>(module.instructions.size()) == most)
+      source.fail(
+          fmt::format("module {}: more than {} instructions, which is the limit", printable(module.name), most));
+    module.instructions.push_back({field.bytes, read_id(source, field.bytes)});
+  }
+  computation.last = static_cast<int64_t>(module.instructions.size());
+  if (computation.first == computation.last)
+    source.fail(fmt::format("computation {} (id {}): no instructions, expected at least one",
+                            printable(computation.name), computation.id));
+}
+
+/// Sorts positions by the ids of `items`, which must be distinct.
+template <class Items>
+std::vector<std::pair<int64_t, int64_t>> by_id(const HloSource& source, const Items& items, const char* what) {
+  std::vector<std::pair<int64_t, int64_t>> sorted;
+  sorted.reserve(items.size());
+  for (const auto& item : items) sorted.emplace_back(item.id, static_cast<int64_t>(sorted.size()));
+  std::ranges::sort(sorted);
+  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  const auto twice = std::ranges::adjacent_find(sorted, same);
+  if (twice != sorted.end())
+    source.fail(fmt::format("{} id {}: given to two of them, expected distinct ids", what, twice->first));
+  return sorted;
+}
+
+int64_t find(const std::vector<std::pair<int64_t, int64_t>>& sorted, int64_t id) {
+  const auto found = std::ranges::lower_bound(sorted, std::pair(id, int64_t{0}));
+  return found != sorted.end() && found->first == id ? found->second : -1;
+}
+
+}  // namespace
+
+int64_t ModuleOutline::find_instruction(int64_t id) const { return find(instructions_by_id, id); }
+int64_t ModuleOutline::find_computation(int64_t id) const { return find(computations_by_id, id); }
+
+ModuleOutline outline_module(const HloSource& source, std::span<const std::string_view> pieces,
+                             const HloLimits& limits) {
+  ModuleOutline module;
+  const int64_t most = std::min<int64_t>(limits.nodes, std::numeric_limits<int32_t>::max());
+  for (const auto piece : pieces) {
+    WireReader reader(source, piece);
+    for (WireField field; reader.next(field);) {
+      if (field.is_bytes(kNameOfModule)) module.name = field.bytes;
+      if (field.is_bytes(kComputations)) add_computation(source, field.bytes, most, module);
+    }
+  }
+  if (module.computations.empty())
+    source.fail(fmt::format("module {}: no computations, expected at least one", printable(module.name)));
+  module.instructions_by_id = by_id(source, module.instructions, "instruction");
+  module.computations_by_id = by_id(source, module.computations, "computation");
+  for (auto& computation : module.computations) {
+    computation.root = module.find_instruction(computation.root_id);
+    if (computation.root < computation.first || computation.root >= computation.last)
+      source.fail(fmt::format("computation {} (id {}): its root, instruction {}, is not among its instructions",
+                              printable(computation.name), computation.id, computation.root_id));
+  }
+  return module;
+}
+
 namespace {
 
 constexpr size_t kRowsAtOnce = 1024;           // half a megabyte of features
@@ -19,27 +101,24 @@ constexpr size_t kMostNames = 24;              // of unknown opcodes
 
 /// Fields of HloInstructionProto that hlo.proto has here. Others, among them constants of any size, are not copied.
 bool is_read(uint32_t field) {
-  switch (field) {
-    case hlo::HloInstructionProto::kNameFieldNumber:
-    case hlo::HloInstructionProto::kOpcodeFieldNumber:
-    case hlo::HloInstructionProto::kShapeFieldNumber:
-    case hlo::HloInstructionProto::kParameterNumberFieldNumber:
-    case hlo::HloInstructionProto::kDimensionsFieldNumber:
-    case hlo::HloInstructionProto::kWindowFieldNumber:
-    case hlo::HloInstructionProto::kConvolutionDimensionNumbersFieldNumber:
-    case hlo::HloInstructionProto::kSliceDimensionsFieldNumber:
-    case hlo::HloInstructionProto::kDynamicSliceSizesFieldNumber:
-    case hlo::HloInstructionProto::kPaddingConfigFieldNumber:
-    case hlo::HloInstructionProto::kIdFieldNumber:
-    case hlo::HloInstructionProto::kOperandIdsFieldNumber:
-    case hlo::HloInstructionProto::kCalledComputationIdsFieldNumber:
-    case hlo::HloInstructionProto::kFeatureGroupCountFieldNumber:
-    case hlo::HloInstructionProto::kBatchGroupCountFieldNumber:
-    case hlo::HloInstructionProto::kIsStableFieldNumber:
-      return true;
-    default:
-      return false;
-  }
+  using Read = hlo::HloInstructionProto;
+  static constexpr int kRead[] = {Read::kNameFieldNumber,
+                                  Read::kOpcodeFieldNumber,
+                                  Read::kShapeFieldNumber,
+                                  Read::kParameterNumberFieldNumber,
+                                  Read::kDimensionsFieldNumber,
+                                  Read::kWindowFieldNumber,
+                                  Read::kConvolutionDimensionNumbersFieldNumber,
+                                  Read::kSliceDimensionsFieldNumber,
+                                  Read::kDynamicSliceSizesFieldNumber,
+                                  Read::kPaddingConfigFieldNumber,
+                                  Read::kIdFieldNumber,
+                                  Read::kOperandIdsFieldNumber,
+                                  Read::kCalledComputationIdsFieldNumber,
+                                  Read::kFeatureGroupCountFieldNumber,
+                                  Read::kBatchGroupCountFieldNumber,
+                                  Read::kIsStableFieldNumber};
+  return std::ranges::count(kRead, static_cast<int>(field)) > 0;
 }
 
 /// TpuGraphs' rule for the computations after which node_splits cuts.
@@ -70,11 +149,8 @@ class GraphReader {
     auto& graph = result.graph;
     graph.feature_count = kHloFeatures;
     graph.node_type_count = kHloOpcodes;
-    graph.graph_ptr = std::vector<int64_t>{0, node_};
-    graph.edge_ptr = std::vector<int64_t>{0, static_cast<int64_t>(source_ids_.size())};
     graph.node_types = std::move(opcodes_);
-    graph.edge_source = std::move(source_ids_);
-    graph.edge_target = std::move(target_ids_);
+    graph.set_edges(std::move(source_ids_), std::move(target_ids_));
     return result;
   }
 
@@ -113,7 +189,7 @@ class GraphReader {
 
   static void count_unknown(std::vector<std::pair<std::string, int64_t>>& names, const std::string& opcode) {
     std::string name = printable(opcode);
-    auto found = std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; });
+    auto found = std::ranges::find_if(names, [&](const auto& entry) { return entry.first == name; });
     if (found == names.end() && names.size() == kMostNames) {
       found = names.end() - 1;
       found->first = "others";
@@ -153,7 +229,7 @@ class GraphReader {
     for (const int64_t id : instruction_.operand_ids()) producers_.push_back(static_cast<int32_t>(operand(id)));
     for (const int64_t id : instruction_.called_computation_ids())
       producers_.push_back(static_cast<int32_t>(callee_root(id)));
-    std::sort(producers_.begin(), producers_.end());
+    std::ranges::sort(producers_);
     producers_.erase(std::unique(producers_.begin(), producers_.end()), producers_.end());
     if (static_cast<int64_t>(source_ids_.size() + producers_.size()) > limits_.edges)
       source_.fail(

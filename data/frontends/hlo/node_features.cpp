@@ -1,14 +1,57 @@
 #include "data/frontends/hlo/node_features.h"
 
 #include <array>
-#include <cstdint>
 
-#include <fmt/format.h>
-
-#include "data/frontends/hlo/feature_row.h"
+#include "base/text.h"
 #include "data/frontends/hlo/hlo.pb.h"
 
 namespace foretime::data {
+namespace {
+
+constexpr size_t kCount = 121;  // with 0
+
+/// Names by their numbers; that of 0 is empty.
+constexpr auto kByNumber = split_words<kCount>(
+    " abs add add-dependency after-all all-reduce all-to-all atan2 batch-norm-grad batch-norm-inference "
+    "batch-norm-training bitcast bitcast-convert broadcast call ceil cholesky clamp collective-permute "
+    "count-leading-zeros compare complex concatenate conditional constant convert convolution copy copy-done "
+    "copy-start cosine custom-call divide domain dot dynamic-slice dynamic-update-slice exponential "
+    "exponential-minus-one fft floor fusion gather get-dimension-size set-dimension-size get-tuple-element "
+    "imag infeed iota is-finite log log-plus-one and not or xor map maximum minimum multiply negate outfeed "
+    "pad parameter partition-id popcnt power real recv recv-done reduce reduce-precision reduce-window "
+    "remainder replica-id reshape reverse rng rng-get-and-update-state rng-bit-generator round-nearest-afz "
+    "rsqrt scatter select select-and-scatter send send-done shift-left shift-right-arithmetic "
+    "shift-right-logical sign sine slice sort sqrt subtract tanh trace transpose triangular-solve tuple "
+    "tuple-select while cbrt all-gather collective-permute-start collective-permute-done logistic "
+    "dynamic-reshape all-reduce-start all-reduce-done reduce-scatter all-gather-start all-gather-done "
+    "opt-barrier async-start async-update async-done round-nearest-even stochastic-convert tan");
+static_assert(kByNumber[26] == "convolution" && kByNumber[75] == "reshape" && kByNumber[120] == "tan");
+
+using Entry = std::pair<std::string_view, uint8_t>;
+
+std::array<Entry, kCount - 1> sorted_by_name() {
+  std::array<Entry, kCount - 1> entries;
+  for (size_t number = 1; number < kCount; ++number)
+    entries[number - 1] = {kByNumber[number], static_cast<uint8_t>(number)};
+  std::ranges::sort(entries);
+  return entries;
+}
+
+}  // namespace
+
+uint8_t hlo_opcode_number(std::string_view name) {
+  static const auto entries = sorted_by_name();
+  const auto found = std::ranges::lower_bound(entries, Entry{name, 0});
+  return found != entries.end() && found->first == name ? found->second : 0;
+}
+
+std::string_view hlo_opcode_name(uint8_t number) { return number < kCount ? kByNumber[number] : std::string_view(); }
+
+bool has_layout_choice(uint8_t number) {
+  const std::string_view name = hlo_opcode_name(number);
+  return name == "convolution" || name == "dot" || name == "reshape";
+}
+
 namespace {
 
 /// Values of PrimitiveType in xla_data.proto, in the order of their columns, of which they have one each. Types that

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/dag/expression.h"
 
 namespace foretime::data {
 namespace {
@@ -81,7 +81,7 @@ bool AccessPattern::take_apart(size_t loop, int64_t extent) {
   digits_.clear();
   auto& terms = terms_[loop];
   if (terms.empty()) return true;
-  std::sort(terms.begin(), terms.end(), [](const LoopTerm& a, const LoopTerm& b) { return a.divisor < b.divisor; });
+  std::ranges::sort(terms, [](const LoopTerm& a, const LoopTerm& b) { return a.divisor < b.divisor; });
   if (terms.front().divisor != 1) terms.insert(terms.begin(), {0, 1});
   int64_t stride = 0;
   for (size_t i = 0; i < terms.size() && terms[i].divisor < extent; ++i) {
@@ -112,7 +112,7 @@ void AccessPattern::sample(const AffinePool& pool, const Affine& index, const In
   }
   digits_.clear();
   const int64_t stride = count > 1 ? values_[1] - values_[0] : 0;
-  std::sort(values_.begin(), values_.end());
+  std::ranges::sort(values_);
   const int64_t span = values_.back() - values_.front();
   const auto found = static_cast<int64_t>(std::unique(values_.begin(), values_.end()) - values_.begin());
   const int64_t distinct = std::max<int64_t>(1, checked_multiply(found, loop.extent) / count);
@@ -123,8 +123,8 @@ void AccessPattern::sample(const AffinePool& pool, const Affine& index, const In
 void AccessPattern::insert(Digit digit) {
   if (digit.extent <= 1) return;
   digit.stride = std::abs(digit.stride);
-  const auto place = std::upper_bound(inner_.begin(), inner_.end(), digit,
-                                      [](const Digit& a, const Digit& b) { return a.stride < b.stride; });
+  const auto place =
+      std::ranges::upper_bound(inner_, digit, [](const Digit& a, const Digit& b) { return a.stride < b.stride; });
   inner_.insert(place, digit);
 }
 

@@ -1,16 +1,91 @@
 #include "data/frontends/loops/loop_graph.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "data/frontends/loops/tree_program.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
 namespace {
+
+/// Statements by iterations, the most first; in program order where they agree.
+std::vector<size_t> heaviest(const LoopProgram& program) {
+  std::vector<size_t> order(program.statements.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto iterations = [&](size_t i) { return program.iterations(program.statements[i]); };
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return iterations(a) > iterations(b); });
+  return order;
+}
+
+/// The store, then the loads by the size of their buffers.
+std::vector<const ProgramAccess*> by_size(const LoopProgram& program, const ProgramStatement& statement) {
+  std::vector<const ProgramAccess*> ordered;
+  for (const ProgramAccess& access : program.accesses_of(statement)) ordered.push_back(&access);
+  std::stable_sort(ordered.begin() + 1, ordered.end(), [&](const ProgramAccess* a, const ProgramAccess* b) {
+    return program.buffers[static_cast<size_t>(a->buffer)].elements >
+           program.buffers[static_cast<size_t>(b->buffer)].elements;
+  });
+  return ordered;
+}
+
+/// Each program one node of type PrimFunc without edges: what a predictor on fixed vectors reads.
+class CurveGraphs : public ProgramGraphs {
+ public:
+  void add(const LoopProgram& program, double) override {
+    features_.resize(features_.size() + static_cast<size_t>(CurveColumns::count), 0.0F);
+    float* row = features_.data() + features_.size() - static_cast<size_t>(CurveColumns::count);
+    ++programs_;
+    const auto order = heaviest(program);
+    for (int64_t s = 0; s < CurveColumns::kStatements && s < static_cast<int64_t>(order.size()); ++s) {
+      const ProgramStatement& statement = program.statements[order[static_cast<size_t>(s)]];
+      const auto loops = program.loops_of(statement);
+      const double all = program.iterations(statement);
+      const auto accesses = by_size(program, statement);
+      for (int64_t a = 0; a < CurveColumns::kAccesses && a < static_cast<int64_t>(accesses.size()); ++a) {
+        const auto steps = program.strides_of(statement, *accesses[static_cast<size_t>(a)]);
+        const auto raise = [&](int64_t curve, double x, double value) {
+          for (int64_t t = 0; t < CurveColumns::kThresholds; ++t) {
+            if (x > std::exp2(2.0 * static_cast<double>(t))) continue;
+            float& column = row[CurveColumns::column(s, a, curve, t)];
+            column = std::max(column, static_cast<float>(log_of(value)));
+          }
+        };
+        double inside = 1.0;
+        for (size_t i = loops.size() + 1; i-- > 0;) {  // from the statement itself, which touches one element, outwards
+          const double touch = i == loops.size() ? 1.0 : steps[i].footprint;
+          if (i < loops.size()) inside *= static_cast<double>(loops[i].extent);
+          const double reuse = inside / touch;
+          raise(0, touch, reuse);
+          raise(1, touch, inside);
+          raise(2, reuse, all / inside);
+        }
+      }
+    }
+  }
+  GraphBlock finish() override {
+    GraphBlock block;
+    block.feature_count = CurveColumns::count;
+    block.node_type_count = kTirTypes;
+    std::vector<int64_t> graph_ptr(static_cast<size_t>(programs_) + 1);
+    std::iota(graph_ptr.begin(), graph_ptr.end(), int64_t{0});
+    block.graph_ptr = std::move(graph_ptr);
+    block.edge_ptr = std::vector<int64_t>(static_cast<size_t>(programs_) + 1, 0);
+    block.node_features = std::exchange(features_, {});
+    block.node_types = std::vector<uint8_t>(static_cast<size_t>(programs_), tir_type_id("PrimFunc"));
+    programs_ = 0;
+    return block;
+  }
+
+ private:
+  std::vector<float> features_;
+  int64_t programs_ = 0;
+};
 
 struct NodeTypes {
   uint8_t loop = tir_type_id("For"), statement = tir_type_id("BufferStore"), access = tir_type_id("BufferLoad");
@@ -49,102 +124,159 @@ double operations_of(const LoopProgram& program) {
   return std::max(1.0, operations);
 }
 
+class LoopGraphs : public ProgramGraphs {
+ public:
+  explicit LoopGraphs(const Hardware& hardware) : hardware_(hardware) {}
+
+  /// Where `operations` is 0 they are those of the program's statements. At most 2^31 - 1 nodes and edges in all.
+  void add(const LoopProgram& program, double operations) override {
+    find_places(program, operations > 0.0 ? operations : operations_of(program));
+    writers_.assign(program.buffers.size(), -1);
+    size_t before = 0;
+    for (size_t s = 0; s < program.statements.size(); ++s) {
+      const size_t node = types_.size();
+      add_statement(program, places_[s]);
+      if (s > 0) add_edge(before, node);
+      before = node;
+    }
+    if (program.statements.empty()) add_node(types().statement)[LoopColumns::statement] = 1.0F;  // costs nothing
+    graph_ptr_.push_back(static_cast<int64_t>(types_.size()));
+    edge_ptr_.push_back(static_cast<int64_t>(sources_.size()));
+    narrow(types_.size());
+    narrow(sources_.size());
+  }
+  GraphBlock finish() override {
+    GraphBlock block;
+    block.feature_count = LoopColumns::count;
+    block.node_type_count = kTirTypes;
+    block.graph_ptr = std::exchange(graph_ptr_, {0});
+    block.edge_ptr = std::exchange(edge_ptr_, {0});
+    block.node_features = std::exchange(features_, {});
+    block.node_types = std::exchange(types_, {});
+    block.edge_source = std::exchange(sources_, {});
+    block.edge_target = std::exchange(targets_, {});
+    return block;
+  }
+
+ private:
+  float* add_node(uint8_t type) {
+    types_.push_back(type);
+    features_.resize(features_.size() + static_cast<size_t>(LoopColumns::count), 0.0F);
+    return features_.data() + features_.size() - static_cast<size_t>(LoopColumns::count);
+  }
+  void add_edge(size_t source, size_t target) {
+    sources_.push_back(static_cast<int32_t>(source));
+    targets_.push_back(static_cast<int32_t>(target));
+  }
+  void add_statement(const LoopProgram& program, const StatementPlace& place) {
+    const ProgramStatement& statement = program.statements[place.index];
+    const StatementShape shape(program, statement, hardware_);
+    const size_t node = types_.size();
+    set_statement_columns(shape, place, hardware_, add_node(types().statement));
+    const size_t first_loop = types_.size();
+    for (size_t d = shape.loop_count(); d-- > 0;) {
+      const size_t here = types_.size();
+      set_loop_columns(shape, d, hardware_, add_node(types().loop));
+      add_edge(here, node);
+      if (here > first_loop) add_edge(here - 1, here);
+    }
+    add_accesses(program, shape, node, first_loop);
+    for (size_t i = 0; i < kArithmetic; ++i) {
+      if (statement.arithmetic[i] == 0) continue;
+      const size_t here = types_.size();
+      set_operation_columns(statement.arithmetic[i], add_node(types().operations[i]));
+      add_edge(here, node);
+    }
+    writers_[static_cast<size_t>(program.accesses[statement.first_access].buffer)] = narrow(node);
+  }
+  void add_accesses(const LoopProgram& program, const StatementShape& shape, size_t node, size_t first_loop) {
+    const auto accesses = program.accesses_of(shape.statement);
+    for (size_t a = 0; a < accesses.size(); ++a) {
+      const size_t here = types_.size();
+      set_access_columns(shape, a, program, hardware_, add_node(types().access));
+      add_edge(here, node);
+      for (size_t d = 0; d < shape.loop_count(); ++d) {
+        if (shape.steps(a)[d].distinct > 1.0) add_edge(here, first_loop + shape.loop_count() - 1 - d);
+      }
+      const int32_t writer = writers_[static_cast<size_t>(accesses[a].buffer)];
+      if (writer >= 0 && (a > 0 || shape.statement.update)) add_edge(static_cast<size_t>(writer), here);
+    }
+  }
+  void find_places(const LoopProgram& program, double operations) {
+    const auto& statements = program.statements;
+    places_.assign(statements.size(), {});
+    double iterations = 0.0;
+    for (const ProgramStatement& statement : statements) iterations += program.iterations(statement);
+    std::set<int32_t> started;  // parallel loops
+    for (size_t i = 0; i < statements.size(); ++i) {
+      StatementPlace& place = places_[i];
+      place = {.index = i, .statements = statements.size(), .iterations_of_all = iterations, .operations = operations};
+      if (i > 0) place.shared_before = shared_iterations(program, statements[i], statements[i - 1]);
+      if (i + 1 < statements.size()) place.shared_after = shared_iterations(program, statements[i], statements[i + 1]);
+      for (const ProgramLoop& loop : program.loops_of(statements[i])) {
+        if (loop.kind != LoopKind::parallel) continue;
+        place.starts_threads = started.insert(loop.id).second;
+        break;
+      }
+    }
+  }
+
+  Hardware hardware_;
+  std::vector<int64_t> graph_ptr_ = {0}, edge_ptr_ = {0};
+  std::vector<float> features_;
+  std::vector<uint8_t> types_;
+  std::vector<int32_t> sources_, targets_;
+  std::vector<int32_t> writers_;  // by buffer: the node of the statement that wrote it last, or -1
+  std::vector<StatementPlace> places_;
+};
+
+/// Makes graphs of the loop programs of trees.
+class LoopFeaturizer : public Featurizer {
+ public:
+  LoopFeaturizer(std::string name, const Hardware& hardware) : name_(std::move(name)), hardware_(hardware) {}
+  std::string name() const override { return name_; }
+  int64_t feature_count() const override { return program_columns(name_); }
+  GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const override {
+    const auto graphs = make_program_graphs(name_, hardware_);
+    TreeProgram reader;
+    LoopProgram program;
+    for (int64_t graph = 0; graph < trees.graphs(); ++graph) {
+      reader.read(trees, graph, program);
+      graphs->add(program, operations.empty() ? 0.0 : operations[static_cast<size_t>(graph)]);
+    }
+    return graphs->finish();
+  }
+
+ private:
+  std::string name_;
+  Hardware hardware_;
+};
+
 }  // namespace
 
-void LoopGraphs::find_places(const LoopProgram& program, double operations) {
-  const auto& statements = program.statements;
-  places_.assign(statements.size(), {});
-  double iterations = 0.0;
-  for (const ProgramStatement& statement : statements) iterations += program.iterations(statement);
-  std::set<int32_t> started;  // parallel loops
-  for (size_t i = 0; i < statements.size(); ++i) {
-    StatementPlace& place = places_[i];
-    place = {.index = i, .statements = statements.size(), .iterations_of_all = iterations, .operations = operations};
-    if (i > 0) place.shared_before = shared_iterations(program, statements[i], statements[i - 1]);
-    if (i + 1 < statements.size()) place.shared_after = shared_iterations(program, statements[i], statements[i + 1]);
-    for (const ProgramLoop& loop : program.loops_of(statements[i])) {
-      if (loop.kind != LoopKind::parallel) continue;
-      place.starts_threads = started.insert(loop.id).second;
-      break;
-    }
-  }
+int64_t program_columns(const std::string& representation) {
+  if (representation == "loops") return LoopColumns::count;
+  return representation == "curve" ? CurveColumns::count : 0;
 }
 
-void LoopGraphs::add(const LoopProgram& program, double operations) {
-  find_places(program, operations > 0.0 ? operations : operations_of(program));
-  writers_.assign(program.buffers.size(), -1);
-  size_t before = 0;
-  for (size_t s = 0; s < program.statements.size(); ++s) {
-    const size_t node = types_.size();
-    add_statement(program, places_[s]);
-    if (s > 0) add_edge(before, node);
-    before = node;
-  }
-  if (program.statements.empty()) add_node(types().statement)[LoopColumns::statement] = 1.0F;  // costs nothing
-  graph_ptr_.push_back(static_cast<int64_t>(types_.size()));
-  edge_ptr_.push_back(static_cast<int64_t>(sources_.size()));
-  narrow(types_.size());
-  narrow(sources_.size());
+std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representation, const Hardware& hardware) {
+  if (representation == "loops") return std::make_unique<LoopGraphs>(hardware);
+  if (representation == "curve") return std::make_unique<CurveGraphs>();
+  return nullptr;
 }
 
-GraphBlock LoopGraphs::finish() {
-  GraphBlock block;
-  block.feature_count = LoopColumns::count;
-  block.node_type_count = kTirTypes;
-  block.graph_ptr = std::exchange(graph_ptr_, {0});
-  block.edge_ptr = std::exchange(edge_ptr_, {0});
-  block.node_features = std::exchange(features_, {});
-  block.node_types = std::exchange(types_, {});
-  block.edge_source = std::exchange(sources_, {});
-  block.edge_target = std::exchange(targets_, {});
-  return block;
+FeaturizerPtr make_featurizer(const configs::DataSettings& settings) {
+  if (program_columns(settings.representation) == 0) return nullptr;  // the trees as they are
+  return std::make_shared<LoopFeaturizer>(settings.representation, hardware_of(settings.hardware));
 }
 
-float* LoopGraphs::add_node(uint8_t type) {
-  types_.push_back(type);
-  features_.resize(features_.size() + static_cast<size_t>(LoopColumns::count), 0.0F);
-  return features_.data() + features_.size() - static_cast<size_t>(LoopColumns::count);
-}
-
-void LoopGraphs::add_edge(size_t source, size_t target) {
-  sources_.push_back(static_cast<int32_t>(source));
-  targets_.push_back(static_cast<int32_t>(target));
-}
-
-void LoopGraphs::add_statement(const LoopProgram& program, const StatementPlace& place) {
-  const ProgramStatement& statement = program.statements[place.index];
-  const StatementShape shape(program, statement, hardware_);
-  const size_t node = types_.size();
-  set_statement_columns(shape, place, hardware_, add_node(types().statement));
-  const size_t first_loop = types_.size();
-  for (size_t d = shape.loop_count(); d-- > 0;) {
-    const size_t here = types_.size();
-    set_loop_columns(shape, d, hardware_, add_node(types().loop));
-    add_edge(here, node);
-    if (here > first_loop) add_edge(here - 1, here);
-  }
-  add_accesses(program, shape, node, first_loop);
-  for (size_t i = 0; i < kArithmetic; ++i) {
-    if (statement.arithmetic[i] == 0) continue;
-    const size_t here = types_.size();
-    set_operation_columns(statement.arithmetic[i], add_node(types().operations[i]));
-    add_edge(here, node);
-  }
-  writers_[static_cast<size_t>(program.accesses[statement.first_access].buffer)] = narrow(node);
-}
-
-void LoopGraphs::add_accesses(const LoopProgram& program, const StatementShape& shape, size_t node, size_t first_loop) {
-  const auto accesses = program.accesses_of(shape.statement);
-  for (size_t a = 0; a < accesses.size(); ++a) {
-    const size_t here = types_.size();
-    set_access_columns(shape, a, program, hardware_, add_node(types().access));
-    add_edge(here, node);
-    for (size_t d = 0; d < shape.loop_count(); ++d) {
-      if (shape.steps(a)[d].distinct > 1.0) add_edge(here, first_loop + shape.loop_count() - 1 - d);
-    }
-    const int32_t writer = writers_[static_cast<size_t>(accesses[a].buffer)];
-    if (writer >= 0 && (a > 0 || shape.statement.update)) add_edge(static_cast<size_t>(writer), here);
-  }
+Hardware hardware_of(const configs::HardwareSettings& settings) {
+  return {.vector_bytes = settings.vector_bytes,
+          .vector_registers = settings.vector_registers,
+          .cores = settings.cores,
+          .l1_bytes = settings.l1_bytes,
+          .l2_bytes = settings.l2_bytes,
+          .l3_bytes = settings.l3_bytes};
 }
 
 }  // namespace foretime::data

@@ -1,15 +1,35 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <string>
 
+#include "configs/settings.h"
 #include "data/frontends/loops/loop_columns.h"
-#include "data/frontends/loops/program_graphs.h"
+#include "data/frontends/loops/loop_program.h"
+#include "data/graphs/group.h"
+#include "data/graphs/program_nodes.h"
 
 namespace foretime::data {
 
-/// Loop graphs of programs: for each statement, in order, a node of type BufferStore; then For nodes, its loops from
+/// Graphs of programs side by side, of one of several representations.
+class ProgramGraphs {
+ public:
+  virtual ~ProgramGraphs() = default;
+  /// `operations`: what the program computes, in arithmetic operations; 0 where unknown. Throws DataError where the
+  /// block would be too large.
+  virtual void add(const LoopProgram& program, double operations) = 0;
+  /// The block; the object is empty then.
+  virtual GraphBlock finish() = 0;
+};
+
+/// Node features of a form of graphs, by data.representation: 0 for what is none of loops and curve.
+int64_t program_columns(const std::string& representation);
+/// Makes graphs of a representation; null for what is none of them.
+///
+/// `curve`: each program is one node of type PrimFunc without edges, what a predictor on fixed vectors reads.
+///
+/// `loops`: for each statement, in order, a node of type BufferStore; then For nodes, its loops from
 /// the innermost outwards; BufferLoad nodes, its accesses, the store first; and nodes of types Add, Mul, Div, Max,
 /// Select, Call, Cast for what it computes, with LoopColumns as features. Edges (source, target):
 ///   a loop, an access, an operation → its statement       what belongs to it
@@ -18,28 +38,30 @@ namespace foretime::data {
 ///   a statement → the access that reads what it wrote     data flow
 ///   a statement → the next one                            order of statements
 /// Every node of a statement stands behind it and before the next statement.
-class LoopGraphs : public ProgramGraphs {
- public:
-  explicit LoopGraphs(const Hardware& hardware) : hardware_(hardware) {}
+std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representation, const Hardware& hardware);
 
-  /// Where `operations` is 0 they are those of the program's statements. At most 2^31 - 1 nodes and edges in all.
-  void add(const LoopProgram& program, double operations) override;
-  GraphBlock finish() override;
+/// Columns of the one node of a program in the form `curve`: context relation features (Chen et al., Learning to
+/// Optimize Tensor Programs, arXiv 1805.08166, section 3.2 and appendix). An access has at each loop level of its
+/// statement three context features: how many elements it touches from there on (Z_touch), how often each of them
+/// (Z_reuse), and how often the level runs (Z_top, the product of the loops outside). A curve is the maximum of one of
+/// them over the levels where another is at most a threshold; thresholds are powers of 4. Of the kStatements statements
+/// with most iterations, and in each of the store and the two loads of the largest buffers:
+///   reuse over touch   how much reuse a cache of so many elements sees
+///   iterations over touch   the work of the largest inner loop nest that touches so many elements
+///   top over reuse     how often loops run that have no more reuse
+/// All values are log2(1 + x).
+struct CurveColumns {
+  static constexpr int64_t kStatements = 2, kAccesses = 3, kCurves = 3, kThresholds = 12;
+  static constexpr int64_t count = kStatements * kAccesses * kCurves * kThresholds;
 
- private:
-  float* add_node(uint8_t type);
-  void add_edge(size_t source, size_t target);
-  void add_statement(const LoopProgram& program, const StatementPlace& place);
-  void add_accesses(const LoopProgram& program, const StatementShape& shape, size_t node, size_t first_loop);
-  void find_places(const LoopProgram& program, double operations);
-
-  Hardware hardware_;
-  std::vector<int64_t> graph_ptr_ = {0}, edge_ptr_ = {0};
-  std::vector<float> features_;
-  std::vector<uint8_t> types_;
-  std::vector<int32_t> sources_, targets_;
-  std::vector<int32_t> writers_;  // by buffer: the node of the statement that wrote it last, or -1
-  std::vector<StatementPlace> places_;
+  static constexpr int64_t column(int64_t statement, int64_t access, int64_t curve, int64_t threshold) {
+    return ((statement * kAccesses + access) * kCurves + curve) * kThresholds + threshold;
+  }
 };
+
+/// The featurizer that data.representation names: null for ast.
+FeaturizerPtr make_featurizer(const configs::DataSettings& settings);
+
+Hardware hardware_of(const configs::HardwareSettings& settings);
 
 }  // namespace foretime::data

@@ -4,6 +4,18 @@
 
 namespace foretime::data {
 
+std::optional<Arithmetic> arithmetic_of(ExpressionKind kind) {
+  using Kind = ExpressionKind;
+  if (kind == Kind::add || kind == Kind::subtract) return Arithmetic::add;
+  if (kind == Kind::multiply) return Arithmetic::multiply;
+  if (kind >= Kind::divide && kind <= Kind::floor_modulo) return Arithmetic::divide;
+  if (kind == Kind::minimum || kind == Kind::maximum) return Arithmetic::minmax;
+  if (kind == Kind::select) return Arithmetic::select;
+  if (kind == Kind::call) return Arithmetic::call;
+  if (kind == Kind::cast) return Arithmetic::cast;
+  return std::nullopt;
+}
+
 void LoopProgram::clear() {
   statements.clear();
   loops.clear();

@@ -3,8 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "data/frontends/ansor/dag/expression.h"
 
 namespace foretime::data {
 
@@ -27,6 +30,8 @@ struct ProgramLoop {
 /// latter only the select counts.
 enum class Arithmetic : uint8_t { add, multiply, divide, minmax, select, call, cast };
 constexpr size_t kArithmetic = 7;
+/// What an operation of this kind does with values; empty for those that do nothing.
+std::optional<Arithmetic> arithmetic_of(ExpressionKind kind);
 
 /// What an access does as one loop of its statement advances. All counts are of elements.
 struct LoopAccess {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
-#include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/dag/expression.h"
 
 namespace foretime::data {
 namespace {
@@ -35,48 +33,12 @@ int32_t element_bytes(const std::string& type) {
   return std::max(1, bits / 8);
 }
 
-/// What an expression's node does with values; false for those that do nothing.
-bool arithmetic_of(const ExpressionTree& tree, int32_t id, Arithmetic& kind) {
-  switch (tree.node(id).kind) {
-    case ExpressionKind::add:
-    case ExpressionKind::subtract:
-      kind = Arithmetic::add;
-      return true;
-    case ExpressionKind::multiply:
-      kind = Arithmetic::multiply;
-      return true;
-    case ExpressionKind::divide:
-    case ExpressionKind::modulo:
-    case ExpressionKind::floor_divide:
-    case ExpressionKind::floor_modulo:
-      kind = Arithmetic::divide;
-      return true;
-    case ExpressionKind::minimum:
-    case ExpressionKind::maximum:
-      kind = Arithmetic::minmax;
-      return true;
-    case ExpressionKind::select:
-      kind = Arithmetic::select;
-      return true;
-    case ExpressionKind::call:
-      kind = tree.name(id).ends_with("if_then_else") ? Arithmetic::select : Arithmetic::call;
-      return true;
-    case ExpressionKind::cast:
-      kind = Arithmetic::cast;
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Whether the stage's buffer is as large as what its readers need of it (in one iteration of the loop that it is
 /// attached to); buffers from outside have their full shape.
 bool is_realised(const DagStage& definition, const NestStage& stage) {
   return !definition.input && !definition.output && stage.compute_at != ComputeAt::inlined &&
          stage.axes.size() >= definition.shape.size();
 }
-
-bool is_comparison(ExpressionKind kind) { return kind >= ExpressionKind::equal && kind <= ExpressionKind::logical_not; }
 
 }  // namespace
 
@@ -138,8 +100,7 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
     const NestVariable& variable = nest.variable(iterators[i]);
     const int64_t extent = nest.pool.bounds(variable.extent).high;
     if (extent <= 1) return;
-    if (open_.size() == kMostStatementLoops)
-      throw DataError(fmt::format("a statement in more than {} loops", kMostStatementLoops));
+    if (open_.size() == kMostStatementLoops) throw DataError("a statement in more than {} loops", kMostStatementLoops);
     open_.push_back({{.extent = extent, .kind = loop_kind(iterators[i].annotation), .id = id}, iterators[i].variable});
   };
   bool started = !reduces;
@@ -167,8 +128,7 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
 }
 
 void NestProgram::add_statement(LoopNest& nest, size_t stage, bool initial, LoopProgram& program) {
-  if (program.statements.size() == kMostStatements)
-    throw DataError(fmt::format("more than {} statements", kMostStatements));
+  if (program.statements.size() == kMostStatements) throw DataError("more than {} statements", kMostStatements);
   ProgramStatement statement;
   statement.initial = initial;
   statement.update = !initial && !nest.dag->stages[stage].reduce_axes.empty();
@@ -294,8 +254,7 @@ void NestProgram::count_arithmetic(const LoopNest& nest, size_t stage, ProgramSt
 
 void NestProgram::count_expression(const LoopNest& nest, int32_t expression, bool compared,
                                    ProgramStatement& statement) {
-  if (++expressions_ > kMostExpressions)
-    throw DataError(fmt::format("a statement of more than {} operations", kMostExpressions));
+  if (++expressions_ > kMostExpressions) throw DataError("a statement of more than {} operations", kMostExpressions);
   const ExpressionTree& tree = nest.dag->expressions;
   const ExpressionTree::Node& node = tree.node(expression);
   if (node.kind == ExpressionKind::load) {  // its indices are no arithmetic on values
@@ -306,11 +265,23 @@ void NestProgram::count_expression(const LoopNest& nest, int32_t expression, boo
       count_expression(nest, body, compared, statement);
     return;
   }
-  Arithmetic kind{};
-  const bool counts = arithmetic_of(tree, expression, kind);
-  if (counts && !compared) ++statement.arithmetic[static_cast<size_t>(kind)];
+  auto kind = arithmetic_of(node.kind);
+  if (kind == Arithmetic::call && tree.name(expression).ends_with("if_then_else")) kind = Arithmetic::select;
+  if (kind && !compared) ++statement.arithmetic[static_cast<size_t>(*kind)];
   for (const int32_t child : tree.children(expression))
-    count_expression(nest, child, compared || is_comparison(node.kind), statement);
+    count_expression(nest, child, compared || is_condition(node.kind), statement);
+}
+
+double operations_of(const ComputeDag& dag) {
+  double operations = 0.0;
+  for (const DagStage& stage : dag.stages) operations += stage.flops;
+  return operations;
+}
+
+void RecordProgram::read(const std::shared_ptr<const ComputeDag>& dag, const TuningRecord& record,
+                         LoopProgram& program) {
+  replayer_.replay(dag, record.schedule, nest_);
+  statements_.read(nest_, record, program);
 }
 
 }  // namespace foretime::data

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "data/frontends/ansor/features/accesses.h"
+#include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/records/record.h"
 #include "data/frontends/ansor/replay/loop_nest.h"
+#include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/access_pattern.h"
 #include "data/frontends/loops/loop_program.h"
 
@@ -58,6 +60,23 @@ class NestProgram {
   int32_t transformed_ = -1;  // their buffer
   int64_t unroll_limit_ = 0;  // of the stages around the next statement
   size_t expressions_ = 0;
+};
+
+/// Arithmetic operations of all stages of a DAG.
+double operations_of(const ComputeDag& dag);
+
+/// From records to loop programs: the schedule applied to its DAG, and the statements of what results. One object a
+/// thread: it keeps memory.
+class RecordProgram {
+ public:
+  /// Overwrites `program`. Throws DataError where the schedule does not apply (Replayer, NestProgram); the object can
+  /// be used again.
+  void read(const std::shared_ptr<const ComputeDag>& dag, const TuningRecord& record, LoopProgram& program);
+
+ private:
+  Replayer replayer_;
+  LoopNest nest_;
+  NestProgram statements_;
 };
 
 }  // namespace foretime::data

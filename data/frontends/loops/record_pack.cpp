@@ -1,15 +1,19 @@
 #include "data/frontends/loops/record_pack.h"
 
 #include <algorithm>
-#include <limits>
-#include <set>
+#include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
+#include "base/counter_random.h"
+#include "configs/load.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/records/record_reader.h"
-#include "data/frontends/loops/program_graphs.h"
-#include "data/frontends/loops/record_program.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/nest_program.h"
 
 namespace foretime::data {
 namespace {
@@ -29,14 +33,6 @@ int64_t place_of(size_t file, int64_t line) { return static_cast<int64_t>(file) 
 size_t file_of(int64_t place) { return static_cast<size_t>(place >> kFileShift); }
 int64_t line_of(int64_t place) { return place & ((int64_t{1} << kFileShift) - 1); }
 
-/// splitmix64.
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
-
 std::string name_of(const std::string& key) {
   std::string name;
   for (const char c : key) {
@@ -47,11 +43,11 @@ std::string name_of(const std::string& key) {
 
 void choose(std::vector<int64_t>& places, const RecordChoice& choice) {
   if (choice.most <= 0 || places.size() <= static_cast<size_t>(choice.most)) return;
-  const auto rank = [&](int64_t place) { return mixed(mixed(choice.seed) ^ static_cast<uint64_t>(place)); };
+  const auto rank = [&](int64_t place) { return mix(mix(choice.seed) ^ static_cast<uint64_t>(place)); };
   std::nth_element(places.begin(), places.begin() + choice.most, places.end(),
                    [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
   places.resize(static_cast<size_t>(choice.most));
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
 }
 
 /// A workload whose records are being read.
@@ -99,7 +95,7 @@ class RecordPacker {
       changes.emplace_back(places.front(), static_cast<int64_t>(places.size()));
       changes.emplace_back(places.back() + 1, -static_cast<int64_t>(places.size()));
     }
-    std::sort(changes.begin(), changes.end());
+    std::ranges::sort(changes);
     int64_t open = 0, peak = 0;
     for (const auto& change : changes) peak = std::max(peak, open += change.second);
     return peak;
@@ -121,7 +117,7 @@ class RecordPacker {
       RecordReader reader(path, {.lines = line_set(lines[file], path.string())});
       while (next < groups.size() && reader.next(record_)) {
         const auto found = by_key.find(record_.workload_key);
-        if (found == by_key.end()) throw DataError(fmt::format("{}: has changed while it was read", path.string()));
+        if (found == by_key.end()) throw DataError("{}: has changed while it was read", path.string());
         const RecordGroup& of = group(found->second);
         auto [target, fresh] = open.try_emplace(found->second);
         if (fresh) target->second.graphs = make_program_graphs(options_.representation, hardware());
@@ -136,7 +132,7 @@ class RecordPacker {
     }
     if (next != groups.size()) throw DataError("records are missing that were there before, expected files at rest");
     if (!groups.empty() && counts_.programs == counts_.left_out)
-      throw DataError(fmt::format("no workload has records enough that can be replayed ({})", counts_.first_refusal));
+      throw DataError("no workload has records enough that can be replayed ({})", counts_.first_refusal);
   }
 
   Hardware hardware() const {
@@ -161,8 +157,7 @@ class RecordPacker {
       return;
     }
     if (open.runtimes.empty())
-      throw DataError(
-          fmt::format("workload {}: no record that can be replayed ({})", of.workload_key, counts_.first_refusal));
+      throw DataError("workload {}: no record that can be replayed ({})", of.workload_key, counts_.first_refusal);
     Group group;
     group.name = of.name;
     group.kind = CandidateKind::program;
@@ -225,8 +220,8 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
     return leave;
   };
   index.groups.erase(std::remove_if(index.groups.begin(), index.groups.end(), small), index.groups.end());
-  std::sort(index.groups.begin(), index.groups.end(),
-            [](const RecordGroup& a, const RecordGroup& b) { return a.places.back() < b.places.back(); });
+  std::ranges::sort(index.groups,
+                    [](const RecordGroup& a, const RecordGroup& b) { return a.places.back() < b.places.back(); });
   for (const RecordGroup& group : index.groups) index.records += static_cast<int64_t>(group.places.size());
   return index;
 }
@@ -251,6 +246,160 @@ std::vector<GroupHeader> headers_of(const RecordIndex& index, const std::string&
 RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
                               std::span<const int64_t> groups, const RecordPackOptions& options) {
   return RecordPacker(file, index, options).pack(groups);
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json read_json(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw DataError("{}: cannot be opened", file);
+  try {
+    return Json::parse(in);
+  } catch (const Json::exception& error) {
+    throw DataError("{}: no JSON ({})", file, error.what());
+  }
+}
+
+constexpr int kDeepestList = 8;
+
+void collect_lines(const Json& json, const std::string& origin, int depth, std::vector<int64_t>& lines) {
+  if (depth > kDeepestList) throw DataError("{}: lists in lists in lists, expected line numbers in them", origin);
+  if (json.is_number_integer()) {
+    lines.push_back(json.get<int64_t>());
+  } else if (json.is_array() || json.is_object()) {
+    for (const auto& item : json) {
+      if (!item.is_string()) collect_lines(item, origin, depth + 1, lines);
+    }
+  } else {
+    throw DataError("{}: {}, expected line numbers, or lists or objects of them", origin, json.dump());
+  }
+}
+
+std::vector<int64_t> chosen_lines(const RecordPackRequest& request) {
+  Json json = read_json(request.lines);
+  std::string origin = request.lines;
+  if (!request.member.empty()) {
+    origin += ": " + request.member;
+    if (!json.is_object() || !json.contains(request.member)) throw DataError("{}: no such member", origin);
+    json = json.at(request.member);
+  }
+  std::vector<int64_t> lines;
+  collect_lines(json, origin, 0, lines);
+  return lines;
+}
+
+using LineRanges = std::vector<std::pair<int64_t, int64_t>>;  // first, after the last
+
+std::vector<int64_t> lines_of(const LineRanges& ranges) {
+  std::vector<int64_t> lines;
+  for (const auto& [first, last] : ranges) {
+    for (int64_t line = first; line < last; ++line) lines.push_back(line);
+  }
+  return lines;
+}
+
+/// Takes the lines of networks, and leaves out all workloads of those that are never to be taken.
+void choose_networks(const RecordPackRequest& request, RecordChoice& choice) {
+  constexpr int64_t kMostLines = 100'000'000;
+  const std::set<std::string> take(request.take.begin(), request.take.end());
+  const std::set<std::string> never(request.never.begin(), request.never.end());
+  std::set<std::string> seen;
+  LineRanges taken, refused;
+  try {
+    for (const Json& part : read_json(request.networks)) {
+      const std::string network = part.at("network");
+      const int64_t first = part.at("first_line"), lines = part.at("lines");
+      if (first < 0 || lines < 0 || first > kMostLines || lines > kMostLines - first)
+        throw DataError("{}: {} lines from {} on, expected lines of a file", request.networks, lines, first);
+      seen.insert(network);
+      if (take.empty() ? !never.contains(network) : take.contains(network)) taken.emplace_back(first, first + lines);
+      if (never.contains(network)) refused.emplace_back(first, first + lines);
+    }
+  } catch (const Json::exception& error) {
+    throw DataError("{}: expected a list of objects with network, first_line and lines ({})", request.networks,
+                    error.what());
+  }
+  for (const auto* names : {&take, &never}) {
+    for (const auto& name : *names) {
+      if (!seen.contains(name))
+        throw DataError("{}: no network {}, expected one of {}", request.networks, name, fmt::join(seen, ", "));
+    }
+  }
+  choice.lines = {lines_of(taken)};
+  if (refused.empty()) return;
+  RecordReader reader(request.in.at(0), {.lines = line_set(lines_of(refused), request.networks)});
+  TuningRecord record;
+  while (reader.next_with_failed(record)) choice.never.insert(record.workload_key);
+}
+
+RecordChoice choice_of(const RecordPackRequest& request) {
+  RecordChoice choice;
+  choice.most = request.most;
+  choice.least = request.least;
+  choice.seed = request.seed;
+  if (!request.lines.empty()) choice.lines = {chosen_lines(request)};
+  if (!request.networks.empty()) choose_networks(request, choice);
+  return choice;
+}
+
+std::optional<Hardware> chosen_hardware(const std::vector<std::string>& assignments) {
+  if (assignments.empty()) return std::nullopt;
+  configs::Settings settings;
+  for (const auto& assignment : assignments) {
+    const size_t equals = assignment.find('=');
+    if (equals == std::string::npos)
+      throw configs::SettingsError(fmt::format("--hardware {}: expected KEY=VALUE", assignment));
+    configs::apply_override(settings, "data.hardware." + assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  return hardware_of(settings.data.hardware);
+}
+
+}  // namespace
+
+RecordPacking::RecordPacking(const RecordPackRequest& request, const PackShare& share)
+    : request_(request), index_(index_records(request.in, DagTable(request.dags), choice_of(request))) {
+  if (index_.groups.empty())
+    throw DataError(
+        "{}: no workload with {} records or more among {} records ({} failed measurements, {} malformed lines), "
+        "expected tuning records of workloads in {}{}",
+        request.in.front().string(), request.least, index_.records + index_.left_out + index_.without_dag,
+        index_.failed, index_.malformed, request.dags,
+        index_.missing_keys.empty() ? "" : fmt::format(" (which has none for {})", index_.missing_keys.front()));
+  options_.hardware = chosen_hardware(request.hardware);
+  options_.representation = request.representation;
+  options_.memory = (static_cast<uint64_t>(request.memory_mib) << 20) / static_cast<uint64_t>(share.threads);
+  const auto headers = headers_of(index_, request.representation);
+  const int64_t workers = pack_workers(headers.size(), share.processes, {.threads = share.threads});
+  parts_.emplace(request.out, headers, workers, share.token, share.process, share.processes);
+}
+
+void RecordPacking::pack() {
+  parts_->pack([&](const std::filesystem::path& part, std::span<const int64_t> groups) {
+    const auto packed = pack_records(part, index_, groups, options_);
+    const std::lock_guard lock(mutex_);
+    counts_.programs += packed.programs;
+    counts_.refused += packed.refused;
+    if (counts_.first_refusal.empty()) counts_.first_refusal = packed.first_refusal;
+  });
+}
+
+std::string RecordPacking::join() const {
+  parts_->join();
+  auto text = fmt::format("{}: {} workloads, {} programs, {} bytes\n", request_.out, index_.groups.size(),
+                          index_.records - counts_.refused, std::filesystem::file_size(request_.out));
+  if (index_.failed > 0) text += fmt::format("  {} failed measurements left out\n", index_.failed);
+  if (index_.malformed > 0) text += fmt::format("  {} lines that are no records left out\n", index_.malformed);
+  if (index_.left_out > 0)
+    text += fmt::format("  {} records of workloads with fewer than {} left out\n", index_.left_out, request_.least);
+  if (index_.without_dag > 0)
+    text += fmt::format("  {} records without a DAG in {} left out, among them of {}\n", index_.without_dag,
+                        request_.dags, index_.missing_keys.front());
+  if (counts_.refused > 0)
+    text += fmt::format("  {} records that cannot be replayed left out by process 0, the first: {}\n", counts_.refused,
+                        counts_.first_refusal);
+  return text;
 }
 
 }  // namespace foretime::data

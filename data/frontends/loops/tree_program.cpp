@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
-
-#include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "data/frontends/ansor/replay/index_interval.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
@@ -16,88 +15,35 @@ namespace {
 constexpr int32_t kElementBytes = 4;
 constexpr double kLargestInteger = 1e15;  // an immediate beyond it is no index
 
-/// What a node type means here.
-enum class Role : uint8_t {
-  other,
-  loop,
-  attribute,
-  store,
-  load,
-  variable,
-  integer,
-  add,
-  subtract,
-  multiply,
-  divide,
-  modulo,
-  floor_divide,
-  floor_modulo,
-  minimum,
-  maximum,
-  comparison,
-  select,
-  call,
-  cast,
-  ramp,
+/// What a node type means here; operations, variables and numbers are expressions.
+enum class Role : uint8_t { other, loop, attribute, store, ramp, expression };
+
+struct Meaning {
+  Role role = Role::other;
+  ExpressionKind kind = ExpressionKind::text;
 };
 
-std::array<Role, kTirTypes> make_roles() {
-  std::array<Role, kTirTypes> roles{};
-  const auto set = [&](Role role, std::initializer_list<std::string_view> names) {
-    for (const auto name : names) roles[tir_type_id(name)] = role;
-  };
-  set(Role::loop, {"For"});
-  set(Role::attribute, {"AttrStmt"});
-  set(Role::store, {"BufferStore", "ProducerStore", "Store"});
-  set(Role::load, {"BufferLoad", "ProducerLoad", "Load"});
-  set(Role::variable, {"Var", "SizeVar"});
-  set(Role::integer, {"IntImm"});
-  set(Role::add, {"Add"});
-  set(Role::subtract, {"Sub"});
-  set(Role::multiply, {"Mul"});
-  set(Role::divide, {"Div"});
-  set(Role::modulo, {"Mod"});
-  set(Role::floor_divide, {"FloorDiv"});
-  set(Role::floor_modulo, {"FloorMod"});
-  set(Role::minimum, {"Min"});
-  set(Role::maximum, {"Max"});
-  set(Role::comparison, {"EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or", "Not"});
-  set(Role::select, {"Select"});
-  set(Role::call, {"Call"});
-  set(Role::cast, {"Cast"});
-  set(Role::ramp, {"Ramp", "Broadcast"});
-  return roles;
+std::array<Meaning, kTirTypes> make_meanings() {
+  std::array<Meaning, kTirTypes> meanings{};
+  // By ExpressionKind.
+  constexpr auto kKinds = split_words<26>(
+      "IntImm FloatImm Var Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Cast "
+      "BufferLoad Call StringImm");
+  for (size_t kind = 0; kind < kKinds.size(); ++kind)
+    meanings[tir_type_id(kKinds[kind])] = {Role::expression, static_cast<ExpressionKind>(kind)};
+  for (const char* name : {"ProducerLoad", "Load"})
+    meanings[tir_type_id(name)] = {Role::expression, ExpressionKind::load};
+  meanings[tir_type_id("SizeVar")] = {Role::expression, ExpressionKind::variable};
+  meanings[tir_type_id("For")].role = Role::loop;
+  meanings[tir_type_id("AttrStmt")].role = Role::attribute;
+  for (const char* name : {"BufferStore", "ProducerStore", "Store"}) meanings[tir_type_id(name)].role = Role::store;
+  for (const char* name : {"Ramp", "Broadcast"}) meanings[tir_type_id(name)].role = Role::ramp;
+  return meanings;
 }
 
-Role role_of(uint8_t type) {
-  static const auto roles = make_roles();
-  return roles[type];
-}
-
-std::optional<Arithmetic> arithmetic_of(Role role) {
-  switch (role) {
-    case Role::add:
-    case Role::subtract:
-      return Arithmetic::add;
-    case Role::multiply:
-      return Arithmetic::multiply;
-    case Role::divide:
-    case Role::modulo:
-    case Role::floor_divide:
-    case Role::floor_modulo:
-      return Arithmetic::divide;
-    case Role::minimum:
-    case Role::maximum:
-      return Arithmetic::minmax;
-    case Role::select:
-      return Arithmetic::select;
-    case Role::call:
-      return Arithmetic::call;
-    case Role::cast:
-      return Arithmetic::cast;
-    default:
-      return std::nullopt;
-  }
+const Meaning& meaning_of(uint8_t type) {
+  static const auto meanings = make_meanings();
+  return meanings[type];
 }
 
 }  // namespace
@@ -108,7 +54,8 @@ struct TreeProgram::Tree {
   int32_t count = 0;
 
   size_t at(int32_t node) const { return first + static_cast<size_t>(node); }
-  Role role(int32_t node) const { return role_of(nodes.type[at(node)]); }
+  Role role(int32_t node) const { return meaning_of(nodes.type[at(node)]).role; }
+  ExpressionKind kind(int32_t node) const { return meaning_of(nodes.type[at(node)]).kind; }
   int32_t parent(int32_t node) const { return nodes.parent[at(node)]; }
 };
 
@@ -142,19 +89,20 @@ void TreeProgram::find_places(const Tree& tree) {
     Place& here = place(node);
     const Role role = tree.role(node);
     if (node > 0) {
-      const Place& above = place(tree.parent(node));
-      const Role outer = tree.role(tree.parent(node));
+      const int32_t parent = tree.parent(node);
+      const Place& above = place(parent);
       here.statement = above.statement;
       here.loop = above.loop;
       here.unroll_limit = above.unroll_limit;
-      here.condition = above.condition || outer == Role::comparison;
-      here.index = above.index || outer == Role::load || (outer == Role::store && node != above.last_child);
+      here.condition = above.condition || is_condition(tree.kind(parent));
+      here.index = above.index || tree.kind(parent) == ExpressionKind::load ||
+                   (tree.role(parent) == Role::store && node != above.last_child);
     }
     if (role == Role::store) here.statement = node;
     if (role == Role::loop) here.loop = node;
     // Of pragmas trees keep the value alone; those of 0 and 1 are switches, such as unroll_explicit.
     const int32_t value = here.children[0];
-    if (role == Role::attribute && value >= 0 && tree.role(value) == Role::integer &&
+    if (role == Role::attribute && value >= 0 && tree.kind(value) == ExpressionKind::integer &&
         tree.nodes.value[tree.at(value)] > 1.0 && tree.nodes.value[tree.at(value)] < kLargestInteger)
       here.unroll_limit = static_cast<int64_t>(tree.nodes.value[tree.at(value)]);
   }
@@ -173,46 +121,28 @@ Affine TreeProgram::index_value(const Tree& tree, int32_t node) {
     return place.children[i] >= 0 ? values_[static_cast<size_t>(place.children[i])] : Affine::of(0);
   };
   const Affine b = child(1);
-  const bool divides = !b.constant() || b.base > 0;  // by something that is not negative or 0 at once
-  switch (tree.role(node)) {
-    case Role::integer: {
-      const double value = tree.nodes.value[tree.at(node)];
-      return Affine::of(std::abs(value) < kLargestInteger ? static_cast<int64_t>(value) : 0);
-    }
-    case Role::variable: {
-      const int32_t variable = tree.nodes.variable[tree.at(node)];
-      for (int32_t above = place.loop; above >= 0;) {
-        if (tree.nodes.variable[tree.at(above)] == variable && variable >= 0)
-          return pool_.variable(above, {0, std::max<int64_t>(0, tree.nodes.extent[tree.at(above)] - 1)});
-        const int32_t parent = tree.parent(above);
-        above = parent < 0 ? -1 : places_[static_cast<size_t>(parent)].loop;
-      }
-      return Affine::of(0);
-    }
-    case Role::add:
-      return pool_.add(child(0), b);
-    case Role::subtract:
-      return pool_.subtract(child(0), b);
-    case Role::multiply:
-      return pool_.multiply(child(0), b);
-    case Role::divide:
-      return divides && b.constant() ? pool_.divide(child(0), b) : Affine::of(0);
-    case Role::modulo:
-      return divides && b.constant() ? pool_.modulo(child(0), b) : Affine::of(0);
-    case Role::floor_divide:
-      return divides && b.constant() ? pool_.floor_divide(child(0), b) : Affine::of(0);
-    case Role::floor_modulo:
-      return divides && b.constant() ? pool_.floor_modulo(child(0), b) : Affine::of(0);
-    case Role::minimum:
-      return pool_.minimum(child(0), b);
-    case Role::maximum:
-      return pool_.maximum(child(0), b);
-    case Role::cast:
-    case Role::ramp:
-      return child(0);
-    default:
-      return Affine::of(0);
+  const ExpressionKind kind = tree.kind(node);
+  if (kind == ExpressionKind::integer) {
+    const double value = tree.nodes.value[tree.at(node)];
+    return Affine::of(std::abs(value) < kLargestInteger ? static_cast<int64_t>(value) : 0);
   }
+  if (kind == ExpressionKind::variable) {
+    const int32_t variable = tree.nodes.variable[tree.at(node)];
+    for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above)) {
+      if (tree.nodes.variable[tree.at(above)] == variable && variable >= 0)
+        return pool_.variable(above, {0, std::max<int64_t>(0, tree.nodes.extent[tree.at(above)] - 1)});
+    }
+    return Affine::of(0);
+  }
+  if (kind == ExpressionKind::cast || tree.role(node) == Role::ramp) return child(0);
+  if (kind < ExpressionKind::add || kind > ExpressionKind::maximum) return Affine::of(0);
+  const bool divides = arithmetic_of(kind) == Arithmetic::divide;
+  return divides && !(b.constant() && b.base > 0) ? Affine::of(0) : integer_arithmetic(kind, child(0), b, pool_);
+}
+
+int32_t TreeProgram::loop_around(const Tree& tree, int32_t loop) const {
+  const int32_t parent = tree.parent(loop);
+  return parent < 0 ? -1 : places_[static_cast<size_t>(parent)].loop;
 }
 
 Affine TreeProgram::flat_index(const Tree& tree, int32_t access) {
@@ -230,22 +160,19 @@ Affine TreeProgram::flat_index(const Tree& tree, int32_t access) {
 }
 
 void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& program) {
-  if (program.statements.size() == kMostStatements)
-    throw DataError(fmt::format("more than {} statements", kMostStatements));
+  if (program.statements.size() == kMostStatements) throw DataError("more than {} statements", kMostStatements);
   const Place& place = places_[static_cast<size_t>(node)];
   ProgramStatement statement;
   statement.unroll_limit = place.unroll_limit;
   statement.first_loop = static_cast<uint32_t>(program.loops.size());
   statement.first_access = static_cast<uint32_t>(program.accesses.size());
   loop_nodes_.clear();
-  for (int32_t above = place.loop; above >= 0;) {
+  for (int32_t above = place.loop; above >= 0; above = loop_around(tree, above)) {
     if (tree.nodes.extent[tree.at(above)] > 1) loop_nodes_.push_back(above);
-    const int32_t parent = tree.parent(above);
-    above = parent < 0 ? -1 : places_[static_cast<size_t>(parent)].loop;
   }
   if (loop_nodes_.size() > kMostStatementLoops)
-    throw DataError(fmt::format("a statement in more than {} loops", kMostStatementLoops));
-  std::reverse(loop_nodes_.begin(), loop_nodes_.end());
+    throw DataError("a statement in more than {} loops", kMostStatementLoops);
+  std::ranges::reverse(loop_nodes_);
   index_loops_.clear();
   for (const int32_t loop : loop_nodes_) {
     const int64_t extent = tree.nodes.extent[tree.at(loop)];
@@ -262,7 +189,7 @@ void TreeProgram::add_statement(const Tree& tree, int32_t node, LoopProgram& pro
     if (part.statement != node) break;  // in pre-order a tree's nodes follow its root
     if (part.index) continue;
     if (!part.condition) count_arithmetic(tree, inside, statement);
-    if (tree.role(inside) != Role::load) continue;
+    if (tree.kind(inside) != ExpressionKind::load) continue;
     constant = false;
     if (buffer_of(tree, inside, program) == written)
       statement.update = true;
@@ -282,7 +209,7 @@ void TreeProgram::add_access(const Tree& tree, int32_t node, LoopProgram& progra
 }
 
 void TreeProgram::count_arithmetic(const Tree& tree, int32_t node, ProgramStatement& statement) {
-  auto kind = arithmetic_of(tree.role(node));
+  auto kind = arithmetic_of(tree.kind(node));
   if (!kind) return;
   static const auto if_then_else = static_cast<uint8_t>(call_op_index("if_then_else"));
   if (*kind == Arithmetic::call && tree.nodes.call_op[tree.at(node)] == if_then_else) kind = Arithmetic::select;

@@ -2,14 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/frontends/tir/tir_reader.h"
-#include "data/graphs/featurizer.h"
 #include "data/graphs/group.h"
+#include "data/graphs/program_nodes.h"
 
 namespace foretime::data {
 
@@ -57,5 +58,28 @@ std::vector<Group> read_tir_groups(const std::filesystem::path& path, const std:
 /// file's name without extensions and a colon.
 std::vector<Group> read_tir_groups(const std::vector<std::filesystem::path>& paths, const std::string& member,
                                    const TirLimits& limits = {}, const Featurizer* featurizer = nullptr);
+
+/// Packs the programs of files of save_json text into one collection, a group a workload (read_tir_groups): training,
+/// evaluation and ranking then take them as any other. Returns the number of groups. Throws DataError for what cannot
+/// be read, and for workloads of one name in two files.
+int64_t pack_tir(const std::filesystem::path& out, const std::vector<std::filesystem::path>& files,
+                 const std::string& member, const TirLimits& limits = {});
+
+/// What `foretime data inspect` prints of a file of save_json text.
+struct TirReport {
+  std::string file;
+  int64_t records = 0, workloads = 0, labelled = 0;  // labelled: records with a run time
+  std::map<std::string, TirSummary> members;         // by the member that holds the text, "" where it has no name
+  int64_t failures = 0;                              // texts or lines that could not be read
+  std::vector<std::string> first_failures;           // at most five of their messages
+};
+
+/// Reads the whole file. Throws DataError where nothing in it can be read.
+TirReport inspect_tir(const std::filesystem::path& path, const TirLimits& limits = {});
+
+std::string to_text(const TirReport& report);
+
+/// One JSON object, indented.
+std::string to_json(const TirReport& report);
 
 }  // namespace foretime::data

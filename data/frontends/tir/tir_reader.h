@@ -3,15 +3,22 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "data/frontends/tir/tir_document.h"
-#include "data/frontends/tir/tir_unfold.h"
 #include "data/graphs/program_nodes.h"
 #include "data/graphs/schema.h"
 
 namespace foretime::data {
+
+/// How large a syntax tree may get. A text of a few kilobytes can stand for a tree of 2^1000 nodes, because shared
+/// nodes stand once; the largest tree of the public data has 17,147, 404 levels deep.
+struct TirLimits {
+  int64_t nodes = 1 << 20;  // of all trees of one document together
+  int64_t depth = 4096;     // levels of one tree
+};
 
 /// What a reader has read so far.
 struct TirSummary {
@@ -35,7 +42,10 @@ bool is_known_tvm_version(std::string_view version);
 /// properties of their node. Nodes of types that are not known become leaves of type Unknown.
 class TirReader {
  public:
-  explicit TirReader(const TirLimits& limits = {}) : unfolder_(limits) {}
+  explicit TirReader(const TirLimits& limits = {});
+  ~TirReader();
+  TirReader(TirReader&&) noexcept;
+  TirReader& operator=(TirReader&&) noexcept;
 
   /// Appends the document's trees to `trees`; returns how many. Throws DataError `origin: node 12 (tir.For): found,
   /// expected` for anything that is not of this form or passes the limits; `trees` is then as it was.
@@ -47,7 +57,8 @@ class TirReader {
   void count(const ProgramNodes& trees, int64_t first_tree);
 
   TirDocument document_;
-  TirUnfolder unfolder_;
+  class Unfolder;
+  std::unique_ptr<Unfolder> unfolder_;
   TirSummary summary_;
 };
 

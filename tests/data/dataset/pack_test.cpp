@@ -87,7 +87,7 @@ TEST_F(Pack, RepacksACollection) {
 
 TEST_F(Pack, StreamsRealLayoutsAndTiles) {
   FORETIME_NEEDS_DATA();
-  const auto data = foretime::testing::data_dir();
+  const auto data = testing::data_dir();
   for (const auto& [pattern, kind] : {std::pair("tpugraphs/npz/layout/xla/default", CandidateKind::layout),
                                       std::pair("tpugraphs/npz/tile", CandidateKind::tile)}) {
     auto headers = list_groups({pattern}, data, kind);
@@ -122,10 +122,10 @@ TEST(DealGroups, BalancesAndKeepsEveryGroup) {
     for (const int64_t group : list) load += packing_cost(headers[static_cast<size_t>(group)]);
     least = std::min(least, load);
     most = std::max(most, load);
-    EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
+    EXPECT_TRUE(std::ranges::is_sorted(list));
     seen.insert(seen.end(), list.begin(), list.end());
   }
-  std::sort(seen.begin(), seen.end());
+  std::ranges::sort(seen);
   std::vector<int64_t> all(headers.size());
   std::iota(all.begin(), all.end(), 0);
   EXPECT_EQ(seen, all);

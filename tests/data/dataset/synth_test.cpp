@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/kendall.h"
 #include "data/dataset/group_files.h"
+#include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"
-#include "data/files/layout_npz.h"
 #include "data/files/packed.h"
 #include "data/graphs/validate.h"
 #include "tests/data/groups.h"
@@ -179,18 +178,18 @@ class RealData : public testing::ScratchTest {
 };
 
 TEST_F(RealData, SamplesSurvivePacking) {
-  round_trip(list_groups({foretime::testing::samples_dir() / "resnet18_conv2d"}, ".", CandidateKind::program));
+  round_trip(list_groups({testing::samples_dir() / "resnet18_conv2d"}, ".", CandidateKind::program));
 }
 
 TEST_F(RealData, TilesSurvivePacking) {
   FORETIME_NEEDS_DATA();
-  round_trip(list_groups({"tpugraphs/npz/tile"}, foretime::testing::data_dir(), CandidateKind::tile));
+  round_trip(list_groups({"tpugraphs/npz/tile"}, testing::data_dir(), CandidateKind::tile));
 }
 
 TEST_F(RealData, LayoutsSurvivePackingAndWriting) {
   FORETIME_NEEDS_DATA();
   const auto headers =
-      list_groups({"tpugraphs/npz/layout/xla/default/train"}, foretime::testing::data_dir(), CandidateKind::layout);
+      list_groups({"tpugraphs/npz/layout/xla/default/train"}, testing::data_dir(), CandidateKind::layout);
   round_trip(headers);
   for (const auto& header : headers) {
     if (header.candidates > 5000) continue;
@@ -203,7 +202,7 @@ TEST_F(RealData, LayoutsSurvivePackingAndWriting) {
 
 TEST_F(RealData, HasTheKnownNoiseCeilings) {
   FORETIME_NEEDS_DATA();
-  const auto folder = foretime::testing::data_dir() / "tpugraphs/npz/layout/xla/default";
+  const auto folder = testing::data_dir() / "tpugraphs/npz/layout/xla/default";
   EXPECT_NEAR(ceiling(folder / "train/unet3d.npz"), 0.927, 5e-4);
   // Published as 0.876; a separate computation over the file's float32 rows gives 0.877926.
   EXPECT_NEAR(ceiling(folder / "train/alexnet_train_batch_32.npz"), 0.877926, 1e-6);

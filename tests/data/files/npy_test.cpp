@@ -1,4 +1,6 @@
 /// NPY headers and elements, and the layout coder against its reference implementation on rows made for it.
+#include "data/files/npy.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -9,7 +11,6 @@
 #include <unistd.h>
 
 #include "data/files/npz_reader.h"
-#include "data/files/npz_writer.h"
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/schema.h"
 #include "tests/support/message_of.h"
@@ -29,7 +30,7 @@ std::string header_of(const std::string& dict, char version = 1) {
 }
 
 std::string failure(const std::string& header) {
-  return foretime::testing::message_of<DataError>([&] { parse_npy_header(header, "here"); });
+  return testing::message_of<DataError>([&] { parse_npy_header(header, "here"); });
 }
 
 TEST(NpyHeader, AllVersionsAndSpellings) {
@@ -184,8 +185,8 @@ TEST(Schema, NamesFillEveryColumn) {
   EXPECT_EQ(candidate_feature_names(CandidateKind::tile).size(), static_cast<size_t>(kTileFeatures));
   for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
     auto names = feature_names(kind);
-    std::sort(names.begin(), names.end());
-    EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+    std::ranges::sort(names);
+    EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
   }
   EXPECT_EQ(tir_type_id("For"), 4);
   EXPECT_EQ(tir_type_id("NoSuchType"), 55);

@@ -1,5 +1,4 @@
 /// Every kind of bad input, each refused with a message that names the file, the member and what was expected.
-#include <cmath>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -10,9 +9,7 @@
 #include <unistd.h>
 
 #include "data/dataset/group_files.h"
-#include "data/files/eval_indices.h"
-#include "data/files/npz_groups.h"
-#include "data/files/npz_writer.h"
+#include "data/files/npy.h"
 #include "data/graphs/schema.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
@@ -86,7 +83,7 @@ class ReaderErrors : public ::testing::Test {
     return load_group(list_groups({write(members).string()}, ".", kind).at(0));
   }
   void expect_error(const Members& members, CandidateKind kind, const std::string& member, const std::string& words) {
-    EXPECT_THAT(foretime::testing::message_of<DataError>([&] { load(members, kind); }),
+    EXPECT_THAT(testing::message_of<DataError>([&] { load(members, kind); }),
                 AllOf(HasSubstr("graph.npz: entry " + member), HasSubstr(words)))
         << "accepted: " << member << ", " << words;
   }
@@ -104,13 +101,12 @@ class ReaderErrors : public ::testing::Test {
   }
   /// The file's bytes, changed in place.
   void damage(const fs::path& file, const std::function<void(std::string&)>& change) {
-    std::ifstream in(file, std::ios::binary);
-    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    std::string bytes = testing::read_text(file);
     change(bytes);
-    std::ofstream(file, std::ios::binary) << bytes;
+    scratch_.write(file.filename().string(), bytes);
   }
 
-  const foretime::testing::Scratch scratch_;
+  const testing::Scratch scratch_;
   const fs::path folder_ = scratch_.path();
 };
 
@@ -259,7 +255,7 @@ TEST_F(ReaderErrors, SizesThatOverflowOrClaimTooMuch) {
 
 TEST_F(ReaderErrors, DamagedArchives) {
   const auto failure = [&](const fs::path& file) -> std::string {
-    return foretime::testing::message_of<DataError>(
+    return testing::message_of<DataError>(
         [&] { load_group(list_groups({file.string()}, ".", CandidateKind::layout).at(0)); });
   };
   const fs::path whole = write(layout());
@@ -287,7 +283,7 @@ TEST_F(ReaderErrors, DatasetIndex) {
   };
   const auto message = [&](std::vector<std::string> patterns,
                            CandidateKind kind = CandidateKind::layout) -> std::string {
-    return foretime::testing::message_of<DataError>([&] { list(patterns, kind); });
+    return testing::message_of<DataError>([&] { list(patterns, kind); });
   };
   fs::create_directories(folder_ / "a" / "deep");
   fs::create_directories(folder_ / "b");
@@ -316,7 +312,7 @@ TEST_F(ReaderErrors, DatasetIndex) {
 TEST_F(ReaderErrors, EvaluationIndices) {
   const auto message = [&](const std::string& text) -> std::string {
     std::ofstream(folder_ / "ids.json") << text;
-    return foretime::testing::message_of<DataError>([&] { read_eval_indices(folder_ / "ids.json"); });
+    return testing::message_of<DataError>([&] { read_eval_indices(folder_ / "ids.json"); });
   };
   EXPECT_EQ(message(R"({"g": [3, 1]})"), "no exception");
   EXPECT_THAT(read_eval_indices(folder_ / "ids.json").at("g"), ::testing::ElementsAre(3, 1));

@@ -2,11 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "data/files/eval_indices.h"
 #include "data/files/npz_reader.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
@@ -165,7 +163,7 @@ TEST(ReaderGolden, OfficialEvaluationIndices) {
   const auto indices = read_eval_indices(data_dir() / "tpugraphs/eval_indices/xla_default.json");
   const auto& ids = indices.at("unet_3d.4x4.bf16");
   EXPECT_LE(ids.size(), 1000u);
-  EXPECT_LT(*std::max_element(ids.begin(), ids.end()), 1965);
+  EXPECT_LT(*std::ranges::max_element(ids), 1965);
 }
 
 TEST(ReaderGolden, SamplesAreThere) {
@@ -181,7 +179,7 @@ TEST(ReaderGolden, SamplesAreThere) {
   EXPECT_EQ(group.graphs.node_types[0], tir_type_id("PrimFunc"));
   const auto hashes = configuration_hashes(group);
   auto distinct = hashes;
-  std::sort(distinct.begin(), distinct.end());
+  std::ranges::sort(distinct);
   EXPECT_EQ(std::unique(distinct.begin(), distinct.end()) - distinct.begin(), 308);
 }
 

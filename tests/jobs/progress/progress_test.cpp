@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/lines.h"
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/progress/sender.h"
 #include "tests/support/scratch.h"

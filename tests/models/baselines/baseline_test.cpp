@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/files/npz_writer.h"
+#include "data/files/npy.h"
 #include "models/baselines/ranking_report.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"

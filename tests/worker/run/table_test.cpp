@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/text_table.h"
+#include "base/text.h"
 
 namespace foretime::worker {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "data/dataset/hlo_convert.h"
 #include "data/dataset/synth.h"
-#include "data/files/layout_npz.h"
 #include "models/safetensors.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/training_run.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "coordinator/checkpoint_store.h"
-#include "data/frontends/tir/type_vectors_file.h"
+#include "data/frontends/tir/type_embedding.h"
 #include "data/graphs/schema.h"
 #include "models/safetensors.h"
 #include "models/statistics.h"

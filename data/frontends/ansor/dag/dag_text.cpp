@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/dag_reader.h"
-#include "data/frontends/ansor/dag/workload_key.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 
 namespace foretime::data {
 namespace {
@@ -28,13 +27,13 @@ std::vector<std::string_view> split(std::string_view text, std::string_view by) 
 
 std::vector<int64_t> read_shape(std::string_view text) {
   if (!text.starts_with('[') || !text.ends_with(']'))
-    throw DataError(fmt::format("'{}', expected a shape in brackets", text.substr(0, 60)));
+    throw DataError("'{}', expected a shape in brackets", text.substr(0, 60));
   std::vector<int64_t> shape;
   for (const auto part : split(text.substr(1, text.size() - 2), ", ")) {
     int64_t extent = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), extent);
     if (error != std::errc() || end != part.data() + part.size() || extent < 1)
-      throw DataError(fmt::format("shape {}, expected positive integers", text.substr(0, 60)));
+      throw DataError("shape {}, expected positive integers", text.substr(0, 60));
     shape.push_back(extent);
   }
   return shape;
@@ -66,10 +65,9 @@ void read_compute(std::string_view line, ComputeDag& dag) {
   for (const auto axis : split(line.substr(open + 1, close - open - 1), ", "))
     stage.axes.push_back({.name = std::string(axis)});
   const auto rest = line.substr(close + 1);
-  const auto* found = std::find_if(std::begin(kAssignments), std::end(kAssignments),
-                                   [&](const auto& assignment) { return rest.starts_with(assignment.first); });
-  if (found == std::end(kAssignments))
-    throw DataError(fmt::format("'{}', expected =, +=, max= or min=", rest.substr(0, 20)));
+  const auto* found =
+      std::ranges::find_if(kAssignments, [&](const auto& assignment) { return rest.starts_with(assignment.first); });
+  if (found == std::end(kAssignments)) throw DataError("'{}', expected =, +=, max= or min=", rest.substr(0, 20));
   stage.combiner = found->second;
   stage.body_text = rest.substr(found->first.size());
   stage.body = parse_expression(stage.body_text, dag.expressions);
@@ -98,8 +96,8 @@ class Extents {
       if (!dag_.stages[i].output) continue;
       const auto& shape = shapes[next++];
       if (shape.size() != dag_.stages[i].shape.size())
-        throw DataError(fmt::format("stage {}: {} axes, but the workload key has {}", dag_.stages[i].name,
-                                    dag_.stages[i].shape.size(), shape.size()));
+        throw DataError("stage {}: {} axes, but the workload key has {}", dag_.stages[i].name,
+                        dag_.stages[i].shape.size(), shape.size());
       for (size_t d = 0; d < shape.size(); ++d) set_dimension(i, d, shape[d]);
     }
   }
@@ -120,9 +118,8 @@ class Extents {
     for (const DagStage& stage : dag_.stages) {
       for (size_t i = 0; i < stage.axis_count(); ++i) {
         if (stage.axis(i).extent == 0)
-          throw DataError(
-              fmt::format("stage {}: the text does not say how long axis {} is, expected it as a line of dags.jsonl",
-                          stage.name, stage.axis(i).name));
+          throw DataError("stage {}: the text does not say how long axis {} is, expected it as a line of dags.jsonl",
+                          stage.name, stage.axis(i).name);
       }
     }
   }
@@ -133,8 +130,7 @@ class Extents {
     if (node.kind != Kind::variable) return;
     const auto source = static_cast<size_t>(read.stage);
     if (dimension >= dag_.stages[source].shape.size())
-      throw DataError(
-          fmt::format("stage {}: too many indices of {}", dag_.stages[reader].name, dag_.stages[source].name));
+      throw DataError("stage {}: too many indices of {}", dag_.stages[reader].name, dag_.stages[source].name);
     const auto axis = static_cast<size_t>(node.target);
     set_dimension(source, dimension, dag_.stages[reader].axis(axis).extent);
     set_axis(reader, axis, dag_.stages[source].shape[dimension]);
@@ -143,8 +139,8 @@ class Extents {
   void set(int64_t& known, int64_t extent, const std::string& what) {
     if (extent == 0 || known == extent) return;
     if (known != 0)
-      throw DataError(fmt::format("{}: both {} and {} long by its accesses, expected it as a line of dags.jsonl", what,
-                                  known, extent));
+      throw DataError("{}: both {} and {} long by its accesses, expected it as a line of dags.jsonl", what, known,
+                      extent);
     known = extent;
     changed_ = true;
   }
@@ -174,7 +170,7 @@ ComputeDag parse_dag_text(std::string_view text, std::string_view workload_key) 
   for (const auto line : split(text, "\n")) {
     if (line.empty()) continue;
     const size_t number = dag.stages.size();
-    if (number == kMostDagStages) throw DataError(fmt::format("more than {} stages", kMostDagStages));
+    if (number == kMostDagStages) throw DataError("more than {} stages", kMostDagStages);
     dag.stages.emplace_back();
     try {
       if (const size_t input = line.find(kInput); input != std::string_view::npos) {
@@ -186,11 +182,11 @@ ComputeDag parse_dag_text(std::string_view text, std::string_view workload_key) 
         read_compute(line, dag);
       }
     } catch (const DataError& error) {
-      throw DataError(fmt::format("line {} of the DAG: {}", number + 1, error.what()));
+      throw DataError("line {} of the DAG: {}", number + 1, error.what());
     }
     for (size_t i = 0; i < number; ++i) {
       if (dag.stages[i].name == dag.stages[number].name)
-        throw DataError(fmt::format("two stages {}, expected it as a line of dags.jsonl", dag.stages[i].name));
+        throw DataError("two stages {}, expected it as a line of dags.jsonl", dag.stages[i].name);
     }
   }
   for (DagStage& stage : dag.stages) stage.output = !stage.input;

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <utility>
 
 #include <fmt/format.h>
-
-#include "base/error.h"
 
 namespace foretime::data {
 namespace {
@@ -70,10 +67,9 @@ class Parser {
 
   [[noreturn]] void fail(std::string_view expected) const {
     constexpr size_t kShown = 60;
-    throw DataError(fmt::format("expression '{}{}': at character {}: {}, expected {}", text_.substr(0, kShown),
-                                text_.size() > kShown ? "..." : "", position_,
-                                position_ < text_.size() ? fmt::format("'{}'", text_.substr(position_, 12)) : "the end",
-                                expected));
+    throw DataError("expression '{}{}': at character {}: {}, expected {}", text_.substr(0, kShown),
+                    text_.size() > kShown ? "..." : "", position_,
+                    position_ < text_.size() ? fmt::format("'{}'", text_.substr(position_, 12)) : "the end", expected);
   }
 
   void skip_blanks() {
@@ -95,7 +91,7 @@ class Parser {
     int32_t left = unary();
     while (true) {
       skip_blanks();
-      const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators), [this](const Operator& candidate) {
+      const auto* found = std::ranges::find_if(kOperators, [this](const Operator& candidate) {
         return text_.substr(position_).starts_with(candidate.symbol);
       });
       if (found == std::end(kOperators) || found->precedence < precedence) break;
@@ -231,59 +227,28 @@ class Printer {
   Printer(const ExpressionTree& tree, std::span<const std::string> axes, std::span<const std::string> stages)
       : tree_(tree), axes_(axes), stages_(stages) {}
 
-  void print(int32_t id) {
+  std::string print(int32_t id) const {
     const auto& node = tree_.node(id);
-    switch (node.kind) {
-      case Kind::integer:
-        out_ += std::to_string(node.value);
-        return;
-      case Kind::variable:
-        out_ += named(id, axes_);
-        return;
-      case Kind::real:
-        out_ += tree_.name(id);
-        return;
-      case Kind::text:
-        out_ += '"' + tree_.name(id) + '"';
-        return;
-      case Kind::logical_not:
-        out_ += '!';
-        print(tree_.child(id, 0));
-        return;
-      case Kind::load:
-        out_ += named(id, stages_);
-        list(id, '[', ']');
-        return;
-      case Kind::cast:
-        if (tree_.node(tree_.child(id, 0)).kind == Kind::integer) {
-          out_ += '(' + tree_.name(id) + ')';
-          print(tree_.child(id, 0));
-          return;
-        }
-        [[fallthrough]];
-      case Kind::call:
-        out_ += tree_.name(id);
-        list(id, '(', ')');
-        return;
-      default:
-        break;
-    }
-    for (const auto& function : kFunctions) {
-      if (function.kind != node.kind) continue;
-      out_ += function.name;
-      list(id, '(', ')');
-      return;
-    }
-    const auto* found = std::find_if(std::begin(kOperators), std::end(kOperators),
-                                     [&](const Operator& candidate) { return candidate.kind == node.kind; });
-    out_ += '(';
-    print(tree_.child(id, 0));
-    out_ += found->printed;
-    print(tree_.child(id, 1));
-    out_ += ')';
+    const auto child = [&](size_t i) { return print(tree_.child(id, i)); };
+    const auto list = [&] {
+      std::vector<std::string> printed;
+      for (const int32_t one : tree_.children(id)) printed.push_back(print(one));
+      return fmt::format("{}", fmt::join(printed, ", "));
+    };
+    if (node.kind == Kind::integer) return std::to_string(node.value);
+    if (node.kind == Kind::variable) return named(id, axes_);
+    if (node.kind == Kind::real) return tree_.name(id);
+    if (node.kind == Kind::text) return '"' + tree_.name(id) + '"';
+    if (node.kind == Kind::logical_not) return '!' + child(0);
+    if (node.kind == Kind::load) return fmt::format("{}[{}]", named(id, stages_), list());
+    if (node.kind == Kind::cast && tree_.node(tree_.child(id, 0)).kind == Kind::integer)
+      return fmt::format("({}){}", tree_.name(id), child(0));
+    if (node.kind == Kind::cast || node.kind == Kind::call) return fmt::format("{}({})", tree_.name(id), list());
+    const auto* function = std::ranges::find(kFunctions, node.kind, &Function::kind);
+    if (function != std::end(kFunctions)) return fmt::format("{}({})", function->name, list());
+    return fmt::format("({}{}{})", child(0), std::ranges::find(kOperators, node.kind, &Operator::kind)->printed,
+                       child(1));
   }
-
-  std::string take() { return std::move(out_); }
 
  private:
   const std::string& named(int32_t id, std::span<const std::string> names) const {
@@ -291,19 +256,8 @@ class Printer {
     return tree_.node(id).target >= 0 && target < names.size() ? names[target] : tree_.name(id);
   }
 
-  void list(int32_t id, char opening, char closing) {
-    out_ += opening;
-    const auto children = tree_.children(id);
-    for (size_t i = 0; i < children.size(); ++i) {
-      if (i > 0) out_ += ", ";
-      print(children[i]);
-    }
-    out_ += closing;
-  }
-
   const ExpressionTree& tree_;
   std::span<const std::string> axes_, stages_;
-  std::string out_;
 };
 
 }  // namespace
@@ -337,9 +291,7 @@ int32_t parse_expression(std::string_view text, ExpressionTree& tree) { return P
 
 std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const std::string> axis_names,
                     std::span<const std::string> stage_names) {
-  Printer printer(tree, axis_names, stage_names);
-  printer.print(root);
-  return printer.take();
+  return Printer(tree, axis_names, stage_names).print(root);
 }
 
 }  // namespace foretime::data

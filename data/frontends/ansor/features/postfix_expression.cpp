@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/dag/expression.h"
 
 namespace foretime::data {
 namespace {
@@ -150,9 +150,8 @@ void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
     parts_.resize(begin);
     if (single) {
       part.divisor = checked_multiply(part.divisor, inner.divisor);
-      if (part.modulus == 0) {
+      if (part.modulus == 0)
         return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus), 0, part.divisor, scale);
-      }
       return write_divided(inner.of, checked_multiply(inner.divisor, inner.modulus),
                            checked_multiply(part.divisor, part.modulus), part.divisor, scale);
     }
@@ -181,85 +180,35 @@ void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t 
 
 void PostfixExpressions::write_atom(uint32_t id) {
   const AffineAtom atom = pool_->atom(id);
-  const auto binary = [&](OperationKind kind) {
-    write_value(atom.arguments[0]);
-    write_value(atom.arguments[1]);
-    push(kind);
-  };
-  switch (atom.kind) {
-    case AtomKind::variable:
-      return push(OperationKind::variable, atom.variable);
-    case AtomKind::floor_divide:
-      write_value(atom.arguments[0]);
-      push(OperationKind::constant, atom.divisor);
-      return push(OperationKind::divide);
-    case AtomKind::floor_divide_by:
-      return binary(OperationKind::divide);
-    case AtomKind::minimum:
-      return binary(OperationKind::minimum);
-    case AtomKind::maximum:
-      return binary(OperationKind::maximum);
-    case AtomKind::multiply:
-      return binary(OperationKind::multiply);
-    case AtomKind::divide:
-      return binary(OperationKind::truncate_divide);
-    case AtomKind::equal:
-      return binary(OperationKind::equal);
-    case AtomKind::less:
-      return binary(OperationKind::less);
-    case AtomKind::logical_and:
-      return binary(OperationKind::logical_and);
-    case AtomKind::logical_or:
-      return binary(OperationKind::logical_or);
-    case AtomKind::logical_not:
-      write_value(atom.arguments[0]);
-      return push(OperationKind::logical_not);
-    case AtomKind::select:
-      for (const Affine& argument : atom.arguments) write_value(argument);
-      return push(OperationKind::select);
-  }
+  using enum IndexOperation::Kind;
+  // By AtomKind.
+  static constexpr OperationKind kOperations[] = {variable,   divide,          divide, minimum, maximum,
+                                                  multiply,   truncate_divide, equal,  less,    logical_and,
+                                                  logical_or, logical_not,     select};
+  const OperationKind kind = kOperations[static_cast<size_t>(atom.kind)];
+  if (kind == variable) return push(variable, atom.variable);
+  const bool by_number = atom.kind == AtomKind::floor_divide;
+  for (size_t i = 0; i < (by_number ? 1 : operands(kind)); ++i) write_value(atom.arguments[i]);
+  if (by_number) push(constant, atom.divisor);
+  push(kind);
 }
 
 void PostfixExpressions::count(const Postfix& form, IntegerOperations& counts) const {
-  for (const auto& operation : operations(form)) {
-    switch (operation.kind) {
-      case OperationKind::constant:
-      case OperationKind::variable:
-        break;
-      case OperationKind::add:
-      case OperationKind::subtract:
-        ++counts.add_subtract;
-        break;
-      case OperationKind::multiply:
-        ++counts.multiply;
-        break;
-      case OperationKind::divide:
-      case OperationKind::modulo:
-      case OperationKind::truncate_divide:
-        ++counts.divide_modulo;
-        break;
-      case OperationKind::minimum:
-      case OperationKind::maximum:
-      case OperationKind::equal:
-      case OperationKind::less:
-        ++counts.compare;
-        break;
-      case OperationKind::logical_and:
-      case OperationKind::logical_or:
-      case OperationKind::logical_not:
-        ++counts.logic;
-        break;
-      case OperationKind::select:
-        ++counts.select;
-        break;
-    }
+  for (const auto& [kind, value] : operations(form)) {
+    if (kind <= OperationKind::variable) continue;
+    ++(kind <= OperationKind::subtract          ? counts.add_subtract
+       : kind == OperationKind::multiply        ? counts.multiply
+       : kind <= OperationKind::truncate_divide ? counts.divide_modulo
+       : kind <= OperationKind::less            ? counts.compare
+       : kind <= OperationKind::logical_not     ? counts.logic
+                                                : counts.select);
   }
 }
 
 bool PostfixExpressions::mentions(const Postfix& form, int32_t variable) const {
   if ((form.variables >> (variable & 63) & 1) == 0) return false;
   const auto all = operations(form);
-  return std::any_of(all.begin(), all.end(), [&](const IndexOperation& operation) {
+  return std::ranges::any_of(all, [&](const IndexOperation& operation) {
     return operation.kind == OperationKind::variable && operation.value == variable;
   });
 }

@@ -151,7 +151,7 @@ RecordReport inspect_records(const std::filesystem::path& file) {
     repeat_spreads.push_back(spread(*smallest, *largest, cost));
   }
   report.counts = reader.counts();
-  std::stable_sort(measured.begin(), measured.end(), [](const Measured& a, const Measured& b) {
+  std::ranges::stable_sort(measured, [](const Measured& a, const Measured& b) {
     return std::pair(a.workload, a.schedule) < std::pair(b.workload, b.schedule);
   });
   for (size_t first = 0, last = 0; first < measured.size(); first = last) {

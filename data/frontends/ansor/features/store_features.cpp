@@ -2,14 +2,167 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/features/store_feature_work.h"
+#include "data/frontends/ansor/features/nest_statements.h"
+#include "data/frontends/ansor/features/store_value.h"
 
 namespace foretime::data {
+namespace {
+
+constexpr size_t kFeatureBuffers = 5, kBufferFeatures = 18, kCurvePoints = 10;
+
+/// What annotated loops around a store are like: number, product of lengths, length of the innermost.
+struct Annotated {
+  float number = 0.0F, product = 0.0F, length = 0.0F;
+};
+
+struct BlockFeatures {
+  bool read = false, written = false;
+  float bytes = 0.0F, unique_bytes = 0.0F, lines = 0.0F, unique_lines = 0.0F;
+  int reuse = 2;  // 0: a loop reads it several times, 1: several statements do, 2: none
+  float distance_iterations = 0.0F, distance_bytes = 0.0F, reuse_count = 0.0F, stride = 0.0F;
+};
+
+/// What is known of one buffer; a start of a reduction and its update share it.
+struct BufferFeatures {
+  int32_t stage = 0;
+  std::array<float, 16> operations{};
+  Annotated vectorized, unrolled, parallel;
+  bool gpu = false;
+  std::array<float, 7> threads{1, 1, 1, 1, 1, 1, 1};  // blockIdx.x y z, threadIdx.x y z, vthread
+  std::vector<BlockFeatures> blocks;
+  std::array<float, kCurvePoints> curve{};
+  float alloc_size = 0.0F, alloc_product = 0.0F, alloc_outer = 0.0F, alloc_inner = 0.0F;
+  float outer_product = 0.0F, loops = 0.0F, unroll_step = 0.0F;
+};
+
+/// log2(1 + x), and the same below 0 with the other sign.
+float shifted_log(float x) { return x < 0 ? -std::log2(-x + 1) : std::log2(x + 1); }
+
+void append_kind(std::vector<float>& row, const Annotated& loops) {
+  constexpr int kPlaces = 8;  // of eight places TVM uses the first (none) and the last (mixed)
+  row.push_back(shifted_log(loops.number));
+  row.push_back(shifted_log(loops.product));
+  row.push_back(shifted_log(loops.length));
+  for (int place = 0; place < kPlaces; ++place) row.push_back(place == (loops.number > 0.0F ? kPlaces - 1 : 0));
+}
+
+void append_block(std::vector<float>& row, const BlockFeatures& block) {
+  row.push_back(block.read && !block.written);
+  row.push_back(block.written && !block.read);
+  row.push_back(block.read && block.written);
+  const std::array sizes = {block.bytes, block.unique_bytes, block.lines, block.unique_lines};
+  for (const float size : sizes) row.push_back(shifted_log(size));
+  for (int kind = 0; kind < 3; ++kind) row.push_back(kind == block.reuse);
+  row.push_back(shifted_log(block.distance_iterations));
+  row.push_back(shifted_log(block.distance_bytes));
+  row.push_back(shifted_log(block.reuse_count));
+  for (const float size : sizes)
+    row.push_back(shifted_log(block.reuse_count > 0.5F ? size / block.reuse_count : size * 2));
+  row.push_back(shifted_log(block.stride));
+}
+
+/// Appends kStoreFeatures numbers; puts the blocks of `buffer` into TVM's order.
+void append_store_features(BufferFeatures& buffer, std::vector<float>& row) {
+  for (const float count : buffer.operations) row.push_back(shifted_log(count));
+  append_kind(row, buffer.vectorized);
+  append_kind(row, buffer.unrolled);
+  append_kind(row, buffer.parallel);
+  row.push_back(buffer.gpu);
+  for (const float length : buffer.threads) row.push_back(shifted_log(length));
+  std::ranges::stable_sort(buffer.blocks, [](const BlockFeatures& a, const BlockFeatures& b) {
+    return a.lines != b.lines ? a.lines > b.lines : a.bytes > b.bytes;
+  });
+  const size_t count = std::min(buffer.blocks.size(), kFeatureBuffers);
+  for (size_t i = 0; i < count; ++i) append_block(row, buffer.blocks[i]);
+  row.resize(row.size() + (kFeatureBuffers - count) * kBufferFeatures, 0.0F);
+  for (const float point : buffer.curve) row.push_back(shifted_log(point));
+  for (const float value : {buffer.alloc_size, buffer.alloc_product, buffer.alloc_outer, buffer.alloc_inner,
+                            buffer.outer_product, buffer.loops, buffer.unroll_step})
+    row.push_back(shifted_log(value));
+}
+
+}  // namespace
+
+const std::vector<StoreFeatureGroup>& store_feature_groups() {
+  static const std::vector<StoreFeatureGroup> groups = {{"computation", 0, 16},
+                                                        {"annotations", 16, 41},
+                                                        {"buffers", 57, kFeatureBuffers * kBufferFeatures},
+                                                        {"intensity curve", 147, kCurvePoints},
+                                                        {"allocation", 157, 4},
+                                                        {"outer", 161, 3}};
+  return groups;
+}
+
+const std::vector<std::string>& store_feature_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> made = {"float_mad",    "float_addsub",   "float_mul",       "float_divmod",
+                                     "float_cmp",    "float_mathfunc", "float_otherfunc", "int_mad",
+                                     "int_addsub",   "int_mul",        "int_divmod",      "int_cmp",
+                                     "int_mathfunc", "int_otherfunc",  "bool_op",         "select_op"};
+    for (const char* kind : {"vec", "unroll", "parallel"}) {
+      for (const char* name : {"num", "prod", "len"}) made.push_back(fmt::format("{}_{}", kind, name));
+      for (const char* place : {"None", "InnerSpatial", "MiddleSpatial", "OuterSpatial", "InnerReduce", "MiddleReduce",
+                                "OuterReduce", "Mixed"})
+        made.push_back(fmt::format("{}_type.kPos{}", kind, place));
+    }
+    made.emplace_back("is_gpu");
+    for (const char* thread :
+         {"blockIdx_x", "blockIdx_y", "blockIdx_z", "threadIdx_x", "threadIdx_y", "threadIdx_z", "vthread"})
+      made.push_back(fmt::format("{}_len", thread));
+    for (size_t i = 0; i < kFeatureBuffers; ++i) {
+      for (const char* name :
+           {"acc_type.kRead", "acc_type.kWrite", "acc_type.kReadWrite", "bytes", "unique_bytes", "lines",
+            "unique_lines", "reuse_type.kLoopMultipleRead", "reuse_type.kSerialMultipleReadWrite",
+            "reuse_type.kNoReuse", "reuse_dis_iter", "reuse_dis_bytes", "reuse_ct", "bytes_d_reuse_ct",
+            "unique_bytes_d_reuse_ct", "lines_d_reuse_ct", "unique_lines_d_reuse_ct", "stride"})
+        made.push_back(fmt::format("B{}.{}", i, name));
+    }
+    for (size_t i = 0; i < kCurvePoints; ++i) made.push_back(fmt::format("arith_intensity_curve_{}", i));
+    for (const char* name : {"alloc_size", "alloc_prod", "alloc_outer_prod", "alloc_inner_prod", "outer_prod",
+                             "num_loops", "auto_unroll_max_step"})
+      made.emplace_back(name);
+    return made;
+  }();
+  return names;
+}
+
+void sort_store_features(std::span<float> rows) {
+  constexpr size_t kFirst = 57, kBytes = 3, kLines = 5;
+  using Block = std::array<float, kBufferFeatures>;
+  std::array<Block, kFeatureBuffers> blocks;
+  std::vector<std::array<float, kStoreFeatures>> sorted(rows.size() / kStoreFeatures);
+  for (size_t r = 0; r < sorted.size(); ++r) {
+    const auto row = rows.subspan(r * kStoreFeatures, kStoreFeatures);
+    for (size_t b = 0; b < kFeatureBuffers; ++b)
+      std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures), kBufferFeatures,
+                  blocks[b].begin());
+    const auto empty = [](const Block& block) {
+      return std::ranges::all_of(block, [](float value) { return value == 0.0F; });
+    };
+    std::ranges::sort(blocks, [&](const Block& a, const Block& b) {
+      if (empty(a) != empty(b)) return empty(b);
+      if (a[kLines] != b[kLines]) return a[kLines] > b[kLines];
+      if (a[kBytes] != b[kBytes]) return a[kBytes] > b[kBytes];
+      return a > b;
+    });
+    std::ranges::copy(row, sorted[r].begin());
+    for (size_t b = 0; b < kFeatureBuffers; ++b)
+      std::ranges::copy(blocks[b], sorted[r].begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures));
+  }
+  std::ranges::sort(sorted, std::greater<>());
+  for (size_t r = 0; r < sorted.size(); ++r)
+    std::ranges::copy(sorted[r], rows.begin() + static_cast<std::ptrdiff_t>(r * kStoreFeatures));
+}
+
 namespace {
 
 constexpr int64_t kDefaultCacheLine = 64;
@@ -26,174 +179,343 @@ int64_t bytes_of(const std::string& type) {
 
 /// Which of BufferFeatures::threads a loop sets.
 int thread_place(Annotation annotation) {
-  switch (annotation) {
-    case Annotation::block_x:
-      return 0;
-    case Annotation::block_y:
-      return 1;
-    case Annotation::block_z:
-      return 2;
-    case Annotation::thread_x:
-      return 3;
-    case Annotation::thread_y:
-      return 4;
-    case Annotation::thread_z:
-      return 5;
-    default:
-      return annotation == Annotation::vthread ? 6 : -1;
-  }
+  using enum Annotation;
+  static constexpr Annotation kPlaces[] = {block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread};
+  const auto* found = std::ranges::find(kPlaces, annotation);
+  return found == std::end(kPlaces) ? -1 : static_cast<int>(found - kPlaces);
 }
 
 }  // namespace
 
-BufferFeatures& StoreFeatures::Work::buffer_of(int32_t stage) {
-  int32_t& place = place_of_stage[static_cast<size_t>(stage)];
-  if (place < 0) {
-    place = static_cast<int32_t>(used++);
-    if (buffers.size() < used) buffers.emplace_back();
-    BufferFeatures& fresh = buffers[static_cast<size_t>(place)];
-    std::vector<BlockFeatures> blocks = std::move(fresh.blocks);
-    blocks.clear();
-    fresh = {};
-    fresh.stage = stage;
-    fresh.blocks = std::move(blocks);
-  }
-  return buffers[static_cast<size_t>(place)];
-}
+/// What StoreFeatures keeps, and how a store becomes features.
+struct StoreFeatures::Work {
+  Work() : values(forms) {}
 
-float StoreFeatures::Work::product_of(size_t count) const {
-  float product = 1.0F;
-  for (size_t i = 0; i < count; ++i) product *= static_cast<float>(loop(i).count);
-  return product;
-}
+  /// What one statement touches of a buffer in one run of a loop.
+  struct Touch {
+    int32_t stage;
+    int64_t elements, element_bytes;
+  };
 
-/// The loops around a store, outermost first, and the innermost pragma.
-void StoreFeatures::Work::enter(const NestNode& node) {
-  loops.clear();
-  bool pragma = false;
-  unroll_step = 0;
-  for (int32_t at = node.parent; at >= 0; at = statements.nodes[static_cast<size_t>(at)].parent) {
-    const NestNode& around = statements.nodes[static_cast<size_t>(at)];
-    if (around.kind == NestNode::Kind::loop) loops.push_back(at);
-    if (around.kind == NestNode::Kind::pragma && !pragma) {
-      unroll_step = static_cast<int16_t>(around.count);
-      pragma = true;
+  void extract(LoopNest& scheduled, int64_t line) {
+    nest = &scheduled;
+    cache_line = line > 0 ? line : kDefaultCacheLine;
+    forms.clear();
+    forms.set_pool(scheduled.pool);
+    nest_statements(scheduled, statements);
+    used = 0;
+    gpu = false;
+    place_of_stage.assign(scheduled.stages.size(), -1);
+    type_bytes.clear();
+    for (const DagStage& stage : scheduled.dag->stages) type_bytes.push_back(bytes_of(stage.type));
+    largest.assign(2 * scheduled.variables.size(), 0);
+    if (touches.size() < statements.nodes.size()) touches.resize(statements.nodes.size());
+    for (size_t i = 0; i < statements.nodes.size(); ++i) touches[i].clear();
+    for (const NestNode& node : statements.nodes) {
+      if (node.kind == NestNode::Kind::store) store(node);
+    }
+    for (const NestNode& node : statements.nodes) {
+      if (node.kind == NestNode::Kind::allocation) allocation(node);
     }
   }
-  if (loops.size() > kMostLoops)
-    throw DataError(fmt::format("a store in {} loops, expected at most {}", loops.size(), kMostLoops));
-  std::reverse(loops.begin(), loops.end());
-  outer_product = product_of(loops.size());
-  constant_lengths = std::all_of(loops.begin(), loops.end(), [&](int32_t at) {
-    return statements.nodes[static_cast<size_t>(at)].extent.constant();
-  });
-}
-
-void StoreFeatures::Work::computation(BufferFeatures& buffer) {
-  const StoreOperations& counts = value.operations;
-  const std::array<int64_t, 16> all = {0,
-                                       counts.float_add_subtract,
-                                       counts.float_multiply,
-                                       counts.float_divide_modulo,
-                                       counts.float_compare,
-                                       counts.float_math,
-                                       counts.float_other,
-                                       0,
-                                       counts.integer.add_subtract,
-                                       counts.integer.multiply,
-                                       counts.integer.divide_modulo,
-                                       counts.integer.compare,
-                                       counts.integer_math,
-                                       counts.integer_other,
-                                       counts.integer.logic,
-                                       counts.integer.select};
-  for (size_t i = 0; i < all.size(); ++i) buffer.operations[i] += outer_product * static_cast<float>(all[i]);
-  buffer.vectorized.number = buffer.unrolled.number = buffer.parallel.number = 0.0F;
-  buffer.vectorized.length = buffer.unrolled.length = buffer.parallel.length = 0.0F;
-  buffer.threads.fill(1.0F);
-  for (size_t i = 0; i < loops.size(); ++i) {
-    const NestNode& around = loop(i);
-    const auto length = static_cast<float>(around.count);
-    const auto add = [&](Annotated& kind) {
-      kind.product = kind.number == 0.0F ? length : kind.product * length;
-      kind.number += 1.0F;
-      kind.length = length;
+  /// The loops around a store, outermost first, and the innermost pragma.
+  void enter(const NestNode& node) {
+    loops.clear();
+    bool pragma = false;
+    unroll_step = 0;
+    for (int32_t at = node.parent; at >= 0; at = statements.nodes[static_cast<size_t>(at)].parent) {
+      const NestNode& around = statements.nodes[static_cast<size_t>(at)];
+      if (around.kind == NestNode::Kind::loop) loops.push_back(at);
+      if (around.kind == NestNode::Kind::pragma && !pragma) {
+        unroll_step = static_cast<int16_t>(around.count);
+        pragma = true;
+      }
+    }
+    if (loops.size() > kMostLoops)
+      throw DataError("a store in {} loops, expected at most {}", loops.size(), kMostLoops);
+    std::ranges::reverse(loops);
+    outer_product = product_of(loops.size());
+    constant_lengths = std::ranges::all_of(
+        loops, [&](int32_t at) { return statements.nodes[static_cast<size_t>(at)].extent.constant(); });
+  }
+  void store(const NestNode& node) {
+    enter(node);
+    values.find(*nest, statements, node, value);
+    BufferFeatures& buffer = buffer_of(node.stage);
+    computation(buffer);
+    regions();
+    blocks(buffer);
+    curve(buffer);
+    buffer.outer_product = outer_product;
+    buffer.loops = static_cast<float>(loops.size());
+    buffer.unroll_step = static_cast<float>(unroll_step);
+  }
+  void computation(BufferFeatures& buffer) {
+    const auto& [add, multiply, divide, compare, math, other, integer_math, integer_other, integer] = value.operations;
+    const auto& [sums, products, quotients, compares, logic, selects] = integer;
+    const std::array<int64_t, 16> all = {0,     add,    multiply, divide,    compare,  math,         other,
+                                         0,     sums,   products, quotients, compares, integer_math, integer_other,
+                                         logic, selects};
+    for (size_t i = 0; i < all.size(); ++i) buffer.operations[i] += outer_product * static_cast<float>(all[i]);
+    buffer.vectorized.number = buffer.unrolled.number = buffer.parallel.number = 0.0F;
+    buffer.vectorized.length = buffer.unrolled.length = buffer.parallel.length = 0.0F;
+    buffer.threads.fill(1.0F);
+    for (size_t i = 0; i < loops.size(); ++i) {
+      const NestNode& around = loop(i);
+      const auto length = static_cast<float>(around.count);
+      const auto add = [&](Annotated& kind) {
+        kind.product = kind.number == 0.0F ? length : kind.product * length;
+        kind.number += 1.0F;
+        kind.length = length;
+      };
+      if (around.annotation == Annotation::vectorize) add(buffer.vectorized);
+      if (around.annotation == Annotation::unroll) add(buffer.unrolled);
+      if (around.annotation == Annotation::parallel) add(buffer.parallel);
+      const int place = thread_place(around.annotation);
+      if (place < 0) continue;
+      gpu = true;
+      float& threads = buffer.threads[static_cast<size_t>(place)];
+      threads = place == 6 ? threads * length : length;
+    }
+    buffer.gpu = gpu;
+  }
+  /// Sets what the loops take in one run of loop i: those around it stand at 0. Gives the loop's iterations.
+  int64_t run_inside(size_t i) {
+    const auto set = [&](size_t at, int64_t count) {
+      largest[static_cast<size_t>(loop(at).variable)] = std::max<int64_t>(count, 1) - 1;
+      return count;
     };
-    if (around.annotation == Annotation::vectorize) add(buffer.vectorized);
-    if (around.annotation == Annotation::unroll) add(buffer.unrolled);
-    if (around.annotation == Annotation::parallel) add(buffer.parallel);
-    const int place = thread_place(around.annotation);
-    if (place < 0) continue;
-    gpu = true;
-    float& threads = buffer.threads[static_cast<size_t>(place)];
-    threads = place == 6 ? threads * length : length;
-  }
-  buffer.gpu = gpu;
-}
-
-/// Operations per byte over operations, at ten places, between the values of the loops.
-void StoreFeatures::Work::curve(BufferFeatures& buffer) {
-  buffer.curve.fill(0.0F);
-  if (operations.empty() || value.operations.float_total() == 0) return;
-  const auto intensity = [&](size_t i) { return operations[i] / memory[i]; };
-  size_t at = 0;
-  for (size_t point = 0; point < kCurvePoints; ++point) {
-    const float wanted = operations.back() * static_cast<float>(point + 1) / static_cast<float>(kCurvePoints);
-    while (at + 1 < operations.size() && operations[at] < wanted - 1e-4) ++at;
-    if (at == 0) {
-      buffer.curve[point] = intensity(0);
-      continue;
+    const int64_t iterations = set(i, loop(i).count);
+    if (constant_lengths) return iterations;
+    int64_t first = iterations;
+    for (size_t at = i; at < loops.size(); ++at) {
+      if (loop(at).extent.constant()) continue;
+      const int64_t most = forms.bounds(forms.write(loop(at).extent), largest).high;
+      const int64_t count = set(at, most >= kUnbounded ? 1 : most);
+      if (at == i) first = count;
     }
-    const float base = intensity(at - 1);
-    const float slope = (intensity(at) - base) / (operations[at] - operations[at - 1]);
-    buffer.curve[point] = base + slope * (wanted - operations[at - 1]);
+    return first;
   }
-}
-
-void StoreFeatures::Work::store(const NestNode& node) {
-  enter(node);
-  values.find(*nest, statements, node, value);
-  BufferFeatures& buffer = buffer_of(node.stage);
-  computation(buffer);
-  regions();
-  blocks(buffer);
-  curve(buffer);
-  buffer.outer_product = outer_product;
-  buffer.loops = static_cast<float>(loops.size());
-  buffer.unroll_step = static_cast<float>(unroll_step);
-}
-
-void StoreFeatures::Work::allocation(const NestNode& node) {
-  enter(node);
-  BufferFeatures& buffer = buffer_of(node.stage);
-  const auto elements = static_cast<float>(node.count);
-  buffer.alloc_size = elements * static_cast<float>(element_bytes(node.stage));
-  buffer.alloc_product = elements * outer_product;
-  buffer.alloc_outer = outer_product;
-  buffer.alloc_inner = buffer.outer_product / outer_product;
-}
-
-void StoreFeatures::Work::extract(LoopNest& scheduled, int64_t line) {
-  nest = &scheduled;
-  cache_line = line > 0 ? line : kDefaultCacheLine;
-  forms.clear();
-  forms.set_pool(scheduled.pool);
-  nest_statements(scheduled, statements);
-  used = 0;
-  gpu = false;
-  place_of_stage.assign(scheduled.stages.size(), -1);
-  type_bytes.clear();
-  for (const DagStage& stage : scheduled.dag->stages) type_bytes.push_back(bytes_of(stage.type));
-  largest.assign(2 * scheduled.variables.size(), 0);
-  if (touches.size() < statements.nodes.size()) touches.resize(statements.nodes.size());
-  for (size_t i = 0; i < statements.nodes.size(); ++i) touches[i].clear();
-  for (const NestNode& node : statements.nodes) {
-    if (node.kind == NestNode::Kind::store) store(node);
+  /// The bytes and elements that the store touches in one run of each loop, from the innermost outwards.
+  void regions() {
+    memory.clear();
+    operations.clear();
+    auto done = static_cast<double>(value.operations.float_total());
+    for (size_t i = 0; i < loops.size(); ++i) largest[static_cast<size_t>(loop(i).variable)] = 0;
+    for (size_t i = loops.size(); i-- > 0;) {
+      const int64_t iterations = run_inside(i);
+      int64_t bytes = 0;
+      // The written buffer comes last, as in TVM's hash table: its region over all loops is what stays.
+      for (size_t b = value.buffers.size(); b-- > 0;) {
+        const BufferAccess& access = value.buffers[b];
+        int64_t elements = 1;
+        region.resize(access.rank);
+        for (uint32_t d = 0; d < access.rank; ++d) {
+          AffineBounds all{kUnbounded, -kUnbounded};
+          for (uint32_t k = 0; k < access.count; ++k) {
+            const AffineBounds one = forms.bounds(value.forms[access.first + k * access.rank + d], largest);
+            all = {std::min(all.low, one.low), std::max(all.high, one.high)};
+          }
+          // TVM keeps lengths in 32 bits.
+          region[d] = static_cast<int32_t>(static_cast<uint64_t>(all.high) - static_cast<uint64_t>(all.low) + 1);
+          elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(region[d]));
+        }
+        elements = std::max<int64_t>(elements, 0);
+        const int64_t each = element_bytes(access.stage);
+        touches[static_cast<size_t>(loops[i])].push_back({access.stage, elements, each});
+        bytes = static_cast<int64_t>(static_cast<uint64_t>(bytes) +
+                                     static_cast<uint64_t>(elements) * static_cast<uint64_t>(each));
+      }
+      memory.push_back(static_cast<float>(bytes));
+      done *= static_cast<double>(iterations);
+      operations.push_back(static_cast<float>(done));
+    }
   }
-  for (const NestNode& node : statements.nodes) {
-    if (node.kind == NestNode::Kind::allocation) allocation(node);
+  void blocks(BufferFeatures& buffer) {
+    buffer.blocks.clear();
+    for (size_t b = value.buffers.size(); b-- > 0;) {
+      const BufferAccess& access = value.buffers[b];
+      const auto& shape = nest->dag->stages[static_cast<size_t>(access.stage)].shape;
+      const auto each = static_cast<float>(element_bytes(access.stage));
+      BlockFeatures block;
+      block.read = access.read;
+      block.written = access.written;
+      block.bytes = outer_product * each;
+      if (loops.empty()) {
+        block.unique_bytes = each;
+        block.lines = block.unique_lines = 1.0F;
+      } else {
+        const auto& outermost = touches[static_cast<size_t>(loops.front())];
+        const auto first =
+            std::ranges::find_if(outermost, [&](const Touch& touch) { return touch.stage == access.stage; });
+        block.unique_bytes = static_cast<float>(first->elements) * each;
+        int64_t step = 0, ratio = 1;
+        size_t depth = loops.size();
+        while (depth > 0) {
+          step = stride(access, loop(depth - 1).variable);
+          if (step != 0) break;
+          // As TVM has it: the innermost length, for each loop that is passed.
+          ratio =
+              static_cast<int64_t>(static_cast<uint64_t>(ratio) * static_cast<uint64_t>(loop(loops.size() - 1).count));
+          --depth;
+        }
+        block.lines = outer_product / static_cast<float>(ratio) *
+                      std::min(1.0F, static_cast<float>(step) * each / static_cast<float>(cache_line));
+        block.lines = std::max(block.lines, 1.0F);
+        block.stride = depth == loops.size() ? static_cast<float>(step) : 0.0F;
+        // TVM compares every buffer's shape with the region that the loop over buffers ended with: the written one's.
+        float run = each;
+        for (size_t d = std::min(region.size(), shape.size()); d-- > 0;) {
+          if (region[d] != shape[d]) continue;
+          run *= static_cast<float>(region[d]);
+          break;
+        }
+        block.unique_lines = std::max(block.unique_bytes / std::min(run, static_cast<float>(cache_line)), 1.0F);
+      }
+      reuse(access, block);
+      buffer.blocks.push_back(block);
+    }
   }
-}
+  /// How soon a buffer is touched again: by the innermost loop that it does not depend on, or by another statement in
+  /// an inner loop.
+  void reuse(const BufferAccess& access, BlockFeatures& block) {
+    float iterations = 1.0F;
+    double bytes = -1.0;
+    for (size_t i = loops.size(); i-- > 0;) {
+      const NestNode& around = loop(i);
+      const auto& touched = touches[static_cast<size_t>(loops[i])];
+      const auto all_bytes = [&](bool whole) {
+        double total = 0.0;
+        for (const Touch& touch : touched)
+          total += static_cast<double>(whole ? touch.elements : 1) * static_cast<double>(touch.element_bytes);
+        return total;
+      };
+      if (!mentions(access, around.variable)) {
+        if (bytes < 0.0) bytes = all_bytes(false);
+        block.reuse = 0;
+        block.distance_iterations = iterations;
+        block.distance_bytes = static_cast<float>(bytes);
+        block.reuse_count = static_cast<float>(around.count);
+        return;
+      }
+      iterations *= static_cast<float>(around.count);
+      bytes = all_bytes(true);
+      int64_t times = 0;
+      float least = std::numeric_limits<float>::max();
+      for (const Touch& touch : touched) {
+        if (touch.stage != access.stage) continue;
+        ++times;
+        least = std::min(least, static_cast<float>(touch.elements));
+      }
+      if (times < 2) continue;
+      block.reuse = 1;
+      block.distance_iterations = least / static_cast<float>(around.count);
+      block.distance_bytes = static_cast<float>(bytes) / static_cast<float>(around.count);
+      block.reuse_count = static_cast<float>(times - 1);
+      return;
+    }
+  }
+  /// Operations per byte over operations, at ten places, between the values of the loops.
+  void curve(BufferFeatures& buffer) {
+    buffer.curve.fill(0.0F);
+    if (operations.empty() || value.operations.float_total() == 0) return;
+    const auto intensity = [&](size_t i) { return operations[i] / memory[i]; };
+    size_t at = 0;
+    for (size_t point = 0; point < kCurvePoints; ++point) {
+      const float wanted = operations.back() * static_cast<float>(point + 1) / static_cast<float>(kCurvePoints);
+      while (at + 1 < operations.size() && operations[at] < wanted - 1e-4) ++at;
+      if (at == 0) {
+        buffer.curve[point] = intensity(0);
+        continue;
+      }
+      const float base = intensity(at - 1);
+      const float slope = (intensity(at) - base) / (operations[at] - operations[at - 1]);
+      buffer.curve[point] = base + slope * (wanted - operations[at - 1]);
+    }
+  }
+  void allocation(const NestNode& node) {
+    enter(node);
+    BufferFeatures& buffer = buffer_of(node.stage);
+    const auto elements = static_cast<float>(node.count);
+    buffer.alloc_size = elements * static_cast<float>(element_bytes(node.stage));
+    buffer.alloc_product = elements * outer_product;
+    buffer.alloc_outer = outer_product;
+    buffer.alloc_inner = buffer.outer_product / outer_product;
+  }
+  BufferFeatures& buffer_of(int32_t stage) {
+    int32_t& place = place_of_stage[static_cast<size_t>(stage)];
+    if (place < 0) {
+      place = static_cast<int32_t>(used++);
+      if (buffers.size() < used) buffers.emplace_back();
+      BufferFeatures& fresh = buffers[static_cast<size_t>(place)];
+      std::vector<BlockFeatures> blocks = std::move(fresh.blocks);
+      blocks.clear();
+      fresh = {};
+      fresh.stage = stage;
+      fresh.blocks = std::move(blocks);
+    }
+    return buffers[static_cast<size_t>(place)];
+  }
+  int64_t stride(const BufferAccess& access, int32_t variable) const {
+    if (access.rank == 0) return 1;
+    const auto& shape = nest->dag->stages[static_cast<size_t>(access.stage)].shape;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    bool any = false;
+    for (uint32_t k = 0; k < access.count; ++k) {
+      int64_t elements = 1;
+      for (uint32_t d = access.rank; d-- > 0;) {
+        bool found = false;
+        const int64_t coefficient = forms.coefficient(value.forms[access.first + k * access.rank + d], variable, found);
+        if (found) {
+          any = true;
+          least = std::min(least, static_cast<int64_t>(static_cast<uint64_t>(std::abs(coefficient)) *
+                                                       static_cast<uint64_t>(elements)));
+          break;
+        }
+        elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(shape[d]));
+      }
+    }
+    return any ? least : 0;
+  }
+  bool mentions(const BufferAccess& access, int32_t variable) const {
+    for (uint32_t i = 0; i < access.count * access.rank; ++i) {
+      if (forms.mentions(value.forms[access.first + i], variable)) return true;
+    }
+    return false;
+  }
+  float product_of(size_t count) const {
+    float product = 1.0F;
+    for (size_t i = 0; i < count; ++i) product *= static_cast<float>(loop(i).count);
+    return product;
+  }
+  const NestNode& loop(size_t i) const { return statements.nodes[static_cast<size_t>(loops[i])]; }
+  int64_t element_bytes(int32_t stage) const { return type_bytes[static_cast<size_t>(stage)]; }
+
+  AffinePool no_pool;
+  PostfixExpressions forms{no_pool};
+  StoreValues values;
+  NestStatements statements;
+  StoreValue value;
+  LoopNest* nest = nullptr;
+  int64_t cache_line = 64;  // bytes
+
+  std::vector<BufferFeatures> buffers;  // in the order of their first store
+  size_t used = 0;
+  std::vector<int32_t> place_of_stage;      // in buffers, -1
+  std::vector<int64_t> type_bytes;          // [stages]
+  std::vector<std::vector<Touch>> touches;  // [nodes] of loops
+  bool gpu = false;
+
+  // Of the store looked at:
+  std::vector<int32_t> loops;  // nodes around it, outermost first
+  bool constant_lengths = true;
+  float outer_product = 1.0F;
+  int64_t unroll_step = 0;
+  std::vector<int64_t> largest;           // [variables] values of the loop variables go up to this
+  std::vector<int64_t> region;            // of the written buffer over all loops, by dimension
+  std::vector<float> memory, operations;  // bytes touched and operations done in each loop, innermost first
+  std::vector<float> row;
+};
 
 StoreFeatures::StoreFeatures() : work_(std::make_unique<Work>()) {}
 StoreFeatures::~StoreFeatures() = default;

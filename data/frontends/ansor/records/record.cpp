@@ -1,6 +1,5 @@
 #include "data/frontends/ansor/records/record.h"
 
-#include <array>
 #include <limits>
 #include <numeric>
 

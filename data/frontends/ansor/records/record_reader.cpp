@@ -3,7 +3,6 @@
 #include <limits>
 #include <numeric>
 
-#include <fmt/format.h>
 #include <simdjson.h>
 
 #include "base/error.h"
@@ -15,7 +14,7 @@ std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& li
   auto set = std::make_shared<std::vector<bool>>();
   for (const int64_t line : lines) {
     if (line < 0 || line > std::numeric_limits<int32_t>::max())
-      throw DataError(fmt::format("{}: line {}, expected 0 or more", origin, line));
+      throw DataError("{}: line {}, expected 0 or more", origin, line);
     if (set->size() <= static_cast<size_t>(line)) set->resize(static_cast<size_t>(line) + 1);
     (*set)[static_cast<size_t>(line)] = true;
   }
@@ -31,7 +30,7 @@ struct RecordReader::Parser {
 RecordReader::RecordReader(const std::filesystem::path& file, RecordShare share)
     : lines_(file), share_(share), parser_(std::make_unique<Parser>()) {
   if (share.parts < 1 || share.part < 0 || share.part >= share.parts)
-    throw DataError(fmt::format("{}: part {} of {}, expected one of them", file.string(), share.part, share.parts));
+    throw DataError("{}: part {} of {}, expected one of them", file.string(), share.part, share.parts);
 }
 
 RecordReader::~RecordReader() = default;
@@ -50,8 +49,7 @@ bool RecordReader::read(TuningRecord& record, bool with_failed) {
       continue;
     }
     try {
-      if (line->too_long)
-        throw DataError(fmt::format("longer than {} bytes, expected one record", LineSource::kLongestLine));
+      if (line->too_long) throw DataError("longer than {} bytes, expected one record", LineSource::kLongestLine);
       read_record(parse_record_json(parser_->json, line->text, true), record);
     } catch (const DataError& error) {
       ++counts_.malformed;

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
-
-#include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/dag/expression.h"
 
 namespace foretime::data {
 namespace {
@@ -35,7 +32,7 @@ AffineBounds scaled(const AffineBounds& bounds, int64_t factor) {
 AffineBounds of_products(const AffineBounds& a, const AffineBounds& b) {
   const std::array corners = {bound_product(a.low, b.low), bound_product(a.low, b.high), bound_product(a.high, b.low),
                               bound_product(a.high, b.high)};
-  return {*std::min_element(corners.begin(), corners.end()), *std::max_element(corners.begin(), corners.end())};
+  return {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
 }
 
 AffineBounds digit(AffineBounds bounds, int64_t divisor, int64_t modulus) {

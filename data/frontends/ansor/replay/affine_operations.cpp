@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/dag/expression.h"
 #include "data/frontends/ansor/replay/affine.h"
 
 namespace foretime::data {
@@ -27,8 +27,8 @@ bool AffinePool::drop_small_terms(const Affine& rest, int64_t divisor, Affine& k
   const int64_t base = decompose(rest);
   std::vector<Part> ordered(parts_.begin() + static_cast<std::ptrdiff_t>(begin), parts_.end());
   parts_.resize(begin);
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const Part& a, const Part& b) { return std::abs(a.coefficient) > std::abs(b.coefficient); });
+  std::ranges::stable_sort(
+      ordered, [](const Part& a, const Part& b) { return std::abs(a.coefficient) > std::abs(b.coefficient); });
   int64_t common = divisor;
   for (size_t large = 1; large < ordered.size(); ++large) {
     common = std::gcd(common, ordered[large - 1].coefficient);
@@ -331,53 +331,28 @@ int64_t AffinePool::evaluate(const Affine& a, const std::function<int64_t(int32_
 }
 
 std::string AffinePool::to_text(const Affine& a, const std::function<std::string(int32_t)>& name_of) const {
+  static constexpr const char* kFormats[] = {// by AtomKind, of the arguments and the divisor
+                                             "",
+                                             "floordiv({0}, {3})",
+                                             "floordiv({0}, {1})",
+                                             "min({0}, {1})",
+                                             "max({0}, {1})",
+                                             "({0}*{1})",
+                                             "({0}/{1})",
+                                             "({0} == {1})",
+                                             "({0} < {1})",
+                                             "({0} && {1})",
+                                             "({0} || {1})",
+                                             "!{0}",
+                                             "select({0}, {1}, {2})"};
   std::string out;
   for (const auto& term : terms(a)) {
     const AffineAtom& atom = atoms_[term.atom];
     const auto argument = [&](size_t i) { return to_text(atom.arguments[i], name_of); };
-    const auto infix = [&](const char* symbol) { return fmt::format("({}{}{})", argument(0), symbol, argument(1)); };
-    std::string text;
-    switch (atom.kind) {
-      case AtomKind::variable:
-        text = name_of(atom.variable);
-        break;
-      case AtomKind::floor_divide:
-        text = fmt::format("floordiv({}, {})", argument(0), atom.divisor);
-        break;
-      case AtomKind::floor_divide_by:
-        text = fmt::format("floordiv({}, {})", argument(0), argument(1));
-        break;
-      case AtomKind::divide:
-        text = infix("/");
-        break;
-      case AtomKind::minimum:
-        text = fmt::format("min({}, {})", argument(0), argument(1));
-        break;
-      case AtomKind::maximum:
-        text = fmt::format("max({}, {})", argument(0), argument(1));
-        break;
-      case AtomKind::multiply:
-        text = infix("*");
-        break;
-      case AtomKind::equal:
-        text = infix(" == ");
-        break;
-      case AtomKind::less:
-        text = infix(" < ");
-        break;
-      case AtomKind::logical_and:
-        text = infix(" && ");
-        break;
-      case AtomKind::logical_or:
-        text = infix(" || ");
-        break;
-      case AtomKind::logical_not:
-        text = "!" + argument(0);
-        break;
-      case AtomKind::select:
-        text = fmt::format("select({}, {}, {})", argument(0), argument(1), argument(2));
-        break;
-    }
+    std::string text = atom.kind == AtomKind::variable
+                           ? name_of(atom.variable)
+                           : fmt::format(fmt::runtime(kFormats[static_cast<size_t>(atom.kind)]), argument(0),
+                                         argument(1), argument(2), atom.divisor);
     if (term.coefficient != 1) text = fmt::format("({}*{})", text, term.coefficient);
     out = out.empty() ? text : fmt::format("({} + {})", out, text);
   }

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/checked.h"
+#include "data/frontends/ansor/dag/expression.h"
 #include "data/frontends/ansor/replay/replay_work.h"
 
 namespace foretime::data {
@@ -174,8 +174,8 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
   // Several copies of one stage have different names.
   std::string name = dag.stages[source].name;
   const auto taken = [&] {
-    return std::any_of(dag.stages.begin(), dag.stages.end(),
-                       [&](const DagStage& other) { return other.name == fmt::format("{}.{}", name, scope); });
+    return std::ranges::any_of(dag.stages,
+                               [&](const DagStage& other) { return other.name == fmt::format("{}.{}", name, scope); });
   };
   while (taken()) name += ".d";
   insert_stage(made, place);
@@ -193,7 +193,7 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
   read_only(made, cache, source, indices);
   for (const int32_t reader : readers) {
     if (reader <= stage || static_cast<size_t>(reader) >= dag.stages.size())
-      throw DataError(fmt::format("reader {}, expected a stage after {}", reader, stage));
+      throw DataError("reader {}, expected a stage after {}", reader, stage);
     DagStage& redirected = made.stages[static_cast<size_t>(reader) + 1];
     bool reads = false;
     for (DagRead& read : redirected.reads) {
@@ -201,7 +201,7 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
       read.stage = static_cast<int32_t>(place);
       reads = true;
     }
-    if (!reads) throw DataError(fmt::format("reader {}: does not read stage {}", reader, stage));
+    if (!reads) throw DataError("reader {}: does not read stage {}", reader, stage);
     std::vector<int32_t> loads;
     if (redirected.body >= 0) collect_loads(made.expressions, redirected.body, loads);
     for (const int32_t load : loads) {
@@ -242,7 +242,7 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   const auto rank = static_cast<int32_t>(before.axes.size());
   if (position < 0) position += rank + 1;
   if (position < 0 || position > rank)
-    throw DataError(fmt::format("axis position {}, expected {} to {}", position, -rank - 1, rank));
+    throw DataError("axis position {}, expected {} to {}", position, -rank - 1, rank);
   if (before.body < 0) throw DataError("rfactor of a stage whose body could not be read");
 
   // The axes of the new stage, and what the old ones are over them.

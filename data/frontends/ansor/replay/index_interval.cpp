@@ -1,9 +1,6 @@
 #include "data/frontends/ansor/replay/index_interval.h"
 
-#include <fmt/format.h>
-
 #include "base/error.h"
-#include "data/frontends/ansor/dag/checked.h"
 
 namespace foretime::data {
 namespace {
@@ -26,16 +23,6 @@ class Intervals {
         return of(tree_.child(id, 0));
       case Kind::select:
         return both(of(tree_.child(id, 1)), of(tree_.child(id, 2)));
-      case Kind::equal:
-      case Kind::not_equal:
-      case Kind::less:
-      case Kind::less_equal:
-      case Kind::greater:
-      case Kind::greater_equal:
-      case Kind::logical_and:
-      case Kind::logical_or:
-      case Kind::logical_not:
-        return {Affine::of(0), Affine::of(1)};
       case Kind::real:
       case Kind::text:
       case Kind::load:
@@ -44,6 +31,7 @@ class Intervals {
       default:
         break;
     }
+    if (is_condition(node.kind)) return {Affine::of(0), Affine::of(1)};
     const IndexInterval a = of(tree_.child(id, 0)), b = of(tree_.child(id, 1));
     IndexInterval result = combined(node.kind, a, b);
     pass_taken(node.kind, a, b, result);
@@ -145,56 +133,24 @@ class Values {
   Affine of(int32_t id) {
     const auto& node = tree_.node(id);
     const auto child = [&](size_t i) { return of(tree_.child(id, i)); };
-    switch (node.kind) {
-      case Kind::integer:
-        return Affine::of(checked(node.value));
-      case Kind::variable:
-        if (static_cast<size_t>(node.target) >= axes_.size()) break;
-        return axes_[static_cast<size_t>(node.target)];
-      case Kind::cast:
-        return child(0);
-      case Kind::add:
-        return pool_.add(child(0), child(1));
-      case Kind::subtract:
-        return pool_.subtract(child(0), child(1));
-      case Kind::multiply:
-        return pool_.multiply(child(0), child(1));
-      case Kind::divide:
-        return pool_.divide(child(0), child(1));
-      case Kind::modulo:
-        return pool_.modulo(child(0), child(1));
-      case Kind::floor_divide:
-        return pool_.floor_divide(child(0), child(1));
-      case Kind::floor_modulo:
-        return pool_.floor_modulo(child(0), child(1));
-      case Kind::minimum:
-        return pool_.minimum(child(0), child(1));
-      case Kind::maximum:
-        return pool_.maximum(child(0), child(1));
-      case Kind::equal:
-        return pool_.equal(child(0), child(1));
-      case Kind::not_equal:
-        return pool_.negate(pool_.equal(child(0), child(1)));
-      case Kind::less:
-        return pool_.less(child(0), child(1));
-      case Kind::less_equal:
-        return pool_.negate(pool_.less(child(1), child(0)));
-      case Kind::greater:
-        return pool_.less(child(1), child(0));
-      case Kind::greater_equal:
-        return pool_.negate(pool_.less(child(0), child(1)));
-      case Kind::logical_and:
-        return pool_.logical(AtomKind::logical_and, child(0), child(1));
-      case Kind::logical_or:
-        return pool_.logical(AtomKind::logical_or, child(0), child(1));
-      case Kind::logical_not:
-        return pool_.negate(child(0));
-      case Kind::select:
-        return pool_.select(child(0), child(1), child(2));
-      default:
-        break;
+    if (node.kind == Kind::integer) return Affine::of(checked(node.value));
+    if (node.kind == Kind::variable && static_cast<size_t>(node.target) < axes_.size())
+      return axes_[static_cast<size_t>(node.target)];
+    if (node.kind == Kind::cast) return child(0);
+    if (node.kind == Kind::logical_not) return pool_.negate(child(0));
+    if (node.kind == Kind::select) return pool_.select(child(0), child(1), child(2));
+    if (node.kind >= Kind::add && node.kind <= Kind::logical_or) {
+      const bool swapped = node.kind == Kind::less_equal || node.kind == Kind::greater;
+      const Affine b = child(swapped ? 0 : 1), a = child(swapped ? 1 : 0);
+      if (!is_condition(node.kind)) return integer_arithmetic(node.kind, a, b, pool_);
+      if (node.kind == Kind::equal) return pool_.equal(a, b);
+      if (node.kind == Kind::not_equal) return pool_.negate(pool_.equal(a, b));
+      if (node.kind == Kind::logical_and) return pool_.logical(AtomKind::logical_and, a, b);
+      if (node.kind == Kind::logical_or) return pool_.logical(AtomKind::logical_or, a, b);
+      const Affine less = pool_.less(a, b);
+      return node.kind == Kind::less || node.kind == Kind::greater ? less : pool_.negate(less);
     }
-    throw DataError(fmt::format("'{}': expected arithmetic of integers and axes", to_text(tree_, id).substr(0, 80)));
+    throw DataError("'{}': expected arithmetic of integers and axes", to_text(tree_, id).substr(0, 80));
   }
 
  private:
@@ -212,6 +168,16 @@ IndexInterval index_interval(const ExpressionTree& tree, int32_t root, std::span
 
 Affine index_value(const ExpressionTree& tree, int32_t root, std::span<const Affine> axes, AffinePool& pool) {
   return Values(tree, axes, pool).of(root);
+}
+
+Affine integer_arithmetic(ExpressionKind kind, const Affine& a, const Affine& b, AffinePool& pool) {
+  using Operation = Affine (AffinePool::*)(const Affine&, const Affine&);
+  // By ExpressionKind, from add on.
+  static constexpr Operation kOperations[] = {
+      &AffinePool::add,          &AffinePool::subtract, &AffinePool::multiply,
+      &AffinePool::divide,       &AffinePool::modulo,   &AffinePool::floor_divide,
+      &AffinePool::floor_modulo, &AffinePool::minimum,  &AffinePool::maximum};
+  return (pool.*kOperations[static_cast<size_t>(kind) - static_cast<size_t>(Kind::add)])(a, b);
 }
 
 }  // namespace foretime::data

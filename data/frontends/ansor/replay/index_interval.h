@@ -25,4 +25,7 @@ IndexInterval index_interval(const ExpressionTree& tree, int32_t root, std::span
 /// of integers, their arithmetic, comparisons and selections.
 Affine index_value(const ExpressionTree& tree, int32_t root, std::span<const Affine> axes, AffinePool& pool);
 
+/// What `kind`, one of add to maximum, makes of two integers.
+Affine integer_arithmetic(ExpressionKind kind, const Affine& a, const Affine& b, AffinePool& pool);
+
 }  // namespace foretime::data

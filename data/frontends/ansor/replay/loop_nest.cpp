@@ -14,8 +14,8 @@ constexpr int kDeepestNest = 400;
 
 /// TVM's state shortens the names of axes: `i.outer` to `i_o`.
 std::string cleaned(std::string name) {
-  std::replace(name.begin(), name.end(), '.', '_');
-  std::replace(name.begin(), name.end(), '@', '_');
+  std::ranges::replace(name, '.', '_');
+  std::ranges::replace(name, '@', '_');
   for (const std::string_view word : {"outer", "inner"}) {
     size_t at = 0;
     while ((at = name.find(word, at)) != std::string::npos) name.replace(at++, word.size(), 1, word[0]);
@@ -135,8 +135,7 @@ const char* compute_at_name(ComputeAt at) {
 }
 
 size_t LoopNest::stage_of(int32_t serial) const {
-  const auto found =
-      std::find_if(stages.begin(), stages.end(), [&](const NestStage& stage) { return stage.serial == serial; });
+  const auto found = std::ranges::find_if(stages, [&](const NestStage& stage) { return stage.serial == serial; });
   return static_cast<size_t>(found - stages.begin());
 }
 
@@ -165,7 +164,7 @@ std::vector<int32_t> attached_stages(const LoopNest& nest, size_t stage, size_t 
         nest.stages[i].attach_iterator == static_cast<int32_t>(position))
       attached.push_back(static_cast<int32_t>(i));
   }
-  std::sort(attached.begin(), attached.end(), [&](int32_t a, int32_t b) {
+  std::ranges::sort(attached, [&](int32_t a, int32_t b) {
     return nest.stages[static_cast<size_t>(a)].attach_order < nest.stages[static_cast<size_t>(b)].attach_order;
   });
   return attached;

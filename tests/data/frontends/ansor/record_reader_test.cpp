@@ -1,14 +1,13 @@
 #include "data/frontends/ansor/records/record_reader.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
 #include "base/error.h"
-#include "data/frontends/ansor/dag/workload_key.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
@@ -17,9 +16,9 @@
 namespace foretime::data {
 namespace {
 
-using foretime::testing::samples_dir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::samples_dir;
 
 constexpr const char* kRecord =
     R"json({"i": [["[\"matmul\", 8, 8, 8]", "llvm -keys=cpu", [24, 64, 64, 0, 0, 0, 0, 0], "", 2, []], [[], [["SP", 2, 0, 8, [2, null], 1], ["PR", 2, 0, "auto_unroll_max_step$64"], ["CI", 1]]]], "r": [[0.25, 0.75], 0, 1.5, 1730465253], "v": "v0.6"})json";
@@ -33,7 +32,7 @@ std::string changed(std::string_view from, std::string_view to) {
 
 std::string reason(const std::string& text) {
   TuningRecord record;
-  return foretime::testing::message_of<DataError>([&] { parse_record(text, record); });
+  return testing::message_of<DataError>([&] { parse_record(text, record); });
 }
 
 std::string compressed(std::string_view text) {
@@ -52,12 +51,7 @@ std::string compressed(std::string_view text) {
 
 class Records : public ::testing::Test {
  protected:
-  std::filesystem::path write(const std::string& name, const std::string& bytes) {
-    auto file = scratch_.path() / name;
-    std::ofstream(file, std::ios::binary) << bytes;
-    return file;
-  }
-  foretime::testing::Scratch scratch_;
+  testing::Scratch scratch_;
 };
 
 TEST(Record, IsReadWhole) {
@@ -146,8 +140,8 @@ TEST(Keys, BothFormsOfAHashAgree) {
 TEST_F(Records, AreCountedByKindAndFailuresKeptOut) {
   const std::string good = kRecord;
   const std::string failed = changed("[0.25, 0.75], 0", "[1e10], 4"), other = changed("[0.25, 0.75], 0", "[1e10], 7");
-  RecordReader reader(write("records.jsonl", "# made by a test\n" + good + "\n\n" + failed + "\n{\"i\": 3}\n" + other +
-                                                 "\r\n" + good + "\r\n {\n" + failed));
+  RecordReader reader(scratch_.write("records.jsonl", "# made by a test\n" + good + "\n\n" + failed + "\n{\"i\": 3}\n" +
+                                                          other + "\r\n" + good + "\r\n {\n" + failed));
   TuningRecord record;
   std::vector<int64_t> lines;
   while (reader.next(record)) lines.push_back(record.line);
@@ -172,7 +166,7 @@ TEST_F(Records, MembersOfGzipFollowEachOther) {
     if (i % 7 == 0) text += text;
     bytes += compressed(text);
   }
-  RecordReader reader(write("records.jsonl.gz", bytes));
+  RecordReader reader(scratch_.write("records.jsonl.gz", bytes));
   TuningRecord record;
   int64_t count = 0;
   while (reader.next(record)) ++count;
@@ -194,7 +188,7 @@ TEST_F(Records, SharesMakeUpTheWhole) {
     EXPECT_NEAR(static_cast<double>(count), static_cast<double>(all.size()) / 3.0, RecordShare::kBlock);
     lines += reader.counts().lines;
   }
-  std::sort(shared.begin(), shared.end());
+  std::ranges::sort(shared);
   EXPECT_EQ(shared, all);
   EXPECT_EQ(lines, whole.counts().lines);
   EXPECT_THROW(RecordReader(file, {3, 3}), DataError);
@@ -205,7 +199,7 @@ TEST_F(Records, DamagedGzipIsAnErrorAfterWhatIsWhole) {
   for (int i = 0; i < 2000; ++i) text += changed("1730465253", std::to_string(i * 7919)) + "\n";
   const std::string bytes = compressed(text);
   const auto read_all = [&](const std::string& damaged) {
-    RecordReader reader(write("damaged.jsonl.gz", damaged));
+    RecordReader reader(scratch_.write("damaged.jsonl.gz", damaged));
     TuningRecord record;
     while (reader.next(record)) continue;
   };
@@ -221,7 +215,8 @@ TEST_F(Records, DamagedGzipIsAnErrorAfterWhatIsWhole) {
 }
 
 TEST_F(Records, LinesThatAreTooLongAreMalformed) {
-  const auto file = write("long.txt", "ab\n" + std::string(2000000, 'x') + "\ncd\n" + std::string(700000, 'y'));
+  const auto file =
+      scratch_.write("long.txt", "ab\n" + std::string(2000000, 'x') + "\ncd\n" + std::string(700000, 'y'));
   LineSource lines(file, 100);
   std::vector<std::pair<size_t, bool>> seen;
   while (const auto line = lines.next()) seen.emplace_back(line->text.size(), line->too_long);

@@ -1,24 +1,111 @@
 /// Replayed schedules against what TVM itself made of them.
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <random>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <simdjson.h>
 
 #include "base/error.h"
+#include "data/files/line_source.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/records/record.h"
+#include "data/frontends/ansor/records/record_json.h"
 #include "data/frontends/ansor/replay/index_interval.h"
 #include "data/frontends/ansor/replay/replay.h"
-#include "tests/data/frontends/ansor/golden_states.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
 namespace {
 
-using foretime::testing::data_dir;
-using foretime::testing::samples_dir;
-using foretime::testing::source_dir;
-using testing::GoldenState;
-using testing::read_golden_states;
+using testing::data_dir;
+using testing::samples_dir;
+using testing::source_dir;
+
+/// What TVM says of one iterator; a bound is its text.
+struct GoldenIterator {
+  std::string name, minimum, extent, kind, annotation;
+  std::vector<int32_t> attached;
+};
+
+struct GoldenStage {
+  std::string name, compute_at;
+  bool input = false;
+  int32_t attach_stage = -1, attach_iterator = -1;
+  int64_t auto_unroll_max_step = 0, storage_offset = 0;
+  std::vector<int64_t> shape;
+  std::vector<GoldenIterator> iterators;
+};
+
+struct GoldenState {
+  int64_t line = 0;  // 0-based, of the records
+  std::string workload_key, printed, dag_text;
+  ScheduleSteps steps;
+  std::vector<GoldenStage> stages;
+};
+
+using simdjson::dom::array;
+using simdjson::dom::element;
+
+std::string bound(const element& value) {
+  std::string_view text;
+  return value.get(text) == simdjson::SUCCESS ? std::string(text) : std::to_string(int64_t(value));
+}
+
+GoldenStage read_stage(const element& value) {
+  GoldenStage stage;
+  stage.name = std::string_view(value["name"]);
+  stage.input = std::string_view(value["op_type"]) != "compute";
+  stage.compute_at = std::string_view(value["compute_at"]);
+  array attach;
+  if (value["attach"].get(attach) == simdjson::SUCCESS) {
+    stage.attach_stage = static_cast<int32_t>(int64_t(attach.at(0)));
+    stage.attach_iterator = static_cast<int32_t>(int64_t(attach.at(1)));
+  }
+  stage.auto_unroll_max_step = int64_t(value["auto_unroll_max_step"]);
+  stage.storage_offset = int64_t(value["storage_offset"]);
+  const array shape = value["shape"];
+  for (const element extent : shape) stage.shape.push_back(int64_t(extent));
+  const array iterators = value["iters"];
+  for (const element iterator : iterators) {
+    GoldenIterator read;
+    read.name = std::string_view(iterator["name"]);
+    read.minimum = bound(iterator["min"]);
+    read.extent = bound(iterator["extent"]);
+    read.kind = std::string_view(iterator["kind"]);
+    read.annotation = std::string_view(iterator["annotation"]);
+    array attached;
+    if (iterator["attached_stages"].get(attached) == simdjson::SUCCESS) {
+      for (const element other : attached) read.attached.push_back(static_cast<int32_t>(int64_t(other)));
+    }
+    stage.iterators.push_back(std::move(read));
+  }
+  return stage;
+}
+
+std::vector<GoldenState> read_golden_states(const std::filesystem::path& file) {
+  std::vector<GoldenState> states;
+  LineSource lines(file);
+  simdjson::dom::parser parser;
+  while (const auto line = lines.next()) {
+    const element root = parser.parse(line->text.data(), line->text.size());
+    GoldenState state;
+    state.line = int64_t(root["line"]);
+    state.workload_key = std::string_view(root["workload_key"]);
+    state.printed = std::string_view(root["printed"]);
+    std::string_view dag;
+    if (root["current_dag"].get(dag) == simdjson::SUCCESS) state.dag_text = dag;
+    read_steps(array(root["steps"]), state.steps);
+    const array stages = root["stages"];
+    for (const element stage : stages) state.stages.push_back(read_stage(stage));
+    states.push_back(std::move(state));
+  }
+  return states;
+}
 
 /// Loop variables of a nest by the names that expressions have for them, each with random values inside its range.
 class Assignments {
@@ -60,7 +147,7 @@ std::string difference(const LoopNest& nest, const Affine& bound, const std::str
     const int64_t ours = nest.pool.evaluate(bound, [&](int32_t id) { return assignments.value_of(id); });
     for (size_t id = 0; id < nest.variables.size(); ++id) {
       const std::string name = loop_name(nest, static_cast<int32_t>(id));
-      if (std::find(names.begin(), names.end(), name) != names.end()) assignments.value_of(static_cast<int32_t>(id));
+      if (std::ranges::find(names, name) != names.end()) assignments.value_of(static_cast<int32_t>(id));
     }
     AffinePool pool;
     std::vector<Affine> axes;

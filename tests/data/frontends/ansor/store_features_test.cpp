@@ -1,6 +1,7 @@
 /// The features of programs against TVM's own, for every program of which there are any.
 #include "data/frontends/ansor/features/store_features.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -12,21 +13,20 @@
 
 #include "base/error.h"
 #include "data/files/npz_reader.h"
-#include "data/frontends/ansor/dag/dag_reader.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/store_value.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
-#include "tests/data/frontends/ansor/mutator.h"
-#include "tests/data/frontends/ansor/tables.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
 namespace {
 
-using foretime::testing::data_dir;
-using foretime::testing::samples_dir;
+using testing::data_dir;
 using ::testing::HasSubstr;
+using testing::samples_dir;
 
 const ShapeRule kAnyList{{kAnySize}, "(any,)"};
 
@@ -291,7 +291,7 @@ TEST(StoreFeatures, UnknownExpressionsAreRefused) {
   LoopNest nest = testing::replayed(std::make_shared<const ComputeDag>(parse_compute_dag(table)), "[]");
   StoreFeatures features;
   std::vector<float> rows;
-  EXPECT_THAT(foretime::testing::message_of<DataError>([&] { features.extract(nest, 64, rows); }),
+  EXPECT_THAT(testing::message_of<DataError>([&] { features.extract(nest, 64, rows); }),
               HasSubstr("stage 1 (B): 'A[i] ?? 1'"));
   EXPECT_TRUE(rows.empty());
 }
@@ -304,7 +304,7 @@ TEST(StoreFeatures, ThreadsOfGpusCount) {
   ASSERT_EQ(features.extract(nest, 64, rows), 1);
   const auto column = [](const std::string& name) {
     const auto& names = store_feature_names();
-    return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    return static_cast<size_t>(std::ranges::find(names, name) - names.begin());
   };
   EXPECT_EQ(rows[column("is_gpu")], 1.0f);
   EXPECT_FLOAT_EQ(rows[column("blockIdx_x_len")], std::log2(5.0f));
@@ -336,7 +336,7 @@ TEST(StoreFeatures, MutatedSchedulesHaveFeaturesOrAreRefused) {
       const int64_t count = features.extract(nest, 64, rows);
       EXPECT_EQ(rows.size(), static_cast<size_t>(count) * kStoreFeatures);
       EXPECT_GT(count, 0);
-      EXPECT_TRUE(std::none_of(rows.begin(), rows.end(), [](float value) { return std::isnan(value); }));
+      EXPECT_TRUE(std::ranges::none_of(rows, [](float value) { return std::isnan(value); }));
       ++extracted;
     } catch (const DataError& error) {
       EXPECT_STRNE(error.what(), "");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -121,9 +120,7 @@ inline HloGraph read_graph(const std::string& module, std::vector<float>* rows =
 
 inline std::filesystem::path write_file(const foretime::testing::Scratch& folder, const std::string& bytes,
                                         const std::string& name = "test.pb") {
-  auto path = folder.path() / name;
-  std::ofstream(path, std::ios::binary) << bytes;
-  return path;
+  return folder.write(name, bytes);
 }
 
 }  // namespace foretime::testing

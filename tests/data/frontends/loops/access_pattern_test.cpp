@@ -1,6 +1,7 @@
 /// Strides and footprints against enumeration: all iterations of the loops, and the set of what they touch.
 #include "data/frontends/loops/access_pattern.h"
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <set>
@@ -96,7 +97,7 @@ TEST_F(Patterns, RandomArrays) {
       size *= extents.back();
     }
     std::vector<size_t> order = {0, 1, 2, 3};
-    std::shuffle(order.begin(), order.end(), random);
+    std::ranges::shuffle(order, random);
     std::vector<int64_t> shuffled;
     for (const size_t i : order) shuffled.push_back(extents[i]);
     set_loops(shuffled);

@@ -1,31 +1,37 @@
-/// Graphs of loop programs: their shape on a small program by hand, their rules on all real and on damaged ones.
 #include "data/frontends/loops/loop_graph.h"
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "data/dataset/group_files.h"
 #include "data/files/npz_groups.h"
-#include "data/frontends/loops/curve_graph.h"
-#include "data/frontends/loops/featurizers.h"
+#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/nest_program.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
-#include "tests/data/frontends/ansor/tables.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/paths.h"
 
+/// Graphs of loop programs: their shape on a small program by hand, their rules on all real and on damaged ones.
 namespace foretime::data {
 namespace {
 
 using Columns = LoopColumns;
-using foretime::testing::samples_dir;
 using testing::matmul;
 using testing::replayed;
+using testing::samples_dir;
 
 /// C = A B, 64 × 32 × 16: rows in parallel, eight columns at once.
 LoopProgram small_product() {
@@ -64,9 +70,9 @@ TEST(LoopProgram, ProductByHand) {
 }
 
 TEST(LoopGraph, ProductByHand) {
-  LoopGraphs graphs({.vector_bytes = 32, .vector_registers = 16, .cores = 24});
-  graphs.add(small_product(), 2.0 * 64 * 32 * 16);
-  const GraphBlock block = graphs.finish();
+  const auto graphs = make_program_graphs("loops", {.vector_bytes = 32, .vector_registers = 16, .cores = 24});
+  graphs->add(small_product(), 2.0 * 64 * 32 * 16);
+  const GraphBlock block = graphs->finish();
   // A statement, its three loops, the store and no load; a statement, four loops, three accesses, a sum, a product.
   ASSERT_EQ(block.nodes(), (1 + 3 + 1) + (1 + 4 + 3 + 2));
   const auto name = [&](int64_t node) { return tir_type_names()[block.node_types[node]]; };
@@ -74,7 +80,7 @@ TEST(LoopGraph, ProductByHand) {
   EXPECT_EQ(name(5), "BufferStore");
   const auto column = [&](int64_t node, const std::string& column_name) {
     const auto names = loop_column_names();
-    const auto found = std::find(names.begin(), names.end(), column_name);
+    const auto found = std::ranges::find(names, column_name);
     if (found == names.end()) ADD_FAILURE() << "no column " << column_name;
     return at(block, node, found - names.begin());
   };
@@ -148,9 +154,9 @@ TEST(LoopGraph, RealTreesMakeSoundGroups) {
 }
 
 TEST(CurveGraph, ProductByHand) {
-  CurveGraphs graphs;
-  graphs.add(small_product(), 0.0);
-  const GraphBlock block = graphs.finish();
+  const auto graphs = make_program_graphs("curve", {});
+  graphs->add(small_product(), 0.0);
+  const GraphBlock block = graphs->finish();
   ASSERT_EQ(block.nodes(), 1);
   ASSERT_EQ(block.edges(), 0);
   const auto value = [&](int64_t curve, int64_t threshold) {
@@ -218,12 +224,12 @@ TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
     try {
       LoopProgram program;
       TreeProgram().read(trees, 0, program);
-      LoopGraphs loops{Hardware()};
-      loops.add(program, 0.0);
-      expect_sound(loops.finish(), Columns::count);
-      CurveGraphs curves;
-      curves.add(program, 0.0);
-      expect_sound(curves.finish(), CurveColumns::count);
+      const auto loops = make_program_graphs("loops", {});
+      loops->add(program, 0.0);
+      expect_sound(loops->finish(), Columns::count);
+      const auto curves = make_program_graphs("curve", {});
+      curves->add(program, 0.0);
+      expect_sound(curves->finish(), CurveColumns::count);
     } catch (const DataError&) {
       ++refused;
     }
@@ -237,6 +243,71 @@ TEST(Hardware, VectorsFollowFromTheTarget) {
   EXPECT_EQ(hardware_of_target("llvm -mcpu=skylake-avx512", 4).vector_registers, 32);
   EXPECT_EQ(hardware_of_target("llvm -keys=cpu -mtriple=x86_64-conda-linux-gnu", 24).vector_bytes, 16);
   EXPECT_EQ(hardware_of_target("llvm", 24).cores, 24);
+}
+
+}  // namespace
+
+// Every program of samples/ansor comes in twice: as a tuning record, and as the syntax tree that TVM made of it. Two
+// readers that share nothing but AccessPattern must find the same statements.
+
+namespace {
+
+std::string text_of(const LoopProgram& program, size_t first) {
+  std::string out;
+  for (const ProgramStatement& s : std::span(program.statements).subspan(first)) {
+    out += fmt::format("{}{} unroll {} ops {}:", s.initial ? "initial " : "", s.update ? "update" : "store",
+                       s.unroll_limit, fmt::join(s.arithmetic, " "));
+    for (const ProgramLoop& loop : program.loops_of(s))
+      out += fmt::format(" {}{}{}{}", loop.extent, "spvut"[static_cast<size_t>(loop.kind)], loop.reduction ? "r" : "",
+                         loop.unrolled ? "x" : "");
+    for (const ProgramAccess& a : program.accesses_of(s)) {
+      const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(a.buffer)];
+      out += fmt::format("\n    {}{}", buffer.elements, buffer.temporary ? "t" : "");
+      for (const LoopAccess& l : program.strides_of(s, a))
+        out += fmt::format(" ({} {:.0f} {:.0f} {:.0f})", l.stride, l.distinct, l.footprint, l.lines);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+TEST(LoopProgram, RecordsAndTheirTreesAreTheSame) {
+  const DagTable dags(samples_dir() / "ansor" / "dags.jsonl.gz");
+  RecordReader reader(samples_dir() / "ansor" / "records.jsonl.gz");
+  std::map<std::string, size_t> tasks;  // by workload key
+  std::vector<ProgramNodes> trees;
+  std::ifstream list(samples_dir() / "ansor" / "tasks.jsonl");
+  for (std::string line; std::getline(list, line);) {
+    const auto task = nlohmann::json::parse(line);
+    tasks[task.at("workload_key")] = trees.size();
+    trees.push_back(read_program_nodes(NpzReader(samples_dir() / "ansor" / task.at("tree_file").get<std::string>())));
+  }
+  std::vector<int64_t> next(trees.size());
+  Replayer replayer;
+  NestProgram from_nest;
+  TreeProgram from_tree;
+  TuningRecord record;
+  LoopNest nest;
+  LoopProgram a, b;
+  int64_t same = 0, all = 0, inserted = 0;
+  while (reader.next(record)) {
+    const size_t task = tasks.at(record.workload_key);
+    replayer.replay(dags.find(record.workload_key), record.schedule, nest);
+    from_nest.read(nest, record, a);
+    from_tree.read(trees[task], next[task]++, b);
+    ++all;
+    // TVM fuses the first loops of the statement that rearranges weights, which NestProgram leaves apart.
+    const auto rearranges = [&] { return a.iterations(a.statements[0]) == b.iterations(b.statements[0]); };
+    const size_t first = record.layout_rewrite == 1 && !a.statements.empty() && rearranges() ? 1 : 0;
+    const bool equal = text_of(a, first) == text_of(b, first);
+    same += equal;
+    inserted += first == 1 && text_of(a, 0) != text_of(b, 0);
+    if (!equal && all - same < 4)
+      ADD_FAILURE() << record.workload_key << ": nest\n" << text_of(a, 0) << "tree\n" << text_of(b, 0);
+  }
+  EXPECT_EQ(same, 4836);
+  EXPECT_EQ(all, 4836);
+  EXPECT_LT(inserted, 300) << "statements that rearrange weights, unlike in their first loops";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 /// Tuning records packed into groups: the bytes depend on the records alone, not on workers or memory.
 #include "data/frontends/loops/record_pack.h"
 
-#include <fstream>
+#include <algorithm>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -9,7 +9,7 @@
 
 #include "data/files/packed.h"
 #include "data/frontends/ansor/records/record_reader.h"
-#include "data/frontends/loops/program_graphs.h"
+#include "data/frontends/loops/loop_graph.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -17,12 +17,7 @@ namespace foretime::data {
 namespace {
 
 namespace fs = std::filesystem;
-using foretime::testing::samples_dir;
-
-std::string bytes_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+using testing::samples_dir;
 
 class RecordPack : public ::testing::Test {
  protected:
@@ -34,7 +29,7 @@ class RecordPack : public ::testing::Test {
     return pack_records(file, index, all, options);
   }
 
-  foretime::testing::Scratch scratch_;
+  testing::Scratch scratch_;
   fs::path records_ = samples_dir() / "ansor" / "records.jsonl.gz";
   DagTable dags_{samples_dir() / "ansor" / "dags.jsonl.gz"};
 };
@@ -75,9 +70,9 @@ TEST_F(RecordPack, BytesDoNotDependOnWorkersOrMemory) {
   const PackParts parts(scratch_.path() / "three.foretime", headers, 3, "test");
   parts.pack([&](const fs::path& part, std::span<const int64_t> groups) { pack_records(part, found, groups, {}); });
   parts.join();
-  const auto expected = bytes_of(scratch_.path() / "one.foretime");
-  EXPECT_TRUE(bytes_of(scratch_.path() / "little.foretime") == expected);
-  EXPECT_TRUE(bytes_of(scratch_.path() / "three.foretime") == expected);
+  const auto expected = testing::read_text(scratch_.path() / "one.foretime");
+  EXPECT_TRUE(testing::read_text(scratch_.path() / "little.foretime") == expected);
+  EXPECT_TRUE(testing::read_text(scratch_.path() / "three.foretime") == expected);
   EXPECT_EQ(verify_packed(scratch_.path() / "three.foretime"), 49);
 }
 

@@ -1,22 +1,29 @@
 /// Real save_json text: against the trees that were made from it by TVM itself, and against the reference
 /// implementation.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include "data/dataset/group_files.h"
+#include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "data/frontends/tir/tir_file.h"
-#include "data/frontends/tir/tir_inspect.h"
-#include "data/frontends/tir/tir_pack.h"
+#include "data/graphs/program_nodes.h"
+#include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
-#include "tests/data/frontends/tir/tir_reference.h"
-#include "tests/data/frontends/tir/tir_trees.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -26,9 +33,203 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::data_dir;
-using testing::difference;
-using testing::NpzTrees;
 using testing::samples_dir;
+
+class TirReference {
+ public:
+  explicit TirReference(std::string_view text) : json_(nlohmann::json::parse(text)) {}
+
+  data::ProgramNodes tree() {
+    const int64_t root = json_.at("root");
+    if (type(root) == "tir.PrimFunc") {
+      for (const int64_t parameter : data(ref(root, "params"))) variable(parameter);
+      const auto map = data(ref(root, "buffer_map"));
+      for (size_t i = 1; i < map.size(); i += 2) {
+        buffer(map[i]);
+        variable(ref(map[i], "data"));
+      }
+    }
+    walk(root, -1);
+    nodes_.graph_ptr.push_back(static_cast<int64_t>(nodes_.nodes()));
+    return nodes_;
+  }
+
+ private:
+  const nlohmann::json& node(int64_t i) const { return json_.at("nodes").at(static_cast<size_t>(i)); }
+  std::string type(int64_t i) const { return node(i).at("type_key"); }
+  std::string attribute(int64_t i, const char* name) const { return node(i).at("attrs").at(name); }
+  int64_t ref(int64_t i, const char* name) const { return std::stoll(attribute(i, name)); }
+  std::vector<int64_t> data(int64_t i) const { return node(i).value("data", std::vector<int64_t>()); }
+  int32_t variable(int64_t i) {
+    return variables_.try_emplace(i, static_cast<int32_t>(variables_.size())).first->second;
+  }
+  int32_t buffer(int64_t i) { return buffers_.try_emplace(i, static_cast<int32_t>(buffers_.size())).first->second; }
+  int64_t product(int64_t array) const {
+    int64_t product = 1;
+    for (const int64_t size : data(array)) product *= type(size) == "IntImm" ? ref(size, "value") : 0;
+    return product;
+  }
+  bool constant(int64_t i) const { return type(i) == "IntImm"; }
+
+  void walk(int64_t i, int32_t parent) {
+    const std::string key = type(i);
+    const auto me = static_cast<int32_t>(nodes_.nodes());
+    const std::string name = key.starts_with("tir.") ? key.substr(4) : key;
+    nodes_.type.push_back(data::tir_type_id(name));
+    nodes_.parent.push_back(parent);
+    nodes_.extent.push_back(0);
+    nodes_.loop_kind.push_back(-1);
+    nodes_.value.push_back(std::numeric_limits<double>::quiet_NaN());
+    nodes_.variable.push_back(-1);
+    nodes_.buffer.push_back(-1);
+    nodes_.buffer_elements.push_back(0);
+    nodes_.call_op.push_back(0);
+    const auto child = [&](const char* field) { walk(ref(i, field), me); };
+    const auto children = [&](const char* field) {
+      for (const int64_t c : data(ref(i, field))) walk(c, me);
+    };
+    const auto unless_constant = [&](int64_t c) {
+      if (!constant(c)) walk(c, me);
+    };
+    const auto touch = [&] {
+      nodes_.buffer.back() = buffer(ref(i, "buffer"));
+      nodes_.buffer_elements.back() = product(ref(ref(i, "buffer"), "shape"));
+    };
+    if (name == "PrimFunc") {
+      child("body");
+    } else if (name == "For") {
+      nodes_.variable.back() = variable(ref(i, "loop_var"));
+      nodes_.loop_kind.back() = static_cast<int8_t>(ref(i, "kind"));
+      const int64_t extent = ref(i, "extent");
+      if (constant(extent)) nodes_.extent.back() = ref(extent, "value");
+      unless_constant(ref(i, "min"));
+      unless_constant(extent);
+      child("body");
+    } else if (name == "Allocate") {
+      nodes_.variable.back() = variable(ref(i, "buffer_var"));
+      nodes_.extent.back() = product(ref(i, "extents"));
+      for (const int64_t c : data(ref(i, "extents"))) unless_constant(c);
+      unless_constant(ref(i, "condition"));
+      child("body");
+    } else if (name == "BufferRealize") {
+      touch();
+      nodes_.extent.back() = 1;
+      for (const int64_t range : data(ref(i, "bounds"))) {
+        const int64_t extent = ref(range, "extent");
+        nodes_.extent[static_cast<size_t>(me)] *= constant(extent) ? ref(extent, "value") : 0;
+        unless_constant(ref(range, "min"));
+        unless_constant(extent);
+      }
+      unless_constant(ref(i, "condition"));
+      child("body");
+    } else if (name == "LetStmt" || name == "Let") {
+      nodes_.variable.back() = variable(ref(i, "var"));
+      child("value");
+      child("body");
+    } else if (name == "AttrStmt") {
+      child("value");
+      child("body");
+    } else if (name == "IfThenElse") {
+      child("condition");
+      child("then_case");
+      if (ref(i, "else_case") != 0) child("else_case");
+    } else if (name == "SeqStmt") {
+      children("seq");
+    } else if (name == "BufferStore") {
+      touch();
+      children("indices");
+      child("value");
+    } else if (name == "BufferLoad") {
+      touch();
+      children("indices");
+    } else if (name == "Call") {
+      nodes_.call_op.back() = static_cast<uint8_t>(data::call_op_index(node(ref(i, "op")).value("repr_str", "")));
+      children("args");
+    } else if (name == "Select") {
+      child("condition");
+      child("true_value");
+      child("false_value");
+    } else if (name == "Ramp") {
+      child("base");
+      child("stride");
+    } else if (name == "Broadcast" || name == "Cast" || name == "Evaluate") {
+      child("value");
+    } else if (name == "Var" || name == "SizeVar") {
+      nodes_.variable.back() = variable(i);
+    } else if (name == "IntImm" || name == "FloatImm") {
+      nodes_.value.back() = std::stod(attribute(i, "value"));
+    } else if (node(i).contains("attrs") && node(i).at("attrs").contains("b")) {
+      child("a");
+      child("b");
+    }
+  }
+
+  nlohmann::json json_;
+  data::ProgramNodes nodes_;
+  std::map<int64_t, int32_t> variables_, buffers_;
+};
+
+/// What differs first between two trees, "" where nothing does.
+std::string difference(const data::ProgramNodes& a, const data::ProgramNodes& b) {
+  if (a.graph_ptr != b.graph_ptr) return "graph_ptr";
+  if (a.type != b.type) return "type";
+  if (a.parent != b.parent) return "parent";
+  if (a.extent != b.extent) return "extent";
+  if (a.loop_kind != b.loop_kind) return "loop_kind";
+  if (a.variable != b.variable) return "variable";
+  if (a.buffer != b.buffer) return "buffer";
+  if (a.buffer_elements != b.buffer_elements) return "buffer_elements";
+  for (size_t i = 0; i < a.nodes(); ++i) {
+    const bool both_nan = std::isnan(a.value[i]) && std::isnan(b.value[i]);
+    if (!both_nan && a.value[i] != b.value[i]) return "value";
+    if (a.type[i] == data::tir_type_id("Call") && a.call_op[i] != b.call_op[i]) return "call_op";
+  }
+  return "";
+}
+
+/// The trees of an .npz file (C1.npz), each by itself, member by member as the file has them.
+class NpzTrees {
+ public:
+  explicit NpzTrees(const std::filesystem::path& path) {
+    const data::NpzReader file(path);
+    const data::ShapeRule any{{data::kAnySize}, "(any,)"};
+    all_.graph_ptr = file.read<int64_t>("graph_ptr", any);
+    ids_ = file.read_text("id", any);
+    const auto types = file.read_text("type_names", any), ops = file.read_text("call_op_names", any);
+    for (const uint8_t type : file.read<uint8_t>("node_type", any))
+      all_.type.push_back(data::tir_type_id(types.at(type)));
+    for (const uint8_t op : file.read<uint8_t>("call_op", any))
+      all_.call_op.push_back(static_cast<uint8_t>(data::call_op_index(ops.at(op))));
+    all_.parent = file.read<int32_t>("parent", any);
+    all_.extent = file.read<int64_t>("extent", any);
+    all_.loop_kind = file.read<int8_t>("loop_kind", any);
+    all_.value = file.read<double>("value", any);
+    all_.variable = file.read<int32_t>("variable", any);
+    all_.buffer = file.read<int32_t>("buffer", any);
+    all_.buffer_elements = file.read<int64_t>("buffer_elements", any);
+  }
+
+  int64_t find(const std::string& id) const {
+    for (size_t g = 0; g < ids_.size(); ++g) {
+      if (ids_[g] == id) return static_cast<int64_t>(g);
+    }
+    return -1;
+  }
+
+  data::ProgramNodes tree(int64_t graph) const {
+    const auto first = all_.graph_ptr.at(static_cast<size_t>(graph)),
+               last = all_.graph_ptr.at(static_cast<size_t>(graph) + 1);
+    const auto part = [&](const auto& values) {
+      return std::decay_t<decltype(values)>(values.begin() + first, values.begin() + last);
+    };
+    return {{0, last - first}, part(all_.type),     part(all_.parent), part(all_.extent),          part(all_.loop_kind),
+            part(all_.value),  part(all_.variable), part(all_.buffer), part(all_.buffer_elements), part(all_.call_op)};
+  }
+
+ private:
+  data::ProgramNodes all_;
+  std::vector<std::string> ids_;
+};
 
 const std::string& text_of(const TirRecord& record, const std::string& member) {
   for (const auto& [name, text] : record.texts) {
@@ -85,7 +286,7 @@ TEST(TirGolden, EqualsTheReference) {
     for (const auto& [member, text] : record.texts) {
       ProgramNodes tree;
       reader.read(text, record.id, tree);
-      EXPECT_EQ(difference(tree, testing::TirReference(text).tree()), "") << record.id << " " << member;
+      EXPECT_EQ(difference(tree, TirReference(text).tree()), "") << record.id << " " << member;
       ++compared;
     }
   }
@@ -104,8 +305,7 @@ TEST(TirGolden, GroupsEqualPackedTrees) {
     const Group whole = load_group(headers.at(0));
     const auto hashes = configuration_hashes(group), all_hashes = configuration_hashes(whole);
     for (int64_t c = 0; c < group.candidates; ++c) {
-      const auto found = std::find(whole.candidate_ids.begin(), whole.candidate_ids.end(),
-                                   group.candidate_ids[static_cast<size_t>(c)]);
+      const auto found = std::ranges::find(whole.candidate_ids, group.candidate_ids[static_cast<size_t>(c)]);
       ASSERT_NE(found, whole.candidate_ids.end());
       const auto graph = static_cast<int64_t>(found - whole.candidate_ids.begin());
       EXPECT_EQ(group.runtimes[c], whole.runtimes[graph]);
@@ -127,8 +327,7 @@ TEST(TirGolden, PackedProgramsAreTheSameGroups) {
   EXPECT_EQ(verify_packed(out), 12);
   for (const Group& group : read_tir_groups(file, "lowered")) {
     const auto headers = packed_headers(out);
-    const auto found =
-        std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.name == group.name; });
+    const auto found = std::ranges::find_if(headers, [&](const auto& header) { return header.name == group.name; });
     ASSERT_NE(found, headers.end());
     EXPECT_EQ(configuration_hashes(load_packed(*found)), configuration_hashes(group));
   }
@@ -137,7 +336,7 @@ TEST(TirGolden, PackedProgramsAreTheSameGroups) {
 }
 
 TEST(TirGolden, AmbiguousMemberIsNamed) {
-  EXPECT_THAT(foretime::testing::message_of<DataError>(
+  EXPECT_THAT(testing::message_of<DataError>(
                   [&] { read_tir_groups(samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz", ""); }),
               ::testing::HasSubstr("before_lowering, lowered"));
 }
@@ -206,7 +405,7 @@ TEST(TirGolden, Tenset) {
         EXPECT_TRUE(std::includes(loops.begin(), loops.end(), expected.begin(), expected.end())) << record.id;
       }
       if (number % 23 == 0) {
-        EXPECT_EQ(difference(tree, testing::TirReference(text).tree()), "") << record.id << " " << member;
+        EXPECT_EQ(difference(tree, TirReference(text).tree()), "") << record.id << " " << member;
       }
     }
     ++number;

@@ -1,26 +1,94 @@
-/// What the real files do not hold: node types of other versions, modules, and every kind of bad input.
 #include "data/frontends/tir/tir_reader.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include "base/error.h"
 #include "data/frontends/tir/tir_file.h"
-#include "data/frontends/tir/tir_inspect.h"
-#include "tests/data/frontends/tir/tir_documents.h"
+#include "data/graphs/validate.h"
+#include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
+/// What the real files do not hold: node types of other versions, modules, and every kind of bad input.
 namespace foretime::data {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::TirText;
+
+class TirText {
+ public:
+  using Attributes = std::vector<std::pair<std::string, std::string>>;
+
+  explicit TirText(std::string version = "0.14.0") {
+    json_["root"] = 1;
+    json_["nodes"].push_back({{"type_key", ""}});
+    json_["b64ndarrays"] = nlohmann::json::array();
+    json_["attrs"]["tvm_version"] = std::move(version);
+  }
+  /// Number of the new node.
+  int add(const std::string& type, const Attributes& attributes = {}) {
+    nlohmann::json node = {{"type_key", type}};
+    for (const auto& [name, value] : attributes) node["attrs"][name] = value;
+    json_["nodes"].push_back(node);
+    return static_cast<int>(json_["nodes"].size()) - 1;
+  }
+  int list(const std::vector<int>& data, const std::string& type = "Array") {
+    const int node = add(type);
+    if (!data.empty()) json_["nodes"][static_cast<size_t>(node)]["data"] = data;
+    return node;
+  }
+  int integer(int64_t value) {
+    return add("IntImm", {{"dtype", "int32"}, {"span", "0"}, {"value", std::to_string(value)}});
+  }
+  int variable() { return add("tir.Var", {{"dtype", "int32"}, {"name", "0"}, {"span", "0"}}); }
+  int binary(const std::string& type, int a, int b) { return add(type, {{"a", name(a)}, {"b", name(b)}}); }
+  int op(const std::string& repr) {
+    const int node = add("Op");
+    json_["nodes"][static_cast<size_t>(node)]["repr_str"] = repr;
+    return node;
+  }
+  int buffer(int data, const std::vector<int>& sizes) {
+    std::vector<int> shape;
+    for (const int size : sizes) shape.push_back(integer(size));
+    return add("tir.Buffer", {{"data", name(data)}, {"shape", name(list(shape))}});
+  }
+  int evaluate(int value) { return add("tir.Evaluate", {{"value", name(value)}}); }
+  int loop(int extent, int body, int kind = 0, int min = -1) {
+    return add("tir.For", {{"loop_var", name(variable())},
+                           {"min", name(min < 0 ? integer(0) : min)},
+                           {"extent", name(extent)},
+                           {"kind", std::to_string(kind)},
+                           {"body", name(body)}});
+  }
+  int function(int body, const std::vector<int>& parameters = {}, const std::vector<int>& buffer_map = {}) {
+    return add("tir.PrimFunc", {{"params", name(list(parameters))},
+                                {"buffer_map", name(list(buffer_map, "Map"))},
+                                {"body", name(body)},
+                                {"ret_type", "0"}});
+  }
+  TirText& root(int node) {
+    json_["root"] = node;
+    return *this;
+  }
+  void set(int node, const std::string& attribute, const std::string& value) {
+    json_["nodes"][static_cast<size_t>(node)]["attrs"][attribute] = value;
+  }
+  nlohmann::json& json() { return json_; }
+  std::string text() const { return json_.dump(); }
+  static std::string name(int node) { return std::to_string(node); }
+
+ private:
+  nlohmann::json json_;
+};
 
 std::vector<std::string> names(const ProgramNodes& trees) {
   std::vector<std::string> names;
@@ -352,6 +420,118 @@ TEST(TirFile, DamagedGzip) {
   EXPECT_THROW(read_tir_groups(file, ""), DataError);
   EXPECT_FALSE(is_tir_text(scratch.path() / "missing"));
   EXPECT_THROW(TirFile(scratch.path() / "missing"), DataError);
+}
+
+}  // namespace
+
+// Damaged save_json text: the reader throws DataError, or makes trees that keep every rule. Never a crash, never a
+// tree past the limits.
+
+namespace {
+
+constexpr TirLimits kLimits = {.nodes = 20000, .depth = 600};
+
+/// FORETIME_FUZZ=20 makes twenty times as many mutations, other ones with FORETIME_FUZZ_SEED.
+int environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> texts;
+  TirFile file(testing::samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz");
+  TirRecord record;
+  while (file.next(record) && texts.size() < 8) {
+    for (const auto& [member, text] : record.texts) {
+      if (text.size() < 200000) texts.push_back(text);
+    }
+  }
+  return texts;
+}
+
+/// Whether the text was accepted; the trees must then be what the code behind the reader relies on.
+bool accepted(TirReader& reader, const std::string& text) {
+  ProgramNodes trees;
+  try {
+    reader.read(text, "fuzz", trees);
+  } catch (const DataError&) {
+    EXPECT_EQ(trees.nodes(), 0u);
+    return false;
+  }
+  EXPECT_LE(trees.nodes(), static_cast<size_t>(kLimits.nodes));
+  Group group;
+  group.name = "fuzz";
+  group.kind = CandidateKind::program;
+  group.unit = RuntimeUnit::seconds;
+  group.candidates = trees.graphs();
+  group.candidate_ids.assign(static_cast<size_t>(group.candidates), "one");
+  group.runtimes = std::vector<double>(static_cast<size_t>(group.candidates), 0.0);
+  group.graphs = program_graphs(std::move(trees));
+  EXPECT_NO_THROW(validate_group(group, "fuzz"));
+  return true;
+}
+
+TEST(TirFuzz, MutatedFields) {
+  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 7)));
+  const auto below = [&](size_t count) { return random() % count; };
+  TirReader reader(kLimits);
+  const char* const values[] = {"0", "1", "-1",    "4294967296",          "9223372036854775807",
+                                "x", "",  "1e999", "-9223372036854775808"};
+  const char* const types[] = {"",           "Array",     "Map",          "tir.For",  "tir.Add",  "tir.Var",
+                               "tir.Buffer", "tir.Block", "tir.PrimFunc", "tir.Load", "Range",    "tir.Broadcast",
+                               "IRModule",   "Op",        "tir.Call",     "IntImm",   "FloatImm", "tir.Ramp",
+                               "nothing",    "tir.Store", "tir.Select"};
+  int64_t good = 0, bad = 0;
+  for (const std::string& seed : seeds()) {
+    const auto original = nlohmann::json::parse(seed);
+    for (int round = 0; round < 60 * environment("FORETIME_FUZZ", 1); ++round) {
+      auto json = original;
+      auto& nodes = json["nodes"];
+      for (size_t changes = 1 + below(3); changes > 0; --changes) {
+        auto& node = nodes[below(nodes.size())];
+        const size_t kind = below(7);
+        if (kind <= 2 && node.contains("attrs")) {
+          auto attribute = node["attrs"].begin();
+          std::advance(attribute, static_cast<int64_t>(below(node["attrs"].size())));
+          *attribute = kind == 0 ? nlohmann::json(values[below(std::size(values))])
+                                 : nlohmann::json(std::to_string(below(nodes.size())));
+        } else if (kind == 3) {
+          node["type_key"] = types[below(std::size(types))];
+        } else if (kind == 4 && node.contains("data")) {
+          node["data"][below(node["data"].size())] = below(nodes.size() + 2);
+        } else if (kind == 5 && node.contains("attrs")) {
+          node["attrs"].erase(node["attrs"].begin());
+        } else if (kind == 6) {
+          json["root"] = below(nodes.size());
+        }
+      }
+      ++(accepted(reader, json.dump()) ? good : bad);
+    }
+  }
+  EXPECT_GT(good, 20);  // the mutations reach behind the first check
+  EXPECT_GT(bad, 20);
+}
+
+TEST(TirFuzz, MutatedBytes) {
+  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 11)));
+  TirReader reader(kLimits);
+  int64_t good = 0, bad = 0;
+  for (const std::string& seed : seeds()) {
+    for (int round = 0; round < 40 * environment("FORETIME_FUZZ", 1); ++round) {
+      std::string text = seed;
+      if (round % 4 == 0) {
+        text.resize(random() % text.size());
+      } else {
+        for (size_t changes = 1 + random() % 4; changes > 0; --changes) {
+          const char digits[] = "0123456789";
+          char& c = text[random() % text.size()];
+          c = round % 4 == 1 ? static_cast<char>(random()) : digits[random() % 10];
+        }
+      }
+      ++(accepted(reader, text) ? good : bad);
+    }
+  }
+  EXPECT_GT(bad, 20);
 }
 
 }  // namespace

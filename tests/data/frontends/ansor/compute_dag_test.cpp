@@ -1,0 +1,255 @@
+#include "data/frontends/ansor/dag/compute_dag.h"
+
+#include <fstream>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "data/files/line_source.h"
+#include "tests/data/frontends/ansor/schedules.h"
+#include "tests/support/message_of.h"
+#include "tests/support/paths.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::data {
+namespace {
+
+using testing::data_dir;
+using ::testing::HasSubstr;
+using testing::samples_dir;
+
+/// The lines of dags.jsonl, and what TVM printed of each DAG.
+struct Printed {
+  std::string table, text;
+};
+
+std::vector<Printed> read_tables(const std::filesystem::path& file) {
+  std::vector<Printed> tables;
+  LineSource lines(file);
+  simdjson::dom::parser parser;
+  while (const auto line = lines.next()) {
+    const simdjson::dom::element root = parser.parse(line->text.data(), line->text.size());
+    tables.push_back({std::string(line->text), std::string(std::string_view(root["printed"]))});
+  }
+  return tables;
+}
+
+/// Stages, axes and accesses, without what only JSON has.
+std::string essence(const ComputeDag& dag) {
+  std::string out = to_text(dag);
+  for (const DagStage& stage : dag.stages) {
+    out += stage.name;
+    for (size_t i = 0; i < stage.axis_count(); ++i)
+      out += fmt::format(" {}:{}", stage.axis(i).name, stage.axis(i).extent);
+    for (const int64_t extent : stage.shape) out += fmt::format(" {}", extent);
+    out += stage.output ? " output" : "";
+    for (const DagRead& read : stage.reads) {
+      out += fmt::format(" {}", read.stage);
+      for (const int32_t index : read.indices) out += "," + to_text(dag.expressions, index);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+/// Every table prints as TVM does; of those whose text holds enough, how many there are.
+size_t check_tables(const std::filesystem::path& file) {
+  size_t enough = 0;
+  for (const auto& printed : read_tables(file)) {
+    const ComputeDag dag = parse_compute_dag(printed.table);
+    for (const DagStage& stage : dag.stages) EXPECT_EQ(stage.input, stage.body < 0) << dag.workload_key << stage.name;
+    // TVM leaves out the middle of very long texts.
+    if (printed.text.find("(OMITTED)") != std::string::npos) continue;
+    EXPECT_EQ(to_text(dag), printed.text) << dag.workload_key;
+    ComputeDag from_text;
+    try {
+      from_text = parse_dag_text(printed.text, dag.workload_key);
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("dags.jsonl"));
+      continue;
+    }
+    ++enough;
+    EXPECT_EQ(essence(from_text), essence(dag)) << dag.workload_key;
+  }
+  return enough;
+}
+
+TEST(DagReader, TablesPrintAsTvmDoesAndTextsAgree) {
+  EXPECT_EQ(check_tables(samples_dir() / "ansor/dags.jsonl.gz"), 20u);
+}
+
+TEST(DagReader, TablesOfTensetPrintAsTvmDoesAndTextsAgree) {
+  FORETIME_NEEDS_DATA();
+  const auto file = data_dir() / "tenset/dags.jsonl.gz";
+  EXPECT_EQ(check_tables(file), 171u);
+}
+
+TEST(DagReader, StagesOfOneNameAreToldApart) {
+  const std::string head = R"json({"workload_key": "[\"f\"]", "stages": [)json" + testing::input_stage(0, "x", "[4]") +
+                           ", " + testing::input_stage(1, "x", "[4]") +
+                           R"json(, {"id": 2, "name": "y", "shape": [4], "kind": "compute",
+    "axes": [["i", 4]], "reduce_axes": [], "reads": [)json";
+  const auto sources = [&](const std::string& body, const std::string& reads) {
+    const ComputeDag dag = parse_compute_dag(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
+    std::vector<int32_t> loads, targets;
+    collect_loads(dag.expressions, dag.stages[2].body, loads);
+    for (const int32_t load : loads) targets.push_back(dag.expressions.node(load).target);
+    return targets;
+  };
+  const std::string first = R"json({"op": 0, "name": "x", "indices": ["i"]})json",
+                    second = R"json({"op": 1, "name": "x", "indices": ["i"]})json",
+                    other = R"json({"op": 1, "name": "x", "indices": ["(3 - i)"]})json";
+  EXPECT_EQ(sources("(x[i] - x[i])", first + ", " + second), (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(sources("(x[i] - x[i])", second + ", " + first), (std::vector<int32_t>{1, 0}));
+  // An access that occurs twice may stand once.
+  EXPECT_EQ(sources("((x[i] - x[(3 - i)]) + x[i])", first + ", " + other), (std::vector<int32_t>{0, 1, 0}));
+}
+
+TEST(DagReader, FindsBothFormsOfAKey) {
+  ComputeDag dag = *testing::matmul(8, 8, 8);
+  dag.workload_key = R"(["08f7449d79e570b7274174709e5e5e01", [8, 8], [8, 8], [8, 8]])";
+  DagTable table;
+  table.add(std::make_shared<const ComputeDag>(dag));
+  table.add(testing::matmul(16, 8, 8));
+  EXPECT_EQ(table.find(dag.workload_key), table.all()[0]);
+  EXPECT_EQ(table.find(R"(["08f7449d79e570b7274174709e5e5e01", 8, 8, 8, 8, 8, 8])"), table.all()[0]);
+  EXPECT_EQ(table.find(R"(["08f7449d79e570b7274174709e5e5e01", 8, 8, 8, 8, 8, 9])"), nullptr);
+  EXPECT_EQ(table.find(R"(["matmul", 16, 8, 8])"), table.all()[1]);
+  EXPECT_EQ(table.find(R"(["matmul", [16], 8, 8])"), nullptr);
+  EXPECT_THROW(table.find("matmul"), DataError);
+  EXPECT_THROW(table.add(testing::matmul(16, 8, 8)), DataError);
+}
+
+TEST(DagReader, TextsSayWhatIsMissing) {
+  const auto message = [](const std::string& text) {
+    return testing::message_of<DataError>([&] { parse_dag_text(text, R"(["f"])"); });
+  };
+  EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no exception");
+  EXPECT_THAT(message("A = PLACEHOLDER [8, 8]\nB(i) += A[i, (k + 1)]\n"), HasSubstr("how long axis k is"));
+  EXPECT_THAT(message("A = PLACEHOLDER [8, 4]\nB(i) = A[i, i]\n"), HasSubstr("both 4 and 8 long"));
+  EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = C[i]\n"), HasSubstr("line 2 of the DAG: stage 1 (B): reads C"));
+  EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = A[j]\n"), HasSubstr("variable j, expected one of i"));
+  EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = A[i, i]\n"), HasSubstr("too many indices of A"));
+  EXPECT_THAT(message("A = PLACEHOLDER [x]\n"), HasSubstr("expected positive integers"));
+  EXPECT_THAT(message("A = PLACEHOLDER [8]\nA(i) = A[i]\n"), HasSubstr("two stages A"));
+  EXPECT_THAT(message("nonsense"), HasSubstr("expected NAME(axes) = body"));
+  EXPECT_THAT(message("B(i) select(a, b, c)= (A[i])"), HasSubstr("expected =, +=, max= or min="));
+  EXPECT_THAT(message(""), HasSubstr("0 stages"));
+}
+
+TEST(DagReader, BadTablesNameStageAndField) {
+  const std::string good = read_tables(samples_dir() / "ansor/dags.jsonl.gz").front().table;
+  const auto message = [&](std::string_view from, std::string_view to) {
+    std::string table = good;
+    const size_t at = table.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    table.replace(at, from.size(), to);
+    return testing::message_of<DataError>([&] { parse_compute_dag(table); });
+  };
+  EXPECT_EQ(message("matmul", "matmul"), "no exception");
+  EXPECT_THAT(message("\"op\": 0", "\"op\": 7"), HasSubstr("stages[2]: reads: stage 7, expected one before it"));
+  EXPECT_THAT(message("\"op\": 0", "\"op\": -1"), HasSubstr("reads: stage -1"));
+  EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\", \"q\"]"), HasSubstr("variable q, expected one of i, j, k"));
+  EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\"]"), HasSubstr("1 indices of A, expected 2"));
+  EXPECT_THAT(message("\"id\": 1", "\"id\": 4"), HasSubstr("stages[1]: id 4, expected 1"));
+  EXPECT_THAT(message("[\"k\", 128]", "[\"k\", 0]"), HasSubstr("stage 2 (C): axis k: extent 0"));
+  EXPECT_THAT(message("[\"k\", 128]", "[\"k\", \"(i*q)\"]"), HasSubstr("variable q"));
+  EXPECT_THAT(message("[\"k\", 128]", "[\"k\", \"k\"]"), HasSubstr("variable k, expected an axis of the stage"));
+  EXPECT_THAT(message("[\"i\", 128]", "[\"i\", \"j\"]"), HasSubstr("axis i: expected an integer extent"));
+  EXPECT_THAT(message("\"shape\": [128, 128]", "\"shape\": [128, 1e99]"),
+              HasSubstr("shape: expected a list of integers"));
+  EXPECT_THAT(message("\"kind\": \"compute\"", "\"kind\": \"extern\""), HasSubstr("kind: extern"));
+  EXPECT_THAT(message("{\"workload_key\"", "{\"key\""), HasSubstr("workload_key: expected"));
+}
+
+TEST(DagReader, FilesNameTheLine) {
+  const testing::Scratch scratch;
+  const auto file = scratch.path() / "dags.jsonl";
+  std::ofstream(file) << "# comment\n" << read_tables(samples_dir() / "ansor/dags.jsonl.gz").front().table << "\n{}\n";
+  EXPECT_THAT(testing::message_of<DataError>([&] { const DagTable table(file); }),
+              HasSubstr("dags.jsonl:3: workload_key"));
+}
+
+TEST(DagReader, MutatedTablesAreErrorsOrDags) {
+  std::mt19937 random(1);
+  const auto draw = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random); };
+  constexpr char kBytes[] = "0123456789[]{}\",:()-+*/ ijkx";
+  const auto tables = read_tables(samples_dir() / "ansor/dags.jsonl.gz");
+  size_t errors = 0;
+  constexpr int kTrials = 3000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const auto& printed = tables[draw(tables.size())];
+    std::string table = printed.table.substr(0, printed.table.find("\"printed\"") - 2) + "}", text = printed.text;
+    for (size_t i = draw(4) + 1; i-- > 0;) table[draw(table.size())] = kBytes[draw(sizeof(kBytes) - 1)];
+    for (size_t i = draw(4) + 1; i-- > 0;) text[draw(text.size())] = kBytes[draw(sizeof(kBytes) - 1)];
+    try {
+      validate(parse_compute_dag(table));
+    } catch (const DataError&) {
+      ++errors;
+    }
+    try {
+      validate(parse_dag_text(text, R"(["f"])"));
+    } catch (const DataError&) {
+    }
+  }
+  EXPECT_GT(errors, static_cast<size_t>(kTrials) / 4);
+}
+
+std::string round_trip(const std::string& text) {
+  ExpressionTree tree;
+  return to_text(tree, parse_expression(text, tree));
+}
+
+TEST(Expression, PrintsWhatItRead) {
+  for (const char* text : {"i",
+                           "-3",
+                           "((yy*4) + ry)",
+                           "(p0[i0, k]*p1[i1, k])",
+                           "floordiv(p, 16)",
+                           "((floormod(floordiv(p, 4), 4)*4) + eps)",
+                           "max(conv2d_nhwc[i0, (i1 - 1)], 0f)",
+                           "3.40282e+38f",
+                           "-1e-05f",
+                           "select(((floormod(i, 6) == 5) && (floormod(j, 6) == 4)), 1f, -0.5f)",
+                           "float32(x)",
+                           "(int64)5",
+                           "(bool)1",
+                           "tir.if_then_else((!(i < 3) || (i >= 14)), a.local[i.c], 0f)",
+                           "(a % 4)",
+                           "(a/b)",
+                           "(a != b)",
+                           "min(a, b)",
+                           "tir.call_extern(\"exp\", x)",
+                           "f()",
+                           "s[]"})
+    EXPECT_EQ(round_trip(text), text);
+}
+
+TEST(Expression, KnowsPrecedence) {
+  EXPECT_EQ(round_trip("a+b*c-d"), "((a + (b*c)) - d)");
+  EXPECT_EQ(round_trip("a<b&&c||d"), "(((a < b) && c) || d)");
+  EXPECT_EQ(round_trip("-(a)"), "(0 - a)");
+}
+
+TEST(Expression, SaysWhereItStopped) {
+  const auto message = [](const std::string& text) {
+    return testing::message_of<DataError>([&] { round_trip(text); });
+  };
+  EXPECT_THAT(message("(a + "), HasSubstr("at character 5: the end, expected a value"));
+  EXPECT_THAT(message("(a + b"), HasSubstr("expected ')'"));
+  EXPECT_THAT(message("a b"), HasSubstr("at character 2: 'b', expected the end"));
+  EXPECT_THAT(message("f(a,)"), HasSubstr("expected a value"));
+  EXPECT_THAT(message("99999999999999999999"), HasSubstr("an integer of 64 bits"));
+  EXPECT_THAT(message("\"open"), HasSubstr("a closing quote"));
+  EXPECT_THAT(message(std::string(100000, '(')), HasSubstr("at most 400 nested parentheses"));
+  EXPECT_THAT(message(std::string(100000, '-')), HasSubstr("nested"));
+  EXPECT_THAT(message(std::string(100000, '!')), HasSubstr("nested"));
+  std::string chain = "a";
+  for (int i = 0; i < 100000; ++i) chain += "+a";
+  EXPECT_THAT(message(chain), HasSubstr("a shorter chain of operators"));
+}
+
+}  // namespace
+}  // namespace foretime::data

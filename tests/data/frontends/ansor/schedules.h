@@ -1,0 +1,164 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/records/record_json.h"
+#include "data/frontends/ansor/records/record_reader.h"
+#include "data/frontends/ansor/replay/replay.h"
+#include "tests/support/paths.h"
+
+/// Small DAGs and schedules for tests, as files would have them.
+namespace foretime::testing {
+
+using namespace data;
+
+inline std::string input_stage(int id, std::string_view name, std::string_view shape) {
+  return fmt::format(R"({{"id": {}, "name": "{}", "dtype": "float32", "shape": {}, "kind": "{}"}})", id, name, shape,
+                     "place"
+                     "holder");
+}
+
+/// A product of two matrices: A, B, C.
+inline std::shared_ptr<const ComputeDag> matmul(int64_t rows, int64_t columns, int64_t inner) {
+  const std::string table = fmt::format(
+      R"json({{"workload_key": "[\"matmul\", {0}, {1}, {2}]", "stages": [{3}, {4},
+      {{"id": 2, "name": "C", "dtype": "float32", "shape": [{0}, {1}], "kind": "compute", "axes": [["i", {0}], ["j", {1}]],
+        "reduce_axes": [["k", {2}]], "combiner": "sum", "body": "(A[i, k]*B[k, j])", "tag": "",
+        "reads": [{{"op": 0, "name": "A", "indices": ["i", "k"]}}, {{"op": 1, "name": "B", "indices": ["k", "j"]}}],
+        "is_output": true, "flops": 1}}]}})json",
+      rows, columns, inner, input_stage(0, "A", fmt::format("[{}, {}]", rows, inner)),
+      input_stage(1, "B", fmt::format("[{}, {}]", inner, columns)));
+  return std::make_shared<const ComputeDag>(parse_compute_dag(table));
+}
+
+/// Padding, a convolution (3 × 3, stride 1) and a maximum with 0 over one image: data, pad, kernel, conv, relu.
+inline std::shared_ptr<const ComputeDag> convolution(int64_t size, int64_t channels) {
+  const std::string table = fmt::format(
+      R"json({{"workload_key": "[\"convolution\", {0}, {1}]", "stages": [{3},
+      {{"id": 1, "name": "pad", "dtype": "float32", "shape": [{1}, {2}, {2}], "kind": "compute",
+        "axes": [["i0", {1}], ["i1", {2}], ["i2", {2}]], "reduce_axes": [], "combiner": null,
+        "body": "tir.if_then_else(((i1 >= 1) && (i1 < {5})), data[i0, (i1 - 1), (i2 - 1)], 0f)", "tag": "pad",
+        "reads": [{{"op": 0, "name": "data", "indices": ["i0", "(i1 - 1)", "(i2 - 1)"]}}], "is_output": false}}, {4},
+      {{"id": 3, "name": "conv", "dtype": "float32", "shape": [{1}, {0}, {0}], "kind": "compute",
+        "axes": [["ff", {1}], ["yy", {0}], ["xx", {0}]], "reduce_axes": [["rc", {1}], ["ry", 3], ["rx", 3]],
+        "combiner": "sum", "body": "(pad[rc, (yy + ry), (xx + rx)]*kernel[ff, rc, ry, rx])", "tag": "",
+        "reads": [{{"op": 1, "name": "pad", "indices": ["rc", "(yy + ry)", "(xx + rx)"]}},
+                  {{"op": 2, "name": "kernel", "indices": ["ff", "rc", "ry", "rx"]}}], "is_output": false}},
+      {{"id": 4, "name": "relu", "dtype": "float32", "shape": [{1}, {0}, {0}], "kind": "compute",
+        "axes": [["i0", {1}], ["i1", {0}], ["i2", {0}]], "reduce_axes": [], "combiner": null,
+        "body": "max(conv[i0, i1, i2], 0f)", "tag": "elemwise",
+        "reads": [{{"op": 3, "name": "conv", "indices": ["i0", "i1", "i2"]}}], "is_output": true}}]}})json",
+      size, channels, size + 2, input_stage(0, "data", fmt::format("[{}, {}, {}]", channels, size, size)),
+      input_stage(2, "kernel", fmt::format("[{}, {}, 3, 3]", channels, channels)), size + 1);
+  return std::make_shared<const ComputeDag>(parse_compute_dag(table));
+}
+
+/// Steps from their JSON.
+inline ScheduleSteps steps_of(std::string_view json) {
+  simdjson::dom::parser parser;
+  ScheduleSteps steps;
+  read_steps(simdjson::dom::array(parser.parse(json.data(), json.size())), steps);
+  return steps;
+}
+
+inline LoopNest replayed(const std::shared_ptr<const ComputeDag>& dag, std::string_view json) {
+  Replayer replayer;
+  LoopNest nest;
+  replayer.replay(dag, steps_of(json), nest);
+  return nest;
+}
+
+/// `name annotation extent` of a stage's loops, one a line.
+inline std::string loops_of(const LoopNest& nest, size_t stage) {
+  std::string out;
+  for (const NestIterator& iterator : nest.stages[stage].iterators)
+    out += fmt::format("{} {} {}\n", iterator_name(nest, iterator), annotation_name(iterator.annotation),
+                       bound_text(nest, nest.variable(iterator).extent));
+  return out;
+}
+
+using namespace data;
+
+/// Changes schedules at random.
+class Mutator {
+ public:
+  explicit Mutator(uint32_t seed) : random_(seed) {}
+
+  size_t below(size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random_); }
+
+  int32_t number(int32_t near) {
+    constexpr int32_t kOdd[] = {0, 1, -1, 2, 3, 7, 64, 1000, 65536, 2147483647, -2147483647};
+    if (below(3) == 0) return kOdd[below(std::size(kOdd))];
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(int64_t{near} + static_cast<int64_t>(below(5)) - 2, -2147483647, 2147483647));
+  }
+
+  void mutate(ScheduleSteps& schedule) {
+    auto& steps = schedule.steps;
+    if (steps.empty()) return;
+    ScheduleStep& step = steps[below(steps.size())];
+    switch (below(10)) {
+      case 0:
+        step.stage = number(step.stage);
+        break;
+      case 1:
+        step.iterator = number(step.iterator);
+        break;
+      case 2:
+        step.source =
+            step.kind == StepKind::annotation ? static_cast<int32_t>(below(kAnnotations)) : number(step.source);
+        break;
+      case 3:
+        step.count = std::max(1, number(step.count));
+        break;
+      case 4:
+        if (step.list_size > 0) schedule.numbers[step.list_begin + below(step.list_size)] = std::max(0, number(2));
+        break;
+      case 5:
+        step.kind = static_cast<StepKind>(below(kStepKinds));
+        if (step.kind == StepKind::annotation) step.source = static_cast<int32_t>(below(kAnnotations));
+        step.count = std::max(1, step.count);
+        break;
+      case 6:
+        step.list_size = static_cast<uint32_t>(below(step.list_size + 1));
+        break;
+      case 7:
+        std::swap(step, steps[below(steps.size())]);
+        break;
+      case 8:
+        steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(below(steps.size())), steps[below(steps.size())]);
+        break;
+      default:
+        if (below(2) == 0) {
+          steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(below(steps.size())));
+        } else {
+          step.inner_to_outer = !step.inner_to_outer;
+        }
+        break;
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+/// The records of samples/ansor.
+inline std::vector<TuningRecord> sample_records() {
+  std::vector<TuningRecord> records;
+  RecordReader reader(foretime::testing::samples_dir() / "ansor/records.jsonl.gz");
+  TuningRecord record;
+  while (reader.next(record)) records.push_back(record);
+  return records;
+}
+
+}  // namespace foretime::testing
