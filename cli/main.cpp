@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
   cli::add_log_command(app);
   cli::add_queue_command(app);
   cli::add_control_commands(app);
+  cli::add_completion_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -25,15 +25,16 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
 }  // namespace
 
 data::FileCheck confinement(const configs::DataSettings& settings) {
-  if (settings.confine.empty()) return {};
+  if (settings.allowed_roots.empty()) return {};
   std::vector<fs::path> folders;
-  for (const auto& folder : settings.confine) folders.push_back(resolved(folder, "folder of data.confine: "));
-  return [folders = std::move(folders), named = settings.confine](const fs::path& file) {
+  for (const auto& folder : settings.allowed_roots)
+    folders.push_back(resolved(folder, "folder of data.allowed_roots: "));
+  return [folders = std::move(folders), named = settings.allowed_roots](const fs::path& file) {
     const auto real = resolved(file, "");
     if (std::any_of(folders.begin(), folders.end(), [&](const auto& folder) { return lies_in(real, folder); })) return;
     throw DataError(fmt::format(
         "{}: lies outside of the folders that may be read, expected a file in {} "
-        "(data.confine; an agent's --data-root)",
+        "(data.allowed_roots; an agent's --data-root)",
         file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", ")));
   };
 }

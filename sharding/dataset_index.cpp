@@ -25,7 +25,7 @@ uint64_t mix_text(const std::string& text) {
 }
 
 int64_t samples_per_epoch(const data::GroupHeader& header, const configs::SamplerSettings& sampler) {
-  if (sampler.draws_per_group > 0) return sampler.draws_per_group;
+  if (sampler.samples_per_group > 0) return sampler.samples_per_group;
   const int64_t at_once = sampler.candidates_per_group;
   return at_once == 0 ? 1 : std::max<int64_t>(1, (header.candidates + at_once - 1) / at_once);
 }
@@ -52,10 +52,9 @@ uint64_t DatasetIndex::fingerprint() const {
   return state;
 }
 
-data::CandidateKind candidate_kind(const std::string& format) {
-  if (format == "layout") return data::CandidateKind::layout;
-  if (format == "tile") return data::CandidateKind::tile;
-  return data::CandidateKind::program;
+data::CandidateKind candidate_kind(configs::DataFormat format) {
+  if (format == configs::DataFormat::layout) return data::CandidateKind::layout;
+  return format == configs::DataFormat::tile ? data::CandidateKind::tile : data::CandidateKind::program;
 }
 
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {
@@ -91,11 +90,12 @@ DatasetIndex make_dataset_index(const configs::Settings& settings) {
 
 void check_representation(const DatasetIndex& dataset, const configs::DataSettings& settings) {
   for (const auto& [header, role, parts, cost, samples] : dataset.entries) {
-    for (const char* other : {"loops", "curve"}) {
+    for (const auto other : {configs::Representation::loops, configs::Representation::curve}) {
       if (header.kind == data::CandidateKind::program && settings.representation != other &&
           header.feature_count == data::program_columns(other)) {
         throw DataError(fmt::format("{}: its programs have the {} node features of data.representation {}, expected {}",
-                                    header.file.string(), header.feature_count, other, settings.representation));
+                                    header.file.string(), header.feature_count, word_of(other),
+                                    word_of(settings.representation)));
       }
     }
   }

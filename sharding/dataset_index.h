@@ -30,14 +30,14 @@ struct DatasetIndex {
   uint64_t fingerprint() const;
 };
 
-data::CandidateKind candidate_kind(const std::string& format);
+data::CandidateKind candidate_kind(configs::DataFormat format);
 
 /// The entry of one group: its parts, the cost of a sample and, for training, the samples of an epoch. Throws as
 /// count_parts does.
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings);
 
-/// Reads headers only, of files that data.confine allows. Throws data::DataError, and configs::SettingsError where
-/// count_parts does.
+/// Reads headers only, of files that data.allowed_roots allows. Throws data::DataError, and configs::SettingsError
+/// where count_parts does.
 DatasetIndex make_dataset_index(const configs::Settings& settings);
 
 /// Throws DataError where packed loop graphs (data.representation loops, curve) are taken for trees: they differ in

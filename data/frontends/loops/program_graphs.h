@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "configs/settings.h"
 #include "data/frontends/loops/hardware.h"
 #include "data/frontends/loops/loop_program.h"
 #include "data/graphs/group.h"
@@ -22,8 +23,8 @@ class ProgramGraphs {
 };
 
 /// Node features of a form of graphs, by data.representation: 0 for what is none of loops and curve.
-int64_t program_columns(const std::string& representation);
+int64_t program_columns(configs::Representation representation);
 /// Null for what is none of them.
-std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representation, const Hardware& hardware);
+std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware);
 
 }  // namespace foretime::data

@@ -14,7 +14,7 @@ namespace foretime::data {
 
 /// Which tuning records become which collection: the options of `foretime data pack-records`.
 struct RecordPackRequest {
-  std::string representation = "loops";
+  configs::Representation representation = configs::Representation::loops;
   std::string out, dags;                  // the collection, and the file of compute DAGs
   std::vector<std::filesystem::path> in;  // tuning records
   std::string lines, member;              // JSON (or a member of it) with the 0-based lines of in[0] to take; "": all

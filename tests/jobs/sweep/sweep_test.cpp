@@ -96,7 +96,7 @@ TEST(Sweep, GridNestedParametersAndLists) {
                                                   {"model.residual", "true"},
                                                   {"trainer.early_stop.patience", "3"}}));
   const configs::Settings settings = settings_of(sweep.jobs[0]);
-  EXPECT_THAT(settings.model.readout, ElementsAre("mean", "max"));
+  EXPECT_THAT(settings.model.readout, ElementsAre(configs::ReadoutPart::mean, configs::ReadoutPart::max));
   EXPECT_EQ(settings.trainer.early_stop.patience, 3);
   EXPECT_EQ(settings_of(sweep.jobs[7]).model.residual, false);
   EXPECT_EQ(sweep.spec.metric, "valid/kendall_tau") << "without metric, the settings' own";
