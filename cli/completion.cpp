@@ -25,7 +25,7 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Completio
   for (const auto* subcommand : subcommands) own.words.push_back(subcommand->get_name());
   for (const auto* option : app.get_options()) {
     for (const auto& name : option->get_lnames()) own.words.push_back("--" + name);
-    own.overrides = own.overrides || option->get_type_name() == "KEY=VALUE";
+    own.overrides = own.overrides || option->get_name() == "overrides";
   }
   found.push_back(own);
   for (const auto* subcommand : subcommands)

@@ -11,28 +11,28 @@ COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _foretime foretime 2>/dev/null
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-# What a user sees who types the line and then a tab, in a terminal of its own.
+# As bashcompinit calls the function; zsh itself chooses from its answers what begins like the word.
 ZSH = """
-zmodload zsh/zpty
-zpty shell zsh -f -i
-zpty -w shell 'PS1=; source <({foretime} completion zsh); setopt noautomenu; LISTMAX=1000; print ready''-now'
-zpty -r -m shell text '*ready-now*'
-zpty -w -n shell $'{line}\\t'
-sleep 2
-zpty -r -t shell text '*'
-print -r -- "$text"
+source <({foretime} completion zsh)
+emulate ksh
+COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_foretime
+print -l -- "${{COMPREPLY[@]}}"
 """
 
 
 class CompletionTest(ProgramTest):
+    def complete(self, shell, script, *words):
+        text = script.format(foretime=FORETIME, words=" ".join(f"'{word}'" for word in ("foretime",) + words))
+        return subprocess.run(shell + ["-c", text], capture_output=True, text=True, check=True).stdout.split()
+
     def bash(self, *words):
-        script = BASH.format(foretime=FORETIME, words=" ".join(f"'{word}'" for word in ("foretime",) + words))
-        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+        return self.complete(["bash"], BASH, *words)
 
     def test_bash_completes_subcommands_options_and_settings(self):
         self.assertIn("train", self.bash(""))
         self.assertEqual(self.bash("leader"), ["leaderboard"])
-        self.assertEqual(self.bash("data", "pack-"), ["pack-records"])
+        self.assertEqual(self.bash("data", "pack-r"), ["pack-records"])
         self.assertIn("--help", self.bash("data", "pack", "--"))
         self.assertEqual(self.bash("train", "a.yaml", "model.gat.h"), ["model.gat.heads="])
         self.assertEqual(self.bash("train", "a.yaml", "model.type", "=", "residual"), ["residual_gcn"])
@@ -48,14 +48,12 @@ class CompletionTest(ProgramTest):
             return subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, check=True).stdout.split()
         self.assertIn("leaderboard", fish("foretime leader"))
         self.assertIn("pack-records", fish("foretime data pack-"))
-        self.assertEqual(fish("foretime train a.yaml optimizer.type="), ["optimizer.type=adam", "optimizer.type=adamw"])
+        self.assertLess({"optimizer.type=adam", "optimizer.type=adamw"}, set(fish("foretime train a.yaml optimizer.type=a")))
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh(self):
-        def zsh(line):
-            return subprocess.run(["zsh", "-f", "-c", ZSH.format(foretime=FORETIME, line=line)], capture_output=True, text=True).stdout
-        self.assertIn("leaderboard", zsh("foretime leader"))
-        self.assertIn("model.type=residual_gcn", zsh("foretime train a.yaml model.type=resid"))
+        self.assertIn("leaderboard", self.complete(["zsh", "-f"], ZSH, "leader"))
+        self.assertIn("model.type=residual_gcn", self.complete(["zsh", "-f"], ZSH, "train", "a.yaml", "model.type=resid"))
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ Bundle tile_bundle(plans::TileJoin join) {
 
 Bundle loops_bundle(bool statements, bool hardware) {
   SmallGraph g;
-  const int64_t columns = data::program_columns("loops");
+  const int64_t columns = data::program_columns(configs::Representation::loops);
   if (statements) {
     g.graph.statements = true;
     const Value rows = g.sum({{Kind::statements}}, {kNodeFeatures});

@@ -132,7 +132,7 @@ TEST(Sweep, MetricOfTheSweepIsTheTrainersUnlessSetThere) {
   const std::string text = "method: grid\nmetric: {name: holdout/mae}\nparameters: {model.hidden: {values: [8]}}\n";
   const Sweep sweep = parse(with(text));
   EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric, "holdout/mae");
-  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric_goal, "minimize") << "W&B's default";
+  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric_goal, configs::Goal::minimize) << "W&B's default";
   EXPECT_EQ(sweep.jobs[0].metric, "holdout/mae");
   EXPECT_FALSE(sweep.jobs[0].maximize);
   const Sweep other = parse(with(text), {"set.trainer.metric=valid/opa"});
