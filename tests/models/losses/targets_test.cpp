@@ -132,8 +132,6 @@ TEST(FeatureTransform, ScalesToTheTrainingRangeAndZeroesConstants) {
   EXPECT_TRUE(torch::allclose(fit(features), torch::tensor({{-1.0F, 0.0F, 1.0F}, {1.0F, 0.0F, -1.0F}})));
   features.transform = configs::FeatureTransform::none;
   EXPECT_TRUE(torch::equal(fit(features), x));
-  features.transform = "rank";
-  EXPECT_THROW(fit(features), ModelError);
 }
 
 }  // namespace
