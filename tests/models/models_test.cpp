@@ -61,7 +61,7 @@ class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, Candi
  protected:
   ModelSettings settings() const {
     auto settings = small_settings(std::get<0>(GetParam()), std::get<1>(GetParam()));
-    settings.tile_join = std::get<2>(GetParam());
+    settings.tile_join = configs::choice_named<configs::TileJoin>(std::get<2>(GetParam())).value();
     return settings;
   }
   Group a_ = testing::make_group(std::get<1>(GetParam()), "a", 11);

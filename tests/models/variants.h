@@ -135,7 +135,7 @@ inline std::vector<std::string> variant_names() {
 }
 
 inline void apply_variant(const std::string& name, configs::ModelSettings& settings) {
-  settings.gcn.heads = 2;
+  settings.gat.heads = settings.transformer.heads = 2;
   for (const auto& variant : graph_variants()) {
     if (variant.name == name) variant.set(settings);
   }
