@@ -31,8 +31,7 @@ UNSEEN = [*range(21, 29), 31, *range(42, 50)]  # tasks 29 and 30 have too few re
 KEPT_BACK = 15
 SETTINGS = """
 data: {format: programs, representation: loops, root: ., train: [old.foretime], holdout: 0.1, max_eval_candidates: 0}
-model: {type: statement_cost, hidden: 128, loop_hidden: 64, activation: relu, head_layers: 3, statement_inputs: [loops, block],
-        clip: 2, context: true, members: 3}
+model: {type: statement_cost, hidden: 128, activation: relu, head_layers: 3, ensemble_size: 3, statement_cost: {inputs: [loops, block], loop_hidden: 64, clip: 2, context: true}}
 loss: {type: pairwise_logistic, huber_weight: 0.3, delta: 0.3, target: log_runtime}
 optimizer: {type: adamw, learning_rate: 1.0e-3, weight_decay: 1.0e-2, schedule: cosine, warmup_steps: 110}
 sampler: {groups_per_batch: 8, candidates_per_group: 32}

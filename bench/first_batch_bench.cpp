@@ -103,9 +103,7 @@ struct Times {
 Times first_batch(const std::string& file, data::CandidateKind kind, bool labelled, int64_t candidates,
                   const plans::PlanRequest& request) {
   configs::Settings settings;
-  settings.data.format = kind == data::CandidateKind::layout ? "layout"
-                         : kind == data::CandidateKind::tile ? "tile"
-                                                             : "programs";
+  settings.data.format = configs::choice_named<configs::DataFormat>(data::kind_name(kind)).value();
   (labelled ? settings.data.train : settings.data.test) = {file};
   settings.data.root = "/";
   settings.data.max_eval_candidates = candidates;

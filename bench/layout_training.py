@@ -62,7 +62,7 @@ model:
   features: {{transform: minmax, layout_scale: 100}}
 loss: {{type: listmle}}
 optimizer: {{type: adam, learning_rate: 1.0e-3, clip_norm: 1.0}}
-sampler: {{groups_per_batch: {batch}, candidates_per_group: {candidates}, draws_per_group: 8}}
+sampler: {{groups_per_batch: {batch}, candidates_per_group: {candidates}, samples_per_group: 8}}
 trainer: {{steps: {steps}, log_every: {log_every}, threads: {threads}, device: cpu, seed: {seed}}}
 checkpoint: {{resume: never}}
 run: {{directory: {directory}}}

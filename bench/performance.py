@@ -85,7 +85,7 @@ class Rows:
         """imbalance of the plan for the published sizes on 8, 64, 512 ranks | mean load | <= 2 %"""
         sizes = next(pathlib.Path(self.options.data).rglob("xla_random_graph_sizes.csv"))
         found = json.loads(run([self.foretime, "plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
-                                "sampler.draws_per_group=0"]))
+                                "sampler.samples_per_group=0"]))
         return "see right", json.dumps([{key: plan[key] for key in plan if "imbalance" in key or key == "ranks"} for plan in found["plans"]])
 
     def row8(self):
@@ -127,7 +127,7 @@ class Rows:
         file.write_text(json.dumps({
             "data": {"format": "layout", "train": files},
             "model": {"type": "sage", "hidden": 256, "layers": 3},
-            "sampler": {"groups_per_batch": 4, "candidates_per_group": 16, "draws_per_group": 8},
+            "sampler": {"groups_per_batch": 4, "candidates_per_group": 16, "samples_per_group": 8},
             "trainer": {"steps": 20, "log_every": 4, "threads": 1, "device": "cpu"}, "checkpoint": {"resume": "never"}}))
         return file
 

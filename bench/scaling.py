@@ -32,7 +32,7 @@ data: {{format: programs, root: {root}, train: [C1.npz, C5.npz, C8.npz, C12.npz]
 model: {{type: gcn, hidden: {hidden}, layers: {layers}, readout: [mean], features: {{transform: zscore}}}}
 """
 REST = """\
-sampler: {{groups_per_batch: {batch}, candidates_per_group: {candidates}, draws_per_group: 8}}
+sampler: {{groups_per_batch: {batch}, candidates_per_group: {candidates}, samples_per_group: 8}}
 trainer: {{steps: {steps}, log_every: {log_every}, threads: 1, device: cpu}}
 checkpoint: {{resume: never}}
 run: {{directory: {directory}}}

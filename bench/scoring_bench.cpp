@@ -43,7 +43,7 @@ void measure(const std::vector<std::string>& arguments) {
   const worker::LoadedGroup loaded{.group = data::load_group(header)};
   const auto& group = loaded.group;
   configs::Settings settings;
-  settings.model.type = argument(1, "residual_gcn");
+  settings.model.type = configs::choice_named<configs::ModelType>(argument(1, "residual_gcn")).value();
   settings.model.hidden = std::atol(argument(2, "32").c_str());
   settings.model.layers = std::atol(argument(3, "2").c_str());
   torch::set_num_threads(std::atoi(argument(4, "2").c_str()));

@@ -16,6 +16,8 @@ void add_data_command(CLI::App& app);
 void add_bundle_command(CLI::App& app);
 void add_baseline_command(CLI::App& app);
 void add_experiment_command(CLI::App& app, int& exit_code);
+/// Completes the subcommands that `app` has when it runs.
+void add_completion_command(CLI::App& app);
 void add_config_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);

@@ -13,6 +13,7 @@ namespace {
 
 struct Arguments {
   bool reference = false;
+  bool migrate = false;
   std::string file;
   std::vector<std::string> overrides;
 };
@@ -22,6 +23,8 @@ void run(const Arguments& arguments) {
     std::cout << configs::reference_page();
   } else if (arguments.file.empty()) {
     throw CLI::RequiredError("FILE, or --reference");
+  } else if (arguments.migrate) {
+    std::cout << configs::migrate(arguments.file);
   } else {
     std::cout << configs::to_yaml(configs::load_settings(arguments.file, arguments.overrides));
   }
@@ -38,8 +41,14 @@ void add_config_command(CLI::App& app) {
   auto* reference = command->add_flag("--reference", arguments->reference, "Print the reference page of all settings");
   auto* file = command->add_option("file", arguments->file, "Settings file (YAML)")->type_name("FILE");
   file->excludes(reference);
-  command->add_option("overrides", arguments->overrides, "Settings that replace the file's, such as trainer.steps=100")
-      ->type_name("KEY=VALUE");
+  auto* overrides =
+      command
+          ->add_option("overrides", arguments->overrides, "Settings that replace the file's, such as trainer.steps=100")
+          ->type_name("KEY=VALUE");
+  command
+      ->add_flag("--migrate", arguments->migrate, "Print a file of a former version with the new names of its settings")
+      ->needs(file)
+      ->excludes(overrides);
   command->callback([arguments] { run(*arguments); });
 }
 

@@ -62,7 +62,7 @@ std::string evaluations_json(const Evaluations& found) {
   for (size_t m = 0; found.members.size() > 1 && m < found.members.size(); ++m) {
     const auto& state = found.members[m].trained.state;
     json["members"].push_back({{"checkpoint", found.members[m].name},
-                               {"model", state.settings.model.type},
+                               {"model", word_of(state.settings.model.type)},
                                {"step", state.step},
                                {"metrics", found.of_members[m].metrics}});
   }
@@ -80,7 +80,7 @@ std::string to_text(const Evaluations& found) {
   std::vector<worker::NamedEvaluation> rows;
   for (size_t m = 0; m < found.members.size(); ++m) {
     const auto& [name, trained] = found.members[m];
-    const auto& type = trained.state.settings.model.type;
+    const auto type = word_of(trained.state.settings.model.type);
     head += fmt::format("{} of step {}{}\n", type, trained.state.step, found.members.size() > 1 ? ": " + name : "");
     rows.emplace_back(found.members.size() > 1 ? fmt::format("{}. {}", m + 1, type) : type, found.of_members[m]);
   }

@@ -204,8 +204,8 @@ class TrainingDataReader {
         scratch_(scratch),
         settings_(worker::tuning_settings(parent.trained.state.settings)),
         admit_(admit) {
-    settings_.data.confine = options.confine;
-    if (!options.confine.empty()) settings_.data.confine.push_back(scratch.string());
+    settings_.data.allowed_roots = options.confine;
+    if (!options.confine.empty()) settings_.data.allowed_roots.push_back(scratch.string());
   }
 
   TrainingData read() {
@@ -249,7 +249,7 @@ void run(const FinetuneOptions& options, int& exit_code) {
   JobChannel channel(*alone);
   check_out(options);
   configs::DataSettings confined;
-  confined.confine = options.confine;
+  confined.allowed_roots = options.confine;
   const auto admit = sharding::confinement(confined);
   if (admit) admit(options.model);
   const Parent parent(options.model);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -24,9 +25,9 @@ struct TrainOptions {
 };
 
 /// The settings of a baseline: the same training with another model, in a folder of its own.
-configs::Settings baseline_settings(configs::Settings settings, const std::string& type) {
+configs::Settings baseline_settings(configs::Settings settings, configs::ModelType type) {
   settings.model.type = type;
-  settings.run.directory = (std::filesystem::path(settings.run.directory) / "baselines" / type).string();
+  settings.run.directory = (std::filesystem::path(settings.run.directory) / "baselines" / word_of(type)).string();
   settings.trainer.baselines.clear();
   if (settings.checkpoint.resume != "never") settings.checkpoint.resume = "auto";
   return settings;
@@ -38,14 +39,12 @@ void run(const TrainOptions& options, int& exit_code) {
   worker::with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
     const bool root = comm.rank() == 0;
     if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
-    std::vector<std::string> types = {settings.model.type};
-    bool mean = false;
-    for (const auto& name : settings.trainer.baselines) {
-      if (name == "mean")
-        mean = true;
-      else
-        types.push_back(name);
+    std::vector<configs::ModelType> types = {settings.model.type};
+    for (const auto baseline : settings.trainer.baselines) {
+      if (const auto type = configs::choice_named<configs::ModelType>(word_of(baseline))) types.push_back(*type);
     }
+    const auto& baselines = settings.trainer.baselines;
+    const bool mean = std::ranges::find(baselines, configs::Baseline::mean) != baselines.end();
     std::vector<worker::NamedEvaluation> rows;
     JobChannel channel(comm);
     int64_t steps = 0;

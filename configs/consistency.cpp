@@ -1,181 +1,132 @@
 #include "configs/consistency.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include "configs/values.h"
 
 namespace foretime::configs {
 namespace {
 
-std::string find_segment_conflict(const Settings& s) {
-  const int64_t most = s.sampler.max_segment_nodes;
-  if (most > 0 && s.data.format != "layout") {
-    return fmt::format(
-        "sampler.max_segment_nodes: found {} while data.format is {}: only layout graphs are cut into segments; set it "
-        "to 0",
-        most, s.data.format);
-  }
-  if (s.segments.finetune_steps > 0 && most == 0) {
-    return fmt::format(
-        "segments.finetune_steps: found {} while sampler.max_segment_nodes is 0: whole graphs are trained as they are "
-        "evaluated; set sampler.max_segment_nodes, or segments.finetune_steps to 0",
-        s.segments.finetune_steps);
-  }
-  if (s.segments.finetune_steps >= s.trainer.steps) {
-    return fmt::format(
-        "segments.finetune_steps: found {}, expected fewer than trainer.steps ({}): the steps before train the whole "
-        "model",
-        s.segments.finetune_steps, s.trainer.steps);
-  }
-  if (most > 0 && s.segments.stale == "full_forward" && s.shard.max_rank_bytes > 0) {
-    return fmt::format(
-        "segments.stale: found full_forward while shard.max_rank_bytes is {}: a pass over the whole graph needs it on "
-        "one rank; set segments.stale to scores or pools, or shard.max_rank_bytes to 0",
-        s.shard.max_rank_bytes);
-  }
-  return "";
+/// Two settings that cannot be meant together.
+struct Conflict {
+  bool found;
+  const char *key, *other;
+  const char* reason;  // why, and what to do
+};
+
+/// Of the first conflict that is found: both keys, their values and the reason. Empty where there is none.
+std::string first_conflict(const Settings& settings, std::initializer_list<Conflict> conflicts) {
+  const auto* conflict = std::ranges::find(conflicts, true, &Conflict::found);
+  if (conflict == conflicts.end()) return "";
+  Settings copy = settings;
+  const FieldList list = list_fields(copy);
+  const auto value_of = [&](const char* key) { return write_value(list.field(key)->value); };
+  const auto& [found, key, other, reason] = *conflict;
+  return fmt::format("{}: found {} while {} is {}: {}", key, value_of(key), other, value_of(other), reason);
 }
 
-std::string find_averaging_conflict(const Settings& s) {
-  const auto& averaging = s.averaging;
-  if (averaging.type != "swa") return "";
-  const auto before = static_cast<int64_t>(averaging.start * static_cast<double>(s.trainer.steps));
-  if (averaging.every_steps <= s.trainer.steps - before) return "";
-  return fmt::format(
-      "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "
-      "averaging.start ({}): else no step would count",
-      averaging.every_steps, s.trainer.steps - before, s.trainer.steps, averaging.start);
-}
-
-std::string find_program_conflict(const Settings& s) {
-  const bool fasttext = s.model.node_types.vectors == "fasttext";
-  if (s.data.representation != "ast") {
-    if (s.data.format != "programs") {
-      return fmt::format(
-          "data.representation: found {} while data.format is {}: only tensor programs have other graphs than those of "
-          "their files; set it to ast",
-          s.data.representation, s.data.format);
-    }
-    if (fasttext) {
-      return fmt::format(
-          "model.node_types.vectors: found fasttext while data.representation is {}: its walks go through syntax "
-          "trees; "
-          "set it to learned",
-          s.data.representation);
-    }
-  }
-  if (s.data.format != "programs") {
-    if (s.model.type == "tpgnn") {
-      return fmt::format(
-          "model.type: found tpgnn while data.format is {}: its pooling ranks the nodes of each candidate's own graph, "
-          "which only programs have; choose another type",
-          s.data.format);
-    }
-    if (fasttext) {
-      return fmt::format(
-          "model.node_types.vectors: found fasttext while data.format is {}: only the node types of programs have "
-          "names "
-          "to learn from; set it to learned",
-          s.data.format);
-    }
-  }
-  if (!s.data.node_type_vectors.empty() && !fasttext) {
-    return fmt::format(
-        "data.node_type_vectors: found {} while model.node_types.vectors is {}: nothing would read it; set the latter "
-        "to "
-        "fasttext",
-        s.data.node_type_vectors, s.model.node_types.vectors);
-  }
-  return "";
-}
-
-std::string find_model_conflict(const Settings& s) {
-  const auto& m = s.model;
-  if ((m.type == "stacked") != !m.convolutions.empty()) {
-    return m.type == "stacked" ? "model.convolutions: found none while model.type is stacked: name its layers, e.g. "
-                                 "[chebnet, sage]"
-                               : fmt::format(
-                                     "model.convolutions: found {} while model.type is {}: only a model of "
-                                     "type stacked reads them; set model.type to stacked, or leave them out",
-                                     m.convolutions.size(), m.type);
-  }
-  if (m.collection_embedding > 0 && s.data.format == "programs") {
-    return fmt::format(
-        "model.collection_embedding: found {} while data.format is programs: only TpuGraphs has collections; set it to "
-        "0",
-        m.collection_embedding);
-  }
-  if (m.layout_gate && m.encoder_layers == 0) {
-    return "model.layout_gate: found true while model.encoder_layers is 0: it is a part of the encoder; set it to "
-           "false, or the layers to 1";
-  }
-  if (s.trainer.member_folds && (m.members < 2 || m.members > 255 || m.type == "statement_cost")) {
-    return fmt::format(
-        "trainer.member_folds: found true while model.members is {} and model.type {}: expected 2 to 255 members, of "
-        "any type but statement_cost",
-        m.members, m.type);
-  }
-  const int64_t most = s.sampler.max_segment_nodes;
-  if (most > 0 && s.trainer.member_folds) {
-    return fmt::format(
-        "trainer.member_folds: found true while sampler.max_segment_nodes is {}: members of segments are trained "
-        "together; set one to false or the other to 0",
-        most);
-  }
-  if (most > 0 && (m.candidate_attention || m.candidate_norm)) {
-    return fmt::format(
-        "model.{}: found true while sampler.max_segment_nodes is {}: candidates are compared as "
-        "wholes, not by segments; set one to false or the other to 0",
-        m.candidate_attention ? "candidate_attention" : "candidate_norm", most);
-  }
-  if (most > 0 && m.norm == "batch") {
-    return fmt::format(
-        "model.norm: found batch while sampler.max_segment_nodes is {}: one segment's statistics are not the graph's; "
-        "set it to layer",
-        most);
-  }
-  return "";
+/// The model's type, those of a stacked model's layers, and those of trainer.baselines.
+std::vector<std::string> used_types(const Settings& s) {
+  std::vector<std::string> types = {word_of(s.model.type)};
+  if (s.model.type == ModelType::stacked)
+    for (const auto type : s.model.stacked.convolutions) types.push_back(word_of(type));
+  for (const auto type : s.trainer.baselines) types.push_back(word_of(type));
+  return types;
 }
 
 }  // namespace
 
+bool is_read(const Settings& settings, const std::string& key) {
+  const auto holds_key = [&](const std::string& type) { return key.starts_with("model." + type + "."); };
+  return std::ranges::none_of(words_of<ModelType>(), holds_key) || std::ranges::any_of(used_types(settings), holds_key);
+}
+
+int64_t message_hops(const ModelSettings& settings) {
+  const int64_t of_chebnet = settings.chebnet.order - 1;
+  if (settings.type == ModelType::mlp) return 0;
+  if (settings.type != ModelType::stacked)
+    return settings.layers * (settings.type == ModelType::chebnet ? of_chebnet : 1);
+  int64_t hops = 0;
+  for (const auto type : settings.stacked.convolutions) hops += type == ConvolutionType::chebnet ? of_chebnet : 1;
+  return hops;
+}
+
 std::string find_pruning_conflict(const Settings& s) {
-  if (s.data.prune_hops < 0) return "";
-  if (s.data.format != "layout") {
-    return fmt::format(
-        "data.prune_hops: found {} while data.format is {}: only layout graphs have configurable nodes to stay near; "
-        "set it to -1",
-        s.data.prune_hops, s.data.format);
-  }
-  if (s.shard.max_rank_bytes > 0) {
-    return fmt::format(
-        "data.prune_hops: found {} while shard.max_rank_bytes is {}: parts are counted from headers, which do not tell "
-        "how many nodes pruning leaves; set one of them to its default",
-        s.data.prune_hops, s.shard.max_rank_bytes);
-  }
-  return "";
+  const bool prunes = s.data.prune_hops >= 0;
+  return first_conflict(
+      s, {{prunes && s.data.format != DataFormat::layout, "data.prune_hops", "data.format",
+           "only layout graphs have configurable nodes to stay near; set it to -1"},
+          {prunes && s.shard.max_rank_bytes > 0, "data.prune_hops", "shard.max_rank_bytes",
+           "parts are counted from headers, which do not tell how many nodes pruning leaves; set one of them to its "
+           "default"}});
 }
 
 std::string find_conflict(const Settings& s) {
-  const bool ranks = s.loss.type == "listmle" || s.loss.type.starts_with("pairwise_");
-  if (ranks && s.sampler.candidates_per_group == 1) {
+  const auto& m = s.model;
+  const bool ranks = s.loss.type == LossType::listmle || s.loss.type == LossType::pairwise_hinge ||
+                     s.loss.type == LossType::pairwise_logistic;
+  const bool programs = s.data.format == DataFormat::programs, segments = s.sampler.max_segment_nodes > 0;
+  const bool trees = s.data.representation == Representation::ast;
+  const bool fasttext = m.node_types.vectors == NodeTypeVectors::fasttext;
+  if (auto conflict = first_conflict(
+          s,
+          {{ranks && s.sampler.candidates_per_group == 1, "sampler.candidates_per_group", "loss.type",
+            "expected at least 2, because this loss compares candidates with each other"},
+           {s.trainer.early_stop.patience > 0 && s.trainer.eval_every == 0, "trainer.early_stop.patience",
+            "trainer.eval_every", "without evaluations on the way no run stops early; set trainer.eval_every"},
+           {s.comm.backend == Backend::nccl && s.trainer.device == Device::cpu, "comm.backend", "trainer.device",
+            "NCCL reduces on GPUs only; set comm.backend to mpi"},
+           {!trees && !programs, "data.representation", "data.format",
+            "only tensor programs have other graphs than those of their files; set it to ast"},
+           {!trees && fasttext, "model.node_types.vectors", "data.representation",
+            "its walks go through syntax trees; set it to learned"},
+           {!programs && m.type == ModelType::tpgnn, "model.type", "data.format",
+            "its pooling ranks the nodes of each candidate's own graph, which only programs have; choose another type"},
+           {!programs && fasttext, "model.node_types.vectors", "data.format",
+            "only the node types of programs have names to learn from; set it to learned"},
+           {!fasttext && !s.data.node_type_vectors.empty(), "data.node_type_vectors", "model.node_types.vectors",
+            "nothing would read it; set the latter to fasttext"},
+           {m.type == ModelType::stacked && m.stacked.convolutions.empty(), "model.stacked.convolutions", "model.type",
+            "name its layers, e.g. [chebnet, sage]"},
+           {programs && m.collection_embedding > 0, "model.collection_embedding", "data.format",
+            "only TpuGraphs has collections; set it to 0"},
+           {m.layout_gate && m.encoder_layers == 0, "model.layout_gate", "model.encoder_layers",
+            "it is a part of the encoder; set it to false, or the layers to 1"},
+           {s.trainer.cross_fitting && (m.ensemble_size < 2 || m.ensemble_size > 255), "trainer.cross_fitting",
+            "model.ensemble_size", "expected 2 to 255 models"},
+           {s.trainer.cross_fitting && m.type == ModelType::statement_cost, "trainer.cross_fitting", "model.type",
+            "expected any other type"},
+           {s.trainer.cross_fitting && segments, "trainer.cross_fitting", "sampler.max_segment_nodes",
+            "models of segments are trained together; set one to false or the other to 0"},
+           {m.candidate_attention && segments, "model.candidate_attention", "sampler.max_segment_nodes",
+            "candidates are compared as wholes, not by segments; set one to false or the other to 0"},
+           {m.candidate_norm && segments, "model.candidate_norm", "sampler.max_segment_nodes",
+            "candidates are compared as wholes, not by segments; set one to false or the other to 0"},
+           {m.norm == Norm::batch && segments, "model.norm", "sampler.max_segment_nodes",
+            "one segment's statistics are not the graph's; set it to layer"},
+           {segments && s.data.format != DataFormat::layout, "sampler.max_segment_nodes", "data.format",
+            "only layout graphs are cut into segments; set it to 0"},
+           {s.segments.finetune_steps > 0 && !segments, "segments.finetune_steps", "sampler.max_segment_nodes",
+            "whole graphs are trained as they are evaluated; set sampler.max_segment_nodes, or "
+            "segments.finetune_steps to 0"},
+           {s.segments.finetune_steps >= s.trainer.steps, "segments.finetune_steps", "trainer.steps",
+            "expected fewer, because the steps before train the whole model"},
+           {segments && s.segments.stale == Stale::full_forward && s.shard.max_rank_bytes > 0, "segments.stale",
+            "shard.max_rank_bytes",
+            "a pass over the whole graph needs it on one rank; set segments.stale to scores or pools, or "
+            "shard.max_rank_bytes to 0"}});
+      !conflict.empty())
+    return conflict;
+  const auto before = static_cast<int64_t>(s.averaging.start * static_cast<double>(s.trainer.steps));
+  if (s.averaging.type == AveragingType::swa && s.averaging.every_steps > s.trainer.steps - before) {
     return fmt::format(
-        "sampler.candidates_per_group: found {}, expected at least 2: loss.type {} compares candidates with each other",
-        s.sampler.candidates_per_group, s.loss.type);
+        "averaging.every_steps: found {}, expected at most {}, the steps that are left of trainer.steps ({}) after "
+        "averaging.start ({}): else no step would count",
+        s.averaging.every_steps, s.trainer.steps - before, s.trainer.steps, s.averaging.start);
   }
-  if (s.trainer.early_stop.patience > 0 && s.trainer.eval_every == 0) {
-    return fmt::format(
-        "trainer.early_stop.patience: found {} while trainer.eval_every is 0: without evaluations on the way no run "
-        "stops "
-        "early; set trainer.eval_every",
-        s.trainer.early_stop.patience);
-  }
-  if (s.comm.backend == "nccl" && s.trainer.device == "cpu") {
-    return "comm.backend: found nccl while trainer.device is cpu: NCCL reduces on GPUs only; set comm.backend to mpi";
-  }
-  if (const auto conflict = find_program_conflict(s); !conflict.empty()) return conflict;
-  if (const auto conflict = find_model_conflict(s); !conflict.empty()) return conflict;
-  if (const auto conflict = find_pruning_conflict(s); !conflict.empty()) return conflict;
-  if (const auto conflict = find_averaging_conflict(s); !conflict.empty()) return conflict;
-  return find_segment_conflict(s);
+  return find_pruning_conflict(s);
 }
 
 }  // namespace foretime::configs

@@ -1,22 +1,48 @@
 #include "configs/load.h"
 
-#include <cerrno>
-#include <fstream>
+#include <algorithm>
+#include <limits>
 #include <map>
-#include <sstream>
-#include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include "base/text.h"
 #include "configs/consistency.h"
-#include "configs/field_list.h"
 #include "configs/values.h"
-#include "configs/yaml_document.h"
+#include "configs/yaml_reader.h"
 
 namespace foretime::configs {
 namespace {
+
+const std::vector<RenamedKey> kRenamedKeys = {
+    {"data.confine", {"data.allowed_roots"}},
+    {"model.convolutions", {"model.stacked.convolutions"}},
+    {"model.directions",
+     {"model.sage.directions", "model.gin.directions", "model.gat.directions", "model.transformer.directions"}},
+    {"model.aggregation", {"model.sage.aggregation"}},
+    {"model.heads", {"model.gat.heads", "model.transformer.heads"}},
+    {"model.cheb_order", {"model.chebnet.order"}},
+    {"model.cheb_lambda", {"model.chebnet.lambda_max"}},
+    {"model.statement_inputs", {"model.statement_cost.inputs"}},
+    {"model.context", {"model.statement_cost.context"}},
+    {"model.loop_hidden", {"model.statement_cost.loop_hidden"}},
+    {"model.clip", {"model.statement_cost.clip"}},
+    {"model.pool_ratio", {"model.tpgnn.pool_ratio"}},
+    {"model.members", {"model.ensemble_size"}},
+    {"sampler.draws_per_group", {"sampler.samples_per_group"}},
+    {"trainer.score_levels", {"trainer.tie_threshold_candidates"}},
+    {"trainer.member_folds", {"trainer.cross_fitting"}},
+};
+
+constexpr RenamedWord kRenamedWords[] = {
+    {"model.readout", "tied_mean", "decision_mean"},
+    {"model.readout", "tied_sum", "decision_sum"},
+    {"model.readout", "tied_normalized_sum", "decision_normalized_sum"},
+};
+
+constexpr const char* kMigrate = "`foretime config --migrate FILE` prints a file with its new names";
 
 [[noreturn]] void fail(const std::string& place, const std::string& what) {
   throw SettingsError(fmt::format("{}: {}", place, what));
@@ -28,109 +54,105 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
 }
 
+/// Everything before the last dot.
+std::string parent_of(const std::string& key) {
+  const size_t dot = key.rfind('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+const RenamedKey* find_renamed(const std::string& key) {
+  const auto found = std::ranges::find(kRenamedKeys, key, &RenamedKey::old_key);
+  return found == kRenamedKeys.end() ? nullptr : &*found;
+}
+
 /// Fills settings key by key and remembers where each came from, so that bounds can be checked when all is read.
 class Loader {
  public:
-  explicit Loader(Settings& settings) : list_(list_fields(settings)) {}
+  /// migrates: renamed keys and words are taken for what they are called now.
+  explicit Loader(Settings& settings, bool migrates = false)
+      : settings_(settings), list_(list_fields(settings)), migrates_(migrates) {}
 
   void read_document(const std::string& yaml, const std::string& origin);
   void read_override(const std::string& text);
   void read_override(const std::string& key, const std::string& value, const std::string& place);
   void check_bounds() const;
+  /// Refuses settings of model types that are not used.
+  void check_sections() const;
+  bool has(const std::string& key) const { return set_.contains(key); }
 
  private:
-  /// A file's lines, or one override.
-  struct Source {
-    std::string name;
-    bool has_lines;
-    std::map<std::string, std::string> seen = {};  // key to place
+  void read_map(const YAML::Node& map, const std::string& prefix, const std::string& origin);
+  void read_setting(const std::string& key, const YAML::Node& value, const std::string& origin,
+                    const std::string& place);
+  void read_field(const Field& field, YAML::Node node, const std::string& place);
 
-    std::string place(const YAML::Node& node) const {
-      return has_lines && node.Mark().line >= 0 ? fmt::format("{}:{}", name, node.Mark().line + 1) : name;
-    }
-  };
-
-  YAML::Node parse(const std::string& yaml, const Source& source) const;
-  void read_map(const YAML::Node& map, const std::string& prefix, Source& source);
-  void read_field(const Field& field, const YAML::Node& node, const std::string& place);
-  [[noreturn]] void fail_unknown(const std::string& key, const std::string& place) const;
-
+  Settings& settings_;
   FieldList list_;
-  std::map<std::string, std::string> places_;  // key to the place that set it last
+  bool migrates_;
+  int order_ = 0;                            // 0: the document; then each override
+  std::map<std::string, std::string> seen_;  // key to its place in the document or override
+  struct Source {
+    std::string place;
+    int order;
+  };
+  std::map<std::string, Source> set_;  // key to what set it last
 };
 
-YAML::Node Loader::parse(const std::string& yaml, const Source& source) const {
-  try {
-    const auto document = only_document(yaml);
-    if (!document) fail(source.name, "found more than one YAML document, expected one");
-    return *document;
-  } catch (const YAML::Exception& error) {
-    const bool at_line = source.has_lines && error.mark.line >= 0;
-    const bool glob = error.msg.find("anchor") != std::string::npos || error.msg.find("alias") != std::string::npos;
-    const char* hint = glob ? " (text that starts with * or & needs quotes)" : "";
-    fail(at_line ? fmt::format("{}:{}", source.name, error.mark.line + 1) : source.name,
-         fmt::format("found text that is no YAML: {}{}", error.msg, hint));
-  }
-}
-
 void Loader::read_document(const std::string& yaml, const std::string& origin) {
-  Source source{origin, true};
-  const YAML::Node root = parse(yaml, source);
+  const YAML::Node root = parse_document(yaml, origin);
   if (root.IsNull()) fail(origin, "found no settings, expected a map such as 'trainer: {steps: 100}'");
   if (!root.IsMap()) {
-    fail(source.place(root), fmt::format("found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
-                                         root.IsSequence() ? "list" : "single value"));
+    fail(place_of(root, origin), fmt::format("found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
+                                             root.IsSequence() ? "list" : "single value"));
   }
-  read_map(root, "", source);
+  read_map(root, "", origin);
 }
 
-void Loader::read_map(const YAML::Node& map, const std::string& prefix, Source& source) {
+void Loader::read_map(const YAML::Node& map, const std::string& prefix, const std::string& origin) {
   for (const auto& item : map) {
-    const YAML::Node& value = item.second;
-    const std::string place = source.place(item.first);
+    const std::string place = place_of(item.first, origin);
     if (!item.first.IsScalar()) fail(place, fmt::format("{}found a key that is not a name", prefix));
     const std::string key = prefix + item.first.Scalar();
-    const auto [earlier, is_new] = source.seen.emplace(key, place);
+    const auto [earlier, is_new] = seen_.emplace(key, place);
     if (!is_new) fail(place, fmt::format("{}: found a second time, first at {}", key, earlier->second));
-    if (const Field* field = list_.field(key)) {
-      read_field(*field, value, place);
-    } else if (list_.section(key) == nullptr) {
-      fail_unknown(key, place);
-    } else if (value.IsMap()) {
-      read_map(value, key + ".", source);
-    } else if (!value.IsNull()) {  // a section whose keys are all commented out says nothing
-      fail(place, fmt::format("{}: found {}, expected a map: {} is a section", key,
-                              value.IsSequence() ? "a list" : fmt::format("'{}'", value.Scalar()), key));
-    }
+    read_setting(key, item.second, origin, place);
   }
 }
 
-void Loader::read_field(const Field& field, const YAML::Node& node, const std::string& place) {
+void Loader::read_setting(const std::string& key, const YAML::Node& value, const std::string& origin,
+                          const std::string& place) {
+  const RenamedKey* renamed = find_renamed(key);
+  if (migrates_ && renamed != nullptr) {
+    for (const auto& name : renamed->keys) read_field(*list_.field(std::string(name)), value, place);
+  } else if (const Field* field = list_.field(key)) {
+    read_field(*field, value, place);
+  } else if (list_.section(key) == nullptr) {
+    fail(place, fmt::format("{}: {}", key, unknown_setting(key)));
+  } else if (value.IsMap()) {
+    read_map(value, key + ".", origin);
+  } else if (!value.IsNull()) {  // a section whose keys are all commented out says nothing
+    fail(place, fmt::format("{}: found {}, expected a map: {} is a section", key,
+                            value.IsSequence() ? "a list" : fmt::format("'{}'", value.Scalar()), key));
+  }
+}
+
+void Loader::read_field(const Field& field, YAML::Node node, const std::string& place) {
+  for (const auto& [key, old_word, word] : kRenamedWords) {
+    const auto rename = [&, &old_word = old_word, &word = word](YAML::Node item) {
+      if (!item.IsScalar() || item.Scalar() != old_word) return;
+      if (!migrates_) fail(place, fmt::format("{}: {} is now {}; {}", field.key, old_word, word, kMigrate));
+      item = std::string(word);
+    };
+    if (key != field.key) continue;
+    if (!node.IsSequence()) rename(node);
+    for (size_t i = 0; node.IsSequence() && i < node.size(); ++i) rename(node[i]);
+  }
   try {
     read_value(node, field.value);
   } catch (const ValueError& error) {
     fail(place, fmt::format("{}: {}", field.key, error.text));
   }
-  places_[field.key] = place;
-}
-
-void Loader::fail_unknown(const std::string& key, const std::string& place) const {
-  std::vector<std::string> names;
-  for (const Section& section : list_.sections) names.push_back(section.key);
-  for (const Field& field : list_.fields) names.push_back(field.key);
-  const std::string nearest = nearest_name(key, names);
-  if (!nearest.empty()) fail(place, fmt::format("{}: unknown setting, did you mean {}?", key, nearest));
-
-  const size_t dot = key.rfind('.');
-  const std::string section = dot == std::string::npos ? "" : key.substr(0, dot);
-  std::string known;
-  for (const std::string& name : names) {
-    const size_t name_dot = name.rfind('.');
-    const std::string parent = name_dot == std::string::npos ? "" : name.substr(0, name_dot);
-    if (parent == section) known += (known.empty() ? "" : ", ") + name.substr(name_dot + 1);
-  }
-  if (known.empty()) fail(place, fmt::format("{}: unknown setting; there is no section {}", key, section));
-  fail(place, fmt::format("{}: unknown setting; {} has {}", key, section.empty() ? "the top level" : section, known));
+  set_[field.key] = {place, order_};
 }
 
 void Loader::read_override(const std::string& text) {
@@ -142,45 +164,60 @@ void Loader::read_override(const std::string& text) {
 }
 
 void Loader::read_override(const std::string& key, const std::string& value, const std::string& place) {
-  Source source{place, false};
   // What starts like a YAML list, map or quoted string is one. All else is taken as it stands, so that globs, colons
   // and the like need no second quoting inside the shell's.
   const bool is_yaml = !value.empty() && std::string("[{\"'").find(value[0]) != std::string::npos;
-  const YAML::Node node = is_yaml ? parse(value, source) : YAML::Node(value);
-  if (const Field* field = list_.field(key)) return read_field(*field, node, place);
-  if (list_.section(key) == nullptr) fail_unknown(key, place);
-  if (!node.IsMap()) fail(place, fmt::format("{} is a section, expected one of its keys ({}.…=…) or a map", key, key));
-  read_map(node, key + ".", source);
+  seen_.clear();
+  ++order_;
+  read_setting(key, is_yaml ? parse_document(value, place) : YAML::Node(value), place, place);
 }
 
 void Loader::check_bounds() const {
   for (const Field& field : list_.fields) {
-    const std::string violation = bound_violation(field.value, field.bound);
+    const std::string violation = bound_violation(field);
     if (violation.empty()) continue;
-    const auto place = places_.find(field.key);
-    fail(place == places_.end() ? "default" : place->second, fmt::format("{}: {}", field.key, violation));
+    const auto source = set_.find(field.key);
+    fail(source == set_.end() ? "default" : source->second.place, fmt::format("{}: {}", field.key, violation));
   }
 }
 
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  if (std::filesystem::is_directory(status)) fail(file.string(), "found a folder, expected a YAML file of settings");
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (stream.is_open() && stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
-  if (!stream.is_open() || stream.bad() || text.bad()) {
-    const std::string reason = errno == 0 ? "unknown reason" : std::generic_category().message(errno);
-    fail(file.string(), fmt::format("cannot be read ({}), expected a YAML file of settings", reason));
+void Loader::check_sections() const {
+  const auto type_set = set_.find("model.type");
+  for (const auto& [key, source] : set_) {
+    // A file's section may stay behind where an override chooses another type.
+    if (is_read(settings_, key) || (type_set != set_.end() && type_set->second.order > source.order)) continue;
+    const std::string type = list_.field(key)->section().substr(std::string("model.").size());
+    fail(source.place,
+         fmt::format("{}: only a model of type {} reads it, and model.type is {}; set model.type to {}, or "
+                     "leave it out",
+                     key, type, word_of(settings_.model.type), type));
   }
-  return text.str();
 }
 
 }  // namespace
 
+std::span<const RenamedKey> renamed_keys() { return kRenamedKeys; }
+std::span<const RenamedWord> renamed_words() { return kRenamedWords; }
+
+std::string unknown_setting(const std::string& key) {
+  if (const RenamedKey* renamed = find_renamed(key))
+    return fmt::format("is now {}; {}", fmt::join(renamed->keys, " or "), kMigrate);
+  Settings defaults;
+  const FieldList list = list_fields(defaults);
+  std::vector<std::string> names, known;
+  for (const Section& section : list.sections) names.push_back(section.key);
+  for (const Field& field : list.fields) names.push_back(field.key);
+  if (const auto nearest = nearest_name(key, names); !nearest.empty())
+    return fmt::format("unknown setting, did you mean {}?", nearest);
+  const std::string section = parent_of(key);
+  for (const std::string& name : names)
+    if (parent_of(name) == section) known.push_back(name.substr(name.rfind('.') + 1));
+  if (known.empty()) return fmt::format("unknown setting; there is no section {}", section);
+  return fmt::format("unknown setting; {} has {}", section.empty() ? "the top level" : section, fmt::join(known, ", "));
+}
+
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return parse_settings(read_text(file), file.string(), overrides);
+  return parse_settings(read_yaml_text(file, std::numeric_limits<size_t>::max()), file.string(), overrides);
 }
 
 Settings parse_settings(const std::string& yaml, const std::string& origin, const std::vector<std::string>& overrides) {
@@ -189,6 +226,7 @@ Settings parse_settings(const std::string& yaml, const std::string& origin, cons
   loader.read_document(yaml, origin);
   for (const std::string& text : overrides) loader.read_override(text);
   loader.check_bounds();
+  loader.check_sections();
   const std::string conflict = find_conflict(settings);
   if (!conflict.empty()) fail(origin, conflict);
   return settings;
@@ -200,6 +238,14 @@ void apply_override(Settings& settings, const std::string& key, const std::strin
   loader.read_override(trimmed(key), trimmed(value), fmt::format("override {}={}", key, value));
   loader.check_bounds();
   settings = std::move(changed);
+}
+
+std::string migrate(const std::filesystem::path& file) {
+  Settings settings;
+  Loader loader(settings, /*migrates=*/true);
+  loader.read_document(read_yaml_text(file, std::numeric_limits<size_t>::max()), file.string());
+  loader.check_bounds();
+  return to_yaml(settings, [&](const std::string& key) { return loader.has(key) && is_read(settings, key); });
 }
 
 }  // namespace foretime::configs

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -21,7 +24,7 @@ class SettingsError : public Error {
 /// taken as it stands; in a file and in overrides a single string stands for a list of one. Throws SettingsError.
 Settings load_settings(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 
-/// The same from YAML text; `origin` stands for the file's name in messages.
+/// As load_settings, from YAML text; `origin` stands for the file's name in messages.
 Settings parse_settings(const std::string& yaml, const std::string& origin,
                         const std::vector<std::string>& overrides = {});
 
@@ -30,14 +33,33 @@ Settings parse_settings(const std::string& yaml, const std::string& origin,
 /// between keys are left to the loading of the result.
 void apply_override(Settings& settings, const std::string& key, const std::string& value);
 
-/// The resolved settings as YAML that load_settings reads back to an equal struct: every key, doubles in shortest
-/// round-trip form, keys in declaration order, so equal settings give equal bytes.
+/// The resolved settings as YAML, which load_settings reads back: every key that is read (`is_read`), doubles in
+/// shortest round-trip form, keys in declaration order, so equal settings give equal bytes.
 std::string to_yaml(const Settings& settings);
+std::string to_yaml(const Settings& settings, const std::function<bool(const std::string& key)>& prints);
+
+/// The settings that a file with keys and words of former versions names, under their new names: as YAML that
+/// load_settings reads. Throws SettingsError.
+std::string migrate(const std::filesystem::path& file);
 
 /// The Markdown reference page of all keys: name, type, default, bounds, meaning.
 std::string reference_page();
 
 /// Full names of all keys, in declaration order.
 std::vector<std::string> all_keys();
+
+/// Why a key is no setting: its new names where it was renamed, else the nearest known key, else those of its section.
+std::string unknown_setting(const std::string& key);
+
+/// Keys and words that former versions had. Files that hold them are refused with the new ones.
+struct RenamedKey {
+  std::string_view old_key;
+  std::vector<std::string_view> keys;  // where it belonged to several model types: one of each
+};
+struct RenamedWord {
+  std::string_view key, old_word, word;
+};
+std::span<const RenamedKey> renamed_keys();
+std::span<const RenamedWord> renamed_words();
 
 }  // namespace foretime::configs

@@ -1,8 +1,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "configs/field_list.h"
+#include "configs/consistency.h"
 #include "configs/load.h"
 #include "configs/values.h"
 
@@ -34,10 +35,9 @@ std::string cell(const std::string& text) {
   return escaped;
 }
 
-std::string names_of(const Bound& bound) {
-  std::string names;
-  for (const std::string& name : bound.names) names += (names.empty() ? "`" : ", `") + name + "`";
-  return (bound.filled ? "one or more of " : "one of ") + names;
+std::string names_of(const Field& field) {
+  return fmt::format("{} of `{}`", field.bound.filled ? "one or more" : "one",
+                     fmt::join(split_words(field.words()), "`, `"));
 }
 
 std::string type_of(const Field& field) {
@@ -49,7 +49,7 @@ std::string type_of(const Field& field) {
 }
 
 std::string row_of(const Field& field) {
-  const std::string bound = field.bound.names.empty() ? cell(field.bound.text()) : names_of(field.bound);
+  const std::string bound = field.words().empty() ? cell(field.bound.text()) : names_of(field);
   return fmt::format("| `{}` | {} | `{}` | {} | {} |\n", field.name(), type_of(field), cell(write_value(field.value)),
                      bound, cell(field.meaning));
 }
@@ -58,23 +58,31 @@ constexpr const char* kReferenceHead =
     "# Settings\n"
     "\n"
     "Every key of a settings file. This page is printed by `foretime config --reference`; the keys, their meaning and\n"
-    "their bounds come from `configs/fields.h`.\n"
+    "their bounds come from `configs/settings.h`.\n"
     "\n"
     "A settings file is a YAML map of the sections below; what it leaves out keeps its default. Any key can be "
     "overridden\n"
     "on the command line by its full name: `foretime train configs/quickstart.yaml optimizer.learning_rate=3e-4\n"
     "data.train=[a.npz,b.npz]`. A value that starts with `[`, `{`, `\"` or `'` is read as YAML, everything else as it\n"
-    "stands. A single string stands for a list of one. Unknown keys, keys given twice and values out of bounds are\n"
-    "refused.\n";
+    "stands. A single string stands for a list of one. Unknown keys, keys given twice, values out of bounds and keys "
+    "of\n"
+    "model types that are not used are refused. `foretime config --migrate FILE` prints a file of a former version "
+    "with\n"
+    "the new names of its keys.\n";
 
 }  // namespace
 
 std::string to_yaml(const Settings& settings) {
+  return to_yaml(settings, [&](const std::string& key) { return is_read(settings, key); });
+}
+
+std::string to_yaml(const Settings& settings, const std::function<bool(const std::string& key)>& prints) {
   Settings copy = settings;
   const FieldList list = list_fields(copy);
   std::string yaml;
   std::string open;  // the section that the last line belongs to, with a dot at its end
   for (const Field& field : list.fields) {
+    if (!prints(field.key)) continue;
     // Open every section on the way to this field that is not open already.
     for (size_t dot = field.key.find('.'); dot != std::string::npos; dot = field.key.find('.', dot + 1)) {
       const std::string section = field.key.substr(0, dot);

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <type_traits>
 
@@ -84,16 +85,36 @@ void read(const YAML::Node& node, std::vector<std::string>& value, const char* t
   value = std::move(items);
 }
 
-constexpr const char* name_of(const bool&) { return "true or false"; }
-constexpr const char* name_of(const int64_t&) { return "an integer"; }
-constexpr const char* name_of(const uint64_t&) { return "an integer that is not negative"; }
-constexpr const char* name_of(const double&) { return "a number"; }
-const char* name_of(const std::string&) { return "a string"; }
-const char* name_of(const std::vector<std::string>&) { return "a list of strings"; }
+uint8_t read_word(const std::string& word, std::string_view words) {
+  if (const auto index = index_of_word(words, word)) return *index;
+  throw ValueError{not_among(write_string(word), word, split_words(words))};
+}
 
-std::string write(bool value) { return value ? "true" : "false"; }
-std::string write(int64_t value) { return fmt::format("{}", value); }
-std::string write(uint64_t value) { return fmt::format("{}", value); }
+void read(const YAML::Node& node, const ChoiceField& choice, const char* type) {
+  *choice.value = read_word(string_of(node, type), choice.words);
+}
+
+void read(const YAML::Node& node, const ChoiceListField& choices, const char* type) {
+  std::vector<std::string> words;
+  read(node, words, type);
+  std::vector<uint8_t> values;
+  for (const auto& word : words) values.push_back(read_word(word, choices.words));
+  choices.set(choices.list, values);
+}
+
+const char* name_of(bool) { return "true or false"; }
+const char* name_of(int64_t) { return "an integer"; }
+const char* name_of(uint64_t) { return "an integer that is not negative"; }
+const char* name_of(double) { return "a number"; }
+const char* name_of(const std::string&) { return "a string"; }
+const char* name_of(const ChoiceField&) { return "a string"; }
+const char* name_of(const std::vector<std::string>&) { return "a list of strings"; }
+const char* name_of(const ChoiceListField&) { return "a list of strings"; }
+
+template <std::integral Value>
+std::string write(Value value) {
+  return fmt::format("{}", value);
+}
 std::string write(const std::string& value) { return write_string(value); }
 
 std::string write(double value) {
@@ -106,6 +127,24 @@ std::string write(const std::vector<std::string>& value) {
   items.reserve(value.size());
   for (const std::string& item : value) items.push_back(write_string(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::string write(const ChoiceField& choice) { return write_string(word_at(choice.words, *choice.value)); }
+
+std::string write(const ChoiceListField& choices) {
+  std::vector<std::string> words;
+  for (const uint8_t value : choices.get(choices.list)) words.push_back(word_at(choices.words, value));
+  return write(words);
+}
+
+/// What a field's pointer stands for: the value, or the choice itself.
+template <class T>
+T& target_of(T* pointer) {
+  return *pointer;
+}
+template <class T>
+const T& target_of(const T& choice) {
+  return choice;
 }
 
 /// Text that every YAML reader takes for the same string: it starts with a letter, a dot or a slash (so no number,
@@ -129,11 +168,11 @@ bool is_plain(const std::string& text) {
 }  // namespace
 
 void read_value(const YAML::Node& node, const FieldPointer& value) {
-  std::visit([&](auto* target) { read(node, *target, name_of(*target)); }, value);
+  std::visit([&](const auto& target) { read(node, target_of(target), type_name(value).c_str()); }, value);
 }
 
 std::string write_value(const FieldPointer& value) {
-  return std::visit([](auto* source) { return write(*source); }, value);
+  return std::visit([](const auto& source) { return write(target_of(source)); }, value);
 }
 
 std::string write_string(const std::string& text) {
@@ -154,20 +193,30 @@ std::string write_string(const std::string& text) {
 }
 
 std::string type_name(const FieldPointer& value) {
-  return std::visit([](auto* target) { return std::string(name_of(*target)); }, value);
+  return std::visit([](const auto& target) { return std::string(name_of(target_of(target))); }, value);
 }
 
-std::string bound_violation(const FieldPointer& value, const Bound& bound) {
+std::string allowed_text(const Field& field) {
+  if (field.words().empty()) return field.bound.text();
+  return fmt::format("one {}of {}", field.bound.filled ? "or more " : "", fmt::join(split_words(field.words()), ", "));
+}
+
+std::string bound_violation(const Field& field) {
   const bool allowed = std::visit(
-      [&](auto* target) {
-        if constexpr (std::is_arithmetic_v<std::remove_reference_t<decltype(*target)>>) {
-          return bound.allows(static_cast<double>(*target));
-        } else {
-          return bound.allows(*target);
-        }
+      [&](const auto& pointer) {
+        const auto& value = target_of(pointer);
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_arithmetic_v<Value>)
+          return field.bound.allows(static_cast<double>(value));
+        else if constexpr (std::is_same_v<Value, ChoiceListField>)
+          return !field.bound.filled || !value.get(value.list).empty();
+        else if constexpr (std::is_same_v<Value, ChoiceField>)
+          return true;
+        else
+          return !field.bound.filled || !value.empty();
       },
-      value);
-  return allowed ? "" : expected(write_value(value), bound.text());
+      field.value);
+  return allowed ? "" : expected(write_value(field.value), allowed_text(field));
 }
 
 }  // namespace foretime::configs

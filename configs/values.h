@@ -4,7 +4,7 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include "configs/field_list.h"
+#include "configs/fields.h"
 
 /// Single values of settings to and from YAML.
 namespace foretime::configs {
@@ -29,7 +29,10 @@ std::string write_string(const std::string& text);
 /// `an integer`, `a number`, …: the words of messages and of the reference page.
 std::string type_name(const FieldPointer& value);
 
-/// `found X, expected Y` where the value lies outside `bound`, else empty.
-std::string bound_violation(const FieldPointer& value, const Bound& bound);
+/// What a field may be: `> 0`, `one of a, b`, …; empty where its type says it all.
+std::string allowed_text(const Field& field);
+
+/// `found X, expected Y` where the value lies outside of the field's bound, else empty.
+std::string bound_violation(const Field& field);
 
 }  // namespace foretime::configs

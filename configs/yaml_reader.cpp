@@ -1,28 +1,28 @@
 #include "configs/yaml_reader.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include "base/text.h"
 #include "configs/load.h"
 #include "configs/values.h"
-#include "configs/yaml_document.h"
 
 namespace foretime::configs {
 namespace {
 
-std::string place_of(const YAML::Node& node, const std::string& origin) {
-  // Overrides are their own place: they have no lines.
-  if (origin.starts_with("override ") || node.Mark().line < 0) return origin;
-  return fmt::format("{}:{}", origin, node.Mark().line + 1);
-}
+/// Overrides are their own place: they have no lines.
+bool is_override(const std::string& origin) { return origin.starts_with("override "); }
 
 std::string kind_of(const YAML::Node& node) {
   if (node.IsScalar()) return fmt::format("'{}'", node.Scalar().substr(0, 100));
@@ -44,6 +44,11 @@ void check_size(const YAML::Node& node, const std::string& origin, int depth, in
   }
 }
 
+void check_bytes(size_t found, size_t most, const std::string& origin) {
+  if (found > most)
+    throw SettingsError(fmt::format("{}: found {} bytes, expected a YAML file of at most {}", origin, found, most));
+}
+
 template <class Value>
 Value read(const YamlEntry& entry) {
   Value value{};
@@ -55,6 +60,40 @@ Value read(const YamlEntry& entry) {
   return value;
 }
 
+/// Sees whether a document holds anything.
+class Glance : public YAML::EventHandler {
+ public:
+  bool empty() const { return empty_; }
+
+  void OnDocumentStart(const YAML::Mark&) override { empty_ = true; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { empty_ = false; }
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override { empty_ = false; }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    empty_ = false;
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    empty_ = false;
+  }
+  void OnMapEnd() override {}
+
+ private:
+  bool empty_ = true;
+};
+
+/// The document of a YAML text, a null node where it holds none; nothing where it holds several. In some damaged texts
+/// yaml-cpp finds documents without end (YAML::LoadAll does not return): here two are enough.
+std::optional<YAML::Node> only_document(const std::string& yaml) {
+  std::istringstream stream(yaml);
+  YAML::Parser parser(stream);
+  Glance glance;
+  if (!parser.HandleNextDocument(glance) || glance.empty()) return YAML::Node();
+  if (parser.HandleNextDocument(glance) && !glance.empty()) return std::nullopt;
+  return YAML::Load(yaml);
+}
+
 bool has_meaning_at_start(const std::string& text) {
   return text.empty() || std::string("[{\"' \t").find(text.front()) != std::string::npos || text.back() == ' ' ||
          text.back() == '\t' || text.find('\n') != std::string::npos;
@@ -62,39 +101,46 @@ bool has_meaning_at_start(const std::string& text) {
 
 }  // namespace
 
+std::string place_of(const YAML::Node& node, const std::string& origin) {
+  return is_override(origin) || node.Mark().line < 0 ? origin : fmt::format("{}:{}", origin, node.Mark().line + 1);
+}
+
 void fail(const YamlEntry& entry, const std::string& text) {
   throw SettingsError(fmt::format("{}: {}{}{}", entry.place, entry.key, entry.key.empty() ? "" : ": ", text));
 }
 
-std::string read_yaml_text(const std::string& file) {
+std::string read_yaml_text(const std::filesystem::path& file, size_t most) {
   std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) throw SettingsError(fmt::format("{}: cannot be read ({}), expected a YAML file", file, error.message()));
-  if (size > kMostYamlBytes)
-    throw SettingsError(
-        fmt::format("{}: found {} bytes, expected a YAML file of at most {}", file, size, kMostYamlBytes));
+  if (std::filesystem::is_directory(file, error))
+    throw SettingsError(fmt::format("{}: found a folder, expected a YAML file", file.string()));
+  if (const auto size = std::filesystem::file_size(file, error); !error) check_bytes(size, most, file.string());
+  errno = 0;
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   if (stream.is_open() && stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
-  if (!stream.is_open() || stream.bad() || text.bad())
-    throw SettingsError(fmt::format("{}: cannot be read, expected a YAML file", file));
+  if (!stream.is_open() || stream.bad() || text.bad()) {
+    throw SettingsError(fmt::format("{}: cannot be read ({}), expected a YAML file", file.string(),
+                                    errno == 0 ? "unknown reason" : std::generic_category().message(errno)));
+  }
   return text.str();
 }
 
-YAML::Node parse_yaml(const std::string& yaml, const std::string& origin) {
-  if (yaml.size() > kMostYamlBytes) {
-    throw SettingsError(
-        fmt::format("{}: found {} bytes, expected a YAML file of at most {}", origin, yaml.size(), kMostYamlBytes));
-  }
-  YAML::Node root;
+YAML::Node parse_document(const std::string& yaml, const std::string& origin) {
   try {
     const auto document = only_document(yaml);
     if (!document) throw SettingsError(fmt::format("{}: found more than one YAML document, expected one", origin));
-    root = *document;
+    return *document;
   } catch (const YAML::Exception& error) {
-    throw SettingsError(
-        fmt::format("{}:{}: found text that is no YAML: {}", origin, std::max(error.mark.line, 0) + 1, error.msg));
+    const bool glob = error.msg.find("anchor") != std::string::npos || error.msg.find("alias") != std::string::npos;
+    throw SettingsError(fmt::format("{}{}: found text that is no YAML: {}{}", origin,
+                                    is_override(origin) ? "" : fmt::format(":{}", std::max(error.mark.line, 0) + 1),
+                                    error.msg, glob ? " (text that starts with * or & needs quotes)" : ""));
   }
+}
+
+YAML::Node parse_yaml(const std::string& yaml, const std::string& origin) {
+  check_bytes(yaml.size(), kMostYamlBytes, origin);
+  const YAML::Node root = parse_document(yaml, origin);
   if (!root.IsMap()) throw SettingsError(fmt::format("{}: found {}, expected a map", origin, kind_of(root)));
   int64_t count = 0;
   check_size(root, origin, 0, count);
@@ -149,10 +195,8 @@ std::string text_in(const YamlEntry& entry, size_t limit) {
 
 std::string choice_in(const YamlEntry& entry, const std::vector<std::string>& choices) {
   const auto text = read<std::string>(entry);
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
-  const std::string nearest = nearest_name(text, choices);
-  fail(entry, fmt::format("found '{}', expected one of {}{}", text.substr(0, 100), fmt::join(choices, ", "),
-                          nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest)));
+  if (std::ranges::find(choices, text) != choices.end()) return text;
+  fail(entry, not_among(fmt::format("'{}'", text.substr(0, 100)), text, choices));
 }
 
 bool is_integer(const YAML::Node& node) {

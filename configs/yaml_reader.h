@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,15 +21,19 @@ struct YamlEntry {
 /// Throws SettingsError: `place: key: text`.
 [[noreturn]] void fail(const YamlEntry& entry, const std::string& text);
 
-/// Parses one YAML document, which must be a map. Throws SettingsError; also for more than kMostYamlBytes of text,
-/// nesting deeper than kMostYamlLevels, and more than kMostYamlValues values, where an alias counts as everything that
-/// it stands for.
 constexpr size_t kMostYamlBytes = 1 << 20;
 constexpr int kMostYamlLevels = 32;
 constexpr int64_t kMostYamlValues = 100000;
+/// Parses one YAML document, a null node where the text holds none. Throws SettingsError.
+YAML::Node parse_document(const std::string& yaml, const std::string& origin);
+/// Parses one YAML document, which must be a map. Throws SettingsError; also for more than kMostYamlBytes of text,
+/// nesting deeper than kMostYamlLevels, and more than kMostYamlValues values, where an alias counts as everything that
+/// it stands for.
 YAML::Node parse_yaml(const std::string& yaml, const std::string& origin);
-/// The text of a file of at most kMostYamlBytes.
-std::string read_yaml_text(const std::string& file);
+/// The text of a file of at most `most` bytes.
+std::string read_yaml_text(const std::filesystem::path& file, size_t most = kMostYamlBytes);
+/// `file:line`; of an override, and of a node without a mark, the origin alone.
+std::string place_of(const YAML::Node& node, const std::string& origin);
 
 /// The items of a map. A key that is not in `known` is refused with the nearest known one (any is taken where `known`
 /// is empty), a key that stands there twice too. The entries' keys start with `prefix`, their places with `origin`.

@@ -37,7 +37,7 @@ configs::Settings result_shaping(configs::Settings settings) {
   const auto gradient_dtype = settings.comm.gradient_dtype;
   settings.comm = defaults.comm;
   settings.comm.gradient_dtype = gradient_dtype;
-  settings.data.confine = defaults.data.confine;
+  settings.data.allowed_roots = defaults.data.allowed_roots;
   settings.run = defaults.run;
   return settings;
 }

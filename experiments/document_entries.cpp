@@ -19,7 +19,8 @@ const std::vector<std::string> kKeys = {"label", "kind", "settings", "set",    "
 constexpr EntryKind kKinds[] = {EntryKind::model, EntryKind::mean, EntryKind::random, EntryKind::ceiling,
                                 EntryKind::xgboost};
 /// Settings that belong to the experiment itself.
-const std::vector<std::string> kOwn = {"data.train_fraction", "trainer.seed", "trainer.baselines", "data.confine"};
+const std::vector<std::string> kOwn = {"data.train_fraction", "trainer.seed", "trainer.baselines",
+                                       "data.allowed_roots"};
 
 EntryKind kind_in(const YamlEntry& item) {
   std::vector<std::string> names;

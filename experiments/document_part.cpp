@@ -45,7 +45,7 @@ class PartReader {
     experiment_.entries = read_entries(keys_.at("entries"), experiment_.origin, folder_, overrides_);
     for (const auto& entry : experiment_.entries) {
       if (entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes &&
-          experiment_.base.data.format != "layout")
+          experiment_.base.data.format != configs::DataFormat::layout)
         configs::fail({"entries: " + entry.label, {}, place()}, "rows: layout_codes need data.format: layout");
     }
     if (has("references")) {

@@ -96,9 +96,9 @@ std::vector<std::string> metric_names() {
   return names;
 }
 
-TimeUnit time_unit(const std::string& format) {
-  if (format == "programs") return {1e3, "ms"};
-  if (format == "layout") return {1e-6, "ms"};
+TimeUnit time_unit(configs::DataFormat format) {
+  if (format == configs::DataFormat::programs) return {1e3, "ms"};
+  if (format == configs::DataFormat::layout) return {1e-6, "ms"};
   return {};
 }
 

@@ -17,11 +17,8 @@ Results begin_results(const Experiment& experiment, size_t expected) {
   Results results;
   results.experiment = experiment;
   results.expected = expected;
-  const auto& format = experiment.base.data.format;
-  results.unit = time_unit(format);
-  results.kind = format == "layout" ? data::CandidateKind::layout
-                 : format == "tile" ? data::CandidateKind::tile
-                                    : data::CandidateKind::program;
+  results.unit = time_unit(experiment.base.data.format);
+  results.kind = sharding::candidate_kind(experiment.base.data.format);
   return results;
 }
 

@@ -32,7 +32,7 @@ void check_measured(const Experiment& experiment, const ExperimentEntry& entry, 
                       "candidates; set it under overrides",
                       experiment.origin, entry.label, name, found, expected));
   };
-  need("data.format", own.format, base.format);
+  need("data.format", word_of(own.format), word_of(base.format));
   need("data.max_eval_candidates", own.max_eval_candidates, base.max_eval_candidates);
   if (experiment.folds.count > 0) {
     need("data.root", own.root, base.root);
@@ -64,9 +64,9 @@ std::string folder_name(const ExperimentEntry& entry, const Trial& trial) {
 jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial) {
   jobs::Parameters parameters;
   if (entry.own) {
-    parameters["model.type"] = trial.settings.model.type;
-    parameters["model.tile_join"] = trial.settings.model.tile_join;
-    parameters["loss.type"] = trial.settings.loss.type;
+    parameters["model.type"] = word_of(trial.settings.model.type);
+    parameters["model.tile_join"] = word_of(trial.settings.model.tile_join);
+    parameters["loss.type"] = word_of(trial.settings.loss.type);
     parameters["sampler.max_segment_nodes"] = fmt::format("{}", trial.settings.sampler.max_segment_nodes);
   }
   for (const auto& item : entry.set) parameters[item.key] = item.value;
@@ -121,7 +121,7 @@ std::string trial_key(const ExperimentEntry& entry, const configs::Settings& set
   own.comm.gradient_dtype = gradient_dtype;
   own.checkpoint = defaults.checkpoint;
   own.checkpoint.keep_best = settings.checkpoint.keep_best;
-  own.data.confine.clear();
+  own.data.allowed_roots.clear();
   own.data.read_threads = defaults.data.read_threads;
   own.trainer.threads = defaults.trainer.threads;
   own.trainer.device = defaults.trainer.device;
@@ -180,7 +180,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     job.settings = configs::to_yaml(settings);
     job.parameters = parameters_of(entry, trial);
     job.metric = settings.trainer.metric;
-    job.maximize = settings.trainer.metric_goal == "maximize";
+    job.maximize = settings.trainer.metric_goal == configs::Goal::maximize;
     job.resources = resources;
     job.priority = priority;
     content += job.settings;

@@ -46,7 +46,7 @@ torch::Tensor initial(const TensorSpec& spec) {
 
 void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, const torch::Tensor& minimum,
                  const torch::Tensor& maximum, const torch::Tensor& mean, const torch::Tensor& deviation) {
-  if (fit.features.transform == "none") return;
+  if (fit.features.transform == configs::FeatureTransform::none) return;
   const int64_t columns = offset.size(0);
   for (const auto* statistic : {&minimum, &maximum, &mean, &deviation}) {
     if (!statistic->defined() || statistic->numel() != columns) {
@@ -54,7 +54,7 @@ void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, 
                                    statistic->defined() ? statistic->numel() : 0, columns));
     }
   }
-  const bool minmax = fit.features.transform == "minmax";
+  const bool minmax = fit.features.transform == configs::FeatureTransform::minmax;
   // A range so small that its reciprocal overflows in the model's type counts as constant too.
   const auto reciprocal = (minmax ? maximum - minimum : deviation).reciprocal().to(scale.scalar_type());
   const auto varies = (maximum > minimum).logical_and(torch::isfinite(reciprocal));

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "configs/consistency.h"
 #include "configs/load.h"
-#include "configs/message_hops.h"
 
 namespace foretime::sharding {
 namespace {

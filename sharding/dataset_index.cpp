@@ -35,15 +35,16 @@ bool lies_in(const fs::path& file, const fs::path& folder) {
 }  // namespace
 
 data::FileCheck confinement(const configs::DataSettings& settings) {
-  if (settings.confine.empty()) return {};
+  if (settings.allowed_roots.empty()) return {};
   std::vector<fs::path> folders;
-  for (const auto& folder : settings.confine) folders.push_back(resolved(folder, "folder of data.confine: "));
-  return [folders = std::move(folders), named = settings.confine](const fs::path& file) {
+  for (const auto& folder : settings.allowed_roots)
+    folders.push_back(resolved(folder, "folder of data.allowed_roots: "));
+  return [folders = std::move(folders), named = settings.allowed_roots](const fs::path& file) {
     const auto real = resolved(file, "");
     if (std::ranges::any_of(folders, [&](const auto& folder) { return lies_in(real, folder); })) return;
     throw DataError(
         "{}: lies outside of the folders that may be read, expected a file in {} "
-        "(data.confine; an agent's --data-root)",
+        "(data.allowed_roots; an agent's --data-root)",
         file == real ? file.string() : file.string() + " (really " + real.string() + ")", fmt::join(named, ", "));
   };
 }
@@ -59,7 +60,7 @@ uint64_t mix_text(const std::string& text) {
 }
 
 int64_t samples_per_epoch(const data::GroupHeader& header, const configs::SamplerSettings& sampler) {
-  if (sampler.draws_per_group > 0) return sampler.draws_per_group;
+  if (sampler.samples_per_group > 0) return sampler.samples_per_group;
   const int64_t at_once = sampler.candidates_per_group;
   return at_once == 0 ? 1 : std::max<int64_t>(1, (header.candidates + at_once - 1) / at_once);
 }
@@ -86,10 +87,9 @@ uint64_t DatasetIndex::fingerprint() const {
   return state;
 }
 
-data::CandidateKind candidate_kind(const std::string& format) {
-  if (format == "layout") return data::CandidateKind::layout;
-  if (format == "tile") return data::CandidateKind::tile;
-  return data::CandidateKind::program;
+data::CandidateKind candidate_kind(configs::DataFormat format) {
+  if (format == configs::DataFormat::layout) return data::CandidateKind::layout;
+  return format == configs::DataFormat::tile ? data::CandidateKind::tile : data::CandidateKind::program;
 }
 
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {
@@ -123,11 +123,11 @@ DatasetIndex make_dataset_index(const configs::Settings& settings) {
 
 void check_representation(const DatasetIndex& dataset, const configs::DataSettings& settings) {
   for (const auto& [header, role, parts, cost, samples] : dataset.entries) {
-    for (const char* other : {"loops", "curve"}) {
+    for (const auto other : {configs::Representation::loops, configs::Representation::curve}) {
       if (header.kind == data::CandidateKind::program && settings.representation != other &&
           header.feature_count == data::program_columns(other)) {
         throw DataError("{}: its programs have the {} node features of data.representation {}, expected {}",
-                        header.file.string(), header.feature_count, other, settings.representation);
+                        header.file.string(), header.feature_count, word_of(other), word_of(settings.representation));
       }
     }
   }

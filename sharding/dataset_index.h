@@ -31,14 +31,14 @@ struct DatasetIndex {
   uint64_t fingerprint() const;
 };
 
-data::CandidateKind candidate_kind(const std::string& format);
+data::CandidateKind candidate_kind(configs::DataFormat format);
 
 /// The entry of one group: its parts, the cost of a sample and, for training, the samples of an epoch. Throws as
 /// count_parts does.
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings);
 
-/// Reads headers only, of files that data.confine allows. Throws data::DataError, and configs::SettingsError where
-/// count_parts does.
+/// Reads headers only, of files that data.allowed_roots allows. Throws data::DataError, and configs::SettingsError
+/// where count_parts does.
 DatasetIndex make_dataset_index(const configs::Settings& settings);
 
 /// Throws DataError where packed loop graphs (data.representation loops, curve) are taken for trees: they differ in
@@ -54,10 +54,10 @@ DatasetIndex parse_dataset_index(const std::string& bytes, const data::Featurize
 /// and what differs.
 void verify_files(const DatasetIndex& dataset, const std::vector<int64_t>& entries, const data::FileCheck& admit = {});
 
-/// Refuses files outside of the folders of data.confine, for data::list_groups and for single files; empty where the
-/// setting is. A file counts where it really lies: symbolic links and `..` are resolved, in the folders too, so that
-/// neither a pattern nor a link leads out of them. Throws data::DataError naming file and folders, and for a folder
-/// that does not exist.
+/// Refuses files outside of the folders of data.allowed_roots, for data::list_groups and for single files; empty where
+/// the setting is. A file counts where it really lies: symbolic links and `..` are resolved, in the folders too, so
+/// that neither a pattern nor a link leads out of them. Throws data::DataError naming file and folders, and for a
+/// folder that does not exist.
 data::FileCheck confinement(const configs::DataSettings& settings);
 
 // Layout graphs known by their sizes alone, so that a plan can be made before there are files.

@@ -11,26 +11,24 @@
 namespace foretime::comm {
 
 std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
-  const auto& backend = options.backend;
+  using configs::Backend;
+  const Backend backend = options.backend;
   if (options.timeout.count() <= 0) {
     throw CommError(fmt::format("timeout of a collective: {} s, expected more than 0", options.timeout.count()));
   }
-  if (backend == "single") {
+  if (backend == Backend::single) {
     if (launched_by_mpi()) {
       throw CommError(
           "backend single under mpirun: every rank would train alone; use backend auto, or start one process");
     }
     return make_single_communicator();
   }
-  if (backend != "auto" && backend != "mpi" && backend != "nccl") {
-    throw CommError(fmt::format("unknown backend {}, expected auto, single, mpi or nccl", backend));
-  }
-  if (backend == "auto" && !launched_by_mpi()) return make_single_communicator();
+  if (backend == Backend::auto_ && !launched_by_mpi()) return make_single_communicator();
 
   const auto group = std::make_shared<MpiGroup>(options.timeout);
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
-  if (backend == "nccl") return make_nccl_communicator(std::move(by_mpi));
-  if (backend == "mpi") return by_mpi;
+  if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));
+  if (backend == Backend::mpi) return by_mpi;
   // All ranks must choose the same, so the one that sees least decides.
   const auto able = torch::full({1}, torch_has_cuda() && visible_gpus() >= group->local_size() ? 1 : 0, torch::kInt);
   by_mpi->all_reduce(able, ReduceOp::min)->wait();

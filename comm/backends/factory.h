@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "configs/settings.h"
 
 namespace foretime::comm {
 
 struct CommOptions {
-  std::string backend = "auto";                  // auto | single | mpi | nccl
+  configs::Backend backend = configs::Backend::auto_;
   std::chrono::duration<double> timeout{600.0};  // of one collective
 };
 

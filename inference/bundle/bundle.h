@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "configs/settings.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/group.h"
 #include "inference/error.h"
@@ -40,7 +41,7 @@ struct Targets {
 /// What a manifest says of how its model scores.
 struct Terms {
   data::CandidateKind kind = data::CandidateKind::layout;
-  std::string representation;  // programs: ast, loops or curve; else ""
+  std::optional<configs::Representation> representation;  // of programs
   int64_t feature_count = 0, node_type_count = 0;
   int64_t prune_hops = -1;                 // data::kNoPruning
   std::optional<data::Hardware> hardware;  // loops: that TIR is taken to run on; records name their own target
@@ -52,10 +53,10 @@ struct Terms {
 };
 
 /// What the columns and node types of a model's inputs mean to the running version of the library, with a hash of it
-/// all. `kind`: layout, tile or program; `representation`: of programs, else "". Names are empty where the data have
+/// all. `kind`: layout, tile or program; `representation`: of programs. Names are empty where the data have
 /// another number of columns than the library's readers make.
-nlohmann::json schema_of(data::CandidateKind kind, const std::string& representation, int64_t feature_count,
-                         int64_t node_type_count);
+nlohmann::json schema_of(data::CandidateKind kind, std::optional<configs::Representation> representation,
+                         int64_t feature_count, int64_t node_type_count);
 
 /// Reads and checks all that scoring relies on. Throws BundleError, which names the key: for missing keys, values of
 /// another type or range, another format_version, a graph that does not fit the weights, and a schema that is not what

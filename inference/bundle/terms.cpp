@@ -131,22 +131,25 @@ void check_schema(const Json& stored, const Json& ours, const std::string& versi
 void read_schema(const Reader& manifest, const std::string& version, Terms& terms) {
   const auto schema = manifest.object("schema");
   terms.kind = schema.one_of<data::CandidateKind>("kind", kKinds);
-  terms.representation = schema.text("representation");
   const bool programs = terms.kind == data::CandidateKind::program;
-  if (programs) schema.one_of<size_t>("representation", kRepresentations);
-  if (!programs && !terms.representation.empty())
+  if (programs) {
+    terms.representation =
+        static_cast<configs::Representation>(schema.one_of<size_t>("representation", kRepresentations));
+  } else if (!schema.text("representation").empty()) {
     schema.fail("representation", fmt::format("{}, expected \"\" of kind {}",
                                               Reader::shown(schema.at("representation")), schema.text("kind")));
+  }
   terms.feature_count = schema.whole("feature_count", 1, kMostColumns);
   terms.node_type_count = schema.whole("node_type_count", 1, kMostNodeTypes);
   check_schema(manifest.at("schema"),
                schema_of(terms.kind, terms.representation, terms.feature_count, terms.node_type_count), version);
   if (!programs) return;
-  const int64_t columns =
-      terms.representation == "ast" ? data::ProgramColumns::count : data::program_columns(terms.representation);
+  const int64_t columns = terms.representation == configs::Representation::ast
+                              ? data::ProgramColumns::count
+                              : data::program_columns(*terms.representation);
   if (terms.feature_count != columns)
     schema.fail("feature_count", fmt::format("{}, expected {}, which readers of {} make", terms.feature_count, columns,
-                                             terms.representation));
+                                             word_of(*terms.representation)));
 }
 
 std::optional<data::Hardware> read_hardware(const Reader& manifest) {
@@ -220,11 +223,12 @@ void check_description(const Reader& manifest) {
   manifest.object("libraries");
 }
 
-std::vector<std::string> feature_names(data::CandidateKind kind, const std::string& representation) {
-  if (representation == "loops") return data::loop_column_names();
-  if (representation != "curve") return data::feature_names(kind);
+std::vector<std::string> feature_names(data::CandidateKind kind,
+                                       std::optional<configs::Representation> representation) {
+  if (representation == configs::Representation::loops) return data::loop_column_names();
+  if (representation != configs::Representation::curve) return data::feature_names(kind);
   std::vector<std::string> names;  // CurveColumns: curves of one kind each, told apart by their place only
-  for (int64_t i = 0; i < data::program_columns(representation); ++i) names.push_back(fmt::format("curve_{}", i));
+  for (int64_t i = 0; i < data::program_columns(*representation); ++i) names.push_back(fmt::format("curve_{}", i));
   return names;
 }
 
@@ -246,13 +250,13 @@ double Targets::to_runtime(double score, double flop) const {
   return kind == Kind::log_runtime ? std::exp(value) : std::exp(value) * flop;
 }
 
-Json schema_of(data::CandidateKind kind, const std::string& representation, int64_t feature_count,
+Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> representation, int64_t feature_count,
                int64_t node_type_count) {
   const auto if_as_many = [](std::vector<std::string> names, int64_t count) {
     return static_cast<int64_t>(names.size()) == count ? names : std::vector<std::string>();
   };
   Json schema = {{"kind", kKinds[static_cast<size_t>(kind)]},
-                 {"representation", representation},
+                 {"representation", representation ? word_of(*representation) : ""},
                  {"feature_count", feature_count},
                  {"node_type_count", node_type_count},
                  {"feature_names", if_as_many(feature_names(kind, representation), feature_count)},
@@ -289,7 +293,7 @@ Terms read_terms(const Bundle& bundle) {
   terms.compares_candidates = manifest.truth("compares_candidates") || terms.graph.request.tied;
   if (compares_candidates(terms.graph) && !terms.compares_candidates)
     manifest.fail("compares_candidates", "false, expected true of a graph with operations over groups");
-  if (terms.graph.statements && terms.representation != "loops")
+  if (terms.graph.statements && terms.representation != configs::Representation::loops)
     manifest.fail("graph", "statements: true, expected false of anything but loop programs");
   check_description(manifest);
   return terms;

@@ -9,7 +9,7 @@ namespace foretime::inference {
 
 data::FeaturizerPtr program_form(const Terms& terms) {
   configs::DataSettings settings;
-  if (!terms.representation.empty()) settings.representation = terms.representation;
+  if (terms.representation) settings.representation = *terms.representation;
   if (terms.hardware) {
     const auto& machine = *terms.hardware;
     settings.hardware = {machine.vector_bytes, machine.vector_registers, machine.cores,

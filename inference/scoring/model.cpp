@@ -21,7 +21,7 @@ ModelKind kind_of(const Terms& terms) {
     case data::CandidateKind::tile:
       return ModelKind::tile;
     default:
-      return terms.representation == "ast" ? ModelKind::trees : ModelKind::loops;
+      return terms.representation == configs::Representation::ast ? ModelKind::trees : ModelKind::loops;
   }
 }
 

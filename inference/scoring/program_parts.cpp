@@ -91,7 +91,7 @@ void ProgramPart::add(int64_t place, const data::LoopProgram& program, double op
                                  program.loops.size()));
   if (!graphs_ || hardware != hardware_) {
     close();
-    graphs_ = data::make_program_graphs(embedded_.model().terms().representation, hardware);
+    graphs_ = data::make_program_graphs(*embedded_.model().terms().representation, hardware);
     hardware_ = hardware;
   }
   graphs_->add(program, operations);

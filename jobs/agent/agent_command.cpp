@@ -78,8 +78,8 @@ void resolve_data_paths(configs::DataSettings& data, const AllowedRoots& roots) 
       data.node_type_vectors =
           allowed_path("data.node_type_vectors", data.node_type_vectors, root, roots.data).string();
     data.root = root.string();
-    data.confine.clear();
-    for (const auto& folder : roots.data) data.confine.push_back(folder.string());
+    data.allowed_roots.clear();
+    for (const auto& folder : roots.data) data.allowed_roots.push_back(folder.string());
   });
 }
 
@@ -117,7 +117,7 @@ fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& 
 
 void check_override(const std::string& key, const std::string& value) {
   for (const auto* own : {"data.root", "data.train", "data.valid", "data.test", "data.eval_indices",
-                          "data.node_type_vectors", "data.confine"}) {
+                          "data.node_type_vectors", "data.allowed_roots"}) {
     if (key == own) throw JobUnusable(fmt::format("set: {}: belongs to the agent; name data sets in `files`", key));
   }
   if (key.starts_with("run.") || key.starts_with("checkpoint."))
@@ -151,7 +151,7 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   }
   std::vector<std::string> roots;
   for (const auto& root : options.roots.data) roots.push_back(root.string());
-  sets.push_back("data.confine=" + nlohmann::json(roots).dump());
+  sets.push_back("data.allowed_roots=" + nlohmann::json(roots).dump());
   for (const auto& set : sets) {
     arguments.emplace_back("--set");
     arguments.push_back(set);

@@ -19,7 +19,7 @@ std::filesystem::path allowed_path(const std::string& what, const std::filesyste
 
 /// A file pattern (* ? [ {) below one of `roots`: the part before the first special character is resolved, and the rest
 /// must not hold a `..` component. Throws JobsError. What the pattern matches is checked once more where files are
-/// opened (data.confine).
+/// opened (data.allowed_roots).
 std::string allowed_pattern(const std::string& what, const std::string& pattern, const std::filesystem::path& base,
                             const std::vector<std::filesystem::path>& roots);
 

@@ -69,7 +69,7 @@ class Expansion {
 
   void check_owned_keys() const {
     for (const ParameterSpace& p : document_.space) {
-      if (p.key.starts_with("run.") || p.key == "data.confine")
+      if (p.key.starts_with("run.") || p.key == "data.allowed_roots")
         fail_at(p.key, fmt::format("{}: cannot be swept: the agent sets it for each job", p.key));
     }
   }

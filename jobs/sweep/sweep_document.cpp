@@ -255,10 +255,11 @@ class DocumentReader {
     configs::TrainerSettings& trainer = document_.base.trainer;
     if (document_.metric.empty()) {
       document_.metric = trainer.metric;
-      document_.maximize = trainer.metric_goal == "maximize";
+      document_.maximize = trainer.metric_goal == configs::Goal::maximize;
     } else {
       if (!fixed("trainer.metric")) trainer.metric = document_.metric;
-      if (!fixed("trainer.metric_goal")) trainer.metric_goal = document_.maximize ? "maximize" : "minimize";
+      if (!fixed("trainer.metric_goal"))
+        trainer.metric_goal = document_.maximize ? configs::Goal::maximize : configs::Goal::minimize;
     }
   }
 

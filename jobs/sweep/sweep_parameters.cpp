@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
-#include "configs/field_list.h"
+#include "configs/fields.h"
 #include "configs/load.h"
 #include "configs/values.h"
 #include "jobs/error.h"
@@ -95,13 +94,9 @@ class Reader {
 
   void check_setting(const YamlEntry& parameter) const {
     if (list_.field(parameter.key) != nullptr) return;
-    std::vector<std::string> names;
-    for (const configs::Field& field : list_.fields) names.push_back(field.key);
-    if (list_.section(parameter.key) != nullptr)
-      fail(parameter, "is a section, expected settings below it: {parameters: {…}}");
-    const std::string nearest = nearest_name(parameter.key, names);
-    fail(parameter, nearest.empty() ? "unknown setting; docs/reference/settings.md lists all"
-                                    : fmt::format("unknown setting, did you mean {}?", nearest));
+    fail(parameter, list_.section(parameter.key) != nullptr
+                        ? "is a section, expected settings below it: {parameters: {…}}"
+                        : configs::unknown_setting(parameter.key));
   }
 
   D distribution_of(const YamlEntry& parameter, const std::vector<YamlEntry>& items) const {

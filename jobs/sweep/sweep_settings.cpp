@@ -42,7 +42,7 @@ void check_overrides(const std::vector<SettingOverride>& overrides) {
 
 void prepare_for_queue(configs::Settings& settings) {
   settings.run = {};
-  settings.data.confine.clear();
+  settings.data.allowed_roots.clear();
   if (settings.checkpoint.every_steps == 0) settings.checkpoint.every_steps = settings.trainer.eval_every;
 }
 
@@ -74,7 +74,7 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
                                  file.string(), spec.settings.size(), Limits::kSettings));
   }
   spec.metric = settings.trainer.metric;
-  spec.maximize = settings.trainer.metric_goal == "maximize";
+  spec.maximize = settings.trainer.metric_goal == configs::Goal::maximize;
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {

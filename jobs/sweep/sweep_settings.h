@@ -21,7 +21,7 @@ std::vector<SettingOverride> flatten_overrides(const configs::YamlEntry& map, co
 void check_overrides(const std::vector<SettingOverride>& overrides);
 
 /// What a job's settings do not say: the agent chooses the run's folder and the folders that may be read, so `run` and
-/// data.confine are put back to their defaults. And what retries need: where checkpoint.every_steps is 0 and
+/// data.allowed_roots are put back to their defaults. And what retries need: where checkpoint.every_steps is 0 and
 /// trainer.eval_every is not, there is a checkpoint at every evaluation.
 void prepare_for_queue(configs::Settings& settings);
 

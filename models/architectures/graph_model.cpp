@@ -32,12 +32,8 @@ void check(const configs::ModelSettings& settings, const InputSchema& schema, bo
   };
   probability(settings.dropout, "model.dropout");
   probability(settings.edge_dropout, "model.edge_dropout");
-  if (settings.tile_join != "early" && settings.tile_join != "late")
-    throw ModelError(fmt::format("model.tile_join: '{}', expected early or late", settings.tile_join));
   if (Normalization::breaks_sharing(settings.norm) && joins_late)
     throw ModelError("model.norm: graph, with model.tile_join late, where candidates have no states of their own");
-  if (settings.head_bias != "none" && settings.head_bias != "all")
-    throw ModelError(fmt::format("model.head_bias: '{}', expected none or all", settings.head_bias));
 }
 
 /// A member of the model: it adds its operations and gives the candidates' embedding, then its scores.
@@ -56,7 +52,7 @@ class Member {
   Value embed() {
     const auto inputs = encode_inputs(b_, settings_, schema_, model_.fits, !propagation_.activates_before);
     const Value pooled = readout_(b_, propagate(inputs), model_.pools);
-    const bool late = schema_.kind == data::CandidateKind::tile && settings_.tile_join == "late";
+    const bool late = schema_.kind == data::CandidateKind::tile && settings_.tile_join == configs::TileJoin::late;
     const Value embedded = late ? b_.join({pooled, inputs.tile_features}) : pooled;
     std::vector<int64_t> widths(static_cast<size_t>(settings_.head_layers) + 1, settings_.hidden);
     widths.front() = b_.width(embedded);
@@ -65,8 +61,9 @@ class Member {
       widths.front() *= 2;
     }
     widths.back() = 1;
-    head_ = DenseStack(b_, "head", widths, slope_,
-                       {.bias = settings_.head_bias == "all", .activate_last = false, .dropout = settings_.dropout});
+    head_ = DenseStack(
+        b_, "head", widths, slope_,
+        {.bias = settings_.head_bias == configs::HeadBias::all, .activate_last = false, .dropout = settings_.dropout});
     return embedded;
   }
 
@@ -82,7 +79,7 @@ class Member {
     Value x = inputs.states;
     std::vector<Normalization> norms;
     int64_t level = 0;
-    const bool normalizes = settings_.norm != "none";
+    const bool normalizes = settings_.norm != configs::Norm::none;
     const bool activates_in_convolution = !normalizes && !propagation_.activates_before;
     for (size_t i = 0; i < propagation_.layers.size(); ++i) {
       const Convolution& convolution = propagation_.layers[i];
@@ -150,7 +147,8 @@ class Member {
 }  // namespace
 
 ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema& schema) {
-  const bool tiles = schema.kind == data::CandidateKind::tile, late = tiles && settings.tile_join == "late";
+  const bool tiles = schema.kind == data::CandidateKind::tile,
+             late = tiles && settings.tile_join == configs::TileJoin::late;
   check(settings, schema, late);
   const auto propagation = make_propagation(settings, schema);
   ModelGraph model{.members_are_models = true, .edge_dropout = settings.edge_dropout};
@@ -158,7 +156,7 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
   builder.provide_features(schema.feature_count);
   std::vector<Member> members;
   std::vector<Value> embedded;
-  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.members));
+  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.ensemble_size));
   for (size_t m = 0; m < count; ++m) {
     const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
     members.emplace_back(builder, settings, schema, propagation, model);
@@ -177,8 +175,8 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
                              .collections = settings.collection_embedding > 0};
   for (const auto& layer : propagation.layers) request.layers += layer.hops;
   if (schema.kind == data::CandidateKind::layout && !Normalization::breaks_sharing(settings.norm)) {
-    if (settings.sharing == "states") request.sharing = plans::Sharing::states;
-    if (settings.sharing == "invariant") request.sharing = plans::Sharing::invariant;
+    if (settings.sharing == configs::StateSharing::states) request.sharing = plans::Sharing::states;
+    if (settings.sharing == configs::StateSharing::invariant) request.sharing = plans::Sharing::invariant;
   }
   if (schema.kind != data::CandidateKind::layout) model.whole_graphs_only = "a graph in pieces, expected layout data";
   if (settings.candidate_attention)

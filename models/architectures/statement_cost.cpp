@@ -19,35 +19,28 @@ using Pooled = inference::PoolStates::Mode;
 constexpr double kNanoseconds = 1e9;      // of a second
 constexpr double kFirstLaunchCost = 7.5;  // two microseconds, in log nanoseconds
 
-/// What model.statement_inputs chooses.
+/// What model.statement_cost.inputs chooses.
 struct StatementInputs {
   bool loops = false, accesses = false;
   std::vector<data::ColumnRange> columns = {};  // of the statement
 };
 
 StatementInputs chosen_inputs(const configs::ModelSettings& settings) {
+  using Input = configs::StatementInput;
   StatementInputs inputs;
-  for (const auto& part : settings.statement_inputs) {
-    const bool of_statement = part == "statement" || part == "block";
-    if (of_statement && !inputs.columns.empty())
+  for (const auto part : settings.statement_cost.inputs) {
+    if ((part == Input::statement || part == Input::block) && !inputs.columns.empty())
       throw ModelError(
-          fmt::format("model.statement_inputs: '{}' and a part before it that has the same columns, "
+          fmt::format("model.statement_cost.inputs: '{}' and a part before it that has the same columns, "
                       "expected statement or block, and once",
-                      part));
-    if (part == "loops") {
-      inputs.loops = true;
-    } else if (part == "accesses") {
-      inputs.accesses = true;
-    } else if (part == "statement") {
-      inputs.columns = {{Columns::shape, Columns::kStatement - Columns::shape}};
-    } else if (part == "block") {
-      inputs.columns = data::block_columns();
-    } else {
-      throw ModelError(fmt::format("model.statement_inputs: '{}', expected loops, accesses, statement or block", part));
-    }
+                      word_of(part)));
+    if (part == Input::loops) inputs.loops = true;
+    if (part == Input::accesses) inputs.accesses = true;
+    if (part == Input::statement) inputs.columns = {{Columns::shape, Columns::kStatement - Columns::shape}};
+    if (part == Input::block) inputs.columns = data::block_columns();
   }
-  if (!inputs.loops && !inputs.accesses && inputs.columns.empty())
-    throw ModelError("model.statement_inputs: empty, expected loops, accesses, statement or block");
+  if (settings.statement_cost.inputs.empty())
+    throw ModelError("model.statement_cost.inputs: empty, expected loops, accesses, statement or block");
   return inputs;
 }
 
@@ -55,7 +48,7 @@ StatementInputs chosen_inputs(const configs::ModelSettings& settings) {
 /// [statements, 1] log nanoseconds of an iteration.
 Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, Value loops, Value others) {
   const double slope = activation_slope(settings);
-  const int64_t hidden = settings.hidden, of_loop = settings.loop_hidden;
+  const int64_t hidden = settings.hidden, of_loop = settings.statement_cost.loop_hidden;
   std::vector<Value> inputs;
   if (loops.defined()) {
     const DenseStack stack(b, "loops", {Columns::kLoop + 0, of_loop, of_loop}, slope, {});
@@ -72,7 +65,7 @@ Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, V
   widths.front() = b.width(joined);
   const DenseStack body(b, "body", widths, slope, inside);
   Value states = body(b, joined);
-  if (!settings.context) return DenseStack(b, "cost", {hidden, 1}, slope, last)(b, states);
+  if (!settings.statement_cost.context) return DenseStack(b, "cost", {hidden, 1}, slope, last)(b, states);
   const DenseStack context(b, "context", {hidden, hidden}, slope, inside);
   const DenseStack cost(b, "cost", {2 * hidden, hidden, 1}, slope, last);
   const Value sums = b.csr_sum({{{Kind::statements_of}, context(b, states)}});
@@ -91,16 +84,16 @@ Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, V
 /// f in log nanoseconds, c the learned cost of starting threads. It fits loss.target log_runtime, and any ranking loss.
 /// f is a dense stack of model.head_layers over
 ///   loops      mean and maximum over the statement's loops of a dense stack's outputs (two layers of
-///              model.loop_hidden), and those of the innermost loop and of the one around it
+///              model.statement_cost.loop_hidden), and those of the innermost loop and of the one around it
 ///   accesses   the columns of the store and of the first three loads
 ///   statement  the statement's own columns
 ///   block      of these, the ones that describe the code of its innermost block (data::block_columns)
-/// of which model.statement_inputs chooses; with model.context, what its hidden states sum up to over the program comes
-/// in before the last two layers. With model.members, several of these are trained apart, and the score is their mean.
-/// Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at model.clip deviations:
-/// programs beyond what was seen look like the most extreme that were.
+/// of which model.statement_cost.inputs chooses; with model.statement_cost.context, what its hidden states sum up to
+/// over the program comes in before the last two layers. With model.ensemble_size, several of these are trained apart,
+/// and the score is their mean. Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at
+/// model.statement_cost.clip deviations: programs beyond what was seen look like the most extreme that were.
 /// Parameters: members.N.loops.…, .body.…, .context.…, .cost.…, .launch_cost; buffers offset, scale.
-/// Throws ModelError for graphs of another form than data.representation loops, and for unknown statement_inputs.
+/// Throws ModelError for graphs of another form than data.representation loops, and for inputs that overlap.
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema) {
   if (schema.kind != data::CandidateKind::program || schema.feature_count != Columns::count) {
     throw ModelError(
@@ -123,7 +116,7 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
                                        .offset = offset,
                                        .scale = scale,
                                        .start = first,
-                                       .clip = std::max(0.0, settings.clip)});
+                                       .clip = std::max(0.0, settings.statement_cost.clip)});
   };
   Value loops, others;
   if (inputs.loops) loops = scaled({Kind::loops}, Columns::loop, Columns::kLoop);
@@ -136,7 +129,7 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
   const Value iterations = columns_of({Kind::statements}, Columns::critical, 1);
   const Value launches = b.csr_sum({{statements_of, columns_of({Kind::statements}, Columns::launches, 1)}});
   std::vector<Value> scores;
-  for (int64_t m = 0; m < settings.members; ++m) {
+  for (int64_t m = 0; m < settings.ensemble_size; ++m) {
     const GraphBuilder::Scope scope(b, fmt::format("members.{}", m));
     const Value each = iteration_costs(b, settings, loops, others);
     const auto launch_cost = b.parameter("launch_cost", {1}, {Initial::Kind::constant, kFirstLaunchCost});
@@ -151,8 +144,9 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
     scores.push_back(b.emit(inference::Add{.inputs = {total, largest}, .constant = -std::log(kNanoseconds)}));
   }
   b.begin_score(b.join(scores));
-  for (int32_t m = 0; m < settings.members; ++m)
-    model.member_scores.push_back(settings.members == 1 ? inference::kEmbedded : b.select(inference::kEmbedded, m, 1));
+  for (int32_t m = 0; m < settings.ensemble_size; ++m)
+    model.member_scores.push_back(settings.ensemble_size == 1 ? inference::kEmbedded
+                                                              : b.select(inference::kEmbedded, m, 1));
   model.graph = b.finish({}, b.average(model.member_scores));
   model.graph.statements = true;
   model.tensors = b.tensors();

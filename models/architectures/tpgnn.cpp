@@ -22,9 +22,9 @@ void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
         "model.type: tpgnn, with layout or tile data; expected programs (data.format): its pooling ranks the nodes of "
         "each candidate's own graph");
   }
-  if (settings.norm != "none") {
+  if (settings.norm != configs::Norm::none) {
     throw ModelError(
-        fmt::format("model.norm: {}, with model.type tpgnn, which has none; set it to none", settings.norm));
+        fmt::format("model.norm: {}, with model.type tpgnn, which has none; set it to none", word_of(settings.norm)));
   }
   const auto at_least = [](int64_t least, int64_t found, const char* setting) {
     if (found < least) throw ModelError(fmt::format("{}: {}, expected at least {}", setting, found, least));
@@ -32,8 +32,9 @@ void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
   at_least(1, settings.hidden, "model.hidden");
   at_least(1, settings.layers, "model.layers");
   at_least(1, settings.head_layers, "model.head_layers");
-  if (!(settings.pool_ratio > 0 && settings.pool_ratio <= 1))
-    throw ModelError(fmt::format("model.pool_ratio: {}, expected more than 0, at most 1", settings.pool_ratio));
+  if (!(settings.tpgnn.pool_ratio > 0 && settings.tpgnn.pool_ratio <= 1))
+    throw ModelError(
+        fmt::format("model.tpgnn.pool_ratio: {}, expected more than 0, at most 1", settings.tpgnn.pool_ratio));
 }
 
 /// One member: the score of each candidate.
@@ -52,8 +53,12 @@ Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, cons
     const double bound = 1 / std::sqrt(static_cast<double>(settings.hidden));
     const auto weight =
         b.parameter(fmt::format("pools.{}.weight", i), {settings.hidden}, {Initial::Kind::uniform, bound});
-    x = b.emit(inference::TopNodes{
-        .x = x, .adjacency = adjacency, .nodes = nodes, .weight = weight, .ratio = settings.pool_ratio, .tie = kTie});
+    x = b.emit(inference::TopNodes{.x = x,
+                                   .adjacency = adjacency,
+                                   .nodes = nodes,
+                                   .weight = weight,
+                                   .ratio = settings.tpgnn.pool_ratio,
+                                   .tie = kTie});
     adjacency.at = normalized.at = nodes.at = x.id;
     pooled.push_back(readout(b, x, unused, nodes));
   }
@@ -62,8 +67,9 @@ Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, cons
   widths.push_back(1);
   const GraphBuilder::FullPrecision full(b);
   const Value summed = pooled.size() == 1 ? pooled.front() : b.add(pooled);
-  const DenseStack head(b, "head", widths, slope,
-                        {.bias = settings.head_bias == "all", .activate_last = false, .dropout = settings.dropout});
+  const DenseStack head(
+      b, "head", widths, slope,
+      {.bias = settings.head_bias == configs::HeadBias::all, .activate_last = false, .dropout = settings.dropout});
   return head(b, summed);
 }
 
@@ -77,7 +83,7 @@ ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
   GraphBuilder builder;
   builder.provide_features(schema.feature_count);
   std::vector<Value> scores;
-  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.members));
+  const auto count = static_cast<size_t>(std::max<int64_t>(1, settings.ensemble_size));
   for (size_t m = 0; m < count; ++m) {
     const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
     scores.push_back(tpgnn_member(builder, settings, schema, model));

@@ -11,18 +11,12 @@ Value Messages::own(GraphBuilder& builder, Value value) const {
 
 int64_t head_width(int64_t width, int64_t heads) {
   if (heads < 1 || width % heads != 0)
-    throw ModelError(fmt::format("model.heads: {}, expected a divisor of model.hidden, {}", heads, width));
+    throw ModelError(fmt::format("heads: {}, expected a divisor of model.hidden, {}", heads, width));
   return width / heads;
 }
 
-bool directions_apart(const configs::ModelSettings& settings) {
-  if (settings.directions != "apart" && settings.directions != "together")
-    throw ModelError(fmt::format("model.directions: '{}', expected apart or together", settings.directions));
-  return settings.directions == "apart";
-}
-
-Convolution in_each_direction(const configs::ModelSettings& settings, const Convolution& convolution) {
-  if (!directions_apart(settings)) return convolution;
+Convolution in_each_direction(configs::Directions directions, const Convolution& convolution) {
+  if (directions == configs::Directions::together) return convolution;
   auto producers = convolution.relations.at(0), consumers = producers;
   producers.direction = plans::Direction::in;
   consumers.direction = plans::Direction::out;

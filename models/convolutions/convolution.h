@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "configs/settings.h"
 #include "models/graph/model_graph.h"
 #include "models/layers/dense.h"
 
@@ -37,17 +38,16 @@ struct Convolution {
   std::function<Value(GraphBuilder& builder, const Messages& messages)> build;
 };
 
-/// The width of a head. Throws ModelError, naming model.heads and model.hidden, where the heads do not divide `width`.
+/// The width of a head. Throws ModelError, naming heads and model.hidden, where the heads do not divide `width`.
 int64_t head_width(int64_t width, int64_t heads);
 
 /// A convolution twice, with weights of its own for messages from producers (producers.…) and from consumers
-/// (consumers.…), whose results are summed, where model.directions says apart. `convolution` must have one relation, in
-/// both directions. Throws ModelError for another word than apart and together.
-Convolution in_each_direction(const configs::ModelSettings& settings, const Convolution& convolution);
-bool directions_apart(const configs::ModelSettings& settings);
+/// (consumers.…), whose results are summed, where directions are apart. `convolution` must have one relation, in both
+/// directions.
+Convolution in_each_direction(configs::Directions directions, const Convolution& convolution);
 
 using MakeConvolution = Convolution(const configs::ModelSettings& settings, const InputSchema& schema);
-/// One file each; registry.cpp has their names.
-MakeConvolution chebnet, gat, gcn, gin, preactivated_gcn, residual_gcn, sage, transformer;
+/// One file each.
+MakeConvolution FORETIME_CONVOLUTIONS, preactivated_gcn, residual_gcn;
 
 }  // namespace foretime::models

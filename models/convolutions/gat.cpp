@@ -13,7 +13,7 @@ constexpr double kScoreSlope = 0.2;  // as published
 /// a · [z_i, z_j] is the sum of two products, each taken once a state. Parameters: linear.weight, target and source
 /// [heads, width of a head] (the halves of a), bias.
 Convolution gat(const configs::ModelSettings& settings, const InputSchema&) {
-  const int64_t width = settings.hidden, heads = settings.heads, of_head = head_width(width, heads);
+  const int64_t width = settings.hidden, heads = settings.gat.heads, of_head = head_width(width, heads);
   const auto build = [width, heads, of_head](GraphBuilder& b, const Messages& m) {
     const auto linear = b.linear("linear", b.width(m.states), width, false);
     const auto target = b.parameter("target", {heads, of_head}, {Initial::Kind::xavier_uniform});
@@ -26,7 +26,8 @@ Convolution gat(const configs::ModelSettings& settings, const InputSchema&) {
         .matrix = m.relation(0), .target = of_target, .source = of_source, .x = z, .slope = kScoreSlope});
     return b.activated(b.add({attended}, {}, bias), m.slope);
   };
-  return in_each_direction(settings, {{{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/true}}, 1, build});
+  return in_each_direction(settings.gat.directions,
+                           {{{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/true}}, 1, build});
 }
 
 }  // namespace foretime::models

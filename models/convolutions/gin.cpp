@@ -17,7 +17,8 @@ Convolution gin(const configs::ModelSettings& settings, const InputSchema&) {
         b.csr_sum({{m.relation(0), first}, {m.hops[0].self, own}}, mlp.first().bias, mlp.first_slope());
     return b.activated(mlp.after_first(b, summed), m.slope);
   };
-  return in_each_direction(settings, {{{plans::Direction::both, plans::EdgeNorm::sum, false}}, 1, build});
+  return in_each_direction(settings.gin.directions,
+                           {{{plans::Direction::both, plans::EdgeNorm::sum, false}}, 1, build});
 }
 
 }  // namespace foretime::models

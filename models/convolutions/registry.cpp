@@ -1,48 +1,30 @@
 #include "models/convolutions/registry.h"
 
 #include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <vector>
 
 namespace foretime::models {
 namespace {
 
-/// A convolution more is a file beside this one and a line here.
-const std::vector<std::pair<std::string, MakeConvolution*>> kConvolutions = {
-    {"gcn", gcn}, {"sage", sage}, {"gin", gin}, {"gat", gat}, {"chebnet", chebnet}, {"transformer", transformer},
-};
-
-Convolution convolution_named(const std::string& name, const configs::ModelSettings& settings,
-                              const InputSchema& schema) {
-  for (const auto& [known, make] : kConvolutions) {
-    if (known == name) return make(settings, schema);
-  }
-  throw ModelError(fmt::format("model.convolutions: '{}', expected {}", name, fmt::join(convolution_names(), ", ")));
-}
+/// In the order of configs::ConvolutionType.
+constexpr MakeConvolution* kConvolutions[] = {FORETIME_CONVOLUTIONS};
 
 }  // namespace
-
-std::vector<std::string> convolution_names() {
-  std::vector<std::string> names;
-  for (const auto& convolution : kConvolutions) names.push_back(convolution.first);
-  return names;
-}
 
 Propagation make_propagation(const configs::ModelSettings& settings, const InputSchema& schema) {
   const auto layers = static_cast<size_t>(settings.layers);
   Propagation result;
-  if (settings.type == "mlp") return result;
-  if (settings.type == "residual_gcn") {
+  if (settings.type == configs::ModelType::mlp) return result;
+  if (settings.type == configs::ModelType::residual_gcn) {
     result = {.layers = std::vector(layers, residual_gcn(settings, schema)), .residual = true};
-  } else if (settings.type == "preactivated_gcn") {
+  } else if (settings.type == configs::ModelType::preactivated_gcn) {
     result = {
         .layers = std::vector(layers, preactivated_gcn(settings, schema)), .residual = true, .activates_before = true};
   } else {
     result = {.residual = settings.residual, .l2_normalize = settings.l2_normalize};
-    const auto types = settings.type == "stacked" ? settings.convolutions : std::vector(layers, settings.type);
-    for (const auto& type : types) result.layers.push_back(convolution_named(type, settings, schema));
+    const auto one = configs::choice_named<configs::ConvolutionType>(word_of(settings.type));
+    for (const auto type : one ? std::vector(layers, *one) : settings.stacked.convolutions)
+      result.layers.push_back(kConvolutions[static_cast<size_t>(type)](settings, schema));
   }
   for (const auto& layer : result.layers) {
     for (const auto& relation : layer.relations) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "models/convolutions/convolution.h"
@@ -16,11 +15,7 @@ struct Propagation {
   bool activates_before = false;  // convolutions activate what they get: conv(x), and one activation after the last
 };
 
-/// Convolutions that model.type and model.convolutions may name.
-std::vector<std::string> convolution_names();
-
-/// model.layers convolutions of the kind model.type, or those of model.convolutions (type stacked), or none (mlp).
-/// Throws ModelError for an unknown name.
+/// model.layers convolutions of the kind model.type, or model.stacked.convolutions (type stacked), or none (mlp).
 Propagation make_propagation(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

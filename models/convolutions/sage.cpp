@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "models/convolutions/convolution.h"
 
 namespace foretime::models {
@@ -10,11 +8,10 @@ namespace foretime::models {
 /// or both together, as TpuGraphs' EarlyJoinSAGE does: W_self x + W agg(x of neighbours) + b.
 /// Parameters: own.weight, own.bias, and producers.weight and consumers.weight, or neighbours.weight.
 Convolution sage(const configs::ModelSettings& settings, const InputSchema&) {
-  const auto& aggregation = settings.aggregation;
-  if (aggregation != "mean" && aggregation != "sum" && aggregation != "max")
-    throw ModelError(fmt::format("model.aggregation: '{}', expected mean, sum or max", aggregation));
-  const bool apart = directions_apart(settings), maximum = aggregation == "max";
-  const auto norm = aggregation == "mean" ? plans::EdgeNorm::mean : plans::EdgeNorm::sum;
+  using configs::Aggregation;
+  const auto [aggregation, directions] = settings.sage;
+  const bool apart = directions == configs::Directions::apart, maximum = aggregation == Aggregation::max;
+  const auto norm = aggregation == Aggregation::mean ? plans::EdgeNorm::mean : plans::EdgeNorm::sum;
   const auto build = [apart, maximum, width = settings.hidden](GraphBuilder& b, const Messages& m) {
     const int64_t input = b.width(m.states);
     const auto own = b.linear("own", input, width, true);

@@ -11,7 +11,7 @@ namespace foretime::models {
 /// layouts, and no two candidates could share any.
 /// Parameters: own.weight, own.bias, query.…, key.…, value.… (the last three without bias).
 Convolution transformer(const configs::ModelSettings& settings, const InputSchema&) {
-  const int64_t width = settings.hidden, heads = settings.heads;
+  const int64_t width = settings.hidden, heads = settings.transformer.heads;
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_width(width, heads)));
   const auto build = [width, heads, scale](GraphBuilder& b, const Messages& m) {
     const int64_t input = b.width(m.states);
@@ -27,7 +27,8 @@ Convolution transformer(const configs::ModelSettings& settings, const InputSchem
                                                           .scale = scale});
     return b.activated(b.add({b.dense(self, own), attended}), m.slope);
   };
-  return in_each_direction(settings, {{{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/false}}, 1, build});
+  return in_each_direction(settings.transformer.directions,
+                           {{{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/false}}, 1, build});
 }
 
 }  // namespace foretime::models

@@ -1,13 +1,9 @@
 #include "models/layers/dense.h"
 
-#include <fmt/format.h>
-
 namespace foretime::models {
 
 double activation_slope(const configs::ModelSettings& settings) {
-  if (settings.activation == "relu") return 0.0;
-  if (settings.activation == "leaky_relu") return settings.leaky_slope;
-  throw ModelError(fmt::format("model.activation: '{}', expected relu or leaky_relu", settings.activation));
+  return settings.activation == configs::Activation::relu ? 0.0 : settings.leaky_slope;
 }
 
 DenseStack::DenseStack(GraphBuilder& builder, const std::string& name, const std::vector<int64_t>& widths, double slope,

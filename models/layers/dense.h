@@ -8,7 +8,7 @@
 
 namespace foretime::models {
 
-/// What negative numbers are multiplied by: model.activation, model.leaky_slope. Throws ModelError for an unknown name.
+/// What negative numbers are multiplied by: model.activation, model.leaky_slope.
 double activation_slope(const configs::ModelSettings& settings);
 
 struct DenseOptions {

@@ -28,7 +28,7 @@ class InputEncoder {
           transformed("tile_features", inference::kCandidateFeatures, FitSpec::Of::tile_features, {});
     if (schema_.kind == data::CandidateKind::layout) inputs.layout_rows = layout_rows();
     const Value nodes = b_.join(node_columns(features));
-    const bool joins_tiles = inputs.tile_features.defined() && settings_.tile_join == "early";
+    const bool joins_tiles = inputs.tile_features.defined() && settings_.tile_join == configs::TileJoin::early;
     const int64_t layout_width = inputs.layout_rows.defined() ? b_.width(inputs.layout_rows) : 0;
     const int64_t joined = layout_width + b_.width(nodes) + (joins_tiles ? data::kTileFeatures : 0);
     if (settings_.encoder_layers == 0) {
@@ -65,9 +65,6 @@ class InputEncoder {
 
  private:
   Value transformed(const char* name, Value x, FitSpec::Of of, std::vector<int64_t> columns) {
-    const auto& transform = settings_.features.transform;
-    if (transform != "none" && transform != "minmax" && transform != "zscore")
-      throw ModelError(fmt::format("model.features.transform: '{}', expected none, minmax or zscore", transform));
     const GraphBuilder::Scope scope(b_, name);
     const int64_t width = b_.width(x);
     const auto offset = b_.buffer("offset", {width}, 0.0), scale = b_.buffer("scale", {width}, 1.0);
@@ -85,21 +82,18 @@ class InputEncoder {
 
   Value layout_rows() {
     const auto& features = settings_.features;
-    if (features.layout == "learned_scale") {
+    if (features.layout == configs::LayoutFeatures::learned_scale) {
       const auto factors =
           b_.parameter("layout_scale", {data::kLayoutFeatures}, {Initial::Kind::constant, features.layout_scale});
       return b_.emit(inference::Scale{.x = inference::kLayoutRows, .factors = factors});
     }
-    if (features.layout == "embedding") {
+    if (features.layout == configs::LayoutFeatures::embedding) {
       const auto table =
           b_.parameter("layout_codes.weight", {data::kLayoutFeatures * kLayoutValues, features.layout_embedding},
                        {Initial::Kind::normal});
       return b_.emit(inference::LayoutCodes{
           .x = inference::kLayoutRows, .table = table, .values = kLayoutValues, .least = kLeastLayoutValue});
     }
-    if (features.layout != "scaled")
-      throw ModelError(
-          fmt::format("model.features.layout: '{}', expected scaled, learned_scale or embedding", features.layout));
     return b_.add({inference::kLayoutRows}, {features.layout_scale});
   }
 
@@ -118,10 +112,8 @@ class InputEncoder {
 
   WeightRef node_types() {
     const std::vector<int64_t> shape = {schema_.node_type_count, settings_.node_type_embedding};
-    const auto& vectors = settings_.node_types.vectors;
-    if (vectors == "learned") return b_.parameter("node_types.weight", shape, {Initial::Kind::normal});
-    if (vectors != "fasttext")
-      throw ModelError(fmt::format("model.node_types.vectors: '{}', expected learned or fasttext", vectors));
+    if (settings_.node_types.vectors == configs::NodeTypeVectors::learned)
+      return b_.parameter("node_types.weight", shape, {Initial::Kind::normal});
     if (schema_.kind != data::CandidateKind::program) {
       throw ModelError(
           "model.node_types.vectors: fasttext, with layout or tile data, whose node types have no names; set it to "

@@ -1,7 +1,5 @@
 #include "models/layers/normalization.h"
 
-#include <fmt/format.h>
-
 namespace foretime::models {
 namespace {
 
@@ -9,25 +7,23 @@ constexpr double kEpsilon = 1e-5;
 
 }  // namespace
 
-Normalization::Normalization(GraphBuilder& builder, const std::string& name, const std::string& type, int64_t width)
+Normalization::Normalization(GraphBuilder& builder, const std::string& name, configs::Norm type, int64_t width)
     : type_(type) {
-  if (type != "layer" && type != "graph" && type != "batch")
-    throw ModelError(fmt::format("model.norm: '{}', expected none, layer, graph or batch", type));
   const GraphBuilder::Scope scope(builder, name);
   const Initial ones{Initial::Kind::constant, 1.0};
   weight_ = builder.parameter("weight", {width}, ones);
   bias_ = builder.parameter("bias", {width}, {});
-  if (type == "graph") mean_scale_ = builder.parameter("mean_scale", {width}, ones);
-  if (type == "batch") {
+  if (type == configs::Norm::graph) mean_scale_ = builder.parameter("mean_scale", {width}, ones);
+  if (type == configs::Norm::batch) {
     running_mean_ = builder.buffer("running_mean", {width}, 0.0);
     running_variance_ = builder.buffer("running_variance", {width}, 1.0);
   }
 }
 
 Value Normalization::operator()(GraphBuilder& b, Value x, int64_t level) const {
-  if (type_ == "layer")
+  if (type_ == configs::Norm::layer)
     return b.emit(inference::LayerNorm{.x = x, .weight = weight_, .bias = bias_, .epsilon = kEpsilon});
-  if (type_ == "batch") {
+  if (type_ == configs::Norm::batch) {
     return b.emit(inference::BatchNorm{.x = x,
                                        .weight = weight_,
                                        .bias = bias_,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "configs/settings.h"
 #include "models/graph/graph_builder.h"
 
 namespace foretime::models {
@@ -19,14 +20,14 @@ namespace foretime::models {
 /// Parameters below `name`: weight, bias; of graph also mean_scale. Buffers of batch: running_mean, running_variance.
 class Normalization {
  public:
-  /// Throws ModelError for another type.
-  Normalization(GraphBuilder& builder, const std::string& name, const std::string& type, int64_t width);
+  /// `type` is not none.
+  Normalization(GraphBuilder& builder, const std::string& name, configs::Norm type, int64_t width);
   /// x: the states of `level` of the plan.
   Value operator()(GraphBuilder& builder, Value x, int64_t level) const;
-  static bool breaks_sharing(const std::string& type) { return type == "graph"; }
+  static bool breaks_sharing(configs::Norm type) { return type == configs::Norm::graph; }
 
  private:
-  std::string type_;
+  configs::Norm type_;
   WeightRef weight_, bias_, mean_scale_, running_mean_, running_variance_;
 };
 

@@ -1,7 +1,7 @@
 #include "models/layers/readout.h"
 
 #include <algorithm>
-#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,42 +10,31 @@ namespace {
 
 using Over = MatrixRef::Kind;
 
-constexpr std::pair<std::string_view, Over> kPrefixes[] = {{"configurable_", Over::configurable},
-                                                           {"tied_", Over::tied}};
-
 }  // namespace
 
-Readout::Readout(const std::vector<std::string>& parts, data::CandidateKind kind) {
+Readout::Readout(const std::vector<configs::ReadoutPart>& parts, data::CandidateKind kind) {
+  using P = configs::ReadoutPart;
+  static constexpr std::pair<P, Part> kParts[] = {
+      {P::mean, {Pooling::mean, Over::nodes}},
+      {P::sum, {Pooling::sum, Over::nodes}},
+      {P::max, {Pooling::max, Over::nodes}},
+      {P::normalized_sum, {Pooling::normalized_sum, Over::nodes}},
+      {P::configurable_mean, {Pooling::mean, Over::configurable}},
+      {P::configurable_sum, {Pooling::sum, Over::configurable}},
+      {P::configurable_max, {Pooling::max, Over::configurable}},
+      {P::configurable_normalized_sum, {Pooling::normalized_sum, Over::configurable}},
+      {P::decision_mean, {Pooling::mean, Over::tied}},
+      {P::decision_sum, {Pooling::sum, Over::tied}},
+      {P::decision_normalized_sum, {Pooling::normalized_sum, Over::tied}},
+  };
   if (parts.empty()) throw ModelError("model.readout: empty, expected at least one part");
-  for (size_t i = 0; i < parts.size(); ++i) {
-    std::string_view name = parts[i];
-    if (std::count(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i), name) > 0)
-      throw ModelError(fmt::format("model.readout: '{}' stands there twice", name));
-    Part part{Pooling::sum, Over::nodes};
-    for (const auto& [prefix, over] : kPrefixes) {
-      if (!name.starts_with(prefix)) continue;
-      part.over = over;
-      name.remove_prefix(prefix.size());
-      break;
-    }
-    if (name == "mean") {
-      part.pooling = Pooling::mean;
-    } else if (name == "sum") {
-      part.pooling = Pooling::sum;
-    } else if (name == "max" && part.over != Over::tied) {
-      part.pooling = Pooling::max;
-    } else if (name == "normalized_sum") {
-      part.pooling = Pooling::normalized_sum;
-    } else {
-      throw ModelError(fmt::format(
-          "model.readout: '{}', expected mean, sum, max or normalized_sum, or one of these after configurable_, or one "
-          "of these but max after tied_",
-          parts[i]));
-    }
-    if (part.over != Over::nodes && kind != data::CandidateKind::layout)
+  for (const P part : parts) {
+    if (std::ranges::count(parts, part) > 1)
+      throw ModelError(fmt::format("model.readout: '{}' stands there twice", word_of(part)));
+    parts_.push_back(std::ranges::find(kParts, part, &std::pair<P, Part>::first)->second);
+    if (parts_.back().over != Over::nodes && kind != data::CandidateKind::layout)
       throw ModelError(
-          fmt::format("model.readout: '{}' needs configurable nodes, which only layout data have", parts[i]));
-    parts_.push_back(part);
+          fmt::format("model.readout: '{}' needs configurable nodes, which only layout data have", word_of(part)));
   }
 }
 

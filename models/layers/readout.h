@@ -1,21 +1,21 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "configs/settings.h"
 #include "models/graph/model_graph.h"
 
 namespace foretime::models {
 
 /// From final states to one row a candidate: the parts of model.readout, side by side. mean, sum, max, and
 /// normalized_sum (the sum over its Euclidean norm) are over all nodes of the candidate's graph; with the prefix
-/// configurable_ over the configurable ones, and 0 where a graph has none; with the prefix tied_ (sum, mean and
+/// configurable_ over the configurable ones, and 0 where a graph has none; with the prefix decision_ (sum, mean and
 /// normalized_sum only) likewise, nodes that take equivalent decisions counting as one (plans/symbolic_plan.h).
 class Readout {
  public:
-  /// Throws ModelError for an unknown or repeated part, for none at all, and for configurable_ and tied_ parts of data
-  /// without layouts.
-  Readout(const std::vector<std::string>& parts, data::CandidateKind kind);
+  /// Throws ModelError for a repeated part, for none at all, and for configurable_ and decision_ parts of data without
+  /// layouts.
+  Readout(const std::vector<configs::ReadoutPart>& parts, data::CandidateKind kind);
 
   /// `nodes`: what takes the place of all nodes. What is pooled is added to `pools`, in the order nodes, configurable,
   /// tied.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
-#include <string>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -60,19 +58,10 @@ Tensor l1(const LossSettings&, const Tensor& scores, const Tensor& targets) {
 
 using Loss = Tensor (*)(const LossSettings&, const Tensor&, const Tensor&);
 
-Loss find_loss(const std::string& type) {
-  static const std::map<std::string, Loss> losses = {{"listmle", listmle},
-                                                     {"pairwise_hinge", pairwise_hinge},
-                                                     {"pairwise_logistic", pairwise_logistic},
-                                                     {"mse", mse},
-                                                     {"huber", huber},
-                                                     {"l1", l1}};
-  const auto found = losses.find(type);
-  if (found != losses.end()) return found->second;
-  std::vector<std::string> known;
-  for (const auto& [name, loss] : losses) known.push_back(name);
-  throw ModelError(fmt::format("loss.type: {}, expected one of {}", type, fmt::join(known, ", ")));
-}
+/// In the order of configs::LossType.
+constexpr Loss kLosses[] = {listmle, pairwise_hinge, pairwise_logistic, mse, huber, l1};
+
+Loss find_loss(configs::LossType type) { return kLosses[static_cast<size_t>(type)]; }
 
 void check_vectors(const Tensor& scores, const Tensor& targets) {
   if (scores.dim() == 1 && targets.dim() == 1 && scores.numel() == targets.numel()) return;

@@ -11,17 +11,8 @@ namespace foretime::models {
 
 TargetTransform TargetTransform::from(const configs::LossSettings& settings) {
   TargetTransform result;
-  if (settings.target == "runtime") {
-    result.kind = Kind::runtime;
-    result.scale = settings.target_scale;
-  } else if (settings.target == "log_runtime") {
-    result.kind = Kind::log_runtime;
-  } else if (settings.target == "log_runtime_per_flop") {
-    result.kind = Kind::log_runtime_per_flop;
-  } else {
-    throw ModelError(
-        fmt::format("loss.target: '{}', expected runtime, log_runtime or log_runtime_per_flop", settings.target));
-  }
+  result.kind = settings.target;
+  if (result.kind == Kind::runtime) result.scale = settings.target_scale;
   return result;
 }
 

@@ -16,13 +16,13 @@ namespace foretime::models {
 ///   log_runtime_per_flop  y = log(runtime / flop)
 /// then (y - mean) / deviation. Increasing in the run time, so a lower target means faster (at equal arithmetic).
 struct TargetTransform {
-  enum class Kind : uint8_t { runtime, log_runtime, log_runtime_per_flop };
+  using Kind = configs::LossTarget;
   Kind kind = Kind::runtime;
   double scale = 1.0;
   double mean = 0.0;
   double deviation = 1.0;
 
-  /// As the settings say, with mean 0 and deviation 1. Throws ModelError for an unknown target.
+  /// As the settings say, with mean 0 and deviation 1.
   static TargetTransform from(const configs::LossSettings& settings);
 
   /// `runtime` in the unit of its group, `flop` ignored unless the target is per flop. Throws ModelError where a

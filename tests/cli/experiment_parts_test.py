@@ -42,7 +42,7 @@ GCN = """
 data: {format: layout, max_eval_candidates: 7}
 model: {type: gcn, hidden: 8, layers: 1, node_type_embedding: 4}
 loss: {type: listmle}
-sampler: {groups_per_batch: 2, candidates_per_group: 8, draws_per_group: 2}
+sampler: {groups_per_batch: 2, candidates_per_group: 8, samples_per_group: 2}
 trainer: {steps: 99, eval_every: 0, metric: valid/kendall_tau, device: cpu}
 """
 

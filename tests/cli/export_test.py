@@ -10,7 +10,7 @@ CHECK = SOURCE / "tools" / "check_bundle.py"
 SMALL = """
 model: {type: gcn, hidden: 12, layers: 2, node_type_embedding: 4, readout: [mean, max], features: {transform: zscore}}
 loss: {type: huber, target: log_runtime, standardize_target: true}
-sampler: {groups_per_batch: 1, candidates_per_group: 6, draws_per_group: 2}
+sampler: {groups_per_batch: 1, candidates_per_group: 6, samples_per_group: 2}
 trainer: {steps: 4, eval_every: 0, device: cpu, threads: 1, log_every: 4}
 """
 TREES = "data.format=programs", f"data.root={SAMPLES}", "data.train=[C1.npz]", "data.holdout=0.2"
@@ -68,14 +68,14 @@ class ExportTest(ProgramTest):
         self.assertTrue(manifest["predicts_runtimes"])
 
     def test_pooled_trees(self):
-        self.expect_equal_everywhere(SAMPLES / "C12.npz", *TREES, "model.type=tpgnn", "model.pool_ratio=0.5")
+        self.expect_equal_everywhere(SAMPLES / "C12.npz", *TREES, "model.type=tpgnn", "model.tpgnn.pool_ratio=0.5")
 
     def test_attention_and_members(self):
-        self.expect_equal_everywhere(SAMPLES / "C1.npz", *TREES, "model.type=gat", "model.members=2", "model.norm=layer")
+        self.expect_equal_everywhere(SAMPLES / "C1.npz", *TREES, "model.type=gat", "model.ensemble_size=2", "model.norm=layer")
 
     def test_statement_costs(self):
         manifest = self.expect_equal_everywhere(SOURCE / "samples/ansor/trees/t08.npz", *LOOPS,
-                                                "model.type=statement_cost", "model.context=true", "model.members=2")
+                                                "model.type=statement_cost", "model.statement_cost.context=true", "model.ensemble_size=2")
         self.assertEqual(manifest["schema"]["representation"], "loops")
 
     def test_layouts(self):
@@ -84,7 +84,7 @@ class ExportTest(ProgramTest):
         manifest = self.expect_equal_everywhere(
             self.folder / "synthetic_layout.npz", *LAYOUTS, "model.type=sage", "model.layout_gate=true",
             "model.candidate_norm=true", "model.features.layout=embedding",
-            "model.readout=[configurable_sum, tied_sum, mean]")
+            "model.readout=[configurable_sum, decision_sum, mean]")
         self.assertTrue(manifest["compares_candidates"])
         self.assertFalse(manifest["predicts_runtimes"])
 

@@ -63,7 +63,7 @@ class FinetuneTest(ProgramTest):
         (cls.shared / "dags.jsonl").write_bytes(gzip.open(ANSOR / "dags.jsonl.gz").read())
         cls.foretime("data", "pack-records", "old.foretime", "old.json", "--dags", "dags.jsonl")
         cls.foretime("train", "--quiet", SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[old.foretime]",
-                     "data.test=[]", "model.hidden=32", "model.loop_hidden=32", "model.members=1", "loss.type=pairwise_logistic",
+                     "data.test=[]", "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "loss.type=pairwise_logistic",
                      "loss.huber_weight=0.3", "trainer.steps=200", "trainer.device=cpu", "optimizer.warmup_steps=10", "run.directory=run")
         cls.foretime("export", "run", "model.foretime", "--licence", "CC0")
         (cls.shared / "empty.yaml").write_text("run: {directory: runs/x}\n")

@@ -16,7 +16,7 @@ BASE = """
 data: {format: programs, root: SAMPLES, train: [C1.npz, C12.npz], holdout: 0.2, max_eval_candidates: 20}
 model: {type: gcn, hidden: 8, readout: [mean], features: {transform: zscore}}
 loss: {type: huber, target: log_runtime, standardize_target: true}
-sampler: {groups_per_batch: 2, candidates_per_group: 6, draws_per_group: 4}
+sampler: {groups_per_batch: 2, candidates_per_group: 6, samples_per_group: 4}
 trainer: {steps: 6, eval_every: 3, metric: holdout/mae, metric_goal: minimize, device: cpu, threads: 1}
 """
 SWEEP = """

@@ -16,7 +16,7 @@ class PlanTest(ProgramTest):
         return json.loads(self.run_foretime("plan", *arguments, "--json", **more).stdout)
 
     def test_every_batch_is_balanced_on_many_ranks(self):
-        found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8, "sampler.draws_per_group=0")
+        found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8, "sampler.samples_per_group=0")
         self.assertEqual([plan["ranks"] for plan in found["plans"]], [2, 16, 128])
         self.assertEqual(found["training_groups"], 40)
         for plan in found["plans"]:
@@ -111,7 +111,7 @@ class PublishedSizesTest(ProgramTest):
         sizes = data_dir() / "tpugraphs" / "xla_random_graph_sizes.csv"
         for nodes in (0, 1000, 5000):
             done = self.run_foretime("plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
-                                     "sampler.draws_per_group=0", f"sampler.max_segment_nodes={nodes}")
+                                     "sampler.samples_per_group=0", f"sampler.max_segment_nodes={nodes}")
             for plan in json.loads(done.stdout)["plans"]:
                 self.assertLess(plan["imbalance"], 0.02, plan)
 

@@ -59,7 +59,7 @@ class ProgramTest(unittest.TestCase):
                   "data.holdout": 0.2, "data.max_eval_candidates": 20, "model.type": "gcn", "model.hidden": 16, "model.readout": "[mean]",
                   "model.features.transform": "zscore", "loss.type": "huber", "loss.target": "log_runtime",
                   "loss.standardize_target": "true", "sampler.groups_per_batch": 2, "sampler.candidates_per_group": 6,
-                  "sampler.draws_per_group": 4, "trainer.steps": 6, "trainer.metric": "holdout/kendall_tau", "trainer.device": "cpu",
+                  "sampler.samples_per_group": 4, "trainer.steps": 6, "trainer.metric": "holdout/kendall_tau", "trainer.device": "cpu",
                   "trainer.threads": 1, "run.directory": str(self.folder / "run")}
         values.update({key.replace("__", "."): value for key, value in changes.items()})
         return [f"{key}={value}" for key, value in values.items()]

@@ -94,7 +94,7 @@ class RecordsTest(ProgramTest):
     def test_a_model_learns_from_records_and_ranks_trees(self):
         self.pack("--most", "40", "--hardware", "vector_bytes=64,vector_registers=32,cores=1")
         settings = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
-                    "model.hidden=32", "model.loop_hidden=32", "model.members=1", "model.statement_inputs=[loops,accesses,statement]",
+                    "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "model.statement_cost.inputs=[loops,accesses,statement]",
                     "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
                     "optimizer.warmup_steps=10", "run.directory=run")
         self.run_foretime("train", "--quiet", *settings)

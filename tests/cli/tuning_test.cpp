@@ -18,14 +18,14 @@ using ::testing::HasSubstr;
 worker::TrainedModel small_model() {
   worker::TrainedModel trained;
   auto& state = trained.state;
-  state.settings.data.format = "programs";
-  state.settings.data.representation = "loops";
-  state.settings.model.type = "statement_cost";
+  state.settings.data.format = configs::DataFormat::programs;
+  state.settings.data.representation = configs::Representation::loops;
+  state.settings.model.type = configs::ModelType::statement_cost;
   state.settings.model.hidden = 8;
-  state.settings.model.loop_hidden = 8;
-  state.settings.model.members = 2;
-  state.settings.model.statement_inputs = {"loops", "block"};
-  state.settings.loss.type = "huber";
+  state.settings.model.statement_cost.loop_hidden = 8;
+  state.settings.model.ensemble_size = 2;
+  state.settings.model.statement_cost.inputs = {configs::StatementInput::loops, configs::StatementInput::block};
+  state.settings.loss.type = configs::LossType::huber;
   state.schema = {data::CandidateKind::program, 193, 1};
   state.targets = {models::TargetTransform::Kind::log_runtime, 1.0, -6.25, 0.1};
   state.step = 7;
@@ -79,7 +79,7 @@ TEST(TrainedModelOfABundle, IsRefusedWhereSettingsAndWeightsDoNotFit) {
   EXPECT_EQ(refusal([](inference::Bundle&) {}), "no exception");
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hidden: 9"); }),
               ::testing::AllOf(HasSubstr("model.foretime: tensor "), HasSubstr("by its settings")));
-  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "members: 2", "members: 3"); }),
+  EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "ensemble_size: 2", "ensemble_size: 3"); }),
               HasSubstr("no tensor members.2"));
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "  hidden: 8", "  hiden: 8"); }), HasSubstr("hiden"));
   EXPECT_THAT(refusal([&](inference::Bundle& b) { replace(b, "statement_cost", "abacus"); }), HasSubstr("abacus"));

@@ -89,7 +89,7 @@ int main(int count, char** arguments) {
   try {
     if (how == "pieces") return in_pieces();
     comm = foretime::comm::make_communicator(
-        {how == "nccl" ? "nccl" : "auto",
+        {how == "nccl" ? foretime::configs::Backend::nccl : foretime::configs::Backend::auto_,
          std::chrono::duration<double>(how == "throws" || how == "fine" ? 30.0 : 1.0)});
     code = misbehave(how, *comm);
     comm->finish();

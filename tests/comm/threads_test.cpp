@@ -60,9 +60,8 @@ TEST(Threads, AddsInTheOrderOfTheRanks) {
 }
 
 TEST(Factory, RefusesUnknownBackendsAndTimeouts) {
-  EXPECT_THROW(make_communicator({"gloo", Seconds(1)}), CommError);
-  EXPECT_THROW(make_communicator({"single", Seconds(0)}), CommError);
-  EXPECT_EQ(make_communicator({"auto", Seconds(1)})->name(), "single");
+  EXPECT_THROW(make_communicator({configs::Backend::single, Seconds(0)}), CommError);
+  EXPECT_EQ(make_communicator({configs::Backend::auto_, Seconds(1)})->name(), "single");
 }
 
 TEST(Factory, DescribesEveryBackend) {

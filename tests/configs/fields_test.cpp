@@ -1,11 +1,9 @@
-#include "configs/fields.h"
-
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "configs/field_list.h"
 #include "configs/load.h"
+#include "configs/settings.h"
 #include "configs/values.h"
 
 namespace foretime::configs {
@@ -43,11 +41,24 @@ int visit_count() {
 template <class Struct>
 class Visitors : public ::testing::Test {};
 using Structs = ::testing::Types<Settings, DataSettings, FeatureSettings, ModelSettings, LossSettings,
-                                 OptimizerSettings, SamplerSettings, EarlyStopSettings, TrainerSettings,
-                                 CheckpointSettings, CommSettings, RunSettings>;
+                                 OptimizerSettings, SamplerSettings, HardwareSettings, NodeTypeSettings, SageSettings,
+                                 GinSettings, AttentionSettings, ChebnetSettings, StackedSettings, TpgnnSettings,
+                                 StatementCostSettings, AveragingSettings, SegmentSettings, ShardSettings,
+                                 EarlyStopSettings, TrainerSettings, CheckpointSettings, CommSettings, RunSettings>;
 TYPED_TEST_SUITE(Visitors, Structs);
 
 TYPED_TEST(Visitors, NameEveryMember) { EXPECT_EQ(visit_count<TypeParam>(), member_count<TypeParam>()); }
+
+const void* address_of(const FieldPointer& value) {
+  if (const auto* choice = std::get_if<ChoiceField>(&value)) return choice->value;
+  if (const auto* list = std::get_if<ChoiceListField>(&value)) return list->list;
+  return std::visit(
+      [](const auto& pointer) -> const void* {
+        if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(pointer)>>) return pointer;
+        return nullptr;
+      },
+      value);
+}
 
 TEST(FieldList, PointsToEachMemberOnce) {
   Settings settings;
@@ -55,7 +66,7 @@ TEST(FieldList, PointsToEachMemberOnce) {
   std::set<const void*> members;
   std::set<std::string> keys;
   for (const Field& field : list.fields) {
-    std::visit([&](auto* value) { members.insert(value); }, field.value);
+    members.insert(address_of(field.value));
     keys.insert(field.key);
     EXPECT_FALSE(field.meaning.empty()) << field.key;
   }
@@ -76,7 +87,7 @@ TEST(FieldList, KeysComeInDeclarationOrder) {
 TEST(Bounds, DefaultsAreWithinTheirBounds) {
   Settings settings;
   for (const Field& field : list_fields(settings).fields) {
-    EXPECT_EQ(bound_violation(field.value, field.bound), "") << field.key;
+    EXPECT_EQ(bound_violation(field), "") << field.key;
   }
 }
 
@@ -93,21 +104,11 @@ TEST(Bounds, EndsAreOpenOrClosed) {
   EXPECT_FALSE(from_to_below(0, 1).allows(1.0));
 }
 
-TEST(Bounds, ListsAreCheckedByElement) {
-  using Names = std::vector<std::string>;
-  EXPECT_TRUE(one_of({"a", "b"}).allows(Names{}));
-  EXPECT_FALSE(some_of({"a", "b"}).allows(Names{}));
-  EXPECT_TRUE(some_of({"a", "b"}).allows(Names{"b", "a"}));
-  EXPECT_FALSE(one_of({"a", "b"}).allows(Names{"a", "c"}));
-}
-
 TEST(Bounds, TextSaysWhatIsAllowed) {
   EXPECT_EQ(above(0).text(), "> 0");
   EXPECT_EQ(at_least(1).text(), ">= 1");
   EXPECT_EQ(from_to_below(0, 1).text(), "in [0, 1)");
   EXPECT_EQ(above_up_to(0, 1).text(), "in (0, 1]");
-  EXPECT_EQ(one_of({"a", "b"}).text(), "one of a, b");
-  EXPECT_EQ(some_of({"a", "b"}).text(), "one or more of a, b");
   EXPECT_EQ(not_empty().text(), "not empty");
   EXPECT_EQ(Bound().text(), "");
 }

@@ -3,18 +3,23 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "configs/message_hops.h"
+#include "configs/consistency.h"
+#include "configs/values.h"
 #include "tests/configs/equal_settings.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::configs {
 namespace {
 
+using foretime::testing::message_of;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -137,7 +142,8 @@ TEST(ParseSettings, BoundsNameKeyAndLine) {
   EXPECT_EQ(error_of("model: {hidden: 0}"), "run.yaml:1: model.hidden: found 0, expected >= 1");
   EXPECT_EQ(error_of("optimizer: {type: sgd}"), "run.yaml:1: optimizer.type: found sgd, expected one of adam, adamw");
   EXPECT_THAT(error_of("model: {readout: []}"), HasSubstr("model.readout: found [], expected one or more of mean"));
-  EXPECT_THAT(error_of("model: {readout: [mean, median]}"), HasSubstr("found [mean, median], expected one or more of"));
+  EXPECT_THAT(error_of("model: {readout: [mean, median]}"),
+              HasSubstr("model.readout: found median, expected one of mean, sum"));
   EXPECT_EQ(error_of("run: {directory: ''}"), "run.yaml:1: run.directory: found \"\", expected not empty");
 }
 
@@ -155,7 +161,7 @@ TEST(ParseSettings, SegmentsThatCannotBeAreRefused) {
               HasSubstr("sampler.max_segment_nodes: found 1000 while data.format is tile"));
   EXPECT_THAT(error_of("segments: {finetune_steps: 5}"), HasSubstr("set sampler.max_segment_nodes"));
   EXPECT_THAT(error_of("segments: {finetune_steps: 50}\nsampler: {max_segment_nodes: 9}\ntrainer: {steps: 50}"),
-              HasSubstr("segments.finetune_steps: found 50, expected fewer than trainer.steps (50)"));
+              HasSubstr("segments.finetune_steps: found 50 while trainer.steps is 50: expected fewer"));
   EXPECT_THAT(error_of("segments: {stale: full_forward}\nsampler: {max_segment_nodes: 9}\nshard: {max_rank_bytes: 1}"),
               HasSubstr("set segments.stale to scores or pools"));
   EXPECT_THAT(error_of("segments: {keep_probability: 1.5}"), HasSubstr("found 1.5, expected in [0, 1]"));
@@ -200,21 +206,71 @@ TEST(ParseSettings, WhatOnlyProgramsHaveIsRefusedForOthers) {
 
 TEST(ParseSettings, ModelsThatCannotBeAreRefused) {
   EXPECT_THAT(error_of("model: {type: stacked}"),
-              HasSubstr("model.convolutions: found none while model.type is stacked"));
-  EXPECT_THAT(error_of("model: {type: sage, convolutions: [sage]}"),
-              HasSubstr("only a model of type stacked reads them"));
-  EXPECT_THAT(error_of("model: {type: stacked, convolutions: [mlp]}"), HasSubstr("model.convolutions"));
+              HasSubstr("model.stacked.convolutions: found [] while model.type is stacked"));
+  EXPECT_THAT(error_of("model: {type: stacked, stacked: {convolutions: [mlp]}}"),
+              HasSubstr("model.stacked.convolutions: found mlp, expected one of gcn, sage, gin"));
   EXPECT_THAT(error_of("model: {candidate_attention: true}\nsampler: {max_segment_nodes: 9}"),
               HasSubstr("model.candidate_attention: found true while sampler.max_segment_nodes is 9"));
   EXPECT_THAT(error_of("model: {norm: batch}\nsampler: {max_segment_nodes: 9}"),
               HasSubstr("model.norm: found batch while sampler.max_segment_nodes is 9"));
-  EXPECT_THAT(error_of("trainer: {member_folds: true}"),
-              HasSubstr("trainer.member_folds: found true while model.members is 1"));
-  EXPECT_THAT(error_of("model: {members: 2}\ntrainer: {member_folds: true}\nsampler: {max_segment_nodes: 9}"),
-              HasSubstr("trainer.member_folds: found true while sampler.max_segment_nodes is 9"));
+  EXPECT_THAT(error_of("trainer: {cross_fitting: true}"),
+              HasSubstr("trainer.cross_fitting: found true while model.ensemble_size is 1"));
+  EXPECT_THAT(error_of("model: {ensemble_size: 2}\ntrainer: {cross_fitting: true}\nsampler: {max_segment_nodes: 9}"),
+              HasSubstr("trainer.cross_fitting: found true while sampler.max_segment_nodes is 9"));
   EXPECT_THAT(error_of("model: {layout_gate: true, encoder_layers: 0}"),
               HasSubstr("model.layout_gate: found true while model.encoder_layers is 0"));
-  parse_settings("model: {type: stacked, convolutions: [chebnet, sage]}", "run.yaml");
+  parse_settings("model: {type: stacked, stacked: {convolutions: [chebnet, sage]}}", "run.yaml");
+}
+
+TEST(ParseSettings, SectionsOfOtherModelTypesAreRefused) {
+  EXPECT_EQ(error_of("model:\n  type: sage\n  gat: {heads: 8}\n"),
+            "run.yaml:3: model.gat.heads: only a model of type gat reads it, and model.type is sage; set model.type to "
+            "gat, or leave it out");
+  EXPECT_THAT(error_of("model: {type: gcn}", {"model.chebnet.order=2"}), HasSubstr("override model.chebnet.order=2: "));
+  parse_settings("model: {type: gat, gat: {heads: 8}}", "run.yaml", {"model.type=gcn"});
+  parse_settings("model: {sage: {aggregation: max}}\ntrainer: {baselines: [sage]}", "run.yaml");
+  parse_settings("model: {type: stacked, stacked: {convolutions: [gat]}, gat: {heads: 8}}", "run.yaml");
+  EXPECT_THAT(error_of("model: {type: stacked, stacked: {convolutions: [gat]}, gin: {directions: together}}"),
+              HasSubstr("model.gin.directions: only"));
+}
+
+TEST(ParseSettings, WordsOfAChoiceComeWithTheNearestOne) {
+  EXPECT_EQ(error_of("loss: {type: lisstmle}"),
+            "run.yaml:1: loss.type: found lisstmle, expected one of listmle, pairwise_hinge, pairwise_logistic, mse, "
+            "huber, l1 (did you mean listmle?)");
+  Settings settings;
+  for (const Field& field : list_fields(settings).fields) {
+    for (const std::string& word : split_words(field.words())) {
+      apply_override(settings, field.key, word);
+      EXPECT_THAT(write_value(field.value), AnyOf(word, "[" + word + "]", '"' + word + '"')) << field.key;
+    }
+  }
+  EXPECT_EQ(settings.comm.backend, Backend::nccl);
+}
+
+/// Everywhere where a key can be named: files, overrides, and one key alone as sweeps set it.
+TEST(RenamedSettings, AreRefusedWithTheirNewNames) {
+  Settings settings;
+  const FieldList list = list_fields(settings);
+  const auto names_all = [](const std::string& message, const auto& names) {
+    for (const auto& name : names) EXPECT_THAT(message, HasSubstr(std::string(name)));
+  };
+  for (const auto& [old_key, keys] : renamed_keys()) {
+    SCOPED_TRACE(old_key);
+    const std::string key(old_key), section = key.substr(0, key.find('.')), name = key.substr(key.find('.') + 1);
+    EXPECT_EQ(list.field(key), nullptr);
+    for (const auto& now : keys) EXPECT_NE(list.field(std::string(now)), nullptr) << now;
+    const std::string message = error_of(section + ":\n  " + name + ": 1\n");
+    EXPECT_THAT(message, AllOf(StartsWith("run.yaml:2: " + key + ": is now "), HasSubstr("--migrate")));
+    names_all(message, keys);
+    names_all(error_of("{}", {key + "=1"}), keys);
+    names_all(message_of<SettingsError>([&] { apply_override(settings, key, "1"); }), keys);
+  }
+  for (const auto& [key, old_word, word] : renamed_words())
+    EXPECT_THAT(message_of<SettingsError>([&, &key = key, &old_word = old_word] {
+                  apply_override(settings, std::string(key), std::string(old_word));
+                }),
+                HasSubstr(fmt::format("{} is now {}", old_word, word)));
 }
 
 TEST(MessageHops, CountStepsAndNotLayers) {
@@ -223,8 +279,8 @@ TEST(MessageHops, CountStepsAndNotLayers) {
   };
   EXPECT_EQ(hops("type: mlp, layers: 3"), 0);
   EXPECT_EQ(hops("type: gat, layers: 3"), 3);
-  EXPECT_EQ(hops("type: chebnet, layers: 3, cheb_order: 4"), 9);
-  EXPECT_EQ(hops("type: stacked, layers: 7, convolutions: [chebnet, sage], cheb_order: 3"), 3);
+  EXPECT_EQ(hops("type: chebnet, layers: 3, chebnet: {order: 4}"), 9);
+  EXPECT_EQ(hops("type: stacked, layers: 7, stacked: {convolutions: [chebnet, sage]}, chebnet: {order: 3}"), 3);
 }
 
 TEST(ParseSettings, TextThatIsNoMapIsRefused) {
@@ -277,13 +333,26 @@ TEST_F(LoadSettings, ReadsAFileThenOverrides) {
 }
 
 TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
-  EXPECT_EQ(error_of_file(folder_ / "none.yaml"), (folder_ / "none.yaml").string() +
-                                                      ": cannot be read (No such file or directory), expected a YAML "
-                                                      "file of settings");
-  EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file of settings");
+  EXPECT_EQ(error_of_file(folder_ / "none.yaml"),
+            (folder_ / "none.yaml").string() + ": cannot be read (No such file or directory), expected a YAML file");
+  EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file");
   std::ofstream(folder_ / "empty.yaml").close();
   EXPECT_THAT(error_of_file(folder_ / "empty.yaml"),
               AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));
+}
+
+TEST_F(LoadSettings, FilesOfFormerVersionsMigrate) {
+  std::ofstream(folder_ / "old.yaml")
+      << "model: {type: gat, heads: 8, cheb_order: 5, directions: together, members: 2}\n"
+         "model_is: old\n";
+  EXPECT_THAT(message_of<SettingsError>([&] { migrate(folder_ / "old.yaml"); }),
+              HasSubstr("model_is: unknown setting"));
+  std::ofstream(folder_ / "old.yaml")
+      << "model: {type: gat, heads: 8, cheb_order: 5, directions: together, members: 2,\n"
+         "  readout: [tied_sum, mean]}\nsampler: {draws_per_group: 0}\n";
+  EXPECT_EQ(migrate(folder_ / "old.yaml"),
+            "model:\n  type: gat\n  readout: [decision_sum, mean]\n  ensemble_size: 2\n  gat:\n    heads: 8\n"
+            "    directions: together\nsampler:\n  samples_per_group: 0\n");
 }
 
 TEST(ShippedSettings, Load) {

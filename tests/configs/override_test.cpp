@@ -56,7 +56,7 @@ TEST(Overrides, TheLastOneWinsAndBoundsAreCheckedAtTheEnd) {
 
 TEST(Overrides, ReplaceWholeSections) {
   const Settings settings = with({"optimizer={type: adamw, beta1: 0.5}"});
-  EXPECT_EQ(settings.optimizer.type, "adamw");
+  EXPECT_EQ(settings.optimizer.type, OptimizerType::adamw);
   EXPECT_EQ(settings.optimizer.beta1, 0.5);
 }
 

@@ -46,7 +46,7 @@ TEST(Experiment, TrialsAreEntriesByFractionsBySeeds) {
   ASSERT_EQ(trials.size(), 3U * 2 * 2);
   EXPECT_EQ(trials[0].folder, "out/trials/mlp/fraction-1/seed-1");  // all the data first
   EXPECT_EQ(trials[4].folder, "out/trials/gcn-wide/fraction-0.1/seed-1");
-  EXPECT_EQ(trials[0].settings.model.type, "mlp");
+  EXPECT_EQ(trials[0].settings.model.type, configs::ModelType::mlp);
   EXPECT_EQ(trials[0].settings.trainer.steps, 30);  // the entry's own
   EXPECT_EQ(trials[1].settings.trainer.steps, 20);
   EXPECT_EQ(trials[1].settings.model.hidden, 64);
@@ -187,7 +187,7 @@ TEST(Experiment, ShippedFilesAreRight) {
       EXPECT_TRUE(missing_requirement(part).starts_with("/nowhere/npz/")) << part.part;
       EXPECT_TRUE(part.has_columns);
       if (part.folds.count == 0) {
-        EXPECT_EQ(part.submission.starts_with("tile"), part.base.data.format == "tile");
+        EXPECT_EQ(part.submission.starts_with("tile"), part.base.data.format == configs::DataFormat::tile);
         EXPECT_GE(trials_of(part, "out").size(), part.entries.size());
       }
     }

@@ -104,8 +104,8 @@ TEST_F(PartsTest, EachPartIsAnExperimentWithWhatTheFileAndItselfSay) {
 TEST_F(PartsTest, SettingsComeFromTheEntrysFileThenTheOverridesThenItsOwn) {
   const auto here = trials_of(parse().parts[0], "out");
   ASSERT_EQ(here.size(), 3U * 2);
-  EXPECT_EQ(here[0].settings.model.type, "sage");  // its file
-  EXPECT_EQ(here[0].settings.model.hidden, 8);     // its file
+  EXPECT_EQ(here[0].settings.model.type, configs::ModelType::sage);  // its file
+  EXPECT_EQ(here[0].settings.model.hidden, 8);                       // its file
   EXPECT_EQ(here[0].settings.trainer.steps, 30);   // the part's overrides, over the file's and the settings'
   EXPECT_EQ(here[0].settings.trainer.threads, 3);  // the file's overrides
   EXPECT_EQ(here[0].settings.data.root, folder_);  // the command line

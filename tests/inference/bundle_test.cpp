@@ -77,7 +77,7 @@ TEST(Bundle, HasTensorsOfAnyShapeThatTheFormDoesNotName) {
 TEST(Bundle, TermsAreWhatTheManifestSays) {
   const auto terms = read_terms(loops_bundle(true, true));
   EXPECT_EQ(terms.kind, data::CandidateKind::program);
-  EXPECT_EQ(terms.representation, "loops");
+  EXPECT_EQ(terms.representation, configs::Representation::loops);
   EXPECT_TRUE(terms.graph.statements);
   ASSERT_TRUE(terms.hardware.has_value());
   EXPECT_EQ(terms.hardware->vector_bytes, 32);
@@ -90,20 +90,21 @@ TEST(Bundle, TermsAreWhatTheManifestSays) {
 }
 
 TEST(Bundle, SchemaNamesEveryColumn) {
-  const auto schema = schema_of(data::CandidateKind::layout, "", 140, 128);
+  const auto schema = schema_of(data::CandidateKind::layout, {}, 140, 128);
   EXPECT_EQ(schema.at("feature_names").size(), 140u);
   EXPECT_EQ(schema.at("candidate_feature_names").size(), 18u);
   EXPECT_EQ(schema.at("node_type_names").at(26), "convolution");
-  EXPECT_EQ(schema_of(data::CandidateKind::tile, "", 140, 128).at("candidate_feature_names").size(), 24u);
-  EXPECT_NE(schema.at("hash"), schema_of(data::CandidateKind::tile, "", 140, 128).at("hash"));
-  for (const char* representation : {"ast", "loops", "curve"}) {
-    const int64_t columns =
-        std::string(representation) == "ast" ? data::ProgramColumns::count : data::program_columns(representation);
+  EXPECT_EQ(schema_of(data::CandidateKind::tile, {}, 140, 128).at("candidate_feature_names").size(), 24u);
+  EXPECT_NE(schema.at("hash"), schema_of(data::CandidateKind::tile, {}, 140, 128).at("hash"));
+  for (const auto representation :
+       {configs::Representation::ast, configs::Representation::loops, configs::Representation::curve}) {
+    const int64_t columns = representation == configs::Representation::ast ? data::ProgramColumns::count
+                                                                           : data::program_columns(representation);
     const auto programs = schema_of(data::CandidateKind::program, representation, columns, data::kTirTypes);
     EXPECT_EQ(programs.at("feature_names").size(), static_cast<size_t>(columns));
     EXPECT_EQ(programs.at("node_type_names").at(4), "For");
   }
-  EXPECT_TRUE(schema_of(data::CandidateKind::layout, "", 3, 7).at("feature_names").empty());
+  EXPECT_TRUE(schema_of(data::CandidateKind::layout, {}, 3, 7).at("feature_names").empty());
 }
 
 TEST(Bundle, RefusesAnotherSchema) {
@@ -185,7 +186,9 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
   EXPECT_THAT(after([](Json& m) { m["graph"]["statements"] = true; }), HasSubstr("graph: statements"));
   EXPECT_THAT(after([](Json& m) { m["compares_candidates"] = false; }, layout_bundle({.compares = true})),
               HasSubstr("compares_candidates: false"));
-  EXPECT_THAT(after([](Json& m) { m["schema"] = schema_of(data::CandidateKind::program, "ast", 3, 56); }),
+  EXPECT_THAT(after([](Json& m) {
+                m["schema"] = schema_of(data::CandidateKind::program, configs::Representation::ast, 3, 56);
+              }),
               HasSubstr("schema.feature_count: 3, expected"));
 }
 

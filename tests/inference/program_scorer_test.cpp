@@ -35,7 +35,7 @@ std::vector<float> packed_scores(const Model& model, const SampleWorkload& workl
     data::parse_record(text, record);
     if (!graphs) {
       const auto machine = data::hardware_of_target(record.target, record.hardware.cores);
-      graphs = data::make_program_graphs("loops", machine);
+      graphs = data::make_program_graphs(configs::Representation::loops, machine);
     }
     programs.read(dag, record, program);
     graphs->add(program, data::operations_of(*dag));
@@ -128,7 +128,7 @@ TEST(ProgramScorer, TreesScoreAsTheirGroup) {
   expect_near(result.scores, model->score_group(group));
 
   const auto loops = model_of(loops_bundle(true, true));
-  const auto graphs = data::make_program_graphs("loops", *loops->terms().hardware);
+  const auto graphs = data::make_program_graphs(configs::Representation::loops, *loops->terms().hardware);
   data::TreeProgram trees;
   data::LoopProgram program;
   for (int64_t graph = 0; graph < nodes.graphs(); ++graph) {

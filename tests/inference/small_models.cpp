@@ -94,8 +94,8 @@ class SmallGraph {
   SmallWeights weights;
 };
 
-Bundle bundle_of(SmallGraph& made, data::CandidateKind kind, const std::string& representation, int64_t features,
-                 int64_t node_types, const char* unit) {
+Bundle bundle_of(SmallGraph& made, data::CandidateKind kind, std::optional<configs::Representation> representation,
+                 int64_t features, int64_t node_types, const char* unit) {
   Bundle bundle;
   bundle.weights = made.weights.take();
   bundle.manifest = {{"format_version", kBundleVersion},
@@ -133,7 +133,7 @@ Bundle layout_bundle(const LayoutModel& chosen) {
   const Value last = g.layer(states);
   const Value all = g.mean(last, Kind::nodes), some = g.pooled(last, chosen.tied ? Kind::tied : Kind::configurable);
   g.finish(g.add(Join{.inputs = {all, some}}), 2 * kWidth, chosen.compares);
-  auto bundle = bundle_of(g, data::CandidateKind::layout, "", data::kHloFeatures, data::kHloOpcodes, "nanoseconds");
+  auto bundle = bundle_of(g, data::CandidateKind::layout, {}, data::kHloFeatures, data::kHloOpcodes, "nanoseconds");
   bundle.manifest["compares_candidates"] = chosen.compares;
   bundle.manifest["prune_hops"] = chosen.prune_hops;
   return bundle;
@@ -149,12 +149,12 @@ Bundle tile_bundle(plans::TileJoin join) {
                              : g.sum({{Kind::level_node}}, {nodes}, {}, kSlope);
   const Value all = g.pooled(g.layer(states), Kind::nodes);
   g.finish(g.add(Join{.inputs = {all, tiles}}), 2 * kWidth, false);
-  return bundle_of(g, data::CandidateKind::tile, "", data::kHloFeatures, data::kHloOpcodes, "normalized");
+  return bundle_of(g, data::CandidateKind::tile, {}, data::kHloFeatures, data::kHloOpcodes, "normalized");
 }
 
 Bundle loops_bundle(bool statements, bool hardware) {
   SmallGraph g;
-  const int64_t columns = data::program_columns("loops");
+  const int64_t columns = data::program_columns(configs::Representation::loops);
   if (statements) {
     g.graph.statements = true;
     const Value rows = g.sum({{Kind::statements}}, {kNodeFeatures});
@@ -164,7 +164,8 @@ Bundle loops_bundle(bool statements, bool hardware) {
     const Value states = g.sum({{Kind::level_node}}, {g.nodes(columns, 0.1F)});
     g.finish(g.pooled(g.layer(states), Kind::nodes), kWidth, false);
   }
-  auto bundle = bundle_of(g, data::CandidateKind::program, "loops", columns, data::kTirTypes, "seconds");
+  auto bundle =
+      bundle_of(g, data::CandidateKind::program, configs::Representation::loops, columns, data::kTirTypes, "seconds");
   if (hardware) {
     bundle.manifest["hardware"] = {{"vector_bytes", 32}, {"vector_registers", 16}, {"cores", 8},
                                    {"l1_bytes", 32768},  {"l2_bytes", 1 << 20},    {"l3_bytes", 1 << 24}};
@@ -176,7 +177,8 @@ Bundle trees_bundle() {
   SmallGraph g;
   const Value states = g.sum({{Kind::level_node}}, {g.nodes(data::ProgramColumns::count, 0.1F)});
   g.finish(g.mean(g.layer(states), Kind::nodes), kWidth, false);
-  return bundle_of(g, data::CandidateKind::program, "ast", data::ProgramColumns::count, data::kTirTypes, "seconds");
+  return bundle_of(g, data::CandidateKind::program, configs::Representation::ast, data::ProgramColumns::count,
+                   data::kTirTypes, "seconds");
 }
 
 std::string unchecked_bytes(const Bundle& bundle) {

@@ -19,7 +19,7 @@ inline std::shared_ptr<CostModel> fitted_model(const configs::ModelSettings& set
   StatisticsAccumulator accumulator(schema, settings.features.log);
   for (const data::Group* group : groups) accumulator.add(*group);
   auto statistics = accumulator.finish();
-  if (settings.node_types.vectors == "fasttext")
+  if (settings.node_types.vectors == configs::NodeTypeVectors::fasttext)
     statistics.type_vectors = torch::randn({schema.node_type_count, settings.node_type_embedding});
   model->fit_transform(statistics);
   return model;

@@ -34,9 +34,12 @@ ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
   settings.hidden = 6;
   settings.node_type_embedding = 4;
   settings.features.layout_scale = 0.5;
-  settings.readout = {"mean", "sum", "max", "normalized_sum"};
+  settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::sum, configs::ReadoutPart::max,
+                      configs::ReadoutPart::normalized_sum};
   if (kind == CandidateKind::layout)
-    settings.readout = {"mean", "normalized_sum", "configurable_mean", "configurable_max", "tied_sum"};
+    settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::normalized_sum,
+                        configs::ReadoutPart::configurable_mean, configs::ReadoutPart::configurable_max,
+                        configs::ReadoutPart::decision_sum};
   testing::apply_variant(variant, settings);
   return settings;
 }
@@ -97,11 +100,11 @@ class EveryGraph : public ::testing::TestWithParam<std::tuple<std::string, Candi
 TEST_P(EveryGraph, ScoresAsTheModel) {
   const auto [variant, kind, join] = GetParam();
   auto settings = small_settings(variant, kind);
-  settings.tile_join = join;
+  settings.tile_join = configs::choice_named<configs::TileJoin>(join).value();
   auto a = testing::make_group(kind, "a", 11), b = testing::make_group(kind, "b", 12);
   b.collection = data::Collection::layout_nlp_default;
   expect_graph_scores_as_model(settings, {&a, &b});
-  settings.members = 2;
+  settings.ensemble_size = 2;
   settings.features.log = true;
   expect_graph_scores_as_model(settings, {&a, &b});
 }
@@ -128,7 +131,7 @@ TEST(InferenceGraph, ScoresSharedPlansAndTheirStages) {
 TEST(InferenceGraph, NormalisesOverGraphs) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 3);
   auto settings = small_settings("gcn", CandidateKind::layout);
-  settings.norm = "graph";
+  settings.norm = configs::Norm::graph;
   expect_graph_scores_as_model(settings, {&group});
 }
 
@@ -136,30 +139,30 @@ TEST(InferenceGraph, PoolsNodesAway) {
   const auto a = testing::make_group(CandidateKind::program, "a", 21),
              b = testing::make_group(CandidateKind::program, "b", 22);
   auto settings = small_settings("gcn", CandidateKind::program);
-  settings.type = "tpgnn";
+  settings.type = configs::ModelType::tpgnn;
   settings.layers = 3;
-  settings.pool_ratio = 0.6;
-  settings.readout = {"mean", "max"};
+  settings.tpgnn.pool_ratio = 0.6;
+  settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::max};
   expect_graph_scores_as_model(settings, {&a, &b});
 }
 
 TEST(InferenceGraph, CostsStatements) {
   configs::DataSettings loops;
-  loops.representation = "loops";
+  loops.representation = configs::Representation::loops;
   const auto headers = data::list_groups({"t08.npz"}, testing::samples_dir() / "ansor" / "trees",
                                          CandidateKind::program, {}, data::make_featurizer(loops));
   const auto group = data::load_group(headers.at(0));
   for (const bool context : {false, true}) {
     ModelSettings settings;
-    settings.type = "statement_cost";
+    settings.type = configs::ModelType::statement_cost;
     settings.hidden = 6;
-    settings.loop_hidden = 5;
+    settings.statement_cost.loop_hidden = 5;
     settings.head_layers = 3;
-    settings.members = context ? 2 : 1;
-    settings.context = context;
-    settings.clip = context ? 0.0 : 3.0;
-    settings.statement_inputs = context ? std::vector<std::string>{"loops", "accesses", "statement"}
-                                        : std::vector<std::string>{"loops", "block"};
+    settings.ensemble_size = context ? 2 : 1;
+    settings.statement_cost.context = context;
+    settings.statement_cost.clip = context ? 0.0 : 3.0;
+    using Input = configs::StatementInput;
+    if (!context) settings.statement_cost.inputs = {Input::loops, Input::block};
     expect_graph_scores_as_model(settings, {&group});
   }
 }

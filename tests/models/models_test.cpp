@@ -40,9 +40,10 @@ ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
   settings.hidden = 6;
   settings.node_type_embedding = 4;
   settings.features.layout_scale = 0.5;
-  settings.readout = {"mean", "max", "normalized_sum"};
+  settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::max, configs::ReadoutPart::normalized_sum};
   if (kind == CandidateKind::layout) {
-    settings.readout = {"mean", "normalized_sum", "configurable_normalized_sum", "configurable_max"};
+    settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::normalized_sum,
+                        configs::ReadoutPart::configurable_normalized_sum, configs::ReadoutPart::configurable_max};
   }
   testing::apply_variant(variant, settings);
   return settings;
@@ -60,7 +61,7 @@ class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, Candi
  protected:
   ModelSettings settings() const {
     auto settings = small_settings(std::get<0>(GetParam()), std::get<1>(GetParam()));
-    settings.tile_join = std::get<2>(GetParam());
+    settings.tile_join = configs::choice_named<configs::TileJoin>(std::get<2>(GetParam())).value();
     return settings;
   }
   Group a_ = testing::make_group(std::get<1>(GetParam()), "a", 11);
@@ -76,10 +77,10 @@ TEST_P(EveryModel, EqualsSlowTwinOneCandidateAtATime) {
   auto options = settings();
   for (const bool log : {false, true}) {
     options.features.log = log;
-    options.features.transform = log ? "zscore" : "minmax";
+    options.features.transform = log ? configs::FeatureTransform::zscore : configs::FeatureTransform::minmax;
     const auto model = fitted_model(options, {&a_, &b_});
     const std::vector<int64_t> of_a = {3, 0, 3}, of_b = {1, 2, 4, 0};
-    if (options.norm == "batch") model->score(plan_of(*model, {{&b_, of_b}}));  // running statistics
+    if (options.norm == configs::Norm::batch) model->score(plan_of(*model, {{&b_, of_b}}));  // running statistics
     model->eval();
     const testing::SlowModel slow(options, *model);
     const auto scores = model->score(plan_of(*model, {{&a_, of_a}, {&b_, of_b}}));
@@ -136,7 +137,7 @@ class EveryReadout : public ::testing::TestWithParam<std::string> {};
 TEST_P(EveryReadout, EqualsSlowTwinAndFiniteDifferences) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 21);
   auto settings = small_settings("gcn", CandidateKind::layout);
-  settings.readout = {GetParam()};
+  settings.readout = {configs::choice_named<configs::ReadoutPart>(GetParam()).value()};
   const auto model = fitted_model(settings, {&group});
   const auto plan = plan_of(*model, {{&group, {0, 1, 2, 3, 4}}});
   EXPECT_TRUE(torch::allclose(model->score(plan), testing::SlowModel(settings, *model).score(group, {0, 1, 2, 3, 4}),
@@ -147,7 +148,7 @@ TEST_P(EveryReadout, EqualsSlowTwinAndFiniteDifferences) {
 INSTANTIATE_TEST_SUITE_P(All, EveryReadout,
                          ::testing::Values("mean", "sum", "max", "normalized_sum", "configurable_mean",
                                            "configurable_sum", "configurable_max", "configurable_normalized_sum",
-                                           "tied_mean", "tied_sum", "tied_normalized_sum"));
+                                           "decision_mean", "decision_sum", "decision_normalized_sum"));
 
 /// The same graph with its nodes in another order.
 Group relabelled(const Group& group, const std::vector<int32_t>& new_id) {
@@ -213,7 +214,7 @@ TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
     auto settings = small_settings("chebnet", kind);
     const auto fixed =
         fitted_model(settings, {&group})->score(plan_of(*fitted_model(settings, {&group}), {{&group, {0, 1, 2}}}));
-    settings.cheb_lambda = "estimated";
+    settings.chebnet.lambda_max = configs::LargestEigenvalue::estimated;
     const auto model = fitted_model(settings, {&group});
     const auto found = model->score(plan_of(*model, {{&group, {0, 1, 2}}}));
     EXPECT_TRUE(torch::allclose(found, testing::SlowModel(settings, *model).score(group, {0, 1, 2}), 1e-2, 1e-3));
@@ -253,8 +254,8 @@ TEST(Models, SageNormalisesAndOptionsReachTheModel) {
   auto settings = small_settings("sage", CandidateKind::tile);
   settings.l2_normalize = true;
   settings.residual = false;
-  settings.activation = "relu";
-  settings.head_bias = "all";
+  settings.activation = configs::Activation::relu;
+  settings.head_bias = configs::HeadBias::all;
   settings.encoder_layers = 1;
   settings.head_layers = 3;
   const auto model = fitted_model(settings, {&group});
@@ -269,7 +270,7 @@ TEST(Models, HoldForPlansWhoseLevelsDiffer) {
   for (const auto& type : testing::variant_names()) {
     auto settings = small_settings(type, CandidateKind::layout);
     if (type.starts_with("mlp")) continue;  // one level only
-    settings.sharing = "none";
+    settings.sharing = configs::StateSharing::none;
     const auto model = fitted_model(settings, {&group});
     plans::PlanBuilder builder(model->plan_request());
     const std::vector<int64_t> twice = {2, 2};
@@ -301,7 +302,7 @@ TEST(Models, MembersAreModelsOfTheirOwn) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 36);
   auto settings = small_settings("gcn_candidate_attention", CandidateKind::layout);
   const auto alone = fitted_model(settings, {&group});
-  settings.members = 3;
+  settings.ensemble_size = 3;
   const auto model = fitted_model(settings, {&group});
   const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
   const auto scores = model->member_scores(plan);
@@ -358,13 +359,8 @@ TEST(Models, RefuseSettingsThatDoNotFit) {
   const InputSchema tile{CandidateKind::tile, 140, 120};
   ModelSettings settings;
   EXPECT_THROW(make_model(settings, tile), ModelError) << "configurable_ readout without layouts";
-  settings.readout = {"mean"};
+  settings.readout = {configs::ReadoutPart::mean};
   EXPECT_NO_THROW(make_model(settings, tile));
-  settings.type = "residual_gnc";
-  EXPECT_THROW(make_model(settings, tile), ModelError);
-  settings.type = "gcn";
-  settings.readout = {"average"};
-  EXPECT_THROW(make_model(settings, tile), ModelError);
   settings.readout = {};
   EXPECT_THROW(make_model(settings, tile), ModelError);
 }

@@ -23,8 +23,8 @@ void expect_finite_scores(const std::string& pattern, data::CandidateKind kind, 
     const InputSchema schema{kind, group.graphs.feature_count, group.graphs.node_type_count};
     if (!model) {
       configs::ModelSettings settings;
-      settings.features.transform = transform;
-      if (kind == data::CandidateKind::tile) settings.readout = {"sum", "max"};
+      settings.features.transform = configs::choice_named<configs::FeatureTransform>(transform).value();
+      if (kind == data::CandidateKind::tile) settings.readout = {configs::ReadoutPart::sum, configs::ReadoutPart::max};
       torch::manual_seed(1);
       model = make_model(settings, schema);
       StatisticsAccumulator statistics(schema, settings.features.log);

@@ -33,7 +33,12 @@ ModelSettings settings_of(const std::string& variant, int64_t layers) {
   settings.node_type_embedding = 3;
   settings.l2_normalize = variant == "sage";
   settings.features.layout_scale = 0.5;
-  settings.readout = {"mean", "max", "normalized_sum", "configurable_normalized_sum", "configurable_max", "tied_sum"};
+  settings.readout = {configs::ReadoutPart::mean,
+                      configs::ReadoutPart::max,
+                      configs::ReadoutPart::normalized_sum,
+                      configs::ReadoutPart::configurable_normalized_sum,
+                      configs::ReadoutPart::configurable_max,
+                      configs::ReadoutPart::decision_sum};
   testing::apply_variant(variant, settings);
   return settings;
 }
@@ -180,7 +185,13 @@ TEST(Sharing, OfAPartEqualsThePartAsAGroup) {
 TEST(Pools, OfThePiecesCombineToTheWhole) {
   const auto group = data::synthesize_layout_group({80, 20, 30, 6}, "synthetic_pools");
   auto settings = settings_of("gcn", 2);
-  settings.readout = {"mean", "sum", "max", "configurable_mean", "configurable_max", "configurable_sum", "tied_mean"};
+  settings.readout = {configs::ReadoutPart::mean,
+                      configs::ReadoutPart::sum,
+                      configs::ReadoutPart::max,
+                      configs::ReadoutPart::configurable_mean,
+                      configs::ReadoutPart::configurable_max,
+                      configs::ReadoutPart::configurable_sum,
+                      configs::ReadoutPart::decision_mean};
   const auto model = fitted(settings, group);
   const auto request = model->plan_request();
   std::vector<int32_t> pool(80);
@@ -203,7 +214,7 @@ TEST(Pools, OfThePiecesCombineToTheWhole) {
 TEST(GraphNorm, FallsBackToThePlainPlan) {
   const auto group = data::synthesize_layout_group({60, 14, 40, 1}, "synthetic_norm");
   auto settings = settings_of("gcn", 2);
-  settings.norm = "graph";
+  settings.norm = configs::Norm::graph;
   const auto model = fitted(settings, group);
   EXPECT_EQ(model->plan_request().sharing, plans::Sharing::none);
   const auto scores = [&](const std::vector<int64_t>& draw) {
@@ -216,7 +227,7 @@ TEST(GraphNorm, FallsBackToThePlainPlan) {
   EXPECT_THROW(
       model->score(to_tensors(plan_of(group, {{4, 9}}, shared, plans::Sharing::states), {.dtype = torch::kDouble})),
       ModelError);
-  settings.norm = "layer";
+  settings.norm = configs::Norm::layer;
   EXPECT_EQ(fitted(settings, group)->plan_request().sharing, plans::Sharing::states);
 }
 

@@ -40,7 +40,7 @@ class SlowModel {
     const auto& graphs = group.graphs;
     const int64_t g = group.kind == data::CandidateKind::program ? candidate : 0;
     const int64_t first = graphs.graph_ptr[g], nodes = graphs.graph_ptr[g + 1] - first;
-    const bool tile = group.kind == data::CandidateKind::tile, early = settings_.tile_join == "early";
+    const bool tile = group.kind == data::CandidateKind::tile, early = settings_.tile_join == configs::TileJoin::early;
 
     auto features = torch::zeros({nodes, graphs.feature_count}, torch::kDouble);
     auto embedded = torch::zeros({nodes, settings_.node_type_embedding}, torch::kDouble);
@@ -67,7 +67,7 @@ class SlowModel {
     }
     if (layouts.defined()) inputs.insert(inputs.begin(), layouts);
     if (tile && early) inputs.push_back(tiles.expand({nodes, data::kTileFeatures}));
-    const bool preactivated = settings_.type == "preactivated_gcn";
+    const bool preactivated = settings_.type == configs::ModelType::preactivated_gcn;
     auto x = dense("encoder.dense", torch::cat(inputs, 1), settings_.encoder_layers, !preactivated);
     if (settings_.layout_gate && layouts.defined()) {
       const std::vector<torch::Tensor> others(inputs.begin() + 1, inputs.end());
@@ -83,15 +83,19 @@ class SlowModel {
     for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e) {
       received[graphs.edge_target[e] - first][graphs.edge_source[e] - first] += 1.0;
     }
-    std::vector<std::string> types(static_cast<size_t>(settings_.type == "mlp" ? 0 : settings_.layers), settings_.type);
-    if (settings_.type == "stacked") types = settings_.convolutions;
+    std::vector<std::string> types(
+        static_cast<size_t>(settings_.type == configs::ModelType::mlp ? 0 : settings_.layers), word_of(settings_.type));
+    if (settings_.type == configs::ModelType::stacked) {
+      types.clear();
+      for (const auto type : settings_.stacked.convolutions) types.push_back(word_of(type));
+    }
     for (size_t i = 0; i < types.size(); ++i) {
       const auto number = std::to_string(i);
       auto y = convolution(types[i], "layers." + number, x, received, layouts);
-      if (settings_.norm == "layer") {
+      if (settings_.norm == configs::Norm::layer) {
         y = (y - y.mean(1, true)) / (y.var(1, false, true) + 1e-5).sqrt() * values_["norms." + number + ".weight"] +
             values_["norms." + number + ".bias"];
-      } else if (settings_.norm == "batch") {  // as in evaluation
+      } else if (settings_.norm == configs::Norm::batch) {  // as in evaluation
         y = (y - values_["norms." + number + ".running_mean"]) /
                 (values_["norms." + number + ".running_variance"] + 1e-5).sqrt() *
                 values_["norms." + number + ".weight"] +
@@ -107,9 +111,10 @@ class SlowModel {
     if (preactivated) x = act(x);
 
     std::vector<torch::Tensor> pooled;
-    for (const auto& part : settings_.readout) {
-      const bool configurable = part.rfind("configurable_", 0) == 0, tied = part.rfind("tied_", 0) == 0;
-      const auto kind = configurable ? part.substr(13) : tied ? part.substr(5) : part;
+    for (const auto each : settings_.readout) {
+      const std::string part = word_of(each);
+      const bool configurable = part.rfind("configurable_", 0) == 0, tied = part.rfind("decision_", 0) == 0;
+      const auto kind = configurable ? part.substr(13) : tied ? part.substr(9) : part;
       auto chosen = x;
       if (tied) {
         pooled.push_back(of_decisions(group, x, kind));
@@ -182,8 +187,10 @@ class SlowModel {
   }
 
   torch::Tensor layout_columns(const torch::Tensor& values) const {
-    if (settings_.features.layout == "learned_scale") return values * values_["encoder.layout_scale"];
-    if (settings_.features.layout != "embedding") return values * settings_.features.layout_scale;
+    if (settings_.features.layout == configs::LayoutFeatures::learned_scale)
+      return values * values_["encoder.layout_scale"];
+    if (settings_.features.layout != configs::LayoutFeatures::embedding)
+      return values * settings_.features.layout_scale;
     std::vector<torch::Tensor> vectors;
     for (int64_t f = 0; f < data::kLayoutFeatures; ++f)
       vectors.push_back(values_["encoder.layout_codes.weight"][8 * f + 1 + values[f].item<int64_t>()]);
@@ -211,11 +218,15 @@ class SlowModel {
     }
     if (type == "sage") {
       auto y = linear(name + ".own", x);
-      if (settings_.directions == "together") return y + linear(name + ".neighbours", aggregated(both, x));
+      if (settings_.sage.directions == configs::Directions::together)
+        return y + linear(name + ".neighbours", aggregated(both, x));
       return y + linear(name + ".producers", aggregated(received, x)) +
              linear(name + ".consumers", aggregated(received.t(), x));
     }
-    if (settings_.directions == "together") return undirected(type, name, x, both);
+    const auto directions = type == "gin"   ? settings_.gin.directions
+                            : type == "gat" ? settings_.gat.directions
+                                            : settings_.transformer.directions;
+    if (directions == configs::Directions::together) return undirected(type, name, x, both);
     return undirected(type, name + ".producers", x, received) + undirected(type, name + ".consumers", x, received.t());
   }
 
@@ -224,12 +235,12 @@ class SlowModel {
     const int64_t nodes = x.size(0);
     if (type == "gin") return dense(name + ".mlp", (1 + values_[name + ".epsilon"]) * x + edges.matmul(x), 2, false);
     const bool gat = type == "gat";
-    const int64_t width = settings_.hidden / settings_.heads;
+    const int64_t heads = gat ? settings_.gat.heads : settings_.transformer.heads, width = settings_.hidden / heads;
     const auto counts = gat ? edges + torch::eye(nodes, torch::kDouble) : edges;
     const auto z = linear(name + (gat ? ".linear" : ".value"), x);
     auto result = torch::zeros({nodes, settings_.hidden}, torch::kDouble);
     const auto query = gat ? z : linear(name + ".query", x), key = gat ? z : linear(name + ".key", x);
-    for (int64_t h = 0; h < settings_.heads; ++h) {
+    for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < nodes; ++i) {
         auto sum = torch::zeros({}, torch::kDouble), weighted = torch::zeros({width}, torch::kDouble);
         for (int64_t j = 0; j < nodes; ++j) {
@@ -256,20 +267,22 @@ class SlowModel {
     const auto laplacian = identity - root.unsqueeze(1) * both * root.unsqueeze(0);
     // With λmax = 2 a node without edges gets nothing: L̃ = L - I is -D^-½ A D^-½.
     double largest = 2;
-    if (settings_.cheb_lambda == "estimated") largest = std::get<0>(torch::linalg_eigh(laplacian)).max().item<double>();
+    if (settings_.chebnet.lambda_max == configs::LargestEigenvalue::estimated)
+      largest = std::get<0>(torch::linalg_eigh(laplacian)).max().item<double>();
     const auto scaled = 2 / largest * laplacian - identity;
     std::vector<torch::Tensor> terms = {x, scaled.matmul(x)};
-    for (int64_t k = 2; k < settings_.cheb_order; ++k)
+    for (int64_t k = 2; k < settings_.chebnet.order; ++k)
       terms.push_back(2 * scaled.matmul(terms.back()) - terms[terms.size() - 2]);
     auto y = torch::zeros({}, torch::kDouble);
-    for (int64_t k = 0; k < settings_.cheb_order; ++k)
+    for (int64_t k = 0; k < settings_.chebnet.order; ++k)
       y = y + linear(name + ".terms." + std::to_string(k), terms[static_cast<size_t>(k)]);
     return y;
   }
 
   torch::Tensor aggregated(const torch::Tensor& counts, const torch::Tensor& x) const {
-    if (settings_.aggregation == "sum") return counts.matmul(x);
-    if (settings_.aggregation == "mean") return counts.matmul(x) / counts.sum(1, true).clamp_min(1.0);
+    if (settings_.sage.aggregation == configs::Aggregation::sum) return counts.matmul(x);
+    if (settings_.sage.aggregation == configs::Aggregation::mean)
+      return counts.matmul(x) / counts.sum(1, true).clamp_min(1.0);
     auto result = torch::zeros_like(x);
     for (int64_t i = 0; i < x.size(0); ++i) {
       const auto neighbours = (counts[i] > 0).nonzero().squeeze(1);
@@ -290,7 +303,8 @@ class SlowModel {
     return values_.contains(name + ".bias") ? y + values_[name + ".bias"] : y;
   }
   torch::Tensor act(const torch::Tensor& x) const {
-    return torch::where(x > 0, x, x * (settings_.activation == "relu" ? 0.0 : settings_.leaky_slope));
+    return torch::where(x > 0, x,
+                        x * (settings_.activation == configs::Activation::relu ? 0.0 : settings_.leaky_slope));
   }
   torch::Tensor transformed(const torch::Tensor& x, const std::string& name) const {
     const auto shaped = settings_.features.log ? torch::sign(x) * torch::log(1 + torch::abs(x)) : x;

@@ -79,8 +79,8 @@ class SlowTpgnn {
       const auto& p = values_["pools." + std::to_string(i) + ".weight"];
       const auto scores = x.matmul(p) / p.square().sum().sqrt();
       const auto list = scores.detach().contiguous();
-      const auto stay = torch::tensor(
-          slow_top_nodes({list.data_ptr<double>(), list.data_ptr<double>() + list.numel()}, settings_.pool_ratio));
+      const auto stay = torch::tensor(slow_top_nodes({list.data_ptr<double>(), list.data_ptr<double>() + list.numel()},
+                                                     settings_.tpgnn.pool_ratio));
       x = (x * torch::tanh(scores).unsqueeze(1)).index_select(0, stay);
       edges = edges.index_select(0, stay).index_select(1, stay);
       summed = summed.defined() ? summed + read(x) : read(x);
@@ -96,7 +96,7 @@ class SlowTpgnn {
   torch::Tensor inputs(const data::GraphBlock& graphs, int64_t first, int64_t nodes) const {
     const auto columns =
         models::chosen_columns(settings_.features.columns, data::CandidateKind::program, graphs.feature_count);
-    const bool learned = settings_.node_types.vectors == "learned";
+    const bool learned = settings_.node_types.vectors == configs::NodeTypeVectors::learned;
     std::vector<torch::Tensor> rows;
     for (int64_t v = first; v < first + nodes; ++v) {
       std::vector<double> row;
@@ -113,7 +113,8 @@ class SlowTpgnn {
 
   torch::Tensor read(const torch::Tensor& x) const {
     std::vector<torch::Tensor> parts;
-    for (const auto& part : settings_.readout) {
+    for (const auto each : settings_.readout) {
+      const std::string part = word_of(each);
       if (part == "mean") parts.push_back(x.mean(0));
       if (part == "sum") parts.push_back(x.sum(0));
       if (part == "max") parts.push_back(std::get<0>(x.max(0)));
@@ -127,7 +128,8 @@ class SlowTpgnn {
     return values_.contains(name + ".bias") ? y + values_[name + ".bias"] : y;
   }
   torch::Tensor act(const torch::Tensor& x) const {
-    return torch::where(x > 0, x, x * (settings_.activation == "relu" ? 0.0 : settings_.leaky_slope));
+    return torch::where(x > 0, x,
+                        x * (settings_.activation == configs::Activation::relu ? 0.0 : settings_.leaky_slope));
   }
 
   configs::ModelSettings settings_;

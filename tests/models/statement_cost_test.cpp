@@ -27,7 +27,7 @@ using Row = std::vector<double>;
 const data::Group& group() {
   static const data::Group loaded = [] {
     configs::DataSettings settings;
-    settings.representation = "loops";
+    settings.representation = configs::Representation::loops;
     const auto headers = data::list_groups({"t08.npz"}, testing::samples_dir() / "ansor" / "trees",
                                            data::CandidateKind::program, {}, data::make_featurizer(settings));
     return data::load_group(headers.at(0));
@@ -39,11 +39,11 @@ InputSchema schema() { return {data::CandidateKind::program, Columns::count, dat
 
 ModelSettings small_settings() {
   ModelSettings settings;
-  settings.type = "statement_cost";
+  settings.type = configs::ModelType::statement_cost;
   settings.hidden = 6;
-  settings.loop_hidden = 5;
+  settings.statement_cost.loop_hidden = 5;
   settings.head_layers = 3;
-  settings.activation = "leaky_relu";
+  settings.activation = configs::Activation::leaky_relu;
   return settings;
 }
 
@@ -92,7 +92,7 @@ class Twin {
       launches += value(statement, Columns::launches);
       states.push_back(dense("body", settings_.head_layers - 1, inputs(statement, loops, accesses), true));
     }
-    if (settings_.context) {
+    if (settings_.statement_cost.context) {
       Row sum(static_cast<size_t>(settings_.hidden), 0.0);
       for (const Row& state : states) {
         const Row part = dense("context", 1, state, true);
@@ -102,7 +102,8 @@ class Twin {
     }
     double nanoseconds = launches * std::exp(weights_.at("launch_cost")[0].item<double>());
     for (size_t i = 0; i < states.size(); ++i)
-      nanoseconds += std::exp(critical[i] + dense("cost", settings_.context ? 2 : 1, states[i], false).at(0));
+      nanoseconds +=
+          std::exp(critical[i] + dense("cost", settings_.statement_cost.context ? 2 : 1, states[i], false).at(0));
     return std::log(nanoseconds / 1e9);
   }
 
@@ -116,13 +117,13 @@ class Twin {
     for (int64_t c = first; c < first + count; ++c) {
       const double x =
           (value(node, c) - buffers_.at("offset")[c].item<double>()) * buffers_.at("scale")[c].item<double>();
-      row.push_back(std::clamp(x, -settings_.clip, settings_.clip));
+      row.push_back(std::clamp(x, -settings_.statement_cost.clip, settings_.statement_cost.clip));
     }
     return row;
   }
 
   Row inputs(int64_t statement, const std::vector<Row>& loops, const std::vector<Row>& accesses) const {
-    const auto width = static_cast<size_t>(settings_.loop_hidden);
+    const auto width = static_cast<size_t>(settings_.statement_cost.loop_hidden);
     Row mean(width, 0.0), most(width, 0.0), first(width, 0.0), second(width, 0.0);
     for (size_t i = 0; i < loops.size(); ++i) {
       for (size_t k = 0; k < width; ++k) {
@@ -141,12 +142,12 @@ class Twin {
       } else {  // an access that is not there has zeros, which are scaled like any other values
         for (int64_t c = Columns::access; c < Columns::access + Columns::kAccess; ++c) {
           const double x = -buffers_.at("offset")[c].item<double>() * buffers_.at("scale")[c].item<double>();
-          row.push_back(std::clamp(x, -settings_.clip, settings_.clip));
+          row.push_back(std::clamp(x, -settings_.statement_cost.clip, settings_.statement_cost.clip));
         }
       }
       all.insert(all.end(), row.begin(), row.end());
     }
-    const bool block = settings_.statement_inputs.back() == "block";
+    const bool block = settings_.statement_cost.inputs.back() == configs::StatementInput::block;
     const auto names = data::loop_column_names();
     const Row own = scaled(statement, 0, Columns::kStatement);
     for (int64_t c = Columns::shape; c < Columns::kStatement; ++c) {
@@ -182,9 +183,10 @@ class Twin {
 TEST(StatementCost, EqualsItsTwin) {
   for (const bool context : {false, true}) {
     auto settings = small_settings();
-    settings.context = context;
-    settings.statement_inputs.back() = context ? "statement" : "block";
-    settings.members = 2;
+    settings.statement_cost.context = context;
+    settings.statement_cost.inputs.back() =
+        context ? configs::StatementInput::statement : configs::StatementInput::block;
+    settings.ensemble_size = 2;
     const auto model = make(settings);
     const std::vector<int64_t> candidates = {0, 3, 50, 99, 3};
     const auto scores = model->score(plan_of(candidates));
@@ -198,7 +200,7 @@ TEST(StatementCost, EqualsItsTwin) {
 
 TEST(StatementCost, GradientsAreThoseOfDifferences) {
   auto settings = small_settings();
-  settings.context = true;
+  settings.statement_cost.context = true;
   const auto model = make(settings);
   const auto plan = plan_of({1, 20, 70});
   const auto weights = torch::tensor({1.0, -2.0, 0.5}, torch::kDouble);
@@ -226,7 +228,7 @@ TEST(StatementCost, ColumnsAreScaledOverTheNodesOfTheirKind) {
 
 TEST(StatementCost, MembersAreTrainedApartAndTheirMeanIsTheScore) {
   auto settings = small_settings();
-  settings.members = 3;
+  settings.ensemble_size = 3;
   const auto model = make(settings);
   const auto plan = plan_of({0, 1, 2, 3});
   const auto members = model->member_scores(plan);
@@ -243,8 +245,8 @@ TEST(StatementCost, MembersAreTrainedApartAndTheirMeanIsTheScore) {
 
 TEST(StatementCost, OtherModelsCanChooseLoopColumnsByName) {
   configs::ModelSettings settings;
-  settings.type = "mlp";
-  settings.readout = {"sum"};
+  settings.type = configs::ModelType::mlp;
+  settings.readout = {configs::ReadoutPart::sum};
   settings.features.columns = {"loop.extent", "access.*"};
   EXPECT_NO_THROW(make_model(settings, schema()));
   settings.features.columns = {"loop.extents"};
@@ -268,12 +270,10 @@ TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
   EXPECT_THAT(message(small_settings(), {data::CandidateKind::program, 26, data::kTirTypes}),
               ::testing::HasSubstr("data.representation to loops"));
   auto settings = small_settings();
-  settings.statement_inputs = {"loop"};
-  EXPECT_THAT(message(settings, schema()),
-              ::testing::HasSubstr("'loop', expected loops, accesses, statement or block"));
-  settings.statement_inputs = {"block", "loops", "statement"};
+  settings.statement_cost.inputs = {configs::StatementInput::block, configs::StatementInput::loops,
+                                    configs::StatementInput::statement};
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'statement' and a part before it"));
-  settings.statement_inputs = {};
+  settings.statement_cost.inputs = {};
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("empty"));
 }
 

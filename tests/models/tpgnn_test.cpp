@@ -86,15 +86,15 @@ TEST(TopNodes, EqualTheObviousRanking) {
 
 ModelSettings small_settings() {
   ModelSettings settings;
-  settings.type = "tpgnn";
+  settings.type = configs::ModelType::tpgnn;
   settings.hidden = 6;
   settings.layers = 3;
   settings.node_type_embedding = 4;
   settings.encoder_layers = 0;
   settings.head_layers = 3;
-  settings.head_bias = "all";
-  settings.readout = {"mean", "max"};
-  settings.features.transform = "zscore";
+  settings.head_bias = configs::HeadBias::all;
+  settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::max};
+  settings.features.transform = configs::FeatureTransform::zscore;
   return settings;
 }
 
@@ -127,17 +127,17 @@ TEST(Tpgnn, EqualsTwinThatRemovesNodes) {
   const std::vector<int64_t> ids = {3, 0, 3, 1, 2, 4};
   for (const double ratio : {0.8, 0.5, 1.0, 0.05}) {
     auto settings = small_settings();
-    settings.pool_ratio = ratio;
-    settings.activation = ratio == 0.5 ? "relu" : "leaky_relu";
+    settings.tpgnn.pool_ratio = ratio;
+    settings.activation = ratio == 0.5 ? configs::Activation::relu : configs::Activation::leaky_relu;
     settings.hidden = ratio == 0.5 ? 24 : 6;  // enough that something is left of it
     expect_equals_twin(settings, group, ids);
   }
   auto settings = small_settings();
   settings.layers = 1;
   settings.encoder_layers = 2;
-  settings.head_bias = "none";
+  settings.head_bias = configs::HeadBias::none;
   settings.head_layers = 1;
-  settings.readout = {"sum", "normalized_sum"};
+  settings.readout = {configs::ReadoutPart::sum, configs::ReadoutPart::normalized_sum};
   settings.features.log = true;
   expect_equals_twin(settings, group, ids);
 }
@@ -157,7 +157,7 @@ TEST_F(TpgnnOnRealPrograms, EqualsTwinThatRemovesNodes) {
   auto settings = small_settings();
   settings.hidden = 16;
   settings.node_type_embedding = 18;
-  settings.node_types.vectors = "fasttext";
+  settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
   settings.features.columns = {"log_value", "has_variable"};
   expect_equals_twin(settings, group_, {0, 77, 200, 13, 251});
 }
@@ -199,7 +199,7 @@ TEST(Tpgnn, HasTheSizesOfItsText) {
   auto settings = small_settings();
   settings.hidden = 128;
   settings.node_type_embedding = 18;
-  settings.node_types.vectors = "fasttext";
+  settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
   settings.features.columns = {"log_value", "has_variable"};
   const auto model = make_model(settings, {CandidateKind::program, 26, 56});
   std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;
@@ -243,18 +243,19 @@ TEST(Tpgnn, RefusesWhatItCannotScore) {
   EXPECT_EQ(error(CandidateKind::program, nothing), "");
   EXPECT_THAT(error(CandidateKind::layout, nothing), HasSubstr("expected programs"));
   EXPECT_THAT(error(CandidateKind::tile, nothing), HasSubstr("expected programs"));
-  EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.norm = "graph"; }), HasSubstr("model.norm"));
+  EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.norm = configs::Norm::graph; }), HasSubstr("model.norm"));
   EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.layers = 0; }), HasSubstr("model.layers: 0"));
-  EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.pool_ratio = 0; }), HasSubstr("model.pool_ratio: 0"));
+  EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.tpgnn.pool_ratio = 0; }),
+              HasSubstr("model.tpgnn.pool_ratio: 0"));
   EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.features.columns = {"log_vale"}; }),
               HasSubstr("is it log_value?"));
-  EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.readout = {"configurable_mean"}; }),
+  EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.readout = {configs::ReadoutPart::configurable_mean}; }),
               HasSubstr("configurable"));
 
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const auto model = fitted_model(small_settings(), {&group});
   auto other = small_settings();
-  other.type = "sage";
+  other.type = configs::ModelType::sage;
   other.encoder_layers = 1;
   const auto sage = fitted_model(other, {&group});
   EXPECT_THAT(error_of([&] { model->score(plan_of(*sage, group, {0})); }), HasSubstr("message plan: layers: 3"));
@@ -266,10 +267,10 @@ TEST(TypeVectors, StandInForLearnedOnes) {
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
   for (const auto* type : {"mlp", "gcn", "sage", "residual_gcn"}) {
     auto settings = small_settings();
-    settings.type = type;
+    settings.type = configs::choice_named<configs::ModelType>(type).value();
     settings.encoder_layers = 1;
     const auto learned = fitted_model(settings, {&group});
-    settings.node_types.vectors = "fasttext";
+    settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
     const auto model = fitted_model(settings, {&group});
     EXPECT_FALSE(model->named_parameters().contains("encoder.node_types.weight"));
     const torch::NoGradGuard no_gradient;
@@ -286,7 +287,7 @@ TEST(TypeVectors, StandInForLearnedOnes) {
 TEST(TypeVectors, MustBeThereAndFit) {
   using ::testing::HasSubstr;
   auto settings = small_settings();
-  settings.node_types.vectors = "fasttext";
+  settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
   EXPECT_THAT(error_of([&] { make_model(settings, {CandidateKind::layout, 140, 120}); }), HasSubstr("programs"));
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const InputSchema schema{CandidateKind::program, group.graphs.feature_count, group.graphs.node_type_count};

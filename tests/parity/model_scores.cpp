@@ -28,7 +28,7 @@ using namespace foretime;
 void write_scores(const std::filesystem::path& file, const std::string& graph, int64_t most,
                   const std::filesystem::path& out) {
   const auto settings = configs::load_settings(file).model;
-  const bool tile = configs::load_settings(file).data.format == "tile";
+  const bool tile = configs::load_settings(file).data.format == configs::DataFormat::tile;
   const auto headers = data::list_groups({graph}, ".", tile ? data::CandidateKind::tile : data::CandidateKind::layout);
   const data::Group group = data::load_group(headers.at(0));
   const models::InputSchema schema{group.kind, group.graphs.feature_count, group.graphs.node_type_count};

@@ -25,7 +25,7 @@ data::GroupHeader large_header() {
 configs::Settings with_segments(int64_t nodes, int64_t limit) {
   configs::Settings settings;
   settings.model.hidden = 8;
-  settings.model.readout = {"mean"};
+  settings.model.readout = {configs::ReadoutPart::mean};
   settings.sampler.max_segment_nodes = nodes;
   settings.shard.max_rank_bytes = limit;
   return settings;

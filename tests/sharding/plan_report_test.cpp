@@ -211,11 +211,11 @@ TEST(FitCompute, FindsBothCoefficientsWhereTheDataTellThem) {
 TEST(MeasureCompute, ReadsARunDirectory) {
   const testing::Scratch folder;
   configs::Settings settings;
-  settings.data.format = "programs";
+  settings.data.format = configs::DataFormat::programs;
   settings.data.root = (testing::samples_dir() / "resnet18_conv2d").string();
   settings.data.train = {"C1.npz", "C12.npz"};
   settings.sampler.groups_per_batch = 2;
-  settings.sampler.draws_per_group = 4;
+  settings.sampler.samples_per_group = 4;
   settings.trainer.eval_every = 30;
   const auto dataset = make_dataset_index(settings);
   const auto plan = make_shard_plan(dataset, settings, 2);

@@ -51,7 +51,8 @@ class MpiEnvironment : public ::testing::Environment {
       ::testing::AddGlobalTestEnvironment(made);
       return made;
     }();
-    if (!environment->communicator_) environment->communicator_ = comm::make_communicator({"mpi", timeout});
+    if (!environment->communicator_)
+      environment->communicator_ = comm::make_communicator({configs::Backend::mpi, timeout});
     return *environment->communicator_;
   }
   void TearDown() override {
@@ -106,7 +107,7 @@ inline void run_ranks(const RankGroup& group, const std::function<void(comm::Com
     return;
   }
   if (group.backend == "single") {
-    body(*comm::make_communicator({"single", group.timeout}));
+    body(*comm::make_communicator({configs::Backend::single, group.timeout}));
     return;
   }
   run_threads(group.size, body, group.timeout);

@@ -29,14 +29,14 @@ struct Batch {
   models::PlanTensors plan;          // of all candidates, as ForwardPass::plan makes it
   torch::Tensor targets;             // [candidates] float64, after the target transform
   std::vector<double> weights;       // [groups]
-  std::vector<uint8_t> folds;        // [candidates], with trainer.member_folds; else empty
+  std::vector<uint8_t> folds;        // [candidates], with trainer.cross_fitting; else empty
   std::vector<SampledGraph> graphs;  // [groups], with segments; else empty
   int64_t candidates = 0;            // 0: this rank pads
   std::string largest_group;         // the one with the most states; empty where this rank pads
 };
 
 /// The loss of a batch by one ensemble member's scores [candidates]: over all candidates, or in cross-fitting
-/// (trainer.member_folds) over those that the member learns from.
+/// (trainer.cross_fitting) over those that the member learns from.
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,
                           const Batch& batch);
 

@@ -34,7 +34,7 @@ std::string inputs_text(const TrainingState& state) {
   if (schema.kind == data::CandidateKind::program) {
     const auto& machine = state.settings.data.hardware;
     text += fmt::format(" (data.representation {}, data.hardware {} {} {} {} {} {})",
-                        state.settings.data.representation, machine.vector_bytes, machine.vector_registers,
+                        word_of(state.settings.data.representation), machine.vector_bytes, machine.vector_registers,
                         machine.cores, machine.l1_bytes, machine.l2_bytes, machine.l3_bytes);
   }
   return text;
@@ -82,7 +82,7 @@ GroupEvaluation Ensemble::rank(const data::GroupHeader& header, const data::Grou
     const auto& settings = trained.state.settings;
     LoadedGroup loaded{.group = data::pruned_group(group, settings.data.prune_hops)};
     loaded.segments = segments_of(loaded.group, settings);
-    if (!loaded.segments || settings.segments.stale == "full_forward") {
+    if (!loaded.segments || settings.segments.stale == configs::Stale::full_forward) {
       loaded.plan_source =
           plans::load_plan_source(header, loaded.group, trained.model->plan_request(), settings.data.prune_hops);
     }

@@ -31,7 +31,7 @@ class EvaluationMode {
   torch::NoGradGuard no_grad_;
 };
 
-bool pools(const configs::Settings& settings) { return parse_stale(settings.segments.stale) == Stale::pools; }
+bool pools(const configs::Settings& settings) { return settings.segments.stale == Stale::pools; }
 
 }  // namespace
 
@@ -44,7 +44,7 @@ SegmentScorer::SegmentScorer(std::shared_ptr<models::CostModel> model, const Sco
       on_scored_(options.on_scored) {}
 
 bool SegmentScorer::cuts() const {
-  return settings_.sampler.max_segment_nodes > 0 && parse_stale(settings_.segments.stale) != Stale::full_forward;
+  return settings_.sampler.max_segment_nodes > 0 && settings_.segments.stale != Stale::full_forward;
 }
 
 Scores SegmentScorer::score(const LoadedGroup& loaded, const std::vector<int64_t>& candidates) const {

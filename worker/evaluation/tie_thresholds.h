@@ -20,7 +20,7 @@ std::vector<double> out_of_fold_scores(const std::vector<Scorer>& scorers, const
                                        const std::vector<int64_t>& candidates);
 
 /// Thresholds from up to `candidates` training candidates of each training group, evenly spread, on the rank that
-/// answers for it; groups in parts have none. One scorer for all of them, or in cross-fitting (trainer.member_folds)
+/// answers for it; groups in parts have none. One scorer for all of them, or in cross-fitting (trainer.cross_fitting)
 /// one for each fold, of the member that has not learned from it. All ranks call it, and get the same thresholds.
 TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t candidates, const ShardedData& data);
 

@@ -20,11 +20,6 @@ const char* unit_of(data::CandidateKind kind) {
   return kind == data::CandidateKind::tile ? "normalized" : "seconds";
 }
 
-const char* target_of(models::TargetTransform::Kind kind) {
-  if (kind == models::TargetTransform::Kind::runtime) return "runtime";
-  return kind == models::TargetTransform::Kind::log_runtime ? "log_runtime" : "log_runtime_per_flop";
-}
-
 /// Model settings as they were trained with: the part `model` of the resolved YAML, in its own words.
 std::string model_settings(const std::string& yaml) {
   const auto start = yaml.find("model:\n");
@@ -44,34 +39,35 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   auto settings = state.settings;
   settings.run = {};
   settings.comm = {};
-  settings.data.confine = {};
+  settings.data.allowed_roots = {};
   if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).cuts()) {
     throw models::ModelError(
         fmt::format("sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
                     "bundle cannot; train with segments.stale full_forward, or on whole graphs",
-                    settings.sampler.max_segment_nodes, settings.segments.stale));
+                    settings.sampler.max_segment_nodes, word_of(settings.segments.stale)));
   }
   const auto graph = trained.model->inference_graph();
   const auto& schema = state.schema;
   const bool programs = schema.kind == data::CandidateKind::program;
   const auto yaml = configs::to_yaml(settings);
   const auto& loss = settings.loss;
-  const bool regression =
-      loss.type == "mse" || loss.type == "huber" || loss.type == "l1" || loss.huber_weight != 0.0;  // as with_runtimes
+  const bool regression = loss.type == configs::LossType::mse || loss.type == configs::LossType::huber ||
+                          loss.type == configs::LossType::l1 || loss.huber_weight != 0.0;  // as with_runtimes
   const bool compares = graph.request.tied || inference::compares_candidates(graph);
   inference::Bundle bundle;
   bundle.weights = trained.model->inference_weights();
   bundle.manifest = {{"format_version", inference::kBundleVersion},
                      {"foretime_version", FORETIME_VERSION},
-                     {"architecture", {{"type", settings.model.type}, {"settings", model_settings(yaml)}}},
+                     {"architecture", {{"type", word_of(settings.model.type)}, {"settings", model_settings(yaml)}}},
                      {"settings", yaml},
-                     {"schema", inference::schema_of(schema.kind, programs ? settings.data.representation : "",
-                                                     schema.feature_count, schema.node_type_count)},
+                     {"schema", inference::schema_of(
+                                    schema.kind, programs ? std::optional(settings.data.representation) : std::nullopt,
+                                    schema.feature_count, schema.node_type_count)},
                      {"prune_hops", settings.data.prune_hops},
                      {"hardware", nullptr},
                      {"graph", to_json(graph)},
                      {"targets",
-                      {{"kind", target_of(state.targets.kind)},
+                      {{"kind", word_of(state.targets.kind)},
                        {"scale", state.targets.scale},
                        {"mean", state.targets.mean},
                        {"deviation", state.targets.deviation}}},
@@ -85,7 +81,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
                      {"metrics", notes.metrics},
                      {"licence", notes.licence},
                      {"libraries", {{"libtorch", FORETIME_TORCH_VERSION}}}};
-  if (programs && settings.data.representation != "ast") {
+  if (programs && settings.data.representation != configs::Representation::ast) {
     const auto& machine = settings.data.hardware;
     bundle.manifest["hardware"] = {{"vector_bytes", machine.vector_bytes},
                                    {"vector_registers", machine.vector_registers},

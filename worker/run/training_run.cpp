@@ -27,7 +27,7 @@ void write_profile(const Profiler& profiler, const configs::Settings& settings, 
     const auto table = format_table(profile_rows(ranks));
     write_file_atomically(folder / "trace.json", chrome_trace(ranks));
     write_file_atomically(folder / "profile.txt", table);
-    fmt::print("where the time of {} went, {} rank{}\n{}\n", settings.model.type, comm.size(),
+    fmt::print("where the time of {} went, {} rank{}\n{}\n", word_of(settings.model.type), comm.size(),
                comm.size() == 1 ? "" : "s", table);
   });
 }
@@ -67,7 +67,7 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
     earlier = earlier_attempts(settings);
   }
   const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
-  ProgressDisplay display(settings.model.type, settings.trainer.metric);
+  ProgressDisplay display(word_of(settings.model.type), settings.trainer.metric);
   Profiler profiler(events_per_rank(comm.size()));
   TrainerOptions training{.listeners = {&display}, .metric_required = options.metric_required};
   if (options.listener != nullptr) training.listeners.push_back(options.listener);
@@ -82,7 +82,7 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
     log->info("pre-empted at step {}: checkpoint written; the same command continues", outcome.steps);
     return std::nullopt;
   }
-  rows.emplace_back(settings.model.type, std::move(outcome.final_evaluation));
+  rows.emplace_back(word_of(settings.model.type), std::move(outcome.final_evaluation));
   if (options.evaluate_constant) rows.emplace_back("mean", trainer.evaluate_constant());
   return outcome.steps;
 }

@@ -26,14 +26,6 @@ models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const
 
 }  // namespace
 
-Stale parse_stale(const std::string& name) {
-  if (name == "scores") return Stale::scores;
-  if (name == "pools") return Stale::pools;
-  if (name == "full_forward") return Stale::full_forward;
-  if (name == "none") return Stale::none;
-  throw configs::SettingsError(fmt::format("segments.stale: '{}', expected scores, pools, full_forward or none", name));
-}
-
 bool is_head_parameter(const std::string& name) {
   return name.starts_with("head.") || (name.starts_with("members.") && name.find(".head.") != std::string::npos);
 }
@@ -42,15 +34,15 @@ SegmentTraining::SegmentTraining(const configs::Settings& settings, const shardi
                                  const sharding::ShardPlan& plan, int rank, const models::CostModel& model,
                                  torch::Device device)
     : ForwardPass(model.plan_request(), device),
-      stale_(parse_stale(settings.segments.stale)),
+      stale_(settings.segments.stale),
       keep_(settings.segments.keep_probability),
       refresh_interval_(settings.segments.refresh_interval),
       plans_(std::make_unique<SegmentPlans>(model.plan_request())),
       history_(plan, rank, history_columns(stale_, model), settings.segments.history_bytes) {
   for (const auto& entry : dataset.entries) parts_.push_back(entry.parts);
-  label_ =
-      fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(), settings.segments.stale,
-                  settings.segments.method, settings.sampler.max_segment_nodes, dataset.fingerprint());
+  label_ = fmt::format("{} {} of {} segments of at most {} nodes, data {:016x}", history_.columns(),
+                       word_of(settings.segments.stale), word_of(settings.segments.method),
+                       settings.sampler.max_segment_nodes, dataset.fingerprint());
   if (settings.data.prune_hops >= 0) label_ += fmt::format(", pruned to {} hops", settings.data.prune_hops);
   if (stale_ == Stale::full_forward && request().sharing == plans::Sharing::none) {
     throw configs::SettingsError(

@@ -21,8 +21,7 @@
 namespace foretime::worker {
 
 /// What stands for the segments that a step does not train: segments.stale.
-enum class Stale : uint8_t { scores, pools, full_forward, none };
-Stale parse_stale(const std::string& name);
+using configs::Stale;
 
 /// Graph Segment Training (Cao et al., arXiv 2305.12322): of each sampled graph one segment is trained, and the
 /// others enter with values of the past. docs/explanations/segments.md says how they are put together; the sums are

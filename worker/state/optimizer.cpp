@@ -11,7 +11,7 @@ double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step
   const double full = settings.learning_rate;
   if (step < settings.warmup_steps)
     return full * static_cast<double>(step + 1) / static_cast<double>(settings.warmup_steps);
-  if (settings.schedule != "cosine") return full;
+  if (settings.schedule != configs::Schedule::cosine) return full;
   const auto span = static_cast<double>(std::max<int64_t>(1, total_steps - settings.warmup_steps));
   const double progress = std::min(1.0, static_cast<double>(step - settings.warmup_steps) / span);
   const double low = settings.final_ratio;
@@ -50,7 +50,8 @@ double clip_each_norm(const NamedTensors& parameters, double limit) {
 }
 
 double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSettings& settings) {
-  return (settings.clip == "tensor" ? clip_each_norm : clip_global_norm)(parameters, settings.clip_norm);
+  return (settings.clip == configs::ClipScope::tensor ? clip_each_norm : clip_global_norm)(parameters,
+                                                                                           settings.clip_norm);
 }
 
 Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings)
@@ -73,7 +74,7 @@ void Adam::step(double learning_rate) {
   const auto exponent = static_cast<double>(steps_);
   const double first_correction = 1 - std::pow(settings_.beta1, exponent);
   const double second_root = std::sqrt(1 - std::pow(settings_.beta2, exponent));
-  const bool decoupled = settings_.type == "adamw";
+  const bool decoupled = settings_.type == configs::OptimizerType::adamw;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     auto& parameter = parameters_[i].second;
     auto gradient = parameter.grad();

@@ -56,7 +56,7 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
   auto settings = state.settings;
   settings.run = {};
   settings.comm = {};
-  settings.data.confine = {};
+  settings.data.allowed_roots = {};
   Json json = {{"format", 1},
                {"step", state.step},
                {"schema",
@@ -77,10 +77,11 @@ std::map<std::string, std::string> checkpoint_files(const TrainingState& state, 
                {"waited", early_stop.waited()}};
   for (const auto& [graph, thresholds] : state.tie_thresholds)
     json["levels"][fmt::format("{:016x}", graph)] = thresholds;
-  return {{kModelFile, models::serialize_safetensors(model_tensors(model),
-                                                     {{"format", "foretime"}, {"model", state.settings.model.type}})},
-          {kOptimizerFile, models::serialize_safetensors(optimizer.moments())},
-          {kStateFile, json.dump(2) + "\n"}};
+  return {
+      {kModelFile, models::serialize_safetensors(
+                       model_tensors(model), {{"format", "foretime"}, {"model", word_of(state.settings.model.type)}})},
+      {kOptimizerFile, models::serialize_safetensors(optimizer.moments())},
+      {kStateFile, json.dump(2) + "\n"}};
 }
 
 TrainingState read_state(const StoredCheckpoint& checkpoint) {

@@ -35,7 +35,7 @@ WeightAverage::WeightAverage(const configs::AveragingSettings& settings, const m
       first_(static_cast<int64_t>(settings.start * static_cast<double>(total_steps))) {}
 
 void WeightAverage::update(int64_t step) {
-  const bool ema = settings_.type == "ema";
+  const bool ema = settings_.type == configs::AveragingType::ema;
   if (step <= first_ || (!ema && (step - first_) % settings_.every_steps != 0)) return;
   const torch::NoGradGuard no_grad;
   // Fetched each time: a model may replace its buffers when its transform is fitted.
@@ -60,13 +60,13 @@ void WeightAverage::update(int64_t step) {
 
 std::string WeightAverage::checkpoint_file() const {
   return models::serialize_safetensors(
-      average_, {{"format", "foretime"}, {"type", settings_.type}, {"count", std::to_string(count_)}});
+      average_, {{"format", "foretime"}, {"type", word_of(settings_.type)}, {"count", std::to_string(count_)}});
 }
 
 bool WeightAverage::restore(const std::string& file, const std::string& origin) {
   const auto stored = parse_tensors(file, origin);
   const auto type = stored.metadata.find("type");
-  if (type == stored.metadata.end() || type->second != settings_.type) return false;
+  if (type == stored.metadata.end() || type->second != word_of(settings_.type)) return false;
   const int64_t count = parse_count(stored, origin);
   auto average = copies_of(model_tensors(model_));
   copy_tensors(stored, average, origin);
@@ -77,7 +77,8 @@ bool WeightAverage::restore(const std::string& file, const std::string& origin) 
 
 std::unique_ptr<WeightAverage> make_weight_average(const configs::AveragingSettings& settings,
                                                    const models::CostModel& model, int64_t total_steps) {
-  return settings.type == "none" ? nullptr : std::make_unique<WeightAverage>(settings, model, total_steps);
+  return settings.type == configs::AveragingType::none ? nullptr
+                                                       : std::make_unique<WeightAverage>(settings, model, total_steps);
 }
 
 AveragedWeights::AveragedWeights(models::CostModel& model, const WeightAverage* average) {

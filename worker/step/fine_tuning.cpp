@@ -51,7 +51,7 @@ void set_to_training(models::CostModel& model) {
 void fine_tune(const TrainedModel& trained, const TuningData& fresh, const TuningData* replay, const FineTuning& how) {
   auto settings = fresh.settings().optimizer;
   settings.learning_rate = how.learning_rate;
-  settings.schedule = "cosine";
+  settings.schedule = configs::Schedule::cosine;
   settings.final_ratio = 0.0;
   settings.warmup_steps = how.steps / 10;
   NamedTensors parameters;

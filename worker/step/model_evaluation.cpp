@@ -8,16 +8,16 @@ namespace foretime::worker {
 
 void ModelEvaluation::fit_thresholds() {
   const auto& settings = run_.settings;
-  if (settings.trainer.score_levels == 0 || std::exchange(thresholds_fitted_, true)) return;
+  if (settings.trainer.tie_threshold_candidates == 0 || std::exchange(thresholds_fitted_, true)) return;
   const AveragedWeights averaged(*run_.model, run_.average.get());
   const ScoringOptions options{.settings = settings,
                                .targets = run_.state.targets,
                                .device = run_.device,
                                .max_states = settings.trainer.eval_states};
   std::vector<Scorer> scorers;
-  for (const auto& model : settings.trainer.member_folds ? run_.model->members() : std::vector{run_.model})
+  for (const auto& model : settings.trainer.cross_fitting ? run_.model->members() : std::vector{run_.model})
     scorers.push_back(scorer_for(model, options));
-  run_.state.tie_thresholds = fit_tie_thresholds(scorers, settings.trainer.score_levels, run_.data());
+  run_.state.tie_thresholds = fit_tie_thresholds(scorers, settings.trainer.tie_threshold_candidates, run_.data());
 }
 
 Evaluation ModelEvaluation::evaluate(const std::vector<std::string>& sets) {

@@ -18,7 +18,8 @@ class ModelEvaluation {
   Evaluation evaluate(const std::vector<std::string>& sets);
   /// The metrics of the constant baseline. All ranks call it.
   Evaluation evaluate_constant() const;
-  /// Puts the tie thresholds of the model as it is into the run's state (trainer.score_levels). All ranks call it.
+  /// Puts the tie thresholds of the model as it is into the run's state (trainer.tie_threshold_candidates). All ranks
+  /// call it.
   void fit_thresholds();
   /// The thresholds are to be fitted again before their next use.
   void weights_changed() { thresholds_fitted_ = false; }

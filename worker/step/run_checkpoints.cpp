@@ -102,7 +102,7 @@ void RunCheckpoints::restore_average(const coordinator::StoredCheckpoint& checkp
       run_.average->restore(stored->second, (checkpoint.folder / kAverageFile).string()))
     return;
   run_.log.info("{}: holds no average of the weights ({}); it begins later", checkpoint.folder.string(),
-                run_.settings.averaging.type);
+                word_of(run_.settings.averaging.type));
 }
 
 void RunCheckpoints::restore_history(const coordinator::StoredCheckpoint& checkpoint) {

@@ -19,14 +19,14 @@
 namespace foretime::worker {
 namespace {
 
-torch::Device choose_device(const std::string& wanted, const comm::Communicator& comm) {
-  if (wanted == "cpu") return torch::kCPU;
+torch::Device choose_device(configs::Device wanted, const comm::Communicator& comm) {
+  if (wanted == configs::Device::cpu) return torch::kCPU;
   if (comm.device().is_cuda()) return comm.device();
   if (torch::cuda::is_available()) {
     return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(comm.local_rank() %
                                                                        static_cast<int>(torch::cuda::device_count())));
   }
-  if (wanted == "cuda") {
+  if (wanted == configs::Device::cuda) {
     throw comm::CommError(
         "trainer.device: cuda, but LibTorch finds no GPU; set trainer.device=cpu, or see `foretime doctor`");
   }
@@ -46,12 +46,12 @@ void read_ahead(RunContext& run) {
 
 void report_sharing(const RunContext& run) {
   const auto& model = run.settings.model;
-  if (run.settings.data.format != "layout") return;
+  if (run.settings.data.format != configs::DataFormat::layout) return;
   const auto sharing = run.model->plan_request().sharing;
-  if (sharing == plans::Sharing::none && model.sharing != "none") {
+  if (sharing == plans::Sharing::none && model.sharing != configs::StateSharing::none) {
     run.log.warn(
         "model.norm {} depends on all nodes of a candidate: every node of every candidate is computed for itself",
-        model.norm);
+        word_of(model.norm));
   }
   if (sharing == plans::Sharing::states && model.dropout > 0)
     run.log.info("nodes and candidates that share a state share its dropout (model.sharing)");
@@ -77,7 +77,7 @@ RunContext::RunContext(const configs::Settings& wanted, comm::Communicator& comm
       log(logger),
       profiler(profile),
       device(choose_device(settings.trainer.device, comm)),
-      early_stop(settings.trainer.metric_goal == "maximize", settings.trainer.early_stop.patience,
+      early_stop(settings.trainer.metric_goal == configs::Goal::maximize, settings.trainer.early_stop.patience,
                  settings.trainer.early_stop.min_delta) {}
 
 int64_t RunContext::total_steps() const {
@@ -150,8 +150,8 @@ void build_model(RunContext& run) {
   run.average = make_weight_average(run.settings.averaging, *run.model, run.total_steps());
   int64_t count = 0;
   for (const auto& [name, tensor] : parameters) count += tensor.numel();
-  run.log.info("model {}: {} parameters in {} tensors, on {}", run.settings.model.type, count, parameters.size(),
-               run.device.str());
+  run.log.info("model {}: {} parameters in {} tensors, on {}", word_of(run.settings.model.type), count,
+               parameters.size(), run.device.str());
   report_sharing(run);
 }
 

@@ -78,7 +78,7 @@ Batch TrainingStep::next_batch(int64_t step, int64_t part) {
 
 std::vector<torch::Tensor> TrainingStep::forward(const Batch& batch) {
   monitor_.enter("forward");
-  const models::Autocast precision(run_.device, run_.settings.trainer.precision == "bfloat16");
+  const models::Autocast precision(run_.device, run_.settings.trainer.precision == configs::Precision::bfloat16);
   return run_.forward->scores(*run_.model, batch, *run_.store);
 }
 
@@ -153,7 +153,7 @@ void TrainingStep::reduce_parameters(const NamedTensors& parameters) {
   const auto& settings = run_.settings.comm;
   reducer_ = std::make_unique<Reducer>(
       run_.comm, std::move(list), settings.bucket_bytes,
-      settings.gradient_dtype == "bfloat16" ? Reducer::Wire::bfloat16 : Reducer::Wire::own_type);
+      settings.gradient_dtype == configs::Precision::bfloat16 ? Reducer::Wire::bfloat16 : Reducer::Wire::own_type);
 }
 
 void TrainingStep::train_head_only() {

@@ -18,14 +18,14 @@ configs::Settings tuning_settings(const configs::Settings& trained) {
   data.eval_indices.clear();
   data.max_eval_candidates = 0;
   data.train_fraction = 1.0;
-  settings.sampler.draws_per_group = 0;
+  settings.sampler.samples_per_group = 0;
   settings.sampler.max_segment_nodes = 0;
   settings.segments = {};
   settings.shard = {};
   settings.averaging = {};
   settings.optimizer.accumulation = 1;
-  settings.trainer.member_folds = false;
-  settings.trainer.score_levels = 0;
+  settings.trainer.cross_fitting = false;
+  settings.trainer.tie_threshold_candidates = 0;
   return settings;
 }
 

@@ -117,8 +117,9 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
           fmt::format("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
                       group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
     }
-    if (settings.data.duplicates != "keep") merge_duplicates(loaded, hashes, settings.data.duplicates == "mean");
-    if (settings.trainer.member_folds) loaded.folds = folds_of(hashes, settings.model.members, seed);
+    if (settings.data.duplicates != configs::Duplicates::keep)
+      merge_duplicates(loaded, hashes, settings.data.duplicates == configs::Duplicates::mean);
+    if (settings.trainer.cross_fitting) loaded.folds = folds_of(hashes, settings.model.ensemble_size, seed);
     if (settings.sampler.fast_bias != 0) loaded.speed_rank = ranks_of(group, loaded.train);
   }
   // Nothing is measured of unlabelled groups, they are there to be ranked: as a whole or not at all.
@@ -127,7 +128,7 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
 }
 
 data::SegmentRule segment_rule(const configs::Settings& settings) {
-  const bool metis = settings.segments.method == "metis";
+  const bool metis = settings.segments.method == configs::SegmentMethod::metis;
   return {settings.sampler.max_segment_nodes, metis ? data::SegmentMethod::metis : data::SegmentMethod::contiguous};
 }
 
@@ -212,7 +213,7 @@ void GroupStore::open(Slot& slot) const {
     const std::lock_guard lock(mutex_);
     request = request_;
   }
-  const bool by_segment = slot.loaded.segments && settings_.segments.stale != "full_forward";
+  const bool by_segment = slot.loaded.segments && settings_.segments.stale != configs::Stale::full_forward;
   if (request && !by_segment)
     slot.loaded.plan_source =
         plans::load_plan_source(slot.item.header, slot.loaded.group, *request, settings_.data.prune_hops);

@@ -27,7 +27,7 @@ struct LoadedGroup {
   std::shared_ptr<const plans::PlanSource> plan_source = {};  // under the model's plan request; null: not prepared
   std::shared_ptr<const data::Segments> segments = {};  // of graphs that sampler.max_segment_nodes cuts, else null
   std::vector<int64_t> train = {};  // candidates to train on, ascending; empty unless the role is train
-  std::vector<uint8_t> folds = {};  // [candidates] worker/member_folds.h; empty without, and unless the role is train
+  std::vector<uint8_t> folds = {};  // [candidates] worker/cross_fitting.h; empty without, and unless the role is train
   std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
   std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
 };

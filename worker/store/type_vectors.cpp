@@ -58,7 +58,7 @@ data::TypeEmbeddings train(const configs::Settings& settings, const sharding::Da
 
 torch::Tensor make_type_vectors(const configs::Settings& settings, const sharding::DatasetIndex& dataset, int64_t types,
                                 const GroupStore& store, comm::Communicator& comm) {
-  if (settings.model.node_types.vectors != "fasttext") return {};
+  if (settings.model.node_types.vectors != configs::NodeTypeVectors::fasttext) return {};
   std::string bytes;
   comm::run_together(comm, [&] {
     if (comm.rank() != 0) return;

@@ -32,12 +32,12 @@ bool holds_graphs(const fs::path& path) {
 const char* candidates_of(const inference::Terms& terms) {
   if (terms.kind == data::CandidateKind::layout) return "layouts";
   if (terms.kind == data::CandidateKind::tile) return "tiles";
-  return terms.representation == "ast" ? "syntax trees" : "loop programs";
+  return terms.representation == configs::Representation::ast ? "syntax trees" : "loop programs";
 }
 
 void check_records(const fs::path& first, const TuningSources& sources, const inference::Terms& terms) {
   const auto file = first.string();
-  if (terms.kind != data::CandidateKind::program || terms.representation == "ast") {
+  if (terms.kind != data::CandidateKind::program || terms.representation == configs::Representation::ast) {
     throw DataError(fmt::format(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
@@ -115,7 +115,7 @@ void add_records(const std::vector<fs::path>& files, const TuningSources& source
   if (index.groups.empty()) fail_without_workloads(index, sources.dags);
   std::vector<int64_t> all(index.groups.size());
   std::iota(all.begin(), all.end(), 0);
-  const auto counts = data::pack_records(packed, index, all, {.representation = terms.representation, .least = 2});
+  const auto counts = data::pack_records(packed, index, all, {.representation = *terms.representation, .least = 2});
   input.files.push_back(packed.string());
   const auto notes = left_out(index, counts, sources.dags);
   input.notes.insert(input.notes.end(), notes.begin(), notes.end());

@@ -233,11 +233,12 @@ class LoopGraphs : public ProgramGraphs {
 /// Makes graphs of the loop programs of trees.
 class LoopFeaturizer : public Featurizer {
  public:
-  LoopFeaturizer(std::string name, const Hardware& hardware) : name_(std::move(name)), hardware_(hardware) {}
-  std::string name() const override { return name_; }
-  int64_t feature_count() const override { return program_columns(name_); }
+  LoopFeaturizer(configs::Representation representation, const Hardware& hardware)
+      : representation_(representation), hardware_(hardware) {}
+  std::string name() const override { return word_of(representation_); }
+  int64_t feature_count() const override { return program_columns(representation_); }
   GraphBlock graphs(ProgramNodes trees, std::span<const double> operations) const override {
-    const auto graphs = make_program_graphs(name_, hardware_);
+    const auto graphs = make_program_graphs(representation_, hardware_);
     TreeProgram reader;
     LoopProgram program;
     for (int64_t graph = 0; graph < trees.graphs(); ++graph) {
@@ -248,20 +249,20 @@ class LoopFeaturizer : public Featurizer {
   }
 
  private:
-  std::string name_;
+  configs::Representation representation_;
   Hardware hardware_;
 };
 
 }  // namespace
 
-int64_t program_columns(const std::string& representation) {
-  if (representation == "loops") return LoopColumns::count;
-  return representation == "curve" ? CurveColumns::count : 0;
+int64_t program_columns(configs::Representation representation) {
+  if (representation == configs::Representation::loops) return LoopColumns::count;
+  return representation == configs::Representation::curve ? CurveColumns::count : 0;
 }
 
-std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representation, const Hardware& hardware) {
-  if (representation == "loops") return std::make_unique<LoopGraphs>(hardware);
-  if (representation == "curve") return std::make_unique<CurveGraphs>();
+std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware) {
+  if (representation == configs::Representation::loops) return std::make_unique<LoopGraphs>(hardware);
+  if (representation == configs::Representation::curve) return std::make_unique<CurveGraphs>();
   return nullptr;
 }
 

@@ -24,7 +24,7 @@ class ProgramGraphs {
 };
 
 /// Node features of a form of graphs, by data.representation: 0 for what is none of loops and curve.
-int64_t program_columns(const std::string& representation);
+int64_t program_columns(configs::Representation representation);
 /// Makes graphs of a representation; null for what is none of them.
 ///
 /// `curve`: each program is one node of type PrimFunc without edges, what a predictor on fixed vectors reads.
@@ -38,7 +38,7 @@ int64_t program_columns(const std::string& representation);
 ///   a statement → the access that reads what it wrote     data flow
 ///   a statement → the next one                            order of statements
 /// Every node of a statement stands behind it and before the next statement.
-std::unique_ptr<ProgramGraphs> make_program_graphs(const std::string& representation, const Hardware& hardware);
+std::unique_ptr<ProgramGraphs> make_program_graphs(configs::Representation representation, const Hardware& hardware);
 
 /// Columns of the one node of a program in the form `curve`: context relation features (Chen et al., Learning to
 /// Optimize Tensor Programs, arXiv 1805.08166, section 3.2 and appendix). An access has at each loop level of its

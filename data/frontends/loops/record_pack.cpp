@@ -23,8 +23,10 @@ constexpr int64_t kFileShift = 32;
 // Of a program: about fifty nodes, and their columns twice while an array grows.
 constexpr double kNodesOfProgram = 48, kEdgesOfProgram = 110;
 
-double nodes_of_program(const std::string& representation) { return representation == "curve" ? 1.0 : kNodesOfProgram; }
-double bytes_of_program(const std::string& representation) {
+double nodes_of_program(configs::Representation representation) {
+  return representation == configs::Representation::curve ? 1.0 : kNodesOfProgram;
+}
+double bytes_of_program(configs::Representation representation) {
   return nodes_of_program(representation) * 8.0 * static_cast<double>(program_columns(representation)) +
          kEdgesOfProgram * 16.0;
 }
@@ -226,7 +228,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
   return index;
 }
 
-std::vector<GroupHeader> headers_of(const RecordIndex& index, const std::string& representation) {
+std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Representation representation) {
   std::vector<GroupHeader> headers;
   for (const RecordGroup& group : index.groups) {
     const auto records = static_cast<int64_t>(group.places.size());

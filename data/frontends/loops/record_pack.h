@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "configs/settings.h"
 #include "data/dataset/pack.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/loops/loop_columns.h"
@@ -49,10 +50,10 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
                           const RecordChoice& choice);
 
 /// One header a group, for deal_groups and PackParts: sizes are estimates.
-std::vector<GroupHeader> headers_of(const RecordIndex& index, const std::string& representation);
+std::vector<GroupHeader> headers_of(const RecordIndex& index, configs::Representation representation);
 
 struct RecordPackOptions {
-  std::string representation = "loops";   // or curve
+  configs::Representation representation = configs::Representation::loops;  // or curve
   std::optional<Hardware> hardware = {};  // absent: that of each record's target and hardware parameters
   uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
   int64_t least = 0;                      // workloads with fewer records that can be replayed are left out; 0: none is
@@ -72,7 +73,7 @@ RecordPackCounts pack_records(const std::filesystem::path& file, const RecordInd
 
 /// Which tuning records become which collection: the options of `foretime data pack-records`.
 struct RecordPackRequest {
-  std::string representation = "loops";
+  configs::Representation representation = configs::Representation::loops;
   std::string out, dags;                  // the collection, and the file of compute DAGs
   std::vector<std::filesystem::path> in;  // tuning records
   std::string lines, member;              // JSON (or a member of it) with the 0-based lines of in[0] to take; "": all

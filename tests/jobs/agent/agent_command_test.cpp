@@ -58,8 +58,8 @@ TEST_F(AgentCommandTest, VectorsOfNodeTypesLieInsideOfTheRoots) {
   const auto with_vectors = [&](const std::string& name, const std::string& file) {
     auto spec = trial(name, "exit 0\n");
     auto settings = configs::parse_settings(spec.settings, "test");
-    settings.data.format = "programs";
-    settings.model.node_types.vectors = "fasttext";
+    settings.data.format = configs::DataFormat::programs;
+    settings.model.node_types.vectors = configs::NodeTypeVectors::fasttext;
     settings.data.node_type_vectors = file;
     spec.settings = configs::to_yaml(settings);
     spec.id = job_id(spec);
@@ -77,14 +77,14 @@ TEST_F(AgentCommandTest, VectorsOfNodeTypesLieInsideOfTheRoots) {
 TEST_F(AgentCommandTest, AJobCannotChooseWhereItWritesOrWhatItContinuesFrom) {
   const auto directory = submit_with("directory", "run.directory", "/tmp/elsewhere");
   const auto resume = submit_with("resume", "checkpoint.resume", "/etc");
-  const auto confine = submit_with("confine", "data.confine", "[/]");
+  const auto confine = submit_with("confine", "data.allowed_roots", "[/]");
   EXPECT_EQ(run_all(), 3);
   for (const auto& id : {directory, resume, confine}) {
     const auto folder = fs::canonical(runs_) / id / "attempt-1";
     const auto settings = configs::load_settings(folder / "config.yaml");
     EXPECT_EQ(settings.run.directory, folder);
     EXPECT_EQ(settings.checkpoint.resume, "auto");
-    EXPECT_THAT(settings.data.confine, ElementsAre(fs::canonical(data_).string()));
+    EXPECT_THAT(settings.data.allowed_roots, ElementsAre(fs::canonical(data_).string()));
   }
 }
 
@@ -109,7 +109,7 @@ TEST_F(AgentCommandTest, EvaluationsActOnTheRunAndGiveTheirPrintedMetrics) {
   const auto data = fs::canonical(data_).string();
   EXPECT_EQ(log_of(id), "argument evaluate\nargument " + folder.string() + "\nargument " + data +
                             "/a*.npz\nargument --set\nargument data.max_eval_candidates=7\nargument --set\n" +
-                            "argument data.confine=[\"" + data + "\"]\nargument --json\n");
+                            "argument data.allowed_roots=[\"" + data + "\"]\nargument --json\n");
 }
 
 TEST_F(AgentCommandTest, ExportsGoIntoTheFolderOfTheAttempt) {
@@ -191,7 +191,7 @@ TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"{files: [/etc/passwd]}", "lies outside"},
       {"{set: {data.root: /}}", "belongs to the agent"},
-      {"{set: {data.confine: '[/]'}}", "belongs to the agent"},
+      {"{set: {data.allowed_roots: '[/]'}}", "belongs to the agent"},
       {"{set: {run.directory: /}}", "belongs to the agent"},
       {"{set: {no.such: 1}}", "no.such"},
       {"{set: {data.max_eval_candidates: many}}", "many"},

@@ -38,7 +38,7 @@ TEST_F(AgentTest, ATrialThatEndsWellLeavesItsResultLogAndCheckpoint) {
   EXPECT_THAT(read_text(runs_ / id / "attempt-1" / "output.log"), HasSubstr(" hello\n"));
   const auto settings = configs::load_settings(runs_ / id / "attempt-1" / "config.yaml");
   EXPECT_EQ(settings.run.directory, (std::filesystem::canonical(runs_) / id / "attempt-1").string());
-  EXPECT_EQ(settings.data.confine, std::vector<std::string>{std::filesystem::canonical(data_).string()});
+  EXPECT_EQ(settings.data.allowed_roots, std::vector<std::string>{std::filesystem::canonical(data_).string()});
   EXPECT_EQ(settings.trainer.threads, 1);
   EXPECT_FALSE(std::filesystem::exists(runs_ / id / "attempt-1" / "agent.sock"));
   EXPECT_TRUE(queue_.agents().empty()) << "it said that it leaves";

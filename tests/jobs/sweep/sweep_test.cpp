@@ -96,7 +96,7 @@ TEST(Sweep, GridNestedParametersAndLists) {
                                                   {"model.residual", "true"},
                                                   {"trainer.early_stop.patience", "3"}}));
   const configs::Settings settings = settings_of(sweep.jobs[0]);
-  EXPECT_THAT(settings.model.readout, ElementsAre("mean", "max"));
+  EXPECT_THAT(settings.model.readout, ElementsAre(configs::ReadoutPart::mean, configs::ReadoutPart::max));
   EXPECT_EQ(settings.trainer.early_stop.patience, 3);
   EXPECT_EQ(settings_of(sweep.jobs[7]).model.residual, false);
   EXPECT_EQ(sweep.spec.metric, "valid/kendall_tau") << "without metric, the settings' own";
@@ -132,7 +132,7 @@ TEST(Sweep, MetricOfTheSweepIsTheTrainersUnlessSetThere) {
   const std::string text = "method: grid\nmetric: {name: holdout/mae}\nparameters: {model.hidden: {values: [8]}}\n";
   const Sweep sweep = parse(with(text));
   EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric, "holdout/mae");
-  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric_goal, "minimize") << "W&B's default";
+  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric_goal, configs::Goal::minimize) << "W&B's default";
   EXPECT_EQ(sweep.jobs[0].metric, "holdout/mae");
   EXPECT_FALSE(sweep.jobs[0].maximize);
   const Sweep other = parse(with(text), {"set.trainer.metric=valid/opa"});

@@ -15,11 +15,11 @@ namespace {
 configs::Settings folded_settings(const std::filesystem::path& data) {
   auto settings = testing::segmented_settings(data);
   settings.sampler.max_segment_nodes = 0;
-  settings.model.members = 3;
+  settings.model.ensemble_size = 3;
   settings.data.holdout = 0.3;
   settings.trainer.steps = 6;
-  settings.trainer.score_levels = 20;
-  settings.trainer.member_folds = true;
+  settings.trainer.tie_threshold_candidates = 20;
+  settings.trainer.cross_fitting = true;
   return settings;
 }
 
@@ -39,7 +39,7 @@ TEST(CrossFitting, ConfigurationsAreSharedOut) {
 
 TEST(CrossFitting, AMemberLearnsFromOthersFoldsOnly) {
   configs::LossSettings settings;
-  settings.type = "pairwise_logistic";
+  settings.type = configs::LossType::pairwise_logistic;
   Batch batch;
   batch.targets = torch::tensor({3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 7.0}, torch::kDouble);
   batch.plan.group_ptr = {0, 4, 5, 7};
@@ -73,7 +73,7 @@ TEST(CrossFitting, RanksAgree) {
   EXPECT_LE(testing::largest_difference(one.files.at("model.safetensors"), two.files.at("model.safetensors")), 1e-5);
   EXPECT_FALSE(nlohmann::json::parse(one.files.at("state.json")).value("levels", nlohmann::json()).empty());
   auto apart = settings;
-  apart.trainer.member_folds = false;
+  apart.trainer.cross_fitting = false;
   const auto without = testing::train(apart, 1, scratch.path() / "without");
   EXPECT_NE(one.files.at("model.safetensors"), without.files.at("model.safetensors"));
 }
@@ -83,7 +83,7 @@ TEST(CrossFitting, LevelsComeFromUnseenCandidates) {
   auto settings = folded_settings(scratch.path() / "data");
   settings.trainer.steps = 0;  // the same weights: only the scores that levels are found from differ
   const auto levels = [&](bool folds) {
-    settings.trainer.member_folds = folds;
+    settings.trainer.cross_fitting = folds;
     const auto run = testing::train(settings, 1, scratch.path() / (folds ? "folds" : "all"));
     return nlohmann::json::parse(run.files.at("state.json")).value("levels", nlohmann::json());
   };

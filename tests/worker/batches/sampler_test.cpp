@@ -98,11 +98,11 @@ TEST(Sampler, AnEpochHasEveryDrawOfEveryGroupOnce) {
     }
   }
   for (const int64_t entry : run.dataset.with_role(sharding::Role::train)) {
-    EXPECT_EQ(draws[entry], run.settings.sampler.draws_per_group);
+    EXPECT_EQ(draws[entry], run.settings.sampler.samples_per_group);
     // Draws of an epoch do not repeat a candidate before all were drawn.
     const auto expected = std::min<size_t>(
         run.store.get(entry).train.size(),
-        static_cast<size_t>(run.settings.sampler.draws_per_group * run.settings.sampler.candidates_per_group));
+        static_cast<size_t>(run.settings.sampler.samples_per_group * run.settings.sampler.candidates_per_group));
     EXPECT_EQ(candidates[entry].size(), expected);
   }
 }

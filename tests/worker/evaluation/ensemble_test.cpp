@@ -30,10 +30,10 @@ EnsembleMember trained_member(const configs::Settings& settings, const std::file
 /// Two architectures, one of which only ranks.
 std::vector<EnsembleMember> program_members(const std::filesystem::path& folder) {
   auto gcn = testing::sample_settings(), sage = gcn;
-  sage.model.type = "sage";
+  sage.model.type = configs::ModelType::sage;
   sage.model.hidden = 8;
-  sage.model.features.transform = "minmax";
-  sage.loss.type = "listmle";
+  sage.model.features.transform = configs::FeatureTransform::minmax;
+  sage.loss.type = configs::LossType::listmle;
   return {trained_member(gcn, folder / "gcn"), trained_member(sage, folder / "sage")};
 }
 
@@ -154,7 +154,7 @@ TEST(Ensemble, RefusesMembersOfOtherInputs) {
   other.trained.state.schema.kind = data::CandidateKind::tile;
   EXPECT_NE(refusal(other), "no exception");
   other = programs;
-  other.trained.state.settings.data.representation = "loops";
+  other.trained.state.settings.data.representation = configs::Representation::loops;
   EXPECT_NE(refusal(other), "no exception");
   other = programs;
   other.trained.state.settings.data.hardware.cores = 8;

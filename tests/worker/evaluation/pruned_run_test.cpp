@@ -104,10 +104,10 @@ TEST(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
     for (const auto* sharing : {"states", "none"}) {
       torch::manual_seed(5);
       auto model_settings = settings.model;
-      model_settings.type = type;
-      model_settings.sharing = sharing;
+      model_settings.type = configs::choice_named<configs::ModelType>(type).value();
+      model_settings.sharing = configs::choice_named<configs::StateSharing>(sharing).value();
       model_settings.layers = 2;
-      model_settings.readout = {"configurable_mean", "configurable_max"};
+      model_settings.readout = {configs::ReadoutPart::configurable_mean, configs::ReadoutPart::configurable_max};
       const std::shared_ptr<models::CostModel> model = models::make_model(
           model_settings, {.kind = group.kind, .feature_count = group.graphs.feature_count, .node_type_count = 128});
       const auto scorer = model_scorer(model, {}, configs::LossSettings{}, torch::kCPU, 100000);
@@ -157,13 +157,13 @@ TEST(PrunedRun, RanksAgreeWithOneRankAndPackedWithNpz) {
 TEST(DuplicateRun, RanksAgreeAndEvaluationStays) {
   const Scratch scratch;
   auto settings = pruned_settings(scratch.path() / "data", data::kNoPruning);
-  settings.loss.type = "mse";  // a mean run time changes what is learned
-  settings.loss.target = "log_runtime";
+  settings.loss.type = configs::LossType::mse;  // a mean run time changes what is learned
+  settings.loss.target = configs::LossTarget::log_runtime;
   settings.data.holdout = 0.4;
   std::map<std::string, testing::TrainingRun> runs;
   std::map<std::string, std::pair<std::vector<int64_t>, std::vector<double>>> evaluated;
   for (const std::string mode : {"keep", "first", "mean"}) {
-    settings.data.duplicates = mode;
+    settings.data.duplicates = configs::choice_named<configs::Duplicates>(mode).value();
     runs[mode] = testing::train(settings, 1, scratch.path() / mode);
     const testing::RunParts run(settings, 1);
     const auto& loaded = run.store.get(0);

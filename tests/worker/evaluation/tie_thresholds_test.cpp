@@ -24,7 +24,7 @@ configs::Settings level_settings(const std::filesystem::path& data) {
   settings.data.holdout = 0.3;
   settings.trainer.steps = 6;
   settings.trainer.eval_every = 3;
-  settings.trainer.score_levels = 20;
+  settings.trainer.tie_threshold_candidates = 20;
   return settings;
 }
 
@@ -76,7 +76,7 @@ TEST(TieThresholds, AreSavedWithTheModelAndCountInKendallsTau) {
   EXPECT_FALSE(levels_of(run).empty());
   EXPECT_TRUE(run.metrics.contains("holdout/kendall_tau_of_scores"));
   EXPECT_NE(run.metrics.at("holdout/kendall_tau_of_scores"), run.metrics.at("holdout/kendall_tau"));
-  settings.trainer.score_levels = 0;
+  settings.trainer.tie_threshold_candidates = 0;
   const auto without = testing::train(settings, 1, scratch.path() / "without");
   EXPECT_TRUE(levels_of(without).empty());
   EXPECT_FALSE(without.metrics.contains("holdout/kendall_tau_of_scores"));

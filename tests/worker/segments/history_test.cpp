@@ -171,7 +171,7 @@ TEST(SegmentHistory, AFileHoldsTheSameWhateverTheNumberOfRanks) {
 }
 
 TEST(SegmentHistory, DamagedFilesAreRefused) {
-  const auto comm = comm::make_communicator({"single", std::chrono::seconds(5)});
+  const auto comm = comm::make_communicator({configs::Backend::single, std::chrono::seconds(5)});
   SegmentHistory history(plan_of(2, 1), 0, 2, kPlenty), narrow(plan_of(2, 1), 0, 1, kPlenty);
   const float row[] = {1, 2};
   history.write({0, 0, 3}, 1, row);

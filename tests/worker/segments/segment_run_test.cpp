@@ -67,7 +67,7 @@ TEST(SegmentRun, GraphsOfOneSegmentTrainBitForBit) {
   const auto plain = train(settings, 1, scratch.path() / "plain");
   for (const auto* stale : {"scores", "pools", "full_forward"}) {
     settings.sampler.max_segment_nodes = 1000;
-    settings.segments.stale = stale;
+    settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
     const auto cut = train(settings, 1, scratch.path() / stale);
     EXPECT_EQ(cut.files.at("model.safetensors"), plain.files.at("model.safetensors")) << stale;
     EXPECT_EQ(cut.files.at("optimizer.safetensors"), plain.files.at("optimizer.safetensors")) << stale;
@@ -80,12 +80,12 @@ TEST(SegmentRun, CutGraphsTrainOtherwise) {
   auto settings = testing::segmented_settings(scratch.path() / "data");
   std::set<std::string> seen;
   for (const auto* stale : {"scores", "pools", "full_forward", "none"}) {
-    settings.segments.stale = stale;
+    settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
     const auto run = train(settings, 1, scratch.path() / stale);
     EXPECT_TRUE(seen.insert(run.files.at("model.safetensors")).second) << stale;
     EXPECT_EQ(run.files.contains("history.safetensors"), *stale == 's' || *stale == 'p') << stale;
   }
-  settings.segments.method = "metis";
+  settings.segments.method = configs::SegmentMethod::metis;
   EXPECT_TRUE(seen.insert(train(settings, 1, scratch.path() / "metis").files.at("model.safetensors")).second);
 }
 
@@ -103,7 +103,7 @@ TEST(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
   // 4,000 bytes are three blocks: most of what was written is forgotten, and resuming must forget the same.
   for (const auto& [stale, ranks, bytes] :
        {Case{"scores", 1, 1 << 20}, Case{"scores", 2, 1 << 20}, Case{"pools", 1, 4000}}) {
-    settings.segments.stale = stale;
+    settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
     settings.segments.history_bytes = bytes;
     // Ranks that are threads share LibTorch's generator.
     settings.model.dropout = ranks == 1 ? 0.2 : 0.0;
@@ -128,7 +128,7 @@ TEST(SegmentRun, RanksAgreeWithOneRank) {
   ASSERT_FALSE(plan.parts_of(1, 0).empty()) << "the graph must span both ranks";
   settings.trainer.steps = 10;
   for (const auto* stale : {"scores", "pools"}) {
-    settings.segments.stale = stale;
+    settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
     const auto folder = scratch.path() / stale;
     const auto one = train(settings, 1, folder / "1");
     for (const int ranks : {2, 4}) {
@@ -200,7 +200,8 @@ TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
   const Scratch scratch;
   auto settings = testing::segmented_settings(scratch.path() / "small");
   settings.model.hidden = 32;
-  settings.model.sharing = "none";  // activations of all nodes and candidates: the most there can be
+  settings.model.sharing =
+      configs::StateSharing::none;  // activations of all nodes and candidates: the most there can be
   settings.sampler.max_segment_nodes = 250;
   settings.data.train = {"synthetic_graph.foretime"};
   std::vector<int64_t> candidates(48);

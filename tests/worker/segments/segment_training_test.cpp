@@ -24,7 +24,7 @@ void expect_close(const torch::Tensor& found, const torch::Tensor& expected, dou
 
 configs::Settings settings_with(const Scratch& scratch, const std::string& stale, double keep) {
   auto settings = testing::segmented_settings(scratch.path());
-  settings.segments.stale = stale;
+  settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
   settings.segments.keep_probability = keep;
   return settings;
 }
@@ -150,7 +150,7 @@ TEST(SegmentTraining, FullForwardEqualsItsReference) {
 TEST(SegmentTraining, FullForwardNeedsSharedStates) {
   const Scratch scratch;
   auto settings = settings_with(scratch, "full_forward", 1.0);
-  settings.model.sharing = "none";
+  settings.model.sharing = configs::StateSharing::none;
   EXPECT_THROW(SegmentedRun{settings}, configs::SettingsError);
 }
 
@@ -158,7 +158,7 @@ TEST(SegmentTraining, ModelsThatShareNothingGetTheSameScores) {
   const Scratch scratch;
   auto settings = settings_with(scratch, "scores", 1.0);
   SegmentedRun shared(settings);
-  settings.model.sharing = "none";
+  settings.model.sharing = configs::StateSharing::none;
   SegmentedRun plain(settings);
   for (int64_t live = 0; live < 3; ++live) {
     expect_close(plain.score({plain.draw(0, {3, 1}, live, 1, live)}).detach(),

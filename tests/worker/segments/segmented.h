@@ -20,21 +20,22 @@ inline configs::Settings segmented_settings(const std::filesystem::path& folder)
   data::write_synthetic(folder / "synthetic_b.foretime",
                         {.nodes = 50, .configurable = 12, .candidates = 24, .seed = 2});
   configs::Settings settings;
-  settings.data.format = "layout";
+  settings.data.format = configs::DataFormat::layout;
   settings.data.root = folder.string();
   settings.data.train = {"synthetic_a.foretime", "synthetic_b.foretime"};
   settings.data.holdout = 0.3;
-  settings.model.type = "residual_gcn";
+  settings.model.type = configs::ModelType::residual_gcn;
   settings.model.hidden = 8;
   settings.model.node_type_embedding = 4;
-  settings.model.readout = {"mean", "normalized_sum", "configurable_max"};
+  settings.model.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::normalized_sum,
+                            configs::ReadoutPart::configurable_max};
   settings.model.features.layout_scale = 1;
-  settings.loss.type = "pairwise_hinge";
-  settings.sampler = {.groups_per_batch = 2, .candidates_per_group = 6, .fast_bias = 0, .draws_per_group = 5};
+  settings.loss.type = configs::LossType::pairwise_hinge;
+  settings.sampler = {.groups_per_batch = 2, .candidates_per_group = 6, .fast_bias = 0, .samples_per_group = 5};
   settings.sampler.max_segment_nodes = 30;
   settings.trainer.steps = 8;
   settings.trainer.metric = "holdout/kendall_tau";
-  settings.trainer.device = "cpu";
+  settings.trainer.device = configs::Device::cpu;
   settings.trainer.log_every = 100;
   return settings;
 }

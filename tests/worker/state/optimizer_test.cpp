@@ -24,7 +24,7 @@ TEST_P(AgainstLibTorch, TwentyStepsAgree) {
   const auto& [type, decay] = GetParam();
   const auto ours = two_parameters(), theirs = two_parameters();
   configs::OptimizerSettings settings;
-  settings.type = type;
+  settings.type = configs::choice_named<configs::OptimizerType>(type).value();
   settings.weight_decay = decay;
   settings.learning_rate = 0.05;
   Adam adam(ours, settings);
@@ -74,14 +74,14 @@ TEST(LearningRate, WarmsUpThenFollowsTheCosine) {
   configs::OptimizerSettings settings;
   settings.learning_rate = 2.0;
   settings.warmup_steps = 4;
-  settings.schedule = "cosine";
+  settings.schedule = configs::Schedule::cosine;
   settings.final_ratio = 0.1;
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 0, 104), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 3, 104), 2.0);
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 4, 104), 2.0);
   EXPECT_NEAR(learning_rate_at(settings, 54, 104), 2.0 * 0.55, 1e-12);
   EXPECT_NEAR(learning_rate_at(settings, 104, 104), 0.2, 1e-12);
-  settings.schedule = "constant";
+  settings.schedule = configs::Schedule::constant;
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 90, 104), 2.0);
 }
 
@@ -102,7 +102,7 @@ TEST(ClipEachNorm, ScalesEachGradientAlone) {
   p[0].second.mutable_grad() = torch::full({4, 3}, 2.0);
   p[1].second.mutable_grad() = torch::full({5}, -0.1);
   configs::OptimizerSettings settings;
-  settings.clip = "tensor";
+  settings.clip = configs::ClipScope::tensor;
   settings.clip_norm = 1.0;
   EXPECT_NEAR(clip_gradients(p, settings), std::sqrt(12 * 4.0 + 0.05), 1e-6);
   EXPECT_NEAR(p[0].second.grad().norm().item<double>(), 1.0, 1e-6);

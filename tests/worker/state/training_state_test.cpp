@@ -63,7 +63,7 @@ TEST(TrainingState, RefusesACheckpointOfAnotherModel) {
   EXPECT_THAT(foretime::testing::message_of<coordinator::RunError>([&] { restore_model(stored, *wider); }),
               ::testing::HasSubstr("another model"));
   settings = f.state.settings.model;
-  settings.type = "sage";
+  settings.type = configs::ModelType::sage;
   EXPECT_THROW(restore_model(stored, *models::make_model(settings, f.state.schema)), coordinator::RunError);
 }
 

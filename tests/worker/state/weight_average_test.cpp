@@ -41,10 +41,10 @@ class ToyModel : public models::CostModel {
 };
 
 configs::AveragingSettings ema(double decay, double start = 0) {
-  return {.type = "ema", .decay = decay, .start = start};
+  return {.type = configs::AveragingType::ema, .decay = decay, .start = start};
 }
 configs::AveragingSettings swa(double start, int64_t every) {
-  return {.type = "swa", .start = start, .every_steps = every};
+  return {.type = configs::AveragingType::swa, .start = start, .every_steps = every};
 }
 
 /// The slow reference: all weights are kept, and the mean is the sum of its definition, in float64.
@@ -98,7 +98,8 @@ TEST(WeightAverage, IsTheDefinitionOfEachType) {
         reference.keep(model);
         batches = model.batches.item<int64_t>();
       }
-      ASSERT_EQ(average.count(), static_cast<int64_t>(reference.weights.size())) << settings.type << " step " << step;
+      ASSERT_EQ(average.count(), static_cast<int64_t>(reference.weights.size()))
+          << word_of(settings.type) << " step " << step;
       if (reference.weights.empty()) continue;
       EXPECT_LE(difference(tensor_of(average, "weight"), reference.mean(reference.weights, decay)), 1e-6) << step;
       EXPECT_LE(difference(tensor_of(average, "running"), reference.mean(reference.running, decay)), 1e-13) << step;
@@ -162,7 +163,7 @@ TEST(WeightAverage, ComesBackFromItsFileAndGoesOn) {
       straight.update(step);
       resumed.update(step);
     }
-    EXPECT_TRUE(resumed.checkpoint_file() == straight.checkpoint_file()) << settings.type;
+    EXPECT_TRUE(resumed.checkpoint_file() == straight.checkpoint_file()) << word_of(settings.type);
   }
 }
 
@@ -209,13 +210,13 @@ TEST(AveragedRun, HoldsTheMeanOfItsCheckpointsAndTrainsAsWithout) {
   const auto plain = testing::train(run_settings({}), 1, scratch.path() / "plain");
   EXPECT_FALSE(plain.files.contains(kAverageFile));
   for (const auto& averaging : {ema(0.8), swa(0.4, 2)}) {
-    const auto folder = scratch.path() / averaging.type;
+    const auto folder = scratch.path() / word_of(averaging.type);
     const auto run = testing::train(run_settings(averaging), 1, folder);
     EXPECT_TRUE(run.files.at("model.safetensors") == plain.files.at("model.safetensors"));
     EXPECT_TRUE(run.files.at("optimizer.safetensors") == plain.files.at("optimizer.safetensors"));
     EXPECT_NE(run.metrics, plain.metrics) << "the average is what is evaluated";
     const auto average = tensors_at(folder, 9, kAverageFile);
-    const bool is_ema = averaging.type == "ema";
+    const bool is_ema = averaging.type == configs::AveragingType::ema;
     std::map<std::string, torch::Tensor> sums;
     double total = 0;
     for (int64_t step = 1; step <= 9; ++step) {
@@ -237,7 +238,7 @@ TEST(AveragedRun, HoldsTheMeanOfItsCheckpointsAndTrainsAsWithout) {
 TEST(AveragedRun, RunningStatisticsCountAsAllRanksAgreeOnThem) {
   const Scratch scratch;
   auto settings = run_settings(swa(0, 1));
-  settings.model.norm = "batch";
+  settings.model.norm = configs::Norm::batch;
   testing::train(settings, 2, scratch.path());
   std::map<std::string, torch::Tensor> sums;
   for (int64_t step = 1; step <= 9; ++step) {
@@ -260,7 +261,7 @@ TEST(AveragedRun, ResumingGivesTheBytesOfAStraightRun) {
   const Scratch scratch;
   for (const auto& averaging : {ema(0.8), swa(0.4, 2)}) {
     for (const int ranks : {1, 2}) {
-      const auto folder = scratch.path() / (averaging.type + std::to_string(ranks));
+      const auto folder = scratch.path() / (word_of(averaging.type) + std::to_string(ranks));
       const auto straight = testing::train(run_settings(averaging), ranks, folder / "straight");
       for (const int64_t step : {2, 6}) {
         const auto resumed = folder / std::to_string(step);
@@ -270,7 +271,7 @@ TEST(AveragedRun, ResumingGivesTheBytesOfAStraightRun) {
           if (later > step) std::filesystem::remove_all(store.folder(later));
         }
         const auto run = testing::train(run_settings(averaging), ranks, resumed);
-        EXPECT_TRUE(run.files == straight.files) << averaging.type << " from step " << step;
+        EXPECT_TRUE(run.files == straight.files) << word_of(averaging.type) << " from step " << step;
         EXPECT_EQ(run.metrics, straight.metrics);
       }
     }

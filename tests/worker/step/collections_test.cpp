@@ -19,19 +19,19 @@ configs::Settings joint_settings(const std::filesystem::path& root) {
     data::write_layout_npz(root / folder / "a.npz", data::synthesize_layout_group({40, 8, 30, seed}, "a"));
   }
   configs::Settings settings;
-  settings.data.format = "layout";
+  settings.data.format = configs::DataFormat::layout;
   settings.data.root = root.string();
   settings.data.train = {"layout/*/*/train"};
   settings.data.valid = {"layout/*/*/valid"};
   settings.data.holdout = 0.3;
-  settings.model.type = "gcn";
+  settings.model.type = configs::ModelType::gcn;
   settings.model.hidden = 8;
   settings.model.node_type_embedding = 4;
   settings.model.collection_embedding = 3;
-  settings.model.readout = {"mean", "tied_sum"};
-  settings.sampler = {.groups_per_batch = 2, .candidates_per_group = 6, .draws_per_group = 4};
+  settings.model.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::decision_sum};
+  settings.sampler = {.groups_per_batch = 2, .candidates_per_group = 6, .samples_per_group = 4};
   settings.trainer.steps = 6;
-  settings.trainer.device = "cpu";
+  settings.trainer.device = configs::Device::cpu;
   settings.trainer.log_every = 100;
   return settings;
 }

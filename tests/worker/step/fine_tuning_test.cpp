@@ -40,7 +40,7 @@ class FineTuningTest : public ::testing::Test {
  protected:
   FineTuningTest() {
     settings_ = testing::sample_settings();
-    settings_.model.norm = "batch";
+    settings_.model.norm = configs::Norm::batch;
     settings_.trainer.steps = 12;
     testing::train(settings_, 1, scratch_.path() / "run");
   }
@@ -162,10 +162,10 @@ TEST(TuningData, LeavesOutGroupsThatWouldBeHeldOutAsAWhole) {
   };
   const auto repeated = testing::tile_group("repeated", {1, 1, 1});  // one configuration, which falls on one side
   configs::Settings settings;
-  settings.data.format = "tile";
+  settings.data.format = configs::DataFormat::tile;
   settings.data.holdout = 0.99;
-  settings.model.type = "gcn";
-  settings.model.readout = {"mean"};
+  settings.model.type = configs::ModelType::gcn;
+  settings.model.readout = {configs::ReadoutPart::mean};
   settings.data.train = {pack("two.foretime", {repeated, testing::tile_group("distinct", distinct)})};
   TrainedModel trained;
   trained.state.settings = settings;
@@ -194,7 +194,7 @@ TEST_F(FineTuningTest, RefusesDataThatTheModelCannotRead) {
   other.state.schema.node_type_count = 3;
   EXPECT_THAT(refusal(other, new_data()), HasSubstr("node types up to"));
   auto settings = new_data();
-  settings.data.format = "tile";
+  settings.data.format = configs::DataFormat::tile;
   EXPECT_THAT(refusal(trained, settings), HasSubstr("holds programs data, expected tile"));
 }
 

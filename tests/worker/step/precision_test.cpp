@@ -85,8 +85,8 @@ TEST(Autocast, ModelsScoreAndLearnNearlyAsInFloat32) {
   const testing::SampleRun run(1);
   for (const std::string type : {"mlp", "gcn", "sage"}) {
     auto settings = run.settings.model;
-    settings.type = type;
-    settings.readout = {"mean", "sum", "max"};
+    settings.type = configs::choice_named<configs::ModelType>(type).value();
+    settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::sum, configs::ReadoutPart::max};
     torch::manual_seed(3);
     const auto& group = run.store.get(0).group;
     const auto model = models::make_model(

@@ -55,7 +55,7 @@ TEST(Trainer, GradientsInBfloat16StayNearThoseInFloat32) {
   auto settings = testing::sample_settings();
   const auto full = train(settings, 2, scratch.path() / "full");
   const auto alone = train(settings, 1, scratch.path() / "alone");
-  settings.comm.gradient_dtype = "bfloat16";
+  settings.comm.gradient_dtype = configs::Precision::bfloat16;
   const auto rounded = train(settings, 2, scratch.path() / "rounded");
   const double difference = testing::largest_difference(full.at("model.safetensors"), rounded.at("model.safetensors"));
   // Adam turns a gradient near 0 that changes its sign into a step of the learning rate.
@@ -83,7 +83,7 @@ TEST(Trainer, MixedPrecisionLearnsAsFloat32Does) {
   settings.trainer.steps = 40;
   settings.optimizer.learning_rate = 5e-3;
   train(settings, 1, scratch.path() / "float32");
-  settings.trainer.precision = "bfloat16";
+  settings.trainer.precision = configs::Precision::bfloat16;
   const auto first = train(settings, 1, scratch.path() / "bfloat16");
   EXPECT_EQ(first, train(settings, 1, scratch.path() / "again")) << "the same bytes each time";
   const auto weights = models::parse_safetensors(first.at("model.safetensors"), "model").tensors;
@@ -145,7 +145,7 @@ TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {
   settings.checkpoint.every_steps = 5;
   settings.checkpoint.keep_last = 10;
   settings.trainer.steps = 10;
-  settings.optimizer.schedule = "cosine";
+  settings.optimizer.schedule = configs::Schedule::cosine;
   const auto straight = train(settings, 1, scratch.path() / "straight");
   copy_as_of_step(5, scratch.path() / "straight", scratch.path() / "resumed");
   EXPECT_EQ(train(settings, 1, scratch.path() / "resumed"), straight);
@@ -155,8 +155,8 @@ TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {
 TEST(Trainer, RanksShareTheRunningStatisticsOfBatchNormalisation) {
   const foretime::testing::Scratch scratch;
   auto settings = testing::sample_settings();
-  settings.model.type = "sage";
-  settings.model.norm = "batch";
+  settings.model.type = configs::ModelType::sage;
+  settings.model.norm = configs::Norm::batch;
   settings.trainer.eval_every = 0;
   settings.checkpoint.every_steps = 5;
   settings.checkpoint.keep_last = 10;

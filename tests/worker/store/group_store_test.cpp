@@ -108,7 +108,7 @@ TEST(DivideCandidates, DuplicatesAreKeptOrMergedInTrainingAlone) {
   settings.data.max_eval_candidates = 0;
   const auto values = repeated();
   const auto divide = [&](const std::string& duplicates) {
-    settings.data.duplicates = duplicates;
+    settings.data.duplicates = configs::choice_named<configs::Duplicates>(duplicates).value();
     LoadedGroup loaded;
     loaded.group = testing::tile_group("g", values);
     std::vector<double> runtimes(values.size());
@@ -160,7 +160,7 @@ class Store : public ::testing::Test {
     writer.add(testing::tile_group("a", {1, 2, 3, 4, 5}));
     writer.add(testing::tile_group("b", {3, 1, 2}));
     writer.finish();
-    settings_.data.format = "tile";
+    settings_.data.format = configs::DataFormat::tile;
     settings_.data.train = {file_.string()};
     dataset_ = sharding::make_dataset_index(settings_);
   }
@@ -216,7 +216,7 @@ TEST_F(Store, KnowsTheSameOfPackedAndOtherFiles) {
   data::PackedWriter writer(file_);
   data::add_file(writer, listed.at(0));
   writer.finish();
-  settings_.data.format = "layout";
+  settings_.data.format = configs::DataFormat::layout;
   settings_.data.holdout = 0.2;
   for (const bool log : {false, true}) {
     settings_.model.features.log = log;
@@ -250,7 +250,7 @@ TEST_F(Store, StoredPlansAreReadAndChecked) {
   data::PackedWriter writer(file_, keep);
   writer.add(group);
   writer.finish();
-  settings_.data.format = "layout";
+  settings_.data.format = configs::DataFormat::layout;
   const auto opened = [&](const plans::PlanRequest& request) {
     GroupStore store(settings_, sharding::make_dataset_index(settings_), {0}, {});
     store.prepare_plans(request);

@@ -19,11 +19,11 @@ namespace {
 
 configs::Settings fasttext_settings() {
   auto settings = testing::sample_settings();
-  settings.model.type = "tpgnn";
+  settings.model.type = configs::ModelType::tpgnn;
   settings.model.layers = 2;
   settings.model.encoder_layers = 0;
   settings.model.node_type_embedding = 6;
-  settings.model.node_types = {.vectors = "fasttext", .walks = 500, .walk_epochs = 2};
+  settings.model.node_types = {.vectors = configs::NodeTypeVectors::fasttext, .walks = 500, .walk_epochs = 2};
   settings.trainer.steps = 3;
   return settings;
 }
@@ -76,11 +76,11 @@ TEST(TypeVectors, AreReadFromAdmittedFoldersOnly) {
   const auto comm = comm::make_thread_group(1, std::chrono::seconds(10));
   const auto make = [&] { return make_type_vectors(settings, parts.dataset, data::kTirTypes, store, *comm[0]); };
   EXPECT_EQ(make()[0][5].item<float>(), 6) << "a type that the file lacks";
-  settings.data.confine = {settings.data.root};
+  settings.data.allowed_roots = {settings.data.root};
   EXPECT_THROW(make(), DataError);
-  settings.data.confine.push_back(scratch.path().string());
+  settings.data.allowed_roots.push_back(scratch.path().string());
   EXPECT_NO_THROW(make());
-  settings.model.node_types.vectors = "learned";
+  settings.model.node_types.vectors = configs::NodeTypeVectors::learned;
   EXPECT_FALSE(make().defined());
 }
 

@@ -139,7 +139,7 @@ void expect_sound(const GraphBlock& block, int64_t columns) {
 }
 
 TEST(LoopGraph, RealTreesMakeSoundGroups) {
-  for (const std::string representation : {"loops", "curve"}) {
+  for (const auto representation : {configs::Representation::loops, configs::Representation::curve}) {
     configs::DataSettings settings;
     settings.representation = representation;
     const auto featurizer = make_featurizer(settings);

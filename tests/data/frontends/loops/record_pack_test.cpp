@@ -57,7 +57,7 @@ TEST_F(RecordPack, HoldsEachWorkloadsRecords) {
     const auto& key = found.groups[i].workload_key;
     EXPECT_EQ(group.candidate_ids, ids[key]);
     EXPECT_TRUE(std::ranges::equal(group.runtimes.span(), runtimes[key]));
-    EXPECT_EQ(group.graphs.feature_count, program_columns("loops"));
+    EXPECT_EQ(group.graphs.feature_count, program_columns(configs::Representation::loops));
     EXPECT_EQ(group.flops.size(), group.candidates);
   }
 }
@@ -66,7 +66,7 @@ TEST_F(RecordPack, BytesDoNotDependOnWorkersOrMemory) {
   const auto found = index({.most = 20});
   pack(scratch_.path() / "one.foretime", found);
   pack(scratch_.path() / "little.foretime", found, {.memory = 1 << 20});  // a few workloads a pass
-  const auto headers = headers_of(found, "loops");
+  const auto headers = headers_of(found, configs::Representation::loops);
   const PackParts parts(scratch_.path() / "three.foretime", headers, 3, "test");
   parts.pack([&](const fs::path& part, std::span<const int64_t> groups) { pack_records(part, found, groups, {}); });
   parts.join();
