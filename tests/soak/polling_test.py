@@ -1,4 +1,4 @@
-"""The examples of docs/jobs.md, as they stand there, against a real queue."""
+"""The examples of docs/reference/jobs.md, as they stand there, against a real queue."""
 import re
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import unittest
 
 from harness import SOURCE, World
 
-GUIDE = (SOURCE / "docs" / "jobs.md").read_text()
+GUIDE = (SOURCE / "docs" / "reference" / "jobs.md").read_text()
 
 
 def block(language):
@@ -62,7 +62,3 @@ class Polling(unittest.TestCase):
             self.assertNotIn("ERR", done.stdout, command)
             if "hgetall" in command:
                 self.assertIn("waiting", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()
