@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All figures of docs/performance.md, one after the other on a quiet machine, as a Markdown table: each row is a command that prints a
+"""All figures of docs/explanations/performance.md, one after the other on a quiet machine, as a Markdown table: each row is a command that prints a
 ratio of two sides measured in the same run. A row whose inputs are missing says so.
 
 usage: performance.py --build build/release --data FOLDER --peer torch_layout.py [--python python3] [--rows 1,2,5] [--scratch FOLDER]
@@ -58,7 +58,7 @@ class Rows:
                                        f"the baseline scored {found['pytorch']['scored']}")
 
     def row4(self):
-        """open a graph and draw the first batch | numpy.load | >= 10 x packed, >= 1.5 x .npz"""
+        """open a graph and sample the first batch | numpy.load | >= 10 x packed, >= 1.5 x .npz"""
         text = run([pathlib.Path(self.options.build) / "bench/first_batch_bench", *sorted(pathlib.Path(self.options.data).rglob("layout/**/*.npz"))])
         lines = text.strip().splitlines()[-3:]
         return "see right", " ; ".join(lines)

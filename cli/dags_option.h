@@ -7,7 +7,7 @@
 namespace foretime::cli {
 
 /// Adds `--dags FILE`: the compute DAGs of the workloads in tuning records, JSON lines, plain or gzip
-/// (docs/schedules.md). `--stages`, its former name, is refused with a message that names `--dags`.
+/// (docs/explanations/schedules.md). `--stages`, its former name, is refused with a message that names `--dags`.
 inline CLI::Option* add_dags_option(CLI::App& command, std::string& dags, const std::string& text) {
   command
       .add_option_function<std::string>(

@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// docs/finetuning.md has the measurements.
+// docs/how-to/finetuning.md has the measurements.
 constexpr int64_t kSteps = 60;
 constexpr double kRate = 0.3;           // of the learning rate of the training
 constexpr double kShare = 0.5;          // of the way to the tuned weights, where nothing is replayed
@@ -283,7 +283,7 @@ void add_finetune_command(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("RECORDS");
   command->add_option("-o,--output", options->out, "the new bundle")->required()->type_name("NEW.foretime");
-  add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/schedules.md)");
+  add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/explanations/schedules.md)");
   command->add_option("--member", options->member, "which text of each record of save_json text, where it has several")
       ->type_name("NAME");
   command->add_option("--replay", options->replay, "data that the model has learned from before, against forgetting")

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/jobs/commands.h"
 #include "comm/agree.h"
-#include "jobs/progress/sender.h"
+#include "jobs/progress/channel.h"
 #include "server/serve_command.h"
 
 namespace {

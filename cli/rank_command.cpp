@@ -112,10 +112,11 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
   command
       ->add_option("--candidates", arguments->candidates,
                    "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
-                   "own; .json or .npz, see docs/ranking.md")
+                   "own; .json or .npz, see docs/how-to/rank-xla-layouts.md")
       ->type_name("FILE");
-  add_dags_option(*command, arguments->dags,
-                  "bundles: the compute DAGs of the records' workloads, plain or gzip, see docs/schedules.md");
+  add_dags_option(
+      *command, arguments->dags,
+      "bundles: the compute DAGs of the records' workloads, plain or gzip, see docs/explanations/schedules.md");
   command->add_option("--member", arguments->member,
                       "bundles: which text of each record of save_json text, where records have several");
   command->add_option("--threads", arguments->threads, "bundles: threads that score; 0: one a core")

@@ -41,7 +41,7 @@ void add_serve_command(CLI::App& app, const Server& serve) {
       ->capture_default_str();
   command->footer(
       "SIGTERM and SIGINT end it with 0, once requests that it has taken are answered; SIGHUP opens the bundle\n"
-      "again (docs/serving.md).\n"
+      "again (docs/how-to/serve.md).\n"
       "Examples:\n"
       "  foretime serve model.foretime --socket /tmp/foretime.sock\n"
       "  foretime serve model.foretime --port 8080 --threads 0\n"

@@ -15,7 +15,7 @@
 
 namespace foretime::server {
 
-/// The server's answers (docs/serving.md).
+/// The server's answers (docs/how-to/serve.md).
 class Service : public HttpHandler {
  public:
   Service(ModelPtr model, const ServeLimits& limits);

@@ -74,5 +74,5 @@ Packages: $((installed - started)) s, build: $((built - installed)) s, training:
 Training goes on from the last checkpoint when the same command is given more steps:
   ${train[*]} trainer.steps=N
 What the agents did: runs/sweep/agent-*.log; one job in full: $foretime status ID ${runs[*]}
-All settings: $foretime config --reference, or docs/settings.md.
+All settings: $foretime config --reference, or docs/reference/settings.md.
 END

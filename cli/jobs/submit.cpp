@@ -150,9 +150,9 @@ void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
   command
-      ->add_option(
-          "file", options->file,
-          "a sweep (W&B's grammar, docs/sweeps.md), settings of foretime train, or a fine-tuning (docs/finetuning.md)")
+      ->add_option("file", options->file,
+                   "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a "
+                   "fine-tuning (docs/how-to/finetuning.md)")
       ->required()
       ->type_name("FILE");
   command->add_option("overrides", options->overrides, "settings that replace the file's, for every trial")

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor_process.h"
 
@@ -52,20 +53,15 @@ std::pair<Descriptor, Descriptor> make_sockets(const std::string& command) {
 }
 
 /// As execvp would find it, but never through a shell.
-std::string find_program(const std::string& name, const std::map<std::string, std::string>& environment) {
+std::string program_for(const std::string& name, const std::map<std::string, std::string>& environment) {
   if (name.empty()) throw JobsError("cannot start a job: its command is empty");
-  if (name.find('/') != std::string::npos) return name;
   const char* own = std::getenv("PATH");
   const auto given = environment.find("PATH");
   const std::string path = given != environment.end() ? given->second : own != nullptr ? own : "/usr/bin:/bin";
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find(':', begin), path.size());
-    const auto candidate = std::filesystem::path(path.substr(begin, end - begin)) / name;
-    if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0 && !std::filesystem::is_directory(candidate))
-      return candidate.string();
-    begin = end + 1;
-  }
-  throw JobsError(fmt::format("cannot start {}: it is in none of the folders of PATH ({})", name, path));
+  auto program = find_program(name, path);
+  if (program.empty())
+    throw JobsError(fmt::format("cannot start {}: it is in none of the folders of PATH ({})", name, path));
+  return program;
 }
 
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& changes) {
@@ -108,7 +104,7 @@ void wait_for(pid_t pid, int* status) {
 SupervisedProcess::SupervisedProcess(const Options& options) {
   auto arguments = options.arguments;
   const std::string command = arguments.empty() ? "" : arguments.front();
-  const auto program = find_program(command, options.environment);
+  const auto program = program_for(command, options.environment);
   auto environment = merged_environment(options.environment);
   const auto argument_pointers = pointers(arguments);
   const auto environment_pointers = pointers(environment);

@@ -21,13 +21,13 @@ namespace {
 constexpr int kAgentCheckMs = 1000;  // how often the second sign of a dead agent, getppid, is looked at
 constexpr int kKillRoundMs = 20;
 
+}  // namespace
+
 int64_t now_ms() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
-
-}  // namespace
 
 pid_t safe_fork() {
 #if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 34)

@@ -8,8 +8,8 @@
 
 #include "jobs/queue/job.h"
 
-/// `foretime finetune` as a job (docs/finetuning.md): a YAML file with the one map `finetune`, and `after` and `name`
-/// beside it.
+/// `foretime finetune` as a job (docs/how-to/finetuning.md): a YAML file with the one map `finetune`, and `after` and
+/// `name` beside it.
 namespace foretime::jobs {
 
 /// Exit code of `foretime finetune` where the new bundle has the weights of its parent (README).

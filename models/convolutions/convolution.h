@@ -21,7 +21,7 @@ struct Messages {
   std::vector<Hop> hops = {};  // lowest first
   Value layout_rows = {};      // layouts as the encoder makes them, [distinct rows, columns]; undefined: none
   MatrixRef layout_row = {};   // gathers the row of each state below
-  double slope = 1.0;     // negative results are multiplied by it: 1 is no activation
+  double slope = 1.0;          // negative results are multiplied by it: 1 is no activation
 
   /// Values of the level below, taken to the level above by each target's own state.
   Value own(GraphBuilder& builder, Value value) const;

@@ -1,11 +1,10 @@
 #include "coordinator/checkpoint_store.h"
 
-#include "base/atomic_file.h"
-
 #include <fstream>
 
 #include <gmock/gmock.h>
 
+#include "base/atomic_file.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 

@@ -38,8 +38,7 @@ class Alone {
     plans::PlanBuilder plan(model_.graph.request);
     plan.add(group, std::vector<int64_t>{0, 1, 2});
     plan_ = to_tensors(std::move(plan).build(), {.dtype = torch::kDouble});
-    plan_.node_features =
-        torch::randn({relation(0).cols, input}, torch::kDouble).requires_grad_(true);
+    plan_.node_features = torch::randn({relation(0).cols, input}, torch::kDouble).requires_grad_(true);
   }
   const CsrTensor& relation(size_t r) const { return plan_.layers.at(0)->relations.at(r); }
   const torch::Tensor& states() const { return plan_.node_features; }

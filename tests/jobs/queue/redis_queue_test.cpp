@@ -152,9 +152,9 @@ TEST(RedisQueue, EverythingAcknowledgedSurvivesAKill) {
   EXPECT_EQ(queue.claim(request("t"))->job, "j0");
 }
 
-/// The line of docs/jobs.md that starts with `ACL SETUSER name`, as arguments.
+/// The line of docs/reference/jobs.md that starts with `ACL SETUSER name`, as arguments.
 std::vector<std::string> documented_acl(const std::string& name) {
-  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/jobs.md");
+  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/reference/jobs.md");
   std::string line;
   while (std::getline(document, line)) {
     if (line.rfind("ACL SETUSER " + name + " ", 0) != 0) continue;
@@ -163,7 +163,7 @@ std::vector<std::string> documented_acl(const std::string& name) {
     for (std::string word; words >> word;) arguments.push_back(word);
     return arguments;
   }
-  throw std::runtime_error("docs/jobs.md has no line ACL SETUSER " + name);
+  throw std::runtime_error("docs/reference/jobs.md has no line ACL SETUSER " + name);
 }
 
 TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {

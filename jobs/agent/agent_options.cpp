@@ -1,4 +1,4 @@
-#include "jobs/agent/launcher.h"
+#include "jobs/agent/agent_options.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr const char* kCommand = "{command}";
-constexpr std::array<const char*, 4> kNames = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
+constexpr std::array<const char*, 4> kPlaceholders = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
 
 /// Blanks separate; '…' and "…" group, also within a word.
 std::vector<std::string> split_words(const std::string& text) {
@@ -47,7 +47,7 @@ void check_names(const std::string& text, const std::string& word) {
     const auto close = word.find('}', open);
     const auto name = word.substr(open, close == std::string::npos ? close : close - open + 1);
     if (name == kCommand) throw JobsError(fmt::format("launcher '{}': {{command}} must be a word of its own", text));
-    if (std::none_of(kNames.begin(), kNames.end(), [&](const char* known) { return name == known; })) {
+    if (std::none_of(kPlaceholders.begin(), kPlaceholders.end(), [&](const char* known) { return name == known; })) {
       throw JobsError(fmt::format(
           "launcher '{}': unknown {}, expected {{command}}, {{ranks}}, {{cpus}}, {{gpus}} or {{threads}}", text, name));
     }
@@ -56,8 +56,8 @@ void check_names(const std::string& text, const std::string& word) {
 
 std::string filled(std::string word, const Resources& resources) {
   const std::array<int64_t, 4> values = {resources.ranks, resources.cpus, resources.gpus, resources.cpus};
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    const std::string name = kNames[i];
+  for (size_t i = 0; i < kPlaceholders.size(); ++i) {
+    const std::string name = kPlaceholders[i];
     for (auto at = word.find(name); at != std::string::npos; at = word.find(name))
       word.replace(at, name.size(), std::to_string(values[i]));
   }
