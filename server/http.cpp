@@ -21,6 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "configs/load.h"
 
@@ -28,14 +29,6 @@ namespace foretime::server {
 namespace {
 
 constexpr int kBacklog = 128;
-
-struct Descriptor {
-  int value = -1;
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
-  }
-  int release() { return std::exchange(value, -1); }
-};
 
 [[noreturn]] void fail(const std::string& name) {
   throw ListenError(fmt::format("{}: cannot be listened on: {}", name, std::strerror(errno)));
@@ -48,8 +41,8 @@ const sockaddr* generic(const Address& address) {
 }
 
 Descriptor open_socket(int family, const std::string& name) {
-  Descriptor opened{::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (opened.value < 0) fail(name);
+  Descriptor opened(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (opened.get() < 0) fail(name);
   return opened;
 }
 
@@ -62,7 +55,7 @@ void clear(const std::filesystem::path& path, const sockaddr_un& address, const 
   }
   if (!S_ISSOCK(status.st_mode)) throw ListenError(fmt::format("{}: exists and is no socket; name another path", name));
   const auto probe = open_socket(AF_UNIX, name);
-  if (::connect(probe.value, generic(address), sizeof(address)) == 0)
+  if (::connect(probe.get(), generic(address), sizeof(address)) == 0)
     throw ListenError(fmt::format("{}: another server listens there", name));
   if (errno != ECONNREFUSED) fail(name);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail(name);
@@ -76,8 +69,8 @@ uint64_t inode_of(const std::filesystem::path& path) {
 /// Servers that start at once look at a path one after another.
 Descriptor lock_folder(const std::filesystem::path& path) {
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  Descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (opened.value >= 0) ::flock(opened.value, LOCK_EX);
+  Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) ::flock(opened.get(), LOCK_EX);
   return opened;
 }
 
@@ -166,9 +159,9 @@ Listener Listener::on_path(const std::filesystem::path& path) {
   clear(path, address, name);
   auto opened = open_socket(AF_UNIX, name);
   const mode_t mask = ::umask(S_IRWXG | S_IRWXO);  // for nobody else from its first moment on
-  const int bound = ::bind(opened.value, generic(address), sizeof(address));
+  const int bound = ::bind(opened.get(), generic(address), sizeof(address));
   ::umask(mask);
-  if (bound != 0 || ::listen(opened.value, kBacklog) != 0) fail(name);
+  if (bound != 0 || ::listen(opened.get(), kBacklog) != 0) fail(name);
   return {opened.release(), name, path};
 }
 
@@ -204,9 +197,9 @@ Listener Listener::on_loopback(const std::string& address, uint16_t port) {
   };
   auto opened = open_socket(storage.ss_family, name_of(port));
   const int on = 1;
-  ::setsockopt(opened.value, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (::bind(opened.value, generic(storage), size) != 0 || ::listen(opened.value, kBacklog) != 0) fail(name_of(port));
-  if (::getsockname(opened.value, reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail(name_of(port));
+  ::setsockopt(opened.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (::bind(opened.get(), generic(storage), size) != 0 || ::listen(opened.get(), kBacklog) != 0) fail(name_of(port));
+  if (::getsockname(opened.get(), reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail(name_of(port));
   const int number = ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(storage).sin6_port
                                                          : reinterpret_cast<sockaddr_in&>(storage).sin_port);
   return {opened.release(), name_of(number), {}};

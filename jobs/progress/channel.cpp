@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
@@ -198,8 +199,6 @@ ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder) {
 }
 
 ProgressReceiver::~ProgressReceiver() {
-  hang_up();
-  if (listener_ >= 0) close(listener_);
   unlink(path_.c_str());
   if (!own_folder_.empty()) rmdir(own_folder_.c_str());
 }
@@ -210,35 +209,34 @@ bool ProgressReceiver::listen_at(const std::string& path) {
   if (path.size() >= sizeof(address.sun_path)) return false;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   path_ = path;
-  listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener_ >= 0 && bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-      chmod(path.c_str(), 0600) == 0 && listen(listener_, 4) == 0)
-    return true;
+  Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool listens = listener.get() >= 0 &&
+                       bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+                       chmod(path.c_str(), 0600) == 0 && listen(listener.get(), 4) == 0;
   const int error = errno;
-  if (listener_ >= 0) close(listener_);
-  listener_ = -1;
+  if (listens) listener_ = std::move(listener);
+  listener = Descriptor();
   errno = error;
-  return false;
+  return listens;
 }
 
 void ProgressReceiver::add_descriptors(std::vector<pollfd>& descriptors) const {
-  descriptors.push_back({peer_ >= 0 ? peer_ : listener_, POLLIN, 0});
+  descriptors.push_back({connected() ? peer_.get() : listener_.get(), POLLIN, 0});
 }
 
 void ProgressReceiver::accept_peer(const Complain& complain) {
-  while (peer_ < 0) {
-    const int peer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (peer < 0) return;
+  while (!connected()) {
+    Descriptor peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (peer.get() < 0) return;
     ucred who{};
     socklen_t size = sizeof(who);
-    if (getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid()) {
+    if (getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid()) {
       complain(fmt::format("a process of user {} connected and was sent away", who.uid));
-      close(peer);
       continue;
     }
-    peer_ = peer;
+    peer_ = std::move(peer);
     splitter_ = LineSplitter(kProgressLine, false);
-    if (!stop_.empty()) send(peer_, stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }
 
@@ -246,12 +244,12 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
   char buffer[16384];
   size_t total = 0;
   accept_peer(complain);
-  while (peer_ >= 0 && total < kReceivedAtOnce) {
-    const auto got = recv(peer_, buffer, sizeof(buffer), MSG_DONTWAIT);
+  while (connected() && total < kReceivedAtOnce) {
+    const auto got = recv(peer_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got <= 0) {
-      hang_up();
+      peer_ = Descriptor();
       accept_peer(complain);
       continue;
     }
@@ -270,12 +268,7 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
 void ProgressReceiver::send_stop(const std::string& reason) {
   stop_ = stop_line(reason);
   // Whoever does not read it ends by SIGTERM.
-  if (peer_ >= 0) send(peer_, stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void ProgressReceiver::hang_up() {
-  if (peer_ >= 0) close(peer_);
-  peer_ = -1;
+  if (connected()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 std::unique_ptr<ProgressSender> ProgressSender::from_environment() {
@@ -288,13 +281,13 @@ std::unique_ptr<ProgressSender> ProgressSender::from_environment() {
     return nullptr;
   }
   std::strcpy(address.sun_path, path);
-  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0 || connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  Descriptor descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (descriptor.get() < 0 ||
+      connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     fmt::print(stderr, "{}: {}: {}; progress is not sent\n", kVariable, path, std::strerror(errno));
-    if (descriptor >= 0) close(descriptor);
     return nullptr;
   }
-  auto sender = std::make_unique<ProgressSender>(descriptor);
+  auto sender = std::make_unique<ProgressSender>(descriptor.release());
   ProgressMessage hello;
   hello.kind = ProgressMessage::Kind::hello;
   hello.pid = getpid();
@@ -303,10 +296,7 @@ std::unique_ptr<ProgressSender> ProgressSender::from_environment() {
 }
 
 ProgressSender::ProgressSender(int socket) : socket_(socket) {}
-ProgressSender::~ProgressSender() {
-  flush(kPatience);
-  close(socket_);
-}
+ProgressSender::~ProgressSender() { flush(kPatience); }
 
 void ProgressSender::send(const ProgressMessage& message) {
   if (broken_) return;
@@ -328,7 +318,7 @@ void ProgressSender::send(const ProgressMessage& message) {
 bool ProgressSender::flush(double patience_seconds) {
   const double limit = steady_seconds() + patience_seconds;
   while (!pending_.empty() && !broken_) {
-    const auto sent = ::send(socket_, pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto sent = ::send(socket_.get(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
       pending_.erase(0, static_cast<size_t>(sent));
       continue;
@@ -340,7 +330,7 @@ bool ProgressSender::flush(double patience_seconds) {
     }
     const double left = limit - steady_seconds();
     if (left <= 0) return false;
-    pollfd wait{socket_, POLLOUT, 0};
+    pollfd wait{socket_.get(), POLLOUT, 0};
     poll(&wait, 1, static_cast<int>(std::max(1.0, left * 1e3)));
   }
   return true;
@@ -349,7 +339,7 @@ bool ProgressSender::flush(double patience_seconds) {
 bool ProgressSender::stop_requested() {
   std::array<char, 4096> buffer{};
   while (!stop_ && !broken_) {
-    const auto got = recv(socket_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    const auto got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {

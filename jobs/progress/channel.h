@@ -10,6 +10,7 @@
 
 #include <poll.h>
 
+#include "base/descriptor.h"
 #include "base/lines.h"
 
 /// How a running job talks to its agent: over a Unix stream socket whose path stands in FORETIME_PROGRESS, with one
@@ -54,7 +55,7 @@ class ProgressReceiver {
 
   const std::string& path() const { return path_; }
   void add_descriptors(std::vector<pollfd>& descriptors) const;
-  bool connected() const { return peer_ >= 0; }
+  bool connected() const { return peer_.get() >= 0; }
 
   using Take = std::function<void(const ProgressMessage&)>;
   using Complain = std::function<void(const std::string&)>;
@@ -66,11 +67,10 @@ class ProgressReceiver {
  private:
   bool listen_at(const std::string& path);
   void accept_peer(const Complain& complain);
-  void hang_up();
 
   std::string path_, stop_;
   std::filesystem::path own_folder_;
-  int listener_ = -1, peer_ = -1;
+  Descriptor listener_, peer_;
   LineSplitter splitter_{kProgressLine, false};
 };
 
@@ -96,7 +96,7 @@ class ProgressSender {
  private:
   bool flush(double patience_seconds);  // true: nothing is pending
 
-  int socket_;
+  Descriptor socket_;
   bool stop_ = false, broken_ = false;
   double last_progress_ = -1e9;
   std::string received_, pending_;

@@ -158,25 +158,24 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
   for (const auto* end : {&output, &status, &standard.first}) {
     if (end->get() >= 0) fcntl(end->get(), F_SETFL, O_NONBLOCK);
   }
-  control_ = control.release();
-  output_ = output.release();
-  status_ = status.release();
-  standard_output_ = standard.first.release();
+  control_ = std::move(control);
+  output_ = std::move(output);
+  status_ = std::move(status);
+  standard_output_ = std::move(standard.first);
 }
 
 SupervisedProcess::~SupervisedProcess() {
   kill();
   while (!poll_exit()) {
-    pollfd wait{status_, POLLIN, 0};
+    pollfd wait{status_.get(), POLLIN, 0};
     poll(&wait, 1, -1);
   }
-  close_all();
 }
 
 std::optional<ExitStatus> SupervisedProcess::poll_exit() {
   if (exit_) return exit_;
   SupervisorStatus status;
-  const auto got = read(status_, &status, sizeof(status));  // written in one piece, below PIPE_BUF
+  const auto got = read(status_.get(), &status, sizeof(status));  // written in one piece, below PIPE_BUF
   if (got < 0) return std::nullopt;
   int ended = 0;
   wait_for(supervisor_, &ended);
@@ -194,14 +193,7 @@ void SupervisedProcess::kill() { order(kKill); }
 void SupervisedProcess::order(char what) {
   // A supervisor that has ended already needs no order, and must not raise SIGPIPE here.
   if (!exit_) [[maybe_unused]]
-    const auto sent = send(control_, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void SupervisedProcess::close_all() {
-  for (int* end : {&control_, &output_, &standard_output_, &status_}) {
-    if (*end >= 0) close(*end);
-    *end = -1;
-  }
+    const auto sent = send(control_.get(), &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace foretime::jobs
