@@ -33,6 +33,15 @@
 namespace foretime::cli {
 namespace {
 
+/// In the unit of the training data; empty where the model predicts none, or needs flops that are not known.
+std::vector<double> predicted_runtimes(const inference::Model& model, std::span<const float> scores,
+                                       std::span<const double> flops) {
+  const auto& terms = model.terms();
+  const bool needs_flops = terms.targets.kind == inference::Targets::Kind::log_runtime_per_flop;
+  if (!terms.predicts_runtimes || (needs_flops && flops.empty())) return {};
+  return model.runtimes(scores, flops);
+}
+
 /// Things that went wrong, of which the first is told.
 struct Complaints {
   int64_t count = 0;
@@ -201,15 +210,6 @@ std::vector<inference::Ranking> rank_tir(const inference::Model& model, const st
     rankings.push_back(ranking_of(model, std::move(workload), scores, 0.0));
   }
   return rankings;
-}
-
-/// In the unit of the training data; empty where the model predicts none, or needs flops that are not known.
-std::vector<double> predicted_runtimes(const inference::Model& model, std::span<const float> scores,
-                                       std::span<const double> flops) {
-  const auto& terms = model.terms();
-  const bool needs_flops = terms.targets.kind == inference::Targets::Kind::log_runtime_per_flop;
-  if (!terms.predicts_runtimes || (needs_flops && flops.empty())) return {};
-  return model.runtimes(scores, flops);
 }
 
 using configs::SettingsError;
