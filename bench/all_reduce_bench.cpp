@@ -129,9 +129,8 @@ void print_exposures(Communicator& comm) {
   }
   using Wire = comm::GradientReducer::Wire;
   for (const auto wire : {Wire::own_type, Wire::bfloat16}) {
-    for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 26}) {
+    for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 26})
       print_exposure(comm, bucket, wire);
-    }
   }
 }
 

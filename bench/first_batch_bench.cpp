@@ -1,14 +1,15 @@
-/// How long it takes to open a graph and to draw the first training batch of it, beside numpy reading every member of
+/// How long it takes to open a graph and to sample the first training batch of it, beside numpy reading every entry of
 /// the same .npz in the same run: once from the .npz, once from a packed collection that holds the same group and its
 /// plan.
 ///
 ///   first_batch_bench [--candidates N] [--layers L] FILE.npz...
 ///
-/// Foretime's time goes from nothing open to N drawn candidates of an open group: listing the file, opening it with all
-/// checks, dividing its candidates, adjacency, draw. The last ratios count the message plan of the draw too, which
-/// numpy has no counterpart of, and whose time is the model's rather than the data's. Unlabelled files are drawn from
-/// as if they were evaluated. numpy runs in /usr/bin/python3 and times itself, so that starting Python is not held
-/// against it. Rounds of the three alternate, and the best of each counts; files are in the page cache for all of them.
+/// Foretime's time goes from nothing open to N sampled candidates of an open group: listing the file, opening it with
+/// all checks, dividing its candidates, adjacency, sampling. The last ratios count the message plan of the sample too,
+/// which numpy has no counterpart of, and whose time is the model's rather than the data's. Unlabelled files are
+/// sampled from as if they were evaluated. numpy runs in /usr/bin/python3 and times itself, so that starting Python is
+/// not held against it. Rounds of the three alternate, and the best of each counts; files are in the page cache for all
+/// of them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -88,18 +89,18 @@ data::CandidateKind kind_of(const std::string& file) {
 }
 
 struct Times {
-  double drawn = 1e300, planned = 1e300;  // seconds since nothing was open
+  double sampled = 1e300, planned = 1e300;  // seconds since nothing was open
   void keep_best(const Times& other) {
-    drawn = std::min(drawn, other.drawn);
+    sampled = std::min(sampled, other.sampled);
     planned = std::min(planned, other.planned);
   }
   void add(const Times& other) {
-    drawn += other.drawn;
+    sampled += other.sampled;
     planned += other.planned;
   }
 };
 
-/// From the file's name to the first draw, and to its plan.
+/// From the name of the file to the first sample, and to its plan.
 Times first_batch(const std::string& file, data::CandidateKind kind, bool labelled, int64_t candidates,
                   const plans::PlanRequest& request) {
   configs::Settings settings;
@@ -114,21 +115,21 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   const auto dataset = sharding::make_dataset_index(settings);
   worker::GroupStore store(settings, dataset, {0}, {});
   store.prepare_plans(request);
-  std::vector<int64_t> drawn;
+  std::vector<int64_t> sampled;
   if (labelled) {
     const auto plan = sharding::make_shard_plan(dataset, 1, 1);
-    drawn = worker::Sampler(plan, settings.sampler, 1).samples(0, 0, store).at(0).candidates;
+    sampled = worker::Sampler(plan, settings.sampler, 1).samples(0, 0, store).at(0).candidates;
   } else {
-    drawn = store.get(0).evaluated;
+    sampled = store.get(0).evaluated;
   }
   const auto& loaded = store.get(0);
   Times times;
-  times.drawn = since();
+  times.sampled = since();
   plans::PlanBuilder builder(request);
-  builder.add(loaded.group, drawn, loaded.plan_source);
+  builder.add(loaded.group, sampled, loaded.plan_source);
   const auto made = std::move(builder).build();
   times.planned = since();
-  if (made.candidates() != static_cast<int64_t>(drawn.size())) throw std::runtime_error("a plan without candidates");
+  if (made.candidates() != static_cast<int64_t>(sampled.size())) throw std::runtime_error("a plan without candidates");
   return times;
 }
 
@@ -141,7 +142,7 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
   double numpy_all = 0;
   Times npz_all{0, 0}, packed_all{0, 0};
   const auto ratios = [](double numpy, const Times& times) {
-    return fmt::format("ratio {:.1f}, with the plan {:.1f}", numpy / times.drawn, numpy / times.planned);
+    return fmt::format("ratio {:.1f}, with the plan {:.1f}", numpy / times.sampled, numpy / times.planned);
   };
   for (const auto& name : files) {
     const std::string file = fs::canonical(name).string(), packed = (folder / "packed.foretime").string();
@@ -168,8 +169,8 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     npz_all.add(npz_best);
     packed_all.add(packed_best);
     fmt::print("{}: numpy.load {:.2f} ms; from .npz {:.2f} ms, {}; from packed {:.2f} ms, {}\n",
-               fs::path(file).filename().string(), numpy_best * 1e3, npz_best.drawn * 1e3, ratios(numpy_best, npz_best),
-               packed_best.drawn * 1e3, ratios(numpy_best, packed_best));
+               fs::path(file).filename().string(), numpy_best * 1e3, npz_best.sampled * 1e3,
+               ratios(numpy_best, npz_best), packed_best.sampled * 1e3, ratios(numpy_best, packed_best));
     std::fflush(stdout);
   }
   fmt::print("all files, numpy.load / first batch: from .npz {}; from packed {}\n", ratios(numpy_all, npz_all),

@@ -1,4 +1,4 @@
-/// How long Foretime takes to read .npz groups, beside numpy reading every member of the same files in the same run.
+/// How long Foretime takes to read .npz groups, beside numpy reading every entry of the same files in the same run.
 ///
 ///   npz_load_bench FILE.npz...
 ///

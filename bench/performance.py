@@ -58,7 +58,7 @@ class Rows:
                                        f"the baseline scored {found['pytorch']['scored']}")
 
     def row4(self):
-        """open a graph and draw the first batch | numpy.load | >= 10 x packed, >= 1.5 x .npz"""
+        """open a graph and sample the first batch | numpy.load | >= 10 x packed, >= 1.5 x .npz"""
         text = run([pathlib.Path(self.options.build) / "bench/first_batch_bench", *sorted(pathlib.Path(self.options.data).rglob("layout/**/*.npz"))])
         lines = text.strip().splitlines()[-3:]
         return "see right", " ; ".join(lines)

@@ -67,9 +67,8 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
         level.fixed.states(), level.varying.nodes(), states,
         static_cast<double>(states) / static_cast<double>(group.graphs.nodes() * plan.candidates()), entries);
   }
-  for (const auto& stage : plan.readout.nodes.stages) {
+  for (const auto& stage : plan.readout.nodes.stages)
     std::printf("  readout: %ld rows of %zu entries\n", stage.rows, stage.columns.size());
-  }
 }
 
 }  // namespace
@@ -81,9 +80,8 @@ int main(int argc, char** argv) {
   }
   try {
     const std::vector<std::string> files(argv + 3, argv + argc);
-    for (const auto& header : list_groups(files, ".", CandidateKind::layout)) {
+    for (const auto& header : list_groups(files, ".", CandidateKind::layout))
       measure(header, std::atol(argv[1]), std::atol(argv[2]));
-    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "plan_bench: %s\n", error.what());
     return 1;

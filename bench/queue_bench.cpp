@@ -181,7 +181,7 @@ Measured cycles(const RedisServer& server, RedisClient& client, int clients, int
   return measured;
 }
 
-/// The same number of connections in redis-benchmark, which calls the peer's script one by one on each.
+/// As many connections of redis-benchmark, which calls the peer's script one by one on each.
 Measured peer(const RedisServer& server, RedisClient& client, int clients, double expected_rate) {
   const auto sha = text_of(*client.call({"SCRIPT", "LOAD", kPeerScript}));
   const auto before = work(client);

@@ -228,7 +228,8 @@ void add_statements(CLI::App& xgboost) {
       ->needs(records)
       ->check(CLI::ExistingFile);
   command
-      ->add_option("--per-workload", arguments->per_workload, "At most so many records of each workload, drawn; 0: all")
+      ->add_option("--per-workload", arguments->per_workload,
+                   "At most so many records of each workload, chosen at random; 0: all")
       ->needs(records)
       ->check(CLI::NonNegativeNumber);
   command

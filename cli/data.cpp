@@ -44,7 +44,7 @@ CandidateKind kind_of_format(const std::string& format) {
   throw DataError(fmt::format("format '{}', expected layout, tile or programs", format));
 }
 
-/// What kind of groups a single file holds, from its directory or the names of its members.
+/// What kind of groups a single file holds, from its directory or the names of its entries.
 CandidateKind kind_of_file(const std::filesystem::path& file) {
   if (data::is_hlo_file(file)) return data::hlo_headers(file).at(0).kind;
   if (data::is_packed(file)) return data::packed_headers(file).at(0).kind;
@@ -53,7 +53,7 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
   if (reader.has("config_feat")) return CandidateKind::tile;
   if (reader.has("graph_ptr")) return CandidateKind::program;
   throw DataError(fmt::format(
-      "{}: members: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
+      "{}: entries: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
 }
 
 enum class InputKind : uint8_t { groups, records, tir };
@@ -62,12 +62,11 @@ enum class InputKind : uint8_t { groups, records, tir };
 InputKind input_kind(const InspectArguments& arguments) {
   if (!arguments.format.empty()) return InputKind::groups;
   std::set<InputKind> kinds;
-  for (const std::string& file : arguments.files) {
+  for (const std::string& file : arguments.files)
     kinds.insert(data::is_hlo_file(file)      ? InputKind::groups
                  : data::is_tir_text(file)    ? InputKind::tir
                  : data::is_record_file(file) ? InputKind::records
                                               : InputKind::groups);
-  }
   if (kinds.size() != 1) throw DataError("tuning records, save_json text or others: expected files of one kind");
   return *kinds.begin();
 }
@@ -95,9 +94,8 @@ void inspect(const InspectArguments& arguments) {
   std::vector<data::GroupReport> reports;
   for (const std::string& file : arguments.files) {
     const bool one_file = std::filesystem::is_regular_file(file);
-    if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file)) {
+    if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file))
       throw DataError(fmt::format("{}: a folder: expected --format layout, tile or programs with it", file));
-    }
     const CandidateKind kind = arguments.format.empty() ? kind_of_file(file) : kind_of_format(arguments.format);
     for (const auto& header : data::list_groups({file}, ".", kind)) {
       reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));
@@ -117,9 +115,8 @@ void synth(const SynthArguments& arguments) {
 }
 
 void verify(const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
+  for (const std::string& file : files)
     std::cout << fmt::format("{}: {} groups, all checksums and values right\n", file, data::verify_packed(file));
-  }
 }
 
 void add_pack(CLI::App& data_command, const Packer& pack) {
@@ -156,7 +153,8 @@ void add_inspect(CLI::App& data_command) {
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("--format", arguments->format, "layout, tile or programs; known from a file's members if left out")
+      ->add_option("--format", arguments->format,
+                   "layout, tile or programs; known from the entries of a file if left out")
       ->check(CLI::IsMember({"layout", "tile", "programs"}));
   command->add_flag("--json", arguments->json, "Print a JSON array");
   command->callback([arguments] { inspect(*arguments); });

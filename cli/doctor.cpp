@@ -13,6 +13,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
 #include "comm/backends/factory.h"
@@ -45,18 +46,6 @@ double measure_product(int64_t size) {
     best = std::max(best, 2.0 * static_cast<double>(size * size * size) / seconds * 1e-9);
   }
   return best;
-}
-
-std::string find_program(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::string rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const auto colon = rest.find(':');
-    const auto candidate = rest.substr(0, colon) + "/" + name;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
-  }
-  return "";
 }
 
 /// What `foretime doctor` says about the queue's Redis.
@@ -110,13 +99,11 @@ void run(const QueueOptions& queue) {
   if (blas.empty()) blas = loaded_library("mkl");
   line("BLAS",
        fmt::format("{}, {:.0f} GFLOP/s on {} threads", blas.empty() ? "built into LibTorch" : blas, speed, cores));
-  if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty()) {
+  if (blas.find("openblas") == std::string::npos && blas.find("mkl") == std::string::npos && !blas.empty())
     advice("this is the reference BLAS, many times slower: install libopenblas0-openmp");
-  }
-  if (blas.find("openblas-pthread") != std::string::npos) {
+  if (blas.find("openblas-pthread") != std::string::npos)
     advice(
         "its threads and LibTorch's compete for the cores: install libopenblas0-openmp, remove libopenblas0-pthread");
-  }
   line("threads", fmt::format("{} cores; ranks x trainer.threads should not exceed them", cores));
   const char* openmp = std::getenv("OMP_NUM_THREADS");
   if (openmp != nullptr) line("", fmt::format("OMP_NUM_THREADS={}", openmp));

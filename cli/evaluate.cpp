@@ -115,11 +115,10 @@ void run(const EvaluateOptions& options) {
       sets = {"test"};
     } else if (members.size() > 1 && !worker::hold_out_the_same(members, settings)) {
       sets = {"valid", "test"};
-      if (comm.rank() == 0) {
+      if (comm.rank() == 0)
         fmt::print(stderr,
                    "foretime: held-out candidates are left out: some member was trained on them, with another "
                    "trainer.seed or a smaller data.holdout\n");
-      }
     }
     const auto found = evaluate_all(std::move(members), settings, sets, comm, channel.scored());
     if (comm.rank() != 0) return;

@@ -12,9 +12,9 @@
 #include "cli/programs.h"
 #include "comm/agree.h"
 #include "comm/communicator.h"
-#include "experiments/collect.h"
 #include "experiments/overview.h"
 #include "experiments/run_trials.h"
+#include "experiments/trials.h"
 #include "worker/run/launch.h"
 #include "worker/step/determinism.h"
 
@@ -211,7 +211,7 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
       ->type_name("KEY=VALUE");
   auto* variant =
       command->add_option("--variant", options->choice.variant, "one of the file's variants")->type_name("NAME");
-  command->add_flag("--quick", options->quick, "the variant quick: a small form, to see that it works")
+  command->add_flag("--quick", options->quick, "the variant quick: a smoke test, whose figures mean nothing")
       ->excludes(variant);
   command->add_option("--entries", options->choice.entries, "only these, by their labels")
       ->delimiter(',')
@@ -239,23 +239,21 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   report->excludes(dry_run);
   submit->excludes(dry_run)->excludes(report);
   collect->excludes(dry_run)->excludes(report)->excludes(submit);
+  command->option_defaults()->group("Each job of --submit");
   const auto number = [&](const char* name, int64_t& value, const char* meaning, int64_t least) {
-    command->add_option(name, value, meaning)
-        ->check(CLI::Range(least, int64_t{65536}))
-        ->type_name("N")
-        ->group("Each job of --submit");
+    command->add_option(name, value, meaning)->check(CLI::Range(least, int64_t{65536}))->type_name("N");
   };
   number("--ranks", options->resources.ranks, "processes of mpirun", 1);
   number("--cpus", options->resources.cpus, "CPUs of each rank", 1);
   number("--gpus", options->resources.gpus, "GPUs of each rank", 0);
   command->add_option("--priority", options->priority, "larger first")
       ->check(CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority))
-      ->type_name("N")
-      ->group("Each job of --submit");
+      ->type_name("N");
+  command->option_defaults()->group("Options");
   add_queue_options(*command, options->queue);
   command->footer(
       "A trial is one training run; those that are complete are not run again, and one that was interrupted\n"
-      "continues. docs/how-to/experiments.md has the grammar of the files.\n"
+      "continues. docs/reference/experiment-files.md has the grammar of the files.\n"
       "Examples:\n"
       "  foretime experiment resnet18-cross-workload --quick\n"
       "  mpirun -n 4 foretime experiment resnet18-cross-workload --entries MLP,GCN --seeds 5\n"

@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/program.h"
-#include "jobs/progress/sender.h"
+#include "jobs/progress/channel.h"
 
 int main(int argc, char** argv) {
   using namespace foretime;

@@ -109,10 +109,9 @@ void export_checkpoint(const ExportOptions& options, const fs::path& run, const 
 /// What is a bundle already: of a fine-tuning.
 void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
   auto bundle = inference::read_bundle(file);
-  if (format == "checkpoint") {
+  if (format == "checkpoint")
     throw configs::SettingsError(
         fmt::format("{}: is a bundle, which holds no checkpoint: expected OUT.foretime or OUT.pt", file.string()));
-  }
   if (!options.licence.empty()) bundle.manifest["licence"] = options.licence;
   export_file(options, bundle, format, "from " + file.string());
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "jobs/progress/sender.h"
+#include "jobs/progress/channel.h"
 #include "worker/step/events.h"
 
 namespace foretime::cli {

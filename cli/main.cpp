@@ -3,7 +3,7 @@
 #include "cli/jobs/commands.h"
 #include "cli/program.h"
 #include "cli/programs.h"
-#include "jobs/progress/sender.h"
+#include "jobs/progress/channel.h"
 
 int main(int argc, char** argv) {
   using namespace foretime;

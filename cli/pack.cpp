@@ -38,10 +38,9 @@ data::PlanMaker plan_maker(const std::vector<std::string>& settings_files,
   }
   return [wanted](const data::Group& group) {
     data::PackedPlans plans;
-    for (const auto& [request, hops] : wanted) {
+    for (const auto& [request, hops] : wanted)
       plans[plans::symbolic_plan_key(request, hops)] =
           plans::to_bytes(*plans::make_symbolic_plan(data::pruned_group(group, hops), request, {}));
-    }
     return plans;
   };
 }

@@ -55,11 +55,10 @@ double gradient_bytes(const configs::Settings& settings, const sharding::Dataset
 
 sharding::ComputeTime compute_time(const PlanOptions& options) {
   if (!options.measured.empty()) return sharding::measure_compute(options.measured);
-  if (options.compute.seconds_per_cost <= 0) {
+  if (options.compute.seconds_per_cost <= 0)
     throw configs::SettingsError(
         "--predict: how fast is a rank? Name a run that was trained here with --measured RUN_DIRECTORY, or give "
         "--seconds-per-cost");
-  }
   return options.compute;
 }
 
@@ -132,34 +131,28 @@ void run(const PlanOptions& options) {
 }
 
 void add_prediction_options(CLI::App& command, PlanOptions& options) {
-  const char* group = "Prediction";
-  command.add_flag("--predict", options.predict, "predict the time of a step and the efficiency")->group(group);
-  command.add_option("--measured", options.measured, "run directory that tells how fast a rank is here")->group(group);
-  command.add_option("--seconds-per-cost", options.compute.seconds_per_cost, "the same as a number")->group(group);
+  command.option_defaults()->group("Prediction");
+  command.add_flag("--predict", options.predict, "predict the time of a step and the efficiency");
+  command.add_option("--measured", options.measured, "run directory that tells how fast a rank is here");
+  command.add_option("--seconds-per-cost", options.compute.seconds_per_cost, "the same as a number");
   command.add_option("--seconds-per-step", options.compute.seconds_per_step, "seconds of a step whatever it holds")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--gradient-bytes", options.gradient_bytes, "bytes of all gradients; by default the model's")
-      ->check(CLI::PositiveNumber)
-      ->group(group);
+      ->check(CLI::PositiveNumber);
   command.add_option("--ranks-per-host", options.cluster.ranks_per_host, "ranks of one host (8)")
-      ->check(CLI::Range(1, kMostRanks))
-      ->group(group);
+      ->check(CLI::Range(1, kMostRanks));
   const auto link = [&](const std::string& name, sharding::Link& link, const std::string& where,
                         const std::string& defaults) {
     command
         .add_option("--" + name + "-latency", link.latency, "seconds of an empty message " + where + " (" + defaults)
-        ->check(CLI::NonNegativeNumber)
-        ->group(group);
+        ->check(CLI::NonNegativeNumber);
     command.add_option("--" + name + "-bandwidth", link.bandwidth, "bytes a second and direction " + where)
-        ->check(CLI::PositiveNumber)
-        ->group(group);
+        ->check(CLI::PositiveNumber);
   };
   link("inside", options.cluster.inside, "between ranks of one host", "NVLink 4: 3e-6, 360e9)");
   link("between", options.cluster.between, "between hosts", "100 Gbit/s InfiniBand: 5e-6, 11e9)");
   command.add_option("--overlap", options.cluster.overlap, "part of the backward pass in which reductions hide (1)")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
+      ->check(CLI::Range(0.0, 1.0));
 }
 
 }  // namespace

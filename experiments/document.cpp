@@ -8,9 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "configs/yaml_reader.h"
-#include "experiments/document_entries.h"
 #include "experiments/document_part.h"
-#include "experiments/error.h"
 #include "jobs/error.h"
 
 namespace foretime::experiments {

@@ -7,12 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "configs/settings.h"
-#include "jobs/sweep/sweep_settings.h"
+#include "jobs/sweep/sweep.h"
 
 /// An experiment: models trained on growing shares of the same data with several seeds, measured on the same test
-/// groups, beside baselines. docs/how-to/experiments.md has the grammar.
+/// groups, beside baselines. docs/reference/experiment-files.md has the grammar.
 namespace foretime::experiments {
+
+/// An experiment that contradicts itself or names what is not there; names file, key, value and what was expected.
+class ExperimentError : public Error {
+ public:
+  explicit ExperimentError(const std::string& message) : Error(kUsage, message) {}
+};
 
 enum class EntryKind {
   model,    // trained as `foretime train` does

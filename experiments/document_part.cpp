@@ -8,8 +8,7 @@
 
 #include "configs/load.h"
 #include "data/graphs/group.h"
-#include "experiments/document_entries.h"
-#include "experiments/error.h"
+#include "experiments/document.h"
 #include "experiments/metrics.h"
 #include "jobs/error.h"
 
@@ -17,6 +16,83 @@ namespace foretime::experiments {
 namespace {
 
 using configs::YamlEntry;
+
+constexpr size_t kEntryLabel = 60, kPath = 4096, kMostEntries = 64;
+const std::vector<std::string> kKeys = {"label", "kind", "settings", "set",    "features", "records",
+                                        "dags",  "rows", "target",   "preset", "rounds"};
+constexpr EntryKind kKinds[] = {EntryKind::model, EntryKind::mean, EntryKind::random, EntryKind::ceiling,
+                                EntryKind::xgboost};
+/// Settings that belong to the experiment itself.
+const std::vector<std::string> kOwn = {"data.train_fraction", "trainer.seed", "trainer.baselines",
+                                       "data.allowed_roots"};
+
+EntryKind kind_in(const YamlEntry& item) {
+  std::vector<std::string> names;
+  for (const auto kind : kKinds) names.push_back(to_string(kind));
+  const auto name = configs::choice_in(item, names);
+  return kKinds[std::find(names.begin(), names.end(), name) - names.begin()];
+}
+
+BoostedRows rows_in(const YamlEntry& item) {
+  const auto name = configs::choice_in(item, {"loops", "statements", "layout_codes"});
+  if (name == "loops") return BoostedRows::loops;
+  return name == "statements" ? BoostedRows::statements : BoostedRows::layout_codes;
+}
+
+void read_xgboost(const YamlEntry& item, XgboostSettings& xgboost) {
+  if (item.key == "features") xgboost.features = texts_of(item);
+  if (item.key == "records") xgboost.records = configs::text_in(item, kPath);
+  if (item.key == "dags") xgboost.dags = configs::text_in(item, kPath);
+  if (item.key == "rows") xgboost.rows = rows_in(item);
+  if (item.key == "target") xgboost.target = configs::choice_in(item, {"time", "flop"});
+  if (item.key == "preset")
+    xgboost.preset = configs::choice_in(item, {"tvm", "squares", "pairs", "regression", "ranking"});
+  if (item.key == "rounds") xgboost.rounds = configs::integer_in(item, 1, 100000);
+}
+
+void check_xgboost(const YamlEntry& where, const XgboostSettings& xgboost) {
+  if (xgboost.rows == BoostedRows::layout_codes) {
+    if (!xgboost.features.empty() || !xgboost.records.empty() || !xgboost.dags.empty())
+      fail(where, "rows: layout_codes are made from the graphs: features, records and dags do not belong here");
+    return;
+  }
+  if (xgboost.features.empty() == xgboost.records.empty()) fail(where, "expected either features or records");
+  if (xgboost.records.empty() != xgboost.dags.empty()) fail(where, "records and dags belong together");
+  if (!xgboost.records.empty() && xgboost.rows != BoostedRows::statements)
+    fail(where, "records have features of statements: rows: statements");
+}
+
+ExperimentEntry read_entry(const YamlEntry& map, const std::string& origin, const std::filesystem::path& folder,
+                           const std::vector<jobs::SettingOverride>& overrides) {
+  ExperimentEntry entry;
+  bool has_boosted = false;
+  for (const YamlEntry& item : items_of(map, origin, "", kKeys)) {
+    if (item.key == "label") {
+      entry.label = configs::text_in(item, kEntryLabel);
+    } else if (item.key == "kind") {
+      entry.kind = kind_in(item);
+    } else if (item.key == "settings") {
+      entry.own = configs::load_settings(folder / configs::text_in(item, kPath));
+      apply_all(*entry.own, overrides);
+      entry.own->run = {};
+    } else if (item.key == "set") {
+      entry.set = jobs::flatten_overrides(item, origin);
+      check_own(entry.set);
+    } else {
+      has_boosted = true;
+      read_xgboost(item, entry.xgboost);
+    }
+  }
+  if (entry.label.empty()) fail(map, "found an entry without label");
+  const auto where = YamlEntry{"entries: " + entry.label, map.node, map.place};
+  if (has_boosted != (entry.kind == EntryKind::xgboost))
+    fail(where,
+         "features, records, dags, rows, target, preset and rounds belong to kind xgboost, which needs features");
+  if (entry.kind == EntryKind::xgboost) check_xgboost(where, entry.xgboost);
+  if (entry.kind != EntryKind::model && (!entry.set.empty() || entry.own))
+    fail(where, "set and settings belong to kind model");
+  return entry;
+}
 
 constexpr size_t kPartText = 2000, kPartLabel = 60, kPartPath = 4096;
 constexpr size_t kMostFractions = 100, kMostColumns = 40;
@@ -233,7 +309,110 @@ class PartReader {
   std::vector<jobs::SettingOverride> overrides_;
 };
 
+constexpr size_t kFigureText = 300;
+
+FigureKind figure_kind_in(const YamlEntry& item) {
+  const auto kind = configs::choice_in(item, {"curves", "scatter", "groups", "metrics"});
+  if (kind == "curves") return FigureKind::curves;
+  if (kind == "scatter") return FigureKind::scatter;
+  return kind == "groups" ? FigureKind::groups : FigureKind::metrics;
+}
+
+/// A file name of letters, digits, - and _ that ends in .svg: it is written into the output folder and nowhere else.
+std::string file_in(const YamlEntry& item) {
+  const auto name = configs::text_in(item, 100);
+  const auto plain = [](unsigned char c) { return (std::isalnum(c) != 0 && c < 0x80) || c == '-' || c == '_'; };
+  const auto stem = name.substr(0, name.size() - std::min<size_t>(4, name.size()));
+  if (!name.ends_with(".svg") || stem.empty() || !std::all_of(stem.begin(), stem.end(), plain))
+    fail(item, fmt::format("found {}, expected a file name such as error.svg", name));
+  return name;
+}
+
+std::vector<std::string> list_in(const YamlEntry& item) {
+  std::vector<std::string> texts;
+  if (item.node.IsScalar()) return {configs::text_in(item, kFigureText)};
+  if (!item.node.IsSequence()) fail(item, "found a map, expected a list");
+  for (const YAML::Node& node : item.node) texts.push_back(configs::text_in({item.key, node, item.place}, kFigureText));
+  return texts;
+}
+
+FigureSpec read_figure(const YamlEntry& map, const std::string& origin, const Experiment& experiment) {
+  FigureSpec figure;
+  for (const YamlEntry& item :
+       items_of(map, origin, "", {"file", "kind", "title", "metric", "metrics", "entries", "x", "y"})) {
+    if (item.key == "file") figure.file = file_in(item);
+    if (item.key == "kind") figure.kind = figure_kind_in(item);
+    if (item.key == "title") figure.title = configs::text_in(item, kFigureText);
+    if (item.key == "metric" || item.key == "metrics") {
+      figure.metrics = list_in(item);
+      for (const auto& name : figure.metrics) {
+        if (find_metric(name) == nullptr)
+          fail(item, fmt::format("found the metric {}, expected one of {}", name, fmt::join(metric_names(), ", ")));
+      }
+    }
+    if (item.key == "entries") figure.entries = list_in(item);
+    if (item.key == "x") figure.log_x = configs::choice_in(item, {"linear", "log"}) == "log";
+    if (item.key == "y") figure.log_y = configs::choice_in(item, {"linear", "log"}) == "log";
+  }
+  if (figure.file.empty()) fail(map, "found a figure without file");
+  if (figure.metrics.empty()) {
+    figure.metrics = experiment.metrics;
+    if (figure.kind != FigureKind::metrics) figure.metrics.resize(1);
+  }
+  return figure;
+}
+
 }  // namespace
+
+std::vector<YamlEntry> list_of(const YamlEntry& entry) {
+  if (!entry.node.IsSequence()) fail(entry, "found a single value or a map, expected a list");
+  std::vector<YamlEntry> items;
+  for (const YAML::Node& node : entry.node) items.push_back({entry.key, node, entry.place});
+  return items;
+}
+
+std::vector<std::string> texts_of(const YamlEntry& entry) {
+  if (entry.node.IsScalar()) return {configs::text_in(entry, kPath)};
+  std::vector<std::string> texts;
+  for (const YamlEntry& item : list_of(entry)) texts.push_back(configs::text_in(item, kPath));
+  return texts;
+}
+
+void check_own(const std::vector<jobs::SettingOverride>& overrides) {
+  for (const auto& item : overrides) {
+    if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end() || item.key.starts_with("run."))
+      configs::fail(
+          {item.key, {}, item.entry.place},
+          "belongs to the experiment: fractions and seeds say what is trained, entries beside what, --out where");
+  }
+}
+
+void apply_all(configs::Settings& settings, const std::vector<jobs::SettingOverride>& overrides) {
+  for (const auto& item : overrides) {
+    try {
+      configs::apply_override(settings, item.key, item.value);
+    } catch (const configs::SettingsError& error) {
+      throw ExperimentError(fmt::format("{}: {}", item.entry.place, error.what()));
+    }
+  }
+}
+
+std::vector<ExperimentEntry> read_entries(const YamlEntry& list, const std::string& origin,
+                                          const std::filesystem::path& folder,
+                                          const std::vector<jobs::SettingOverride>& overrides) {
+  std::vector<ExperimentEntry> entries;
+  for (const YamlEntry& item : list_of(list)) {
+    auto entry = read_entry(item, origin, folder, overrides);
+    const auto where = YamlEntry{"entries: " + entry.label, item.node, item.place};
+    for (const auto& other : entries) {
+      if (other.slug() == entry.slug())
+        fail(where, fmt::format("found a second entry with the file name {}", entry.slug()));
+    }
+    if (entries.size() == kMostEntries) fail(where, fmt::format("found more than {} entries", kMostEntries));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
 
 const std::vector<std::string>& part_keys() {
   static const std::vector<std::string> keys = {
@@ -245,6 +424,19 @@ const std::vector<std::string>& part_keys() {
 Experiment read_part(const PartKeys& keys, Experiment named, const std::filesystem::path& folder,
                      const ExperimentChoice& choice) {
   return PartReader(keys, std::move(named), folder, choice).read();
+}
+
+std::vector<FigureSpec> read_figures(const YamlEntry& list, const std::string& origin, const Experiment& experiment) {
+  if (!list.node.IsSequence()) fail(list, "expected a list of figures");
+  std::vector<FigureSpec> figures;
+  for (const YAML::Node& node : list.node) {
+    auto figure = read_figure({list.key, node, list.place}, origin, experiment);
+    for (const auto& other : figures) {
+      if (other.file == figure.file) fail(list, fmt::format("found the file {} a second time", figure.file));
+    }
+    figures.push_back(std::move(figure));
+  }
+  return figures;
 }
 
 }  // namespace foretime::experiments

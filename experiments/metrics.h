@@ -38,7 +38,7 @@ struct GroupPredictions {
   std::vector<std::string> ids;          // as the data name them, else their numbers
   std::vector<double> scores, measured;  // lower scores are faster
   std::vector<double> predicted;         // of the unit of `measured`; empty where the model only ranks
-  std::vector<int64_t> levels = {};      // of the scores (worker/evaluation/tie_thresholds.h); empty: none
+  std::vector<int64_t> levels = {};      // of the scores, by which ties are told (models::Scores); empty: none
   std::string name = {}, set = {};       // of which `group` is made: the name, or "name, set" where several are read
 };
 using Predictions = std::vector<GroupPredictions>;  // by `group`

@@ -5,9 +5,23 @@
 #include <vector>
 
 #include "experiments/results.h"
-#include "experiments/submission_file.h"
 
 namespace foretime::experiments {
+
+/// The contest's lines of the unlabelled test groups, by the best entry of an experiment.
+struct Submission {
+  std::string entry;                                       // its label
+  size_t seeds = 0;                                        // whose predictions are joined
+  std::vector<std::pair<std::string, std::string>> lines;  // ID ("layout:xla:default:name") and the whole line
+};
+
+/// Of the entries that learn, the one whose first column is best in the mean over its seeds, with all training data.
+/// Empty where the experiment asks for none, or no such entry has a value. Throws data::DataError where its runs ranked
+/// no unlabelled groups, or other ones with each seed, or where a group's collection is not known.
+Submission make_submission(const Results& results, const std::vector<Trial>& trials);
+
+/// The file: a header and the lines of some parts. Of lines with one ID the first counts, a part's being named earlier.
+std::string submission_text(const std::vector<Submission>& parts);
 
 /// What is known of one part of an experiment's file, or of a file without parts.
 struct PartReport {

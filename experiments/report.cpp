@@ -2,16 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "base/csv.h"
 #include "base/glob.h"
-#include "experiments/columns.h"
 
 namespace foretime::experiments {
 namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+/// What decides which groups a column takes.
+using Filter = std::pair<std::string, std::vector<std::string>>;
+
+bool takes(const Column& column, const GroupPredictions& group) {
+  if (!column.set.empty() && column.set != group.set) return false;
+  return column.groups.empty() || matches_any(column.groups, group.name);
+}
+
+Predictions chosen(const Column& column, const Predictions& groups) {
+  if (!column.is_filtered()) return groups;
+  Predictions own;
+  for (const auto& group : groups) {
+    if (takes(column, group)) own.push_back(group);
+  }
+  return own;
+}
+
+/// Asks for the metrics of each choice of groups once, however many columns have it.
+std::vector<double> values_by(const Results& results, const std::function<Metrics(const Column&)>& metrics_of_choice) {
+  std::map<Filter, Metrics> known;
+  std::vector<double> values;
+  for (const auto& column : results.experiment.columns) {
+    const auto [place, fresh] = known.try_emplace({column.set, column.groups});
+    if (fresh) place->second = metrics_of_choice(column);
+    values.push_back(value_of(place->second, column.metric));
+  }
+  return values;
+}
 
 using Row = std::vector<std::string>;
 constexpr size_t kGroupRows = 60;  // beyond, a table of groups says nothing
@@ -25,7 +59,72 @@ std::string spread_text(const std::string& metric, const Spread& spread) {
                      time ? fmt::format("{:.2g}", spread.deviation) : metric_text(metric, spread.deviation));
 }
 
+std::string unit_of(const std::string& metric, const TimeUnit& unit) {
+  const auto* info = find_metric(metric);
+  return info != nullptr && info->time ? unit.name : "";
+}
+
+/// The experiment's metrics first, then the others.
+std::vector<std::string> all_metrics(const Experiment& experiment) {
+  auto names = experiment.metrics;
+  for (const auto& name : metric_names()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
+
+std::vector<double> column_values(const Results& results, const Predictions& groups) {
+  return values_by(
+      results, [&](const Column& column) { return results.shown(metrics_of(chosen(column, groups), results.kind)); });
+}
+
+std::vector<double> column_values(const Results& results, const TrialResult& trial) {
+  auto values = column_values(results, trial.groups);
+  for (size_t c = 0; c < values.size(); ++c) {
+    const auto& metric = results.experiment.columns[c].metric;
+    if (find_metric(metric)->of_trial) values[c] = value_of(trial.metrics, metric);
+  }
+  return values;
+}
+
+std::vector<Spread> column_spreads(const Results& results, size_t entry, double fraction) {
+  std::vector<std::vector<double>> seeds(results.experiment.columns.size());
+  for (const auto* trial : results.of(entry, fraction)) {
+    const auto values = column_values(results, *trial);
+    for (size_t c = 0; c < values.size(); ++c) {
+      if (values[c] == values[c]) seeds[c].push_back(values[c]);
+    }
+  }
+  std::vector<Spread> spreads;
+  for (const auto& values : seeds) spreads.push_back(spread_of(values));
+  return spreads;
+}
+
+std::vector<double> joined_columns(const Results& results, size_t entry, double fraction) {
+  const auto trials = results.of(entry, fraction);
+  if (trials.size() < 2) return std::vector<double>(results.experiment.columns.size(), kNone);
+  return values_by(results, [&](const Column& column) {
+    std::vector<Predictions> seeds;
+    for (const auto* trial : trials) seeds.push_back(chosen(column, trial->groups));
+    return results.shown(metrics_of(joined(seeds), results.kind));
+  });
+}
+
+std::vector<double> reference_columns(const Results& results, const Reference& reference) {
+  std::vector<double> values;
+  for (const auto& column : results.experiment.columns) {
+    const auto titled = column.title.empty() ? kNone : value_of(reference.values, column.title);
+    const bool plain = !column.is_filtered() && !(titled == titled);
+    values.push_back(plain ? value_of(reference.values, column.metric) : titled);
+  }
+  return values;
+}
+
+std::string column_title(const Column& column, const TimeUnit& unit) {
+  return column.title.empty() ? metric_title(column.metric, unit) : column.title;
+}
 
 std::vector<std::pair<std::string, std::vector<std::string>>> classes_of(const Results& results) {
   std::vector<std::pair<std::string, std::vector<std::string>>> classes;
@@ -145,6 +244,11 @@ std::string markdown(const std::vector<Row>& rows) {
   return text;
 }
 
+std::string variant_text(const std::string& variant) {
+  if (variant == "quick") return ", variant quick: a smoke test, whose figures mean nothing";
+  return variant.empty() ? "" : ", variant " + variant;
+}
+
 std::string summary_md(const Results& results, const std::vector<std::string>& figures) {
   const auto& experiment = results.experiment;
   std::string text = fmt::format("# {}\n\n", experiment.title);
@@ -154,9 +258,9 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
   if (!results.trials.empty()) {
     for (const auto& group : results.trials.front().groups) candidates += group.ids.size();
   }
-  text += fmt::format("`{}`{}: {} of {} trials; measured on {} candidates of {} groups (set: {}). ", experiment.origin,
-                      experiment.variant.empty() ? "" : ", variant " + experiment.variant, results.complete,
-                      results.expected, candidates, groups.size(), fmt::join(experiment.sets, ", "));
+  text += fmt::format("`{}`{}; {} of {} trials; measured on {} candidates of {} groups (set: {}). ", experiment.origin,
+                      variant_text(experiment.variant), results.complete, results.expected, candidates, groups.size(),
+                      fmt::join(experiment.sets, ", "));
   if (experiment.folds.count > 0)
     text += fmt::format("Groups were left out in {} folds, each of which trained on the groups of the others. ",
                         experiment.folds.count);
@@ -208,6 +312,96 @@ std::vector<std::string> write_report(const Results& results, const std::filesys
   if (results.experiment.has_columns) write("columns.csv", columns_csv(results));
   write("summary.md", summary_md(results, figures));
   return written;
+}
+
+std::string results_csv(const Results& results) {
+  const auto& experiment = results.experiment;
+  std::string csv = "entry,kind,fraction,seed,metric,unit,value\n";
+  const auto add = [&](const std::string& label, const std::string& kind, double fraction, const std::string& seed,
+                       const Metrics& metrics) {
+    for (const auto& name : all_metrics(experiment)) {
+      const auto found = metrics.find(name);
+      if (found != metrics.end())
+        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(label), kind, fraction, seed, name,
+                           unit_of(name, results.unit), found->second);
+    }
+  };
+  for (size_t e = 0; e < experiment.entries.size(); ++e) {
+    const auto& entry = experiment.entries[e];
+    for (const double fraction : experiment.fractions) {
+      for (const auto* trial : results.of(e, fraction))
+        add(entry.label, to_string(entry.kind), fraction, fmt::format("{}", trial->seed), trial->metrics);
+      if (entry.is_learned())
+        add(entry.label, to_string(entry.kind), fraction, "joined", results.joined_metrics(e, fraction));
+    }
+  }
+  add("second measurement", "reference", results.whole(), "", results.ceiling_metrics);
+  add("second measurement, with drift", "reference", results.whole(), "", results.drifted_metrics);
+  for (const auto& reference : experiment.references)
+    add(reference.label, "reference", results.whole(), "", reference.values);
+  return csv;
+}
+
+std::string groups_csv(const Results& results) {
+  auto names = all_metrics(results.experiment);
+  std::erase_if(names, [](const auto& name) { return find_metric(name)->of_trial; });
+  std::string csv = "entry,fraction,seed,group,candidates";
+  for (const auto& name : names) {
+    const auto unit = unit_of(name, results.unit);
+    csv += "," + name + (unit.empty() ? "" : "_" + unit);
+  }
+  csv += "\n";
+  for (const auto& trial : results.trials) {
+    for (const auto& group : trial.groups) {
+      const auto metrics = results.shown(metrics_of(group, results.kind));
+      csv += fmt::format("{},{},{},{},{}", csv_field(results.experiment.entries[trial.entry].label), trial.fraction,
+                         trial.seed, csv_field(group.group), group.ids.size());
+      for (const auto& name : names) {
+        const auto found = metrics.find(name);
+        csv += found == metrics.end() ? "," : fmt::format(",{}", found->second);
+      }
+      csv += "\n";
+    }
+  }
+  return csv;
+}
+
+std::string predictions_csv(const Results& results) {
+  std::string csv = "entry,seed,group,id,score,predicted,measured\n";
+  for (const auto& trial : results.trials) {
+    if (trial.fraction != results.whole()) continue;
+    for (const auto& group : trial.groups) {
+      for (size_t i = 0; i < group.ids.size(); ++i) {
+        csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(results.experiment.entries[trial.entry].label),
+                           trial.seed, csv_field(group.group), csv_field(group.ids[i]), group.scores[i],
+                           group.predicted.empty() ? "" : fmt::format("{}", group.predicted[i]), group.measured[i]);
+      }
+    }
+  }
+  return csv;
+}
+
+std::string columns_csv(const Results& results) {
+  const auto& experiment = results.experiment;
+  std::string csv = "entry,kind,fraction,seed,column,metric,set,value\n";
+  const auto add = [&](const ExperimentEntry& entry, double fraction, const std::string& seed,
+                       const std::vector<double>& values) {
+    for (size_t c = 0; c < values.size(); ++c) {
+      const auto& column = experiment.columns[c];
+      if (values[c] == values[c])
+        csv += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(entry.label), to_string(entry.kind), fraction, seed,
+                           csv_field(column_title(column, results.unit)), column.metric, column.set, values[c]);
+    }
+  };
+  for (size_t e = 0; e < experiment.entries.size(); ++e) {
+    const auto& entry = experiment.entries[e];
+    for (const double fraction : experiment.fractions) {
+      for (const auto* trial : results.of(e, fraction))
+        add(entry, fraction, fmt::format("{}", trial->seed), column_values(results, *trial));
+      if (entry.is_learned()) add(entry, fraction, "joined", joined_columns(results, e, fraction));
+    }
+  }
+  return csv;
 }
 
 }  // namespace foretime::experiments

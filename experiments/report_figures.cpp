@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "experiments/figures/dot_chart.h"
-#include "experiments/figures/line_chart.h"
-#include "experiments/figures/scatter_chart.h"
+#include "experiments/figures/charts.h"
 #include "experiments/report.h"
 
 namespace foretime::experiments {

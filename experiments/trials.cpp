@@ -7,18 +7,26 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "configs/consistency.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
-#include "experiments/document_entries.h"
-#include "experiments/error.h"
-#include "experiments/folds.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "experiments/document.h"
+#include "experiments/document_part.h"
 #include "jobs/error.h"
+#include "sharding/dataset_index.h"
 
 namespace foretime::experiments {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A name below `root` travels with jobs to machines whose data lie elsewhere.
+std::string below(const fs::path& file, const fs::path& root) {
+  const auto relative = file.lexically_normal().lexically_relative(root.lexically_normal());
+  return relative.empty() || *relative.begin() == ".." ? file.string() : relative.string();
+}
 
 constexpr const char* kRecord = "trial.json";
 
@@ -75,7 +83,62 @@ jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial)
   return parameters;
 }
 
+/// Where the attempt that ended the job ran (jobs/agent/agent_command.h): that of its newest lease. Its checkpoint may
+/// lie in the folder of an earlier attempt, which this one had nothing to add to.
+fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
+  const auto folder = runs / job.spec.id;
+  const auto name = fmt::format("attempt-{}", job.fence);
+  std::error_code failure;
+  for (const auto& item : fs::directory_iterator(folder, failure)) {
+    const auto own = item.path().filename().string();
+    if ((own == name || own.starts_with(name + "-")) && fs::exists(item.path() / "rankings.csv")) return item.path();
+  }
+  throw jobs::JobsError(fmt::format("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?",
+                                    job.spec.id, job.spec.name, (folder / name).string(), runs.string()));
+}
+
 }  // namespace
+
+std::vector<Fold> make_folds(const Experiment& experiment) {
+  const auto& rule = experiment.folds;
+  if (rule.count == 0) return {};
+  const auto& data = experiment.base.data;
+  const auto groups =
+      data::list_groups(rule.groups, data.root, sharding::candidate_kind(data.format), {}, data::make_featurizer(data));
+  if (static_cast<int64_t>(groups.size()) < rule.count)
+    throw DataError(fmt::format("{}: folds: found {} groups below {}, expected at least the {} folds",
+                                experiment.origin, groups.size(), data.root, rule.count));
+  std::vector<Fold> folds(static_cast<size_t>(rule.count));
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const auto& group = groups[g];
+    if (group.member >= 0)
+      throw DataError(fmt::format(
+          "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it "
+          "was made from under folds",
+          group.file.string()));
+    if (group.name != data::plain_name(group.name))
+      throw DataError(
+          fmt::format("{}: its name is that of a group of another collection; folds need groups of different names",
+                      group.file.string()));
+    for (size_t f = 0; f < folds.size(); ++f)
+      (g % folds.size() == f ? folds[f].test : folds[f].train).push_back(below(group.file, data.root));
+  }
+  return folds;
+}
+
+void apply_fold(const Fold& fold, configs::Settings& settings, const std::string& origin) {
+  settings.data.train = fold.train;
+  settings.data.test = fold.test;
+  settings.data.valid.clear();
+  settings.data.eval_indices.clear();
+  settings.data.holdout = 0;
+  auto& trainer = settings.trainer;
+  if (trainer.early_stop.patience > 0)
+    throw ExperimentError(
+        fmt::format("{}: trainer.early_stop.patience: found {}: folds leave no groups to stop by; set it to 0", origin,
+                    trainer.early_stop.patience));
+  trainer.metric = "test/" + trainer.metric.substr(trainer.metric.find('/') + 1);
+}
 
 std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
   std::vector<Trial> trials;
@@ -201,6 +264,28 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     job.id = jobs::job_id(job);
   }
   return sweep;
+}
+
+Collection collect(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Sweep& sweep,
+                   jobs::QueueReader& reader, const fs::path& runs) {
+  std::vector<std::string> ids;
+  for (const auto& spec : sweep.jobs) ids.push_back(spec.id);
+  std::map<std::string, jobs::JobRecord> records;
+  for (auto& record : reader.jobs(ids)) records[record.spec.id] = std::move(record);
+  Collection collection;
+  size_t next = 0;
+  for (size_t t = 0; t < trials.size(); ++t) {
+    if (experiment.entries[trials[t].entry].kind != EntryKind::model) continue;
+    const auto found = records.find(sweep.jobs[next++].id);
+    if (found == records.end()) {
+      ++collection.others["not submitted"];
+    } else if (found->second.state != jobs::JobState::succeeded) {
+      ++collection.others[to_string(found->second.state)];
+    } else {
+      collection.trials.push_back({t, attempt_of(found->second, runs), found->second.seconds});
+    }
+  }
+  return collection;
 }
 
 }  // namespace foretime::experiments

@@ -18,7 +18,7 @@ using ModelPtr = std::shared_ptr<const inference::Model>;
 /// A graph with layouts or tiles.
 class GraphTarget : public Target {
  public:
-  /// `json`: a graph as read_graph_json takes it, else an HLO module in protobuf. Throws DataError.
+  /// `json`: a graph as docs/how-to/serve.md describes it, else an HLO module in protobuf. Throws DataError.
   static std::shared_ptr<const GraphTarget> open(const ModelPtr& model, const std::string& body, bool json,
                                                  int64_t most_nodes);
 
@@ -45,7 +45,7 @@ class GraphTarget : public Target {
 class WorkloadTarget : public Target {
  public:
   /// Throws as WorkloadScorer.
-  WorkloadTarget(const ModelPtr& model, std::string_view stage_table);
+  WorkloadTarget(const ModelPtr& model, std::string_view compute_dag);
 
   Scored score(const Work& work) const override;
   bool joins() const override { return joins_; }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the stage table of TVM auto_scheduler tasks: one JSON line a workload key, which is all that Foretime needs of TVM.
+"""Writes the compute DAGs of TVM auto_scheduler tasks: one JSON line a workload key, which is all that Foretime needs of TVM.
 
   tools/export_dags.py OUT.jsonl.gz --tasks FILE.pkl ...    pickled lists of SearchTask, as TenSet's task files hold them
   tools/export_dags.py OUT.jsonl.gz --script FILE.py        a script that defines tasks(), which returns SearchTasks
   tools/export_dags.py OUT.jsonl.gz --records LOG --script FILE.py
                                                             the workloads of a log; the script registers their functions
 
-Runs with Python 3.7 or later and TVM 0.8 to 0.19 (later ones have no auto_scheduler); has been run with 0.14. The tables are made
+Runs with Python 3.7 or later and TVM 0.8 to 0.19 (later ones have no auto_scheduler); has been run with 0.14. The lines are made
 by inference/python/foretime/stage_table.py and checked by Foretime's reader when they are read.
 """
 import argparse
@@ -57,7 +57,7 @@ def tasks_of(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("out", help="stage table to write, .jsonl or .jsonl.gz")
+    parser.add_argument("out", help="file of compute DAGs to write, .jsonl or .jsonl.gz")
     parser.add_argument("--tasks", nargs="+", default=[], help="pickled lists of SearchTask")
     parser.add_argument("--script", help="Python file with tasks(), or with registered workloads")
     parser.add_argument("--records", help="log of records whose workloads are wanted")

@@ -58,10 +58,9 @@ class SignalsTo {
 std::filesystem::path existing(const std::string& option, const std::filesystem::path& folder) {
   std::error_code failure;
   auto real = std::filesystem::canonical(folder, failure);
-  if (failure || !std::filesystem::is_directory(real)) {
+  if (failure || !std::filesystem::is_directory(real))
     throw jobs::JobsError(fmt::format("{} {}: {}, expected a folder", option, folder.string(),
                                       failure ? failure.message() : "no folder"));
-  }
   return real;
 }
 
@@ -100,43 +99,37 @@ void run(AgentCommandOptions& options) {
 
 void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
-  const std::string slots = "Slots", jobs = "Jobs";
+  command.add_flag("--until-empty", agent.until_empty, "end when no job is left that this agent could ever run");
+  command.add_option("--name", agent.name, "name of this agent; default: host, process and a random number")
+      ->type_name("TEXT");
+  command.option_defaults()->group("Slots");
   command.add_option("--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores")
       ->check(CLI::NonNegativeNumber)
-      ->type_name("N")
-      ->group(slots);
+      ->type_name("N");
   command.add_option("--gpus", agent.gpus, "GPUs that jobs may use, e.g. 0,1, as CUDA_VISIBLE_DEVICES takes them")
       ->delimiter(',')
-      ->type_name("IDS")
-      ->group(slots);
+      ->type_name("IDS");
   command.add_option("--jobs", agent.max_jobs, "jobs at once; 0: as many as fit")
       ->check(CLI::NonNegativeNumber)
-      ->type_name("N")
-      ->group(slots);
+      ->type_name("N");
+  command.option_defaults()->group("Jobs");
   command
       .add_option("--data-root", options.data_roots,
                   "folder that jobs may read, may be given several times; relative paths of jobs start in the first")
       ->take_all()
       ->expected(1)
       ->type_name("DIR")
-      ->capture_default_str()
-      ->group(jobs);
+      ->capture_default_str();
   command
       .add_option("--launcher", options.launcher,
                   "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} "
                   "-c {cpus} {command}'")
       ->type_name("TEXT")
-      ->capture_default_str()
-      ->group(jobs);
-  command.add_option("--program", agent.program, "the foretime that runs jobs; default: this one")
-      ->type_name("FILE")
-      ->group(jobs);
+      ->capture_default_str();
+  command.add_option("--program", agent.program, "the foretime that runs jobs; default: this one")->type_name("FILE");
+  command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning) {
-    command.add_option(name, value, meaning)
-        ->check(CLI::PositiveNumber)
-        ->type_name("S")
-        ->capture_default_str()
-        ->group("Times");
+    command.add_option(name, value, meaning)->check(CLI::PositiveNumber)->type_name("S")->capture_default_str();
   };
   seconds("--lease-seconds", options.lease_seconds, "a job whose agent is silent for so long is given to another");
   seconds("--stall-seconds", agent.stall_seconds, "a job without progress for so long is killed and tried again");
@@ -150,11 +143,8 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       ->check(CLI::Range(0.0, 36500.0))
       ->type_name("D")
       ->capture_default_str()
-      ->envname("FORETIME_KEEP_DAYS")
-      ->group("Times");
-  command.add_flag("--until-empty", agent.until_empty, "end when no job is left that this agent could ever run");
-  command.add_option("--name", agent.name, "name of this agent; default: host, process and a random number")
-      ->type_name("TEXT");
+      ->envname("FORETIME_KEEP_DAYS");
+  command.option_defaults()->group("Options");
 }
 
 }  // namespace

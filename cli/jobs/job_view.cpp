@@ -6,6 +6,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "worker/run/progress.h"
@@ -20,17 +21,19 @@ bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0)
 
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
+/// Line by line without control characters; `between` stands where a line ended.
+std::string clean(const std::string& text, const std::string& between = "\n") {
+  std::string lines;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find('\n', begin);
+    lines += (begin > 0 ? between : "") + printable_utf8(text.substr(begin, end - begin));
+  }
+  return lines;
+}
+
 /// Lines of a longer text, indented.
 std::string block(const std::string& text) {
-  std::string lines = "\n    ", line;
-  for (const char c : text + "\n") {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    lines += printable_utf8(line) + "\n    ";
-    line.clear();
-  }
+  auto lines = "\n    " + clean(text, "\n    ");
   lines.erase(lines.find_last_not_of(" \n") + 1);
   return lines;
 }
@@ -60,6 +63,16 @@ std::string short_error(std::string error) {
   const auto said = error.rfind("\nforetime: ");
   const auto last = error.substr((said == std::string::npos ? error.rfind('\n') : said) + 1);
   return error.substr(0, first) + ": " + last.substr(0, last.find('\n'));
+}
+
+using Json = nlohmann::json;
+
+Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json counts(const std::map<jobs::JobState, int64_t>& jobs) {
+  Json json = Json::object();
+  for (const auto& [state, count] : jobs) json[jobs::to_string(state)] = count;
+  return json;
 }
 
 }  // namespace
@@ -202,6 +215,87 @@ std::string describe(const jobs::SweepRecord& sweep) {
                         {"halving", rungs},
                         {"created", time_text(sweep.created_ms)},
                         {"jobs", counts_text(sweep.jobs)}});
+}
+
+Json to_json(const jobs::JobRecord& job) {
+  const auto& spec = job.spec;
+  return {{"id", spec.id},
+          {"kind", jobs::to_string(spec.kind)},
+          {"name", clean(spec.name)},
+          {"sweep", spec.sweep},
+          {"trial", spec.trial},
+          {"state", jobs::to_string(job.state)},
+          {"stopped", job.stopped},
+          {"cancel_requested", job.cancel_requested},
+          {"attempt", job.attempt},
+          {"failures", job.failures},
+          {"max_attempts", spec.max_attempts},
+          {"fence", job.fence},
+          {"agent", clean(job.agent)},
+          {"priority", spec.priority},
+          {"ranks", spec.resources.ranks},
+          {"cpus", spec.resources.cpus},
+          {"gpus", spec.resources.gpus},
+          {"after", spec.after},
+          {"parameters", spec.parameters},
+          {"metric", clean(spec.metric)},
+          {"goal", spec.maximize ? "maximize" : "minimize"},
+          {"objective", number(job.objective)},
+          {"best_objective", number(job.best_objective)},
+          {"metrics", job.metrics},
+          {"step", job.step},
+          {"total_steps", job.total_steps},
+          {"loss", job.loss},
+          {"eta_seconds", job.eta_seconds < 0 ? Json() : Json(job.eta_seconds)},
+          {"seconds", job.seconds},
+          {"submitted_ms", job.submitted_ms},
+          {"claimed_ms", job.claimed_ms},
+          {"finished_ms", job.finished_ms},
+          {"due_ms", job.due_ms},
+          {"updated_ms", job.updated_ms},
+          {"checkpoint", clean(job.checkpoint)},
+          {"reason", clean(job.reason)},
+          {"error", clean(job.error)},
+          {"log_lines", job.log_lines},
+          {"results", job.results}};
+}
+
+Json to_json(const jobs::SweepRecord& sweep) {
+  const auto& spec = sweep.spec;
+  return {{"id", spec.id},
+          {"name", clean(spec.name)},
+          {"state", sweep.state},
+          {"method", spec.method},
+          {"metric", clean(spec.metric)},
+          {"goal", spec.maximize ? "maximize" : "minimize"},
+          {"trials", spec.trials},
+          {"seed", spec.seed},
+          {"rungs", spec.halving.rungs},
+          {"eta", spec.halving.eta},
+          {"created_ms", sweep.created_ms},
+          {"jobs", counts(sweep.jobs)}};
+}
+
+Json to_json(const jobs::QueueStatistics& statistics) {
+  Json agents = Json::array();
+  for (const auto& agent : statistics.agents) {
+    agents.push_back({{"name", clean(agent.name)},
+                      {"host", clean(agent.host)},
+                      {"version", clean(agent.version)},
+                      {"pid", agent.pid},
+                      {"cpus", agent.cpus},
+                      {"gpus", agent.gpus},
+                      {"jobs", agent.jobs},
+                      {"started_ms", agent.started_ms},
+                      {"seen_ms", agent.seen_ms}});
+  }
+  return {{"now_ms", statistics.now_ms},
+          {"jobs", counts(statistics.jobs)},
+          {"totals", statistics.totals},
+          {"per_minute", statistics.per_minute},
+          {"oldest_waiting_ms", statistics.oldest_waiting_ms},
+          {"paused", statistics.paused},
+          {"agents", std::move(agents)}};
 }
 
 }  // namespace foretime::cli

@@ -54,7 +54,7 @@ void run(const QueueCommandOptions& options) {
   }
   const auto health = jobs::examine(access.client());
   if (options.json) {
-    auto json = to_json(statistics);
+    auto json = cli::to_json(statistics);
     json["redis"] = {{"address", access.name()},
                      {"version", health.version},
                      {"role", health.role},

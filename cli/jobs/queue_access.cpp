@@ -19,33 +19,31 @@ void check_prefix(const std::string& prefix) {
   const bool plain = std::all_of(prefix.begin(), prefix.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == ':';
   });
-  if (prefix.empty() || prefix.size() > kLongestPrefix || !plain) {
+  if (prefix.empty() || prefix.size() > kLongestPrefix || !plain)
     throw jobs::JobsError(fmt::format("--prefix (or FORETIME_PREFIX) '{}': expected 1 to {} letters, digits, _ - . :",
                                       prefix.substr(0, 40), kLongestPrefix));
-  }
 }
 
 }  // namespace
 
 void add_queue_options(CLI::App& command, QueueOptions& options) {
-  const std::string group = "Queue";
+  const auto group = command.option_defaults()->get_group();
+  command.option_defaults()->group("Queue");
   command
       .add_option("--redis", options.redis,
                   "redis://host[:port][/database] or unix:///path; default: FORETIME_REDIS, else a Redis that foretime "
                   "runs itself inside --runs. User and password come from FORETIME_REDIS, or FORETIME_REDIS_USER and "
                   "FORETIME_REDIS_PASSWORD")
-      ->type_name("URL")
-      ->group(group);
+      ->type_name("URL");
   command.add_option("--runs", options.runs, "folder of all runs of jobs; the embedded Redis lives in it")
       ->envname("FORETIME_RUNS")
       ->type_name("DIR")
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
   command.add_option("--prefix", options.prefix, "start of all keys in Redis, to keep several queues apart")
       ->envname("FORETIME_PREFIX")
       ->type_name("NAME")
-      ->capture_default_str()
-      ->group(group);
+      ->capture_default_str();
+  command.option_defaults()->group(group);
 }
 
 QueueAccess::QueueAccess(const QueueOptions& options, Start start) {

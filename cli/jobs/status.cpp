@@ -93,10 +93,10 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
   for (const auto& [state, count] : sweep->jobs) view.over = view.over && (count == 0 || is_final(state));
   if (options.json) {
     Json list = Json::array();
-    for (const auto& job : jobs) list.push_back(to_json(job));
-    view.text = dump({{"sweep", to_json(*sweep)}, {"jobs", std::move(list)}}, options.watch > 0);
+    for (const auto& job : jobs) list.push_back(cli::to_json(job));
+    view.text = dump({{"sweep", cli::to_json(*sweep)}, {"jobs", std::move(list)}}, options.watch > 0);
   } else {
-    view.text = describe(*sweep) + "\n" + job_table(jobs) + left_out(all, jobs.size());
+    view.text = cli::describe(*sweep) + "\n" + job_table(jobs) + left_out(all, jobs.size());
   }
   return view;
 }
@@ -104,9 +104,9 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
 View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   const auto job = reader.job(id);
   if (!job) throw jobs::JobRefused(fmt::format("job {}: unknown (finished jobs are forgotten after a while)", id));
-  auto json = to_json(*job);
+  auto json = cli::to_json(*job);
   json["settings"] = job->spec.settings;
-  return {options.json ? dump(json, options.watch > 0) : describe(*job), is_final(job->state)};
+  return {options.json ? dump(json, options.watch > 0) : cli::describe(*job), is_final(job->state)};
 }
 
 View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
@@ -127,8 +127,8 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   View view{"", chosen && all_over(jobs)};
   if (options.json) {
     Json list = Json::array();
-    for (const auto& job : jobs) list.push_back(to_json(job));
-    view.text = dump({{"queue", to_json(statistics)}, {"jobs", std::move(list)}}, options.watch > 0);
+    for (const auto& job : jobs) list.push_back(cli::to_json(job));
+    view.text = dump({{"queue", cli::to_json(statistics)}, {"jobs", std::move(list)}}, options.watch > 0);
     return view;
   }
   int64_t all = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+/// What all charts share: colours, axes, headings, legends.
 namespace foretime::figures {
 
 struct Point {
@@ -66,5 +67,87 @@ class Svg {
 
 /// Width of a text in pixels, rather too large than too small: the reader's fonts are not known.
 double text_width(const std::string& text, double size, bool bold = false);
+
+/// How an axis reads.
+struct Axis {
+  std::string title;          // with its unit
+  bool log = false;           // values of 0 and below are not drawn
+  bool percent = false;       // labels are 100 times the value, with %
+  std::vector<double> ticks;  // empty: chosen; those outside of the range are left out
+};
+
+/// The least interval that holds some values.
+struct Range {
+  double low = 0, high = 0;
+  bool empty = true;
+
+  /// Leaves out what is not finite, and on a logarithmic axis what is not above 0.
+  void include(double value, bool log);
+};
+
+struct Tick {
+  double value = 0;
+  std::string label;
+};
+
+/// Values to pixels.
+class Scale {
+ public:
+  /// `range` is widened a little, so that nothing lies on the frame; an empty one, or one of a single value, becomes an
+  /// interval around it. `from`, `to`: pixels of its low and its high end.
+  Scale(const Axis& axis, const Range& range, double from, double to);
+
+  /// NaN where the value has no place: not finite, or 0 and below on a logarithmic axis.
+  double at(double value) const;
+  double low() const { return low_; }
+  double high() const { return high_; }
+  /// The axis's own ticks, or about as many round values as there is room for; at least two, unless it has its own.
+  std::vector<Tick> ticks() const;
+
+ private:
+  std::vector<double> linear_steps(int about) const;
+  std::vector<double> log_steps(int about) const;
+  std::string label(double value, int digits) const;
+
+  Axis axis_;
+  double low_, high_, from_, to_;
+};
+
+/// Colours that people with any colour vision tell apart, and that print (Okabe and Ito, "Color universal design",
+/// 2008, without its yellow, which is lost on white). They repeat after eight; markers and dashes, which differ in
+/// their period, go on telling series apart.
+std::string series_color(size_t series);
+Marker series_marker(size_t series);
+/// Of reference lines, which are grey.
+std::string reference_dashes(size_t reference);
+
+constexpr double kTextSize = 12, kTickSize = 11, kTitleSize = 15, kNoteSize = 11;
+inline constexpr const char* kGrey = "#666666";
+inline constexpr const char* kLightGrey = "#dddddd";
+
+/// Title and note above a drawing, each broken into lines of at most `width` pixels; returns where what follows may
+/// begin. Draws nothing where `svg` is null.
+double draw_heading(Svg* svg, const std::string& title, const std::string& note, double width);
+std::vector<std::string> wrapped(const std::string& text, double size, double width, bool bold = false);
+
+/// Pixels left of a panel that its labels and title take, and below it.
+double left_margin(const Axis& axis, const Scale& scale);
+constexpr double kBottomMargin = 48;
+
+/// Grid, frame, ticks with labels (one that would touch its neighbour is left out) and titles, around `box`. `labels`:
+/// false for a panel that shares its neighbour's vertical axis.
+void draw_axes(Svg& svg, const Box& box, const Axis& x_axis, const Scale& x, const Axis& y_axis, const Scale& y,
+               bool labels);
+
+struct LegendItem {
+  std::string label;
+  std::string color;
+  bool line = false, dot = false;
+  std::string dashes;
+  Marker marker = Marker::circle;
+};
+double legend_width(const std::vector<LegendItem>& items);
+constexpr double kLegendLine = 20;
+void draw_legend(Svg& svg, Point top_left, const std::vector<LegendItem>& items);
 
 }  // namespace foretime::figures

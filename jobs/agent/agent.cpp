@@ -1,19 +1,346 @@
 #include "jobs/agent/agent.h"
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sched.h>
+#include <spdlog/logger.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "jobs/agent/agent_link.h"
-#include "jobs/agent/agent_loop.h"
+#include "base/process.h"
+#include "jobs/agent/agent_heartbeat.h"
+#include "jobs/agent/agent_job.h"
+#include "jobs/agent/agent_options.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
 namespace {
+
+constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
+constexpr int kWatchMs = 100, kIdleMs = 1000;
+constexpr int kReapBatches = 20;
+
+AgentInfo info_of(const AgentOptions& options) {
+  AgentInfo info;
+  info.name = options.name;
+  info.host = host_name();
+  info.version = options.version;
+  info.pid = getpid();
+  info.cpus = options.cpus;
+  info.gpus = static_cast<int64_t>(options.gpus.size());
+  return info;
+}
+
+/// The CPUs and GPUs of an agent. A GPU belongs to one job at a time.
+class Slots {
+ public:
+  Slots(int64_t cpus, const std::vector<std::string>& gpus) : free_cpus_(cpus), free_gpus_(gpus) {
+    std::sort(free_gpus_.begin(), free_gpus_.end());
+    const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
+    if (twice != free_gpus_.end()) throw JobsError(fmt::format("agent: GPU {} is named twice", *twice));
+  }
+
+  int64_t free_cpus() const { return free_cpus_; }
+  int64_t free_gpus() const { return static_cast<int64_t>(free_gpus_.size()); }
+
+  /// The job's GPUs; empty where it does not fit.
+  std::optional<std::vector<std::string>> take(const Resources& resources) {
+    if (resources.total_cpus() > free_cpus_ || resources.total_gpus() > free_gpus()) return std::nullopt;
+    free_cpus_ -= resources.total_cpus();
+    const auto end = free_gpus_.begin() + resources.total_gpus();
+    std::vector<std::string> taken(free_gpus_.begin(), end);
+    free_gpus_.erase(free_gpus_.begin(), end);
+    return taken;
+  }
+
+  void give_back(const Resources& resources, const std::vector<std::string>& gpus) {
+    free_cpus_ += resources.total_cpus();
+    free_gpus_.insert(free_gpus_.end(), gpus.begin(), gpus.end());
+    std::sort(free_gpus_.begin(), free_gpus_.end());
+  }
+
+ private:
+  int64_t free_cpus_;
+  std::vector<std::string> free_gpus_;
+};
+
+/// How often the agent was asked to end; a signal handler counts and wakes the loop by the descriptor (an eventfd).
+struct StopRequests {
+  std::atomic<int> count{0};
+  int descriptor = -1;
+};
+
+/// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
+/// jobs/agent/agent.h.
+class AgentLoop {
+ public:
+  AgentLoop(const AgentOptions& options, const QueueFactory& make_queue, const Proposer& proposer, Slots slots,
+            const StopRequests& stops, spdlog::logger& log)
+      : options_(options),
+        proposer_(proposer),
+        slots_(std::move(slots)),
+        stops_(stops),
+        log_(log),
+        queue_(make_queue()),
+        link_("agent", kLongestPause, log),
+        heartbeat_(make_queue, options.lease_term, info_of(options), log) {}
+
+  int64_t run() {
+    log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
+              options_.roots.runs.string());
+    for (double now = steady_seconds();; now = steady_seconds()) {
+      heartbeat_.tick(running());
+      obey_stop_requests(now);
+      obey_directives(now);
+      start_jobs();
+      for (auto& held : jobs_) {
+        held.job->tick(now);
+        forward(held);
+      }
+      std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
+      claim_jobs();
+      reap(now);
+      if (done(now)) break;
+      wait();
+    }
+    log_.info("agent {}: ends after {} jobs", options_.name, finished_);
+    return finished_;
+  }
+
+ private:
+  struct Held {
+    std::unique_ptr<AgentJob> job;
+    bool has_slots = true;
+  };
+
+  void obey_stop_requests(double now) {
+    const int count = stops_.count.load();
+    if (count == obeyed_stops_) return;
+    if (obeyed_stops_ == 0) {
+      stopped_at_ = now;
+      log_.info("agent {}: asked to end: claims no more, {} jobs are asked to stop", options_.name, running());
+    }
+    obeyed_stops_ = count;
+    for (auto& held : jobs_) {
+      held.job->request_stop(StopReason::drain, now);
+      if (count > 1) held.job->kill();
+    }
+  }
+
+  void obey_directives(double now) {
+    for (const auto& [token, directive] : heartbeat_.take_directives()) {
+      for (auto& held : jobs_) {
+        if (held.job->lease().token == token) obey(*held.job, directive, now);
+      }
+    }
+  }
+
+  void obey(AgentJob& job, Directive directive, double now) {
+    if (directive == Directive::stop) job.request_stop(StopReason::early_stopping, now);
+    if (directive == Directive::cancel) job.request_stop(StopReason::cancel, now);
+    if (directive == Directive::lost) job.give_up();
+  }
+
+  void start_jobs() {
+    for (auto& held : jobs_) {
+      if (held.job->starting()) with_queue(*held.job, [&] { held.job->start(*queue_, proposer_); });
+    }
+  }
+
+  /// Reports, then the result: the log and the checkpoint are there before the job has ended.
+  void forward(Held& held) {
+    auto& job = *held.job;
+    while (!job.silent()) {
+      const auto* report = job.next_report(steady_seconds());
+      if (report == nullptr) break;
+      auto directive = Directive::proceed;
+      if (!with_queue(job, [&] { directive = queue_->report(job.lease(), *report); })) break;
+      job.reported(steady_seconds());
+      obey(job, directive, steady_seconds());
+    }
+    if (!job.ended()) return;
+    if (std::exchange(held.has_slots, false)) {
+      slots_.give_back(job.lease().spec.resources, job.gpus());
+      // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
+      const bool came_back = job.result().outcome == Outcome::preempted;
+      next_claim_ = steady_seconds() + (came_back ? kClaimInterval : 0);
+      claim_pause_ = kClaimSoon;  // its retry may be due in a moment
+    }
+    if (!job.silent() && !job.has_news()) finish(job);
+    if (!job.silent()) return;
+    heartbeat_.release(job.lease());
+    held.job.reset();
+  }
+
+  void finish(AgentJob& job) {
+    const auto& result = job.result();
+    with_queue(job, [&] {
+      if (!queue_->finish(job.lease(), result, random_fraction())) {
+        log_.warn("job {}: its lease was lost; the result was refused", job.lease().job);
+      } else if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) {
+        ++finished_;
+      }
+      job.mark_recorded();
+    });
+  }
+
+  void claim_jobs() {
+    if (obeyed_stops_ > 0) {
+      // A claim whose answer was lost may have given us a job, which would wait for the end of its lease.
+      if (!claim_token_.empty() && link_.open(steady_seconds())) claim_one();
+      return;
+    }
+    drained_ = false;
+    const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
+    while (steady_seconds() >= next_claim_ && link_.open(steady_seconds()) && slots_.free_cpus() > 0 &&
+           running() < most && stops_.count.load() == 0) {
+      if (claim_one()) continue;
+      next_claim_ = steady_seconds() + std::exchange(claim_pause_, kClaimInterval) * (0.75 + random_fraction() / 2);
+    }
+  }
+
+  bool claim_one() {
+    if (claim_token_.empty()) claim_token_ = random_hex(32);
+    try {
+      const auto lease =
+          queue_->claim({options_.name, claim_token_, slots_.free_cpus(), slots_.free_gpus(), options_.lease_term});
+      claim_token_.clear();
+      link_.worked(steady_seconds());
+      if (!lease) {
+        if (jobs_.empty()) look_for_an_end();
+        return false;
+      }
+      auto gpus = slots_.take(lease->spec.resources);
+      if (!gpus || obeyed_stops_ > 0) {
+        if (gpus) slots_.give_back(lease->spec.resources, *gpus);
+        give_back(*lease);
+        return false;
+      }
+      heartbeat_.hold(*lease);
+      jobs_.push_back({std::make_unique<AgentJob>(*lease, *gpus, options_, log_)});
+      start_jobs();
+      return true;
+    } catch (const RedisUnavailable& error) {
+      link_.failed(error.what(), steady_seconds());
+      return false;
+    }
+  }
+
+  /// Called when there is nothing to claim and nothing to do. Decides whether the agent is done (until_empty), and
+  /// warns about jobs that can never fit.
+  void look_for_an_end() {
+    // Before the look at what waits: a job that comes to wait in between is then seen there.
+    const bool quiet = options_.until_empty &&
+                       queue_->none_in({JobState::blocked, JobState::delayed, JobState::held, JobState::active});
+    const auto demands = queue_->waiting();
+    int64_t too_large = 0, all = 0;
+    Demand example;
+    for (const auto& [demand, jobs] : demands) {
+      all += jobs;
+      if (demand.cpus <= options_.cpus && demand.gpus <= static_cast<int64_t>(options_.gpus.size())) continue;
+      too_large += jobs;
+      example = demand;
+    }
+    if (too_large > 0 && !told_too_large_) {
+      log_.warn(
+          "agent {}: {} jobs that wait need more than this agent has, {} CPUs and {} GPUs for one of them: see "
+          "--cpus and --gpus",
+          options_.name, too_large, example.cpus, example.gpus);
+    }
+    told_too_large_ = too_large > 0;
+    drained_ = quiet && too_large == all;
+  }
+
+  void give_back(const Lease& lease) {
+    JobResult result;
+    result.outcome = Outcome::preempted;
+    queue_->finish(lease, result, random_fraction());
+  }
+
+  void reap(double now) {
+    if (!reaping_ || now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
+    next_reap_ = now + kReapInterval * (0.75 + random_fraction() / 2);
+    try {
+      for (int i = 0; i < kReapBatches && queue_->reap().more; ++i) heartbeat_.tick(running());
+      link_.worked(steady_seconds());
+    } catch (const RedisUnavailable& error) {
+      link_.failed(error.what(), steady_seconds());
+    } catch (const JobsError& error) {
+      log_.error("agent {}: lost leases are left to other agents: {}", options_.name, error.what());
+      reaping_ = false;
+    }
+  }
+
+  bool done(double now) {
+    if (drained_) return jobs_.empty();
+    if (obeyed_stops_ == 0) return false;
+    if (jobs_.empty()) return claim_token_.empty() || link_.down();
+    const bool all_ended = running() == 0;
+    const bool late = obeyed_stops_ > 1 || now - stopped_at_ > options_.drain_seconds;
+    if (!all_ended || !late || !link_.down()) return false;
+    log_.error("agent {}: Redis is away, and {} results could not be written: these jobs will run again", options_.name,
+               jobs_.size());
+    return true;
+  }
+
+  void wait() {
+    std::vector<pollfd> descriptors = {{stops_.descriptor, POLLIN, 0}};
+    for (const auto& held : jobs_) held.job->add_descriptors(descriptors);
+    int timeout = kWatchMs;
+    if (jobs_.empty())
+      timeout =
+          std::clamp(static_cast<int>((next_claim_ - steady_seconds()) * 1e3), 10, link_.down() ? kWatchMs : kIdleMs);
+    if (poll(descriptors.data(), descriptors.size(), timeout) > 0 && descriptors.front().revents != 0) {
+      uint64_t count = 0;
+      [[maybe_unused]] const auto got = read(stops_.descriptor, &count, sizeof(count));
+    }
+  }
+
+  int64_t running() const {
+    return std::count_if(jobs_.begin(), jobs_.end(), [](const Held& held) { return held.job && !held.job->ended(); });
+  }
+
+  /// Calls the queue; false where Redis is away, or this job's call was refused, which ends its attempt here.
+  template <class Call>
+  bool with_queue(AgentJob& job, const Call& call) {
+    if (!link_.open(steady_seconds())) return false;
+    try {
+      call();
+      link_.worked(steady_seconds());
+      return true;
+    } catch (const RedisUnavailable& error) {
+      link_.failed(error.what(), steady_seconds());
+    } catch (const std::exception& error) {
+      log_.error("job {}: {}", job.lease().job, error.what());
+      job.give_up();
+    }
+    return false;
+  }
+
+  const AgentOptions& options_;
+  const Proposer& proposer_;
+  Slots slots_;
+  const StopRequests& stops_;
+  spdlog::logger& log_;
+  std::unique_ptr<JobQueue> queue_;
+  Link link_;
+  Heartbeat heartbeat_;
+  std::vector<Held> jobs_;
+  std::string claim_token_;  // of a claim without an answer; empty: none is open
+  bool drained_ = false, reaping_ = true, told_too_large_ = false;
+  int obeyed_stops_ = 0;
+  double claim_pause_ = 1;  // seconds, after a claim that found nothing
+  double next_claim_ = 0, next_reap_ = 0, stopped_at_ = 0;
+  int64_t finished_ = 0;
+};
 
 namespace fs = std::filesystem;
 

@@ -10,7 +10,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "configs/load.h"
-#include "jobs/queue/limits.h"
+#include "jobs/queue/queue.h"
 #include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/sweep.h"
 

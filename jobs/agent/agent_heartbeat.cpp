@@ -1,17 +1,41 @@
 #include "jobs/agent/agent_heartbeat.h"
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <utility>
 
-#include "jobs/agent/agent_link.h"
+#include "base/process.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
-namespace {
+void Link::failed(const std::string& what, double now) {
+  if (failures_ == 0) {
+    since_ = now;
+    log_.warn("{}: {}; trying again, jobs go on meanwhile", who_, what);
+  }
+  const double wait = std::min(longest_, std::ldexp(1.0, std::min(failures_, 10)));
+  ++failures_;
+  next_ = now + wait * (0.75 + random_fraction() / 2);
+}
 
-constexpr double kLongestPause = 20;  // seconds without Redis
+void Link::worked(double now) {
+  if (failures_ > 0) log_.info("{}: Redis is back after {:.1f} s", who_, now - since_);
+  failures_ = 0;
+  next_ = 0;
+}
 
-}  // namespace
+double random_fraction() {
+  thread_local std::mt19937_64 generator(std::random_device{}());
+  return std::uniform_real_distribution<double>(0, 1)(generator);
+}
+
+std::string random_hex(size_t digits) {
+  std::random_device device;
+  std::string text;
+  for (size_t i = 0; i < digits; ++i) text += "0123456789abcdef"[device() % 16];
+  return text;
+}
 
 Heartbeat::Heartbeat(const std::function<std::unique_ptr<JobQueue>()>& make_queue, Milliseconds term, AgentInfo info,
                      spdlog::logger& log)

@@ -15,6 +15,31 @@
 
 namespace foretime::jobs {
 
+constexpr double kLongestPause = 20;  // seconds between two attempts to reach Redis
+
+/// When to talk to Redis again: after 1, 2, 4, … seconds with jitter, never more than `longest`. An outage is logged
+/// once when it begins and once when it is over.
+class Link {
+ public:
+  Link(std::string who, double longest_seconds, spdlog::logger& log)
+      : who_(std::move(who)), longest_(longest_seconds), log_(log) {}
+  bool open(double now) const { return now >= next_; }
+  bool down() const { return failures_ > 0; }
+  void failed(const std::string& what, double now);
+  void worked(double now);
+
+ private:
+  std::string who_;
+  double longest_;
+  spdlog::logger& log_;
+  int failures_ = 0;
+  double next_ = 0, since_ = 0;
+};
+
+/// In [0, 1).
+double random_fraction();
+std::string random_hex(size_t digits);
+
 /// Renews the leases of an agent from a thread and over a connection of its own, so that a loop that is busy loses
 /// none. When the loop has not ticked for a term, it hangs, and its jobs with it: renewing then stops, and other agents
 /// take over.

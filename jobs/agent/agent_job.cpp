@@ -12,14 +12,24 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "configs/load.h"
 #include "jobs/agent/agent_command.h"
-#include "jobs/agent/agent_link.h"
 #include "jobs/error.h"
+#include "jobs/queue/job.h"
 #include "jobs/sweep/finetune_job.h"
 
 namespace foretime::jobs {
 namespace {
+
+/// At most `limit` bytes of UTF-8 text, cut between characters.
+std::string cut(std::string text, size_t limit) {
+  if (text.size() <= limit) return text;
+  size_t end = limit;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  return text;
+}
 
 constexpr double kReportInterval = 1.0;     // seconds between reports that nobody waits for
 constexpr size_t kReadAtOnce = 1 << 20;     // then the other jobs have their turn
@@ -39,7 +49,7 @@ Outcome outcome_of(StopReason reason) {
   }
 }
 
-const char* text_of(StopReason reason) {
+const char* phrase_of(StopReason reason) {
   switch (reason) {
     case StopReason::cancel:
       return "cancelled by request";
@@ -51,6 +61,64 @@ const char* text_of(StopReason reason) {
 }
 
 }  // namespace
+
+JobLog::JobLog(const std::filesystem::path& file, size_t file_limit)
+    : splitter_(Limits::kLogLine, true), file_(file, std::ios::binary | std::ios::app), file_left_(file_limit) {}
+
+void JobLog::feed(std::string_view output) {
+  if (file_left_ > 0) {
+    const auto kept = std::min(file_left_, output.size());
+    file_.write(output.data(), static_cast<std::streamsize>(kept));
+    file_left_ -= kept;
+    if (file_left_ == 0) file_ << "\n[agent] the output is longer: the rest is not kept here\n";
+    file_.flush();
+  }
+  splitter_.feed(output, [&](const std::string& line, bool) {
+    ++lines_;
+    add(printable_utf8(line));
+  });
+}
+
+void JobLog::note(const std::string& text) {
+  file_ << "[agent] " << text << '\n' << std::flush;
+  add(printable_utf8("[agent] " + text));
+}
+
+void JobLog::finish() {
+  splitter_.finish([&](const std::string& line, bool) { add(printable_utf8(line)); });
+}
+
+void JobLog::add(std::string line) {
+  line = cut(std::move(line), Limits::kLogLine);
+  tail_.push_back(line);
+  if (tail_.size() > kTailLines) tail_.pop_front();
+  pending_.push_back(std::move(line));
+  // One less than the ring holds: room for the line that says how many were left out.
+  while (pending_.size() >= static_cast<size_t>(Limits::kLogLines)) {
+    pending_.pop_front();
+    ++left_out_;
+  }
+}
+
+std::vector<std::string> JobLog::take_lines() {
+  std::vector<std::string> lines;
+  if (left_out_ > 0) lines.push_back(fmt::format("[agent] {} lines are left out here; output.log has them", left_out_));
+  lines.insert(lines.end(), pending_.begin(), pending_.end());
+  pending_.clear();
+  left_out_ = 0;
+  return lines;
+}
+
+std::string JobLog::tail() const {
+  std::string text;
+  for (const auto& line : tail_) text += "\n" + line;
+  // The end matters most, and all of it has to fit beside the message.
+  constexpr size_t kRoom = Limits::kError - 512;
+  if (text.size() <= kRoom) return text;
+  size_t begin = text.size() - kRoom;
+  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
+  return "\n…" + text.substr(begin);
+}
 
 AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, spdlog::logger& log)
     : lease_(std::move(lease)), gpus_(std::move(gpus)), options_(options), logger_(log) {
@@ -217,15 +285,15 @@ void AgentJob::request_stop(StopReason reason, double now) {
     end_without_process(outcome_of(reason), "");
     return;
   }
-  log_->note(fmt::format("asked to end: {}", text_of(reason)));
-  logger_.info("{}: asked to end: {}", who(), text_of(reason));
+  log_->note(fmt::format("asked to end: {}", phrase_of(reason)));
+  logger_.info("{}: asked to end: {}", who(), phrase_of(reason));
   if (!first) return;
   stop_requested_at_ = now;
   if (state_ != State::running) return;
   // A job that does not listen has no progress to save, or listens to SIGTERM alone.
   if (lease_.spec.kind == JobKind::train && socket_->connected()) {
     state_ = State::stopping;
-    socket_->send_stop(text_of(reason));
+    socket_->send_stop(phrase_of(reason));
   } else {
     send_sigterm();
   }

@@ -12,10 +12,10 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr std::array<std::pair<JobKind, const char*>, 4> kKinds = {{{JobKind::train, "train"},
-                                                                    {JobKind::evaluate, "evaluate"},
-                                                                    {JobKind::export_model, "export"},
-                                                                    {JobKind::finetune, "finetune"}}};
+constexpr std::array<std::pair<JobKind, const char*>, 4> kJobKinds = {{{JobKind::train, "train"},
+                                                                       {JobKind::evaluate, "evaluate"},
+                                                                       {JobKind::export_model, "export"},
+                                                                       {JobKind::finetune, "finetune"}}};
 
 constexpr std::array<std::pair<JobState, const char*>, 9> kStates = {{{JobState::blocked, "blocked"},
                                                                       {JobState::waiting, "waiting"},
@@ -54,10 +54,10 @@ auto value_in(const Table& table, const std::string& text, const std::string& wh
 
 }  // namespace
 
-std::string to_string(JobKind kind) { return name_in(kKinds, kind); }
+std::string to_string(JobKind kind) { return name_in(kJobKinds, kind); }
 std::string to_string(JobState state) { return name_in(kStates, state); }
 std::string to_string(Outcome outcome) { return name_in(kOutcomes, outcome); }
-JobKind parse_job_kind(const std::string& text) { return value_in(kKinds, text, "job kind"); }
+JobKind parse_job_kind(const std::string& text) { return value_in(kJobKinds, text, "job kind"); }
 JobState parse_job_state(const std::string& text) { return value_in(kStates, text, "job state"); }
 
 bool is_final(JobState state) {

@@ -41,6 +41,7 @@ struct Resources {
   int64_t gpus = 0;  // of each rank
   int64_t total_cpus() const { return ranks * cpus; }
   int64_t total_gpus() const { return ranks * gpus; }
+  bool operator==(const Resources&) const = default;
 };
 
 /// The largest of everything that is written to Redis or believed when read back, in bytes unless said otherwise.
@@ -48,6 +49,7 @@ struct Limits {
   static constexpr size_t kSettings = 256 << 10;
   static constexpr size_t kParameters = 16 << 10;
   static constexpr size_t kName = 200;
+  static constexpr size_t kPath = 4096;
   static constexpr size_t kResult = 256 << 10;
   static constexpr size_t kError = 4 << 10;
   static constexpr size_t kLogLine = 2 << 10;
@@ -75,6 +77,7 @@ struct JobSpec {
   Resources resources;
   int64_t priority = 0;  // larger first
   int64_t max_attempts = 3;
+  bool operator==(const JobSpec&) const = default;
 };
 
 /// 16 hexadecimal digits of the SHA-256 of everything in `spec` that shapes its result (kind, sweep, trial, settings,

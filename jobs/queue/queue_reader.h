@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,6 +69,10 @@ class QueueReader {
   std::string key(const std::string& rest) const { return prefix_ + rest; }
   /// A pipeline; a key of another type than documented is a JobsError that names it.
   std::vector<Reply> ask(const std::vector<Arguments>& calls);
+  /// Asks for the key `kind` + name of each of `names`, as `command` (HGETALL, or HGET and a field behind the key)
+  /// says, in batches.
+  void ask_each(const std::string& kind, const std::vector<std::string>& names, const Arguments& command,
+                const std::function<void(const std::string& name, const redisReply& reply)>& take);
   /// Ids of a sorted set, in the order of `command` (ZRANGE or ZREVRANGE).
   std::vector<std::string> ids(const std::string& command, const std::string& key, int64_t limit);
   /// A few jobs, or sweeps, that begin so.

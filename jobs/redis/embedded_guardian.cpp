@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -29,12 +28,6 @@ constexpr int64_t kFirstPauseMs = 100, kLongestPauseMs = 5000;  // before a serv
 constexpr int64_t kSteadyMs = 10'000;                           // a server that lived so long starts without delay
 constexpr int64_t kStopMs = 20'000;                             // from SIGTERM to SIGKILL
 constexpr off_t kLargestLog = 4 << 20;                          // bytes of redis.log above which it is emptied
-
-int64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
 
 void say(const char* text) { [[maybe_unused]] const auto written = write(2, text, strlen(text)); }
 

@@ -7,10 +7,64 @@
 #include <utility>
 #include <vector>
 
-#include "jobs/redis/redis_connection.h"
+#include <hiredis/hiredis.h>
+
 #include "jobs/redis/redis_url.h"
 
 namespace foretime::jobs {
+
+struct ReplyDeleter {
+  void operator()(redisReply* r) const { freeReplyObject(r); }
+};
+using Reply = std::unique_ptr<redisReply, ReplyDeleter>;
+
+/// One socket to Redis: commands out, replies in, each within a time limit, and no reply above a size. hiredis makes
+/// the connection, formats and parses; sending and receiving are ours, because hiredis raises SIGPIPE, starts its time
+/// limit anew with every byte, and allocates arrays by the length that they announce.
+///
+/// Every function throws RedisUnavailable, after which the connection must be dropped: what comes next on it may be the
+/// answer to an older call.
+class RedisConnection {
+ public:
+  using Arguments = std::vector<std::string>;
+  /// Connects. `largest_reply` in bytes, as on the wire or as held in memory, whichever is more.
+  RedisConnection(const RedisUrl& url, std::chrono::milliseconds timeout, size_t largest_reply);
+  ~RedisConnection();
+  RedisConnection(const RedisConnection&) = delete;
+  RedisConnection& operator=(const RedisConnection&) = delete;
+
+  void send(const std::vector<Arguments>& calls);
+  /// The next reply; `command` is for messages.
+  Reply receive(const std::string& command);
+
+ private:
+  using Deadline = std::chrono::steady_clock::time_point;
+  void wait(short events, Deadline deadline, const std::string& doing);
+  [[noreturn]] void fail(const std::string& what) const;
+
+  struct ContextDeleter {
+    void operator()(redisContext* c) const { redisFree(c); }
+  };
+  /// What the reply that is being read may still cost; the parser's callbacks draw on it.
+  struct Budget {
+    size_t left = 0;
+    bool exceeded = false;
+    decltype(redisReplyObjectFunctions::createArray) create_array = nullptr;  // hiredis' own
+    bool spend(size_t bytes);
+  };
+  template <class Count>  // int before hiredis 1.0, size_t since
+  static void* create_array(const redisReadTask* task, Count elements);
+
+  RedisUrl url_;
+  std::chrono::milliseconds timeout_;
+  size_t largest_reply_;
+  Budget budget_;
+  redisReplyObjectFunctions functions_{};
+  std::unique_ptr<redisContext, ContextDeleter> context_;
+};
+
+/// "Redis at ADDRESS: WHAT; ADVICE", without the password: for RedisUnavailable.
+std::string unavailable_message(const RedisUrl& url, const std::string& what);
 
 /// Bytes of one answer.
 inline constexpr size_t kLargestReply = 64 << 20;

@@ -16,7 +16,9 @@ constexpr const char* kForms = "expected redis://host[:port][/database] or unix:
 constexpr const char* kHidden = "***";
 constexpr size_t kLongest = 4096;  // bytes of a URL
 
-[[noreturn]] void refuse(const std::string& found) { throw JobsError(fmt::format("Redis URL: {}; {}", found, kForms)); }
+[[noreturn]] void refuse_url(const std::string& found) {
+  throw JobsError(fmt::format("Redis URL: {}; {}", found, kForms));
+}
 
 bool takes(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
@@ -42,9 +44,9 @@ std::string decoded(std::string_view text, const char* part) {
     const int high = i + 2 < text.size() ? hexadecimal(text[i + 1]) : -1;
     const int low = i + 2 < text.size() ? hexadecimal(text[i + 2]) : -1;
     if (high < 0 || low < 0)
-      refuse(fmt::format("the {} has a % without two hexadecimal digits (% itself is %25)", part));
+      refuse_url(fmt::format("the {} has a % without two hexadecimal digits (% itself is %25)", part));
     const char value = static_cast<char>(high * 16 + low);
-    if (value == '\0') refuse(fmt::format("the {} holds %00", part));
+    if (value == '\0') refuse_url(fmt::format("the {} holds %00", part));
     out += value;
     i += 2;
   }
@@ -55,7 +57,8 @@ int64_t number(std::string_view text, const char* part, int64_t lowest, int64_t 
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < lowest || value > highest)
-    refuse(fmt::format("{} '{}': expected a whole number from {} to {}", part, text.substr(0, 40), lowest, highest));
+    refuse_url(
+        fmt::format("{} '{}': expected a whole number from {} to {}", part, text.substr(0, 40), lowest, highest));
   return value;
 }
 
@@ -66,7 +69,7 @@ void take_credentials(std::string_view& rest, RedisUrl& url) {
   if (at == std::string_view::npos) {
     // A / in a password ends the authority too early; what follows then must never reach a message.
     if (rest.find('@') != std::string_view::npos)
-      refuse("an @ after the first / or ? (in a password, write / as %2F, ? as %3F and @ as %40)");
+      refuse_url("an @ after the first / or ? (in a password, write / as %2F, ? as %3F and @ as %40)");
     return;
   }
   const auto credentials = rest.substr(0, at);
@@ -81,10 +84,10 @@ RedisUrl parse_socket(std::string_view rest) {
   if (rest.empty() || rest.front() != '/') take_credentials(rest, url);
   const auto query = rest.find('?');
   url.socket = decoded(rest.substr(0, query), "path");
-  if (url.socket.empty() || url.socket.front() != '/') refuse("the path of a socket must start with /");
+  if (url.socket.empty() || url.socket.front() != '/') refuse_url("the path of a socket must start with /");
   if (query != std::string_view::npos) {
     auto tail = rest.substr(query + 1);
-    if (!takes(tail, "db=")) refuse("after the ? of a socket only db=n is known");
+    if (!takes(tail, "db=")) refuse_url("after the ? of a socket only db=n is known");
     url.database = number(tail, "database", 0, 1'000'000);
   }
   return url;
@@ -97,20 +100,21 @@ RedisUrl parse_host(std::string_view rest) {
   auto place = rest.substr(0, slash);
   if (takes(place, "[")) {
     const auto close = place.find(']');
-    if (close == std::string_view::npos) refuse("an IPv6 address without its closing ]");
+    if (close == std::string_view::npos) refuse_url("an IPv6 address without its closing ]");
     url.host = std::string(place.substr(0, close));
     place.remove_prefix(close + 1);
   } else {
     const auto colon = place.find(':');
     if (colon != std::string_view::npos && place.find(':', colon + 1) != std::string_view::npos)
-      refuse("more than one : after the host (an IPv6 address stands in [ and ])");
+      refuse_url("more than one : after the host (an IPv6 address stands in [ and ])");
     url.host = decoded(place.substr(0, colon), "host");
     place.remove_prefix(colon == std::string_view::npos ? place.size() : colon);
   }
-  if (url.host.empty()) refuse("no host");
-  if (url.host.find_first_of(" \t\r\n?#") != std::string::npos) refuse("the host holds a character that no host has");
+  if (url.host.empty()) refuse_url("no host");
+  if (url.host.find_first_of(" \t\r\n?#") != std::string::npos)
+    refuse_url("the host holds a character that no host has");
   if (!place.empty()) {
-    if (!takes(place, ":")) refuse("something other than :port after the host");
+    if (!takes(place, ":")) refuse_url("something other than :port after the host");
     url.port = number(place, "port", 1, 65535);
   }
   if (slash != std::string_view::npos && slash + 1 < rest.size())
@@ -143,8 +147,8 @@ std::string environment(const char* name) {
 }  // namespace
 
 RedisUrl RedisUrl::parse(const std::string& text) {
-  if (text.size() > kLongest) refuse(fmt::format("{} bytes long", text.size()));
-  if (text.find('\0') != std::string::npos) refuse("a zero byte in it");
+  if (text.size() > kLongest) refuse_url(fmt::format("{} bytes long", text.size()));
+  if (text.find('\0') != std::string::npos) refuse_url("a zero byte in it");
   std::string_view rest = text;
   if (takes(rest, "unix://")) return parse_socket(rest);
   if (takes(rest, "redis://")) return parse_host(rest);
@@ -152,7 +156,7 @@ RedisUrl RedisUrl::parse(const std::string& text) {
     throw JobsError(
         "Redis URL: rediss:// asks for TLS, which this build does not have; use a tunnel (ssh -L, stunnel) and "
         "redis:// to its near end");
-  refuse("it starts with neither redis:// nor unix://");
+  refuse_url("it starts with neither redis:// nor unix://");
 }
 
 RedisUrl RedisUrl::from_environment(const std::string& option, bool& found) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor_process.h"
 
@@ -52,20 +53,15 @@ std::pair<Descriptor, Descriptor> make_sockets(const std::string& command) {
 }
 
 /// As execvp would find it, but never through a shell.
-std::string find_program(const std::string& name, const std::map<std::string, std::string>& environment) {
+std::string program_for(const std::string& name, const std::map<std::string, std::string>& environment) {
   if (name.empty()) throw JobsError("cannot start a job: its command is empty");
-  if (name.find('/') != std::string::npos) return name;
   const char* own = std::getenv("PATH");
   const auto given = environment.find("PATH");
   const std::string path = given != environment.end() ? given->second : own != nullptr ? own : "/usr/bin:/bin";
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find(':', begin), path.size());
-    const auto candidate = std::filesystem::path(path.substr(begin, end - begin)) / name;
-    if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0 && !std::filesystem::is_directory(candidate))
-      return candidate.string();
-    begin = end + 1;
-  }
-  throw JobsError(fmt::format("cannot start {}: it is in none of the folders of PATH ({})", name, path));
+  auto program = find_program(name, path);
+  if (program.empty())
+    throw JobsError(fmt::format("cannot start {}: it is in none of the folders of PATH ({})", name, path));
+  return program;
 }
 
 std::vector<std::string> merged_environment(const std::map<std::string, std::string>& changes) {
@@ -108,7 +104,7 @@ void wait_for(pid_t pid, int* status) {
 SupervisedProcess::SupervisedProcess(const Options& options) {
   auto arguments = options.arguments;
   const std::string command = arguments.empty() ? "" : arguments.front();
-  const auto program = find_program(command, options.environment);
+  const auto program = program_for(command, options.environment);
   auto environment = merged_environment(options.environment);
   const auto argument_pointers = pointers(arguments);
   const auto environment_pointers = pointers(environment);
@@ -162,25 +158,24 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
   for (const auto* end : {&output, &status, &standard.first}) {
     if (end->get() >= 0) fcntl(end->get(), F_SETFL, O_NONBLOCK);
   }
-  control_ = control.release();
-  output_ = output.release();
-  status_ = status.release();
-  standard_output_ = standard.first.release();
+  control_ = std::move(control);
+  output_ = std::move(output);
+  status_ = std::move(status);
+  standard_output_ = std::move(standard.first);
 }
 
 SupervisedProcess::~SupervisedProcess() {
   kill();
   while (!poll_exit()) {
-    pollfd wait{status_, POLLIN, 0};
+    pollfd wait{status_.get(), POLLIN, 0};
     poll(&wait, 1, -1);
   }
-  close_all();
 }
 
 std::optional<ExitStatus> SupervisedProcess::poll_exit() {
   if (exit_) return exit_;
   SupervisorStatus status;
-  const auto got = read(status_, &status, sizeof(status));  // written in one piece, below PIPE_BUF
+  const auto got = read(status_.get(), &status, sizeof(status));  // written in one piece, below PIPE_BUF
   if (got < 0) return std::nullopt;
   int ended = 0;
   wait_for(supervisor_, &ended);
@@ -198,14 +193,7 @@ void SupervisedProcess::kill() { order(kKill); }
 void SupervisedProcess::order(char what) {
   // A supervisor that has ended already needs no order, and must not raise SIGPIPE here.
   if (!exit_) [[maybe_unused]]
-    const auto sent = send(control_, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void SupervisedProcess::close_all() {
-  for (int* end : {&control_, &output_, &standard_output_, &status_}) {
-    if (*end >= 0) close(*end);
-    *end = -1;
-  }
+    const auto sent = send(control_.get(), &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace foretime::jobs

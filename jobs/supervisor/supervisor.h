@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "base/descriptor.h"
+
 namespace foretime::jobs {
 
 /// How a supervised command ended.
@@ -39,12 +41,12 @@ class SupervisedProcess {
   SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
   /// Read end, non-blocking, of what the command writes to stdout and stderr; at its end once nothing lives.
-  int output() const { return output_; }
+  int output() const { return output_.get(); }
   /// Read end, non-blocking, of the command's stdout alone; -1 unless separate_stdout.
-  int standard_output() const { return standard_output_; }
+  int standard_output() const { return standard_output_.get(); }
   pid_t supervisor() const { return supervisor_; }
   /// Becomes readable when everything has ended; for poll.
-  int status_descriptor() const { return status_; }
+  int status_descriptor() const { return status_.get(); }
   /// Empty while anything of it lives. A supervisor that was killed itself gives its signal.
   std::optional<ExitStatus> poll_exit();
   /// SIGTERM to the process group, and SIGKILL to every descendant after the grace time. Returns at once.
@@ -54,10 +56,9 @@ class SupervisedProcess {
 
  private:
   void order(char what);
-  void close_all();
 
   pid_t supervisor_ = -1;
-  int control_ = -1, output_ = -1, standard_output_ = -1, status_ = -1;
+  Descriptor control_, output_, standard_output_, status_;
   std::optional<ExitStatus> exit_;
 };
 

@@ -21,13 +21,13 @@ namespace {
 constexpr int kAgentCheckMs = 1000;  // how often the second sign of a dead agent, getppid, is looked at
 constexpr int kKillRoundMs = 20;
 
-int64_t monotonic_ms() {
+}  // namespace
+
+int64_t now_ms() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
-
-}  // namespace
 
 pid_t safe_fork() {
 #if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 34)
@@ -214,7 +214,7 @@ void watch_command(const SupervisorPlan& plan, Watch& watch, int signals) {
   while (reap(watch) && !watch.ended && getppid() == plan.agent) {
     int timeout = kAgentCheckMs;
     if (deadline >= 0) {
-      const int64_t left = deadline - monotonic_ms();
+      const int64_t left = deadline - now_ms();
       if (left <= 0) return;
       if (left < timeout) timeout = static_cast<int>(left);
     }
@@ -228,7 +228,7 @@ void watch_command(const SupervisorPlan& plan, Watch& watch, int signals) {
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0 || order == kKill) return;
     if (order == kTerminate && deadline < 0) {
-      deadline = monotonic_ms() + plan.grace_ms;
+      deadline = now_ms() + plan.grace_ms;
       kill(-watch.command, SIGTERM);
     }
   }

@@ -37,6 +37,9 @@ struct StartFailure {
 
 constexpr char kTerminate = 'T', kKill = 'K';  // orders on the control socket
 
+/// Milliseconds of a clock that is never set. Async-signal-safe.
+int64_t now_ms();
+
 /// fork without the handlers of pthread_atfork (OpenBLAS and OpenMP have some), which are not async-signal-safe.
 pid_t safe_fork();
 

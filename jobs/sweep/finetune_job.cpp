@@ -10,14 +10,13 @@
 #include "configs/values.h"
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
-#include "jobs/queue/limits.h"
+#include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
 namespace {
 
 using configs::YamlEntry;
 
-constexpr size_t kPathLimit = 4096;
 constexpr size_t kFiles = 4096;
 constexpr int64_t kMostSteps = 1000000;
 constexpr const char* kMetric = "holdout/kendall_tau";
@@ -26,24 +25,24 @@ const std::vector<std::string> kFinetuneKeys = {"model",         "records", "dag
                                                 "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
 
 std::vector<std::string> texts_in(const YamlEntry& entry) {
-  if (entry.node.IsScalar()) return {text_in(entry, kPathLimit)};
+  if (entry.node.IsScalar()) return {text_in(entry, Limits::kPath)};
   if (!entry.node.IsSequence()) fail(entry, "expected a list of files");
   if (entry.node.size() > kFiles) fail(entry, fmt::format("found {} files, at most {}", entry.node.size(), kFiles));
   std::vector<std::string> texts;
   for (const YAML::Node& item : entry.node)
-    texts.push_back(configs::text_in({entry.key, item, entry.place}, kPathLimit));
+    texts.push_back(configs::text_in({entry.key, item, entry.place}, Limits::kPath));
   return texts;
 }
 
 void read_item(const std::string& key, const YamlEntry& item, FinetuneSettings& settings) {
-  if (key == "model") settings.model = text_in(item, kPathLimit);
+  if (key == "model") settings.model = text_in(item, Limits::kPath);
   if (key == "records") settings.records = texts_in(item);
-  if (key == "dags") settings.dags = text_in(item, kPathLimit);
-  if (key == "member") settings.member = text_in(item, kPathLimit);
+  if (key == "dags") settings.dags = text_in(item, Limits::kPath);
+  if (key == "member") settings.member = text_in(item, Limits::kPath);
   if (key == "replay") settings.replay = texts_in(item);
   if (key == "steps") settings.steps = integer_in(item, 1, kMostSteps);
   if (key == "seed") settings.seed = seed_in(item);
-  if (key == "licence") settings.licence = text_in(item, kPathLimit);
+  if (key == "licence") settings.licence = text_in(item, Limits::kPath);
   if (key == "force") settings.force = flag_in(item);
   if (key == "learning_rate") {
     settings.learning_rate = number_in(item);

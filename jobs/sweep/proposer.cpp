@@ -1,12 +1,32 @@
 #include "jobs/sweep/proposer.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "jobs/error.h"
+#include "jobs/redis/redis_client.h"
 
 namespace foretime::jobs {
+namespace {
+
+class RedisSource final : public TrialSource {
+ public:
+  RedisSource(RedisUrl url, QueueSettings settings) : client_(std::move(url)), reader_(client_, std::move(settings)) {}
+
+  std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep(id); }
+  std::vector<JobRecord> jobs_of(const std::string& sweep) override {
+    return reader_.jobs(reader_.ids_of_sweep(sweep));
+  }
+
+ private:
+  RedisClient client_;
+  QueueReader reader_;
+};
+
+}  // namespace
 
 std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except) {
   std::vector<const JobRecord*> trials;
@@ -56,6 +76,11 @@ Parameters decide_parameters(TrialSource& source, JobQueue& queue, const Lease& 
   }
   throw JobsError(fmt::format("job {}: other agents decided theirs first, {} times in a row; it will be tried again",
                               lease.job, kProposalTries));
+}
+
+std::function<Parameters(JobQueue& queue, const Lease& lease)> redis_proposer(RedisUrl url, QueueSettings settings) {
+  const auto source = std::make_shared<RedisSource>(std::move(url), std::move(settings));
+  return [source](JobQueue& queue, const Lease& lease) { return decide_parameters(*source, queue, lease); };
 }
 
 }  // namespace foretime::jobs

@@ -1,17 +1,25 @@
 #include "jobs/sweep/search_space.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include <boost/math/special_functions/beta.hpp>
+#include <boost/math/special_functions/erf.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/counter_random.h"
 #include "jobs/error.h"
-#include "jobs/sweep/search_space_quantiles.h"
 
 namespace foretime::jobs {
 namespace {
+
+using D = Distribution;
+using nlohmann::json;
 
 /// Fifteen digits: 3 x 0.1 is 0.3.
 double without_rounding_noise(double value) { return std::stod(fmt::format("{:.15g}", value)); }
@@ -39,13 +47,13 @@ size_t category_at(const ParameterSpace& p, double u) {
 /// Number of values in a grid; 0: not enumerable.
 double count_of(const ParameterSpace& p) {
   switch (p.distribution) {
-    case Distribution::constant:
+    case D::constant:
       return 1;
-    case Distribution::categorical:
+    case D::categorical:
       return static_cast<double>(p.values.size());
-    case Distribution::int_uniform:
+    case D::int_uniform:
       return p.max - p.min + 1;
-    case Distribution::q_uniform:
+    case D::q_uniform:
       return nearest_multiple(p, p.max) - nearest_multiple(p, p.min) + 1;
     default:
       return 0;
@@ -54,25 +62,61 @@ double count_of(const ParameterSpace& p) {
 
 std::string grid_value(const ParameterSpace& p, int64_t index) {
   switch (p.distribution) {
-    case Distribution::int_uniform:
+    case D::int_uniform:
       return value_text(p.min + static_cast<double>(index));
-    case Distribution::q_uniform:
+    case D::q_uniform:
       return multiple_text(p, nearest_multiple(p, p.min) + static_cast<double>(index));
     default:
       return p.values.at(static_cast<size_t>(index));
   }
 }
 
+struct KnownDistribution {
+  Distribution distribution;
+  const char* name;
+  Distribution family;  // the distribution before q rounds it
+};
+constexpr KnownDistribution kDistributions[] = {
+    {D::constant, "constant", D::constant},
+    {D::categorical, "categorical", D::categorical},
+    {D::int_uniform, "int_uniform", D::int_uniform},
+    {D::uniform, "uniform", D::uniform},
+    {D::q_uniform, "q_uniform", D::uniform},
+    {D::log_uniform, "log_uniform", D::log_uniform},
+    {D::log_uniform_values, "log_uniform_values", D::log_uniform_values},
+    {D::q_log_uniform, "q_log_uniform", D::log_uniform},
+    {D::q_log_uniform_values, "q_log_uniform_values", D::log_uniform_values},
+    {D::inv_log_uniform, "inv_log_uniform", D::inv_log_uniform},
+    {D::inv_log_uniform_values, "inv_log_uniform_values", D::inv_log_uniform_values},
+    {D::normal, "normal", D::normal},
+    {D::q_normal, "q_normal", D::normal},
+    {D::log_normal, "log_normal", D::log_normal},
+    {D::q_log_normal, "q_log_normal", D::log_normal},
+    {D::beta, "beta", D::beta},
+    {D::q_beta, "q_beta", D::beta}};
+
+const KnownDistribution& known(Distribution distribution) {
+  return *std::find_if(std::begin(kDistributions), std::end(kDistributions),
+                       [&](const KnownDistribution& one) { return one.distribution == distribution; });
+}
+
+double fraction_between(double x, double low, double high) {
+  if (high <= low) return x < low ? 0 : 1;
+  return std::clamp((x - low) / (high - low), 0.0, 1.0);
+}
+
+double log_or_lowest(double x) { return x > 0 ? std::log(x) : -std::numeric_limits<double>::infinity(); }
+
 }  // namespace
 
 std::string value_at(const ParameterSpace& p, double u) {
   u = std::clamp(u, 0.0, std::nextafter(1.0, 0.0));
   switch (p.distribution) {
-    case Distribution::constant:
+    case D::constant:
       return p.values.at(0);
-    case Distribution::categorical:
+    case D::categorical:
       return p.values.at(category_at(p, u));
-    case Distribution::int_uniform:
+    case D::int_uniform:
       return value_text(std::min(p.max, p.min + std::floor(u * (p.max - p.min + 1))));
     default:
       break;
@@ -110,6 +154,197 @@ Parameters grid_trial(const SearchSpace& space, int64_t index) {
     index /= whole;
   }
   return parameters;
+}
+
+std::string to_string(Distribution distribution) { return known(distribution).name; }
+Distribution family_of(Distribution distribution) { return known(distribution).family; }
+bool is_quantized(Distribution distribution) { return family_of(distribution) != distribution; }
+
+std::vector<std::string> distribution_names() {
+  std::vector<std::string> names;
+  for (const auto& one : kDistributions) names.emplace_back(one.name);
+  return names;
+}
+
+std::optional<Distribution> find_distribution(const std::string& name) {
+  for (const auto& one : kDistributions) {
+    if (name == one.name) return one.distribution;
+  }
+  if (name == "categorical_w_probabilities") return D::categorical;
+  return std::nullopt;
+}
+
+std::string check(const ParameterSpace& p) {
+  const D d = p.distribution, family = family_of(d);
+  if (p.key.empty()) return "found no key";
+  if (d == D::constant || d == D::categorical) {
+    if (p.values.empty()) return "found no values, expected at least one";
+    if (d == D::constant && p.values.size() != 1) return fmt::format("found {} values, expected one", p.values.size());
+    if (p.probabilities.empty()) return "";
+    if (p.probabilities.size() != p.values.size())
+      return fmt::format("found {} probabilities for {} values", p.probabilities.size(), p.values.size());
+    double total = 0;
+    for (const double probability : p.probabilities) {
+      if (!(probability >= 0) || !std::isfinite(probability))
+        return fmt::format("found the probability {}, expected at least 0", probability);
+      total += probability;
+    }
+    if (std::abs(total - 1) > 1e-6) return fmt::format("found probabilities that add up to {}, expected 1", total);
+    return "";
+  }
+  for (const double number : {p.min, p.max, p.mu, p.sigma, p.alpha, p.beta, p.q}) {
+    if (!std::isfinite(number)) return "found a number that is not finite";
+  }
+  if (!(p.q > 0)) return fmt::format("found q {}, expected > 0", p.q);
+  if (family == D::normal || family == D::log_normal)
+    return p.sigma >= 0 ? "" : fmt::format("found sigma {}, expected >= 0", p.sigma);
+  if (family == D::beta)
+    return p.alpha > 0 && p.beta > 0 ? "" : fmt::format("found a {} and b {}, expected > 0", p.alpha, p.beta);
+  if (p.min > p.max) return fmt::format("found min {} above max {}", p.min, p.max);
+  const bool real_logs = family == D::log_uniform_values || family == D::inv_log_uniform_values;
+  if (real_logs && !(p.min > 0)) return fmt::format("found min {}, expected > 0, since its logarithm is taken", p.min);
+  const bool exponents = family == D::log_uniform || family == D::inv_log_uniform;
+  if (exponents && std::max(std::abs(p.min), std::abs(p.max)) > 700) {
+    return fmt::format(
+        "found min {} and max {}, expected exponents within -700 and 700: {} takes logarithms, {}_values "
+        "takes values",
+        p.min, p.max, to_string(d), to_string(d));
+  }
+  if (d == D::int_uniform &&
+      (p.min != std::floor(p.min) || p.max != std::floor(p.max) || std::max(std::abs(p.min), std::abs(p.max)) > 0x1p52))
+    return fmt::format("found min {} and max {}, expected integers of at most 52 bits", p.min, p.max);
+  return "";
+}
+
+std::string to_json(const SearchSpace& space) {
+  json list = json::array();
+  for (const ParameterSpace& p : space) {
+    json item = {{"key", p.key}, {"distribution", to_string(p.distribution)}};
+    if (!p.values.empty()) item["values"] = p.values;
+    if (!p.probabilities.empty()) item["probabilities"] = p.probabilities;
+    if (p.values.empty()) {
+      item.update({{"min", p.min},
+                   {"max", p.max},
+                   {"mu", p.mu},
+                   {"sigma", p.sigma},
+                   {"a", p.alpha},
+                   {"b", p.beta},
+                   {"q", p.q},
+                   {"integer", p.integer}});
+    }
+    list.push_back(std::move(item));
+  }
+  return list.dump();
+}
+
+SearchSpace parse_search_space(const std::string& text) {
+  SearchSpace space;
+  try {
+    for (const json& item : json::parse(text)) {
+      ParameterSpace p;
+      p.key = item.at("key").get<std::string>();
+      const auto name = item.at("distribution").get<std::string>();
+      const auto distribution = find_distribution(name);
+      if (!distribution) throw SweepError(fmt::format("{}: found the distribution '{}'", p.key, name.substr(0, 100)));
+      p.distribution = *distribution;
+      p.values = item.value("values", p.values);
+      p.probabilities = item.value("probabilities", p.probabilities);
+      p.min = item.value("min", p.min);
+      p.max = item.value("max", p.max);
+      p.mu = item.value("mu", p.mu);
+      p.sigma = item.value("sigma", p.sigma);
+      p.alpha = item.value("a", p.alpha);
+      p.beta = item.value("b", p.beta);
+      p.q = item.value("q", p.q);
+      p.integer = item.value("integer", p.integer);
+      const std::string problem = check(p);
+      if (!problem.empty()) throw SweepError(fmt::format("{}: {}", p.key, problem));
+      space.push_back(std::move(p));
+    }
+  } catch (const json::exception& error) {
+    throw SweepError(
+        fmt::format("the sweep's definition is damaged, expected a JSON list of parameters ({})", error.what()));
+  } catch (const SweepError& error) {
+    throw SweepError(fmt::format("the sweep's definition is damaged: {}", error.what()));
+  }
+  std::sort(space.begin(), space.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  return space;
+}
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+
+double normal_quantile(double p) { return -M_SQRT2 * boost::math::erfc_inv(2 * p); }
+
+double beta_cdf(double x, double a, double b) { return boost::math::ibeta(a, b, std::clamp(x, 0.0, 1.0)); }
+
+double beta_quantile(double p, double a, double b) { return boost::math::ibeta_inv(a, b, p); }
+
+double quantile(const ParameterSpace& p, double u) {
+  const auto between = [&](double low, double high) { return low + u * (high - low); };
+  switch (family_of(p.distribution)) {
+    case D::uniform:
+      return std::clamp(between(p.min, p.max), p.min, p.max);
+    case D::log_uniform:
+      return std::exp(between(p.min, p.max));
+    case D::inv_log_uniform:
+      return std::exp(-between(p.max, p.min));
+    case D::log_uniform_values:
+    case D::inv_log_uniform_values:  // log(1/x) uniform is log(x) uniform: the same values
+      if (u <= 0) return p.min;      // and not what rounding makes of exp(log(min))
+      return std::clamp(std::exp(between(std::log(p.min), std::log(p.max))), p.min, p.max);
+    case D::normal:
+      return p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail));
+    case D::log_normal:
+      return std::exp(p.mu + p.sigma * normal_quantile(std::clamp(u, kTail, 1 - kTail)));
+    case D::beta:
+      return beta_quantile(u, p.alpha, p.beta);
+    default:
+      throw SweepError(fmt::format("{}: has no continuous distribution", p.key));
+  }
+}
+
+double cumulative(const ParameterSpace& p, double x) {
+  const auto normal = [&](double z) { return p.sigma > 0 ? normal_cdf((z - p.mu) / p.sigma) : (z < p.mu ? 0.0 : 1.0); };
+  switch (family_of(p.distribution)) {
+    case D::uniform:
+      return fraction_between(x, p.min, p.max);
+    case D::log_uniform:
+      return fraction_between(log_or_lowest(x), p.min, p.max);
+    case D::inv_log_uniform:
+      return fraction_between(log_or_lowest(x), -p.max, -p.min);
+    case D::log_uniform_values:
+    case D::inv_log_uniform_values:
+      return fraction_between(log_or_lowest(x), std::log(p.min), std::log(p.max));
+    case D::normal:
+      return normal(x);
+    case D::log_normal:
+      return normal(log_or_lowest(x));
+    case D::beta:
+      return beta_cdf(x, p.alpha, p.beta);
+    default:
+      throw SweepError(fmt::format("{}: has no continuous distribution", p.key));
+  }
+}
+
+std::string value_text(double value) {
+  if (value == std::floor(value) && std::abs(value) <= 0x1p53) return fmt::format("{}", static_cast<int64_t>(value));
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+UnitInterval unit_interval(const ParameterSpace& p, const std::string& value) {
+  double x = 0;
+  const char* end = value.data() + value.size();
+  const auto [stop, error] = std::from_chars(value.data(), end, x);
+  if (error != std::errc() || stop != end)
+    throw SweepError(fmt::format("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100)));
+  if (p.distribution == D::int_uniform) {
+    const double count = p.max - p.min + 1;
+    return {std::clamp((x - p.min) / count, 0.0, 1.0), std::clamp((x - p.min + 1) / count, 0.0, 1.0)};
+  }
+  if (is_quantized(p.distribution)) return {cumulative(p, x - p.q / 2), cumulative(p, x + p.q / 2)};
+  const double u = cumulative(p, x);
+  return {u, u};
 }
 
 }  // namespace foretime::jobs

@@ -7,9 +7,10 @@
 
 #include "jobs/queue/job.h"
 
+/// The distributions of a search space as functions of real numbers, without rounding and text.
 namespace foretime::jobs {
 
-/// How one swept setting is drawn. Names and meanings as in W&B's sweep configuration.
+/// How one swept setting is sampled. Names and meanings as in W&B's sweep configuration.
 enum class Distribution {
   constant,
   categorical,
@@ -75,7 +76,7 @@ struct Observation {
   std::optional<double> value;
 };
 
-/// Trials that are drawn at random before the estimator has something to go by.
+/// Trials that are sampled at random before the estimator has something to go by.
 constexpr int64_t kStartup = 10;
 /// Draws from the good density, of which the one with the best ratio is taken.
 constexpr int64_t kCandidates = 24;
@@ -85,12 +86,45 @@ constexpr int64_t kCandidates = 24;
 /// ceil(n / 10), at most 25, are the good ones. For each parameter the densities of the good and of the other trials
 /// are estimated in the distribution's own unit space (its cumulative probability, so logarithmic where the
 /// distribution is): Gaussian kernels, cut to [0, 1], each as wide as the gap to its farther neighbour, and the
-/// distribution itself as one more kernel; of kCandidates draws from the good density the one with the best ratio is
+/// distribution itself as one more kernel; of kCandidates samples of the good density the one with the best ratio is
 /// taken. Categories have counts smoothed by their probabilities. Trials without a value (they run, or failed) count as
 /// the worst (constant liar), so agents that decide at once do not decide the same. A proposal that was seen already is
-/// drawn anew a few times. With fewer than kStartup values it is random_trial(space, seed, trial). Earlier trials that
-/// lack a parameter do not count for it. A function of its arguments alone.
+/// sampled anew a few times. With fewer than kStartup values it is random_trial(space, seed, trial). Earlier trials
+/// that lack a parameter do not count for it. A function of its arguments alone.
 Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
                          int64_t trial);
+
+/// Phi(x), the standard normal distribution function.
+double normal_cdf(double x);
+/// Its inverse for p in (0, 1).
+double normal_quantile(double p);
+/// I_x(a, b), the regularised incomplete beta function: 0 below the range of x and 1 above it.
+double beta_cdf(double x, double a, double b);
+/// Its inverse for p in [0, 1].
+double beta_quantile(double p, double a, double b);
+
+/// The distribution before q rounds it: uniform of q_uniform.
+Distribution family_of(Distribution distribution);
+bool is_quantized(Distribution distribution);  // the q_ ones
+/// The u of normal and log-normal ones is cut to [kTail, 1 - kTail] (3.7 sigma), so that bounds checked there hold for
+/// all trials.
+constexpr double kTail = 1e-4;
+
+/// The inverse distribution function at u in [0, 1], before q rounds it; not for constant, categorical, int_uniform.
+double quantile(const ParameterSpace& parameter, double u);
+/// The distribution function: 0 below the range and 1 above it.
+double cumulative(const ParameterSpace& parameter, double x);
+
+/// A number as apply_override takes it for integers and doubles alike: whole ones without exponent, others in shortest
+/// round-trip form.
+std::string value_text(double value);
+
+/// The u for which value_at gives `value`: a point where the distribution is continuous, else low < high.
+struct UnitInterval {
+  double low = 0, high = 1;
+  double middle() const { return 0.5 * (low + high); }
+};
+/// Throws SweepError where `value` is no number.
+UnitInterval unit_interval(const ParameterSpace& parameter, const std::string& value);
 
 }  // namespace foretime::jobs

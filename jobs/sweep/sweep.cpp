@@ -1,6 +1,8 @@
 #include "jobs/sweep/sweep.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,12 +11,22 @@
 #include "configs/load.h"
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
-#include "jobs/sweep/search_space_quantiles.h"
+#include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep_document.h"
-#include "jobs/sweep/sweep_settings.h"
 
 namespace foretime::jobs {
 namespace {
+
+using configs::YamlEntry;
+
+void flatten(const YamlEntry& entry, const std::string& origin, std::vector<SettingOverride>& leaves) {
+  if (!entry.node.IsMap()) {
+    leaves.push_back({entry.key, override_text(entry), entry});
+    return;
+  }
+  for (const YamlEntry& item : items_of(entry, origin, entry.key.empty() ? "" : entry.key + ".", {}))
+    flatten(item, origin, leaves);
+}
 
 /// Jobs of one sweep, checked before anything of that size is allocated.
 constexpr int64_t kMostJobs = 100000;
@@ -214,7 +226,83 @@ class Expansion {
   Sweep sweep_;
 };
 
+/// No run has more evaluations, and no sweep more rungs.
+constexpr double kMostIterations = 1e9;
+constexpr size_t kMostRungs = 64;
+
+void check_eta(double eta) {
+  if (!(eta > 1) || !std::isfinite(eta)) throw SweepError(fmt::format("eta: found {}, expected > 1", eta));
+}
+
 }  // namespace
+
+std::vector<SettingOverride> flatten_overrides(const YamlEntry& map, const std::string& origin) {
+  std::vector<SettingOverride> leaves;
+  for (const YamlEntry& item : items_of(map, origin, "", {})) flatten(item, origin, leaves);
+  return leaves;
+}
+
+void check_overrides(const std::vector<SettingOverride>& overrides) {
+  configs::Settings probe;
+  for (const SettingOverride& item : overrides) {
+    try {
+      configs::apply_override(probe, item.key, item.value);
+    } catch (const configs::SettingsError& error) {
+      throw SweepError(fmt::format("{}: {}", item.entry.place, error.what()));
+    }
+  }
+}
+
+void prepare_for_queue(configs::Settings& settings) {
+  settings.run = {};
+  settings.data.allowed_roots.clear();
+  if (settings.checkpoint.every_steps == 0) settings.checkpoint.every_steps = settings.trainer.eval_every;
+}
+
+bool is_sweep_file(const std::filesystem::path& file) {
+  try {
+    const YAML::Node root = configs::parse_yaml(configs::read_yaml_text(file.string()), file.string());
+    for (const auto& item : root) {
+      const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
+      if (key == "method" || key == "parameters") return true;
+    }
+  } catch (const configs::SettingsError&) {
+    // Whoever reads it as settings says what is wrong with it.
+  }
+  return false;
+}
+
+JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   const std::string& name) {
+  configs::Settings settings = configs::load_settings(file, overrides);
+  prepare_for_queue(settings);
+  JobSpec spec;
+  spec.kind = JobKind::train;
+  spec.name = name.empty() ? file.stem().string() : name;
+  if (spec.name.size() > Limits::kName)
+    throw SweepError(fmt::format("name: found {} bytes, expected at most {}", spec.name.size(), Limits::kName));
+  spec.settings = configs::to_yaml(settings);
+  if (spec.settings.size() > Limits::kSettings) {
+    throw SweepError(fmt::format("{}: found {} bytes of settings, expected at most {}: shorten its lists of files",
+                                 file.string(), spec.settings.size(), Limits::kSettings));
+  }
+  spec.metric = settings.trainer.metric;
+  spec.maximize = settings.trainer.metric_goal == configs::Goal::maximize;
+  try {
+    spec.id = job_id(spec);
+  } catch (const nlohmann::json::exception&) {
+    throw SweepError(fmt::format("{}: found text that is no UTF-8", file.string()));
+  }
+  return spec;
+}
+
+configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters) {
+  const std::string origin = "settings of job " + (spec.name.empty() ? spec.id : spec.name);
+  configs::Settings settings = configs::parse_settings(spec.settings, origin);
+  for (const auto& [key, value] : parameters) configs::apply_override(settings, key, value);
+  prepare_for_queue(settings);
+  return configs::parse_settings(configs::to_yaml(settings), origin);  // contradictions between keys
+}
 
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides) {
@@ -227,6 +315,39 @@ Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std:
 
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   return parse_sweep(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), overrides);
+}
+
+HalvingRule halving_from_min(int64_t min_iter, double eta) {
+  check_eta(eta);
+  if (min_iter < 1) throw SweepError(fmt::format("min_iter: found {}, expected at least 1", min_iter));
+  HalvingRule rule{{}, eta};
+  for (double rung = static_cast<double>(min_iter); rung <= kMostIterations && rule.rungs.size() < kMostRungs;
+       rung *= eta) {
+    const auto whole = static_cast<int64_t>(rung);
+    if (rule.rungs.empty() || whole > rule.rungs.back()) rule.rungs.push_back(whole);
+  }
+  return rule;
+}
+
+HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
+  check_eta(eta);
+  if (max_iter < 1) throw SweepError(fmt::format("max_iter: found {}, expected at least 1", max_iter));
+  if (brackets < 1) throw SweepError(fmt::format("s: found {}, expected at least 1", brackets));
+  HalvingRule rule{{}, eta};
+  double rung = static_cast<double>(max_iter);
+  for (int64_t k = 1; k <= brackets && rule.rungs.size() < kMostRungs; ++k) {
+    rung /= eta;
+    if (rung < 1) break;
+    const auto whole = static_cast<int64_t>(rung);
+    if (rule.rungs.empty() || whole < rule.rungs.front()) rule.rungs.insert(rule.rungs.begin(), whole);
+  }
+  if (rule.rungs.empty()) {
+    throw SweepError(
+        fmt::format("max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, "
+                    "lower eta, or use min_iter",
+                    max_iter, eta));
+  }
+  return rule;
 }
 
 }  // namespace foretime::jobs

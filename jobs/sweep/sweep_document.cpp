@@ -11,7 +11,6 @@
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
-#include "jobs/sweep/sweep_settings.h"
 
 namespace foretime::jobs {
 namespace {

@@ -3,12 +3,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "configs/fields.h"
 #include "configs/load.h"
 #include "configs/values.h"
 #include "jobs/error.h"
-#include "jobs/sweep/search_space_quantiles.h"
+#include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep_document.h"
 
 namespace foretime::jobs {
@@ -28,24 +29,14 @@ struct Shape {
 };
 
 Shape shape_of(D d) {
-  switch (d) {
-    case D::constant:
-      return {{"value"}, 1};
-    case D::categorical:
-      return {{"values", "probabilities"}, 1};
-    case D::normal:
-    case D::log_normal:
-      return {{"mu", "sigma"}, 0};
-    case D::q_normal:
-    case D::q_log_normal:
-      return {{"mu", "sigma", "q"}, 0};
-    case D::beta:
-      return {{"a", "b"}, 0};
-    case D::q_beta:
-      return {{"a", "b", "q"}, 0};
-    default:
-      return is_quantized(d) ? Shape{{"min", "max", "q"}, 2} : Shape{{"min", "max"}, 2};
-  }
+  const D family = family_of(d);
+  Shape shape{{"min", "max"}, 2};
+  if (family == D::constant) shape = {{"value"}, 1};
+  if (family == D::categorical) shape = {{"values", "probabilities"}, 1};
+  if (family == D::normal || family == D::log_normal) shape = {{"mu", "sigma"}, 0};
+  if (family == D::beta) shape = {{"a", "b"}, 0};
+  if (is_quantized(d)) shape.keys.emplace_back("q");
+  return shape;
 }
 
 const YamlEntry* find(const std::vector<YamlEntry>& items, const std::string& prefix, const std::string& name) {
@@ -126,7 +117,8 @@ class Reader {
       const std::string name = item.key.substr(prefix.size());
       if (name == "distribution") continue;
       if (std::find(shape.keys.begin(), shape.keys.end(), name) == shape.keys.end())
-        fail(item, fmt::format("has no meaning for {}, which takes {}", to_string(p.distribution), join(shape.keys)));
+        fail(item, fmt::format("has no meaning for {}, which takes {}", to_string(p.distribution),
+                               fmt::join(shape.keys, ", ")));
       if (name == "value") {
         p.values = {override_text(item)};
       } else if (name == "values" || name == "probabilities") {
@@ -165,13 +157,7 @@ class Reader {
     return p.q;
   }
 
-  static std::string join(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
-  }
-
-  /// A number with a fraction would be refused only in the trials that draw one.
+  /// A number with a fraction would be refused only in the trials that sample one.
   void check_type(const YamlEntry& parameter, const ParameterSpace& p) const {
     if (p.distribution == D::constant || p.distribution == D::categorical || p.distribution == D::int_uniform) return;
     const configs::Field* field = list_.field(p.key);

@@ -1,5 +1,6 @@
 """Whatever is wrong with the input, the program says what and where, and exits with the code that the README promises."""
 import io
+import itertools
 import subprocess
 import unittest
 import zipfile
@@ -25,6 +26,8 @@ def layout_graph():
 
 @unittest.skipIf(np is None, "needs python3-numpy")
 class BadDataTest(ProgramTest):
+    runs = itertools.count()
+
     def attempt(self, expected, change=None, code=3, raw=None, named="graph.npz"):
         """Trains on one damaged file and looks for `expected` and the file's name in the message."""
         path = self.folder / "graph.npz"
@@ -36,7 +39,8 @@ class BadDataTest(ProgramTest):
             path.write_bytes(raw(path.read_bytes()))
         done = self.train(code=code, data__format="layout", data__root=self.folder, data__train="graph.npz", data__test="[]",
                           model__type="residual_gcn", model__readout="[mean]", loss__type="listmle", loss__standardize_target="false",
-                          loss__target="runtime", model__features__transform="minmax", data__holdout=0)
+                          loss__target="runtime", model__features__transform="minmax", data__holdout=0,
+                          run__directory=self.folder / f"run{next(self.runs)}")
         if code:
             self.assertIn(expected, done.stderr)
             self.assertIn(named, done.stderr)
@@ -46,38 +50,27 @@ class BadDataTest(ProgramTest):
     def test_the_valid_file_trains(self):
         self.attempt("", code=0)
 
-    def test_truncated_zip(self):
-        self.attempt("graph.npz", raw=lambda data: data[:len(data) // 2])
-
-    def test_not_a_zip(self):
-        self.attempt("graph.npz", raw=lambda data: b"hello")
-
-    def test_missing_member(self):
-        self.attempt("node_opcode", lambda m: m.pop("node_opcode"))
-
-    def test_wrong_dtype(self):
-        self.attempt("node_feat", lambda m: m.update(node_feat=m["node_feat"].astype("<U3")))
-
-    def test_wrong_shape(self):
-        self.attempt("node_config_feat", lambda m: m.update(node_config_feat=m["node_config_feat"][:, :, :17]))
-
-    def test_edge_out_of_range(self):
-        self.attempt("edge_index", lambda m: m["edge_index"].__setitem__((0, 0), 6))
-
-    def test_configurable_id_out_of_range(self):
-        self.attempt("node_config_ids", lambda m: m["node_config_ids"].__setitem__(1, 6))
-
-    def test_nan_features(self):
-        self.attempt("node_feat", lambda m: m["node_feat"].__setitem__((3, 7), np.nan))
-
-    def test_zero_run_times_in_training_data(self):
-        self.attempt("config_runtime", lambda m: m["config_runtime"].__setitem__(3, 0))
-
-    def test_no_labels_in_training_data(self):
+    def test_damaged_files(self):
+        for expected, damage in (
+                ("node_opcode", lambda m: m.pop("node_opcode")),
+                ("node_feat", lambda m: m.update(node_feat=m["node_feat"].astype("<U3"))),
+                ("node_config_feat", lambda m: m.update(node_config_feat=m["node_config_feat"][:, :, :17])),
+                ("edge_index", lambda m: m["edge_index"].__setitem__((0, 0), 6)),
+                ("node_config_ids", lambda m: m["node_config_ids"].__setitem__(1, 6)),
+                ("node_feat", lambda m: m["node_feat"].__setitem__((3, 7), np.nan)),
+                ("config_runtime", lambda m: m["config_runtime"].__setitem__(3, 0))):
+            with self.subTest(expected):
+                self.attempt(expected, damage)
         self.attempt("labels", lambda m: m["config_runtime"].fill(0), named="graph")
+        for expected, raw in (
+                ("graph.npz", lambda data: data[:len(data) // 2]), ("graph.npz", lambda data: b"hello"),
+                ("node_config_feat", lambda data: self.rewrite_header(data, "node_config_feat", (8_000_000, 2, 18))),
+                ("node_config_feat", lambda data: self.rewrite_header(data, "node_config_feat", (2**62, 2**62, 18)))):
+            with self.subTest(expected):
+                self.attempt(expected, raw=raw)
 
     def rewrite_header(self, data, member, shape):
-        """The same file with the member's NPY header claiming another shape."""
+        """The file, with the NPY header of one entry claiming another shape."""
         source, out = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as target:
             for name in source.namelist():
@@ -91,12 +84,6 @@ class BadDataTest(ProgramTest):
                     content = content[:8] + len(text).to_bytes(2, "little") + text + content[10 + length:]
                 target.writestr(name, content)
         return out.getvalue()
-
-    def test_header_claims_more_than_there_is(self):
-        self.attempt("node_config_feat", raw=lambda data: self.rewrite_header(data, "node_config_feat", (8_000_000, 2, 18)))
-
-    def test_sizes_that_overflow(self):
-        self.attempt("node_config_feat", raw=lambda data: self.rewrite_header(data, "node_config_feat", (2**62, 2**62, 18)))
 
     def test_ranks_that_see_different_data(self):
         # Rank 1 finds another file under the same path: its working folder differs.
@@ -126,29 +113,19 @@ class BadSettingsTest(ProgramTest):
         self.assertIn("learning_rate", done.stderr)
         self.assertIn("settings.yaml:2", done.stderr)
 
-    def test_out_of_bounds(self):
-        done = self.train(code=2, optimizer__learning_rate=-1)
-        self.assertIn("optimizer.learning_rate", done.stderr)
-
-    def test_empty_folder(self):
+    def test_settings_that_are_refused(self):
         (self.folder / "empty").mkdir()
-        done = self.train(code=3, data__root=self.folder, data__train="empty")
-        self.assertIn("empty", done.stderr)
-
-    def test_no_training_data(self):
-        self.assertIn("data.train", self.train(code=3, data__train="[]").stderr)
-
-    def test_missing_file(self):
-        self.assertIn("nothing.npz", self.train(code=3, data__train="nothing.npz").stderr)
-
-    def test_no_settings_file(self):
+        for expected, code, changes in (
+                ("optimizer.learning_rate", 2, {"optimizer__learning_rate": -1}),
+                ("empty", 3, {"data__root": self.folder, "data__train": "empty"}),
+                ("data.train", 3, {"data__train": "[]"}), ("nothing.npz", 3, {"data__train": "nothing.npz"}),
+                ("configurable", 2, {"model__readout": "[configurable_mean]"})):  # which the data lack
+            with self.subTest(expected):
+                self.assertIn(expected, self.train(code=code, **changes).stderr)
         self.assertIn("nowhere.yaml", self.run_foretime("train", "nowhere.yaml", code=2).stderr)
 
     def test_no_subcommand(self):
         self.run_foretime(code=2)
-
-    def test_a_readout_that_the_data_lack(self):
-        self.assertIn("configurable", self.train(code=2, model__readout="[configurable_mean]").stderr)
 
     def test_bad_settings_on_two_ranks_end_both(self):
         self.train(ranks=2, code=2, model__readout="[configurable_mean]")
@@ -188,7 +165,3 @@ class BadCheckpointTest(ProgramTest):
         self.train()
         done = self.run_foretime("rank", "run", self.folder / "settings.yaml", code=3)
         self.assertIn("settings.yaml", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,12 +2,11 @@
 import json
 import os
 import socket
-import subprocess
 import threading
 import time
 import unittest
 
-from program import FORETIME, SAMPLES, ProgramTest, environment, launch
+from program import SAMPLES, ProgramTest
 
 
 class Listener:
@@ -60,10 +59,8 @@ class ChannelTest(ProgramTest):
         self.addCleanup(self.listener.close)
         (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
 
-    def start(self, ranks=1, **changes):
-        return subprocess.Popen(launch(ranks) + [FORETIME, "train", "--quiet", "settings.yaml", *self.settings(**changes)],
-                                env={**environment(), "FORETIME_PROGRESS": str(self.path)}, cwd=self.folder, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+    def start_job(self, ranks=1, **changes):
+        return self.start("train", "--quiet", "settings.yaml", *self.settings(**changes), ranks=ranks, FORETIME_PROGRESS=str(self.path))
 
     def finish(self, process, code):
         output = process.communicate(timeout=120)
@@ -71,7 +68,7 @@ class ChannelTest(ProgramTest):
         return output
 
     def test_a_run_tells_how_it_goes(self):
-        self.finish(self.start(trainer__steps=5, trainer__eval_every=2, trainer__baselines="[mlp, mean]"), 0)
+        self.finish(self.start_job(trainer__steps=5, trainer__eval_every=2, trainer__baselines="[mlp, mean]"), 0)
         said = self.listener.messages
         self.assertEqual(said[0]["type"], "hello")
         self.assertEqual(said[-1]["type"], "result")
@@ -90,7 +87,7 @@ class ChannelTest(ProgramTest):
     def test_a_request_to_stop_ends_all_ranks_with_75_and_a_checkpoint(self):
         for ranks in (1, 2):
             run = self.folder / f"run{ranks}"
-            process = self.start(ranks, trainer__steps=100000, trainer__eval_every=2, run__directory=run)
+            process = self.start_job(ranks, trainer__steps=100000, trainer__eval_every=2, run__directory=run)
             self.listener.wait_for("evaluation")
             # One rank alone talks to the agent.
             self.assertEqual(self.listener.connections, ranks)
@@ -104,7 +101,7 @@ class ChannelTest(ProgramTest):
             step = last["step"]
             again = self.folder / f"again{ranks}"
             self.listener.connections = 0
-            errors = self.finish(self.start(ranks, trainer__steps=step + 3, trainer__eval_every=2, run__directory=again,
+            errors = self.finish(self.start_job(ranks, trainer__steps=step + 3, trainer__eval_every=2, run__directory=again,
                                             checkpoint__resume=last["path"]), 0)[1]
             self.assertIn(f"continues at step {step}", errors)
             first = self.listener.of("evaluation")[0]
@@ -122,41 +119,35 @@ class ChannelTest(ProgramTest):
         best = json.loads((self.folder / "first/checkpoints/best.json").read_text())["step"]
         self.train(trainer__steps=9, run__directory=self.folder / "second", checkpoint__resume=self.folder / "first/checkpoints/step-00000006",
                    **common)
-        final = {run: [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()][-1]
-                 for run in ("straight", "second")}
+        final = {run: self.lines_of(run)[-1] for run in ("straight", "second")}
         self.assertLess(final["straight"]["best_step"], 6, "the case is not the one that is meant: choose another learning rate")
         self.assertEqual(final["straight"]["best_step"], best)
         self.assertEqual(final["straight"], final["second"])
 
     def test_an_unknown_metric_is_a_mistake_where_somebody_waits_for_it(self):
         for ranks in (1, 2):
-            errors = self.finish(self.start(ranks, trainer__metric="holdout/kendal", trainer__eval_every=2), 2)[1]
+            errors = self.finish(self.start_job(ranks, trainer__metric="holdout/kendal", trainer__eval_every=2), 2)[1]
             self.assertIn("holdout/kendal is not among this run's metrics", errors)
             self.assertIn("holdout/kendall_tau", errors)
         self.assertEqual(self.listener.of("result"), [])
         self.train(trainer__metric="holdout/kendal", run__directory=self.folder / "alone")  # without an agent it is no mistake
 
     def test_a_lost_agent_does_not_end_the_run(self):
-        process = self.start(trainer__steps=60, trainer__eval_every=2)
+        process = self.start_job(trainer__steps=60, trainer__eval_every=2)
         self.listener.wait_for("evaluation")
         self.listener.connection.shutdown(socket.SHUT_RDWR)
         self.finish(process, 0)
-        errors = subprocess.run([FORETIME, "train", "--quiet", "settings.yaml", *self.settings(run__directory=self.folder / "none")],
-                                env={**environment(), "FORETIME_PROGRESS": str(self.folder / "nobody.sock")}, cwd=self.folder,
-                                capture_output=True, text=True, timeout=120)
-        self.assertEqual(errors.returncode, 0, errors.stderr)
-        self.assertIn("progress is not sent", errors.stderr)
+        done = self.run_foretime("train", "--quiet", "settings.yaml", *self.settings(run__directory=self.folder / "none"),
+                                 FORETIME_PROGRESS=str(self.folder / "nobody.sock"))
+        self.assertIn("progress is not sent", done.stderr)
 
     def test_evaluate_reports_its_metrics(self):
         self.train()
-        done = subprocess.run([FORETIME, "evaluate", "run", str(SAMPLES / "C11.npz"), "--json"], cwd=self.folder, capture_output=True, text=True,
-                              env={**environment(), "FORETIME_PROGRESS": str(self.path)}, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        result = self.listener.wait_for("result")
-        self.assertEqual(result["metrics"], json.loads(done.stdout)["metrics"])
+        evaluated = self.json_of("evaluate", "run", SAMPLES / "C11.npz", "--json", FORETIME_PROGRESS=str(self.path))
+        self.assertEqual(self.listener.wait_for("result")["metrics"], evaluated["metrics"])
 
     def test_ranks_do_not_outlive_mpirun(self):
-        process = self.start(2, trainer__steps=1000000)
+        process = self.start_job(2, trainer__steps=1000000)
         self.listener.wait_for("progress")
         from resume_test import children_of, name_of
         ranks = [pid for pid in children_of(process.pid) if name_of(pid) == "foretime"]
@@ -167,7 +158,3 @@ class ChannelTest(ProgramTest):
         while any(name_of(pid) == "foretime" for pid in ranks) and time.monotonic() < limit:
             time.sleep(0.05)
         self.assertEqual([pid for pid in ranks if name_of(pid) == "foretime"], [])
-
-
-if __name__ == "__main__":
-    unittest.main()

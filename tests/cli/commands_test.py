@@ -1,6 +1,5 @@
 """Each command does what the README says."""
 import csv
-import io
 import json
 import os
 import pathlib
@@ -12,10 +11,6 @@ from program import FORETIME, SAMPLES, ProgramTest, data_dir, environment
 
 
 class CommandsTest(ProgramTest):
-    def rows_of(self, path):
-        with path.open() as file:
-            return list(csv.DictReader(file))
-
     def test_a_run_leaves_what_one_needs(self):
         done = self.train(ranks=2, trainer__baselines="[mlp, mean]")
         run = self.folder / "run"
@@ -24,7 +19,7 @@ class CommandsTest(ProgramTest):
         self.assertEqual(json.loads((run / "environment.json").read_text())["ranks"], 2)
         for row in ("gcn", "mlp", "mean"):
             self.assertIn(row, done.stdout)
-        rankings = self.rows_of(run / "rankings.csv")
+        rankings = self.rows("run/rankings.csv")
         self.assertEqual({row["set"] for row in rankings}, {"holdout", "test"})
         scores = [float(row["score"]) for row in rankings if row["group"] == "C10"]
         self.assertEqual(scores, sorted(scores))
@@ -32,22 +27,22 @@ class CommandsTest(ProgramTest):
 
     def test_evaluate_repeats_the_final_evaluation_on_any_number_of_ranks(self):
         self.train()
-        final = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()][-1]
+        final = self.lines_of()[-1]
         for ranks in (1, 2):
-            metrics = json.loads(self.run_foretime("evaluate", "run", "--json", ranks=ranks).stdout)["metrics"]
+            metrics = self.json_of("evaluate", "run", "--json", ranks=ranks)["metrics"]
             for name, value in metrics.items():
                 self.assertAlmostEqual(value, final[name], places=6, msg=name)
 
     def test_evaluate_named_files(self):
         self.train()
-        report = json.loads(self.run_foretime("evaluate", "run", SAMPLES / "C11.npz", "--json", "--rankings", "out.csv").stdout)
+        report = self.json_of("evaluate", "run", SAMPLES / "C11.npz", "--json", "--rankings", "out.csv")
         self.assertEqual([group["group"] for group in report["groups"]], ["C11"])
-        self.assertEqual(len(self.rows_of(self.folder / "out.csv")), 20)
+        self.assertEqual(len(self.rows("out.csv")), 20)
 
     def test_rank_formats_agree(self):
         self.train()
-        rows = list(csv.DictReader(io.StringIO(self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)))
-        ranked = json.loads(self.run_foretime("rank", "run", SAMPLES / "C1.npz", "--format", "json").stdout)[0]["ranking"]
+        rows = self.rows_of(self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)
+        ranked = self.json_of("rank", "run", SAMPLES / "C1.npz", "--format", "json")[0]["ranking"]
         self.assertEqual([int(row["candidate"]) for row in rows], [item["candidate"] for item in ranked])
         self.assertEqual(sorted(int(row["candidate"]) for row in rows), list(range(len(rows))))
         self.assertTrue(rows[0]["id"].startswith("C1_"))
@@ -113,7 +108,7 @@ class CommandsTest(ProgramTest):
 
     def test_early_stopping_ends_a_run(self):
         self.train(trainer__steps=400, trainer__eval_every=1, trainer__early_stop__patience=2, trainer__early_stop__min_delta=5)
-        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        lines = self.lines_of()
         self.assertEqual(lines[-1]["kind"], "final")
         self.assertEqual(lines[-1]["step"], 3)
 
@@ -132,7 +127,3 @@ class CommandsTest(ProgramTest):
         official = json.loads((root / "eval_indices/xla_default.json").read_text())["unet_3d.4x4.bf16"]
         rows = self.rows_of(self.folder / "run/rankings.csv")
         self.assertEqual(sorted(int(row["candidate"]) for row in rows), sorted(official))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -67,7 +67,3 @@ class ConfineTest(ProgramTest):
         done = self.run_foretime("evaluate", "run", self.outside / "C1.npz", "--set", f"data.allowed_roots={self.inside}", code=3)
         self.assertIn("C1.npz", done.stderr)
         self.run_foretime("evaluate", "run", self.outside / "C1.npz", "--set", f"data.allowed_roots=[{self.inside}, {self.outside}]")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,6 +1,4 @@
 """Averaged weights and ensembles of checkpoints, as users ask for them."""
-import csv
-import io
 import json
 import math
 import unittest
@@ -12,7 +10,7 @@ class EnsembleTest(ProgramTest):
     def ranked(self, *checkpoints):
         """Predicted run times or scores of C11 by candidate."""
         others = [part for name in checkpoints[1:] for part in ("--ensemble", name)]
-        rows = csv.DictReader(io.StringIO(self.run_foretime("rank", checkpoints[0], SAMPLES / "C11.npz", *others).stdout))
+        rows = self.rows_of(self.run_foretime("rank", checkpoints[0], SAMPLES / "C11.npz", *others).stdout)
         return {int(row["candidate"]): row for row in rows}
 
     def test_members_are_joined_in_rank_and_evaluate(self):
@@ -26,20 +24,20 @@ class EnsembleTest(ProgramTest):
             self.assertAlmostEqual(float(row["predicted_runtime"]) / math.sqrt(times[0] * times[1]), 1, places=9)
         self.assertEqual({row["predicted_runtime"] for row in self.ranked("a", "b", "c").values()}, {""}, "c only ranks")
 
-        evaluated = json.loads(self.run_foretime("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json").stdout)
+        evaluated = self.json_of("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json")
         self.assertEqual([(member["checkpoint"], member["model"]) for member in evaluated["members"]],
                          [("a", "gcn"), ("b", "sage"), ("c", "gcn")])
         for member in evaluated["members"]:
-            alone = json.loads(self.run_foretime("evaluate", member["checkpoint"], "--json").stdout)
+            alone = self.json_of("evaluate", member["checkpoint"], "--json")
             self.assertEqual(member["metrics"], alone["metrics"])
             self.assertNotIn("members", alone)
         self.assertEqual({group["set"] for group in evaluated["groups"]}, {"holdout", "test"})
-        on_two = json.loads(self.run_foretime("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json", ranks=2).stdout)
+        on_two = self.json_of("evaluate", "a", "--ensemble", "b", "--ensemble", "c", "--json", ranks=2)
         for name, value in evaluated["metrics"].items():
             self.assertAlmostEqual(on_two["metrics"][name], value, places=9, msg=name)
         text = self.run_foretime("evaluate", "a", SAMPLES / "C11.npz", "--ensemble", "b", "--rankings", "out.csv").stdout
         self.assertRegex(text, r"(?s)1\. gcn .*2\. sage .*ensemble ")
-        rows = list(csv.DictReader(io.StringIO((self.folder / "out.csv").read_text())))
+        rows = self.rows_of((self.folder / "out.csv").read_text())
         for row in rows:
             self.assertAlmostEqual(float(row["predicted_runtime"]) / float(both[int(row["candidate"])]["predicted_runtime"]), 1, places=6)
 
@@ -66,13 +64,9 @@ class EnsembleTest(ProgramTest):
         final = json.loads((self.folder / "run/metrics.jsonl").read_text().splitlines()[-1])
         self.run_foretime("export", "run", "best")
         for name in ("run", "best"):
-            metrics = json.loads(self.run_foretime("evaluate", name, "--json", "--set", "trainer.threads=1").stdout)["metrics"]
+            metrics = self.json_of("evaluate", name, "--json", "--set", "trainer.threads=1")["metrics"]
             self.assertEqual(metrics, {key: value for key, value in final.items() if "/" in key})
         self.assertNotEqual(self.ranked("run"), self.ranked("plain"))
         path = self.folder / "best/average.safetensors"
         path.write_bytes(path.read_bytes()[:-1])
         self.assertIn("average.safetensors", self.run_foretime("evaluate", "best", code=3).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -167,11 +167,9 @@ class ExperimentPartsTest(ProgramTest):
         shutil.copytree(SOURCE / "configs", self.folder / "configs")
         done = self.run_foretime("experiment", "tpugraphs", "--data", data_dir() / "tpugraphs", "--quick", "--out", "out", timeout=500)
         self.assertIn("layout_nlp_default is left out", done.stdout)
+        for text in (done.stdout, (self.folder / "out/summary.md").read_text()):
+            self.assertIn("variant quick: a smoke test, whose figures mean nothing", text)
         for part in ("layout_xla_default", "tile_from_pb"):
             self.assertTrue((self.folder / "out" / part / "summary.md").exists())
         ids = [line.split(",")[0] for line in (self.folder / "out/submission.csv").read_text().splitlines()]
         self.assertIn("layout:xla:default:cd708819d3f5103afd6460b15e74eaf3", ids)
-
-
-if __name__ == "__main__":
-    unittest.main()

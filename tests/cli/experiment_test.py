@@ -1,11 +1,10 @@
 """Experiments as their users run them: trials, what is complete, tables and figures; and the same over the job queue."""
 import json
-import subprocess
 import time
 import unittest
 import xml.etree.ElementTree
 
-from program import FORETIME, SAMPLES, SOURCE, ProgramTest, environment
+from program import SAMPLES, SOURCE, ProgramTest
 
 EXPERIMENT = """
 title: A small experiment
@@ -123,9 +122,9 @@ class ExperimentTest(ProgramTest):
                 self.assertAlmostEqual(value, two[name], places=3, msg=f"{entry} {name}")
 
     def test_a_pre_empted_experiment_continues(self):
-        command = [FORETIME, "experiment", "small.yaml", "--entries", "GCN", "--fractions", "1", "--seeds", "1", "trainer.steps=100000",
+        command = ["experiment", "small.yaml", "--entries", "GCN", "--fractions", "1", "--seeds", "1", "trainer.steps=100000",
                    "trainer.eval_every=0", "--out", "out"]
-        process = subprocess.Popen(command, env=environment(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = self.start(*command)
         metrics = self.folder / "out/trials/gcn/fraction-1/seed-1/metrics.jsonl"
         limit = time.monotonic() + 60
         while not (metrics.exists() and metrics.stat().st_size > 0) and time.monotonic() < limit:
@@ -136,9 +135,9 @@ class ExperimentTest(ProgramTest):
         steps = [path.name for path in metrics.parent.glob("checkpoints/step-*")]
         self.assertEqual(len(steps), 1)
         step = int(steps[0].removeprefix("step-"))
-        message = self.run_foretime("experiment", *command[2:-3], f"trainer.steps={step + 2}", "--out", "out", code=2).stderr
+        message = self.run_foretime("experiment", *command[1:-3], f"trainer.steps={step + 2}", "--out", "out", code=2).stderr
         self.assertIn("trainer.steps: 100000", message)
-        self.assertNotIn("complete", self.run_foretime("experiment", *command[2:], "--dry-run").stdout.splitlines()[0])
+        self.assertNotIn("complete", self.run_foretime("experiment", *command[1:], "--dry-run").stdout.splitlines()[0])
 
     def test_statement_features_and_models_that_only_rank(self):
         (self.folder / "statements.yaml").write_text(
@@ -179,7 +178,3 @@ class ExperimentTest(ProgramTest):
         (self.folder / "bad.yaml").write_text(EXPERIMENT.replace("resnet18_conv2d_retest", "ansor_retest"))
         message = self.run_foretime("experiment", "bad.yaml", "--entries", "mean", code=3).stderr
         self.assertIn("ansor_retest.npz: holds none of the candidates", message)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -51,7 +51,7 @@ class ExportTest(ProgramTest):
                                      cwd=self.folder, capture_output=True, text=True, check=False)
             self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
             self.assertIn("NumPy: ", checked.stdout)
-        return json.loads(self.run_foretime("bundle", "show", "model.foretime").stdout)
+        return self.json_of("bundle", "show", "model.foretime")
 
     def ranking(self, model, graph):
         text = self.run_foretime("rank", model, graph, "--format", "json").stdout
@@ -108,7 +108,3 @@ class ExportTest(ProgramTest):
         self.assertIn("ABSENT", self.run_foretime("bundle", "inputs", "model.foretime", str(SAMPLES / "C1.npz"), "--group",
                                                   "ABSENT", "-o", "x.npz", code=3).stderr)
         self.assertFalse((self.folder / "x.npz").exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

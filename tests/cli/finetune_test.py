@@ -1,8 +1,6 @@
 """foretime finetune: a bundle goes on learning from new measurements, alone and as a job of the queue."""
-import csv
 import gzip
 import hashlib
-import io
 import itertools
 import json
 import pathlib
@@ -97,12 +95,12 @@ class FinetuneTest(ProgramTest):
         with (self.shared / "rest.json").open() as file:
             costs = [sum(json.loads(line)["r"][0]) for line in file]
         ranked = self.run_foretime("rank", bundle, self.shared / "rest.json", *self.records[:2]).stdout
-        rows = list(csv.DictReader(io.StringIO(ranked)))
+        rows = self.rows_of(ranked)
         self.assertEqual(len(rows), len(costs))
         return kendall([(float(row["score"]), costs[int(row["id"])]) for row in rows])
 
     def manifest(self, bundle):
-        return json.loads(self.run_foretime("bundle", "show", bundle).stdout)
+        return self.json_of("bundle", "show", bundle)
 
     def test_records_of_an_unseen_workload_improve_the_order_of_the_others(self):
         note = self.tuned_json(self.model, self.shared / "new.json", *self.records)
@@ -275,9 +273,7 @@ class FinetuneTest(ProgramTest):
         return self.queue("agent", "--data-root", self.shared, "--until-empty")
 
     def queue(self, *arguments, code=0):
-        plain = {name: value for name, value in environment().items() if not name.startswith("FORETIME_")}
-        done = subprocess.run([FORETIME, *map(str, arguments)], env=plain, cwd=self.folder, capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+        done = self.run_foretime(*arguments, code=code, timeout=120)
         return done.stdout if code == 0 else done.stderr
 
     def test_a_job_of_the_queue(self):
@@ -318,7 +314,3 @@ class FinetuneTest(ProgramTest):
         self.queue("export", following, "last.foretime")
         self.assertEqual(len(self.manifest("last.foretime")["tunings"]), 2)
         self.assertIn("recods", self.queue("submit", "round.yaml", "recods=x", code=2))
-
-
-if __name__ == "__main__":
-    unittest.main()

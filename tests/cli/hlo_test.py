@@ -141,7 +141,3 @@ class HloTest(ProgramTest):
         for name in ("node_feat", "node_opcode", "edge_index", "node_config_ids", "node_splits"):
             self.assertTrue(numpy.array_equal(ours[name], theirs[name]), name)
             self.assertEqual((ours[name].dtype, numpy.isfortran(ours[name])), (theirs[name].dtype, numpy.isfortran(theirs[name])))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,16 +1,13 @@
 """Sweeps and jobs as their users run them: submit, agent, status, leaderboard and the rest, over the Redis that foretime starts."""
-import csv
-import io
 import json
 import os
 import pathlib
 import re
 import signal
-import subprocess
 import time
 import unittest
 
-from program import FORETIME, SAMPLES, ProgramTest, environment
+from program import SAMPLES, ProgramTest
 
 BASE = """
 data: {format: programs, root: SAMPLES, train: [C1.npz, C12.npz], holdout: 0.2, max_eval_candidates: 20}
@@ -32,41 +29,37 @@ parameters:
 class JobsTest(ProgramTest):
     def setUp(self):
         super().setUp()
-        self.agents = []
-        self.addCleanup(self.kill_agents)
+        self.processes = []
+        self.addCleanup(self.kill_all)
         (self.folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(SAMPLES)))
         self.write_sweep()
 
     def write_sweep(self, more="", text=SWEEP):
         (self.folder / "sweep.yaml").write_text(text + more)
 
-    def environment(self):
-        return {name: value for name, value in environment().items() if not name.startswith("FORETIME_")}
-
-    def kill_agents(self):
-        for agent in self.agents:
-            if agent.poll() is None:
-                agent.kill()
-            agent.communicate()
+    def kill_all(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def foretime(self, *arguments, code=0, **more):
-        done = subprocess.run([FORETIME, *map(str, arguments)], env={**self.environment(), **more}, cwd=self.folder, capture_output=True,
-                              text=True, timeout=120)
-        self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        done = self.run_foretime(*arguments, code=code, timeout=120, **more)
         return done.stderr if code else done.stdout
 
     def json(self, *arguments):
         return json.loads(self.foretime(*arguments, "--json"))
 
+    def background(self, *arguments):
+        self.processes.append(self.start(*arguments))
+        return self.processes[-1]
+
     def agent(self, *arguments):
-        agent = subprocess.Popen([FORETIME, "agent", "--data-root", str(SAMPLES), *map(str, arguments)], env=self.environment(),
-                                 cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.agents.append(agent)
-        return agent
+        return self.background("agent", "--data-root", SAMPLES, *arguments)
 
     def finish(self, process, code=0):
-        output = process.communicate(timeout=120)[0]
-        self.assertEqual(process.returncode, code, output)
+        output, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, code, output + errors)
         return output
 
     def jobs(self, *arguments):
@@ -92,9 +85,7 @@ class JobsTest(ProgramTest):
         again = self.foretime("submit", "sweep.yaml")
         self.assertIn("0 jobs added, 12 were there already", again)
         self.assertEqual({job["state"] for job in self.jobs("--state", "waiting")}, {"waiting"})
-        watch = subprocess.Popen([FORETIME, "status", sweep[:6], "--watch=0.3"], env=self.environment(), cwd=self.folder,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.agents.append(watch)
+        watch = self.background("status", sweep[:6], "--watch=0.3")
         self.finish(self.agent("--cpus", 2, "--until-empty"))
         self.assertIn("12 succeeded", self.finish(watch))
 
@@ -107,7 +98,7 @@ class JobsTest(ProgramTest):
         table = self.foretime("leaderboard")
         self.assertIn("±", table)
         self.assertIn("of 2", table)
-        rows = list(csv.DictReader(io.StringIO(self.foretime("leaderboard", sweep[:5], "--trials", "--csv", "--with", "holdout/kendall_tau"))))
+        rows = self.rows_of(self.foretime("leaderboard", sweep[:5], "--trials", "--csv", "--with", "holdout/kendall_tau"))
         self.assertEqual([row["rank"] for row in rows], ["1", "2", "3", "4"])
         self.assertEqual(rows[0]["job"], best["id"])
         values = [float(row["holdout/mae"]) for row in rows]
@@ -167,9 +158,7 @@ class JobsTest(ProgramTest):
         long = self.json("submit", "base.yaml", "trainer.steps=1000000", "--name", "long")["jobs"][0]["id"]
         self.assertIn("was there already", self.foretime("submit", "base.yaml", "trainer.steps=1000000", "--name", "other"))
         self.wait_for("progress", lambda: self.json("status", long)["step"] > 3)
-        following = subprocess.Popen([FORETIME, "log", long, "--follow"], env=self.environment(), cwd=self.folder, stdout=subprocess.PIPE,
-                                     stderr=subprocess.STDOUT, text=True)
-        self.agents.append(following)
+        following = self.background("log", long, "--follow")
         self.assertIn("runs; it ends", self.foretime("cancel", long))
         self.wait_for("the cancelled job", lambda: self.json("status", long)["state"] == "cancelled")
         self.assertIn("step", self.finish(following))
@@ -268,9 +257,7 @@ class JobsTest(ProgramTest):
     def test_files_outside_of_the_data_roots_fail_the_job(self):
         (self.folder / "inside").mkdir()
         self.foretime("submit", "sweep.yaml")
-        agent = subprocess.run([FORETIME, "agent", "--data-root", "inside", "--until-empty"], env=self.environment(), cwd=self.folder,
-                               capture_output=True, text=True, timeout=120)
-        self.assertEqual(agent.returncode, 0, agent.stderr)
+        self.foretime("agent", "--data-root", "inside", "--until-empty")
         for job in self.jobs():
             self.assertEqual(job["state"], "failed", job)
             self.assertIn(str(SAMPLES), job["error"])
@@ -308,7 +295,3 @@ class ExportTest(ProgramTest):
         path.write_bytes(data)
         self.assertIn("CRC", self.run_foretime("export", "run", "out", code=3).stderr)
         self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith("out")], [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -13,7 +13,7 @@ class PlanTest(ProgramTest):
         return path
 
     def plan(self, *arguments, **more):
-        return json.loads(self.run_foretime("plan", *arguments, "--json", **more).stdout)
+        return self.json_of("plan", *arguments, "--json", **more)
 
     def test_every_batch_is_balanced_on_many_ranks(self):
         found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8, "sampler.samples_per_group=0")
@@ -76,7 +76,7 @@ class PlanTest(ProgramTest):
         file = self.folder / "settings.yaml"
         prediction = self.plan(file, *self.settings(), "--ranks", 1, "--predict", "--measured", self.folder / "run")["plans"][0]["prediction"]
         self.assertGreater(prediction["step_seconds"], 0)
-        lines = [json.loads(line) for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        lines = self.lines_of()
         lines = [line for line in lines if line["kind"] == "train"]
         measured = (lines[-1]["seconds"] - lines[0]["seconds"]) / (lines[-1]["step"] - lines[0]["step"])
         self.assertLess(abs(prediction["step_seconds"] / measured - 1), 0.5)
@@ -114,7 +114,3 @@ class PublishedSizesTest(ProgramTest):
                                      "sampler.samples_per_group=0", f"sampler.max_segment_nodes={nodes}")
             for plan in json.loads(done.stdout)["plans"]:
                 self.assertLess(plan["imbalance"], 0.02, plan)
-
-
-if __name__ == "__main__":
-    unittest.main()

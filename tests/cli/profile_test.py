@@ -42,7 +42,7 @@ class ProfileTest(ProgramTest):
         self.assertAlmostEqual(sum(shares), 100, delta=2)
         self.assertRegex(table, r"reduce bucket +wire")
         self.assertRegex(table, r"plan +beside")
-        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        lines = self.lines_of()
         for line in (line for line in lines if line["kind"] == "train"):
             self.assertGreaterEqual(line["comm_wait_ms"], line["comm_exposed_ms"])
             self.assertIn(line["straggler_rank"], (0, 1))
@@ -72,7 +72,3 @@ class ProfileTest(ProgramTest):
         self.train(trainer__steps=2)
         done = self.train(trainer__steps=4, comm__gradient_dtype="bfloat16", code=2)
         self.assertIn("gradient_dtype: float32 -> ", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,7 @@
 """Runs the foretime program for the tests of this folder."""
 import csv
+import io
+import json
 import os
 import pathlib
 import shutil
@@ -21,8 +23,9 @@ def data_dir():
 
 
 def environment():
-    """One rank to a core is not ours to choose in a test, and CI runs as root."""
-    return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    """One rank to a core is not ours to choose in a test, CI runs as root, and no queue of the caller's is to be touched."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("FORETIME_")}
+    return {**own, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMP_NUM_THREADS": "1"}
 
@@ -44,12 +47,33 @@ class ProgramTest(unittest.TestCase):
             time.sleep(0.1)
 
     def rows(self, path):
-        with (self.folder / path).open() as file:
-            return list(csv.DictReader(file))
+        return self.rows_of((self.folder / path).read_text())
 
-    def run_foretime(self, *arguments, ranks=1, code=0, timeout=240):
-        done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env=environment(), cwd=self.folder,
-                              capture_output=True, text=True, timeout=timeout)
+    @staticmethod
+    def rows_of(text):
+        """The rows of a table in CSV."""
+        return list(csv.DictReader(io.StringIO(text)))
+
+    def json_of(self, *arguments, **more):
+        """What a command prints as JSON."""
+        return json.loads(self.run_foretime(*arguments, **more).stdout)
+
+    def lines_of(self, run="run"):
+        """What a run reported, line by line."""
+        return [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+
+    def start(self, *arguments, ranks=1, **variables):
+        """The program in the background."""
+        return subprocess.Popen(launch(ranks) + [FORETIME, *map(str, arguments)], env={**environment(), **variables}, cwd=self.folder,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def start_training(self, ranks=1, **changes):
+        (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
+        return self.start("train", "--quiet", "settings.yaml", *self.settings(**changes), ranks=ranks)
+
+    def run_foretime(self, *arguments, ranks=1, code=0, timeout=240, **variables):
+        done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env={**environment(), **variables},
+                              cwd=self.folder, capture_output=True, text=True, timeout=timeout)
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
         return done
 

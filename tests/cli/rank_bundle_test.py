@@ -1,7 +1,5 @@
 """foretime rank with bundles: graph files, candidates from elsewhere, tuning records and syntax trees."""
-import csv
 import gzip
-import io
 import json
 import subprocess
 import unittest
@@ -37,7 +35,7 @@ class RankBundleTest(BundleTest):
         self.assertEqual(sorted(one["candidate"] for one in ranked), [0, 1])
         self.assertLessEqual(ranked[0]["score"], ranked[1]["score"])
         self.assertTrue(all(one["predicted_runtime"] > 0 for one in ranked))
-        rows = list(csv.DictReader(io.StringIO(self.rank("layout.foretime", "layouts.npz").stdout)))
+        rows = self.rows_of(self.rank("layout.foretime", "layouts.npz").stdout)
         self.assertEqual([(int(row["candidate"]), float(row["score"])) for row in rows], [(one["candidate"], one["score"]) for one in ranked])
         self.assertEqual([row["rank"] for row in rows], ["0", "1"])
         self.assertEqual(len(self.rank("layout.foretime", "layouts.npz", "--top", 1, "-o", "out.csv").stdout), 0)
@@ -137,7 +135,7 @@ class RankBundleTest(BundleTest):
         group = self.ranking("loops.foretime", "records.json", "--dags", "stage_table.json")[0]
         self.assertEqual(group["group"], "[matmul,128,128,128]")
         self.assertEqual(sorted(int(one["id"]) for one in group["ranking"]), list(range(30)))
-        rows = list(csv.DictReader(io.StringIO(self.rank("loops.foretime", "records.json", "--dags", "stage_table.json", "--top", 5).stdout)))
+        rows = self.rows_of(self.rank("loops.foretime", "records.json", "--dags", "stage_table.json", "--top", 5).stdout)
         self.assertEqual([row["group"] for row in rows], 5 * ["[matmul,128,128,128]"])
         self.assertEqual([float(row["score"]) for row in rows], [one["score"] for one in group["ranking"][:5]])
 
@@ -206,7 +204,3 @@ class RankBundleTest(BundleTest):
                                 env={**environment(), "LD_DEBUG": "libs"})
         self.assertEqual(traced.returncode, 0)
         self.assertNotIn("libtorch", traced.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -32,7 +32,7 @@ class RecordsTest(ProgramTest):
         self.assertIn("1 failed measurements, 1 malformed lines, 1 empty lines and comments", out)
         self.assertIn("line 4: no JSON", out)
         self.assertIn("run timeout: 1", out)
-        report, = json.loads(self.run_foretime("data", "inspect", "--json", path).stdout)
+        report, = self.json_of("data", "inspect", "--json", path)
         self.assertEqual([report["records"], report["failed"], report["malformed"], report["skipped"]], [3, 1, 1, 1])
         self.assertEqual(report["first_malformed"][0]["line"], 4)
 
@@ -98,11 +98,11 @@ class RecordsTest(ProgramTest):
                     "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
                     "optimizer.warmup_steps=10", "run.directory=run")
         self.run_foretime("train", "--quiet", *settings)
-        last = json.loads((self.folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+        last = self.lines_of()[-1]
         self.assertGreater(last["holdout/kendall_tau"], 0.5)
         self.assertIn("holdout/mae", last)
         trees = SOURCE / "samples" / "ansor" / "trees" / "t00.npz"
-        ranking, = json.loads(self.run_foretime("rank", "run", trees, "--format", "json").stdout)
+        ranking, = self.json_of("rank", "run", trees, "--format", "json")
         self.assertEqual(len(ranking["ranking"]), 103)
         done = self.run_foretime("train", "--quiet", *settings, "data.representation=curve", "run.directory=other", code=3)
         self.assertIn("expected 216 of data.representation curve", done.stderr)
@@ -112,7 +112,3 @@ class RecordsTest(ProgramTest):
         done = self.run_foretime("train", "--quiet", *settings, f"data.train=[{trees}]", "data.representation=ast",
                                  "run.directory=other", code=2)
         self.assertIn("set data.representation to loops", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,11 +3,10 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import time
 import unittest
 
-from program import FORETIME, ProgramTest, environment, launch
+from program import ProgramTest
 
 
 def children_of(pid):
@@ -31,18 +30,11 @@ def name_of(pid):
 
 
 class ResumeTest(ProgramTest):
-    def start(self, ranks, **changes):
-        (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
-        return subprocess.Popen(launch(ranks) + [FORETIME, "train", "--quiet", "settings.yaml", *self.settings(**changes)],
-                                env=environment(), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
     def wait_for_step(self, process, step, run="run"):
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             self.assertIsNone(process.poll(), process.communicate() if process.poll() is not None else "")
-            metrics = self.folder / run / "metrics.jsonl"
-            lines = metrics.read_text().splitlines() if metrics.exists() else []
-            if lines and json.loads(lines[-1])["step"] >= step:
+            if (self.folder / run / "metrics.jsonl").exists() and (lines := self.lines_of(run)) and lines[-1]["step"] >= step:
                 return
             time.sleep(0.02)
         self.fail(f"no step {step} in 120 s")
@@ -61,7 +53,7 @@ class ResumeTest(ProgramTest):
                       trainer__eval_every=3, checkpoint__keep_last=9,
                       model__hidden=64, model__layers=4, sampler__candidates_per_group=80)  # slow enough to be killed in time
         self.train(ranks=2, trainer__steps=10, run__directory=self.folder / "straight", **common)
-        process = self.start(2, trainer__steps=10, run__directory=self.folder / "killed", **common)
+        process = self.start_training(2, trainer__steps=10, run__directory=self.folder / "killed", **common)
         self.wait_for_step(process, 6, "killed")  # so the checkpoint of step 5 is whole
         for pid in self.ranks_of(process):
             os.kill(pid, signal.SIGKILL)
@@ -69,13 +61,12 @@ class ResumeTest(ProgramTest):
         self.assertFalse((self.folder / "killed/checkpoints/step-00000010").exists(), "the run ended before it was killed")
         self.train(ranks=2, trainer__steps=10, run__directory=self.folder / "killed", **common)
         self.assertEqual(self.checkpoint(10, "straight"), self.checkpoint(10, "killed"))
-        steps = [json.loads(line) for line in (self.folder / "killed" / "metrics.jsonl").read_text().splitlines()]
-        trained = [line["step"] for line in steps if line["kind"] == "train"]
+        trained = [line["step"] for line in self.lines_of("killed") if line["kind"] == "train"]
         self.assertEqual(trained, list(range(1, 11)), "metrics of the killed run were repeated or lost")
 
     def test_sigterm_on_one_rank_stops_all_with_75(self):
         common = dict(trainer__steps=100000, trainer__log_every=1)
-        process = self.start(2, **common)
+        process = self.start_training(2, **common)
         self.wait_for_step(process, 3)
         os.kill(self.ranks_of(process)[-1], signal.SIGTERM)
         output = process.communicate(timeout=60)
@@ -88,7 +79,7 @@ class ResumeTest(ProgramTest):
         self.assertIn(f"continues at step {step}", done.stderr)
 
     def test_a_killed_rank_ends_the_run(self):
-        process = self.start(2, trainer__steps=100000, trainer__log_every=1)
+        process = self.start_training(2, trainer__steps=100000, trainer__log_every=1)
         self.wait_for_step(process, 3)
         os.kill(self.ranks_of(process)[-1], signal.SIGKILL)
         started = time.monotonic()
@@ -97,7 +88,7 @@ class ResumeTest(ProgramTest):
         self.assertLess(time.monotonic() - started, 30)
 
     def test_a_stopped_rank_is_named(self):
-        process = self.start(2, trainer__steps=100000, trainer__log_every=1, comm__timeout_seconds=3)
+        process = self.start_training(2, trainer__steps=100000, trainer__log_every=1, comm__timeout_seconds=3)
         self.wait_for_step(process, 3)
         ranks = self.ranks_of(process)
         os.kill(ranks[-1], signal.SIGSTOP)
@@ -111,7 +102,3 @@ class ResumeTest(ProgramTest):
                     pass
         self.assertEqual(process.returncode, 5, errors)
         self.assertRegex(errors, r"late: rank [01]")
-
-
-if __name__ == "__main__":
-    unittest.main()

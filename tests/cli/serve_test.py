@@ -470,7 +470,3 @@ class ServeTest(BundleTest):
         self.assertIn("module.pb", self.run_foretime("serve", "module.pb", "--socket", "other", code=3).stderr)
         self.assertFalse((self.folder / "other").exists())
         self.run_foretime("serve", "none.foretime", "--socket", "other", code=3)
-
-
-if __name__ == "__main__":
-    unittest.main()

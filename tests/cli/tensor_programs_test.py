@@ -1,6 +1,4 @@
 """Tensor programs as TVM's own text, and the trees that models are compared with."""
-import csv
-import io
 import json
 import unittest
 
@@ -16,7 +14,7 @@ class TensorProgramsTest(ProgramTest):
         text = self.run_foretime("data", "inspect", PROGRAMS).stdout
         for part in ("24 records of 12 workloads", "0.14.0 (24)", "unknown types  none"):
             self.assertIn(part, text)
-        report = json.loads(self.run_foretime("data", "inspect", "--json", PROGRAMS).stdout)
+        report = self.json_of("data", "inspect", "--json", PROGRAMS)
         self.assertEqual(report["members"]["before_lowering"]["trees"], 24)
         self.assertEqual(report["failures"], 0)
 
@@ -26,7 +24,7 @@ class TensorProgramsTest(ProgramTest):
         self.run_foretime("data", "verify", "text.foretime")
         scores = {}
         for name in ("text.foretime", SAMPLES / "C1.npz"):
-            rows = csv.DictReader(io.StringIO(self.run_foretime("rank", "run", name).stdout))
+            rows = self.rows_of(self.run_foretime("rank", "run", name).stdout)
             scores[str(name)] = {row["id"]: float(row["score"]) for row in rows if row["id"].startswith("C1_")}
         text, trees = scores["text.foretime"], scores[str(SAMPLES / "C1.npz")]
         self.assertEqual(len(text), 2)
@@ -50,22 +48,22 @@ class TensorProgramsTest(ProgramTest):
         numpy.savez(self.folder / "features.npz", X=features, ptr=numpy.arange(programs + 1), task=numpy.arange(programs) % workloads,
                     y=1 / (0.1 + features[:, 0].astype(numpy.float64)))
         arguments = ("baseline", "xgboost", "statements", "--train", "features.npz", "--preset", "pairs", "--rounds", "60", "--json")
-        report = json.loads(self.run_foretime(*arguments, "--save", "model.ubj").stdout)
+        report = self.json_of(*arguments, "--save", "model.ubj")
         self.assertEqual(report["mean_score"]["workloads"], 2)
         self.assertGreater(report["mean_score"]["kendall_tau"], 0.8)
-        self.assertEqual(report, json.loads(self.run_foretime(*arguments).stdout))
+        self.assertEqual(report, self.json_of(*arguments))
         self.assertGreater((self.folder / "model.ubj").stat().st_size, 1000)
 
     def test_xgboost_over_records(self):
         ansor = SAMPLES.parent / "ansor"
         arguments = ("baseline", "xgboost", "statements", "--records", ansor / "records.jsonl.gz", "--dags", ansor / "dags.jsonl.gz",
                      "--rounds", "20", "--json")
-        report = json.loads(self.run_foretime(*arguments, "--per-workload", "30").stdout)["mean_score"]
+        report = self.json_of(*arguments, "--per-workload", "30")["mean_score"]
         self.assertEqual((report["workloads"], report["programs"]), (10, 287))
         self.assertGreater(report["kendall_tau"], 0.25)
         lines = {"train_lines": {"all": list(range(400))}, "eval_lines": {"all": list(range(400, 800))}}
         (self.folder / "split.json").write_text(json.dumps(lines))
-        report = json.loads(self.run_foretime(*arguments, "--split", "split.json").stdout)["mean_score"]
+        report = self.json_of(*arguments, "--split", "split.json")["mean_score"]
         self.assertEqual((report["workloads"], report["programs"]), (49, 400))
         (self.folder / "split.json").write_text(json.dumps({**lines, "eval_lines": {"all": [4836]}}))
         done = self.run_foretime(*arguments, "--split", "split.json", code=3)
@@ -78,13 +76,9 @@ class TensorProgramsTest(ProgramTest):
         rows = numpy.random.default_rng(5).random((len(ids), 4), dtype=numpy.float32)
         numpy.savez(self.folder / "loops.npz", features=rows.ravel(), row_splits=4 * numpy.arange(len(ids) + 1), id=ids)
         files = [SAMPLES / f"{name}.npz" for name in ("C1", "C11", "C12")]
-        report = json.loads(self.run_foretime("baseline", "xgboost", "loops", "--features", "loops.npz", "--programs", *files, "--given",
-                                              "C1,C12", "--share", "0.5,1", "--json").stdout)
+        report = self.json_of("baseline", "xgboost", "loops", "--features", "loops.npz", "--programs", *files, "--given",
+                                              "C1,C12", "--share", "0.5,1", "--json")
         self.assertEqual([run["share"] for run in report], [0.5, 1.0])
         self.assertEqual(report[0]["test"], len(numpy.load(SAMPLES / "C11.npz")["id"]))
         done = self.run_foretime("baseline", "xgboost", "loops", "--features", "loops.npz", "--programs", *files, "--given", "C2", code=2)
         self.assertIn("workload 'C2', expected one of C1, C11, C12", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

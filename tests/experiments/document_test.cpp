@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "configs/load.h"
@@ -16,6 +17,8 @@
 
 namespace foretime::experiments {
 namespace {
+
+using ::testing::HasSubstr;
 
 const std::string kSmall = R"(
 overrides: {data: {format: programs, train: [a.npz], test: [b.npz]}, trainer.steps: 20}
@@ -103,33 +106,29 @@ TEST(Experiment, MessagesSayWhereAndWhat) {
   };
   EXPECT_EQ(with("metrics: [mae, kendall_tau]\n", ""),
             "e.yaml: metrics: is missing; an experiment has entries and metrics");
-  EXPECT_NE(with("kendall_tau]", "kendal_tau]").find("did you mean kendall_tau"), std::string::npos);
-  EXPECT_NE(with("model.type: mlp,", "model.typ: mlp,").find("e.yaml:7: override model.typ=mlp"), std::string::npos);
-  EXPECT_NE(with("model.type: mlp,", "trainer.seed: 3,").find("trainer.seed: belongs to the experiment"),
-            std::string::npos);
-  EXPECT_NE(with("fractions: [1, 0.1]", "fractions: [0]").find("numbers above 0, at most 1"), std::string::npos);
-  EXPECT_NE(with("label: mean", "label: mlp").find("a second entry with the file name mlp"), std::string::npos);
-  EXPECT_NE(with("kind: mean", "kind: mean, preset: tvm").find("belong to kind xgboost"), std::string::npos);
-  EXPECT_NE(with("kind: mean", "kind: xgboost").find("needs features"), std::string::npos);
-  EXPECT_NE(with("extends: quick,", "extends: quicker,", {.variant = "quicker"}).find("extends itself"),
-            std::string::npos);
-  EXPECT_NE(with("train: [a.npz], ", "").find("data.train: found no files"), std::string::npos);
-  EXPECT_NE(message_of(kSmall, {.variant = "fast"}).find("found no fast, there are quick, quicker"), std::string::npos);
-  EXPECT_NE(message_of(kSmall, {.entries = {"TPGNN"}}).find("expected some of MLP, GCN, wide, mean"),
-            std::string::npos);
-  EXPECT_NE(message_of(kSmall, {.overrides = {"run.directory=x"}}).find("override run.directory=x"), std::string::npos);
-  EXPECT_NE(
-      message_of(kSmall, {.overrides = {"loss.type=listmle", "sampler.candidates_per_group=1"}}).find("MLP: sampler."),
-      std::string::npos);
+  EXPECT_THAT(with("kendall_tau]", "kendal_tau]"), HasSubstr("did you mean kendall_tau"));
+  EXPECT_THAT(with("model.type: mlp,", "model.typ: mlp,"), HasSubstr("e.yaml:7: override model.typ=mlp"));
+  EXPECT_THAT(with("model.type: mlp,", "trainer.seed: 3,"), HasSubstr("trainer.seed: belongs to the experiment"));
+  EXPECT_THAT(with("fractions: [1, 0.1]", "fractions: [0]"), HasSubstr("numbers above 0, at most 1"));
+  EXPECT_THAT(with("label: mean", "label: mlp"), HasSubstr("a second entry with the file name mlp"));
+  EXPECT_THAT(with("kind: mean", "kind: mean, preset: tvm"), HasSubstr("belong to kind xgboost"));
+  EXPECT_THAT(with("kind: mean", "kind: xgboost"), HasSubstr("needs features"));
+  EXPECT_THAT(with("extends: quick,", "extends: quicker,", {.variant = "quicker"}), HasSubstr("extends itself"));
+  EXPECT_THAT(with("train: [a.npz], ", ""), HasSubstr("data.train: found no files"));
+  EXPECT_THAT(message_of(kSmall, {.variant = "fast"}), HasSubstr("found no fast, there are quick, quicker"));
+  EXPECT_THAT(message_of(kSmall, {.entries = {"TPGNN"}}), HasSubstr("expected some of MLP, GCN, wide, mean"));
+  EXPECT_THAT(message_of(kSmall, {.overrides = {"run.directory=x"}}), HasSubstr("override run.directory=x"));
+  EXPECT_THAT(message_of(kSmall, {.overrides = {"loss.type=listmle", "sampler.candidates_per_group=1"}}),
+              HasSubstr("MLP: sampler."));
 }
 
 TEST(Experiment, FiguresAreCheckedAndStayInTheirFolder) {
   const auto figure = [](const std::string& text) { return message_of(kSmall + "figures: [" + text + "]\n"); };
   EXPECT_EQ(figure("{file: a.svg, kind: curves, metric: mae, x: log}"), "no exception");
-  EXPECT_NE(figure("{file: ../a.svg}").find("expected a file name"), std::string::npos);
-  EXPECT_NE(figure("{file: .svg}").find("expected a file name"), std::string::npos);
-  EXPECT_NE(figure("{file: a.svg}, {file: a.svg}").find("a second time"), std::string::npos);
-  EXPECT_NE(figure("{file: a.svg, metric: tau}").find("found the metric tau"), std::string::npos);
+  EXPECT_THAT(figure("{file: ../a.svg}"), HasSubstr("expected a file name"));
+  EXPECT_THAT(figure("{file: .svg}"), HasSubstr("expected a file name"));
+  EXPECT_THAT(figure("{file: a.svg}, {file: a.svg}"), HasSubstr("a second time"));
+  EXPECT_THAT(figure("{file: a.svg, metric: tau}"), HasSubstr("found the metric tau"));
 }
 
 TEST(Experiment, ModelsBecomeJobsOfOneSweep) {

@@ -3,15 +3,17 @@
 #include <random>
 #include <regex>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/figures/dot_chart.h"
-#include "experiments/figures/frame.h"
-#include "experiments/figures/line_chart.h"
-#include "experiments/figures/scatter_chart.h"
+#include "experiments/figures/charts.h"
+#include "experiments/figures/svg.h"
 
 namespace foretime::figures {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -37,8 +39,8 @@ void expect_well_formed(const std::string& svg) {
     }
   }
   EXPECT_TRUE(open.empty());
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
 }
 
 LineChart simple_lines() {
@@ -120,7 +122,7 @@ TEST(LineChart, HasWhatItWasGiven) {
   const auto svg = draw(simple_lines());
   expect_well_formed(svg);
   for (const char* text : {">title<", ">a<", ">b<", ">noise<", ">error (ms)<", ">5 %<", ">100 %<"})
-    EXPECT_NE(svg.find(text), std::string::npos) << text;
+    EXPECT_THAT(svg, HasSubstr(text)) << text;
   EXPECT_EQ(count(svg, "<circle"), 4U);             // three points and the legend
   EXPECT_EQ(count(svg, "<polygon"), 5U);            // one band, three squares and the legend
   EXPECT_LT(svg.find(">a<"), svg.find(">noise<"));  // the legend follows the curves' ends
@@ -149,7 +151,7 @@ TEST(Charts, DrawNothingAndNonsense) {
   chart.series[1].y = {1e308, 1e-308, 5};
   const auto svg = draw(chart);
   expect_well_formed(svg);
-  EXPECT_EQ(svg.find("<script"), std::string::npos);
+  EXPECT_THAT(svg, Not(HasSubstr("<script")));
   EXPECT_EQ(svg.find('\x01'), std::string::npos);
 }
 
@@ -177,9 +179,9 @@ TEST(DotChart, ARowMayHaveALevelOfItsOwn) {
   chart.panels = {{"", {"", true, false, {}}, {{{0, 0.5, 0.4, 0.6}}, {{0, 2, 1, 3}}}, {}, {0.1, kNone}}};
   const auto svg = draw(chart);
   expect_well_formed(svg);
-  EXPECT_NE(svg.find(">noise<"), std::string::npos);
+  EXPECT_THAT(svg, HasSubstr(">noise<"));
   EXPECT_EQ(count(svg, "stroke=\"#666666\" stroke-width=\"2\""), 2U);  // one row's, and its sample in the legend
-  EXPECT_NE(svg.find(">0.1<"), std::string::npos);                     // it widens the axis
+  EXPECT_THAT(svg, HasSubstr(">0.1<"));                                // it widens the axis
 }
 
 TEST(DotChart, DrawsRangesAndLevels) {
@@ -192,8 +194,7 @@ TEST(DotChart, DrawsRangesAndLevels) {
                    {{"ceiling", 0.9}}}};
   const auto svg = draw(chart);
   expect_well_formed(svg);
-  for (const char* text : {">C3<", ">C5<", ">MLP<", ">GCN<", ">ceiling<"})
-    EXPECT_NE(svg.find(text), std::string::npos) << text;
+  for (const char* text : {">C3<", ">C5<", ">MLP<", ">GCN<", ">ceiling<"}) EXPECT_THAT(svg, HasSubstr(text)) << text;
   EXPECT_EQ(count(svg, "<circle"), 2U);                  // one dot, one sample
   EXPECT_EQ(count(svg, "stroke-opacity=\"0.45\""), 1U);  // one range
 }

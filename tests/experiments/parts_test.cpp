@@ -3,21 +3,23 @@
 #include <random>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "configs/load.h"
 #include "data/dataset/synth.h"
 #include "experiments/document.h"
-#include "experiments/error.h"
-#include "experiments/folds.h"
 #include "experiments/trials.h"
 #include "jobs/error.h"
 #include "tests/experiments/damage.h"
 #include "tests/support/message_of.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::experiments {
 namespace {
+
+using ::testing::HasSubstr;
 
 const std::string kParts = R"(
 title: All of it
@@ -54,12 +56,10 @@ variants:
 class PartsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ("parts" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_ / "present");
     std::ofstream(folder_ / "small.yaml")
         << "model: {type: sage, hidden: 8}\ntrainer: {steps: 10, threads: 1}\ndata: {root: elsewhere}\n";
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   ExperimentFile parse(ExperimentChoice choice = {}, const std::string& yaml = kParts) const {
     if (choice.data_root.empty()) choice.data_root = folder_.string();
@@ -74,7 +74,8 @@ class PartsTest : public ::testing::Test {
     });
   }
 
-  std::filesystem::path folder_;
+  foretime::testing::Scratch scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 TEST_F(PartsTest, EachPartIsAnExperimentWithWhatTheFileAndItselfSay) {
@@ -149,30 +150,26 @@ TEST_F(PartsTest, JobsOfPartsAreSweepsOfTheirOwn) {
 }
 
 TEST_F(PartsTest, MessagesSayWhatIsWrong) {
-  EXPECT_NE(message_of("small.yaml}", "absent.yaml}").find("absent.yaml"), std::string::npos);
-  EXPECT_NE(message_of("  here:", "  he/re:").find("it is a folder"), std::string::npos);
-  EXPECT_NE(message_of("there: {seeds", "where: {seeds", {.variant = "quick"}).find("there are here, there"),
-            std::string::npos);
-  EXPECT_NE(message_of("seeds: 2", "seeds: 2", {.parts = {"nowhere"}}).find("found no nowhere"), std::string::npos);
-  EXPECT_NE(
-      message_of("seeds: 2", "seeds: 2", {.entries = {"GAT"}}).find("expected some of small, wide, random, alone"),
-      std::string::npos);
-  EXPECT_NE(message_of("set: [valid, holdout]", "set: [valid, valid]").find("or one twice"), std::string::npos);
-  EXPECT_NE(message_of("{metric: kendall_tau, set: holdout", "{metric: kendall_tau, set: test").find("holdout"),
-            std::string::npos)
+  EXPECT_THAT(message_of("small.yaml}", "absent.yaml}"), HasSubstr("absent.yaml"));
+  EXPECT_THAT(message_of("  here:", "  he/re:"), HasSubstr("it is a folder"));
+  EXPECT_THAT(message_of("there: {seeds", "where: {seeds", {.variant = "quick"}), HasSubstr("there are here, there"));
+  EXPECT_THAT(message_of("seeds: 2", "seeds: 2", {.parts = {"nowhere"}}), HasSubstr("found no nowhere"));
+  EXPECT_THAT(message_of("seeds: 2", "seeds: 2", {.entries = {"GAT"}}),
+              HasSubstr("expected some of small, wide, random, alone"));
+  EXPECT_THAT(message_of("set: [valid, holdout]", "set: [valid, valid]"), HasSubstr("or one twice"));
+  EXPECT_THAT(message_of("{metric: kendall_tau, set: holdout", "{metric: kendall_tau, set: test"), HasSubstr("holdout"))
       << "a set that is not measured";
-  EXPECT_NE(message_of("- {metric: seconds}", "- {set: valid}").find("a column without metric"), std::string::npos);
-  EXPECT_NE(message_of("held out: 0.5", "held in: 0.5").find("held out"), std::string::npos) << "the nearest known";
-  EXPECT_NE(message_of("title: Elsewhere", "submission: layout:tpu").find("a collection such as"), std::string::npos);
-  EXPECT_NE(message_of("{label: random, kind: random}", "{label: r, kind: random, settings: small.yaml}")
-                .find("belong to kind model"),
-            std::string::npos);
-  EXPECT_NE(message_of("set: {model.hidden: 64,", "set: {data.format: tile,").find("wide: data.format: found tile"),
-            std::string::npos);
-  EXPECT_NE(message_of("set: {model.hidden: 64,", "set: {data.max_eval_candidates: 7,").find("on the same candidates"),
-            std::string::npos);
-  EXPECT_NE(message_of("requires: [present]", "folds: {count: 2}").find("groups: [patterns"), std::string::npos);
-  EXPECT_NE(message_of("requires: [present]", "variants: {}").find("variants"), std::string::npos);
+  EXPECT_THAT(message_of("- {metric: seconds}", "- {set: valid}"), HasSubstr("a column without metric"));
+  EXPECT_THAT(message_of("held out: 0.5", "held in: 0.5"), HasSubstr("held out")) << "the nearest known";
+  EXPECT_THAT(message_of("title: Elsewhere", "submission: layout:tpu"), HasSubstr("a collection such as"));
+  EXPECT_THAT(message_of("{label: random, kind: random}", "{label: r, kind: random, settings: small.yaml}"),
+              HasSubstr("belong to kind model"));
+  EXPECT_THAT(message_of("set: {model.hidden: 64,", "set: {data.format: tile,"),
+              HasSubstr("wide: data.format: found tile"));
+  EXPECT_THAT(message_of("set: {model.hidden: 64,", "set: {data.max_eval_candidates: 7,"),
+              HasSubstr("on the same candidates"));
+  EXPECT_THAT(message_of("requires: [present]", "folds: {count: 2}"), HasSubstr("groups: [patterns"));
+  EXPECT_THAT(message_of("requires: [present]", "variants: {}"), HasSubstr("variants"));
 }
 
 TEST_F(PartsTest, DamagedFilesAreRefusedAndNothingElseHappens) {
@@ -242,14 +239,12 @@ TEST_F(FoldsTest, EveryGroupIsTestedOnceByTrialsThatDoNotTrainOnIt) {
 }
 
 TEST_F(FoldsTest, WhatCannotBeFoldedIsRefused) {
-  EXPECT_NE(message_of_folds(experiment("{count: 6, groups: [groups]}")).find("found 5 groups"), std::string::npos);
-  EXPECT_NE(
-      message_of_folds(experiment("{count: 2, groups: [groups]}", "trainer: {eval_every: 1, early_stop.patience: 2}, "))
-          .find("no groups to stop by"),
-      std::string::npos);
+  EXPECT_THAT(message_of_folds(experiment("{count: 6, groups: [groups]}")), HasSubstr("found 5 groups"));
+  EXPECT_THAT(message_of_folds(
+                  experiment("{count: 2, groups: [groups]}", "trainer: {eval_every: 1, early_stop.patience: 2}, ")),
+              HasSubstr("no groups to stop by"));
   data::write_synthetic(folder_ / "groups/synthetic_p.foretime", {.nodes = 12, .configurable = 3, .candidates = 8});
-  EXPECT_NE(message_of_folds(experiment("{count: 2, groups: [groups]}")).find("a packed collection"),
-            std::string::npos);
+  EXPECT_THAT(message_of_folds(experiment("{count: 2, groups: [groups]}")), HasSubstr("a packed collection"));
   EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nset: valid"), configs::SettingsError);
   EXPECT_THROW(experiment("{count: 2, groups: [groups]}\nsubmission: tile:xla"), configs::SettingsError);
 }

@@ -3,17 +3,20 @@
 #include <cmath>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/csv.h"
 #include "base/error.h"
 #include "coordinator/run_resources.h"
-#include "experiments/columns.h"
 #include "experiments/report.h"
 #include "models/metrics/metrics.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::experiments {
 namespace {
+
+using ::testing::HasSubstr;
 
 const char* kRankings =
     "set,group,rank,candidate,id,score,predicted_runtime,runtime\n"
@@ -26,19 +29,14 @@ const char* kRankings =
 
 class ResultsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ("results" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
   }
 
-  std::filesystem::path folder_;
+  foretime::testing::Scratch scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 TEST_F(ResultsTest, ReadsTheRowsOfOneSet) {
@@ -153,7 +151,7 @@ figures:
   const std::string summary((std::istreambuf_iterator<char>(stream)), {});
   for (const char* text : {"# The title", "10 of 12 trials", "| A, one | 2 | 1.2 ± 0.28 |", "| before |  | 0.25 | - |",
                            "| C10 |", "![error.svg](error.svg)"})
-    EXPECT_NE(summary.find(text), std::string::npos) << text << "\n" << summary;
+    EXPECT_THAT(summary, HasSubstr(text)) << text << "\n" << summary;
 }
 
 TEST_F(ResultsTest, SeveralSetsKeepTheirNames) {
@@ -238,7 +236,7 @@ references: [{label: known, all: 0.5, kendall_tau: 0.25, opa: 0.75}]
   EXPECT_EQ(table[0],
             (std::vector<std::string>{"", "seeds", "all", "Kendall's τ-b", "held", "seconds", "memory (MiB)"}));
   EXPECT_EQ(table[1][5].substr(0, 2), "11");
-  EXPECT_NE(columns_csv(results).find("A,model,1,1,held,opa,holdout,1\n"), std::string::npos);
+  EXPECT_THAT(columns_csv(results), HasSubstr("A,model,1,1,held,opa,holdout,1\n"));
 }
 
 TEST_F(ResultsTest, FoldsBecomeOneResult) {

@@ -1,22 +1,16 @@
-#include "experiments/submission_file.h"
-
 #include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "experiments/overview.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::experiments {
 namespace {
 
 class SubmissionFileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ("submission" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   /// Two entries with two seeds each: B orders the labelled group better, its seeds see the unlabelled one differently.
   Results results(const std::string& unlabelled_of_second_seed) const {
     experiment_ = parse_experiment(R"(
@@ -42,7 +36,8 @@ entries: [{label: A}, {label: B}, {label: ceiling, kind: ceiling}]
     return results;
   }
 
-  std::filesystem::path folder_;
+  foretime::testing::Scratch scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
   mutable Experiment experiment_;
   mutable std::vector<Trial> trials_;
 };

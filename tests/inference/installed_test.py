@@ -87,7 +87,3 @@ class Installed(unittest.TestCase):
 
     def test_example_of_the_build_tree_scores(self):
         self.score(BUILD / "inference/capi/score_records")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -82,7 +82,3 @@ class Faults(unittest.TestCase):
         now = int(world.redis("TIME")[0]) * 1000
         for field in ("submitted_ms", "claimed_ms", "finished_ms"):
             self.assertLess(abs(int(job[field]) - now), 120000, field)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -62,7 +62,3 @@ class Polling(unittest.TestCase):
             self.assertNotIn("ERR", done.stdout, command)
             if "hgetall" in command:
                 self.assertIn("waiting", done.stdout)
-
-
-if __name__ == "__main__":
-    unittest.main()

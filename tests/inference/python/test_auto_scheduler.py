@@ -166,7 +166,3 @@ class StageTableTest(unittest.TestCase):
             with open(out, encoding="utf-8") as file:
                 tables = [json.loads(line) for line in file]
         self.assertEqual(tables, [json.loads(json.dumps(stage_table(task.compute_dag, task.workload_key)))])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -54,7 +54,3 @@ class FineTuningTest(unittest.TestCase):
         absent = FineTuning(self.bundle, 1, ("/nowhere/foretime", "{model}"))
         with self.assertLogs("foretime", "WARNING"):
             self.assertIsNone(absent.add("a", json.dumps({}), ["r"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

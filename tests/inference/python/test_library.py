@@ -150,7 +150,3 @@ class LibraryTest(unittest.TestCase):
             np.testing.assert_allclose(model.runtimes([0.0, 100.0, np.inf]), [1.0, np.e, np.inf])
         with self.model() as model, self.assertRaises(foretime.ForetimeError):
             model.runtimes([0.0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -99,7 +99,3 @@ class MetaScheduleTest(unittest.TestCase):
         os.remove(copy)
         self.model.update(self.context(), [], [])
         self.assertEqual(len(self.model.predict(self.context(), self.candidates())), 4)
-
-
-if __name__ == "__main__":
-    unittest.main()

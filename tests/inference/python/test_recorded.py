@@ -43,7 +43,3 @@ class RecordedTest(unittest.TestCase):
         for task in recorded():
             table = tuner_search_tasks.table_of(task["name"])
             self.assertEqual(table["stages"], task["stage_table"]["stages"])
-
-
-if __name__ == "__main__":
-    unittest.main()

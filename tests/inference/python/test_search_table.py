@@ -77,7 +77,3 @@ class TableTest(unittest.TestCase):
         self.assertLess(clock.read()[0] - paused[0], 0.01)
         clock.pause()
         self.assertEqual(clock.mark, paused)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "configs/load.h"
-#include "jobs/progress/sender.h"
+#include "jobs/progress/channel.h"
 
 namespace {
 

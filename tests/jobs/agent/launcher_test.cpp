@@ -1,7 +1,6 @@
-#include "jobs/agent/launcher.h"
-
 #include <gmock/gmock.h>
 
+#include "jobs/agent/agent_options.h"
 #include "jobs/error.h"
 #include "tests/support/message_of.h"
 

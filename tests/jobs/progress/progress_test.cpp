@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "jobs/error.h"
-#include "jobs/progress/sender.h"
+#include "jobs/progress/channel.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::jobs {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "jobs/error.h"
-#include "jobs/queue/limits.h"
+#include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
 

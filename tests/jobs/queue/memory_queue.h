@@ -12,8 +12,9 @@
 
 namespace foretime::jobs {
 
-/// The queue as plain structs and linear scans: the slow, obvious twin of RedisQueue, and the executable form of
-/// jobs/queue.h and docs/reference/jobs.md. What is not said here is not promised. May be used by several threads.
+/// The queue as plain structs and linear scans: the slow, obvious reference implementation of RedisQueue, and the
+/// executable form of jobs/queue.h and docs/reference/jobs.md. What is not said here is not promised. May be used by
+/// several threads.
 class MemoryQueue final : public JobQueue {
  public:
   explicit MemoryQueue(QueueSettings settings = {}) : settings_(settings) {}

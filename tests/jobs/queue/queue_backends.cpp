@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "jobs/error.h"
-#include "jobs/queue/limits.h"
+#include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
 namespace {

@@ -20,8 +20,8 @@ std::string refusal(Call&& call) {
   return foretime::testing::message_of<JobRefused>(std::forward<Call>(call));
 }
 
-/// One suite for every queue: the twin in memory, Redis, and Redis as a node of a cluster that holds the slot of the
-/// test's prefix and, but for other tests' slots, no other: a key without the hash tag is an error there.
+/// One suite for every queue: the reference in memory, Redis, and Redis as a node of a cluster that holds the slot of
+/// the test's prefix and, but for other tests' slots, no other: a key without the hash tag is an error there.
 class QueueContract : public ::testing::TestWithParam<std::string> {
  protected:
   QueueContract() { make({}); }

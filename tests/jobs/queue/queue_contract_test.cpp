@@ -45,15 +45,7 @@ TEST_P(QueueContract, WhatIsSubmittedComesBackWithTheLease) {
   EXPECT_EQ(lease.fence, 1);
   EXPECT_EQ(lease.attempt, 1);
   EXPECT_EQ(lease.deadline_ms, backend_->now() + 30000);
-  EXPECT_EQ(lease.spec.kind, JobKind::evaluate);
-  EXPECT_EQ(lease.spec.settings, spec.settings);
-  EXPECT_EQ(lease.spec.parameters, spec.parameters);
-  EXPECT_FALSE(lease.spec.maximize);
-  EXPECT_EQ(lease.spec.resources.ranks, 2);
-  EXPECT_EQ(lease.spec.resources.total_cpus(), 6);
-  EXPECT_EQ(lease.spec.priority, -7);
-  EXPECT_EQ(lease.spec.max_attempts, 5);
-  EXPECT_EQ(lease.spec.metric, "opa");
+  EXPECT_TRUE(lease.spec == spec);
   EXPECT_FALSE(claim());
   EXPECT_FALSE(queue().find("other"));
 }

@@ -9,9 +9,9 @@
 #include "jobs/error.h"
 #include "tests/jobs/queue/queue_backends.h"
 
-/// Random interleavings of everything that agents and users do, done to Redis and to the twin in memory, which must
-/// answer alike and hold the same after each step. rapidcheck reads RC_PARAMS: "max_success=5000 max_size=400" for an
-/// hour of it, "seed=…" to repeat one.
+/// Random interleavings of everything that agents and users do, done to Redis and to the reference in memory, which
+/// must answer alike and hold the same after each step. rapidcheck reads RC_PARAMS: "max_success=5000 max_size=400" for
+/// an hour of it, "seed=…" to repeat one.
 namespace foretime::jobs {
 namespace {
 
@@ -226,11 +226,11 @@ void same_as_twin(const std::vector<Command>& commands) {
   settings.backoff_cap = Milliseconds(3000);
   RedisBackend redis(shared_server().url(), fresh_settings(settings));
   MemoryBackend memory(settings);
-  Driver real(redis), twin(memory);
+  Driver real(redis), reference(memory);
   size_t seen = 0;
   for (size_t i = 0; i < commands.size(); ++i) {
     const auto where = fmt::format("command {}: {}", i, fmt::join(commands[i], " "));
-    const auto expected = twin.run(commands[i]);
+    const auto expected = reference.run(commands[i]);
     const auto found = real.run(commands[i]);
     if (expected != found) RC_FAIL(where + "\nexpected: " + expected + "\nfound:    " + found);
     const auto dump = redis.dump();
@@ -256,7 +256,7 @@ TEST(QueueProperty, RedisDoesWhatTheTwinDoes) {
   const auto one = rc::gen::map(rc::gen::tuple(number(28), number(90), number(90), number(90)), [](const auto& t) {
     return Command{std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t)};
   });
-  const bool holds = rc::check("Redis does what the twin does", [&] {
+  const bool holds = rc::check("Redis does what the reference implementation does", [&] {
     // The start that makes the rest matter: two sweeps and a few jobs.
     std::vector<Command> commands = {{0, 0, 1, 0}, {0, 1, 1, 0}, {1, 0, 1, 1}, {1, 1, 3, 0}, {1, 2, 6, 4}};
     const auto drawn = *rc::gen::scale(2.5, rc::gen::container<std::vector<Command>>(one));

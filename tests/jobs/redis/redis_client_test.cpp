@@ -30,6 +30,13 @@ RedisUrl with(RedisUrl url, const std::string& user, const std::string& password
   return url;
 }
 
+std::string refused(RedisClient& client, const RedisClient::Arguments& call = {"PING"}) {
+  return message_of<RedisRefused>([&] { client.call(call); });
+}
+std::string unavailable(RedisClient& client, const RedisClient::Arguments& call = {"PING"}) {
+  return message_of<RedisUnavailable>([&] { client.call(call); });
+}
+
 /// Accepts one connection after the other on a socket and says the same bytes to each, whatever it is asked.
 class Impostor {
  public:
@@ -120,18 +127,15 @@ TEST(RedisClient, PasswordsAndUsers) {
   EXPECT_EQ(text_of(*alice.call({"ACL", "WHOAMI"})), "alice");
 
   RedisClient none(server.url()), wrong(with(server.url(), "", "hunter3"));
-  EXPECT_THAT(message_of<RedisRefused>([&] { none.call({"PING"}); }), HasSubstr("FORETIME_REDIS_PASSWORD"));
-  EXPECT_THAT(message_of<RedisRefused>([&] { wrong.call({"PING"}); }),
+  EXPECT_THAT(refused(none), HasSubstr("FORETIME_REDIS_PASSWORD"));
+  EXPECT_THAT(refused(wrong),
               AllOf(HasSubstr("WRONGPASS"), HasSubstr("FORETIME_REDIS_PASSWORD"), Not(HasSubstr("hunter3"))));
   EXPECT_THAT(wrong.name(), Not(HasSubstr("hunter3")));
 
   // Neither CONFIG nor INFO nor CLIENT: what he may do works, the rest says which right is missing.
   RedisClient bob(with(server.url(), "bob", "builder7"));
   EXPECT_EQ(text_of(*bob.call({"GET", "k"})), "");
-  EXPECT_THAT(message_of<RedisRefused>([&] {
-                bob.call({"SET", "k", "v"});
-              }),
-              AllOf(HasSubstr("NOPERM"), HasSubstr("right")));
+  EXPECT_THAT(refused(bob, {"SET", "k", "v"}), AllOf(HasSubstr("NOPERM"), HasSubstr("right")));
   const auto health = examine(bob);
   EXPECT_EQ(health.appendonly + health.appendfsync + health.maxmemory_policy + health.version, "");
   EXPECT_FALSE(health.warnings.empty());
@@ -141,8 +145,7 @@ TEST(RedisClient, AnAnswerThatRepeatsThePasswordIsRedacted) {
   testing::Scratch scratch;
   Impostor impostor(scratch.path() / "s", "-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n");
   RedisClient client(with(impostor.url(), "", "hunter2"));
-  EXPECT_THAT(message_of<RedisRefused>([&] { client.call({"PING"}); }),
-              AllOf(HasSubstr("'***'"), Not(HasSubstr("hunter2"))));
+  EXPECT_THAT(refused(client), AllOf(HasSubstr("'***'"), Not(HasSubstr("hunter2"))));
 }
 
 TEST(RedisClient, RefusesARedisThatEvicts) {
@@ -151,8 +154,7 @@ TEST(RedisClient, RefusesARedisThatEvicts) {
   RedisServer server(options);
   RedisClient client(server.url()), carol(with(server.url(), "carol", "c"));
   for (auto* each : {&client, &carol})
-    EXPECT_THAT(message_of<RedisRefused>([&] { each->call({"PING"}); }),
-                AllOf(HasSubstr("allkeys-lru"), HasSubstr("maxmemory-policy noeviction")));
+    EXPECT_THAT(refused(*each), AllOf(HasSubstr("allkeys-lru"), HasSubstr("maxmemory-policy noeviction")));
 }
 
 TEST(RedisClient, ReconnectsAfterTheServerWasKilled) {
@@ -160,8 +162,8 @@ TEST(RedisClient, ReconnectsAfterTheServerWasKilled) {
   RedisClient client(server.url(), std::chrono::seconds(20));
   client.call({"SET", "k", "v"});
   server.kill9();
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"GET", "k"}); }), HasSubstr("--redis or FORETIME_REDIS"));
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"GET", "k"}); }), HasSubstr("cannot connect"));
+  EXPECT_THAT(unavailable(client, {"GET", "k"}), HasSubstr("--redis or FORETIME_REDIS"));
+  EXPECT_THAT(unavailable(client, {"GET", "k"}), HasSubstr("cannot connect"));
   server.restart();
   EXPECT_EQ(text_of(*client.call({"GET", "k"})), "v");
   // A client that was idle meanwhile notices at its next call only, and is well after that.
@@ -174,9 +176,9 @@ TEST(RedisClient, NothingThere) {
   RedisUrl url;
   url.socket = "/nonexistent/redis.sock";
   RedisClient client(url), tcp(RedisUrl::parse("redis://127.0.0.1:1"));
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"PING"}); }),
+  EXPECT_THAT(unavailable(client),
               AllOf(HasSubstr("/nonexistent/redis.sock"), HasSubstr("No such file"), HasSubstr("embedded")));
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { tcp.call({"PING"}); }), HasSubstr("Connection refused"));
+  EXPECT_THAT(unavailable(tcp), HasSubstr("Connection refused"));
   url.socket = "/" + std::string(200, 'x');
   EXPECT_THAT(message_of<RedisUnavailable>([&] { RedisClient(url).call({"PING"}); }), HasSubstr("at most 107 bytes"));
 }
@@ -187,11 +189,9 @@ TEST(RedisClient, AnswersAboveTheLimitEndTheConnection) {
   client.call({"SET", "k", std::string(90'000, 'x')});
   EXPECT_EQ(text_of(*client.call({"GET", "k"})).size(), 90'000U);
   client.call({"APPEND", "k", std::string(90'000, 'x')});
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"GET", "k"}); }), HasSubstr("above the limit of 100000"));
+  EXPECT_THAT(unavailable(client, {"GET", "k"}), HasSubstr("above the limit of 100000"));
   // An array of few bytes that costs much memory.
-  EXPECT_THAT(message_of<RedisUnavailable>([&] {
-                client.call({"EVAL", "local t = {} for i = 1, 7000 do t[i] = 1 end return t", "0"});
-              }),
+  EXPECT_THAT(unavailable(client, {"EVAL", "local t = {} for i = 1, 7000 do t[i] = 1 end return t", "0"}),
               HasSubstr("above the limit"));
   EXPECT_EQ(text_of(*client.call({"PING"})), "PONG");
 }
@@ -201,9 +201,7 @@ TEST(RedisClient, AnnouncedLengthsAreNotBelieved) {
   for (const std::string answer : {"*2000000000\r\n", "*1000000\r\n*1000000\r\n", "*-7\r\n", "*4\r\n*2000000000\r\n"}) {
     Impostor impostor(scratch.path() / "s", answer);
     RedisClient client(with(impostor.url(), "", "p"), std::chrono::seconds(20), 1 << 20);
-    EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"PING"}); }),
-                AnyOf(HasSubstr("above the limit"), HasSubstr("cannot be from Redis")))
-        << answer;
+    EXPECT_THAT(unavailable(client), AnyOf(HasSubstr("above the limit"), HasSubstr("cannot be from Redis"))) << answer;
     unlink((scratch.path() / "s").c_str());
   }
 }
@@ -213,12 +211,12 @@ TEST(RedisClient, OthersThanRedis) {
   {
     Impostor impostor(scratch.path() / "http", "HTTP/1.1 400 Bad Request\r\n\r\n");
     RedisClient client(impostor.url());
-    EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"PING"}); }), HasSubstr("cannot be from Redis"));
+    EXPECT_THAT(unavailable(client), HasSubstr("cannot be from Redis"));
   }
   {
     Impostor impostor(scratch.path() / "mute", "", false);
     RedisClient client(impostor.url());
-    EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"PING"}); }), HasSubstr("closed the connection"));
+    EXPECT_THAT(unavailable(client), HasSubstr("closed the connection"));
   }
 }
 
@@ -226,17 +224,14 @@ TEST(RedisClient, WaitsNoLongerThanItsTimeout) {
   testing::Scratch scratch;
   Impostor impostor(scratch.path() / "s", "+O");  // begins an answer and never ends it
   RedisClient client(impostor.url(), milliseconds(200));
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { client.call({"PING"}); }), HasSubstr("within 0.2 s"));
+  EXPECT_THAT(unavailable(client), HasSubstr("within 0.2 s"));
 
   RedisServer::Options options;
   options.config = {"enable-debug-command local"};
   RedisServer server(options);
   RedisClient slow(server.url(), milliseconds(400));
   slow.call({"PING"});
-  EXPECT_THAT(message_of<RedisUnavailable>([&] {
-                slow.call({"DEBUG", "SLEEP", "2"});
-              }),
-              HasSubstr("no answer to DEBUG"));
+  EXPECT_THAT(unavailable(slow, {"DEBUG", "SLEEP", "2"}), HasSubstr("no answer to DEBUG"));
   RedisClient patient(server.url(), std::chrono::seconds(30));
   EXPECT_EQ(text_of(*patient.call({"PING"})), "PONG");
   EXPECT_EQ(text_of(*slow.call({"PING"})), "PONG");  // and not the late answer to the sleep
@@ -263,10 +258,7 @@ TEST(RedisClient, ReplicasAndFullOnesSayWhatToDo) {
   options.config = {"replicaof 127.0.0.1 1"};
   RedisServer replica(options);
   RedisClient client(replica.url());
-  EXPECT_THAT(message_of<RedisRefused>([&] {
-                client.call({"SET", "k", "v"});
-              }),
-              AllOf(HasSubstr("READONLY"), HasSubstr("primary")));
+  EXPECT_THAT(refused(client, {"SET", "k", "v"}), AllOf(HasSubstr("READONLY"), HasSubstr("primary")));
   const auto health = examine(client);
   EXPECT_EQ(health.role, "slave");
   EXPECT_THAT(health.warnings, ::testing::Contains(HasSubstr("replica")));
@@ -286,13 +278,10 @@ TEST(RedisClient, FollowsAClustersMoves) {
   const std::string denied = "-NOPERM no\r\n";
   Impostor nowhere(scratch.path() / "s", denied + denied + denied + "-MOVED 7 127.0.0.1:1\r\n");
   RedisClient client(nowhere.url());
-  EXPECT_THAT(message_of<RedisUnavailable>([&] {
-                client.call({"GET", "k"});
-              }),
-              AllOf(HasSubstr("redis://127.0.0.1:1"), HasSubstr("cannot connect")));
+  EXPECT_THAT(unavailable(client, {"GET", "k"}), AllOf(HasSubstr("redis://127.0.0.1:1"), HasSubstr("cannot connect")));
   Impostor broken(scratch.path() / "t", denied + denied + denied + "-MOVED 7\r\n");
   RedisClient other(broken.url());
-  EXPECT_THAT(message_of<RedisUnavailable>([&] { other.call({"GET", "k"}); }), HasSubstr("names no node"));
+  EXPECT_THAT(unavailable(other, {"GET", "k"}), HasSubstr("names no node"));
 }
 
 TEST(RedisClient, DatabasesAreApart) {

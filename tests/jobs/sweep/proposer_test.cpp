@@ -1,5 +1,6 @@
 #include "jobs/sweep/proposer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -8,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
+#include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep.h"
+#include "jobs/sweep/tpe.h"
 #include "tests/jobs/queue/memory_queue.h"
 
 namespace foretime::jobs {
@@ -198,5 +201,225 @@ TEST(Observations, CountWhatIsComparable) {
   }
 }
 
+ParameterSpace between(const std::string& key, Distribution distribution, double min, double max) {
+  ParameterSpace p;
+  p.key = key;
+  p.distribution = distribution;
+  p.min = min;
+  p.max = max;
+  return p;
+}
+
+ParameterSpace categories(const std::string& key, std::vector<std::string> values) {
+  ParameterSpace p;
+  p.key = key;
+  p.distribution = Distribution::categorical;
+  p.values = std::move(values);
+  return p;
+}
+
+using Objective = std::function<double(const Parameters&)>;
+double number(const Parameters& parameters, const char* key) { return std::stod(parameters.at(key)); }
+
+double best_of_tpe(const SearchSpace& space, const Objective& objective, uint64_t seed, int64_t budget) {
+  std::vector<Observation> seen;
+  double best = INFINITY;
+  for (int64_t trial = 0; trial < budget; ++trial) {
+    const Parameters parameters = propose_trial(space, seen, false, seed, trial);
+    const double value = objective(parameters);
+    seen.push_back({parameters, value});
+    best = std::min(best, value);
+  }
+  return best;
+}
+
+double best_of_random(const SearchSpace& space, const Objective& objective, uint64_t seed, int64_t budget) {
+  double best = INFINITY;
+  for (int64_t trial = 0; trial < budget; ++trial) best = std::min(best, objective(random_trial(space, seed, trial)));
+  return best;
+}
+
+/// Runs both searches with the same budget for `seeds` seeds.
+struct Comparison {
+  double tpe_median, random_median;
+  int wins = 0;
+};
+Comparison compare(const SearchSpace& space, const Objective& objective, int64_t budget, int seeds) {
+  std::vector<double> tpe, random;
+  Comparison result{};
+  for (int seed = 0; seed < seeds; ++seed) {
+    tpe.push_back(best_of_tpe(space, objective, static_cast<uint64_t>(seed), budget));
+    random.push_back(best_of_random(space, objective, static_cast<uint64_t>(seed), budget));
+    result.wins += tpe.back() < random.back();
+  }
+  const auto median = [](std::vector<double> values) {
+    std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
+  };
+  result.tpe_median = median(tpe);
+  result.random_median = median(random);
+  ::testing::Test::RecordProperty("tpe_median", std::to_string(result.tpe_median));
+  ::testing::Test::RecordProperty("random_median", std::to_string(result.random_median));
+  ::testing::Test::RecordProperty("wins", result.wins);
+  return result;
+}
+
+const SearchSpace kQuadraticSpace = {between("decay", Distribution::log_uniform_values, 1e-6, 1),
+                                     between("rate", Distribution::log_uniform_values, 1e-6, 1)};
+double quadratic(const Parameters& p) {
+  return std::pow(std::log10(number(p, "rate")) + 3, 2) + std::pow(std::log10(number(p, "decay")) + 4.5, 2);
+}
+
+const SearchSpace kMixedSpace = {categories("kind", {"a", "b", "c", "d"}),
+                                 between("layers", Distribution::int_uniform, 1, 16),
+                                 between("rate", Distribution::log_uniform_values, 1e-5, 1)};
+double mixed(const Parameters& p) {
+  const double offset = p.at("kind") == "c" ? 0 : 1;
+  return offset + 0.1 * std::abs(number(p, "layers") - 11) + std::pow(std::log10(number(p, "rate")) + 2, 2);
+}
+
+TEST(Tpe, BeatsRandomSearchOnAQuadraticInLogSpace) {
+  const Comparison result = compare(kQuadraticSpace, quadratic, 50, 51);
+  EXPECT_LT(result.tpe_median, 0.5 * result.random_median);
+  EXPECT_GE(result.wins, 35) << "of 51";
+}
+
+TEST(Tpe, BeatsRandomSearchOnAMixOfCategoriesIntegersAndNumbers) {
+  const Comparison result = compare(kMixedSpace, mixed, 50, 51);
+  EXPECT_LT(result.tpe_median, 0.7 * result.random_median);
+  EXPECT_GE(result.wins, 35) << "of 51";
+}
+
+TEST(Tpe, MaximizingIsMinimizingTheNegative) {
+  std::vector<Observation> seen, negated;
+  for (int64_t trial = 0; trial < 20; ++trial) {
+    const Parameters parameters = random_trial(kMixedSpace, 5, trial);
+    seen.push_back({parameters, mixed(parameters)});
+    negated.push_back({parameters, -mixed(parameters)});
+  }
+  EXPECT_EQ(propose_trial(kMixedSpace, seen, false, 1, 20), propose_trial(kMixedSpace, negated, true, 1, 20));
+  EXPECT_NE(propose_trial(kMixedSpace, seen, false, 1, 20), propose_trial(kMixedSpace, seen, true, 1, 20));
+}
+
+TEST(Tpe, FirstTrialsAreRandomAndEqualArgumentsGiveEqualResults) {
+  std::vector<Observation> seen;
+  for (int64_t trial = 0; trial < 30; ++trial) {
+    const Parameters parameters = propose_trial(kMixedSpace, seen, false, 9, trial);
+    EXPECT_EQ(parameters, propose_trial(kMixedSpace, seen, false, 9, trial));
+    if (trial < kStartup) {
+      EXPECT_EQ(parameters, random_trial(kMixedSpace, 9, trial));
+    }
+    seen.push_back({parameters, mixed(parameters)});
+  }
+}
+
+TEST(Tpe, EveryValueIsInTheSpace) {
+  SearchSpace space = kMixedSpace;
+  ParameterSpace q = between("step", Distribution::q_uniform, 8, 64);
+  q.q = 8;
+  space.push_back(q);
+  ParameterSpace constant = categories("z", {"7"});
+  constant.distribution = Distribution::constant;
+  space.push_back(constant);
+  std::vector<Observation> seen;
+  for (int64_t trial = 0; trial < 60; ++trial) {
+    const Parameters p = propose_trial(space, seen, false, 3, trial);
+    ASSERT_EQ(p.size(), space.size());
+    EXPECT_TRUE(std::set<std::string>({"a", "b", "c", "d"}).contains(p.at("kind")));
+    const double layers = number(p, "layers"), rate = number(p, "rate"), step = number(p, "step");
+    EXPECT_TRUE(layers >= 1 && layers <= 16 && layers == std::floor(layers)) << layers;
+    EXPECT_TRUE(rate >= 1e-5 && rate <= 1) << rate;
+    EXPECT_TRUE(step >= 8 && step <= 64 && std::fmod(step, 8) == 0) << step;
+    EXPECT_EQ(p.at("z"), "7");
+    // The best lies at the ends of the ranges, where kernels are cut.
+    seen.push_back({p, layers - step + rate});
+  }
+}
+
+TEST(Tpe, PendingTrialsPushProposalsApart) {
+  std::vector<Observation> seen;
+  for (int64_t trial = 0; trial < 20; ++trial) {
+    const Parameters parameters = random_trial(kQuadraticSpace, 2, trial);
+    seen.push_back({parameters, quadratic(parameters)});
+  }
+  // One trial number, asked again while earlier answers run: only the liar tells them apart.
+  std::set<Parameters> proposals;
+  std::vector<Observation> pending = seen;
+  for (int i = 0; i < 8; ++i) {
+    const Parameters next = propose_trial(kQuadraticSpace, pending, false, 2, 20);
+    EXPECT_TRUE(proposals.insert(next).second) << "proposal " << i << " was made before";
+    pending.push_back({next, std::nullopt});
+  }
+  // And with one trial after the other, as agents do.
+  pending = seen;
+  proposals.clear();
+  for (int64_t trial = 20; trial < 36; ++trial) {
+    const Parameters next = propose_trial(kQuadraticSpace, pending, false, 2, trial);
+    EXPECT_TRUE(proposals.insert(next).second);
+    pending.push_back({next, std::nullopt});
+  }
+}
+
+TEST(Tpe, SmallSpacesAreNotProposedTwiceWhileSomethingIsNew) {
+  const SearchSpace space = {categories("a", {"0", "1", "2", "3"}), categories("b", {"0", "1", "2", "3"})};
+  std::vector<Observation> seen;
+  for (int64_t i = 0; i < 12; ++i) {
+    const Parameters p = {{"a", std::to_string(i / 4)}, {"b", std::to_string(i % 4)}};
+    seen.push_back({p, number(p, "a") + number(p, "b")});
+  }
+  int fresh = 0;
+  for (int64_t trial = 12; trial < 32; ++trial) fresh += propose_trial(space, seen, false, 1, trial).at("a") == "3";
+  EXPECT_GE(fresh, 15) << "of 20; only a = 3 is new, and it looks no better than the rest";
+}
+
+TEST(Tpe, FailedTrialsAndValuesThatAreNoNumbersAreAvoided) {
+  // Everything in the upper half failed; the rest is all alike.
+  const SearchSpace space = {between("x", Distribution::uniform, 0, 1)};
+  std::vector<Observation> seen;
+  for (int i = 0; i < 40; ++i) {
+    const double x = (i + 0.5) / 40;
+    seen.push_back({{{"x", std::to_string(x)}}, x < 0.5 ? std::optional<double>(1) : std::optional<double>(NAN)});
+  }
+  int low = 0;
+  for (int64_t trial = 40; trial < 80; ++trial) low += number(propose_trial(space, seen, false, 1, trial), "x") < 0.5;
+  EXPECT_GE(low, 36) << "of 40";
+}
+
+TEST(Tpe, TrialsThatLackAParameterDoNotCountForIt) {
+  std::vector<Observation> seen;
+  for (int64_t trial = 0; trial < 12; ++trial) seen.push_back({{{"rate", "0.1"}}, 1.0});
+  EXPECT_EQ(propose_trial(kMixedSpace, seen, false, 1, 12).size(), 3U);
+}
+
+TEST(TpeDensities, ParzenDensityIntegratesToOne) {
+  for (const std::vector<UnitInterval>& seen : std::vector<std::vector<UnitInterval>>{
+           {}, {{0.2, 0.2}}, {{0, 0}, {0.01, 0.01}, {1, 1}}, {{0.5, 0.5}, {0.5, 0.5}}}) {
+    const ParzenDensity density(seen);
+    double sum = 0, mass = 0;
+    const int n = 20000;
+    for (int i = 0; i < n; ++i) sum += std::exp(density.log_density({(i + 0.5) / n, (i + 0.5) / n})) / n;
+    for (int i = 0; i < 10; ++i) mass += std::exp(density.log_density({i / 10.0, (i + 1) / 10.0}));
+    EXPECT_NEAR(sum, 1, 1e-4);
+    EXPECT_NEAR(mass, 1, 1e-12);
+  }
+}
+
+TEST(TpeDensities, DrawsFollowTheDensity) {
+  const ParzenDensity density({{0.9, 0.9}, {0.95, 0.95}, {0.97, 0.97}});
+  int above = 0;
+  const int n = 100;
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) above += density.draw((i + 0.5) / n, (j + 0.5) / n) >= 0.8;
+  EXPECT_NEAR(above / 1e4, std::exp(density.log_density({0.8, 1})), 0.01);
+}
+
+TEST(TpeDensities, CategoriesAreSmoothed) {
+  const CategoryDensity density(categories("c", {"a", "b"}), {"a", "a"});
+  EXPECT_NEAR(density.probability(0), 0.75, 1e-9);
+  EXPECT_EQ(density.draw(0.74), 0U);
+  EXPECT_EQ(density.draw(0.76), 1U);
+}
+
 }  // namespace
+
 }  // namespace foretime::jobs

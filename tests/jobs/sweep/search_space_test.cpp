@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "jobs/error.h"
-#include "jobs/sweep/search_space_quantiles.h"
 
 namespace foretime::jobs {
 namespace {

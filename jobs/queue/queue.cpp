@@ -1,4 +1,4 @@
-#include "jobs/queue/limits.h"
+#include "jobs/queue/queue.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kId = 64;
 constexpr int64_t kMostRanks = 65536, kMostOfRank = 65536, kMostAttempts = 1000, kMostTrials = 100'000'000;
-constexpr size_t kPath = 4096;
 
 bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
@@ -51,8 +50,9 @@ void bound_metrics(std::map<std::string, double>& metrics) {
 }
 
 void bound_path(const std::string& path) {
-  need<JobsError>(path.size() <= kPath && is_printable(path), "checkpoint", "path",
-                  fmt::format("{} bytes", path.size()), fmt::format("a printable path of at most {} bytes", kPath));
+  need<JobsError>(path.size() <= Limits::kPath && is_printable(path), "checkpoint", "path",
+                  fmt::format("{} bytes", path.size()),
+                  fmt::format("a printable path of at most {} bytes", Limits::kPath));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "jobs/sweep/search_space.h"
-#include "jobs/sweep/search_space_quantiles.h"
 
 namespace foretime::jobs {
 

@@ -7,9 +7,8 @@
 
 #include "base/text.h"
 #include "jobs/error.h"
-#include "jobs/queue/hash_reader.h"
 #include "jobs/queue/job_hash.h"
-#include "jobs/queue/limits.h"
+#include "jobs/queue/queue.h"
 #include "jobs/queue/queue_reader.h"
 
 namespace foretime::jobs {
@@ -18,8 +17,25 @@ namespace {
 constexpr int64_t kWindowMs = 5 * 60 * 1000;
 constexpr int64_t kEventsInAnswer = 2000;
 constexpr int64_t kMostEvents = 100'000;
-constexpr const char* kTotals[] = {"submitted", "claimed",   "succeeded", "stopped",     "failed",  "cancelled", "dead",
-                                   "retried",   "preempted", "errors",    "lost_leases", "refused", "results"};
+/// What the queue counts, with the names that Prometheus sees.
+struct Counter {
+  const char *total, *name, *help;
+};
+constexpr Counter kCounters[] = {
+    {"submitted", "foretime_jobs_submitted_total", "Jobs that were submitted."},
+    {"claimed", "foretime_jobs_claimed_total", "Leases that were given out."},
+    {"succeeded", "foretime_jobs_succeeded_total", "Jobs that succeeded."},
+    {"stopped", "foretime_jobs_stopped_total", "Of these, jobs that early stopping ended."},
+    {"failed", "foretime_jobs_failed_total", "Jobs that would fail again: settings, data."},
+    {"cancelled", "foretime_jobs_cancelled_total", "Jobs that were cancelled."},
+    {"dead", "foretime_jobs_dead_total", "Jobs that failed as often as they may."},
+    {"retried", "foretime_jobs_retried_total", "Jobs that somebody had tried again."},
+    {"preempted", "foretime_jobs_preempted_total", "Attempts that their agent gave back."},
+    {"errors", "foretime_attempt_errors_total", "Attempts that ended in an error."},
+    {"lost_leases", "foretime_leases_lost_total", "Leases that ran out."},
+    {"refused", "foretime_writes_refused_total", "Writes with an old fence or token, which changed nothing."},
+    {"results", "foretime_results_total", "Results that were written."},
+};
 
 /// Which totals a transition raises; the scripts count where they write the event.
 std::vector<std::string> counted(const std::string& event, const std::string& from, const std::string& to) {
@@ -70,13 +86,33 @@ int64_t score_ms(const std::string& key, const std::string& member, const std::s
   return static_cast<int64_t>(value);
 }
 
+/// A label's value; its escapes are those of the format.
+std::string label(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    if (c == '\n') {
+      escaped += "\\n";
+    } else {
+      escaped += c;
+    }
+  }
+  return printable_utf8(escaped);
+}
+
+std::string seconds(int64_t milliseconds) { return fmt::format("{:.3f}", static_cast<double>(milliseconds) / 1000); }
+
+std::string family(const std::string& name, const char* type, const std::string& help) {
+  return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+}
+
 }  // namespace
 
 QueueStatistics QueueReader::statistics() {
   QueueStatistics statistics;
   statistics.jobs = no_jobs();
   Arguments totals = {"HMGET", key("totals")};
-  totals.insert(totals.end(), std::begin(kTotals), std::end(kTotals));
+  for (const auto& counter : kCounters) totals.emplace_back(counter.total);
   std::vector<Arguments> calls = {{"TIME"},
                                   totals,
                                   {"EXISTS", key("paused")},
@@ -90,9 +126,9 @@ QueueStatistics QueueReader::statistics() {
   const HashReader clock("TIME", time);
   statistics.now_ms = clock.integer("s") * 1000 + clock.integer("us") / 1000;
   Fields counters;
-  for (size_t i = 0; i < std::size(kTotals); ++i) counters[kTotals[i]] = text_at(*replies[1], i);
+  for (size_t i = 0; i < std::size(kCounters); ++i) counters[kCounters[i].total] = text_at(*replies[1], i);
   const HashReader read(key("totals"), counters);
-  for (const char* name : kTotals) statistics.totals[name] = read.integer(name);
+  for (const auto& counter : kCounters) statistics.totals[counter.total] = read.integer(counter.total);
   statistics.paused = integer_of(*replies[2]) != 0;
   if (const auto& oldest = *replies[3]; oldest.elements > 0) {
     const auto since = score_ms(key("state:waiting"), text_at(oldest, 0), text_at(oldest, 1));
@@ -110,28 +146,20 @@ void QueueReader::read_agents(const std::vector<std::string>& names, QueueStatis
     if (name.size() > Limits::kName)
       damaged(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName));
   }
-  for (size_t from = 0; from < names.size(); from += kHashesInPipeline) {
-    const size_t to = std::min(names.size(), from + kHashesInPipeline);
-    std::vector<Arguments> calls;
-    for (size_t i = from; i < to; ++i) calls.push_back({"HGETALL", key("agent:" + names[i])});
-    const auto replies = ask(calls);
-    for (size_t i = from; i < to; ++i) {
-      const auto fields = fields_of(*replies[i - from]);
-      if (fields.empty()) continue;  // it left
-      const HashReader read(key("agent:" + names[i]), fields);
-      AgentRecord agent;
-      agent.name = names[i];
-      agent.host = read.text("host", Limits::kName);
-      agent.version = read.text("version", Limits::kName);
-      agent.seen_ms = read.integer("seen_ms");
-      agent.started_ms = read.integer("started_ms");
-      agent.pid = read.integer("pid");
-      agent.cpus = read.integer("cpus");
-      agent.gpus = read.integer("gpus");
-      agent.jobs = read.integer("jobs");
-      statistics.agents.push_back(std::move(agent));
-    }
-  }
+  ask_each("agent:", names, {"HGETALL"}, [&](const std::string& name, const redisReply& reply) {
+    const auto fields = fields_of(reply);
+    if (fields.empty()) return;  // it left
+    const HashReader read(key("agent:" + name), fields);
+    statistics.agents.push_back({.name = name,
+                                 .host = read.text("host", Limits::kName),
+                                 .version = read.text("version", Limits::kName),
+                                 .seen_ms = read.integer("seen_ms"),
+                                 .started_ms = read.integer("started_ms"),
+                                 .pid = read.integer("pid"),
+                                 .cpus = read.integer("cpus"),
+                                 .gpus = read.integer("gpus"),
+                                 .jobs = read.integer("jobs")});
+  });
   std::sort(statistics.agents.begin(), statistics.agents.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
 }
@@ -140,8 +168,8 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
   const auto stream = key("events");
   const int64_t window_start = statistics.now_ms - kWindowMs;
   std::map<std::string, int64_t> counts;
-  for (const char* name : kTotals) {
-    if (std::string_view(name) != "stopped") counts[name] = 0;
+  for (const auto& counter : kCounters) {
+    if (std::string_view(counter.total) != "stopped") counts[counter.total] = 0;
   }
   // Newest first, so that a bound cuts the oldest.
   StreamId oldest;
@@ -174,6 +202,35 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
   }
   const double minutes = static_cast<double>(std::clamp<int64_t>(span, 1000, kWindowMs)) / 60000;
   for (const auto& [name, count] : counts) statistics.per_minute[name] = static_cast<double>(count) / minutes;
+}
+
+std::string to_prometheus(const QueueStatistics& statistics) {
+  std::string text = family("foretime_jobs", "gauge", "Jobs in each state.");
+  for (const auto& [state, count] : statistics.jobs)
+    text += fmt::format("foretime_jobs{{state=\"{}\"}} {}\n", to_string(state), count);
+  text += family("foretime_oldest_waiting_seconds", "gauge", "How long the oldest waiting job waits; 0: none waits.");
+  text += "foretime_oldest_waiting_seconds " + seconds(statistics.oldest_waiting_ms) + "\n";
+  text += family("foretime_queue_paused", "gauge", "1 while the whole queue is paused.");
+  text += fmt::format("foretime_queue_paused {}\n", statistics.paused ? 1 : 0);
+  for (const auto& counter : kCounters) {
+    const auto total = statistics.totals.find(counter.total);
+    text += family(counter.name, "counter", counter.help);
+    text += fmt::format("{} {}\n", counter.name, total == statistics.totals.end() ? 0 : total->second);
+  }
+  text += family("foretime_agents", "gauge", "Agents heard of within a day.");
+  text += fmt::format("foretime_agents {}\n", statistics.agents.size());
+  const auto of_agents = [&](const std::string& name, const std::string& help, const auto& value) {
+    if (statistics.agents.empty()) return;
+    text += family(name, "gauge", help);
+    for (const auto& agent : statistics.agents)
+      text += fmt::format("{}{{agent=\"{}\"}} {}\n", name, label(agent.name), value(agent));
+  };
+  of_agents("foretime_agent_last_seen_seconds", "How long ago the agent was heard of.",
+            [&](const AgentRecord& agent) { return seconds(statistics.now_ms - agent.seen_ms); });
+  of_agents("foretime_agent_jobs", "Jobs that the agent runs.", [](const auto& agent) { return agent.jobs; });
+  of_agents("foretime_agent_cpus", "CPUs that the agent has for jobs.", [](const auto& agent) { return agent.cpus; });
+  of_agents("foretime_agent_gpus", "GPUs that the agent has for jobs.", [](const auto& agent) { return agent.gpus; });
+  return text;
 }
 
 }  // namespace foretime::jobs

@@ -1,4 +1,4 @@
-#include "jobs/agent/launcher.h"
+#include "jobs/agent/agent_options.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,40 @@
+#include "base/process.h"
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include <unistd.h>
+
+namespace foretime {
+
+std::string find_program(const std::string& name, const std::string& path) {
+  if (name.find('/') != std::string::npos) return name;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    const auto candidate = std::filesystem::path(path.substr(begin, end - begin)) / name;
+    std::error_code failure;
+    if (candidate.is_absolute() && access(candidate.c_str(), X_OK) == 0 &&
+        !std::filesystem::is_directory(candidate, failure))
+      return candidate.string();
+    begin = end + 1;
+  }
+  return "";
+}
+
+std::string find_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  return find_program(name, path == nullptr ? "/usr/bin:/bin" : path);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown";
+}
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace foretime

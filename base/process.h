@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+namespace foretime {
+
+/// The file that execvp would find: `name` itself where it has a slash, else the first program of that name in the
+/// folders of `path`. Empty where there is none.
+std::string find_program(const std::string& name, const std::string& path);
+/// In the folders of this process's PATH.
+std::string find_program(const std::string& name);
+
+/// "unknown" where it has none.
+std::string host_name();
+
+/// Seconds of a clock that is never set.
+double steady_seconds();
+
+}  // namespace foretime

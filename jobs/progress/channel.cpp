@@ -1,0 +1,368 @@
+#include "jobs/progress/channel.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/process.h"
+#include "jobs/error.h"
+#include "jobs/queue/job.h"
+
+namespace foretime::jobs {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = ProgressMessage::Kind;
+
+constexpr std::pair<Kind, const char*> kMessageKinds[] = {{Kind::hello, "hello"},
+                                                          {Kind::progress, "progress"},
+                                                          {Kind::evaluation, "evaluation"},
+                                                          {Kind::checkpoint, "checkpoint"},
+                                                          {Kind::result, "result"}};
+constexpr int64_t kLargestInteger = int64_t{1} << 53;  // beyond it JSON readers and Lua lose digits
+constexpr size_t kNameBytes = 200;
+
+[[noreturn]] void refuse_message(const std::string& what) { throw JobsError("progress message: " + what); }
+
+std::string shown(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80); }
+
+int64_t integer(const Json& json, const char* key, bool needed, int64_t fallback) {
+  const auto at = json.find(key);
+  if (at == json.end()) {
+    if (needed) refuse_message(fmt::format("'{}' is missing", key));
+    return fallback;
+  }
+  // Compared before it is read as int64: an unsigned number above its range would wrap.
+  if (!at->is_number_integer() || (at->is_number_unsigned() && at->get<uint64_t>() > uint64_t{kLargestInteger}) ||
+      at->get<int64_t>() < 0)
+    refuse_message(fmt::format("{}: found {}, expected a whole number from 0 to 2^53", key, shown(*at)));
+  return at->get<int64_t>();
+}
+
+double number(const Json& value, const std::string& key) {
+  if (!value.is_number() || !std::isfinite(value.get<double>()))
+    refuse_message(fmt::format("{}: found {}, expected a finite number", key, shown(value)));
+  return value.get<double>();
+}
+
+std::map<std::string, double> metrics_of(const Json& json) {
+  const auto at = json.find("metrics");
+  if (at == json.end() || !at->is_object()) refuse_message("'metrics' is missing or no object of numbers");
+  if (at->size() > kProgressMetrics)
+    refuse_message(fmt::format("{} metrics, at most {}", at->size(), kProgressMetrics));
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : at->items()) {
+    if (name.empty() || name.size() > kNameBytes) refuse_message("a metric's name is empty or longer than 200 bytes");
+    metrics[name] =
+        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : number(value, "metrics." + name.substr(0, 80));
+  }
+  return metrics;
+}
+
+Kind kind_of(const Json& json) {
+  const auto at = json.find("type");
+  if (at != json.end() && at->is_string()) {
+    for (const auto& [kind, name] : kMessageKinds) {
+      if (at->get_ref<const std::string&>() == name) return kind;
+    }
+  }
+  refuse_message(fmt::format("type: found {}, expected hello, progress, evaluation, checkpoint or result",
+                             at == json.end() ? "nothing" : shown(*at)));
+}
+
+void read_progress(const Json& json, ProgressMessage& message) {
+  message.loss = std::numeric_limits<double>::quiet_NaN();
+  if (const auto at = json.find("loss"); at != json.end() && !at->is_null()) message.loss = number(*at, "loss");
+  if (const auto at = json.find("eta_seconds"); at != json.end() && !at->is_null())
+    message.eta_seconds = number(*at, "eta_seconds");
+  message.scored = integer(json, "scored", false, 0);
+}
+
+std::string path_of(const Json& json) {
+  const auto at = json.find("path");
+  if (at == json.end() || !at->is_string()) refuse_message("'path' is missing or no text");
+  auto path = at->get<std::string>();
+  if (path.empty() || path.size() > Limits::kPath || path.find('\0') != std::string::npos)
+    refuse_message("path: found nothing, more than 4096 bytes or a zero byte, expected a folder");
+  return path;
+}
+
+std::string finished_line(const Json& json) {
+  auto line = json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
+  return line;
+}
+
+constexpr size_t kReceivedAtOnce = 1 << 20;  // then the other jobs have their turn
+
+constexpr const char* kVariable = "FORETIME_PROGRESS";
+constexpr double kPatience = 1.0;          // seconds
+constexpr size_t kPendingBytes = 1 << 20;  // an agent that is so far behind is taken for lost
+constexpr size_t kReceivedBytes = 64 << 10;
+
+}  // namespace
+
+std::string to_line(const ProgressMessage& message) {
+  Json json;
+  for (const auto& [kind, name] : kMessageKinds) {
+    if (kind == message.kind) json["type"] = name;
+  }
+  if (message.kind == Kind::hello) {
+    json["pid"] = message.pid;
+    return finished_line(json);
+  }
+  json["step"] = message.step;
+  if (message.total_steps > 0) json["total_steps"] = message.total_steps;
+  switch (message.kind) {
+    case Kind::progress:
+      json["loss"] = std::isfinite(message.loss) ? Json(message.loss) : Json();
+      if (std::isfinite(message.eta_seconds) && message.eta_seconds >= 0) json["eta_seconds"] = message.eta_seconds;
+      if (message.scored > 0) json["scored"] = message.scored;
+      break;
+    case Kind::evaluation:
+      json["iteration"] = message.iteration;
+      [[fallthrough]];
+    case Kind::result: {
+      if (message.metrics.size() > kProgressMetrics)
+        refuse_message(fmt::format("{} metrics, at most {}", message.metrics.size(), kProgressMetrics));
+      auto& metrics = json["metrics"] = Json::object();
+      for (const auto& [name, value] : message.metrics) metrics[name] = std::isfinite(value) ? Json(value) : Json();
+      break;
+    }
+    case Kind::checkpoint:
+      json["path"] = message.path;
+      break;
+    case Kind::hello:
+      break;
+  }
+  return finished_line(json);
+}
+
+ProgressMessage parse_progress_message(const std::string& line) {
+  if (line.size() > kProgressLine) refuse_message(fmt::format("{} bytes, at most {}", line.size(), kProgressLine));
+  try {
+    const auto json = Json::parse(line);
+    if (!json.is_object()) refuse_message("found " + shown(json) + ", expected an object");
+    ProgressMessage message;
+    message.kind = kind_of(json);
+    if (message.kind == Kind::hello) {
+      message.pid = integer(json, "pid", false, 0);
+      return message;
+    }
+    message.step = integer(json, "step", message.kind != Kind::result, 0);
+    message.total_steps = integer(json, "total_steps", false, 0);
+    if (message.kind == Kind::progress) read_progress(json, message);
+    if (message.kind == Kind::evaluation) message.iteration = integer(json, "iteration", true, 0);
+    if (message.kind == Kind::evaluation || message.kind == Kind::result) message.metrics = metrics_of(json);
+    if (message.kind == Kind::checkpoint) message.path = path_of(json);
+    return message;
+  } catch (const Json::exception& error) {
+    refuse_message(std::string("not JSON: ") + error.what());
+  }
+}
+
+std::string stop_line(const std::string& reason) {
+  return finished_line({{"stop", true}, {"reason", reason.substr(0, kNameBytes)}});
+}
+
+bool is_stop_line(const std::string& line) {
+  const auto json = Json::parse(line, nullptr, false);
+  if (!json.is_object()) return false;
+  const auto stop = json.find("stop");
+  return stop != json.end() && stop->is_boolean() && stop->get<bool>();
+}
+
+ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder) {
+  if (listen_at((folder / "agent.sock").string())) return;
+  std::string name = "/tmp/foretime-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw JobsError(fmt::format("{}: {}", name, std::strerror(errno)));
+  own_folder_ = name;
+  if (listen_at(name + "/agent.sock")) return;
+  const int error = errno;
+  rmdir(name.c_str());
+  throw JobsError(fmt::format("{}: no socket can listen there: {}", path_, std::strerror(error)));
+}
+
+ProgressReceiver::~ProgressReceiver() {
+  unlink(path_.c_str());
+  if (!own_folder_.empty()) rmdir(own_folder_.c_str());
+}
+
+bool ProgressReceiver::listen_at(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  path_ = path;
+  Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool listens = listener.get() >= 0 &&
+                       bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+                       chmod(path.c_str(), 0600) == 0 && listen(listener.get(), 4) == 0;
+  const int error = errno;
+  if (listens) listener_ = std::move(listener);
+  listener = Descriptor();
+  errno = error;
+  return listens;
+}
+
+void ProgressReceiver::add_descriptors(std::vector<pollfd>& descriptors) const {
+  descriptors.push_back({connected() ? peer_.get() : listener_.get(), POLLIN, 0});
+}
+
+void ProgressReceiver::accept_peer(const Complain& complain) {
+  while (!connected()) {
+    Descriptor peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (peer.get() < 0) return;
+    ucred who{};
+    socklen_t size = sizeof(who);
+    if (getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid()) {
+      complain(fmt::format("a process of user {} connected and was sent away", who.uid));
+      continue;
+    }
+    peer_ = std::move(peer);
+    splitter_ = LineSplitter(kProgressLine, false);
+    if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+void ProgressReceiver::receive(const Take& take, const Complain& complain) {
+  char buffer[16384];
+  size_t total = 0;
+  accept_peer(complain);
+  while (connected() && total < kReceivedAtOnce) {
+    const auto got = recv(peer_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0) {
+      peer_ = Descriptor();
+      accept_peer(complain);
+      continue;
+    }
+    total += static_cast<size_t>(got);
+    splitter_.feed({buffer, static_cast<size_t>(got)}, [&](const std::string& line, bool cut) {
+      try {
+        if (cut) throw JobsError(fmt::format("progress message: more than {} bytes", kProgressLine));
+        take(parse_progress_message(line));
+      } catch (const JobsError& error) {
+        complain(error.what());
+      }
+    });
+  }
+}
+
+void ProgressReceiver::send_stop(const std::string& reason) {
+  stop_ = stop_line(reason);
+  // Whoever does not read it ends by SIGTERM.
+  if (connected()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+std::unique_ptr<ProgressSender> ProgressSender::from_environment() {
+  const char* path = std::getenv(kVariable);
+  if (path == nullptr || *path == 0) return nullptr;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (std::strlen(path) >= sizeof(address.sun_path)) {
+    fmt::print(stderr, "{}: {} is longer than a socket's address; progress is not sent\n", kVariable, path);
+    return nullptr;
+  }
+  std::strcpy(address.sun_path, path);
+  Descriptor descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (descriptor.get() < 0 ||
+      connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    fmt::print(stderr, "{}: {}: {}; progress is not sent\n", kVariable, path, std::strerror(errno));
+    return nullptr;
+  }
+  auto sender = std::make_unique<ProgressSender>(descriptor.release());
+  ProgressMessage hello;
+  hello.kind = ProgressMessage::Kind::hello;
+  hello.pid = getpid();
+  sender->send(hello);
+  return sender;
+}
+
+ProgressSender::ProgressSender(int socket) : socket_(socket) {}
+ProgressSender::~ProgressSender() { flush(kPatience); }
+
+void ProgressSender::send(const ProgressMessage& message) {
+  if (broken_) return;
+  const bool progress = message.kind == ProgressMessage::Kind::progress;
+  if (progress) {
+    // A line that was sent in part is finished before anything else.
+    if (steady_seconds() - last_progress_ < kProgressInterval || !flush(0)) return;
+    last_progress_ = steady_seconds();
+  }
+  try {
+    pending_ += to_line(message);
+  } catch (const JobsError& error) {
+    fmt::print(stderr, "not sent to the agent: {}\n", error.what());
+  }
+  flush(progress ? 0 : kPatience);
+  if (pending_.size() > kPendingBytes) broken_ = true;
+}
+
+bool ProgressSender::flush(double patience_seconds) {
+  const double limit = steady_seconds() + patience_seconds;
+  while (!pending_.empty() && !broken_) {
+    const auto sent = ::send(socket_.get(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      pending_.erase(0, static_cast<size_t>(sent));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      broken_ = true;
+      break;
+    }
+    const double left = limit - steady_seconds();
+    if (left <= 0) return false;
+    pollfd wait{socket_.get(), POLLOUT, 0};
+    poll(&wait, 1, static_cast<int>(std::max(1.0, left * 1e3)));
+  }
+  return true;
+}
+
+bool ProgressSender::stop_requested() {
+  std::array<char, 4096> buffer{};
+  while (!stop_ && !broken_) {
+    const auto got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (got <= 0) {
+      broken_ = true;
+      break;
+    }
+    received_.append(buffer.data(), static_cast<size_t>(got));
+    for (auto end = received_.find('\n'); end != std::string::npos; end = received_.find('\n')) {
+      stop_ = stop_ || is_stop_line(received_.substr(0, end));
+      received_.erase(0, end + 1);
+    }
+    if (received_.size() > kReceivedBytes) received_.clear();
+  }
+  return stop_;
+}
+
+void die_with_parent_if_job() {
+  if (std::getenv(kVariable) == nullptr) return;
+  const pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A parent that died between the two calls sends nothing any more. One that died before the first is noticed by the
+  // agent's supervisor, to whom its children fall.
+  if (getppid() != parent) _exit(128 + SIGKILL);
+}
+
+}  // namespace foretime::jobs

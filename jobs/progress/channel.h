@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+
+#include "base/descriptor.h"
+#include "base/text.h"
+
+/// How a running job talks to its agent: over a Unix stream socket whose path stands in FORETIME_PROGRESS, with one
+/// JSON object a line, both ways. The job needs no Redis. docs/reference/job-protocol.md documents the messages, so
+/// that any program can send them.
+namespace foretime::jobs {
+
+/// One message of a job; only what its kind needs is set. A loss or metric that is not finite is sent as null and
+/// arrives as NaN.
+struct ProgressMessage {
+  enum class Kind { hello, progress, evaluation, checkpoint, result } kind = Kind::progress;
+  int64_t step = 0, total_steps = 0;      // progress, evaluation, checkpoint, result
+  double loss = 0, eta_seconds = -1;      // progress
+  int64_t scored = 0;                     // progress: candidates that evaluations have scored; rises between two steps
+  int64_t iteration = 0;                  // evaluation: how many there were, with those before a resume
+  std::map<std::string, double> metrics;  // evaluation, result
+  std::string path;                       // checkpoint: folder of a whole checkpoint
+  int64_t pid = 0;                        // hello
+};
+/// Bounds of a message: bytes of its line with the newline, number of metrics.
+constexpr size_t kProgressLine = 64 << 10;
+constexpr size_t kProgressMetrics = 500;
+
+std::string to_line(const ProgressMessage& message);  // with the newline; throws JobsError past the bounds
+/// Throws JobsError where the line is not a message: not JSON, unknown kind, a value of the wrong type, not finite.
+ProgressMessage parse_progress_message(const std::string& line);
+
+/// The agent's message: stop at the next step boundary, after a checkpoint.
+std::string stop_line(const std::string& reason);  // with the newline
+bool is_stop_line(const std::string& line);
+
+/// The agent's end of the progress channel: listens, and talks with one peer of the same user at a time. Nothing that a
+/// peer sends is fatal.
+class ProgressReceiver {
+ public:
+  /// Listens in `folder`, or, where the path would be too long for a socket or the file system has none, in a fresh
+  /// folder of its own below /tmp (0700). Throws JobsError.
+  explicit ProgressReceiver(const std::filesystem::path& folder);
+  ~ProgressReceiver();
+  ProgressReceiver(const ProgressReceiver&) = delete;
+  ProgressReceiver& operator=(const ProgressReceiver&) = delete;
+
+  const std::string& path() const { return path_; }
+  void add_descriptors(std::vector<pollfd>& descriptors) const;
+  bool connected() const { return peer_.get() >= 0; }
+
+  using Take = std::function<void(const ProgressMessage&)>;
+  using Complain = std::function<void(const std::string&)>;
+  /// Takes what has arrived, without waiting; `complain` gets what was no message or no peer of ours.
+  void receive(const Take& take, const Complain& complain);
+  /// Says it now, and to whoever connects later.
+  void send_stop(const std::string& reason);
+
+ private:
+  bool listen_at(const std::string& path);
+  void accept_peer(const Complain& complain);
+
+  std::string path_, stop_;
+  std::filesystem::path own_folder_;
+  Descriptor listener_, peer_;
+  LineSplitter splitter_{kProgressLine, false};
+};
+
+/// The job's end of the progress socket, which rank 0 alone opens. A lost agent does not fail the training: sending
+/// then does nothing.
+class ProgressSender {
+ public:
+  /// Connects to FORETIME_PROGRESS and says hello. Null where the variable is not set, and where nobody listens there,
+  /// which is logged to stderr.
+  static std::unique_ptr<ProgressSender> from_environment();
+  explicit ProgressSender(int socket);  // takes the descriptor
+  ~ProgressSender();
+  ProgressSender(const ProgressSender&) = delete;
+  ProgressSender& operator=(const ProgressSender&) = delete;
+
+  /// Never blocks for long: progress messages are dropped while the agent does not read, others wait up to a second
+  /// and are then kept for the next call. Progress is sent at most once in `kProgressInterval`.
+  void send(const ProgressMessage& message);
+  /// Whether the agent asked the job to stop at the next step boundary; stays true.
+  bool stop_requested();
+  static constexpr double kProgressInterval = 0.5;  // seconds
+
+ private:
+  bool flush(double patience_seconds);  // true: nothing is pending
+
+  Descriptor socket_;
+  bool stop_ = false, broken_ = false;
+  double last_progress_ = -1e9;
+  std::string received_, pending_;
+};
+
+/// Ends this process when its parent dies (PR_SET_PDEATHSIG), where FORETIME_PROGRESS is set, so that mpirun's ranks
+/// never outlive mpirun. main calls it first, from the thread that lives as long as the process.
+void die_with_parent_if_job();
+
+}  // namespace foretime::jobs
