@@ -49,7 +49,7 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
     TuningRecord record;
     LoopNest nest;
     LoopProgram program;
-    const auto graphs = make_program_graphs("loops", Hardware{});
+    const auto graphs = make_program_graphs(configs::Representation::loops, Hardware{});
     std::shared_ptr<const ComputeDag> dag;
     std::string key;
     programs = nodes = edges = 0;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "coordinator/run_resources.h"
+#include "sharding/dataset_index.h"
 
 namespace foretime::experiments {
 

@@ -70,7 +70,8 @@ TEST(LoopProgram, ProductByHand) {
 }
 
 TEST(LoopGraph, ProductByHand) {
-  const auto graphs = make_program_graphs("loops", {.vector_bytes = 32, .vector_registers = 16, .cores = 24});
+  const auto graphs =
+      make_program_graphs(configs::Representation::loops, {.vector_bytes = 32, .vector_registers = 16, .cores = 24});
   graphs->add(small_product(), 2.0 * 64 * 32 * 16);
   const GraphBlock block = graphs->finish();
   // A statement, its three loops, the store and no load; a statement, four loops, three accesses, a sum, a product.
@@ -154,7 +155,7 @@ TEST(LoopGraph, RealTreesMakeSoundGroups) {
 }
 
 TEST(CurveGraph, ProductByHand) {
-  const auto graphs = make_program_graphs("curve", {});
+  const auto graphs = make_program_graphs(configs::Representation::curve, {});
   graphs->add(small_product(), 0.0);
   const GraphBlock block = graphs->finish();
   ASSERT_EQ(block.nodes(), 1);
@@ -224,10 +225,10 @@ TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
     try {
       LoopProgram program;
       TreeProgram().read(trees, 0, program);
-      const auto loops = make_program_graphs("loops", {});
+      const auto loops = make_program_graphs(configs::Representation::loops, {});
       loops->add(program, 0.0);
       expect_sound(loops->finish(), Columns::count);
-      const auto curves = make_program_graphs("curve", {});
+      const auto curves = make_program_graphs(configs::Representation::curve, {});
       curves->add(program, 0.0);
       expect_sound(curves->finish(), CurveColumns::count);
     } catch (const DataError&) {
