@@ -55,7 +55,7 @@ typedef struct foretime_model foretime_model;       /* an opened bundle; never c
 typedef struct foretime_graph foretime_graph;       /* a graph whose candidates are scored: prepared once */
 typedef struct foretime_workload foretime_workload; /* a compute DAG whose schedules are scored: prepared once */
 
-/* FORETIME_ABI_VERSION of the library that is loaded; its version, e.g. "0.1.0"; a status by name. Never fail. */
+/* FORETIME_ABI_VERSION of the library that is loaded; its version, e.g. "0.2.0"; a status by name. Never fail. */
 FORETIME_API int foretime_abi_version(void);
 FORETIME_API const char* foretime_version(void);
 FORETIME_API const char* foretime_status_name(foretime_status status);

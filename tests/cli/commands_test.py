@@ -125,5 +125,5 @@ class CommandsTest(ProgramTest):
                    model__type="residual_gcn", model__features__transform="minmax", loss__type="listmle", loss__target="runtime",
                    loss__standardize_target="false", trainer__steps=2, trainer__metric="valid/kendall_tau", data__max_eval_candidates=0)
         official = json.loads((root / "eval_indices/xla_default.json").read_text())["unet_3d.4x4.bf16"]
-        rows = self.rows_of(self.folder / "run/rankings.csv")
+        rows = self.rows("run/rankings.csv")
         self.assertEqual(sorted(int(row["candidate"]) for row in rows), sorted(official))

@@ -37,7 +37,7 @@ class EnsembleTest(ProgramTest):
             self.assertAlmostEqual(on_two["metrics"][name], value, places=9, msg=name)
         text = self.run_foretime("evaluate", "a", SAMPLES / "C11.npz", "--ensemble", "b", "--rankings", "out.csv").stdout
         self.assertRegex(text, r"(?s)1\. gcn .*2\. sage .*ensemble ")
-        rows = self.rows_of((self.folder / "out.csv").read_text())
+        rows = self.rows("out.csv")
         for row in rows:
             self.assertAlmostEqual(float(row["predicted_runtime"]) / float(both[int(row["candidate"])]["predicted_runtime"]), 1, places=6)
 

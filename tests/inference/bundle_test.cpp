@@ -108,7 +108,7 @@ TEST(Bundle, SchemaNamesEveryColumn) {
 }
 
 TEST(Bundle, RefusesAnotherSchema) {
-  const auto ours = AllOf(HasSubstr("exported by Foretime 9.9.9"), HasSubstr("this library, Foretime 0.1.0"),
+  const auto ours = AllOf(HasSubstr("exported by Foretime 9.9.9"), HasSubstr("this library, Foretime 0.2.0"),
                           HasSubstr("export the run again"));
   const auto changed = [&](const std::function<void(Json&)>& change) {
     return after([&](Json& m) {

@@ -88,7 +88,7 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
 
 TEST(CInterface, TellsVersionAndNames) {
   EXPECT_EQ(foretime_abi_version(), FORETIME_ABI_VERSION);
-  EXPECT_STREQ(foretime_version(), "0.1.0");
+  EXPECT_STREQ(foretime_version(), "0.2.0");
   EXPECT_STREQ(foretime_status_name(FORETIME_OK), "ok");
   EXPECT_STREQ(foretime_status_name(FORETIME_BAD_BUNDLE), "bad bundle");
   EXPECT_STREQ(foretime_status_name(static_cast<foretime_status>(99)), "unknown status");

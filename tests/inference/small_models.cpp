@@ -99,7 +99,7 @@ Bundle bundle_of(SmallGraph& made, data::CandidateKind kind, std::optional<confi
   Bundle bundle;
   bundle.weights = made.weights.take();
   bundle.manifest = {{"format_version", kBundleVersion},
-                     {"foretime_version", "0.1.0"},
+                     {"foretime_version", "0.2.0"},
                      {"architecture", {{"type", "handmade"}, {"settings", ""}}},
                      {"settings", ""},
                      {"schema", schema_of(kind, representation, features, node_types)},
