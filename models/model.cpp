@@ -149,8 +149,20 @@ torch::Tensor CostModel::score_embedded(const torch::Tensor& embedded, const std
 torch::Tensor CostModel::score(const PlanTensors& plan) { return score_embedded(embed(plan), plan.group_ptr); }
 
 std::vector<torch::Tensor> CostModel::member_scores(const PlanTensors& plan) {
-  const auto embedded = embed(plan);
-  auto scores = graph_->score(embedded, plan.group_ptr, model_.member_scores);
+  std::vector<torch::Tensor> scores;
+  if (model_.member_states.empty()) {
+    scores = graph_->score(embed(plan), plan.group_ptr, model_.member_scores);
+  } else {
+    // One member after the other, so that each draws the dropout that it would draw in a training of its own.
+    check(plan);
+    graph_->training = is_training();
+    AutogradMatrices matrices(plan, model_, is_training());
+    for (size_t m = 0; m < model_.member_states.size(); ++m) {
+      const auto& [embedded, selected] = model_.member_states[m];
+      const auto states = graph_->embed(&plan, &matrices, {embedded}).front();
+      scores.push_back(graph_->score({}, plan.group_ptr, {model_.member_scores[m]}, {{selected, states}}).front());
+    }
+  }
   for (auto& score : scores) score = score.squeeze(1);
   return scores;
 }

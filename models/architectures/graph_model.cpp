@@ -167,6 +167,7 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
   for (size_t m = 0; m < count; ++m) {
     const Value own = count == 1 ? inference::kEmbedded
                                  : builder.select(inference::kEmbedded, static_cast<int64_t>(m) * columns, columns);
+    if (count > 1) model.member_states.push_back({embedded[m], own});
     model.member_scores.push_back(members[m].score(own));
   }
   plans::PlanRequest request{.relations = propagation.relations,

@@ -77,11 +77,11 @@ std::vector<torch::Tensor> AutogradGraph::embed(const PlanTensors* plan, Autogra
 }
 
 std::vector<torch::Tensor> AutogradGraph::score(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr,
-                                                const std::vector<Value>& wanted) const {
+                                                const std::vector<Value>& wanted, const Provided& provided) const {
   AutogradRun run(*this, nullptr, group_ptr, model_.graph.score.size());
   run.columns_ = &score_columns_;
   run.at(inference::kEmbedded) = embedded;
-  return this->run(model_.graph.score, run, wanted, {});
+  return this->run(model_.graph.score, run, wanted, provided);
 }
 
 std::vector<torch::Tensor> AutogradGraph::run(const std::vector<Node>& nodes, AutogradRun& run,

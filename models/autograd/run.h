@@ -60,7 +60,7 @@ class AutogradGraph {
   std::vector<torch::Tensor> embed(const PlanTensors* plan, AutogradMatrices* matrices,
                                    const std::vector<Value>& wanted, const Provided& provided = {}) const;
   std::vector<torch::Tensor> score(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr,
-                                   const std::vector<Value>& wanted) const;
+                                   const std::vector<Value>& wanted, const Provided& provided = {}) const;
   int64_t embed_columns(Value value) const;
   bool training = true, statistics_frozen = false;
 

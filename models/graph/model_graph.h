@@ -44,9 +44,14 @@ struct ModelGraph {
   std::vector<TensorSpec> tensors = {};  // in the order in which they are drawn
   std::vector<FitSpec> fits = {};
   std::vector<Value> member_scores = {};  // of `score`: each member's, of which `scores` is the mean
-  bool members_are_models = false;        // each member could be a model of its own
-  std::vector<PooledStates> pools = {};   // of a graph in pieces (CostModel::pool)
-  std::string whole_graphs_only = {};     // why graphs cannot be scored in pieces; empty: they can
+  /// Of each member, where `score` reads it apart: what `embed` gives for it alone, and where `score` selects it.
+  struct MemberStates {
+    Value embedded, selected;
+  };
+  std::vector<MemberStates> member_states = {};
+  bool members_are_models = false;       // each member could be a model of its own
+  std::vector<PooledStates> pools = {};  // of a graph in pieces (CostModel::pool)
+  std::string whole_graphs_only = {};    // why graphs cannot be scored in pieces; empty: they can
   double edge_dropout = 0.0;
   std::vector<std::vector<MatrixRef>> drop_sets =
       {};  // MatrixRef::drop_set: matrices whose messages are dropped together
