@@ -7,7 +7,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
                          -Wno-error=free-nonheap-object -Wno-error=maybe-uninitialized)
 endif()
 
-# Release keeps line numbers out of the way of the compile time: no -g. Libraries whose loops count ask for -O3 (FAST).
+# Release keeps line numbers out of the way of the compile time: no -g. Libraries whose speed counts ask for more (FAST, KERNELS).
 set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC's garbage collector walks the whole precompiled header each time: it may wait until there is a GB of garbage.

@@ -31,11 +31,12 @@ function(foretime_sources result)
   set(${result} ${sources} ${arg_SOURCES} PARENT_SCOPE)
 endfunction()
 
-# foretime_library(NAME [TORCH] [FAST] [PARTS n] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a library of all sources in FOLDERS
+# foretime_library(NAME [TORCH] [FAST | KERNELS] [PARTS n] [FOLDERS ...] [EXCEPT ...] [SOURCES ...] LINK ...): a library of all sources in FOLDERS
 # ("." for the folder of the CMake file) but EXCEPT, and of SOURCES; headers are included from the project's root. TORCH:
-# the sources include LibTorch. FAST: loops over numbers or bytes that training, scoring or reading wait for.
+# the sources include LibTorch. FAST: reading, packing and scoring wait for it (-O2); KERNELS: loops over numbers that are
+# worth vectorising (-O3).
 function(foretime_library name)
-  cmake_parse_arguments(arg "TORCH;FAST" "PARTS" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;FAST;KERNELS" "PARTS" "FOLDERS;EXCEPT;SOURCES;LINK" ${ARGN})
   foretime_sources(sources FOLDERS ${arg_FOLDERS} EXCEPT ${arg_EXCEPT} SOURCES ${arg_SOURCES})
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
@@ -45,6 +46,8 @@ function(foretime_library name)
     target_precompile_headers(${name} REUSE_FROM foretime_torch_pch)
   endif()
   if(arg_FAST)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O2>)
+  elseif(arg_KERNELS)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
   endif()
   if(NOT arg_PARTS)
