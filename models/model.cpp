@@ -133,9 +133,13 @@ void CostModel::register_tensors(const std::map<std::string, torch::Tensor>& ten
 
 const plans::PlanRequest& CostModel::plan_request() const { return model_.graph.request; }
 
-torch::Tensor CostModel::embed(const PlanTensors& plan) {
+void CostModel::check_whole(const PlanTensors& plan) const {
   check(plan);
   if (plan.pools != 1) throw ModelError(fmt::format("message plan: {} pools, expected 1", plan.pools));
+}
+
+torch::Tensor CostModel::embed(const PlanTensors& plan) {
+  check_whole(plan);
   graph_->training = is_training();
   AutogradMatrices matrices(plan, model_, is_training());
   return graph_->embed(&plan, &matrices, {model_.graph.embedded}).front();
@@ -149,12 +153,12 @@ torch::Tensor CostModel::score_embedded(const torch::Tensor& embedded, const std
 torch::Tensor CostModel::score(const PlanTensors& plan) { return score_embedded(embed(plan), plan.group_ptr); }
 
 std::vector<torch::Tensor> CostModel::member_scores(const PlanTensors& plan) {
+  check_whole(plan);
   std::vector<torch::Tensor> scores;
   if (model_.member_states.empty()) {
     scores = graph_->score(embed(plan), plan.group_ptr, model_.member_scores);
   } else {
     // One member after the other, so that each draws the dropout that it would draw in a training of its own.
-    check(plan);
     graph_->training = is_training();
     AutogradMatrices matrices(plan, model_, is_training());
     for (size_t m = 0; m < model_.member_states.size(); ++m) {

@@ -83,6 +83,7 @@ class CostModel : public torch::nn::Module {
   CostModel(ModelGraph graph, const InputSchema& schema, const std::map<std::string, torch::Tensor>& tensors, Sharing);
   void register_tensors(const std::map<std::string, torch::Tensor>& tensors);
   void check(const PlanTensors& plan) const;
+  void check_whole(const PlanTensors& plan) const;  // not in pieces
   void check_pieces() const;
   torch::Tensor tensor(const std::string& name) const { return tensors_.at(name); }
   int64_t columns(const PooledStates& pool) const;

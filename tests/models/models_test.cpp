@@ -319,6 +319,21 @@ TEST(Models, MembersAreModelsOfTheirOwn) {
                               1e-12, 1e-12));
 }
 
+TEST(Models, MembersDrawTheDropoutOfAModelOfTheirOwn) {
+  const auto group = testing::make_group(CandidateKind::layout, "a", 36);
+  auto settings = small_settings("gcn", CandidateKind::layout);
+  settings.dropout = 0.5;
+  const auto alone = fitted_model(settings, {&group});
+  settings.ensemble_size = 2;
+  const auto model = fitted_model(settings, {&group});
+  const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
+  torch::manual_seed(1);
+  const auto scores = model->member_scores(plan);
+  torch::manual_seed(1);
+  EXPECT_TRUE(torch::equal(scores.at(0), alone->score(plan))) << "nothing of the second member is drawn before";
+  EXPECT_FALSE(torch::allclose(scores.at(0), scores.at(1), 1e-6, 1e-9));
+}
+
 TEST(Models, DropoutIsDrawnInTrainingOnlyAndFromTorchsGenerator) {
   const auto group = testing::make_group(CandidateKind::program, "a", 61);
   auto settings = small_settings("residual_gcn", CandidateKind::program);
