@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail_to_write(const fs::path& path, const char* call) {
-  throw FileError(fmt::format("{}: cannot be written: {}: {}", path.string(), call, std::strerror(errno)));
+  throw FileError("{}: cannot be written: {}: {}", path.string(), call, std::strerror(errno));
 }
 
 /// Some file systems cannot sync folders, and some folders may be written but not read: neither is an error.
@@ -81,7 +81,7 @@ void replace_folder(const fs::path& aside, const fs::path& path) {
   std::error_code failure;
   fs::remove_all(path, failure);
   if (!failure) fs::rename(aside, path, failure);
-  if (failure) throw FileError(fmt::format("{}: cannot be replaced: {}", path.string(), failure.message()));
+  if (failure) throw FileError("{}: cannot be replaced: {}", path.string(), failure.message());
   sync_folder(path.parent_path());
 }
 

@@ -11,9 +11,8 @@
 namespace foretime {
 
 /// A file that cannot be opened, read or written. The message names the file and says what the system says.
-class FileError : public Error {
- public:
-  explicit FileError(const std::string& message) : Error(kData, message) {}
+struct FileError : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
 };
 
 /// A file that others see either complete or not at all: its bytes are written to a file beside it, synced, and renamed

@@ -23,18 +23,26 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// Input that is missing, damaged or not what its format promises.
-class DataError : public Error {
+/// A kind of failure with an exit code of its own, from a message or from a format with its arguments. A folder declares
+/// its kinds in a line each: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is a kind that
+/// catches this one as well.
+template <ExitCode code, class Base = Error>
+class ErrorOf : public Base {
  public:
-  explicit DataError(const std::string& message) : Error(kData, message) {}
+  using Base::Base;
+  explicit ErrorOf(const std::string& message) : Base(code, message) {}
   template <class First, class... Rest>
-  explicit DataError(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
-      : DataError(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
+  explicit ErrorOf(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
+      : ErrorOf(fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
+};
+
+/// Input that is missing, damaged or not what its format promises.
+struct DataError : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
 };
 
 /// A failure whose message has been printed: only the exit code is left to tell.
-class ReportedError : public Error {
- public:
+struct ReportedError : Error {
   using Error::Error;
 };
 

@@ -22,8 +22,8 @@ void run_together(Communicator& comm, const std::function<void()>& step) {
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     if (reports[rank].empty()) continue;
     const auto space = reports[rank].find(' ');
-    throw RemoteError(fmt::format("rank {}: {}", rank, reports[rank].substr(space + 1)),
-                      std::stoi(reports[rank].substr(0, space)));
+    throw RemoteError(std::stoi(reports[rank].substr(0, space)),
+                      fmt::format("rank {}: {}", rank, reports[rank].substr(space + 1)));
   }
 }
 

@@ -9,9 +9,8 @@
 namespace foretime::comm {
 
 /// Another rank's failure, in a step that all ranks take together.
-class RemoteError : public Error {
- public:
-  RemoteError(const std::string& message, int exit_code) : Error(exit_code, message) {}
+struct RemoteError : Error {
+  using Error::Error;
 };
 
 /// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them,

@@ -16,18 +16,13 @@
 namespace foretime::comm {
 
 /// A communication or device failure; the message names the rank and the call.
-class CommError : public Error {
- public:
-  explicit CommError(const std::string& message) : Error(kComm, message) {}
-
- protected:
-  CommError(int exit_code, const std::string& message) : Error(exit_code, message) {}
+struct CommError : ErrorOf<kComm> {
+  using ErrorOf::ErrorOf;
 };
 
 /// Another rank died, or did not come to a collective in time; the message names it where it is known.
-class PeerLostError : public CommError {
- public:
-  explicit PeerLostError(const std::string& message) : CommError(kPeerLost, message) {}
+struct PeerLostError : ErrorOf<kPeerLost, CommError> {
+  using ErrorOf::ErrorOf;
 };
 
 enum class ReduceOp : uint8_t { sum, max, min };

@@ -45,7 +45,7 @@ constexpr RenamedWord kRenamedWords[] = {
 constexpr const char* kMigrate = "`foretime config --migrate FILE` prints a file with its new names";
 
 [[noreturn]] void fail(const std::string& place, const std::string& what) {
-  throw SettingsError(fmt::format("{}: {}", place, what));
+  throw SettingsError("{}: {}", place, what);
 }
 
 std::string trimmed(const std::string& text) {

@@ -14,9 +14,8 @@ namespace foretime::configs {
 
 /// A setting that is unknown, malformed or out of bounds. The message names the file and line (or the override), the
 /// key's full name, what was found and what was expected; an unknown key comes with the nearest known one.
-class SettingsError : public Error {
- public:
-  explicit SettingsError(const std::string& message) : Error(kUsage, message) {}
+struct SettingsError : ErrorOf<kUsage> {
+  using ErrorOf::ErrorOf;
 };
 
 /// Reads a YAML file over the defaults, then applies `a.b=value` overrides in order, then checks every bound and that

@@ -32,11 +32,11 @@ std::string kind_of(const YAML::Node& node) {
 
 void check_size(const YAML::Node& node, const std::string& origin, int depth, int64_t& count) {
   if (++count > kMostYamlValues) {
-    throw SettingsError(
-        fmt::format("{}: found more than {} values (aliases count for what they stand for)", origin, kMostYamlValues));
+    throw SettingsError("{}: found more than {} values (aliases count for what they stand for)", origin,
+                        kMostYamlValues);
   }
   if (depth > kMostYamlLevels)
-    throw SettingsError(fmt::format("{}: found more than {} nested levels", place_of(node, origin), kMostYamlLevels));
+    throw SettingsError("{}: found more than {} nested levels", place_of(node, origin), kMostYamlLevels);
   if (node.IsSequence()) {
     for (const YAML::Node& item : node) check_size(item, origin, depth + 1, count);
   } else if (node.IsMap()) {
@@ -45,8 +45,7 @@ void check_size(const YAML::Node& node, const std::string& origin, int depth, in
 }
 
 void check_bytes(size_t found, size_t most, const std::string& origin) {
-  if (found > most)
-    throw SettingsError(fmt::format("{}: found {} bytes, expected a YAML file of at most {}", origin, found, most));
+  if (found > most) throw SettingsError("{}: found {} bytes, expected a YAML file of at most {}", origin, found, most);
 }
 
 template <class Value>
@@ -106,21 +105,21 @@ std::string place_of(const YAML::Node& node, const std::string& origin) {
 }
 
 void fail(const YamlEntry& entry, const std::string& text) {
-  throw SettingsError(fmt::format("{}: {}{}{}", entry.place, entry.key, entry.key.empty() ? "" : ": ", text));
+  throw SettingsError("{}: {}{}{}", entry.place, entry.key, entry.key.empty() ? "" : ": ", text);
 }
 
 std::string read_yaml_text(const std::filesystem::path& file, size_t most) {
   std::error_code error;
   if (std::filesystem::is_directory(file, error))
-    throw SettingsError(fmt::format("{}: found a folder, expected a YAML file", file.string()));
+    throw SettingsError("{}: found a folder, expected a YAML file", file.string());
   if (const auto size = std::filesystem::file_size(file, error); !error) check_bytes(size, most, file.string());
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
   if (stream.is_open() && stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
   if (!stream.is_open() || stream.bad() || text.bad()) {
-    throw SettingsError(fmt::format("{}: cannot be read ({}), expected a YAML file", file.string(),
-                                    errno == 0 ? "unknown reason" : std::generic_category().message(errno)));
+    throw SettingsError("{}: cannot be read ({}), expected a YAML file", file.string(),
+                        errno == 0 ? "unknown reason" : std::generic_category().message(errno));
   }
   return text.str();
 }
@@ -128,20 +127,20 @@ std::string read_yaml_text(const std::filesystem::path& file, size_t most) {
 YAML::Node parse_document(const std::string& yaml, const std::string& origin) {
   try {
     const auto document = only_document(yaml);
-    if (!document) throw SettingsError(fmt::format("{}: found more than one YAML document, expected one", origin));
+    if (!document) throw SettingsError("{}: found more than one YAML document, expected one", origin);
     return *document;
   } catch (const YAML::Exception& error) {
     const bool glob = error.msg.find("anchor") != std::string::npos || error.msg.find("alias") != std::string::npos;
-    throw SettingsError(fmt::format("{}{}: found text that is no YAML: {}{}", origin,
-                                    is_override(origin) ? "" : fmt::format(":{}", std::max(error.mark.line, 0) + 1),
-                                    error.msg, glob ? " (text that starts with * or & needs quotes)" : ""));
+    throw SettingsError("{}{}: found text that is no YAML: {}{}", origin,
+                        is_override(origin) ? "" : fmt::format(":{}", std::max(error.mark.line, 0) + 1), error.msg,
+                        glob ? " (text that starts with * or & needs quotes)" : "");
   }
 }
 
 YAML::Node parse_yaml(const std::string& yaml, const std::string& origin) {
   check_bytes(yaml.size(), kMostYamlBytes, origin);
   const YAML::Node root = parse_document(yaml, origin);
-  if (!root.IsMap()) throw SettingsError(fmt::format("{}: found {}, expected a map", origin, kind_of(root)));
+  if (!root.IsMap()) throw SettingsError("{}: found {}, expected a map", origin, kind_of(root));
   int64_t count = 0;
   check_size(root, origin, 0, count);
   return root;

@@ -14,9 +14,8 @@
 namespace foretime::server {
 
 /// A socket that cannot be listened on.
-class ListenError : public Error {
- public:
-  explicit ListenError(const std::string& message) : Error(kComm, message) {}
+struct ListenError : ErrorOf<kComm> {
+  using ErrorOf::ErrorOf;
 };
 
 /// A listening socket on this machine: a Unix socket, whose file goes with this object, or TCP on a loopback address.

@@ -16,9 +16,8 @@
 namespace foretime::inference {
 
 /// A call that the model has no answer to: candidates of another kind, or run times that it does not predict.
-class WrongKind : public Error {
- public:
-  explicit WrongKind(const std::string& message) : Error(kData, message) {}
+struct WrongKind : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
 };
 
 struct Options {
