@@ -23,9 +23,9 @@ class Error : public std::runtime_error {
   int exit_code_;
 };
 
-/// A kind of failure with an exit code of its own, from a message or from a format with its arguments. A folder declares
-/// its kinds in a line each: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is a kind that
-/// catches this one as well.
+/// A kind of failure with an exit code of its own, from a message or from a format with its arguments. A folder
+/// declares its kinds in a line each: `struct RunError : ErrorOf<kData> { using ErrorOf::ErrorOf; };`. `Base` is a kind
+/// that catches this one as well.
 template <ExitCode code, class Base = Error>
 class ErrorOf : public Base {
  public:
