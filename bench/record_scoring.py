@@ -34,7 +34,7 @@ def main(arguments):
     import tuner_tasks
     import xgboost
     from foretime.auto_scheduler import record_lines
-    from foretime.stage_table import stage_table
+    from foretime.compute_dag import compute_dag
     from tvm import auto_scheduler
     import json
 
@@ -53,7 +53,7 @@ def main(arguments):
         while len(states) < options.states:
             states.extend(policy.sample_initial_population())
         states = [getattr(state, "state_object", state) for state in states[:options.states]]
-        workload = model.workload(json.dumps(stage_table(task.compute_dag, task.workload_key), ensure_ascii=False))
+        workload = model.workload(json.dumps(compute_dag(task.compute_dag, task.workload_key), ensure_ascii=False))
         lines = record_lines(task, states)
         text = best_of(5, lambda: record_lines(task, states))
         score = best_of(5, lambda: workload.score(lines))

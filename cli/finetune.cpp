@@ -200,7 +200,7 @@ class TrainingDataReader {
                      const data::FileCheck& admit)
       : options_(options),
         parent_(parent),
-        terms_(inference::read_terms(parent.bundle)),
+        spec_(inference::read_scoring_spec(parent.bundle)),
         scratch_(scratch),
         settings_(worker::tuning_settings(parent.trained.state.settings)),
         admit_(admit) {
@@ -226,7 +226,7 @@ class TrainingDataReader {
                                            configs::Settings settings, std::vector<std::string>& notes) const {
     const worker::TuningSources sources{
         .inputs = inputs, .dags = options_.dags, .member = options_.member, .model = options_.model};
-    auto input = worker::prepare_tuning_input(sources, terms_, scratch_ / packed, admit_);
+    auto input = worker::prepare_tuning_input(sources, spec_, scratch_ / packed, admit_);
     settings.data.train = std::move(input.files);
     auto data = std::make_unique<worker::TuningData>(parent_.trained, settings);
     notes.insert(notes.end(), input.notes.begin(), input.notes.end());
@@ -236,7 +236,7 @@ class TrainingDataReader {
 
   const FinetuneOptions& options_;
   const Parent& parent_;
-  inference::Terms terms_;
+  inference::ScoringSpec spec_;
   fs::path scratch_;
   configs::Settings settings_;
   data::FileCheck admit_;

@@ -36,9 +36,9 @@ namespace {
 /// In the unit of the training data; empty where the model predicts none, or needs flops that are not known.
 std::vector<double> predicted_runtimes(const inference::Model& model, std::span<const float> scores,
                                        std::span<const double> flops) {
-  const auto& terms = model.terms();
-  const bool needs_flops = terms.targets.kind == inference::Targets::Kind::log_runtime_per_flop;
-  if (!terms.predicts_runtimes || (needs_flops && flops.empty())) return {};
+  const auto& spec = model.spec();
+  const bool needs_flops = spec.targets.kind == configs::LossTarget::log_runtime_per_flop;
+  if (!spec.predicts_runtimes || (needs_flops && flops.empty())) return {};
   return model.runtimes(scores, flops);
 }
 
@@ -217,7 +217,7 @@ using data::CandidateKind;
 using ModelPtr = std::shared_ptr<const inference::Model>;
 
 void check(const RankArguments& arguments, const inference::Model& model) {
-  const bool programs = model.terms().kind == CandidateKind::program;
+  const bool programs = model.spec().kind == CandidateKind::program;
   const auto kind = inference::kind_name(model.kind());
   if (!arguments.ensemble.empty()) throw SettingsError("--ensemble joins checkpoints; a bundle ranks alone");
   if (!arguments.candidates.empty() && programs)
@@ -270,7 +270,7 @@ data::Group read_graph(const inference::Model& model, const std::string& file, i
   }
   const data::HloFile hlo(file);
   names = inference::NodeNames(hlo);
-  auto group = data::read_hlo_graph(hlo, hlo.modules().front(), model.terms().kind);
+  auto group = data::read_hlo_graph(hlo, hlo.modules().front(), model.spec().kind);
   group.collection = data::collection_named(data::collection_in(file));
   return group;
 }
@@ -282,18 +282,18 @@ void rank_candidates(const ModelPtr& model, const RankArguments& arguments, Rank
   const auto name = group.name;
   const auto collection = data::collection_in(file);
   const inference::GraphScorer scorer(model, std::move(group));
-  const inference::CandidateTerms terms{
-      .kind = model->terms().kind, .configurable = scorer.configurable(), .names = &names};
-  const auto candidates = inference::read_candidates_file(arguments.candidates, terms);
-  const auto scores = terms.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
-                                                          : scorer.score_tiles(candidates.tiles, candidates.count);
+  const inference::CandidateSchema schema{
+      .kind = model->spec().kind, .configurable = scorer.configurable(), .names = &names};
+  const auto candidates = inference::read_candidates_file(arguments.candidates, schema);
+  const auto scores = schema.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
+                                                           : scorer.score_tiles(candidates.tiles, candidates.count);
   auto ranking = ranking_of(*model, name, scores, {});
   ranking.ids = candidates.ids;
   output.add(ranking, collection, file);
 }
 
 void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {
-  const bool programs = model->terms().kind == CandidateKind::program;
+  const bool programs = model->spec().kind == CandidateKind::program;
   std::vector<std::string> graphs, records, texts;
   for (const auto& file : arguments.files) {
     auto& kind = programs && data::is_tir_text(file)                                                ? texts

@@ -113,22 +113,22 @@ void append_number(fmt::memory_buffer& text, double value, bool is_float) {
 void read_graph_request(const HttpRequest& request, const GraphTarget& target, data::CandidateKind kind,
                         const ServeLimits& limits, ScoreRequest& score) {
   read_query(request, score);
-  inference::CandidateTerms terms{
+  inference::CandidateSchema schema{
       .kind = kind, .configurable = target.scorer().configurable(), .names = &target.names()};
-  const int64_t bytes = terms.row() * (kind == data::CandidateKind::layout ? 1 : int64_t{sizeof(float)});
+  const int64_t bytes = schema.row() * (kind == data::CandidateKind::layout ? 1 : int64_t{sizeof(float)});
   const int64_t most =
       std::min(limits.max_candidates, std::max<int64_t>(1, limits.max_body / std::max<int64_t>(1, bytes)));
-  terms.most = most;
+  schema.most = most;
   auto& work = score.work;
   if (request.content_type == kBinary) {
     if (kind == data::CandidateKind::layout)
-      work.layouts = read_binary<int8_t>(request.body, terms.row(), most, work.count);
+      work.layouts = read_binary<int8_t>(request.body, schema.row(), most, work.count);
     else
-      work.tiles = read_binary<float>(request.body, terms.row(), most, work.count);
+      work.tiles = read_binary<float>(request.body, schema.row(), most, work.count);
     return;
   }
   read_fields(request, "candidates", score, [&](const Element& list) {
-    auto candidates = inference::read_candidates(score.reader, list, terms);
+    auto candidates = inference::read_candidates(score.reader, list, schema);
     work.count = candidates.count;
     work.layouts = std::move(candidates.layouts);
     work.tiles = std::move(candidates.tiles);
@@ -308,9 +308,9 @@ void expect_kind(const inference::Model& model, bool fits, const char* what) {
 
 /// Empty where the model does not predict run times.
 std::vector<double> seconds(const inference::Model& model, const Scored& scored, double operations) {
-  const auto& terms = model.terms();
-  const bool needs_flops = terms.targets.kind == inference::Targets::Kind::log_runtime_per_flop;
-  if (!terms.predicts_runtimes || terms.unit == data::RuntimeUnit::normalized || (needs_flops && operations <= 0.0))
+  const auto& spec = model.spec();
+  const bool needs_flops = spec.targets.kind == configs::LossTarget::log_runtime_per_flop;
+  if (!spec.predicts_runtimes || spec.unit == data::RuntimeUnit::normalized || (needs_flops && operations <= 0.0))
     return {};
   return model.seconds(scored.scores, std::vector<double>(needs_flops ? scored.scores.size() : 0, operations));
 }
@@ -378,7 +378,7 @@ HttpResponse Service::answer(const HttpRequest& request) {
 }
 
 HttpResponse Service::open_graph(Served& served, const HttpRequest& request) {
-  expect_kind(*served.model, served.model->terms().kind != data::CandidateKind::program, "graphs");
+  expect_kind(*served.model, served.model->spec().kind != data::CandidateKind::program, "graphs");
   const auto id = id_of(request);
   auto graph = served.graphs.find(id);
   if (!graph) {
@@ -408,11 +408,11 @@ HttpResponse Service::open_workload(Served& served, const HttpRequest& request) 
 }
 
 HttpResponse Service::score_graph(Served& served, const HttpRequest& request, const std::string& id) {
-  expect_kind(*served.model, served.model->terms().kind != data::CandidateKind::program, "graphs");
+  expect_kind(*served.model, served.model->spec().kind != data::CandidateKind::program, "graphs");
   const auto graph = served.graphs.find(id);
   if (!graph) throw HttpError{404, "unknown_graph", "no graph of this id, or it was forgotten; send it again"};
   ScoreRequest score;
-  read_graph_request(request, *graph, served.model->terms().kind, limits_, score);
+  read_graph_request(request, *graph, served.model->spec().kind, limits_, score);
   const auto scored = batcher_.score(graph, std::move(score.work));
   return {200, score_answer(score, scored, seconds(*served.model, scored, 0.0))};
 }
@@ -428,7 +428,7 @@ HttpResponse Service::score_workload(Served& served, const HttpRequest& request,
 }
 
 HttpResponse Service::score_tir(Served& served, const HttpRequest& request) {
-  expect_kind(*served.model, served.model->terms().kind == data::CandidateKind::program, "programs");
+  expect_kind(*served.model, served.model->spec().kind == data::CandidateKind::program, "programs");
   ScoreRequest score;
   read_text_request(request, "programs", limits_.max_candidates, score);
   const auto scored = batcher_.score(served.tir, std::move(score.work));

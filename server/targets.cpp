@@ -154,11 +154,11 @@ GraphTarget::GraphTarget(const ModelPtr& model, data::Group group, inference::No
       scorer_(model, std::move(group)),
       names_(std::move(names)),
       layouts_(model->kind() == inference::ModelKind::layout),
-      joins_(!model->terms().compares_candidates) {}
+      joins_(!model->spec().compares_candidates) {}
 
 std::shared_ptr<const GraphTarget> GraphTarget::open(const ModelPtr& model, const std::string& body, bool json,
                                                      int64_t most_nodes) {
-  const auto kind = model->terms().kind;
+  const auto kind = model->spec().kind;
   const auto made = [&](data::Group group, inference::NodeNames names) {
     return std::shared_ptr<const GraphTarget>(new GraphTarget(model, std::move(group), std::move(names)));
   };
@@ -180,7 +180,7 @@ Scored GraphTarget::score(const Work& work) const {
 WorkloadTarget::WorkloadTarget(const ModelPtr& model, std::string_view compute_dag)
     : scorer_(model, compute_dag),
       operations_(data::operations_of(scorer_.dag())),
-      joins_(!model->terms().compares_candidates) {}
+      joins_(!model->spec().compares_candidates) {}
 
 Scored WorkloadTarget::score(const Work& work) const { return to_scored(scorer_.score(work.texts)); }
 

@@ -65,7 +65,7 @@ class TirTarget : public Target {
   explicit TirTarget(ModelPtr model) : model_(std::move(model)) {}
 
   Scored score(const Work& work) const override;
-  bool joins() const override { return !model_->terms().compares_candidates; }
+  bool joins() const override { return !model_->spec().compares_candidates; }
 
  private:
   ModelPtr model_;

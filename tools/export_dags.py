@@ -7,7 +7,7 @@
                                                             the workloads of a log; the script registers their functions
 
 Runs with Python 3.7 or later and TVM 0.8 to 0.19 (later ones have no auto_scheduler); has been run with 0.14. The lines are made
-by inference/python/foretime/stage_table.py and checked by Foretime's reader when they are read.
+by inference/python/foretime/compute_dag.py and checked by Foretime's reader when they are read.
 """
 import argparse
 import gzip
@@ -25,15 +25,15 @@ try:
 except ImportError:
     sys.exit("export_dags.py: needs a Python with TVM (0.8 to 0.19): import tvm failed")
 
-SHARED = pathlib.Path(__file__).resolve().parent.parent / "inference" / "python" / "foretime" / "stage_table.py"
+SHARED = pathlib.Path(__file__).resolve().parent.parent / "inference" / "python" / "foretime" / "compute_dag.py"
 
 
-def stage_table_function():
-    """stage_table of the Python package, without the package, which needs more than this script does."""
-    specification = importlib.util.spec_from_file_location("stage_table", SHARED)
+def compute_dag_function():
+    """compute_dag of the Python package, without the package, which needs more than this script does."""
+    specification = importlib.util.spec_from_file_location("compute_dag", SHARED)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    return module.stage_table
+    return module.compute_dag
 
 
 def tasks_of(arguments):
@@ -64,11 +64,11 @@ def main():
     arguments = parser.parse_args()
     if not (arguments.tasks or arguments.script or arguments.records):
         parser.error("nothing to export: give --tasks, --script or --records")
-    stage_table = stage_table_function()
+    compute_dag = compute_dag_function()
     tables = {}
     for key, dag in tasks_of(arguments):
         if key not in tables:
-            tables[key] = stage_table(dag, key)
+            tables[key] = compute_dag(dag, key)
     opened = gzip.open if arguments.out.endswith(".gz") else open
     unfinished = arguments.out + ".part"
     with opened(unfinished, "wt", encoding="utf-8") as out:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes what libforetime reads (bundles, forms in them, save_json text, stage tables and records, HLO) and the JSON that the server reads, with clang's libFuzzer, AddressSanitizer
+# Fuzzes what libforetime reads (bundles, forms in them, save_json text, compute DAGs and records, HLO) and the JSON that the server reads, with clang's libFuzzer, AddressSanitizer
 # and UndefinedBehaviorSanitizer, each target for SECONDS, one after another, in build/fuzz:
 #
 #   tools/fuzz.sh SECONDS [TARGET …]       targets: bundle graph tir records hlo serve; all of them without any

@@ -62,7 +62,7 @@ Bundle read(std::string_view bytes, const std::string& origin) {
     }
     bundle.manifest = parse_manifest(metadatum(stored, "manifest"));
     for (const auto& [name, array] : stored.arrays) bundle.weights.emplace(name, to_weight(name, array));
-    read_terms(bundle);
+    read_scoring_spec(bundle);
   } catch (const BundleError& error) {
     throw BundleError(fmt::format("{}: {}", origin, error.what()));
   }
@@ -72,7 +72,7 @@ Bundle read(std::string_view bytes, const std::string& origin) {
 }  // namespace
 
 std::string serialize_bundle(const Bundle& bundle) {
-  read_terms(bundle);
+  read_scoring_spec(bundle);
   inference::NamedArrays arrays;
   for (const auto& [name, weight] : bundle.weights) {
     const std::string_view bytes(reinterpret_cast<const char*>(weight.values.data()),

@@ -13,6 +13,7 @@
 #include "configs/settings.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/group.h"
+#include "inference/bundle/targets.h"
 #include "inference/error.h"
 #include "inference/graph/executor.h"
 
@@ -28,18 +29,8 @@ struct Bundle {
   inference::Weights weights;
 };
 
-/// From scores to run times: the inverse of models::TargetTransform.
-struct Targets {
-  enum class Kind : uint8_t { runtime, log_runtime, log_runtime_per_flop };
-  Kind kind = Kind::runtime;
-  double scale = 1.0, mean = 0.0, deviation = 1.0;
-
-  /// In the unit of the training data; `flop` counts for log_runtime_per_flop only.
-  double to_runtime(double score, double flop) const;
-};
-
 /// What a manifest says of how its model scores.
-struct Terms {
+struct ScoringSpec {
   data::CandidateKind kind = data::CandidateKind::layout;
   std::optional<configs::Representation> representation;  // of programs
   int64_t feature_count = 0, node_type_count = 0;
@@ -61,13 +52,13 @@ nlohmann::json schema_of(data::CandidateKind kind, std::optional<configs::Repres
 /// Reads and checks all that scoring relies on. Throws BundleError, which names the key: for missing keys, values of
 /// another type or range, another format_version, a graph that does not fit the weights, and a schema that is not what
 /// the running library makes; then the message says which field differs, both versions, and what to do.
-Terms read_terms(const Bundle& bundle);
+ScoringSpec read_scoring_spec(const Bundle& bundle);
 
-/// The bytes of a bundle. They depend on manifest and weights alone. Throws BundleError where read_terms does.
+/// The bytes of a bundle. They depend on manifest and weights alone. Throws BundleError where read_scoring_spec does.
 std::string serialize_bundle(const Bundle& bundle);
 
 /// `origin` stands for the file in messages. Throws BundleError for bytes that are no bundle, are damaged, or whose
-/// terms cannot be read.
+/// scoring spec cannot be read.
 Bundle parse_bundle(std::string_view bytes, const std::string& origin);
 
 /// Throws FileError, and BundleError as parse_bundle does.

@@ -24,14 +24,14 @@ constexpr int64_t kUnsaid = -1;
 
 class CandidateReader {
  public:
-  CandidateReader(JsonReader& json, const CandidateTerms& terms)
-      : json_(json), terms_(terms), met_(terms.configurable.size()) {}
+  CandidateReader(JsonReader& json, const CandidateSchema& schema)
+      : json_(json), schema_(schema), met_(schema.configurable.size()) {}
 
   Candidates read(const Element& list) {
     for (const Element item : items_of(list)) {
       const Inside inside(json_, "candidates", all_.count);
-      if (all_.count == terms_.most)
-        json_.fail(fmt::format("more than {} candidates, which is the limit", terms_.most));
+      if (all_.count == schema_.most)
+        json_.fail(fmt::format("more than {} candidates, which is the limit", schema_.most));
       read_one(item);
       ++all_.count;
     }
@@ -48,7 +48,7 @@ class CandidateReader {
   }
 
   void read_one(const Element& item) {
-    const bool layouts = terms_.kind == data::CandidateKind::layout;
+    const bool layouts = schema_.kind == data::CandidateKind::layout;
     const std::string_view field = layouts ? "layouts" : "config";
     bool has_id = false, has_configuration = false;
     for (const auto& [name, value] : json_.object(item, fmt::format("an object with id and {}", field))) {
@@ -69,7 +69,7 @@ class CandidateReader {
 
   void read_layouts(const Element& nodes) {
     const size_t start = all_.layouts.size();
-    all_.layouts.resize(start + static_cast<size_t>(terms_.row()), int8_t{kUnsaid});
+    all_.layouts.resize(start + static_cast<size_t>(schema_.row()), int8_t{kUnsaid});
     std::fill(met_.begin(), met_.end(), false);
     for (const auto& [name, layout] : json_.object(nodes, "an object of nodes")) {
       const Inside inside(json_, name);
@@ -85,12 +85,12 @@ class CandidateReader {
     int32_t node = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), node);
     if (error != std::errc() || end != name.data() + name.size()) {
-      if (terms_.names == nullptr || terms_.names->empty()) json_.fail("expected the number of a node");
-      node = terms_.names->find(name);
+      if (schema_.names == nullptr || schema_.names->empty()) json_.fail("expected the number of a node");
+      node = schema_.names->find(name);
       if (node == NodeNames::kAmbiguous) json_.fail("several instructions have this name, expected a node's number");
       if (node < 0) json_.fail("no instruction of the module, expected its name or the number of a node");
     }
-    const auto& nodes = terms_.configurable;
+    const auto& nodes = schema_.configurable;
     const auto found = std::lower_bound(nodes.begin(), nodes.end(), node);
     if (found == nodes.end() || *found != node)
       json_.fail(fmt::format("node {} is not configurable; {}", node, those()));
@@ -99,11 +99,11 @@ class CandidateReader {
 
   std::string those() const {
     constexpr size_t kShown = 12;
-    const auto& nodes = terms_.configurable;
+    const auto& nodes = schema_.configurable;
     if (nodes.empty()) return "the graph has no configurable nodes";
     std::string text = fmt::format("{} nodes are:", nodes.size());
     for (size_t i = 0; i < std::min(nodes.size(), kShown); ++i) {
-      const auto name = terms_.names == nullptr ? "" : terms_.names->of(nodes[i]);
+      const auto name = schema_.names == nullptr ? "" : schema_.names->of(nodes[i]);
       text += name.empty() ? fmt::format(" {}", nodes[i]) : fmt::format(" {} ({})", nodes[i], printable(name));
     }
     return text + (nodes.size() > kShown ? " …" : "");
@@ -173,20 +173,20 @@ class CandidateReader {
   }
 
   JsonReader& json_;
-  const CandidateTerms& terms_;
+  const CandidateSchema& schema_;
   Candidates all_;
   std::vector<bool> met_;
 };
 
 }  // namespace
 
-int64_t CandidateTerms::row() const {
+int64_t CandidateSchema::row() const {
   return kind == data::CandidateKind::layout ? static_cast<int64_t>(configurable.size()) * kLayoutFeatures
                                              : kTileFeatures;
 }
 
-Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateTerms& terms) {
-  return CandidateReader(reader, terms).read(list);
+Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateSchema& schema) {
+  return CandidateReader(reader, schema).read(list);
 }
 
 }  // namespace foretime::inference

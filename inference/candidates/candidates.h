@@ -21,7 +21,7 @@ struct Candidates {
 };
 
 /// What candidates are of.
-struct CandidateTerms {
+struct CandidateSchema {
   data::CandidateKind kind = data::CandidateKind::layout;
   std::span<const int32_t> configurable = {};  // kind layout: the nodes that have layouts, ascending
   const NodeNames* names = nullptr;            // where nodes may be named by their instructions
@@ -33,6 +33,6 @@ struct CandidateTerms {
 /// Reads a list of candidates as docs/how-to/rank-xla-layouts.md describes it, [{"id": …, "layouts": {…}}, …] or
 /// [{"id": …, "config": …}, …]. Nodes that a candidate does not name have 18 times -1: nothing is said of them. Throws
 /// DataError, naming candidate, node and what was expected.
-Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateTerms& terms);
+Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& list, const CandidateSchema& schema);
 
 }  // namespace foretime::inference

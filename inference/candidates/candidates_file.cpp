@@ -35,7 +35,7 @@ std::string read_text(const std::filesystem::path& file) {
   return text;
 }
 
-Candidates read_json(const std::filesystem::path& file, const CandidateTerms& terms) {
+Candidates read_json(const std::filesystem::path& file, const CandidateSchema& schema) {
   const std::string text = read_text(file);
   JsonReader reader(file.string());
   const auto root = reader.object(reader.parse(text), "an object with candidates");
@@ -47,7 +47,7 @@ Candidates read_json(const std::filesystem::path& file, const CandidateTerms& te
       reader.fail("no field of the file, expected candidates");
     }
     reader.once(met);
-    candidates = read_candidates(reader, value, terms);
+    candidates = read_candidates(reader, value, schema);
   }
   if (!met) reader.fail("without candidates");
   return candidates;
@@ -68,14 +68,14 @@ void for_each_number(data::NpyStream stream, int64_t row, Take take) {
   stream.finish();
 }
 
-void check_count(int64_t count, const CandidateTerms& terms, const std::string& origin) {
-  if (count < 1 || count > terms.most)
-    throw DataError(fmt::format("{}: {} candidates, expected 1 … {}", origin, count, terms.most));
+void check_count(int64_t count, const CandidateSchema& schema, const std::string& origin) {
+  if (count < 1 || count > schema.most)
+    throw DataError(fmt::format("{}: {} candidates, expected 1 … {}", origin, count, schema.most));
 }
 
-void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateTerms& terms) {
+void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
   const auto given = npz.read<int64_t>(member, {{kAnySize}, "(configurable nodes)"});
-  const auto& nodes = terms.configurable;
+  const auto& nodes = schema.configurable;
   for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i) {
     if (given[i] != nodes[i])
       throw DataError(fmt::format("{}: node {} at place {}, expected {}: the graph's configurable nodes, ascending",
@@ -86,24 +86,24 @@ void check_nodes(const data::NpzReader& npz, const std::string& member, const Ca
                                 given.size(), nodes.size()));
 }
 
-Candidates read_npz(const std::filesystem::path& file, const CandidateTerms& terms) {
+Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& schema) {
   const data::NpzReader npz(file);
-  const bool layouts = terms.kind == data::CandidateKind::layout;
+  const bool layouts = schema.kind == data::CandidateKind::layout;
   const std::string member = layouts ? "node_config_feat" : "config_feat";
-  const auto nodes = static_cast<int64_t>(terms.configurable.size());
+  const auto nodes = static_cast<int64_t>(schema.configurable.size());
   const data::ShapeRule rule =
       layouts ? data::ShapeRule{{kAnySize, nodes, kLayoutFeatures},
                                 fmt::format("(candidates, {}, {}): the graph has {} configurable nodes", nodes,
                                             kLayoutFeatures, nodes)}
               : data::ShapeRule{{kAnySize, kTileFeatures}, fmt::format("(candidates, {})", kTileFeatures)};
   const std::string origin = npz.origin(member);
-  if (layouts && npz.has("node_config_ids")) check_nodes(npz, "node_config_ids", terms);
+  if (layouts && npz.has("node_config_ids")) check_nodes(npz, "node_config_ids", schema);
   auto stream = npz.open(member, rule);
   Candidates candidates;
   candidates.count = stream.header().shape.at(0);
-  check_count(candidates.count, terms, origin);
+  check_count(candidates.count, schema, origin);
   const bool floating = stream.header().type.kind == data::NpyKind::floating;
-  const int64_t row = terms.row();
+  const int64_t row = schema.row();
   if (row == 0) {
     stream.finish();
     return candidates;
@@ -137,9 +137,9 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateTerms& ter
 
 }  // namespace
 
-Candidates read_candidates_file(const std::filesystem::path& file, const CandidateTerms& terms) {
-  if (file.extension() == ".npz") return read_npz(file, terms);
-  if (file.extension() == ".json") return read_json(file, terms);
+Candidates read_candidates_file(const std::filesystem::path& file, const CandidateSchema& schema) {
+  if (file.extension() == ".npz") return read_npz(file, schema);
+  if (file.extension() == ".json") return read_json(file, schema);
   throw DataError(fmt::format("{}: expected candidates as .json or .npz", file.string()));
 }
 

@@ -155,15 +155,15 @@ data::Group read_graph(const Model& model, const foretime_graph_data& given) {
   expect_range(given.configurable, 0, given.nodes, "configurable");
   expect_range(given.collection, 0, data::kCollections - 1, "collection");
   expect_range(given.reserved, 0, 0, "reserved");
-  const auto& terms = model.terms();
-  if (terms.kind == data::CandidateKind::tile && given.configurable != 0)
+  const auto& spec = model.spec();
+  if (spec.kind == data::CandidateKind::tile && given.configurable != 0)
     throw Invalid(fmt::format("configurable: {}, expected 0 for a model of tiles", given.configurable));
   data::Group group;
   group.name = "graph";
-  group.kind = terms.kind;
+  group.kind = spec.kind;
   group.collection = static_cast<data::Collection>(given.collection);
   group.graphs.feature_count = given.features;
-  group.graphs.node_type_count = terms.node_type_count;
+  group.graphs.node_type_count = spec.node_type_count;
   group.graphs.graph_ptr = std::vector<int64_t>{0, given.nodes};
   group.graphs.edge_ptr = std::vector<int64_t>{0, given.edges};
   group.graphs.node_features = copied(given.node_features, given.nodes, given.features, "node_features");
@@ -261,7 +261,7 @@ foretime_status foretime_graph_open(const foretime_model* model, const foretime_
     expect_pointer(model, "model");
     expect_pointer(data, "data");
     expect_pointer(graph, "graph");
-    if (model->model->terms().kind == data::CandidateKind::program)
+    if (model->model->spec().kind == data::CandidateKind::program)
       throw WrongKind("a model of tensor programs, expected one of layouts or tiles for graphs");
     constexpr size_t kFirst = offsetof(foretime_graph_data, reserved) + sizeof(foretime_graph_data::reserved);
     *graph = new foretime_graph{{model->model, read_graph(*model->model, structure(data, kFirst, "data"))}};
@@ -312,13 +312,13 @@ foretime_status foretime_score_tiles(const foretime_graph* graph, const float* t
   });
 }
 
-foretime_status foretime_workload_open(const foretime_model* model, const char* stage_table, size_t size,
+foretime_status foretime_workload_open(const foretime_model* model, const char* compute_dag, size_t size,
                                        foretime_workload** workload) {
   return guarded([&] {
     expect_pointer(model, "model");
-    expect_pointer(stage_table, "stage_table");
+    expect_pointer(compute_dag, "compute_dag");
     expect_pointer(workload, "workload");
-    *workload = new foretime_workload{{model->model, std::string_view(stage_table, size)}};
+    *workload = new foretime_workload{{model->model, std::string_view(compute_dag, size)}};
   });
 }
 

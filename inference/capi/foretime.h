@@ -37,7 +37,7 @@ typedef enum foretime_status {
   FORETIME_INVALID_ARGUMENT = 1, /* a null pointer, a negative or too large size, a structure of another version */
   FORETIME_FILE_ERROR = 2,       /* a file that cannot be opened or read */
   FORETIME_BAD_BUNDLE = 3, /* a bundle that is damaged, or of another version or schema; the message says what to do */
-  FORETIME_BAD_INPUT = 4,  /* a graph, module, stage table, record or syntax tree that is damaged or does not fit */
+  FORETIME_BAD_INPUT = 4,  /* a graph, module, compute DAG, record or syntax tree that is damaged or does not fit */
   FORETIME_WRONG_KIND = 5, /* the model scores another kind of candidates: see foretime_model_kind */
   FORETIME_OUT_OF_MEMORY = 6,
   FORETIME_INTERNAL_ERROR = 7
@@ -123,9 +123,9 @@ FORETIME_API foretime_status foretime_score_layouts(const foretime_graph* graph,
 FORETIME_API foretime_status foretime_score_tiles(const foretime_graph* graph, const float* tiles, int64_t candidates,
                                                   float* scores);
 
-/* Prepares a workload from its stage table: one line of JSON, as tools/export_dags.py writes it from a live TVM task.
+/* Prepares a workload from its compute DAG: one line of JSON, as tools/export_dags.py writes it from a live TVM task.
  * FORETIME_LOOPS models only. */
-FORETIME_API foretime_status foretime_workload_open(const foretime_model* model, const char* stage_table, size_t size,
+FORETIME_API foretime_status foretime_workload_open(const foretime_model* model, const char* compute_dag, size_t size,
                                                     foretime_workload** workload);
 FORETIME_API void foretime_workload_close(foretime_workload* workload);
 

@@ -27,7 +27,7 @@ class Pieces {
         shares_(source->symbolic != nullptr),
         limit_(shares_ ? model.options().max_states : std::min(model.options().max_states, kPieceStates)),
         size_(group, *source, limit_) {
-    result_.columns = model.terms().graph.embedded_columns;
+    result_.columns = model.spec().graph.embedded_columns;
     result_.rows = static_cast<int64_t>(ids.size());
     result_.values.resize(static_cast<size_t>(result_.size()));
   }

@@ -57,15 +57,15 @@ GraphScorer::GraphScorer(std::shared_ptr<const Model> model, data::Group group) 
   model_->check_graphs(group);
   nodes_ = group.graphs.nodes();
   configurable_ = group.layout.nodes;
-  group_ = data::pruned_group(group, model_->terms().prune_hops);
-  const auto& request = model_->terms().graph.request;
+  group_ = data::pruned_group(group, model_->spec().prune_hops);
+  const auto& request = model_->spec().graph.request;
   const bool by_layouts = model_->kind() == ModelKind::layout && request.sharing != plans::Sharing::none;
   source_ = by_layouts ? plans::prepare_plan_source(group_, request) : plans::make_plan_source(group_, request);
 }
 
 std::shared_ptr<const plans::PlanSource> GraphScorer::source_of(const data::Group& group) const {
   constexpr int64_t kFew = 32;
-  const auto& request = model_->terms().graph.request;
+  const auto& request = model_->spec().graph.request;
   if (request.sharing == plans::Sharing::none) return source_;
   if (source_ && group.candidates <= kFew) return plans::complete_plan_source(*source_, group.layout);
   return plans::make_plan_source(group, request);
@@ -76,7 +76,7 @@ GraphScorer GraphScorer::from_hlo(std::shared_ptr<const Model> model, std::strin
   const data::HloFile file(bytes, "HLO module");
   if (file.message() == data::HloMessage::tuning)
     throw DataError("HLO module: TuningData with modules, expected HloModuleProto, HloProto or ModuleTuningData");
-  const auto kind = model->terms().kind;
+  const auto kind = model->spec().kind;
   return {std::move(model), data::read_hlo_graph(file, file.modules().front(), kind)};
 }
 
@@ -88,7 +88,7 @@ std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, i
   for (int64_t first = 0; first < candidates;) {
     auto coded =
         code_layouts(group_.layout.nodes, layouts.subspan(static_cast<size_t>(first * row)), candidates - first);
-    if (coded.full >= 0 && model_->terms().compares_candidates)
+    if (coded.full >= 0 && model_->spec().compares_candidates)
       throw DataError(fmt::format(
           "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call "
           "of a model that compares candidates",

@@ -7,11 +7,11 @@
 
 namespace foretime::inference {
 
-data::FeaturizerPtr program_form(const Terms& terms) {
+data::FeaturizerPtr featurizer_of(const ScoringSpec& spec) {
   configs::DataSettings settings;
-  if (terms.representation) settings.representation = *terms.representation;
-  if (terms.hardware) {
-    const auto& machine = *terms.hardware;
+  if (spec.representation) settings.representation = *spec.representation;
+  if (spec.hardware) {
+    const auto& machine = *spec.hardware;
     settings.hardware = {machine.vector_bytes, machine.vector_registers, machine.cores,
                          machine.l1_bytes,     machine.l2_bytes,         machine.l3_bytes};
   }
@@ -19,12 +19,12 @@ data::FeaturizerPtr program_form(const Terms& terms) {
 }
 
 std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector<std::string>& files) {
-  const auto& terms = model.terms();
-  auto headers = data::list_groups(files, ".", terms.kind, {}, program_form(terms));
+  const auto& spec = model.spec();
+  auto headers = data::list_groups(files, ".", spec.kind, {}, featurizer_of(spec));
   for (const auto& header : headers) {
-    if (header.feature_count != terms.feature_count)
+    if (header.feature_count != spec.feature_count)
       throw DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
-                                  header.feature_count, terms.feature_count));
+                                  header.feature_count, spec.feature_count));
   }
   return headers;
 }

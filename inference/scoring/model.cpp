@@ -14,14 +14,14 @@
 namespace foretime::inference {
 namespace {
 
-ModelKind kind_of(const Terms& terms) {
-  switch (terms.kind) {
+ModelKind kind_of(const ScoringSpec& spec) {
+  switch (spec.kind) {
     case data::CandidateKind::layout:
       return ModelKind::layout;
     case data::CandidateKind::tile:
       return ModelKind::tile;
     default:
-      return terms.representation == configs::Representation::ast ? ModelKind::trees : ModelKind::loops;
+      return spec.representation == configs::Representation::ast ? ModelKind::trees : ModelKind::loops;
   }
 }
 
@@ -40,12 +40,12 @@ const char* kind_name(ModelKind kind) {
 
 Model::Model(Bundle bundle, const Options& options)
     : options_(checked(options)),
-      terms_(read_terms(bundle)),
-      kind_(kind_of(terms_)),
+      spec_(read_scoring_spec(bundle)),
+      kind_(kind_of(spec_)),
       manifest_(std::move(bundle.manifest)),
       manifest_text_(manifest_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)),
-      executor_(terms_.graph, std::make_shared<const inference::Weights>(std::move(bundle.weights)),
-                terms_.feature_count) {}
+      executor_(spec_.graph, std::make_shared<const inference::Weights>(std::move(bundle.weights)),
+                spec_.feature_count) {}
 
 std::shared_ptr<const Model> Model::open(const std::filesystem::path& path, const Options& options) {
   return std::make_shared<const Model>(read_bundle(path), options);
@@ -56,17 +56,17 @@ std::shared_ptr<const Model> Model::parse(std::string_view bytes, const std::str
 }
 
 void Model::check_graphs(const data::Group& group) const {
-  if (group.kind != terms_.kind)
+  if (group.kind != spec_.kind)
     throw WrongKind(
         fmt::format("{}: candidates of another kind than those of the model, {}", group.name, kind_name(kind_)));
   const auto& graphs = group.graphs;
-  if (graphs.feature_count != terms_.feature_count)
+  if (graphs.feature_count != spec_.feature_count)
     throw DataError(fmt::format("{}: {} columns of node features, expected {} as the model was trained on", group.name,
-                                graphs.feature_count, terms_.feature_count));
+                                graphs.feature_count, spec_.feature_count));
   for (const uint8_t type : graphs.node_types) {
-    if (type >= terms_.node_type_count)
+    if (type >= spec_.node_type_count)
       throw DataError(fmt::format("{}: node type {}, expected below {} as the model was trained on", group.name, type,
-                                  terms_.node_type_count));
+                                  spec_.node_type_count));
   }
 }
 
@@ -76,8 +76,8 @@ std::vector<float> Model::score_group(const data::Group& group, std::span<const 
     if (c < 0 || c >= group.candidates)
       throw DataError(fmt::format("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1));
   }
-  const auto pruned = data::pruned_group(group, terms_.prune_hops);
-  return score_candidates(*this, pruned, plans::make_plan_source(pruned, terms_.graph.request), candidates);
+  const auto pruned = data::pruned_group(group, spec_.prune_hops);
+  return score_candidates(*this, pruned, plans::make_plan_source(pruned, spec_.graph.request), candidates);
 }
 
 std::vector<float> Model::score_group(const data::Group& group) const {
@@ -87,9 +87,9 @@ std::vector<float> Model::score_group(const data::Group& group) const {
 }
 
 std::vector<double> Model::runtimes(std::span<const float> scores, std::span<const double> flops) const {
-  if (!terms_.predicts_runtimes)
+  if (!spec_.predicts_runtimes)
     throw WrongKind("the model ranks candidates, and does not predict run times: it was trained by a ranking loss");
-  const bool per_flop = terms_.targets.kind == Targets::Kind::log_runtime_per_flop;
+  const bool per_flop = spec_.targets.kind == Targets::Kind::log_runtime_per_flop;
   if (per_flop && flops.size() != scores.size())
     throw WrongKind("the model predicts run times for each arithmetic operation, whose number scores do not tell");
   std::vector<double> runtimes;
@@ -97,16 +97,16 @@ std::vector<double> Model::runtimes(std::span<const float> scores, std::span<con
   for (size_t i = 0; i < scores.size(); ++i) {
     const auto score = static_cast<double>(scores[i]);
     runtimes.push_back(std::isinf(score) && score > 0.0 ? score
-                                                        : terms_.targets.to_runtime(score, per_flop ? flops[i] : 1.0));
+                                                        : spec_.targets.to_runtime(score, per_flop ? flops[i] : 1.0));
   }
   return runtimes;
 }
 
 std::vector<double> Model::seconds(std::span<const float> scores, std::span<const double> flops) const {
   auto runtimes = this->runtimes(scores, flops);
-  if (terms_.unit == data::RuntimeUnit::normalized)
+  if (spec_.unit == data::RuntimeUnit::normalized)
     throw WrongKind("the model predicts run times as parts of the default tile's, not in seconds");
-  if (terms_.unit == data::RuntimeUnit::nanoseconds) {
+  if (spec_.unit == data::RuntimeUnit::nanoseconds) {
     for (double& runtime : runtimes) runtime *= 1e-9;
   }
   return runtimes;

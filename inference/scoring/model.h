@@ -33,7 +33,7 @@ const char* kind_name(ModelKind kind);  // layout, tile, loops, trees
 /// and no threads of OpenMP; scores do not depend on how many there are.
 class Model {
  public:
-  /// Throws BundleError as read_terms does.
+  /// Throws BundleError as read_scoring_spec does.
   explicit Model(Bundle bundle, const Options& options = {});
 
   /// Throw as read_bundle and parse_bundle do.
@@ -42,7 +42,7 @@ class Model {
                                             const Options& options = {});
 
   ModelKind kind() const { return kind_; }
-  const Terms& terms() const { return terms_; }
+  const ScoringSpec& spec() const { return spec_; }
   const Options& options() const { return options_; }
   const inference::Executor& executor() const { return executor_; }
   const nlohmann::json& manifest() const { return manifest_; }
@@ -57,7 +57,7 @@ class Model {
   /// Throws as score_group does for the group's graphs.
   void check_graphs(const data::Group& group) const;
 
-  /// Run times that scores stand for, in the unit of the training data (terms().unit). `flops`: [scores], or empty;
+  /// Run times that scores stand for, in the unit of the training data (spec().unit). `flops`: [scores], or empty;
   /// only targets per flop look at them. Throws WrongKind where the model does not predict run times, or needs flops.
   std::vector<double> runtimes(std::span<const float> scores, std::span<const double> flops = {}) const;
   /// The same in seconds. Throws WrongKind also where training had normalised run times.
@@ -65,7 +65,7 @@ class Model {
 
  private:
   Options options_;
-  Terms terms_;
+  ScoringSpec spec_;
   ModelKind kind_;
   nlohmann::json manifest_;
   std::string manifest_text_;

@@ -50,7 +50,7 @@ void write_plan_arrays(const Model& model, const data::Group& group, std::span<c
                        const std::filesystem::path& file) {
   const auto& graph = model.executor().graph();
   const auto scores = model.score_group(group, candidates);  // checks the group
-  const auto pruned = data::pruned_group(group, model.terms().prune_hops);
+  const auto pruned = data::pruned_group(group, model.spec().prune_hops);
   auto request = graph.request;
   if (!sharing) request.sharing = plans::Sharing::none;
   plans::PlanBuilder builder(request);

@@ -29,13 +29,13 @@ data::Group group_of(data::GraphBlock graphs) {
 EmbeddedPrograms::EmbeddedPrograms(const Model& model, int64_t texts)
     : model_(model), read_(static_cast<size_t>(texts), 0), first_failed_(texts) {
   rows_.rows = texts;
-  rows_.columns = model.terms().graph.embedded_columns;
+  rows_.columns = model.spec().graph.embedded_columns;
   rows_.values.resize(static_cast<size_t>(rows_.size()));
 }
 
 void EmbeddedPrograms::add(const std::vector<data::Group>& groups, const std::vector<int64_t>& places,
                            inference::Workspace& workspace) {
-  plans::PlanBuilder builder(model_.terms().graph.request);
+  plans::PlanBuilder builder(model_.spec().graph.request);
   std::vector<int64_t> all;
   for (const auto& group : groups) {
     all.resize(static_cast<size_t>(group.candidates));
@@ -91,7 +91,7 @@ void ProgramPart::add(int64_t place, const data::LoopProgram& program, double op
                                  program.loops.size()));
   if (!graphs_ || hardware != hardware_) {
     close();
-    graphs_ = data::make_program_graphs(*embedded_.model().terms().representation, hardware);
+    graphs_ = data::make_program_graphs(*embedded_.model().spec().representation, hardware);
     hardware_ = hardware;
   }
   graphs_->add(program, operations);

@@ -81,15 +81,15 @@ struct WorkloadScorer::Pool {
   }
 };
 
-WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_view stage_table)
+WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_view compute_dag)
     : model_(std::move(model)), pool_(std::make_unique<Pool>()) {
   if (model_->kind() != ModelKind::loops)
     throw WrongKind(fmt::format("a model of {}, expected one of loop programs for records", kind_name(model_->kind())));
   try {
-    dag_ = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(stage_table));
+    dag_ = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(compute_dag));
     keys_.add(dag_);
   } catch (const DataError& error) {
-    throw DataError(fmt::format("stage table: {}", error.what()));
+    throw DataError(fmt::format("compute DAG: {}", error.what()));
   }
   operations_ = data::operations_of(*dag_);
 }
@@ -120,7 +120,7 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
     data::TreeProgram loops;
     data::LoopProgram program;
   };
-  const auto hardware = model.terms().hardware.value_or(data::Hardware());
+  const auto hardware = model.spec().hardware.value_or(data::Hardware());
   const bool loops = model.kind() == ModelKind::loops;
   return score_texts(model, programs.size(), [&](ProgramPart& part) {
     return [&, reader = std::make_shared<Reader>()](int64_t place) {

@@ -23,9 +23,9 @@ struct ProgramScores {
 /// of threads may use one.
 class WorkloadScorer {
  public:
-  /// `stage_table`: one line of JSON (docs/explanations/schedules.md). Throws WrongKind for other models,
+  /// `compute_dag`: one line of JSON (docs/explanations/schedules.md). Throws WrongKind for other models,
   /// data::DataError for what is no compute DAG.
-  WorkloadScorer(std::shared_ptr<const Model> model, std::string_view stage_table);
+  WorkloadScorer(std::shared_ptr<const Model> model, std::string_view compute_dag);
   ~WorkloadScorer();
 
   /// Records as auto_scheduler writes them; "r" and the measurement in it are not looked at. A record that is no JSON,

@@ -29,19 +29,6 @@ double TargetTransform::to_target(double runtime, double flop) const {
   return (value - mean) / deviation;
 }
 
-double TargetTransform::to_runtime(double score, double flop) const {
-  const double value = score * deviation + mean;
-  switch (kind) {
-    case Kind::runtime:
-      return value / scale;
-    case Kind::log_runtime:
-      return std::exp(value);
-    case Kind::log_runtime_per_flop:
-      return std::exp(value) * flop;
-  }
-  return value;
-}
-
 torch::Tensor TargetTransform::targets(const data::Group& group, const std::vector<int64_t>& ids) const {
   const bool per_flop = kind == Kind::log_runtime_per_flop;
   if (per_flop && group.flops.empty()) {

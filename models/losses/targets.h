@@ -7,29 +7,18 @@
 
 #include "configs/settings.h"
 #include "data/graphs/group.h"
+#include "inference/bundle/targets.h"
 
 namespace foretime::models {
 
-/// Between run times and what a model is trained to predict: loss.target, loss.target_scale, loss.standardize_target.
-///   runtime               y = runtime * scale
-///   log_runtime           y = log(runtime)
-///   log_runtime_per_flop  y = log(runtime / flop)
-/// then (y - mean) / deviation. Increasing in the run time, so a lower target means faster (at equal arithmetic).
-struct TargetTransform {
-  using Kind = configs::LossTarget;
-  Kind kind = Kind::runtime;
-  double scale = 1.0;
-  double mean = 0.0;
-  double deviation = 1.0;
-
+/// Between run times and what a model is trained to predict, both ways.
+struct TargetTransform : inference::Targets {
   /// As the settings say, with mean 0 and deviation 1.
   static TargetTransform from(const configs::LossSettings& settings);
 
   /// `runtime` in the unit of its group, `flop` ignored unless the target is per flop. Throws ModelError where a
   /// logarithm has no value: a run time or a flop count that is not positive.
   double to_target(double runtime, double flop) const;
-  /// The inverse: from a score to a run time.
-  double to_runtime(double score, double flop) const;
 
   /// The targets of a group's candidates `ids`: [ids] float64. Throws ModelError, naming the group, as to_target does,
   /// and where flop counts are needed and unknown.

@@ -132,15 +132,15 @@ class RankBundleTest(BundleTest):
         refused("tiles.pb: 3 modules, expected one whose candidates are ranked", graph="tiles.pb")
 
     def test_records(self):
-        group = self.ranking("loops.foretime", "records.json", "--dags", "stage_table.json")[0]
+        group = self.ranking("loops.foretime", "records.json", "--dags", "compute_dag.json")[0]
         self.assertEqual(group["group"], "[matmul,128,128,128]")
         self.assertEqual(sorted(int(one["id"]) for one in group["ranking"]), list(range(30)))
-        rows = self.rows_of(self.rank("loops.foretime", "records.json", "--dags", "stage_table.json", "--top", 5).stdout)
+        rows = self.rows_of(self.rank("loops.foretime", "records.json", "--dags", "compute_dag.json", "--top", 5).stdout)
         self.assertEqual([row["group"] for row in rows], 5 * ["[matmul,128,128,128]"])
         self.assertEqual([float(row["score"]) for row in rows], [one["score"] for one in group["ranking"][:5]])
 
         # As packed, costs or not, compressed, over two files, beside what cannot be scored.
-        self.run_foretime("data", "pack-records", "packed.foretime", "records.json", "--dags", "stage_table.json")
+        self.run_foretime("data", "pack-records", "packed.foretime", "records.json", "--dags", "compute_dag.json")
         packed = self.ranking("loops.foretime", "packed.foretime")[0]
         known = {one["id"]: one["score"] for one in group["ranking"]}
         for one in packed["ranking"]:
@@ -149,7 +149,7 @@ class RankBundleTest(BundleTest):
         bare = json.loads(lines[0])
         del bare["r"]
         (self.folder / "more.json.gz").write_bytes(gzip.compress("\n".join([json.dumps(bare), "nonsense", "# no record", lines[1]]).encode()))
-        done = self.rank("loops.foretime", "records.json", "more.json.gz", "--dags", "stage_table.json", "--format", "json")
+        done = self.rank("loops.foretime", "records.json", "more.json.gz", "--dags", "compute_dag.json", "--format", "json")
         self.assertIn("more.json.gz: 1 lines left out, the first: line 2: no JSON", done.stderr)
         both = {one["id"]: one["score"] for one in json.loads(done.stdout)[0]["ranking"]}
         self.assertEqual(len(both), 32)
@@ -158,11 +158,11 @@ class RankBundleTest(BundleTest):
 
         other = lines[0].replace("128, 128, 128", "64, 64, 64")
         self.write("other.json", "\n".join([other, lines[1]]))
-        done = self.rank("loops.foretime", "other.json", "--dags", "stage_table.json", "--format", "json")
+        done = self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", "--format", "json")
         self.assertEqual(len(json.loads(done.stdout)), 1)
-        self.assertIn('stage_table.json: 1 workloads of the records are not in it, the first: ["matmul", 64, 64, 64]', done.stderr)
+        self.assertIn('compute_dag.json: 1 workloads of the records are not in it, the first: ["matmul", 64, 64, 64]', done.stderr)
         self.write("other.json", other)
-        self.assertIn("no record of a workload that stage_table.json has", self.rank("loops.foretime", "other.json", "--dags", "stage_table.json", code=3).stderr)
+        self.assertIn("no record of a workload that compute_dag.json has", self.rank("loops.foretime", "other.json", "--dags", "compute_dag.json", code=3).stderr)
         self.assertIn("give --dags FILE", self.rank("loops.foretime", "records.json", code=2).stderr)
         self.write("bad.json", "{}")
         self.assertIn("bad.json:1: workload_key", self.rank("loops.foretime", "records.json", "--dags", "bad.json", code=3).stderr)

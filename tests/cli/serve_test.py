@@ -135,7 +135,7 @@ class ServeTest(BundleTest):
 
     def test_records(self):
         server = Server(self, "loops.foretime")
-        workload = server.post("/v1/workloads", self.read("stage_table.json"))
+        workload = server.post("/v1/workloads", self.read("compute_dag.json"))
         self.assertEqual(workload["workload_key"], '["matmul", 128, 128, 128]')
         path = f"/v1/workloads/{workload['id']}/score"
         lines = self.read("records.json")
@@ -146,7 +146,7 @@ class ServeTest(BundleTest):
         texts = lines.decode().splitlines()
         self.assertEqual(server.post(path, {"records": texts})["scores"], scores)
         self.assertEqual(server.post(path, {"records": [json.loads(text) for text in texts]})["scores"], scores)
-        self.near(scores, self.ranked("loops.foretime", "records.json", "--dags", "stage_table.json"))
+        self.near(scores, self.ranked("loops.foretime", "records.json", "--dags", "compute_dag.json"))
         # Some that are no schedules of the workload.
         other = texts[0].replace("128, 128, 128", "512, 512, 512")
         answer = server.post(path, "\n".join([texts[0], "nonsense", other, texts[1]]))
@@ -186,7 +186,7 @@ class ServeTest(BundleTest):
 
     def test_a_bad_request_leaves_others_of_its_call_alone(self):
         server = Server(self, "loops.foretime", "--batch-window-us", 800_000)
-        path = f"/v1/workloads/{server.post('/v1/workloads', self.read('stage_table.json'))['id']}/score"
+        path = f"/v1/workloads/{server.post('/v1/workloads', self.read('compute_dag.json'))['id']}/score"
         texts = self.read("records.json").decode().splitlines()
         asked = ["\n".join(texts[:3]), "\n".join([texts[3], "nonsense", texts[4]]), "\n".join(texts[5:7])]
         alone = [server.post(path, one) for one in asked]

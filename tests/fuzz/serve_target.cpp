@@ -53,7 +53,7 @@ void run_serve(std::string_view text) {
   static const auto workload = samples::sample_workload(2);
   static const auto layout_graph = "/v1/graphs/" + opened(layouts, "/v1/graphs", sample_graph(true)) + "/score";
   static const auto tile_graph = "/v1/graphs/" + opened(tiles, "/v1/graphs", sample_graph(false)) + "/score";
-  static const auto records = "/v1/workloads/" + opened(loops, "/v1/workloads", workload.stage_table) + "/score";
+  static const auto records = "/v1/workloads/" + opened(loops, "/v1/workloads", workload.compute_dag) + "/score";
   const char what = text.front();
   const std::string body(text.substr(1));
   if (what == '1') {

@@ -297,7 +297,7 @@ void run_bundle(std::string_view bytes) {
       open_module(model, samples::sample_module());
       break;
     case FORETIME_LOOPS:
-      score_records(model, workload().stage_table, {workload().records[0], workload().records[1]});
+      score_records(model, workload().compute_dag, {workload().records[0], workload().records[1]});
       break;
     case FORETIME_TREES:
       score_programs(model,
@@ -348,7 +348,7 @@ void run_records(std::string_view text) {
   }
   const auto table = lines.front();
   lines.erase(lines.begin());
-  score_records(loops(), table.empty() ? workload().stage_table : table, lines);
+  score_records(loops(), table.empty() ? workload().compute_dag : table, lines);
 }
 
 void run_hlo(std::string_view bytes) {
@@ -386,7 +386,7 @@ std::vector<std::string> seeds(const std::string& target) {
   }
   if (target == "records") {
     const auto sample = samples::sample_workload(12);
-    std::vector<std::string> texts = {sample.stage_table + "\n" + sample.records[0]};
+    std::vector<std::string> texts = {sample.compute_dag + "\n" + sample.records[0]};
     for (size_t i = 0; i + 1 < sample.records.size(); i += 2)
       texts.push_back("\n" + sample.records[i] + "\n" + sample.records[i + 1]);
     // Other operators: what a DAG may hold.

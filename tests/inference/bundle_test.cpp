@@ -75,18 +75,18 @@ TEST(Bundle, HasTensorsOfAnyShapeThatTheFormDoesNotName) {
 }
 
 TEST(Bundle, TermsAreWhatTheManifestSays) {
-  const auto terms = read_terms(loops_bundle(true, true));
-  EXPECT_EQ(terms.kind, data::CandidateKind::program);
-  EXPECT_EQ(terms.representation, configs::Representation::loops);
-  EXPECT_TRUE(terms.graph.statements);
-  ASSERT_TRUE(terms.hardware.has_value());
-  EXPECT_EQ(terms.hardware->vector_bytes, 32);
-  EXPECT_EQ(terms.hardware->cores, 8);
-  EXPECT_EQ(terms.unit, data::RuntimeUnit::seconds);
-  EXPECT_EQ(read_terms(tile_bundle()).unit, data::RuntimeUnit::normalized);
-  EXPECT_EQ(read_terms(layout_bundle({.prune_hops = 3})).prune_hops, 3);
-  EXPECT_EQ(read_terms(layout_bundle()).unit, data::RuntimeUnit::nanoseconds);
-  EXPECT_FALSE(read_terms(trees_bundle()).hardware.has_value());
+  const auto spec = read_scoring_spec(loops_bundle(true, true));
+  EXPECT_EQ(spec.kind, data::CandidateKind::program);
+  EXPECT_EQ(spec.representation, configs::Representation::loops);
+  EXPECT_TRUE(spec.graph.statements);
+  ASSERT_TRUE(spec.hardware.has_value());
+  EXPECT_EQ(spec.hardware->vector_bytes, 32);
+  EXPECT_EQ(spec.hardware->cores, 8);
+  EXPECT_EQ(spec.unit, data::RuntimeUnit::seconds);
+  EXPECT_EQ(read_scoring_spec(tile_bundle()).unit, data::RuntimeUnit::normalized);
+  EXPECT_EQ(read_scoring_spec(layout_bundle({.prune_hops = 3})).prune_hops, 3);
+  EXPECT_EQ(read_scoring_spec(layout_bundle()).unit, data::RuntimeUnit::nanoseconds);
+  EXPECT_FALSE(read_scoring_spec(trees_bundle()).hardware.has_value());
 }
 
 TEST(Bundle, SchemaNamesEveryColumn) {

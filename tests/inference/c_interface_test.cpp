@@ -148,7 +148,7 @@ TEST(CInterface, NullPointersAreErrors) {
   const auto graph = open_graph(layouts, group);
   const auto tile_graph = open_graph(tiles, small_graph(data::CandidateKind::tile, 10, 0, 1));
   const auto sample = sample_workload(1);
-  const auto workload = open_workload(loops, sample.stage_table);
+  const auto workload = open_workload(loops, sample.compute_dag);
   const auto data = data_of(group);
   foretime_model* model = nullptr;
   foretime_graph* made_graph = nullptr;
@@ -178,7 +178,7 @@ TEST(CInterface, NullPointersAreErrors) {
   EXPECT_FAILS(foretime_score_tiles(tile_graph.get(), nullptr, 1, &score), invalid, "tiles: a null pointer");
   EXPECT_FAILS(foretime_score_tiles(tile_graph.get(), tile, 1, nullptr), invalid, "scores: a null pointer");
   EXPECT_FAILS(foretime_workload_open(nullptr, "x", 1, &made), invalid, "model: a null pointer");
-  EXPECT_FAILS(foretime_workload_open(loops.get(), nullptr, 1, &made), invalid, "stage_table: a null pointer");
+  EXPECT_FAILS(foretime_workload_open(loops.get(), nullptr, 1, &made), invalid, "compute_dag: a null pointer");
   EXPECT_FAILS(foretime_workload_open(loops.get(), "x", 1, nullptr), invalid, "workload: a null pointer");
   EXPECT_FAILS(foretime_score_records(nullptr, texts, nullptr, 1, &score, nullptr), invalid, "workload: a null");
   EXPECT_FAILS(foretime_score_records(workload.get(), nullptr, nullptr, 1, &score, nullptr), invalid,
@@ -261,14 +261,14 @@ TEST(CInterface, CallsOfAnotherKindSaySo) {
   EXPECT_FAILS(foretime_score_tir(layouts.get(), texts, nullptr, 1, &score, nullptr), FORETIME_WRONG_KIND, "layout");
   EXPECT_FAILS(foretime_score_tiles(graph.get(), tile, 1, &score), FORETIME_WRONG_KIND, "layouts");
   EXPECT_FAILS(foretime_runtimes(tiles.get(), &score, 1, &seconds), FORETIME_WRONG_KIND, "not in seconds");
-  EXPECT_FAILS(foretime_workload_open(loops.get(), "{}", 2, &workload), FORETIME_BAD_INPUT, "stage table");
+  EXPECT_FAILS(foretime_workload_open(loops.get(), "{}", 2, &workload), FORETIME_BAD_INPUT, "compute DAG");
   EXPECT_FAILS(foretime_graph_open_hlo(layouts.get(), "x", 1, &made), FORETIME_BAD_INPUT, "HLO module");
 }
 
 TEST(CInterface, ScoresAsTheScorersDo) {
   const auto sample = sample_workload(30);
   const auto loops = open(loops_bundle(), 2);
-  const auto workload = open_workload(loops, sample.stage_table);
+  const auto workload = open_workload(loops, sample.compute_dag);
   const auto model = std::make_shared<const Model>(loops_bundle());
   std::vector<float> scores(30);
   int64_t failed = -1;
@@ -276,7 +276,7 @@ TEST(CInterface, ScoresAsTheScorersDo) {
       foretime_score_records(workload.get(), pointers(sample.records).data(), nullptr, 30, scores.data(), &failed),
       FORETIME_OK);
   EXPECT_EQ(failed, 0);
-  EXPECT_EQ(scores, WorkloadScorer(model, sample.stage_table).score(views(sample.records)).scores);
+  EXPECT_EQ(scores, WorkloadScorer(model, sample.compute_dag).score(views(sample.records)).scores);
 
   const auto texts = sample_trees(3);
   std::vector<size_t> sizes;
@@ -348,7 +348,7 @@ TEST(CInterface, MessagesBelongToTheirThread) {
 TEST(CInterface, EightThreadsScoreAtOnce) {
   const auto sample = sample_workload(40);
   const auto loops = open(loops_bundle(false), 2);
-  const auto workload = open_workload(loops, sample.stage_table);
+  const auto workload = open_workload(loops, sample.compute_dag);
   const auto layouts = open(layout_bundle(), 2);
   const auto group = small_graph(data::CandidateKind::layout, 40, 5, 8);
   const auto graph = open_graph(layouts, group);
@@ -362,7 +362,7 @@ TEST(CInterface, EightThreadsScoreAtOnce) {
     EXPECT_EQ(foretime_score_tir(loops.get(), pointers(trees).data(), nullptr, 2, all.data() + 340, nullptr),
               FORETIME_OK);
     const auto own = open_graph(layouts, group);
-    const auto again = open_workload(loops, sample.stage_table);
+    const auto again = open_workload(loops, sample.compute_dag);
     return all;
   };
   const auto expected = run();

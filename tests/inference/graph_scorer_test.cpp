@@ -28,11 +28,11 @@ using ::testing::HasSubstr;
 
 /// Each candidate embedded by a plan of its own, then all compared.
 std::vector<float> slow_scores(const Model& model, const data::Group& group) {
-  const auto pruned = data::pruned_group(group, model.terms().prune_hops);
+  const auto pruned = data::pruned_group(group, model.spec().prune_hops);
   inference::Workspace workspace;
-  inference::Matrix all{group.candidates, model.terms().graph.embedded_columns, {}};
+  inference::Matrix all{group.candidates, model.spec().graph.embedded_columns, {}};
   for (int64_t c = 0; c < group.candidates; ++c) {
-    plans::PlanBuilder builder(model.terms().graph.request);
+    plans::PlanBuilder builder(model.spec().graph.request);
     builder.add(pruned, std::vector<int64_t>{c});
     const auto row = model.executor().embed(std::move(builder).build(), workspace);
     all.values.insert(all.values.end(), row.values.begin(), row.values.begin() + row.columns);
@@ -226,7 +226,7 @@ TEST(GraphScorer, MoreThan256LayoutsOfANodeAreScoredInParts) {
   for (const auto& form :
        {LayoutModel{.compares = true}, LayoutModel{.tied = true}, LayoutModel{.tied = true, .prune_hops = 1}}) {
     const auto model = model_of(layout_bundle(form));
-    EXPECT_TRUE(model->terms().compares_candidates);
+    EXPECT_TRUE(model->spec().compares_candidates);
     EXPECT_THAT(
         message_of<DataError>([&] { GraphScorer(model, group).score_layouts(layouts, 600); }),
         HasSubstr(fmt::format("candidate 256 has the 257th distinct layout of node {},", group.layout.nodes[0])));

@@ -37,7 +37,7 @@ class Installed(unittest.TestCase):
         cls.scratch.cleanup()
 
     def score(self, program):
-        arguments = [self.samples / name for name in ("loops.foretime", "stage_table.json", "records.json")]
+        arguments = [self.samples / name for name in ("loops.foretime", "compute_dag.json", "records.json")]
         lines = run(program, *arguments, "2", env=self.environment).splitlines()
         self.assertEqual(10, len(lines))
         scores = [float(re.search(r"score (\S+)", line).group(1)) for line in lines]

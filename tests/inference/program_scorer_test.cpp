@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 /// The same schedules as packing makes a group of them.
 std::vector<float> packed_scores(const Model& model, const SampleWorkload& workload) {
-  const auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(workload.stage_table));
+  const auto dag = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(workload.compute_dag));
   data::TuningRecord record;
   data::RecordProgram programs;
   data::LoopProgram program;
@@ -55,7 +55,7 @@ TEST(ProgramScorer, RecordsScoreAsTheirPackedGroup) {
   for (const bool statements : {true, false}) {
     for (const bool hardware : {true, false}) {
       const auto model = model_of(loops_bundle(statements, hardware));
-      const WorkloadScorer scorer(model, workload.stage_table);
+      const WorkloadScorer scorer(model, workload.compute_dag);
       const auto result = scorer.score(views(workload.records));
       EXPECT_EQ(result.failed, 0) << result.first_failure;
       expect_near(result.scores, packed_scores(*model, workload));
@@ -66,7 +66,7 @@ TEST(ProgramScorer, RecordsScoreAsTheirPackedGroup) {
 
 TEST(ProgramScorer, MeasurementsAreNotLookedAt) {
   const auto workload = sample_workload(5);
-  const WorkloadScorer scorer(model_of(loops_bundle()), workload.stage_table);
+  const WorkloadScorer scorer(model_of(loops_bundle()), workload.compute_dag);
   auto texts = workload.records;
   texts[1] = without_result(texts[1]);
   texts[2].replace(texts[2].find("\"r\": [["), 7, "\"r\": [[\"x\"],[");
@@ -75,7 +75,7 @@ TEST(ProgramScorer, MeasurementsAreNotLookedAt) {
 
 TEST(ProgramScorer, ARecordThatIsNoneFailsAlone) {
   auto workload = sample_workload(6);
-  const WorkloadScorer scorer(model_of(loops_bundle()), workload.stage_table);
+  const WorkloadScorer scorer(model_of(loops_bundle()), workload.compute_dag);
   const auto expected = scorer.score(views(workload.records)).scores;
   auto texts = workload.records;
   texts[1] = "{\"i\": ";
@@ -100,8 +100,8 @@ TEST(ProgramScorer, ThreadsGiveTheSameScores) {
   while (workload.records.size() < 700) workload.records.insert(workload.records.end(), records.begin(), records.end());
   workload.records[300] = "damaged";
   for (const bool statements : {true, false}) {
-    const WorkloadScorer one(model_of(loops_bundle(statements)), workload.stage_table);
-    const WorkloadScorer four(model_of(loops_bundle(statements), {.threads = 4}), workload.stage_table);
+    const WorkloadScorer one(model_of(loops_bundle(statements)), workload.compute_dag);
+    const WorkloadScorer four(model_of(loops_bundle(statements), {.threads = 4}), workload.compute_dag);
     const auto expected = one.score(views(workload.records));
     for (int i = 0; i < 3; ++i) {
       const auto result = four.score(views(workload.records));
@@ -128,7 +128,7 @@ TEST(ProgramScorer, TreesScoreAsTheirGroup) {
   expect_near(result.scores, model->score_group(group));
 
   const auto loops = model_of(loops_bundle(true, true));
-  const auto graphs = data::make_program_graphs(configs::Representation::loops, *loops->terms().hardware);
+  const auto graphs = data::make_program_graphs(configs::Representation::loops, *loops->spec().hardware);
   data::TreeProgram trees;
   data::LoopProgram program;
   for (int64_t graph = 0; graph < nodes.graphs(); ++graph) {
@@ -162,11 +162,11 @@ TEST(ProgramScorer, RefusesModelsOfAnotherKindAndDamagedStageTables) {
     }
     return "";
   };
-  EXPECT_THAT(complaint("{"), HasSubstr("stage table: no JSON"));
-  EXPECT_THAT(complaint("[]"), HasSubstr("stage table: workload_key"));
-  EXPECT_THAT(complaint(R"({"workload_key": "x", "stages": []})"), HasSubstr("stage table: "));
-  EXPECT_THROW(WorkloadScorer(model_of(trees_bundle()), workload.stage_table), WrongKind);
-  EXPECT_THROW(WorkloadScorer(model_of(layout_bundle()), workload.stage_table), WrongKind);
+  EXPECT_THAT(complaint("{"), HasSubstr("compute DAG: no JSON"));
+  EXPECT_THAT(complaint("[]"), HasSubstr("compute DAG: workload_key"));
+  EXPECT_THAT(complaint(R"({"workload_key": "x", "stages": []})"), HasSubstr("compute DAG: "));
+  EXPECT_THROW(WorkloadScorer(model_of(trees_bundle()), workload.compute_dag), WrongKind);
+  EXPECT_THROW(WorkloadScorer(model_of(layout_bundle()), workload.compute_dag), WrongKind);
   EXPECT_THROW(score_tir(*model_of(tile_bundle()), {}), WrongKind);
 }
 

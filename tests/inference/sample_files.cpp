@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   foretime::inference::write_bundle(folder / "loops.foretime", samples::loops_bundle());
   foretime::inference::write_bundle(folder / "trees.foretime", samples::trees_bundle());
   const auto workload = samples::sample_workload(30);
-  std::ofstream(folder / "stage_table.json") << workload.stage_table << '\n';
+  std::ofstream(folder / "compute_dag.json") << workload.compute_dag << '\n';
   std::ofstream records(folder / "records.json");
   for (const auto& record : workload.records) records << record << '\n';
   std::ofstream(folder / "tree.json") << samples::sample_trees(1).front();

@@ -260,13 +260,13 @@ SampleWorkload sample_workload(size_t most_records) {
   const std::string key = R"([\"matmul\", 128, 128, 128])";
   SampleWorkload workload;
   for (auto& line : sample_lines("ansor/dags.jsonl.gz", 1000)) {
-    if (line.find(key) != std::string::npos) workload.stage_table = std::move(line);
+    if (line.find(key) != std::string::npos) workload.compute_dag = std::move(line);
   }
   for (auto& line : sample_lines("ansor/records.jsonl.gz", 100000)) {
     if (workload.records.size() < most_records && line.find(key) != std::string::npos)
       workload.records.push_back(std::move(line));
   }
-  if (workload.stage_table.empty() || workload.records.empty()) throw std::runtime_error("samples: no such workload");
+  if (workload.compute_dag.empty() || workload.records.empty()) throw std::runtime_error("samples: no such workload");
   return workload;
 }
 

@@ -37,7 +37,7 @@ std::vector<std::string> sample_lines(const std::string& name, size_t most);
 
 /// Records of samples/ with their workload's compute DAG.
 struct SampleWorkload {
-  std::string stage_table;
+  std::string compute_dag;
   std::vector<std::string> records;
 };
 SampleWorkload sample_workload(size_t most_records);

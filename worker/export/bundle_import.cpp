@@ -11,15 +11,6 @@
 namespace foretime::worker {
 namespace {
 
-models::TargetTransform transform_of(const inference::Targets& targets) {
-  using From = inference::Targets::Kind;
-  using To = models::TargetTransform::Kind;
-  const auto kind = targets.kind == From::runtime       ? To::runtime
-                    : targets.kind == From::log_runtime ? To::log_runtime
-                                                        : To::log_runtime_per_flop;
-  return {kind, targets.scale, targets.mean, targets.deviation};
-}
-
 void copy_weights(const inference::Weights& weights, const models::CostModel& model, const std::string& origin) {
   const torch::NoGradGuard no_grad;
   for (auto [name, tensor] : worker::model_tensors(model)) {
@@ -39,7 +30,7 @@ void copy_weights(const inference::Weights& weights, const models::CostModel& mo
 }  // namespace
 
 worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::string& origin) {
-  const auto terms = inference::read_terms(bundle);
+  const auto spec = inference::read_scoring_spec(bundle);
   worker::TrainedModel trained;
   auto& state = trained.state;
   try {
@@ -48,8 +39,8 @@ worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::s
     state.step = training.at("step");
     state.data_fingerprint = std::stoull(training.at("data_fingerprint").get<std::string>(), nullptr, 16);
     state.train_mean_runtime = training.at("mean_runtime");
-    state.schema = {terms.kind, terms.feature_count, terms.node_type_count};
-    state.targets = transform_of(terms.targets);
+    state.schema = {spec.kind, spec.feature_count, spec.node_type_count};
+    state.targets = {spec.targets};
     trained.model = models::make_model(state.settings.model, state.schema);
   } catch (const nlohmann::json::exception& error) {
     throw inference::BundleError(fmt::format("{}: manifest: {}", origin, error.what()));

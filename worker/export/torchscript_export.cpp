@@ -10,8 +10,8 @@
 namespace foretime::worker {
 
 void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle) {
-  const auto terms = inference::read_terms(bundle);
-  const auto source = inference::torchscript_source(terms.graph);
+  const auto spec = inference::read_scoring_spec(bundle);
+  const auto source = inference::torchscript_source(spec.graph);
   torch::jit::Module module("ForetimeModel");
   for (const auto& [attribute, name] : source.attributes) {
     const auto& weight = bundle.weights.at(name);

@@ -29,19 +29,19 @@ bool holds_graphs(const fs::path& path) {
   return fs::is_directory(path) || path.extension() == ".npz" || path.extension() == ".pb" || data::is_packed(path);
 }
 
-const char* candidates_of(const inference::Terms& terms) {
-  if (terms.kind == data::CandidateKind::layout) return "layouts";
-  if (terms.kind == data::CandidateKind::tile) return "tiles";
-  return terms.representation == configs::Representation::ast ? "syntax trees" : "loop programs";
+const char* candidates_of(const inference::ScoringSpec& spec) {
+  if (spec.kind == data::CandidateKind::layout) return "layouts";
+  if (spec.kind == data::CandidateKind::tile) return "tiles";
+  return spec.representation == configs::Representation::ast ? "syntax trees" : "loop programs";
 }
 
-void check_records(const fs::path& first, const TuningSources& sources, const inference::Terms& terms) {
+void check_records(const fs::path& first, const TuningSources& sources, const inference::ScoringSpec& spec) {
   const auto file = first.string();
-  if (terms.kind != data::CandidateKind::program || terms.representation == configs::Representation::ast) {
+  if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast) {
     throw DataError(fmt::format(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
-        file, sources.model, candidates_of(terms)));
+        file, sources.model, candidates_of(spec)));
   }
   if (first.extension() == ".foretime")
     throw DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
@@ -60,12 +60,12 @@ void check_runtimes(const data::Group& group, const std::string& file) {
 }
 
 /// Packs save_json text.
-void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const inference::Terms& terms,
+void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const inference::ScoringSpec& spec,
                   const fs::path& packed, TuningInput& input) {
-  if (terms.kind != data::CandidateKind::program)
+  if (spec.kind != data::CandidateKind::program)
     throw DataError(fmt::format("{}: programs as save_json text, but {} scores {}", files.front().string(),
-                                sources.model, candidates_of(terms)));
-  const auto form = inference::program_form(terms);
+                                sources.model, candidates_of(spec)));
+  const auto form = inference::featurizer_of(spec);
   data::PackedWriter writer(packed);
   int64_t groups = 0, alone = 0;
   for (const auto& group : data::read_tir_groups(files, sources.member, {}, form.get())) {
@@ -109,13 +109,13 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
 }
 
 /// Packs tuning records.
-void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const inference::Terms& terms,
+void add_records(const std::vector<fs::path>& files, const TuningSources& sources, const inference::ScoringSpec& spec,
                  const fs::path& packed, TuningInput& input) {
   const auto index = data::index_records(files, data::DagTable(sources.dags), {});
   if (index.groups.empty()) fail_without_workloads(index, sources.dags);
   std::vector<int64_t> all(index.groups.size());
   std::iota(all.begin(), all.end(), 0);
-  const auto counts = data::pack_records(packed, index, all, {.representation = *terms.representation, .least = 2});
+  const auto counts = data::pack_records(packed, index, all, {.representation = *spec.representation, .least = 2});
   input.files.push_back(packed.string());
   const auto notes = left_out(index, counts, sources.dags);
   input.notes.insert(input.notes.end(), notes.begin(), notes.end());
@@ -123,8 +123,8 @@ void add_records(const std::vector<fs::path>& files, const TuningSources& source
 
 }  // namespace
 
-TuningInput prepare_tuning_input(const TuningSources& sources, const inference::Terms& terms, const fs::path& packed,
-                                 const data::FileCheck& admit) {
+TuningInput prepare_tuning_input(const TuningSources& sources, const inference::ScoringSpec& spec,
+                                 const fs::path& packed, const data::FileCheck& admit) {
   TuningInput input;
   std::vector<fs::path> records, texts;
   for (const auto& text : sources.inputs) {
@@ -137,11 +137,11 @@ TuningInput prepare_tuning_input(const TuningSources& sources, const inference::
     }
   }
   if (!records.empty()) {
-    check_records(records.front(), sources, terms);
+    check_records(records.front(), sources, spec);
     if (admit) admit(sources.dags);
-    add_records(records, sources, terms, packed.string() + "-records.foretime", input);
+    add_records(records, sources, spec, packed.string() + "-records.foretime", input);
   }
-  if (!texts.empty()) add_programs(texts, sources, terms, packed.string() + "-programs.foretime", input);
+  if (!texts.empty()) add_programs(texts, sources, spec, packed.string() + "-programs.foretime", input);
   return input;
 }
 

@@ -28,7 +28,7 @@ struct TuningInput {
 /// read with these compute DAGs and for the machine that each names, text for the bundle's machine, as libforetime
 /// does. Failed measurements and workloads of one program are left out. `admit` as in data::list_groups. Throws
 /// data::DataError, and configs::SettingsError for records without compute DAGs.
-TuningInput prepare_tuning_input(const TuningSources& sources, const inference::Terms& terms,
+TuningInput prepare_tuning_input(const TuningSources& sources, const inference::ScoringSpec& spec,
                                  const std::filesystem::path& packed, const data::FileCheck& admit);
 
 }  // namespace foretime::worker

@@ -1,8 +1,8 @@
 /* Scores the schedules of a file by a trained model and prints the ten fastest:
  *
- *   score_records BUNDLE STAGE_TABLE RECORDS [THREADS]
+ *   score_records BUNDLE COMPUTE_DAG RECORDS [THREADS]
  *
- * STAGE_TABLE holds one line of JSON (tools/export_dags.py), RECORDS auto_scheduler's JSON lines.
+ * COMPUTE_DAG holds one line of JSON (tools/export_dags.py), RECORDS auto_scheduler's JSON lines.
  *
  *   cc score_records.c $(pkg-config --cflags --libs foretime) -o score_records
  */
@@ -78,7 +78,7 @@ static int print_fastest(const foretime_model* model, const char* const* lines, 
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    fprintf(stderr, "usage: score_records BUNDLE STAGE_TABLE RECORDS [THREADS]\n");
+    fprintf(stderr, "usage: score_records BUNDLE COMPUTE_DAG RECORDS [THREADS]\n");
     return 2;
   }
   const foretime_options options = {.size = sizeof options, .threads = argc > 4 ? atoi(argv[4]) : 1, .max_states = 0};

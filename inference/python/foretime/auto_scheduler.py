@@ -13,7 +13,7 @@ from tvm.auto_scheduler.cost_model.cost_model import PythonBasedModel
 
 from .finetuning import COMMAND, BundleInUse
 from .library import ForetimeError
-from .stage_table import stage_table
+from .compute_dag import compute_dag
 
 HOPELESS = 64  # schedules of a workload without a score after which none is expected
 
@@ -28,7 +28,7 @@ class ForetimeModel(PythonBasedModel):
     """Scores states by a bundle. It is trained: there are no random scores until enough was measured.
 
     Scores are relative speeds (foretime.scores.Scale): positive, higher is faster, -inf for a state that Foretime cannot replay.
-    The stage table of a task is made from its compute DAG once. Measured records are collected; with `finetune_every`, a new
+    The JSON of a task's compute DAG is made once. Measured records are collected; with `finetune_every`, a new
     bundle is made of them after every so many, by `finetune_command` (foretime.finetuning), and takes the first one's place.
     """
 
@@ -92,7 +92,7 @@ class ForetimeModel(PythonBasedModel):
         key = task.workload_key
         if key not in self._tables:
             dag = task.compute_dag or auto_scheduler.ComputeDAG(key)
-            self._tables[key] = json.dumps(stage_table(dag, key), ensure_ascii=False)
+            self._tables[key] = json.dumps(compute_dag(dag, key), ensure_ascii=False)
         return self._tables[key]
 
     def _look_for_failures(self, key, scores, workload):

@@ -287,16 +287,16 @@ class Model(_Handle):
             self._manifest = json.loads(ctypes.string_at(text, size.value).decode())
         return self._manifest
 
-    def workload(self, stage_table):
-        """Prepares a compute DAG: its stage table as JSON text or as the dict that foretime.stage_table makes."""
-        text = _as_bytes(json.dumps(stage_table) if isinstance(stage_table, dict) else stage_table)
+    def workload(self, compute_dag):
+        """Prepares a workload from its compute DAG: JSON text or the dict that foretime.compute_dag makes."""
+        text = _as_bytes(json.dumps(compute_dag) if isinstance(compute_dag, dict) else compute_dag)
         pointer = c_void_p()
         self._library.check(self._library.workload_open(self._open, text, len(text), byref(pointer)))
         return Workload(self._library, pointer, self._library.workload_close)
 
-    def score_records(self, stage_table, records):
+    def score_records(self, compute_dag, records):
         """Scores of schedules of a DAG given as JSON text; the last DAGs stay prepared."""
-        text = _as_bytes(stage_table)
+        text = _as_bytes(compute_dag)
         with self._lock:
             workload = self._workloads.pop(text, None)
         workload = workload or self.workload(text)

@@ -17,7 +17,7 @@ struct foretime_graph {
   int32_t ids[16];
 };
 struct foretime_workload {
-  float stage_table;
+  float dag_bytes;
 };
 
 static _Thread_local char message[256];
@@ -121,12 +121,12 @@ foretime_status foretime_score_tiles(const foretime_graph* graph, const float* t
   return FORETIME_OK;
 }
 
-foretime_status foretime_workload_open(const foretime_model* model, const char* stage_table, size_t size,
+foretime_status foretime_workload_open(const foretime_model* model, const char* compute_dag, size_t size,
                                        foretime_workload** workload) {
   if (model->kind != FORETIME_LOOPS) return fail(FORETIME_WRONG_KIND, "no workloads");
-  if (!memchr(stage_table, '{', size)) return fail(FORETIME_BAD_INPUT, "no stage table");
+  if (!memchr(compute_dag, '{', size)) return fail(FORETIME_BAD_INPUT, "no compute DAG");
   *workload = malloc(sizeof **workload);
-  (*workload)->stage_table = (float)size;
+  (*workload)->dag_bytes = (float)size;
   ++open_objects;
   return FORETIME_OK;
 }
@@ -148,7 +148,7 @@ static foretime_status score_texts(float added, const char* const* texts, const 
 }
 foretime_status foretime_score_records(const foretime_workload* workload, const char* const* records,
                                        const size_t* sizes, int64_t count, float* scores, int64_t* failed) {
-  return score_texts(workload->stage_table, records, sizes, count, scores, failed);
+  return score_texts(workload->dag_bytes, records, sizes, count, scores, failed);
 }
 foretime_status foretime_score_tir(const foretime_model* model, const char* const* programs, const size_t* sizes,
                                    int64_t count, float* scores, int64_t* failed) {

@@ -141,9 +141,9 @@ class AutoSchedulerTest(unittest.TestCase):
 @needs_tvm
 class StageTableTest(unittest.TestCase):
     def test_table_of_a_product(self):
-        from foretime.stage_table import stage_table
+        from foretime.compute_dag import compute_dag
         task = task_of(matmul(64, 48, 32))
-        table = stage_table(task.compute_dag, task.workload_key)
+        table = compute_dag(task.compute_dag, task.workload_key)
         self.assertEqual(table["flop_ct"], 2 * 64 * 48 * 32)
         self.assertEqual([stage["name"] for stage in table["stages"]], ["left", "right", "product"])
         product = table["stages"][2]
@@ -154,7 +154,7 @@ class StageTableTest(unittest.TestCase):
                                             {"op": 1, "name": "right", "indices": ["k", "j"]}])
 
     def test_the_script_writes_the_same(self):
-        from foretime.stage_table import stage_table
+        from foretime.compute_dag import compute_dag
         task = task_of(matmul(8, 16, 4))
         with tempfile.TemporaryDirectory() as folder:
             script, out = os.path.join(folder, "tasks.py"), os.path.join(folder, "out.jsonl")
@@ -165,4 +165,4 @@ class StageTableTest(unittest.TestCase):
                            stdout=subprocess.DEVNULL)
             with open(out, encoding="utf-8") as file:
                 tables = [json.loads(line) for line in file]
-        self.assertEqual(tables, [json.loads(json.dumps(stage_table(task.compute_dag, task.workload_key)))])
+        self.assertEqual(tables, [json.loads(json.dumps(compute_dag(task.compute_dag, task.workload_key)))])

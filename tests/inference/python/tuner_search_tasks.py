@@ -9,7 +9,7 @@ from tuner_tasks import make_task  # noqa: E402
 
 
 def table_of(name):
-    """The stage table of a task by name, as it comes back from JSON."""
-    from foretime.stage_table import stage_table
+    """The compute DAG of a task by name, as it comes back from JSON."""
+    from foretime.compute_dag import compute_dag
     task = make_task(name, "llvm")
-    return json.loads(json.dumps(stage_table(task.compute_dag, task.workload_key)))
+    return json.loads(json.dumps(compute_dag(task.compute_dag, task.workload_key)))

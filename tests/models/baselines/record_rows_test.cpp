@@ -95,7 +95,7 @@ TEST(RecordRows, WhatIsWrongIsNamed) {
                 read_record_rows(samples_dir() / kRecords, samples_dir() / kDags, {1, 4836});
               }),
               HasSubstr("1 of the 2 lines that were asked for"));
-  // Stage tables of other workloads.
+  // Compute DAGs of other workloads.
   const auto other = scratch.path() / "dags.jsonl";
   std::ofstream(other) << R"json({"workload_key": "[\"other\", 4]", "stages": []})json"
                        << "\n";

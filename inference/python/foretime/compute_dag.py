@@ -1,4 +1,4 @@
-"""The stage table of a compute DAG: all that Foretime needs of TVM to replay the schedules of a task. Needs TVM 0.8 to 0.19."""
+"""The JSON of a compute DAG: all that Foretime needs of TVM to replay the schedules of a task. Needs TVM 0.8 to 0.19."""
 import sys
 
 from tvm import te, tir
@@ -65,8 +65,8 @@ def stage(number, op, numbers, read_by):
     return out
 
 
-def stage_table(dag, workload_key):
-    """The table of one DAG as a dict, for one line of JSON; stages have the numbers that records use."""
+def compute_dag(dag, workload_key):
+    """One DAG as a dict, for one line of JSON; stages have the numbers that records use."""
     ops = list(dag.ops)
     numbers = {op: number for number, op in enumerate(ops)}
     read_by = set()
@@ -74,7 +74,7 @@ def stage_table(dag, workload_key):
         read_by.update(tensor.op for tensor in op.input_tensors)
     flops = float(dag.flop_ct)
     if flops >= 2**ACCURATE_BITS:
-        print(f"stage table: {workload_key}: {flops:g} operations are not exact in a float", file=sys.stderr)
+        print(f"compute DAG: {workload_key}: {flops:g} operations are not exact in a float", file=sys.stderr)
     return {"workload_key": workload_key, "flop_ct": flops,
             "stages": [stage(number, op, numbers, read_by) for number, op in enumerate(ops)],
             "printed": str(dag)}

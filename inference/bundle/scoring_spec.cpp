@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,10 +22,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::array<const char*, 3> kKinds = {"layout", "tile", "program"};
-constexpr std::array<const char*, 3> kUnits = {"nanoseconds", "seconds", "normalized"};
-constexpr std::array<const char*, 3> kTargets = {"runtime", "log_runtime", "log_runtime_per_flop"};
-constexpr std::array<const char*, 3> kRepresentations = {"ast", "loops", "curve"};
+const std::vector<std::string> kKinds = {"layout", "tile", "program"};
+const std::vector<std::string> kUnits = {"nanoseconds", "seconds", "normalized"};
 constexpr int64_t kMostColumns = 1 << 16, kMostNodeTypes = 256;
 
 /// A JSON object of the manifest, read key by key; each failure names the key with the objects that it lies in.
@@ -71,12 +69,15 @@ class Reader {
     if (!std::isfinite(value)) fail(key, "not a finite number");
     return value;
   }
-  template <class Enum, size_t N>
-  Enum one_of(const char* key, const std::array<const char*, N>& names) const {
-    const auto value = text(key);
-    const auto found = std::find(names.begin(), names.end(), value);
+  template <class Enum>
+  Enum one_of(const char* key, const std::vector<std::string>& names) const {
+    const auto found = std::find(names.begin(), names.end(), text(key));
     if (found == names.end()) fail(key, fmt::format("{}, expected {}", shown(at(key)), fmt::join(names, ", ")));
     return static_cast<Enum>(found - names.begin());
+  }
+  template <configs::Choice Enum>
+  Enum choice(const char* key) const {
+    return one_of<Enum>(key, configs::words_of<Enum>());
   }
 
   /// A value for messages: not longer than a line.
@@ -128,28 +129,27 @@ void check_schema(const Json& stored, const Json& ours, const std::string& versi
   }
 }
 
-void read_schema(const Reader& manifest, const std::string& version, Terms& terms) {
+void read_schema(const Reader& manifest, const std::string& version, ScoringSpec& spec) {
   const auto schema = manifest.object("schema");
-  terms.kind = schema.one_of<data::CandidateKind>("kind", kKinds);
-  const bool programs = terms.kind == data::CandidateKind::program;
+  spec.kind = schema.one_of<data::CandidateKind>("kind", kKinds);
+  const bool programs = spec.kind == data::CandidateKind::program;
   if (programs) {
-    terms.representation =
-        static_cast<configs::Representation>(schema.one_of<size_t>("representation", kRepresentations));
+    spec.representation = schema.choice<configs::Representation>("representation");
   } else if (!schema.text("representation").empty()) {
     schema.fail("representation", fmt::format("{}, expected \"\" of kind {}",
                                               Reader::shown(schema.at("representation")), schema.text("kind")));
   }
-  terms.feature_count = schema.whole("feature_count", 1, kMostColumns);
-  terms.node_type_count = schema.whole("node_type_count", 1, kMostNodeTypes);
+  spec.feature_count = schema.whole("feature_count", 1, kMostColumns);
+  spec.node_type_count = schema.whole("node_type_count", 1, kMostNodeTypes);
   check_schema(manifest.at("schema"),
-               schema_of(terms.kind, terms.representation, terms.feature_count, terms.node_type_count), version);
+               schema_of(spec.kind, spec.representation, spec.feature_count, spec.node_type_count), version);
   if (!programs) return;
-  const int64_t columns = terms.representation == configs::Representation::ast
+  const int64_t columns = spec.representation == configs::Representation::ast
                               ? data::ProgramColumns::count
-                              : data::program_columns(*terms.representation);
-  if (terms.feature_count != columns)
-    schema.fail("feature_count", fmt::format("{}, expected {}, which readers of {} make", terms.feature_count, columns,
-                                             word_of(*terms.representation)));
+                              : data::program_columns(*spec.representation);
+  if (spec.feature_count != columns)
+    schema.fail("feature_count", fmt::format("{}, expected {}, which readers of {} make", spec.feature_count, columns,
+                                             word_of(*spec.representation)));
 }
 
 std::optional<data::Hardware> read_hardware(const Reader& manifest) {
@@ -166,7 +166,7 @@ std::optional<data::Hardware> read_hardware(const Reader& manifest) {
 
 Targets read_targets(const Reader& manifest) {
   const auto targets = manifest.object("targets");
-  Targets result{.kind = targets.one_of<Targets::Kind>("kind", kTargets),
+  Targets result{.kind = targets.choice<Targets::Kind>("kind"),
                  .scale = targets.number("scale"),
                  .mean = targets.number("mean"),
                  .deviation = targets.number("deviation")};
@@ -244,12 +244,6 @@ std::vector<std::string> node_type_names(data::CandidateKind kind) {
 
 }  // namespace
 
-double Targets::to_runtime(double score, double flop) const {
-  const double value = score * deviation + mean;
-  if (kind == Kind::runtime) return value / scale;
-  return kind == Kind::log_runtime ? std::exp(value) : std::exp(value) * flop;
-}
-
 Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> representation, int64_t feature_count,
                int64_t node_type_count) {
   const auto if_as_many = [](std::vector<std::string> names, int64_t count) {
@@ -267,7 +261,7 @@ Json schema_of(data::CandidateKind kind, std::optional<configs::Representation> 
   return schema;
 }
 
-Terms read_terms(const Bundle& bundle) {
+ScoringSpec read_scoring_spec(const Bundle& bundle) {
   const Reader manifest(bundle.manifest, "");
   const auto version = Reader::shown(manifest.at("foretime_version"));
   if (const auto& found = manifest.at("format_version"); found != kBundleVersion) {
@@ -278,25 +272,25 @@ Terms read_terms(const Bundle& bundle) {
   }
   const auto exported_by = manifest.text("foretime_version");
   for (const auto& [name, weight] : bundle.weights) check_size(name, weight);
-  Terms terms;
-  read_schema(manifest, exported_by, terms);
-  terms.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
-  terms.hardware = read_hardware(manifest);
-  terms.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), terms.feature_count);
-  check_weights(bundle.weights, terms.graph);
-  terms.targets = read_targets(manifest);
-  terms.predicts_runtimes = manifest.truth("predicts_runtimes");
+  ScoringSpec spec;
+  read_schema(manifest, exported_by, spec);
+  spec.prune_hops = manifest.whole("prune_hops", data::kNoPruning, 1 << 20);
+  spec.hardware = read_hardware(manifest);
+  spec.graph = parse_graph(manifest.at("graph"), shapes_of(bundle.weights), spec.feature_count);
+  check_weights(bundle.weights, spec.graph);
+  spec.targets = read_targets(manifest);
+  spec.predicts_runtimes = manifest.truth("predicts_runtimes");
   constexpr data::RuntimeUnit kUnitOf[] = {data::RuntimeUnit::nanoseconds, data::RuntimeUnit::seconds,
                                            data::RuntimeUnit::normalized};
-  terms.unit = kUnitOf[manifest.one_of<size_t>("runtime_unit", kUnits)];
+  spec.unit = kUnitOf[manifest.one_of<size_t>("runtime_unit", kUnits)];
   // Which nodes are tied depends on the candidates, too.
-  terms.compares_candidates = manifest.truth("compares_candidates") || terms.graph.request.tied;
-  if (compares_candidates(terms.graph) && !terms.compares_candidates)
+  spec.compares_candidates = manifest.truth("compares_candidates") || spec.graph.request.tied;
+  if (compares_candidates(spec.graph) && !spec.compares_candidates)
     manifest.fail("compares_candidates", "false, expected true of a graph with operations over groups");
-  if (terms.graph.statements && terms.representation != configs::Representation::loops)
+  if (spec.graph.statements && spec.representation != configs::Representation::loops)
     manifest.fail("graph", "statements: true, expected false of anything but loop programs");
   check_description(manifest);
-  return terms;
+  return spec;
 }
 
 }  // namespace foretime::inference
