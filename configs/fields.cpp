@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "configs/settings.h"
 
 namespace foretime::configs {
 namespace {
@@ -43,16 +42,22 @@ struct Lister {
   std::string prefix;
 
   template <class T>
-  void operator()(const char* name, T& value, const char* meaning, Bound bound = {}) const {
+  void field(const char* name, T& value, const Bound& bound, const char* meaning) const {
     list.fields.push_back({prefix + name, pointer_to(value), meaning, bound});
   }
 
   template <class Struct>
   void section(const char* name, Struct& value, const char* meaning) const {
     list.sections.push_back({prefix + name, meaning});
-    visit_fields(value, Lister{list, prefix + name + "."});
+    list_members(value, Lister{list, prefix + name + "."});
   }
 };
+
+#define STRUCT(Name) void list_members(Name& s, const Lister& list)
+#define FIELD(Type, member, value, bound, meaning) list.field(#member, s.member, bound, meaning)
+#define CHOICE(Type, member, word, meaning) list.field(#member, s.member, anything, meaning)
+#define SECTION(Type, member, meaning) list.section(#member, s.member, meaning)
+#include "configs/settings_table.h"
 
 template <class Items>
 auto find_key(const Items& items, const std::string& key) {
@@ -113,7 +118,7 @@ const Section* FieldList::section(const std::string& key) const { return find_ke
 
 FieldList list_fields(Settings& settings) {
   FieldList list;
-  visit_fields(settings, Lister{list, ""});
+  list_members(settings, Lister{list, ""});
   return list;
 }
 

@@ -6,12 +6,10 @@
 #include <variant>
 #include <vector>
 
-#include "configs/choice.h"
+#include "configs/settings.h"
 
 /// The settings as a flat list, so that loading, printing and checking are ordinary code and not templates.
 namespace foretime::configs {
-
-struct Settings;
 
 /// What a setting may be besides its type. Numbers: an interval. Strings and lists: whether they may be empty. A
 /// default Bound allows everything.
@@ -27,6 +25,7 @@ struct Bound {
   std::string text() const;
 };
 
+constexpr Bound anything = {};
 constexpr Bound above(double low) { return {.low = low, .low_open = true}; }
 constexpr Bound at_least(double low) { return {.low = low}; }
 constexpr Bound between(double low, double high) { return {.low = low, .high = high}; }

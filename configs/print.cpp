@@ -58,7 +58,7 @@ constexpr const char* kReferenceHead =
     "# Settings\n"
     "\n"
     "Every key of a settings file. This page is printed by `foretime config --reference`; the keys, their meaning and\n"
-    "their bounds come from `configs/settings.h`.\n"
+    "their bounds come from `configs/settings_table.h`.\n"
     "\n"
     "A settings file is a YAML map of the sections below; what it leaves out keeps its default. Any key can be "
     "overridden\n"

@@ -9,46 +9,6 @@
 namespace foretime::configs {
 namespace {
 
-struct Anything {
-  template <class T>
-  operator T() const;
-};
-
-/// Number of members of an aggregate: the most initialisers that it takes.
-template <class Struct, class... Given>
-constexpr int member_count() {
-  if constexpr (requires { Struct{Given{}..., Anything{}}; }) {
-    return member_count<Struct, Given..., Anything>();
-  } else {
-    return sizeof...(Given);
-  }
-}
-
-struct VisitCounter {
-  int visits = 0;
-  void operator()(const char*, auto&, const char*, const Bound& = {}) { ++visits; }
-  void section(const char*, auto&, const char*) { ++visits; }
-};
-
-template <class Struct>
-int visit_count() {
-  Struct value;
-  VisitCounter counter;
-  visit_fields(value, counter);
-  return counter.visits;
-}
-
-template <class Struct>
-class Visitors : public ::testing::Test {};
-using Structs = ::testing::Types<Settings, DataSettings, FeatureSettings, ModelSettings, LossSettings,
-                                 OptimizerSettings, SamplerSettings, HardwareSettings, NodeTypeSettings, SageSettings,
-                                 GinSettings, AttentionSettings, ChebnetSettings, StackedSettings, TpgnnSettings,
-                                 StatementCostSettings, AveragingSettings, SegmentSettings, ShardSettings,
-                                 EarlyStopSettings, TrainerSettings, CheckpointSettings, CommSettings, RunSettings>;
-TYPED_TEST_SUITE(Visitors, Structs);
-
-TYPED_TEST(Visitors, NameEveryMember) { EXPECT_EQ(visit_count<TypeParam>(), member_count<TypeParam>()); }
-
 const void* address_of(const FieldPointer& value) {
   if (const auto* choice = std::get_if<ChoiceField>(&value)) return choice->value;
   if (const auto* list = std::get_if<ChoiceListField>(&value)) return list->list;

@@ -65,75 +65,22 @@ TEST(WriteValue, DoublesAreShortestAndExact) {
   EXPECT_EQ(write_value(&tenth), "0.1");
 }
 
+void expect_text_comes_back(const std::string& text) {
+  std::string back;
+  read_value(YAML::Load(write_string(text)), &back);
+  EXPECT_EQ(back, text) << write_string(text);
+  std::vector<std::string> list = {text, text}, list_back;
+  read_value(YAML::Load(write_value(&list)), &list_back);
+  EXPECT_EQ(list_back, list);
+  EXPECT_EQ(YAML::Load("key: " + write_string(text) + "\n")["key"].as<std::string>(), text);
+}
+
 TEST(WriteString, AnyTextComesBack) {
-  const std::vector<std::string> texts = {"",
-                                          " ",
-                                          "a",
-                                          "null",
-                                          "~",
-                                          "true",
-                                          "Yes",
-                                          "NO",
-                                          "123",
-                                          "-1",
-                                          "1e5",
-                                          ".5",
-                                          ".inf",
-                                          ".nan",
-                                          "a b",
-                                          "a: b",
-                                          "a #b",
-                                          "#a",
-                                          "*.npz",
-                                          "&a",
-                                          "!x",
-                                          "- a",
-                                          "-",
-                                          "--- a",
-                                          "...",
-                                          "? a",
-                                          "[a]",
-                                          "{a}",
-                                          "a,b",
-                                          "\"",
-                                          "'",
-                                          "\\",
-                                          "a\nb",
-                                          "\n",
-                                          "\t",
-                                          " a",
-                                          "a ",
-                                          "@a",
-                                          "`a",
-                                          "%a",
-                                          "|",
-                                          ">",
-                                          "τ größer 测试",
-                                          "a\x01z",
-                                          "\x7f",
-                                          "0x10",
-                                          "=",
-                                          "<<",
-                                          "./a",
-                                          "../b",
-                                          "/c",
-                                          ".",
-                                          "..",
-                                          "samples/C1.npz",
-                                          "2024-01-01",
-                                          "a/b_c-d.e+f",
-                                          "$HOME"};
-  for (const std::string& text : texts) {
-    std::string value = text;
-    std::string back;
-    read_value(YAML::Load(write_string(text)), &back);
-    EXPECT_EQ(back, text) << write_string(text);
-    std::vector<std::string> list = {text, text};
-    std::vector<std::string> list_back;
-    read_value(YAML::Load(write_value(&list)), &list_back);
-    EXPECT_EQ(list_back, list);
-    EXPECT_EQ(YAML::Load("key: " + write_string(text) + "\n")["key"].as<std::string>(), text);
-  }
+  const auto expect_all = [](const auto&... texts) { (expect_text_comes_back(texts), ...); };
+  expect_all("", " ", "a", "null", "~", "true", "Yes", "NO", "123", "-1", "1e5", ".5", ".inf", ".nan", "a b", "a: b",
+             "a #b", "#a", "*.npz", "&a", "!x", "- a", "-", "--- a", "...", "? a", "[a]", "{a}", "a,b", "\"", "'", "\\",
+             "a\nb", "\n", "\t", " a", "a ", "@a", "`a", "%a", "|", ">", "τ größer 测试", "a\x01z", "\x7f", "0x10", "=",
+             "<<", "./a", "../b", "/c", ".", "..", "samples/C1.npz", "2024-01-01", "a/b_c-d.e+f", "$HOME");
   EXPECT_EQ(write_string("samples/C1.npz"), "samples/C1.npz") << "ordinary paths need no quotes";
 }
 
