@@ -26,7 +26,7 @@
 #include "data/files/packed.h"
 #include "plans/message_plan.h"
 #include "plans/plan_source.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 #include "worker/batches/sampler.h"
 #include "worker/store/group_store.h"
 

@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/dags_option.h"
 #include "cli/programs.h"
-#include "models/baselines/ranking_report.h"
+#include "models/baselines/program_rows.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"

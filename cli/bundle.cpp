@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
-#include "inference/scoring/group_headers.h"
-#include "inference/scoring/plan_arrays.h"
+#include "inference/scoring/graph_scorer.h"
+#include "inference/scoring/model.h"
 
 namespace foretime::cli {
 namespace {

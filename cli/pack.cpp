@@ -13,7 +13,7 @@
 #include "coordinator/packing.h"
 #include "models/model.h"
 #include "plans/plan_source.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 #include "worker/run/launch.h"
 
 namespace foretime::cli {

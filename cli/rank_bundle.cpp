@@ -23,10 +23,9 @@
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/loops/nest_program.h"
 #include "data/frontends/tir/tir_file.h"
-#include "inference/candidates/candidates_file.h"
+#include "inference/candidates/candidates.h"
 #include "inference/candidates/ranking.h"
 #include "inference/scoring/graph_scorer.h"
-#include "inference/scoring/group_headers.h"
 #include "inference/scoring/model.h"
 #include "inference/scoring/program_scorer.h"
 

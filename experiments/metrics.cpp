@@ -10,8 +10,7 @@
 #include "base/csv.h"
 #include "base/error.h"
 #include "data/files/npz_reader.h"
-#include "models/metrics/ensemble.h"
-#include "models/metrics/group_metrics.h"
+#include "models/metrics/metrics.h"
 
 namespace foretime::experiments {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "data/frontends/loops/loop_columns.h"
-#include "models/architectures/build_model.h"
+#include "models/architectures/graph_model.h"
 #include "models/autograd/run.h"
 #include "models/graph/error.h"
 

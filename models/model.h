@@ -8,8 +8,8 @@
 #include <torch/nn.h>
 #include <torch/types.h>
 
-#include "inference/runtime/weights.h"
-#include "models/graph/model_graph.h"
+#include "inference/runtime/references.h"
+#include "models/graph/graph_builder.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plans/plan_source.h"
-#include "plans/shared_plan.h"
 #include "plans/symbolic_plan.h"
 
 namespace foretime::plans {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "configs/settings.h"
 #include "data/graphs/group.h"
 
 /// The one thing that models see. A plan says which *states* (node embeddings) exist after each layer, whose states
@@ -15,23 +16,21 @@
 namespace foretime::plans {
 
 /// Whose messages a relation carries to a node.
-enum class Direction : uint8_t { in, out, both };  // producers, consumers, both (an edge in each direction)
+FORETIME_CHOICE(Direction, in, out, both);  // producers, consumers, both (an edge in each direction)
 
 /// Weight of an entry (target v, source u); degrees are those of the whole graph, counted in the relation.
-enum class EdgeNorm : uint8_t {
-  sum,        // 1
-  mean,       // 1 / degree(v)
-  symmetric,  // 1 / sqrt(degree(v) degree(u))
-  sender,     // 1 / degree(u)
-  // The scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), as Chebyshev polynomials
-  // take it: λmax is the largest eigenvalue of L over each graph, by power iteration, or its bound 2, which leaves
-  // -D^-½ A D^-½.
-  laplacian,
-  laplacian_of_two,
-};
+///   sum        1
+///   mean       1 / degree(v)
+///   symmetric  1 / sqrt(degree(v) degree(u))
+///   sender     1 / degree(u)
+///   laplacian  of the scaled Laplacian 2 L / λmax - I, L = I - D^-½ A D^-½ (Direction::both, no self loop), as
+///   Chebyshev
+///              polynomials take it; λmax is the largest eigenvalue of L over each graph, by power iteration
+///   laplacian_of_two  likewise with the bound 2 in place of λmax, which leaves -D^-½ A D^-½
+FORETIME_CHOICE(EdgeNorm, sum, mean, symmetric, sender, laplacian, laplacian_of_two);
 
-/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (plans/topology.h has the
-/// details).
+/// One adjacency that a model wants propagated. Parallel edges count as often as they occur (plans/plan_source.h has
+/// the details).
 struct RelationSpec {
   Direction direction = Direction::both;
   EdgeNorm norm = EdgeNorm::sum;
@@ -40,14 +39,13 @@ struct RelationSpec {
 };
 
 /// Where tile features (one row a candidate) enter: given to every node's state (early), or to the readout (late).
-enum class TileJoin : uint8_t { early, late };
+using configs::TileJoin;
 
 /// Which states of a layout group's plan are one (plans/symbolic_plan.h).
-enum class Sharing : uint8_t {
-  none,       // a state for each node and candidate: for models that normalise over a candidate's nodes between layers
-  invariant,  // nodes that no configurable node reaches have one state for all candidates
-  states,     // states that are computed from the same inputs in the same way are one, whatever node and candidate
-};
+///   none       a state for each node and candidate: for models that normalise over a candidate's nodes between layers
+///   invariant  nodes that no configurable node reaches have one state for all candidates
+///   states     states computed from the same inputs in the same way are one, whatever node and candidate
+FORETIME_CHOICE(Sharing, none, invariant, states);
 
 /// What a model needs of a plan.
 struct PlanRequest {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "data/files/packed.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 
 namespace foretime::plans {
 namespace {

@@ -4,15 +4,42 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "data/graphs/group.h"
 #include "data/graphs/group_header.h"
 #include "data/graphs/pruning.h"
 #include "plans/message_plan.h"
 #include "plans/symbolic_plan.h"
-#include "plans/topology.h"
 
 namespace foretime::plans {
+
+/// The weighted adjacency [nodes, nodes] of one relation: an entry (target v, source u) for each node u whose message v
+/// receives. `sources` and `targets` are the edges' ends, node ids in [first_node, first_node + nodes).
+///
+/// Columns ascend within a row. Parallel edges become one entry whose value is the sum of theirs; the degree counts
+/// each of them, and the self loop. degree(v) is v's row (messages received), degree(u) is u's column (messages sent),
+/// so that Direction::both gives the symmetric D^-1/2 (A + A^T + I) D^-1/2 and a node without edges has an empty row,
+/// never NaN.
+///
+/// Of EdgeNorm::laplacian each graph has its own λmax: graph g holds the nodes from graph_ptr[g] - graph_ptr[0] on; no
+/// graph_ptr: one graph. Throws DataError where a Laplacian is not of both directions and without self loop.
+CsrMatrix relation_matrix(int64_t first_node, int64_t nodes, std::span<const int32_t> sources,
+                          std::span<const int32_t> targets, const RelationSpec& relation,
+                          std::span<const int64_t> graph_ptr = {});
+
+/// The largest eigenvalue of I - S, S a symmetric matrix with eigenvalues from -1 to 1, by power iteration from a fixed
+/// vector, to about three digits: it is a scale, and iteration comes to it from below. Rows [first, last) of S, whose
+/// columns lie in the same range. 1 where S is zero.
+double largest_laplacian_eigenvalue(const CsrMatrix& symmetric, int64_t first, int64_t last);
+
+/// The adjacency of all graphs of a group, block-diagonal, under each relation of a request. It depends on neither
+/// candidates nor weights: whoever plans a group again and again makes it once and hands it to PlanBuilder::add.
+struct GroupTopology {
+  std::vector<CsrMatrix> relations;  // [nodes, nodes] each, in the order of PlanRequest::relations
+};
+
+std::shared_ptr<const GroupTopology> make_topology(const data::Group& group, const PlanRequest& request);
 
 /// Some nodes of a layout group's graph, and where each is pooled.
 struct NodeSubset {
@@ -40,8 +67,8 @@ std::shared_ptr<const PlanSource> complete_plan_source(const PlanSource& prepare
                                                        const data::LayoutCandidates& layout);
 
 /// The plan source of a group that was opened by `header` and pruned to `prune_hops` (pruning.h): read where the packed
-/// collection has a symbolic plan for this request (symbolic_plan_bytes.h), else made. Throws DataError where a stored
-/// one is damaged.
+/// collection has a symbolic plan for this request (symbolic_plan_from_bytes), else made. Throws DataError where a
+/// stored one is damaged.
 std::shared_ptr<const PlanSource> load_plan_source(const data::GroupHeader& header, const data::Group& group,
                                                    const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
 
@@ -78,5 +105,19 @@ class PieceSize {
 void for_each_plan(const data::Group& group, const std::shared_ptr<const PlanSource>& source,
                    std::span<const int64_t> candidates, int64_t max_states,
                    const std::function<void(const MessagePlan& plan)>& visit);
+
+/// Some candidates of a layout group whose states are shared. The arrays are the group's.
+struct SharedEntry {
+  data::GraphBlock graphs;
+  data::LayoutCandidates layout;
+  std::vector<int64_t> candidates;
+  std::shared_ptr<const SymbolicPlan> symbolic;
+  data::Collection collection = data::Collection::none;
+};
+
+/// Inputs, levels, layers and readout of the plan that shares states among all entries, of whatever groups; group_ptr
+/// is left to the caller. Entries of one symbolic plan count as one set of candidates. Throws DataError where a level
+/// would have more than 2^31 - 1 states.
+void fill_shared_plan(const std::vector<SharedEntry>& entries, const PlanRequest& request, MessagePlan& plan);
 
 }  // namespace foretime::plans

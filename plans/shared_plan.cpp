@@ -1,11 +1,11 @@
-#include "plans/shared_plan.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
+
+#include "plans/plan_source.h"
 
 namespace foretime::plans {
 namespace {

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "plans/plan_source.h"
-#include "plans/topology.h"
 
 namespace foretime::plans {
 

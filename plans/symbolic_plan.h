@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "data/graphs/group.h"
+#include "data/graphs/pruning.h"
 #include "plans/message_plan.h"
 
+/// Symbolic plans as bytes, to be kept beside their group in a packed collection.
 namespace foretime::plans {
 
 /// 128 bits that stand for how a state is computed. Of n states two different ones agree with probability n² / 2^129
@@ -198,5 +201,18 @@ std::vector<StateHash> hash_layout_rows(const data::LayoutCandidates& layout);
 /// `subset` as in make_plan_source; the request must share.
 std::shared_ptr<const SymbolicPlan> make_symbolic_plan(const data::Group& group, const PlanRequest& request,
                                                        const NodeSubset& subset, int64_t class_limit = kClassLimit);
+
+/// Tells apart what symbolic plans are for: layers, relations, sharing, the hops that the group was pruned to
+/// (pruning.h), and the way in which they are made and written. A symbolic plan is only read for the key that it was
+/// written under.
+uint64_t symbolic_plan_key(const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
+
+std::vector<std::byte> to_bytes(const SymbolicPlan& symbolic);
+
+/// The symbolic plan of `group` that to_bytes wrote. Checks every count and index, so that no bytes can make a plan
+/// read outside of its arrays. Throws DataError, starting with `origin`, for bytes of another group or request and for
+/// damaged ones.
+std::shared_ptr<const SymbolicPlan> symbolic_plan_from_bytes(std::span<const std::byte> bytes, const data::Group& group,
+                                                             const PlanRequest& request, const std::string& origin);
 
 }  // namespace foretime::plans

@@ -1,11 +1,10 @@
-#include "plans/symbolic_plan_bytes.h"
-
 #include <cstring>
 #include <type_traits>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "plans/symbolic_plan.h"
 
 namespace foretime::plans {
 namespace {

@@ -1,7 +1,7 @@
-#include "plans/topology.h"
-
 #include <cmath>
 #include <utility>
+
+#include "plans/plan_source.h"
 
 namespace foretime::plans {
 namespace {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "inference/candidates/candidates.h"
-#include "inference/candidates/node_names.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/program_scorer.h"
 #include "server/batcher.h"

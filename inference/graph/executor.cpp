@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 
 #include "inference/error.h"
-#include "inference/graph/visit.h"
-#include "inference/runtime/run.h"
+#include "inference/runtime/context.h"
 
 namespace foretime::inference {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "inference/graph/graph.h"
-#include "inference/kernels/matrix.h"
-#include "inference/runtime/weights.h"
+#include "inference/kernels/dense_kernels.h"
+#include "inference/runtime/references.h"
 #include "plans/message_plan.h"
 
 namespace foretime::inference {

@@ -10,7 +10,6 @@
 
 #include "data/graphs/group.h"
 #include "inference/error.h"
-#include "inference/graph/visit.h"
 
 namespace foretime::inference {
 namespace {
@@ -19,58 +18,42 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostOperations = 100'000;
 
-constexpr const char* kDirections[] = {"in", "out", "both"};
-constexpr const char* kNorms[] = {"sum", "mean", "symmetric", "sender", "laplacian", "laplacian_of_two"};
-constexpr const char* kJoins[] = {"early", "late"};
-constexpr const char* kSharings[] = {"none", "invariant", "states"};
-
-template <class Enum, size_t N>
-Enum enumerated(const Json& json, const char* key, const char* const (&names)[N]) {
-  const auto text = json.at(key).get<std::string>();
-  for (size_t i = 0; i < N; ++i) {
-    if (text == names[i]) return static_cast<Enum>(i);
-  }
-  throw BundleError(fmt::format("graph: {}: '{}', expected {}", key, text, fmt::join(names, ", ")));
+template <configs::Choice T>
+T choice(const Json& json, const std::string& key) {
+  const auto word = json.at(key).get<std::string>();
+  if (const auto found = configs::choice_named<T>(word)) return *found;
+  throw BundleError(fmt::format("graph: {}: '{}', expected {}", key, word, fmt::join(configs::words_of<T>(), ", ")));
 }
 
-/// Fields of an operation that are not what they are by default.
-class FieldWriter {
- public:
-  explicit FieldWriter(Json& json) : json_(json) {}
-  void operator()(const char* name, const auto& field) { json_[name] = to_json(field); }
-  template <size_t N>
-  void operator()(const char* name, auto mode, const char* const (&names)[N]) {
-    json_[name] = names[static_cast<size_t>(mode)];
-  }
-
- private:
-  static Json to_json(Value value) { return to_string(value); }
-  static Json to_json(const WeightRef& weight) { return weight.name; }
-  static Json to_json(const MatrixRef& matrix) { return to_string(matrix); }
-  template <class T>
-  static Json to_json(const T& plain) {
+Json field_json(Value value) { return to_string(value); }
+Json field_json(const WeightRef& weight) { return weight.name; }
+Json field_json(const MatrixRef& matrix) { return to_string(matrix); }
+template <class T>
+Json field_json(const T& plain) {
+  if constexpr (configs::Choice<T>)
+    return configs::word_of(plain);
+  else
     return plain;
-  }
-  template <class T>
-  static Json to_json(const std::vector<T>& list) {
-    Json json = Json::array();
-    for (const T& each : list) json.push_back(to_json(each));
-    return json;
-  }
-
-  Json& json_;
-};
-
-Json fields_of(const Operation& operation) {
-  Json json = Json::object();
-  visit_fields(operation, FieldWriter(json));
+}
+template <class T>
+Json field_json(const std::vector<T>& list) {
+  Json json = Json::array();
+  for (const T& each : list) json.push_back(field_json(each));
   return json;
 }
 
+Json fields_of(const auto& operation) {
+  Json json = Json::object();
+  visit_fields(operation, [&](const std::string& name, const auto& field) { json[name] = field_json(field); });
+  return json;
+}
+
+/// Fields of an operation that are not what they are by default.
 Json to_json(const Node& node, size_t place) {
-  Json json = fields_of(node.operation);
-  const Json defaults =
-      std::visit([](const auto& o) { return fields_of(std::remove_cvref_t<decltype(o)>{}); }, node.operation);
+  const auto [fields, defaults] =
+      std::visit([](const auto& o) { return std::pair(fields_of(o), fields_of(std::remove_cvref_t<decltype(o)>{})); },
+                 node.operation);
+  Json json = fields;
   for (const auto& [name, value] : defaults.items()) {
     if (json[name] == value) json.erase(name);
   }
@@ -79,44 +62,22 @@ Json to_json(const Node& node, size_t place) {
   return json;
 }
 
-class FieldReader {
- public:
-  FieldReader(const Json& json, size_t& read) : json_(json), read_(read) {}
-  void operator()(const char* name, auto& field) {
-    if (const auto* found = find(name)) from_json(*found, field);
-  }
-  template <size_t N>
-  void operator()(const char* name, auto& mode, const char* const (&names)[N]) {
-    if (find(name)) mode = enumerated<std::remove_cvref_t<decltype(mode)>>(json_, name, names);
-  }
-
- private:
-  const Json* find(const char* name) {
-    const auto found = json_.find(name);
-    if (found == json_.end()) return nullptr;
-    ++read_;
-    return &*found;
-  }
-  static void from_json(const Json& json, Value& value) { value = parse_value(json.get<std::string>()); }
-  static void from_json(const Json& json, WeightRef& weight) { weight.name = json.get<std::string>(); }
-  static void from_json(const Json& json, MatrixRef& matrix) { matrix = parse_matrix(json.get<std::string>()); }
-  static void from_json(const Json& json, double& number) {
-    number = json.get<double>();
-    if (!std::isfinite(number)) throw BundleError("graph: a number that is not finite");
-  }
-  template <class T>
-  static void from_json(const Json& json, T& plain) {
-    plain = json.get<T>();
-  }
-  template <class T>
-  static void from_json(const Json& json, std::vector<T>& list) {
-    list.clear();
-    for (const auto& each : json) from_json(each, list.emplace_back());
-  }
-
-  const Json& json_;
-  size_t& read_;
-};
+void read_field(const Json& json, Value& value) { value = parse_value(json.get<std::string>()); }
+void read_field(const Json& json, WeightRef& weight) { weight.name = json.get<std::string>(); }
+void read_field(const Json& json, MatrixRef& matrix) { matrix = parse_matrix(json.get<std::string>()); }
+void read_field(const Json& json, double& number) {
+  number = json.get<double>();
+  if (!std::isfinite(number)) throw BundleError("graph: a number that is not finite");
+}
+template <class T>
+void read_field(const Json& json, T& plain) {
+  plain = json.get<T>();
+}
+template <class T>
+void read_field(const Json& json, std::vector<T>& list) {
+  list.clear();
+  for (const auto& each : json) read_field(each, list.emplace_back());
+}
 
 template <size_t... I>
 Operation parse_fields(const Json& json, const std::string& name, std::index_sequence<I...>) {
@@ -125,7 +86,15 @@ Operation parse_fields(const Json& json, const std::string& name, std::index_seq
   const auto parse = [&]<class Op>(Op*) {
     if (name != Op::kName) return false;
     Op parsed;
-    Op::fields(parsed, FieldReader(json, read));
+    visit_fields(parsed, [&](const std::string& field_name, auto& field) {
+      if (!json.contains(field_name)) return;
+      ++read;
+      using Field = std::remove_cvref_t<decltype(field)>;
+      if constexpr (configs::Choice<Field>)
+        field = choice<Field>(json, field_name);
+      else
+        read_field(json.at(field_name), field);
+    });
     operation = std::move(parsed);
     return true;
   };
@@ -152,14 +121,14 @@ std::vector<Node> parse_list(const Json& json, const char* name) {
 Json to_json(const plans::PlanRequest& request) {
   Json relations = Json::array();
   for (const auto& relation : request.relations) {
-    relations.push_back({{"direction", kDirections[static_cast<size_t>(relation.direction)]},
-                         {"norm", kNorms[static_cast<size_t>(relation.norm)]},
+    relations.push_back({{"direction", configs::word_of(relation.direction)},
+                         {"norm", configs::word_of(relation.norm)},
                          {"self_loop", relation.self_loop}});
   }
   return {{"layers", request.layers},
           {"relations", relations},
-          {"tile_join", kJoins[static_cast<size_t>(request.tile_join)]},
-          {"sharing", kSharings[static_cast<size_t>(request.sharing)]},
+          {"tile_join", configs::word_of(request.tile_join)},
+          {"sharing", configs::word_of(request.sharing)},
           {"tied", request.tied},
           {"collections", request.collections}};
 }
@@ -171,8 +140,8 @@ plans::PlanRequest parse_request(const Json& json) {
   if (request.layers < 0 || request.layers > kMostLayers)
     throw BundleError(fmt::format("graph: layers: {}, expected 0 to {}", request.layers, kMostLayers));
   for (const auto& relation : json.at("relations")) {
-    request.relations.push_back({enumerated<plans::Direction>(relation, "direction", kDirections),
-                                 enumerated<plans::EdgeNorm>(relation, "norm", kNorms), relation.at("self_loop")});
+    request.relations.push_back({choice<plans::Direction>(relation, "direction"),
+                                 choice<plans::EdgeNorm>(relation, "norm"), relation.at("self_loop")});
     const auto& last = request.relations.back();
     const bool laplacian = last.norm == plans::EdgeNorm::laplacian || last.norm == plans::EdgeNorm::laplacian_of_two;
     if (laplacian && (last.direction != plans::Direction::both || last.self_loop))
@@ -180,8 +149,8 @@ plans::PlanRequest parse_request(const Json& json) {
   }
   if (request.relations.size() > 100)
     throw BundleError(fmt::format("graph: relations: {}, expected at most 100", request.relations.size()));
-  request.tile_join = enumerated<plans::TileJoin>(json, "tile_join", kJoins);
-  request.sharing = enumerated<plans::Sharing>(json, "sharing", kSharings);
+  request.tile_join = choice<plans::TileJoin>(json, "tile_join");
+  request.sharing = choice<plans::Sharing>(json, "sharing");
   request.tied = json.at("tied");
   request.collections = json.at("collections");
   return request;

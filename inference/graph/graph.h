@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +12,7 @@
 
 /// A model as a graph of typed operations over the arrays and sparse matrices of a message plan, with named weights.
 /// Whatever runs a model runs this: training by LibTorch (models/torch_graph.h), scoring without it (executor.h),
-/// TorchScript (torchscript_source.h), and tools/check_bundle.py with NumPy. docs/reference/bundle.md describes it for
+/// TorchScript (torchscript_source), and tools/check_bundle.py with NumPy. docs/reference/bundle.md describes it for
 /// those who write a runtime of their own.
 namespace foretime::inference {
 
@@ -53,5 +55,18 @@ Graph parse_graph(const nlohmann::json& json, const WeightShapes& weights, int64
 
 /// Validates a graph in memory as parse_graph does.
 void check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count);
+
+/// A graph as the methods of a TorchScript module, generated from its operations:
+///   embed(inputs: Dict[str, Tensor]) -> Tensor            [candidates, columns]
+///   score(embedded: Tensor, group_ptr: Tensor) -> Tensor  [candidates]
+///   forward(inputs: Dict[str, Tensor]) -> Tensor          [candidates]; lower is faster
+/// `inputs` are the arrays of a message plan as `foretime bundle inputs` writes them. Weights are attributes of the
+/// module, under the names of `attributes`.
+struct TorchScriptSource {
+  std::string text;
+  std::map<std::string, std::string> attributes;  // of the module → weight of the bundle
+};
+
+TorchScriptSource torchscript_source(const Graph& graph);
 
 }  // namespace foretime::inference

@@ -1,10 +1,8 @@
-#include "inference/graph/torchscript_source.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "inference/graph/visit.h"
+#include "inference/graph/graph.h"
 
 namespace foretime::inference {
 namespace {

@@ -1,11 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "inference/kernels/matrix.h"
-
-/// Dense arithmetic of the executor, on float32 matrices, row after row.
+/// Dense float32 matrices of the executor, and arithmetic on them, row after row.
 namespace foretime::inference {
+
+/// Uninitialised floats that are used again: a plan's values come and go, and fresh pages cost more than arithmetic.
+class Workspace {
+ public:
+  std::vector<float> take(size_t size);
+  void give(std::vector<float>&& buffer);
+
+ private:
+  static constexpr size_t kKept = 32;
+  std::vector<std::vector<float>> free_;
+};
+
+/// A dense matrix, row after row.
+struct Matrix {
+  int64_t rows = 0, columns = 0;
+  std::vector<float> values;  // at least rows * columns
+
+  float* row(int64_t r) { return values.data() + r * columns; }
+  const float* row(int64_t r) const { return values.data() + r * columns; }
+  int64_t size() const { return rows * columns; }
+};
 
 /// y = act(x Wᵀ + bias): W's first column is `weight`, its rows are `stride` apart; bias [columns of y] or null. y has
 /// its sizes. The product is OpenBLAS's.

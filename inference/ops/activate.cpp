@@ -1,8 +1,8 @@
-#include "inference/ops/activate.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 
@@ -40,7 +40,7 @@ std::string Activate::script(ScriptWriter& writer) const {
   const auto of = writer.value(x);
   if (mode == Mode::leaky) return writer.activated(of, number);
   if (mode == Mode::rsqrt) return fmt::format("torch.rsqrt({} + {})", of, writer.number(number));
-  return fmt::format("torch.{}({})", kActivateModes[static_cast<size_t>(mode)], of);
+  return fmt::format("torch.{}({})", configs::word_of(mode), of);
 }
 
 }  // namespace foretime::inference

@@ -1,6 +1,6 @@
-#include "inference/ops/add.h"
-
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 

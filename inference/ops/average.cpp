@@ -1,9 +1,9 @@
-#include "inference/ops/average.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 

@@ -1,8 +1,8 @@
-#include "inference/ops/batch_norm.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 

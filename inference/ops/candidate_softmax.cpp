@@ -1,10 +1,10 @@
-#include "inference/ops/candidate_softmax.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 namespace {

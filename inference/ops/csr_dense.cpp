@@ -1,10 +1,9 @@
-#include "inference/ops/csr_dense.h"
-
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "inference/kernels/dense_kernels.h"
+#include "inference/ops/operation.h"
 #include "inference/runtime/products.h"
 
 namespace foretime::inference {

@@ -1,7 +1,6 @@
-#include "inference/ops/csr_sum.h"
-
 #include <fmt/format.h>
 
+#include "inference/ops/operation.h"
 #include "inference/runtime/products.h"
 
 namespace foretime::inference {

@@ -1,10 +1,9 @@
-#include "inference/ops/dot_attention.h"
-
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "inference/runtime/attention.h"
+#include "inference/ops/operation.h"
+#include "inference/runtime/products.h"
 
 namespace foretime::inference {
 namespace {

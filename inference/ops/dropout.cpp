@@ -1,6 +1,6 @@
-#include "inference/ops/dropout.h"
-
 #include <algorithm>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 

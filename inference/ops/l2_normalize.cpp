@@ -1,8 +1,7 @@
-#include "inference/ops/l2_normalize.h"
-
 #include <fmt/format.h>
 
 #include "inference/kernels/dense_kernels.h"
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 

@@ -1,8 +1,8 @@
-#include "inference/ops/layout_codes.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 namespace {

@@ -1,9 +1,8 @@
-#include "inference/ops/pool.h"
-
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "inference/ops/operation.h"
 #include "inference/runtime/products.h"
 
 namespace foretime::inference {
@@ -46,8 +45,7 @@ Matrix PoolStates::run(const Run& run) const {
 std::string PoolStates::script(ScriptWriter& writer) const {
   writer.sparse_helpers();
   writer.helper(kPooled);
-  return fmt::format("self.pooled(m, {}, {}, \"{}\")", writer.matrix(matrix), writer.value(x),
-                     kPoolStatesModes[static_cast<size_t>(mode)]);
+  return fmt::format("self.pooled(m, {}, {}, \"{}\")", writer.matrix(matrix), writer.value(x), configs::word_of(mode));
 }
 
 }  // namespace foretime::inference

@@ -1,8 +1,8 @@
-#include "inference/ops/pool_mean.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 namespace {

@@ -1,7 +1,7 @@
-#include "inference/ops/select.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 

@@ -1,9 +1,9 @@
-#include "inference/ops/standardize.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
+
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 namespace {

@@ -1,4 +1,4 @@
-#include "inference/ops/top_nodes.h"
+#include "inference/kernels/top_nodes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "inference/kernels/dense_kernels.h"
-#include "inference/kernels/top_nodes.h"
+#include "inference/ops/operation.h"
 
 namespace foretime::inference {
 namespace {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "inference/runtime/run.h"
+#include "inference/kernels/edge_kernels.h"
+#include "inference/runtime/context.h"
 
-/// Products of a plan's matrices with values.
+/// Products of a plan's matrices with values, and attention over the entries of a matrix.
 namespace foretime::inference {
 
 struct SumTerm {
@@ -17,5 +19,29 @@ Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const 
 
 /// The maximum over the entries of each row; 0 without entries.
 Matrix maximum_of_rows(const Run& run, const SparseMatrix& matrix, const Matrix& x);
+
+/// TorchScript's methods softmax_by_row and weighted.
+extern const char* const kAttentionMethods;
+
+/// The entries of a matrix as the edge kernels take them.
+class Entries {
+ public:
+  Entries(const Run& run, const SparseMatrix& matrix);
+  Entries(const Entries&) = delete;
+  Entries& operator=(const Entries&) = delete;
+
+  const EntryRows& rows() const { return rows_; }
+  int64_t columns() const { return matrix_.columns; }
+  int64_t count() const { return matrix_.entries(); }
+  const float* values() const { return matrix_.values; }
+
+ private:
+  const SparseMatrix& matrix_;
+  EntryRows rows_;
+  std::vector<int64_t> unit_;
+};
+
+/// The rows of x summed over the entries of each row, by the softmax of `logits` [entries, heads] over the row.
+Matrix attended(const Run& run, const Entries& entries, std::vector<float>&& logits, int64_t heads, const Matrix& x);
 
 }  // namespace foretime::inference

@@ -2,8 +2,10 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// What the operations of an inference graph (graph.h) refer to.
 namespace foretime::inference {
@@ -29,6 +31,17 @@ struct WeightRef {
   bool defined() const { return !name.empty(); }
   bool operator==(const WeightRef& other) const { return name == other.name; }
 };
+
+/// A named weight: row-major, one or two dimensions.
+struct Weight {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+using Weights = std::map<std::string, Weight>;
+
+/// Shapes of the weights that a graph may name: {rows, columns}, or {length} for a vector.
+using WeightShapes = std::map<std::string, std::vector<int64_t>>;
+WeightShapes shapes_of(const Weights& weights);
 
 /// A sparse matrix of a message plan, or one that an operation makes.
 ///   node_types, collections                   [nodes, types]: which type each node has

@@ -1,20 +1,168 @@
 #include "inference/scoring/graph_scorer.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "data/frontends/hlo/hlo_groups.h"
+#include "data/graphs/group.h"
 #include "data/graphs/pruning.h"
 #include "data/graphs/validate.h"
-#include "inference/scoring/embed.h"
-#include "inference/scoring/layout_codes.h"
+#include "plans/plan_source.h"
 
 namespace foretime::inference {
 namespace {
+
+constexpr size_t kRow = data::kLayoutFeatures;
+constexpr size_t kMostRows = 256;
+constexpr size_t kSlots = 1024;  // a power of two, so that a full table is a quarter full
+
+uint64_t hash_of(const int8_t* row) {
+  static_assert(kRow == 18);
+  uint64_t a = 0, b = 0;
+  uint16_t c = 0;
+  std::memcpy(&a, row, 8);
+  std::memcpy(&b, row + 8, 8);
+  std::memcpy(&c, row + 16, 2);
+  const uint64_t hash = (a ^ std::rotl(b, 29) ^ c * 0xD6E8FEB86659FD93U) * 0x9E3779B97F4A7C15U;
+  return hash ^ hash >> 32;
+}
+
+/// The distinct rows of one node.
+struct Table {
+  std::vector<int8_t> rows;
+  std::array<uint16_t, kSlots> slots{};  // code + 1; 0: free
+  uint8_t last = 0;                      // code of the row before
+  int64_t newest = -1;                   // the candidate that brought the last of the rows
+
+  size_t count() const { return rows.size() / kRow; }
+  bool has(size_t code, const int8_t* row) const { return std::memcmp(rows.data() + code * kRow, row, kRow) == 0; }
+
+  /// False where the table is full.
+  bool code(const int8_t* row, int64_t candidate, uint8_t& code) {
+    if (!rows.empty() && has(last, row)) {
+      code = last;
+      return true;
+    }
+    size_t slot = hash_of(row) % kSlots;
+    for (; slots[slot] != 0; slot = (slot + 1) % kSlots) {
+      if (has(slots[slot] - 1U, row)) {
+        code = last = static_cast<uint8_t>(slots[slot] - 1U);
+        return true;
+      }
+    }
+    if (count() == kMostRows) return false;
+    code = last = static_cast<uint8_t>(count());
+    rows.insert(rows.end(), row, row + kRow);
+    slots[slot] = static_cast<uint16_t>(code + 1U);
+    newest = candidate;
+    return true;
+  }
+
+  /// Forgets the row that `candidate` brought, if it did. No more rows can be coded then.
+  void take_back(int64_t candidate) {
+    if (newest == candidate) rows.resize(rows.size() - kRow);
+  }
+};
+
+/// Codes of the candidates that fit: all, or those before the one for which the table of node `full` is full, and whose
+/// rows are not kept.
+std::vector<uint8_t> code_rows(std::vector<Table>& tables, std::span<const int8_t> layouts, int64_t candidates,
+                               int64_t& full) {
+  std::vector<uint8_t> codes;
+  const int8_t* row = layouts.data();
+  for (int64_t c = 0; c < candidates; ++c) {
+    const size_t first = codes.size();
+    codes.resize(first + tables.size());
+    for (size_t j = 0; j < tables.size(); ++j, row += kRow) {
+      if (tables[j].code(row, c, codes[first + j])) continue;
+      for (size_t k = 0; k < j; ++k) tables[k].take_back(c);
+      codes.resize(first);
+      full = static_cast<int64_t>(j);
+      return codes;
+    }
+  }
+  return codes;
+}
+
+// Pieces are small enough for several threads to have some, and for a piece's values to stay in a core's caches; plans
+// that share states gain by more candidates.
+constexpr int64_t kPieceStates = 8192;
+constexpr int64_t kFirstShared = 128, kMostShared = 1024;
+
+/// Pieces of a list of candidates: the first one, whose plan tells how large the others may be, and the others.
+class Pieces {
+ public:
+  Pieces(const Model& model, const data::Group& group, const std::shared_ptr<const plans::PlanSource>& source,
+         std::span<const int64_t> ids)
+      : model_(model),
+        group_(group),
+        source_(source),
+        ids_(ids),
+        shares_(source->symbolic != nullptr),
+        limit_(shares_ ? model.options().max_states : std::min(model.options().max_states, kPieceStates)),
+        size_(group, *source, limit_) {
+    result_.columns = model.spec().graph.embedded_columns;
+    result_.rows = static_cast<int64_t>(ids.size());
+    result_.values.resize(static_cast<size_t>(result_.size()));
+  }
+
+  /// [ids, embedded columns]
+  inference::Matrix embed() && {
+    size_t done = 0;
+    if (shares_ && !ids_.empty()) {
+      inference::Workspace workspace;
+      const OneOpenMpThread guard;
+      done = std::min(ids_.size(), static_cast<size_t>(std::min(size_.candidates(), kFirstShared)));
+      size_.observe(embed_piece(0, done, workspace));
+    }
+    const auto step = static_cast<size_t>(shares_ ? std::min(size_.candidates(), kMostShared) : size_.candidates());
+    const size_t parts = (ids_.size() - done + step - 1) / step;
+    parallel_for(static_cast<int64_t>(parts), model_.options().threads, [&] {
+      return [&, workspace = std::make_shared<inference::Workspace>()](int64_t part) {
+        const size_t first = done + static_cast<size_t>(part) * step;
+        embed_piece(first, std::min(step, ids_.size() - first), *workspace);
+      };
+    });
+    return std::move(result_);
+  }
+
+ private:
+  /// Embeds ids_[first …] and returns the plan, halving pieces whose plans are far too large: what candidates share is
+  /// only known when their plan is there.
+  plans::MessagePlan embed_piece(size_t first, size_t count, inference::Workspace& workspace) {
+    plans::PlanBuilder builder(source_->request);
+    builder.add(group_, ids_.subspan(first, count), source_);
+    auto plan = std::move(builder).build();
+    if (count > 1 && plans::PieceSize::load(plan) > 2 * limit_) {
+      plan = {};
+      embed_piece(first, count / 2, workspace);
+      return embed_piece(first + count / 2, count - count / 2, workspace);
+    }
+    auto embedded = model_.executor().embed(plan, workspace);
+    std::copy_n(embedded.values.begin(), embedded.size(), result_.row(static_cast<int64_t>(first)));
+    workspace.give(std::move(embedded.values));
+    return plan;
+  }
+
+  const Model& model_;
+  const data::Group& group_;
+  const std::shared_ptr<const plans::PlanSource>& source_;
+  std::span<const int64_t> ids_;
+  bool shares_;
+  int64_t limit_;
+  plans::PieceSize size_;
+  inference::Matrix result_;
+};
 
 void expect_graphs(const Model& model) {
   if (model.kind() != ModelKind::layout && model.kind() != ModelKind::tile)
@@ -49,6 +197,44 @@ std::vector<int64_t> first_numbers(int64_t count) {
 }
 
 }  // namespace
+
+CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts, int64_t candidates) {
+  std::vector<Table> tables(static_cast<size_t>(nodes.size()));
+  CodedLayouts result;
+  auto codes = code_rows(tables, layouts, candidates, result.full);
+  result.candidates = result.full < 0 ? candidates : static_cast<int64_t>(codes.size()) / nodes.size();
+  std::vector<int64_t> row_ptr = {0};
+  std::vector<int8_t> rows;
+  for (const Table& table : tables) {
+    rows.insert(rows.end(), table.rows.begin(), table.rows.end());
+    row_ptr.push_back(row_ptr.back() + static_cast<int64_t>(table.count()));
+  }
+  result.layout.nodes = std::move(nodes);
+  result.layout.row_ptr = std::move(row_ptr);
+  result.layout.rows = std::move(rows);
+  result.layout.codes = std::move(codes);
+  return result;
+}
+
+std::vector<float> score_candidates(const Model& model, const data::Group& group,
+                                    const std::shared_ptr<const plans::PlanSource>& source,
+                                    std::span<const int64_t> candidates) {
+  if (candidates.empty()) return {};
+  const auto distinct = data::distinct_candidates(group, candidates);
+  auto embedded = Pieces(model, group, source, distinct.ids).embed();
+  if (distinct.ids.size() != candidates.size()) {
+    // A configuration that stands there twice is two candidates to a model that compares them.
+    inference::Matrix all{static_cast<int64_t>(candidates.size()), embedded.columns, {}};
+    all.values.resize(static_cast<size_t>(all.size()));
+    for (size_t i = 0; i < candidates.size(); ++i)
+      std::copy_n(embedded.row(distinct.place[i]), embedded.columns, all.row(static_cast<int64_t>(i)));
+    embedded = std::move(all);
+  }
+  const OneOpenMpThread guard;
+  inference::Workspace workspace;
+  const int64_t group_ptr[] = {0, embedded.rows};
+  return model.executor().score(std::move(embedded), group_ptr, workspace);
+}
 
 GraphScorer::GraphScorer(std::shared_ptr<const Model> model, data::Group group) : model_(std::move(model)) {
   expect_graphs(*model_);

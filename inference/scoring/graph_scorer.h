@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -47,5 +48,37 @@ class GraphScorer {
   data::Group group_;                                // pruned, without candidates
   std::shared_ptr<const plans::PlanSource> source_;  // layouts with shared states: prepared, or null
 };
+
+/// The first of a call's candidates, as many as codes of a byte can tell apart.
+struct CodedLayouts {
+  data::LayoutCandidates layout;
+  int64_t candidates = 0;
+  int64_t full =
+      -1;  // index of the node that has 256 distinct rows and, in the next candidate, another; -1: all are coded
+};
+
+/// Layouts [candidates, configurable, 18] of the configurable nodes `nodes` as tables of distinct rows and codes, in
+/// the order in which rows first appear (data::LayoutCoder does the same for files).
+CodedLayouts code_layouts(Array<int32_t> nodes, std::span<const int8_t> layouts, int64_t candidates);
+
+/// Scores candidates of a group in pieces that are dealt to the model's threads; which pieces there are depends on the
+/// group and its candidates alone, and so does every bit of a score. Equal candidates are embedded once and count as
+/// often as they stand there. `source`: of the group. Throws data::DataError and BundleError as PlanBuilder and
+/// Executor do.
+std::vector<float> score_candidates(const Model& model, const data::Group& group,
+                                    const std::shared_ptr<const plans::PlanSource>& source,
+                                    std::span<const int64_t> candidates);
+
+/// Writes the arrays that a model's form reads of one group, as an .npz: what another runtime needs to run the form
+/// without making message plans itself (docs/reference/bundle.md).
+///   node_features, layout_rows, candidate_features   float32, those that the form names
+///   NAME.row_ptr, NAME.columns, NAME.values          each sparse matrix by rows: int64, int64, float32; stage i of a
+///                                                    pool is NAME.i
+///   group_ptr                                        int64 [2]: all candidates are one group
+///   scores                                           float32 [candidates], of this library
+/// `sharing`: false asks for a state for each node and candidate, whatever the form's request says: more rows, the same
+/// scores. Throws as Model::score_group, and data::DataError where the file cannot be written.
+void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
+                       const std::filesystem::path& file);
 
 }  // namespace foretime::inference

@@ -1,5 +1,3 @@
-#include "inference/scoring/plan_arrays.h"
-
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "data/files/npy.h"
 #include "data/graphs/pruning.h"
 #include "inference/runtime/plan_matrices.h"
+#include "inference/scoring/graph_scorer.h"
 #include "plans/plan_source.h"
 
 namespace foretime::inference {

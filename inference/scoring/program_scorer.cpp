@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,13 +12,155 @@
 #include "base/error.h"
 #include "base/threads.h"
 #include "data/frontends/ansor/records/record_json.h"
+#include "data/frontends/loops/loop_columns.h"
+#include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/loop_program.h"
 #include "data/frontends/loops/nest_program.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/frontends/tir/tir_reader.h"
-#include "inference/scoring/program_parts.h"
 
 namespace foretime::inference {
 namespace {
+
+/// Nodes that a program may have: far more than any real one, so that a hostile one takes some memory and no more.
+constexpr int64_t kMostProgramNodes = 1 << 17;
+constexpr int64_t kPartNodes = 16384;
+
+data::Group group_of(data::GraphBlock graphs) {
+  data::Group group;
+  group.name = "programs";
+  group.kind = data::CandidateKind::program;
+  group.candidates = graphs.graphs();
+  group.graphs = std::move(graphs);
+  return group;
+}
+
+/// Programs on their way to scores: what `embed` gave for the texts that could be read.
+class EmbeddedPrograms {
+ public:
+  EmbeddedPrograms(const Model& model, int64_t texts)
+      : model_(model), read_(static_cast<size_t>(texts), 0), first_failed_(texts) {
+    rows_.rows = texts;
+    rows_.columns = model.spec().graph.embedded_columns;
+    rows_.values.resize(static_cast<size_t>(rows_.size()));
+  }
+
+  const Model& model() const { return model_; }
+
+  /// Candidate i of the groups, one group after another, is text places[i]. For distinct texts by any thread.
+  void add(const std::vector<data::Group>& groups, const std::vector<int64_t>& places, Workspace& workspace) {
+    plans::PlanBuilder builder(model_.spec().graph.request);
+    std::vector<int64_t> all;
+    for (const auto& group : groups) {
+      all.resize(static_cast<size_t>(group.candidates));
+      std::iota(all.begin(), all.end(), 0);
+      builder.add(group, all);
+    }
+    auto embedded = model_.executor().embed(std::move(builder).build(), workspace);
+    for (size_t i = 0; i < places.size(); ++i) {
+      std::copy_n(embedded.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(places[i]));
+      read_[static_cast<size_t>(places[i])] = 1;
+    }
+    workspace.give(std::move(embedded.values));
+  }
+
+  /// A text that could not be read, by any thread.
+  void fail(int64_t place, const char* what) {
+    const std::lock_guard lock(mutex_);
+    ++failed_;
+    if (place >= first_failed_) return;
+    first_failed_ = place;
+    failure_ = what;
+  }
+
+  /// Ends the object.
+  ProgramScores score() && {
+    ProgramScores result{std::vector<float>(read_.size(), std::numeric_limits<float>::infinity()), failed_, {}};
+    if (failed_ > 0) result.first_failure = fmt::format("{}: {}", first_failed_, failure_);
+    std::vector<size_t> places;
+    for (size_t i = 0; i < read_.size(); ++i) {
+      if (read_[i] == 0) continue;
+      if (places.size() != i)
+        std::copy_n(rows_.row(static_cast<int64_t>(i)), rows_.columns, rows_.row(static_cast<int64_t>(places.size())));
+      places.push_back(i);
+    }
+    if (places.empty()) return result;
+    rows_.rows = static_cast<int64_t>(places.size());
+    const int64_t group_ptr[] = {0, rows_.rows};
+    const OneOpenMpThread guard;
+    Workspace workspace;
+    const auto scores = model_.executor().score(std::move(rows_), group_ptr, workspace);
+    for (size_t i = 0; i < places.size(); ++i) result.scores[places[i]] = scores[i];
+    return result;
+  }
+
+ private:
+  const Model& model_;
+  Matrix rows_;                // [texts, embedded columns]
+  std::vector<uint8_t> read_;  // [texts]
+  std::mutex mutex_;
+  int64_t failed_ = 0, first_failed_ = 0;
+  std::string failure_;
+};
+
+/// One thread's programs that are embedded together: enough for products of matrices to pay, few enough for their
+/// values to stay in a core's caches.
+class ProgramPart {
+ public:
+  explicit ProgramPart(EmbeddedPrograms& embedded) : embedded_(embedded) {}
+
+  /// `operations`: arithmetic operations of the program, 0 where they are not known. Throws data::DataError for a
+  /// program of too many nodes.
+  void add(int64_t place, const data::LoopProgram& program, double operations, const data::Hardware& hardware) {
+    make_room(static_cast<int64_t>(program.statements.size() * (1 + data::kArithmetic) + program.accesses.size() +
+                                   program.loops.size()));
+    if (!graphs_ || hardware != hardware_) {
+      close();
+      graphs_ = data::make_program_graphs(*embedded_.model().spec().representation, hardware);
+      hardware_ = hardware;
+    }
+    graphs_->add(program, operations);
+    ++open_;
+    places_.push_back(place);
+  }
+
+  /// A program's graph.
+  void add(int64_t place, data::GraphBlock graph) {
+    make_room(graph.nodes());
+    groups_.push_back(group_of(std::move(graph)));
+    places_.push_back(place);
+  }
+
+  /// Embeds what is there.
+  void flush() {
+    close();
+    if (!groups_.empty()) embedded_.add(groups_, places_, workspace_);
+    groups_.clear();
+    places_.clear();
+    nodes_ = 0;
+  }
+
+ private:
+  void make_room(int64_t nodes) {
+    if (nodes > kMostProgramNodes)
+      throw DataError(fmt::format("a program of {} nodes, expected at most {}", nodes, kMostProgramNodes));
+    if (nodes_ > 0 && nodes_ + nodes > kPartNodes) flush();
+    nodes_ += nodes;
+  }
+  void close() {
+    if (open_ > 0) groups_.push_back(group_of(graphs_->finish()));
+    open_ = 0;
+  }
+
+  EmbeddedPrograms& embedded_;
+  Workspace workspace_;
+  std::unique_ptr<data::ProgramGraphs> graphs_;  // of hardware_
+  data::Hardware hardware_;
+  std::vector<data::Group> groups_;
+  std::vector<int64_t> places_;
+  int64_t open_ = 0;   // programs in graphs_
+  int64_t nodes_ = 0;  // of all
+};
 
 constexpr int64_t kPart = 64;  // texts that a thread takes at once
 

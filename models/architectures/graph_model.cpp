@@ -5,10 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "models/convolutions/registry.h"
-#include "models/layers/encoder.h"
-#include "models/layers/normalization.h"
-#include "models/layers/readout.h"
+#include "models/convolutions/convolution.h"
+#include "models/layers/layers.h"
 
 namespace foretime::models {
 namespace {
@@ -171,7 +169,7 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
     model.member_scores.push_back(members[m].score(own));
   }
   plans::PlanRequest request{.relations = propagation.relations,
-                             .tile_join = late ? plans::TileJoin::late : plans::TileJoin::early,
+                             .tile_join = late ? configs::TileJoin::late : configs::TileJoin::early,
                              .tied = Readout(settings.readout, schema.kind).needs_tied(),
                              .collections = settings.collection_embedding > 0};
   for (const auto& layer : propagation.layers) request.layers += layer.hops;
@@ -187,6 +185,12 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
   model.graph = builder.finish(std::move(request), builder.average(model.member_scores));
   model.tensors = builder.tensors();
   return model;
+}
+
+ModelGraph build_model(const configs::ModelSettings& settings, const InputSchema& schema) {
+  if (settings.type == configs::ModelType::tpgnn) return tpgnn(settings, schema);
+  if (settings.type == configs::ModelType::statement_cost) return statement_cost(settings, schema);
+  return graph_model(settings, schema);
 }
 
 }  // namespace foretime::models

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "models/graph/model_graph.h"
+#include "models/graph/graph_builder.h"
 
 namespace foretime::models {
 
@@ -25,5 +25,9 @@ ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
 
 /// The additive statement model: the run time of a program as the sum of its statements' costs (statement_cost.cpp).
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema);
+
+/// Builds the graph of a model (`model.type`). Throws ModelError for settings that do not fit
+/// together (a readout over configurable nodes without layouts, say).
+ModelGraph build_model(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

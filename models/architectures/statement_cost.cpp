@@ -6,7 +6,7 @@
 
 #include "data/frontends/loops/loop_columns.h"
 #include "models/architectures/graph_model.h"
-#include "models/layers/dense.h"
+#include "models/layers/layers.h"
 
 namespace foretime::models {
 namespace {

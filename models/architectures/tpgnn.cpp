@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 
 #include "models/architectures/graph_model.h"
-#include "models/layers/encoder.h"
-#include "models/layers/readout.h"
+#include "models/layers/layers.h"
 
 namespace foretime::models {
 namespace {

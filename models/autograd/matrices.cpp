@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "inference/runtime/statement_parts.h"
+#include "inference/runtime/plan_matrices.h"
 #include "models/graph/error.h"
 #include "models/sparse/csr_ops.h"
 #include "models/sparse/edge_ops.h"

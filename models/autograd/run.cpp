@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "inference/graph/visit.h"
 #include "models/autograd/autocast.h"
 
 namespace foretime::models {

@@ -9,7 +9,7 @@
 
 #include "inference/graph/graph.h"
 #include "models/autograd/matrices.h"
-#include "models/graph/model_graph.h"
+#include "models/graph/graph_builder.h"
 #include "models/sparse/plan_tensors.h"
 
 namespace foretime::models {

@@ -1,12 +1,12 @@
-#include "models/autograd/top_nodes.h"
+#include "inference/kernels/top_nodes.h"
 
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include "inference/kernels/top_nodes.h"
 #include "models/autograd/autocast.h"
+#include "models/autograd/matrices.h"
 #include "models/graph/error.h"
 #include "models/sparse/csr_ops.h"
 

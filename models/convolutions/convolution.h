@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "configs/settings.h"
-#include "models/graph/model_graph.h"
-#include "models/layers/dense.h"
+#include "models/graph/graph_builder.h"
+#include "models/layers/layers.h"
 
 namespace foretime::models {
 
@@ -49,5 +49,17 @@ Convolution in_each_direction(configs::Directions directions, const Convolution&
 using MakeConvolution = Convolution(const configs::ModelSettings& settings, const InputSchema& schema);
 /// One file each.
 MakeConvolution FORETIME_CONVOLUTIONS, preactivated_gcn, residual_gcn;
+
+/// How a graph model passes messages.
+struct Propagation {
+  std::vector<Convolution> layers = {};
+  std::vector<plans::RelationSpec> relations = {};  // of all convolutions, each once
+  bool residual = false;                            // x + act(conv(x)) instead of act(conv(x))
+  bool l2_normalize = false;                        // each state over its norm, after each layer
+  bool activates_before = false;  // convolutions activate what they get: conv(x), and one activation after the last
+};
+
+/// model.layers convolutions of the kind model.type, or model.stacked.convolutions (type stacked), or none (mlp).
+Propagation make_propagation(const configs::ModelSettings& settings, const InputSchema& schema);
 
 }  // namespace foretime::models

@@ -95,6 +95,21 @@ double mean_over(Values predicted, Values measured, Term term) {
   return sum / static_cast<double>(predicted.size());
 }
 
+bool predicts(const Scores& member) {
+  return !member.predicted.empty() && std::all_of(member.predicted.begin(), member.predicted.end(),
+                                                  [](double time) { return time > 0 && std::isfinite(time); });
+}
+
+std::vector<double> standardized(const std::vector<double>& scores) {
+  const auto n = static_cast<double>(scores.size());
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
+  double squares = 0;
+  for (const double score : scores) squares += (score - mean) * (score - mean);
+  std::vector<double> out;
+  for (const double score : scores) out.push_back(squares > 0 ? (score - mean) / std::sqrt(squares / n) : 0.0);
+  return out;
+}
+
 }  // namespace
 
 double kendall_tau(Values scores, Values runtimes) {
@@ -161,6 +176,52 @@ double r_squared(Values predicted, Values measured) {
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, Values runtimes) {
   check_lengths("noise_ceiling_tau", configuration_hashes.size(), runtimes.size());
   return foretime::noise_ceiling_tau(configuration_hashes, runtimes);
+}
+
+Scores joined_scores(const std::vector<Scores>& members) {
+  if (members.size() == 1) return members.front();
+  const bool times = std::all_of(members.begin(), members.end(), predicts);
+  const auto count = static_cast<double>(members.size());
+  Scores joined;
+  joined.scores.resize(members.front().scores.size());
+  for (const Scores& member : members) {
+    const auto ranked = times ? std::vector<double>() : standardized(member.scores);
+    for (size_t i = 0; i < joined.scores.size(); ++i)
+      joined.scores[i] += (times ? std::log(member.predicted[i]) : ranked[i]) / count;
+  }
+  if (!times) return joined;
+  for (double& score : joined.scores) score = std::exp(score);
+  joined.predicted = joined.scores;
+  return joined;
+}
+
+std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
+                                              data::CandidateKind kind) {
+  std::map<std::string, double> metrics = {{"kendall_tau", kendall_tau(scores, runtimes)},
+                                           {"opa", ordered_pair_accuracy(scores, runtimes)},
+                                           {"pairwise_accuracy", pairwise_accuracy(scores, runtimes)}};
+  for (const int k : {1, 5, 10, 100}) metrics[fmt::format("top{}_slowdown", k)] = top_k_slowdown(scores, runtimes, k);
+  for (const int k : {1, 5}) metrics[fmt::format("top{}_score", k)] = top_k_score(scores, runtimes, k);
+  if (kind == data::CandidateKind::layout) metrics["contest_score"] = metrics["kendall_tau"];
+  if (kind == data::CandidateKind::tile) metrics["contest_score"] = 1 - metrics["top5_slowdown"];
+  return metrics;
+}
+
+std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
+                                              data::CandidateKind kind) {
+  auto metrics = ranking_metrics(std::span(scores.scores), runtimes, kind);
+  if (scores.levels.empty()) return metrics;
+  const std::vector<double> levels(scores.levels.begin(), scores.levels.end());
+  metrics["kendall_tau_of_scores"] = metrics["kendall_tau"];
+  metrics["kendall_tau"] = kendall_tau(levels, runtimes);
+  return metrics;
+}
+
+std::map<std::string, double> regression_metrics(std::span<const double> predicted, std::span<const double> measured) {
+  return {{"mae", mean_absolute_error(predicted, measured)},
+          {"rmse", root_mean_squared_error(predicted, measured)},
+          {"mape", mean_absolute_percentage_error(predicted, measured)},
+          {"r_squared", r_squared(predicted, measured)}};
 }
 
 }  // namespace foretime::models

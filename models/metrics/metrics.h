@@ -1,7 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
+#include <vector>
+
+#include "data/graphs/group.h"
 
 /// Ranking and regression metrics of one group, under the names the field uses. `scores`: lower means predicted faster;
 /// `runtimes`: measured. All are O(n log n) or better.
@@ -37,5 +42,33 @@ double r_squared(std::span<const double> predicted, std::span<const double> meas
 /// τ-b that an oracle reaches which predicts each distinct configuration's mean run time: measurement noise bounds
 /// every model by it. 1 where no configuration repeats.
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes);
+
+/// What a model says of some candidates of a group.
+struct Scores {
+  std::vector<double> scores;        // lower means faster
+  std::vector<double> predicted;     // run times in the group's unit; empty where the model only ranks
+  std::vector<int64_t> levels = {};  // ascending with the scores: equal where they differ by noise only; empty: unknown
+};
+
+/// What several models say together of the same candidates in the same order: the geometric mean of the predicted run
+/// times, as scores too, where every member predicts a run time above 0 for every candidate. Else the mean of the
+/// members' scores, each with mean 0 and deviation 1 over these candidates (all 0 where they are equal), and no run
+/// times. Levels are a single member's, whose scores are given back as they are.
+Scores joined_scores(const std::vector<Scores>& members);
+
+/// kendall_tau, opa, pairwise_accuracy, top{1,5,10,100}_slowdown, top{1,5}_score. Layout and tile groups also have
+/// contest_score, as the Kaggle contest on TpuGraphs scored them: τ (layout) or 1 - top5_slowdown, that is
+/// 2 - best-of-top-5 / best (tile). NaN: undefined for this group (models/metrics.h says when), so leave it out of
+/// averages.
+std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
+                                              data::CandidateKind kind);
+
+/// The same of scores that may have levels: kendall_tau then counts candidates of one level as tied, and
+/// kendall_tau_of_scores is that of the bare scores.
+std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
+                                              data::CandidateKind kind);
+
+/// mae, rmse (in the unit of the run times), mape (a fraction), r_squared of predicted run times. NaN: undefined.
+std::map<std::string, double> regression_metrics(std::span<const double> predicted, std::span<const double> measured);
 
 }  // namespace foretime::models

@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "data/dataset/synth.h"
 #include "data/graphs/pruning.h"
-#include "inference/scoring/layout_codes.h"
 #include "tests/data/frontends/hlo/messages.h"
 #include "tests/inference/scores.h"
 #include "tests/inference/small_models.h"

@@ -12,7 +12,7 @@
 
 #include "configs/settings.h"
 #include "data/graphs/group.h"
-#include "models/layers/feature_columns.h"
+#include "models/layers/layers.h"
 #include "models/model.h"
 
 namespace foretime::testing {

@@ -7,7 +7,6 @@
 
 #include "data/dataset/synth.h"
 #include "plans/plan_source.h"
-#include "plans/symbolic_plan_bytes.h"
 
 namespace foretime::plans {
 namespace {

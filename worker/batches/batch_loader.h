@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <future>
 
-#include "models/losses/targets.h"
+#include "models/losses/losses.h"
 #include "worker/batches/forward_pass.h"
 #include "worker/batches/sampler.h"
 #include "worker/profile/profiler.h"

@@ -10,7 +10,6 @@
 
 #include "base/csv.h"
 #include "data/graphs/group.h"
-#include "models/metrics/group_metrics.h"
 #include "models/metrics/metrics.h"
 #include "plans/plan_source.h"
 #include "worker/store/plan_pieces.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "models/losses/targets.h"
-#include "models/metrics/ensemble.h"
+#include "models/losses/losses.h"
+#include "models/metrics/metrics.h"
 #include "models/model.h"
 #include "sharding/shard_plan.h"
 #include "worker/store/group_store.h"

@@ -4,7 +4,7 @@
 #include <torch/script.h>
 
 #include "base/atomic_file.h"
-#include "inference/graph/torchscript_source.h"
+#include "inference/graph/graph.h"
 #include "models/graph/error.h"
 
 namespace foretime::worker {

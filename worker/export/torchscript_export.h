@@ -6,7 +6,7 @@
 
 namespace foretime::worker {
 
-/// Writes a bundle's form as a TorchScript module (tuner/torchscript_source.h), which `torch.jit.load` reads; its extra
+/// Writes a bundle's graph as a TorchScript module (inference/graph/graph.h), which `torch.jit.load` reads; its extra
 /// file manifest.json is the bundle's manifest. Written aside and renamed. Throws models::ModelError.
 void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle);
 

@@ -8,7 +8,7 @@
 #include "configs/settings.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/early_stop.h"
-#include "models/losses/targets.h"
+#include "models/losses/losses.h"
 #include "models/model.h"
 #include "models/safetensors.h"
 #include "worker/state/optimizer.h"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/counter_random.h"
-#include "models/layers/normalization.h"
+#include "models/layers/layers.h"
 #include "worker/batches/batch_loader.h"
 #include "worker/batches/sampler.h"
 #include "worker/state/optimizer.h"

@@ -7,7 +7,7 @@
 #include "base/counter_random.h"
 #include "comm/agree.h"
 #include "models/autograd/autocast.h"
-#include "models/layers/normalization.h"
+#include "models/layers/layers.h"
 #include "worker/profile/profile_report.h"
 #include "worker/segments/segment_training.h"
 

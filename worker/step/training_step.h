@@ -55,7 +55,7 @@ class TrainingStep {
   std::unique_ptr<comm::GradientReducer> reducer_;
   StepMonitor monitor_;
   StepTotals own_;                                 // of this rank, in the step under way
-  std::vector<torch::Tensor> running_statistics_;  // buffers that a step changes (models/layers/normalization.h)
+  std::vector<torch::Tensor> running_statistics_;  // buffers that a step changes (models/layers/layers.h)
   double gradient_norm_ = 0;
   bool head_only_ = false;
 };

@@ -10,7 +10,7 @@
 #include "data/files/packed.h"
 #include "data/frontends/loops/record_pack.h"
 #include "data/frontends/tir/tir_file.h"
-#include "inference/scoring/group_headers.h"
+#include "inference/scoring/model.h"
 
 namespace foretime::worker {
 namespace {

@@ -18,7 +18,7 @@
 #include "data/graphs/segments.h"
 #include "data/graphs/validate.h"
 #include "plans/plan_source.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 #include "tests/data/groups.h"
 #include "tests/support/paths.h"
 #include "tests/support/values.h"

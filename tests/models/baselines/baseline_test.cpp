@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "data/files/npy.h"
-#include "models/baselines/ranking_report.h"
+#include "models/baselines/program_rows.h"
 #include "models/baselines/runtime_model.h"
 #include "models/baselines/throughput_model.h"
 #include "models/graph/error.h"

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/features/store_features.h"
-#include "models/baselines/ranking_report.h"
+#include "models/baselines/program_rows.h"
 #include "models/baselines/throughput_model.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"

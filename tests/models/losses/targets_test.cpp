@@ -1,11 +1,10 @@
-#include "models/losses/targets.h"
-
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include "models/graph/error.h"
+#include "models/losses/losses.h"
 #include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"

@@ -1,9 +1,9 @@
-#include "models/metrics/ensemble.h"
-
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
+
+#include "models/metrics/metrics.h"
 
 namespace foretime::models {
 namespace {

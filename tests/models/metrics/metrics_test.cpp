@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "models/graph/error.h"
-#include "models/metrics/group_metrics.h"
 
 namespace foretime::models {
 namespace {

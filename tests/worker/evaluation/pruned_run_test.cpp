@@ -7,7 +7,7 @@
 #include "data/files/packed.h"
 #include "data/graphs/pruning.h"
 #include "models/safetensors.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"

@@ -7,7 +7,7 @@
 
 #include "comm/threads/threads.h"
 #include "coordinator/checkpoint_store.h"
-#include "models/layers/normalization.h"
+#include "models/layers/layers.h"
 #include "models/safetensors.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "coordinator/error.h"
 #include "data/files/packed.h"
-#include "models/layers/normalization.h"
+#include "models/layers/layers.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/groups.h"

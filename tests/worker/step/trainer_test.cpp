@@ -11,7 +11,7 @@
 #include "comm/threads/threads.h"
 #include "data/files/packed.h"
 #include "models/safetensors.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"

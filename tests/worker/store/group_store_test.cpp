@@ -12,7 +12,7 @@
 #include "data/dataset/pack.h"
 #include "data/dataset/synth.h"
 #include "data/files/packed.h"
-#include "plans/symbolic_plan_bytes.h"
+#include "plans/symbolic_plan.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 #include "tests/worker/groups.h"

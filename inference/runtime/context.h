@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "inference/kernels/dense_kernels.h"
+#include "inference/runtime/plan_matrices.h"
+#include "inference/runtime/references.h"
+
+/// What operations see of the graph that they are in: its widths when it is checked, its values when it runs, and the
+/// TorchScript that is made of it.
+namespace foretime::inference {
+
+inline constexpr int64_t kWidest = 1 << 20;  // columns of a value: far more than any model has
+
+/// The columns of a graph's values, as shape rules see them. All failures are BundleErrors that name the operation.
+class Widths {
+ public:
+  /// `list`: embed or score, for messages. Only operations of `score` see whole groups, only those of `embed` matrices.
+  Widths(const char* list, bool groups, const WeightShapes& weights)
+      : list_(list), groups_(groups), weights_(weights) {}
+
+  void provide(Value input, int64_t columns);
+  /// The operation that comes next, for messages.
+  void begin(const char* operation) { operation_ = operation; }
+  void add(int64_t columns);
+
+  int64_t of(Value value) const;
+  bool groups() const { return groups_; }
+  /// A weight of two dimensions: {rows, columns}.
+  std::pair<int64_t, int64_t> table(const WeightRef& weight) const;
+  void vector(const WeightRef& weight, int64_t length) const;
+  /// Of a weight of one dimension.
+  int64_t length(const WeightRef& weight) const;
+  void optional_vector(const WeightRef& weight, int64_t length) const {
+    if (weight.defined()) vector(weight, length);
+  }
+  void matrix(const MatrixRef& matrix) const;
+  void expect(bool condition, const char* what, auto found, auto expected) const {
+    if (!condition) fail(fmt::format("{}: {}, expected {}", what, found, expected));
+  }
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  const std::vector<int64_t>& shape(const WeightRef& weight) const;
+
+  const char* list_;
+  bool groups_;
+  const WeightShapes& weights_;
+  const char* operation_ = "";
+  int64_t inputs_[kInputs] = {-1, -1, -1, -1};
+  std::vector<int64_t> columns_;  // of the nodes so far
+};
+
+/// One pass through a list of operations, as their kernels see it. Widths have been checked (graph.h); numbers of rows
+/// depend on the plan, and are the kernels' to check: they throw BundleErrors that name the operation.
+class Run {
+ public:
+  /// `matrices`: of the plan, null for a list that has no messages; `group_ptr`: for operations over groups.
+  Run(std::span<const Weight* const> weights, PlanMatrices* matrices, std::span<const int64_t> group_ptr, size_t nodes,
+      Workspace& workspace)
+      : weights_(weights),
+        matrices_(matrices),
+        group_ptr_(group_ptr),
+        workspace_(workspace),
+        values_(kInputs + nodes) {}
+
+  Matrix& at(Value value) { return values_[static_cast<size_t>(value.id)]; }
+  const Matrix& in(Value value) const { return values_[static_cast<size_t>(value.id)]; }
+  const Weight& table(const WeightRef& weight) const { return *weights_[static_cast<size_t>(weight.slot)]; }
+  /// Null where the operation goes without it.
+  const float* vector(const WeightRef& weight) const {
+    return weight.defined() ? table(weight).values.data() : nullptr;
+  }
+  /// A matrix of so many columns.
+  const SparseMatrix& matrix(const MatrixRef& name, int64_t columns) const;
+  const SparseMatrix& matrix(const MatrixRef& name) const { return matrices_->matrix(name); }
+  const Pool& pool(const MatrixRef& name) const { return matrices_->pool(name); }
+  void add(const MatrixRef& name, SparseMatrix matrix) const { matrices_->add(name, std::move(matrix)); }
+  std::span<const int64_t> group_ptr() const { return group_ptr_; }
+
+  /// A matrix without values.
+  Matrix made(int64_t rows, int64_t columns) const { return {rows, columns, taken(rows * columns)}; }
+  std::vector<float> taken(int64_t count) const { return workspace_.take(static_cast<size_t>(count)); }
+  void give(std::vector<float>&& buffer) const { workspace_.give(std::move(buffer)); }
+
+  void expect_rows(int64_t found, int64_t expected) const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  /// The operation that runs, for messages: its result and its name.
+  void begin(Value result, const char* operation) {
+    result_ = result;
+    operation_ = operation;
+  }
+  Value result() const { return result_; }
+
+ private:
+  std::span<const Weight* const> weights_;
+  PlanMatrices* matrices_;
+  std::span<const int64_t> group_ptr_;
+  Workspace& workspace_;
+  std::vector<Matrix> values_;
+  Value result_;
+  const char* operation_ = "";
+};
+
+/// Writes operations as expressions of TorchScript. In methods, `m` is the dictionary of the plan's arrays.
+class ScriptWriter {
+ public:
+  static std::string value(Value value) { return to_string(value); }
+  /// The attribute that holds a weight.
+  std::string weight(const WeightRef& weight);
+  static std::string matrix(const MatrixRef& matrix) { return '"' + to_string(matrix) + '"'; }
+  static std::string number(double value);
+  /// `text` with negative numbers multiplied by `slope`; 1: `text` itself.
+  std::string activated(const std::string& text, double slope);
+  /// Adds methods to the module, once.
+  void helper(const char* methods) { helpers_.insert(methods); }
+  /// Methods rows_of, product and maxima over the rows of a sparse matrix.
+  void sparse_helpers();
+
+  Value result;  // of the operation that is being written
+
+  std::string helpers() const;
+  /// {attribute: name of the weight}.
+  const std::map<std::string, std::string>& attributes() const { return attributes_; }
+
+ private:
+  std::set<std::string_view> helpers_;
+  std::map<std::string, std::string> attributes_;
+};
+
+}  // namespace foretime::inference
