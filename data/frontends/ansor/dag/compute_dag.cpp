@@ -56,8 +56,8 @@ void check_axes(const ComputeDag& dag, size_t stage) {
   }
 }
 
-}  // namespace
-
+/// Resolves the variables of the expression `root` to the axes of `stage` and its loads to stages of the same name
+/// before `stage`, the last of them if several. Throws DataError where a name is unknown.
 void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
   auto& node = dag.expressions.node(root);
   const DagStage& reader = dag.stages[stage];
@@ -78,6 +78,8 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
   for (uint32_t i = 0; i < dag.expressions.node(root).children; ++i)
     resolve_names(dag, stage, dag.expressions.child(root, i));
 }
+
+}  // namespace
 
 void collect_loads(const ExpressionTree& tree, int32_t root, std::vector<int32_t>& loads) {
   for (const int32_t child : tree.children(root)) collect_loads(tree, child, loads);
@@ -166,29 +168,10 @@ WorkloadKey parse_workload_key(std::string_view text) {
   WorkloadKey key;
   std::string_view name;
   if (list.at(0).get(name) != simdjson::SUCCESS) throw fail("no name");
-  key.name = name;
   key.is_hash = name.size() == kHashDigits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  key.is_flat = true;
   key.flat = name;
-  bool first = true;
-  for (const element argument : list) {
-    if (first) {
-      first = false;
-      continue;
-    }
-    flatten(argument, key.flat);
-    simdjson::dom::array items;
-    if (argument.get(items) != simdjson::SUCCESS) continue;
-    key.is_flat = false;
-    std::vector<int64_t> shape;
-    bool integers = true;
-    for (const element item : items) {
-      int64_t extent = 0;
-      if (item.get(extent) != simdjson::SUCCESS) integers = false;
-      shape.push_back(extent);
-    }
-    if (integers) key.shapes.push_back(std::move(shape));
-  }
+  auto argument = list.begin();
+  for (++argument; argument != list.end(); ++argument) flatten(*argument, key.flat);
   return key;
 }
 

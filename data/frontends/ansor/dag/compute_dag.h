@@ -59,10 +59,6 @@ struct ComputeDag {
 constexpr int64_t kLargestExtent = int64_t{1} << 31;
 constexpr size_t kMostDagStages = 1024, kMostAxes = 64;
 
-/// Resolves the variables of the expression `root` to the axes of `stage` and its loads to stages of the same name
-/// before `stage`, the last of them if several. Throws DataError where a name is unknown.
-void resolve_names(ComputeDag& dag, size_t stage, int32_t root);
-
 /// Appends the accesses in the tree of `root` in the order of their evaluation.
 void collect_loads(const ExpressionTree& tree, int32_t root, std::vector<int32_t>& loads);
 
@@ -76,11 +72,8 @@ std::string to_text(const ComputeDag& dag);
 /// shapes of inputs and outputs, `["md5", [1, 4096], [1, 1000]]`; older logs (v3.3 keys of TenSet) have flat integers
 /// instead, `["md5", 1, 4096, 1, 1000]`.
 struct WorkloadKey {
-  std::string name;                          // the function, or the md5
-  bool is_hash = false;                      // 32 hexadecimal digits
-  bool is_flat = false;                      // no argument is a list
-  std::vector<std::vector<int64_t>> shapes;  // of the arguments that are lists of integers, in their order
-  std::string flat;  // name and all arguments without their nesting: both forms of one workload have the same
+  bool is_hash = false;  // its name is 32 hexadecimal digits
+  std::string flat;      // name and all arguments without their nesting: both forms of one workload have the same
 };
 
 /// Throws DataError where the key is not of that form.
@@ -88,12 +81,6 @@ WorkloadKey parse_workload_key(std::string_view text);
 
 /// Reads a compute DAG from a line of JSON (FORMATS: dags.jsonl). Throws DataError, which names stage and field.
 ComputeDag parse_compute_dag(std::string_view json);
-
-/// Reads a DAG as TVM prints it, without the md5 of the key. The text leaves out the shapes of inner stages and the
-/// extents of reductions; they are filled in from the shapes of inputs (which the text has) and of outputs (which a
-/// workload key with shapes has last), wherever an axis alone indexes a dimension: then it runs over all of it. Throws
-/// DataError, which names the axis, where that does not give all extents: such a DAG must be given as JSON.
-ComputeDag parse_dag_text(std::string_view text, std::string_view workload_key);
 
 /// Compute DAGs by workload key.
 class DagTable {

@@ -47,6 +47,21 @@ class Accesses {
   size_t looked_at_ = 0;
 };
 
+/// Sets the values of all variables that steps split or fused: `values` [variables] has those of the stage's loops.
+void derive_values(LoopNest& nest, const NestStage& stage, std::vector<Affine>& values) {
+  AffinePool& pool = nest.pool;
+  const auto value = [&](int32_t id) -> Affine& { return values[static_cast<size_t>(id)]; };
+  for (auto relation = stage.relations.rbegin(); relation != stage.relations.rend(); ++relation) {
+    const Affine inner = nest.variables[static_cast<size_t>(relation->inner)].extent;
+    if (relation->kind == NestRelation::Kind::fuse) {
+      value(relation->outer) = pool.floor_divide(value(relation->parent), inner);
+      value(relation->inner) = pool.floor_modulo(value(relation->parent), inner);
+    } else {
+      value(relation->parent) = pool.add(value(relation->inner), pool.multiply(value(relation->outer), inner));
+    }
+  }
+}
+
 }  // namespace
 
 void axis_values(LoopNest& nest, size_t stage, std::vector<Affine>& values) {
@@ -59,15 +74,7 @@ void axis_values(LoopNest& nest, size_t stage, std::vector<Affine>& values) {
     const AffineBounds extent = pool.bounds(variable(iterator.variable).extent);
     value(iterator.variable) = pool.variable(iterator.variable, {0, std::max<int64_t>(extent.high - 1, 0)});
   }
-  for (auto relation = loops.relations.rbegin(); relation != loops.relations.rend(); ++relation) {
-    const Affine inner = variable(relation->inner).extent;
-    if (relation->kind == NestRelation::Kind::fuse) {
-      value(relation->outer) = pool.floor_divide(value(relation->parent), inner);
-      value(relation->inner) = pool.floor_modulo(value(relation->parent), inner);
-    } else {
-      value(relation->parent) = pool.add(value(relation->inner), pool.multiply(value(relation->outer), inner));
-    }
-  }
+  derive_values(nest, loops, of_variable);
   values.clear();
   for (const int32_t axis : loops.axes) values.push_back(pool.add(value(axis), variable(axis).minimum));
 }
@@ -239,21 +246,12 @@ class Builder {
   /// All variables of a stage over its loops. From the loop `common` on, an initial store has loops of its own.
   void find_values(size_t number, bool initial, size_t common) {
     const NestStage& loops = nest_.stages[number];
-    const auto value = [&](int32_t id) -> Affine& { return value_[static_cast<size_t>(id)]; };
     for (size_t i = 0; i < loops.iterators.size(); ++i) {
       const int32_t id = loops.iterators[i].variable;
       const bool skipped = initial && belongs(id) == kOfReduction;
-      value(id) = skipped ? Affine::of(0) : loop_value(id, initial && i >= common);
+      value_[static_cast<size_t>(id)] = skipped ? Affine::of(0) : loop_value(id, initial && i >= common);
     }
-    for (auto relation = loops.relations.rbegin(); relation != loops.relations.rend(); ++relation) {
-      const Affine inner = variable(relation->inner).extent;
-      if (relation->kind == NestRelation::Kind::fuse) {
-        value(relation->outer) = pool_.floor_divide(value(relation->parent), inner);
-        value(relation->inner) = pool_.floor_modulo(value(relation->parent), inner);
-      } else {
-        value(relation->parent) = pool_.add(value(relation->inner), pool_.multiply(value(relation->outer), inner));
-      }
-    }
+    derive_values(nest_, loops, value_);
   }
 
   /// The length of a reduction that depends on the place, over the loops around it; a constant where it was split.

@@ -11,32 +11,14 @@ namespace {
 
 using OperationKind = IndexOperation::Kind;
 
-int64_t saturated(__int128 value) { return static_cast<int64_t>(std::clamp<__int128>(value, -kUnbounded, kUnbounded)); }
-
-int64_t sum(int64_t a, int64_t b) {
-  if (a <= -kUnbounded || b <= -kUnbounded) return -kUnbounded;
-  if (a >= kUnbounded || b >= kUnbounded) return kUnbounded;
-  return saturated(static_cast<__int128>(a) + b);
-}
-
-int64_t product(int64_t a, int64_t b) { return saturated(static_cast<__int128>(a) * b); }
-
-int64_t quotient(int64_t a, int64_t b) { return a <= -kUnbounded || a >= kUnbounded ? a : floor_quotient(a, b); }
-
-AffineBounds multiplied(const AffineBounds& a, const AffineBounds& b) {
-  const int64_t w = product(a.low, b.low), x = product(a.high, b.high), y = product(a.low, b.high),
-                z = product(a.high, b.low);
-  return {std::min({w, x, y, z}), std::max({w, x, y, z})};
-}
-
 /// Divisors that may be 0 are taken to be at least 1.
 AffineBounds divided(const AffineBounds& a, AffineBounds b) {
   if (b.low == 0) b.low = 1;
   if (b.low <= 0) return {-kUnbounded, kUnbounded};
   b.high = std::max(b.high, b.low);
-  const int64_t w = quotient(a.low, b.low), x = quotient(a.low, b.high), y = quotient(a.high, b.low),
-                z = quotient(a.high, b.high);
-  return {std::min({w, x, y, z}), std::max({w, x, y, z})};
+  const auto [low, high] = std::minmax({bound_quotient(a.low, b.low), bound_quotient(a.low, b.high),
+                                        bound_quotient(a.high, b.low), bound_quotient(a.high, b.high)});
+  return {low, high};
 }
 
 AffineBounds remainder(const AffineBounds& a, AffineBounds b) {
@@ -70,19 +52,6 @@ PostfixExpressions::Postfix PostfixExpressions::write(const Affine& value, const
   return form;
 }
 
-/// floor(floor(x / a) / b) is floor(x / (a·b)).
-void PostfixExpressions::unwrap_divisions(size_t begin) {
-  for (size_t i = begin; i < parts_.size(); ++i) {
-    AffinePart& part = parts_[i];
-    while (part.of.count == 1 && part.of.base == 0 && pool_->terms(part.of)[0].coefficient == 1) {
-      const AffineAtom& atom = pool_->atom(pool_->terms(part.of)[0].atom);
-      if (atom.kind != AtomKind::floor_divide) break;
-      part.divisor = checked_multiply(part.divisor, atom.divisor);
-      part.of = atom.arguments[0];
-    }
-  }
-}
-
 void PostfixExpressions::join_equal_parts(size_t begin) {
   for (size_t i = begin; i < parts_.size(); ++i) {
     for (size_t j = parts_.size(); j-- > i + 1;) {
@@ -100,7 +69,7 @@ void PostfixExpressions::write_value(const Affine& value, const Affine& taken) {
   const size_t begin = parts_.size();
   int64_t base = pool_->parts(taken.constant() ? value : pool_->add(value, taken), parts_);
   if (!taken.constant()) base += pool_->parts(pool_->scale(taken, -1), parts_);
-  unwrap_divisions(begin);
+  for (size_t i = begin; i < parts_.size(); ++i) pool_->merge_divisions(parts_[i]);
   if (!taken.constant()) join_equal_parts(begin);
   const size_t end = parts_.size();
   const auto upper = [](const AffinePart& part) {
@@ -162,8 +131,7 @@ void PostfixExpressions::write_part(AffinePart part, int64_t scale) {
 /// (of mod upper mod second) / divisor × scale; moduli of 0 are left out.
 void PostfixExpressions::write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor,
                                        int64_t scale) {
-  const bool atom = of.count == 1 && of.base == 0 && pool_->terms(of)[0].coefficient == 1;
-  if (atom) {
+  if (pool_->is_atom(of)) {
     write_atom(pool_->terms(of)[0].atom);
   } else {
     write_value(of);
@@ -230,13 +198,13 @@ AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int
     const AffineBounds b = stack_[stack_.size() - count + (count > 1 ? 1 : 0)];
     switch (operation.kind) {
       case OperationKind::add:
-        a = {sum(a.low, b.low), sum(a.high, b.high)};
+        a = {bound_sum(a.low, b.low), bound_sum(a.high, b.high)};
         break;
       case OperationKind::subtract:
-        a = {sum(a.low, -b.high), sum(a.high, -b.low)};
+        a = {bound_sum(a.low, -b.high), bound_sum(a.high, -b.low)};
         break;
       case OperationKind::multiply:
-        a = multiplied(a, b);
+        a = bound_product(a, b);
         break;
       case OperationKind::divide:
       case OperationKind::truncate_divide:

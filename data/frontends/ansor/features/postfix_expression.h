@@ -80,7 +80,6 @@ class PostfixExpressions {
 
  private:
   void write_value(const Affine& value, const Affine& taken = {});
-  void unwrap_divisions(size_t begin);
   void join_equal_parts(size_t begin);
   void write_part(AffinePart part, int64_t scale);
   void write_divided(const Affine& of, int64_t upper, int64_t second, int64_t divisor, int64_t scale);

@@ -92,49 +92,6 @@ void append_store_features(BufferFeatures& buffer, std::vector<float>& row) {
 
 }  // namespace
 
-const std::vector<StoreFeatureGroup>& store_feature_groups() {
-  static const std::vector<StoreFeatureGroup> groups = {{"computation", 0, 16},
-                                                        {"annotations", 16, 41},
-                                                        {"buffers", 57, kFeatureBuffers * kBufferFeatures},
-                                                        {"intensity curve", 147, kCurvePoints},
-                                                        {"allocation", 157, 4},
-                                                        {"outer", 161, 3}};
-  return groups;
-}
-
-const std::vector<std::string>& store_feature_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> made = {"float_mad",    "float_addsub",   "float_mul",       "float_divmod",
-                                     "float_cmp",    "float_mathfunc", "float_otherfunc", "int_mad",
-                                     "int_addsub",   "int_mul",        "int_divmod",      "int_cmp",
-                                     "int_mathfunc", "int_otherfunc",  "bool_op",         "select_op"};
-    for (const char* kind : {"vec", "unroll", "parallel"}) {
-      for (const char* name : {"num", "prod", "len"}) made.push_back(fmt::format("{}_{}", kind, name));
-      for (const char* place : {"None", "InnerSpatial", "MiddleSpatial", "OuterSpatial", "InnerReduce", "MiddleReduce",
-                                "OuterReduce", "Mixed"})
-        made.push_back(fmt::format("{}_type.kPos{}", kind, place));
-    }
-    made.emplace_back("is_gpu");
-    for (const char* thread :
-         {"blockIdx_x", "blockIdx_y", "blockIdx_z", "threadIdx_x", "threadIdx_y", "threadIdx_z", "vthread"})
-      made.push_back(fmt::format("{}_len", thread));
-    for (size_t i = 0; i < kFeatureBuffers; ++i) {
-      for (const char* name :
-           {"acc_type.kRead", "acc_type.kWrite", "acc_type.kReadWrite", "bytes", "unique_bytes", "lines",
-            "unique_lines", "reuse_type.kLoopMultipleRead", "reuse_type.kSerialMultipleReadWrite",
-            "reuse_type.kNoReuse", "reuse_dis_iter", "reuse_dis_bytes", "reuse_ct", "bytes_d_reuse_ct",
-            "unique_bytes_d_reuse_ct", "lines_d_reuse_ct", "unique_lines_d_reuse_ct", "stride"})
-        made.push_back(fmt::format("B{}.{}", i, name));
-    }
-    for (size_t i = 0; i < kCurvePoints; ++i) made.push_back(fmt::format("arith_intensity_curve_{}", i));
-    for (const char* name : {"alloc_size", "alloc_prod", "alloc_outer_prod", "alloc_inner_prod", "outer_prod",
-                             "num_loops", "auto_unroll_max_step"})
-      made.emplace_back(name);
-    return made;
-  }();
-  return names;
-}
-
 void sort_store_features(std::span<float> rows) {
   constexpr size_t kFirst = 57, kBytes = 3, kLines = 5;
   using Block = std::array<float, kBufferFeatures>;

@@ -355,14 +355,7 @@ struct StoreWalk {
     for (int turn = 0; turn < 8 && taken.constant(); ++turn) {
       parts.clear();
       const int64_t base = pool.parts(difference, parts);
-      for (auto& part : parts) {
-        while (part.of.count == 1 && part.of.base == 0 && pool.terms(part.of)[0].coefficient == 1) {
-          const AffineAtom& atom = pool.atom(pool.terms(part.of)[0].atom);
-          if (atom.kind != AtomKind::floor_divide) break;
-          part.divisor = checked_multiply(part.divisor, atom.divisor);
-          part.of = atom.arguments[0];
-        }
-      }
+      for (auto& part : parts) pool.merge_divisions(part);
       if (parts.size() == 1) {
         const AffinePart part = parts[0];
         // scale·p + base < 0: p ≤ most, or p ≥ least.

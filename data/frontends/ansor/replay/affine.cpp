@@ -12,27 +12,11 @@ namespace {
 constexpr size_t kMostTerms = size_t{1} << 18, kFirstTable = 256;
 constexpr int32_t kMostDepth = 200;
 
-/// Bounds saturate: past ±kUnbounded nothing is known.
-int64_t clamp(__int128 value) { return static_cast<int64_t>(std::clamp<__int128>(value, -kUnbounded, kUnbounded)); }
-int64_t bound_product(int64_t a, int64_t b) { return clamp(static_cast<__int128>(a) * b); }
-int64_t bound_sum(int64_t a, int64_t b) {
-  if (a <= -kUnbounded || b <= -kUnbounded) return -kUnbounded;
-  if (a >= kUnbounded || b >= kUnbounded) return kUnbounded;
-  return clamp(static_cast<__int128>(a) + b);
-}
-int64_t bound_quotient(int64_t a, int64_t divisor) {
-  return a <= -kUnbounded || a >= kUnbounded ? a : floor_quotient(a, divisor);
-}
+int64_t product(int64_t a, int64_t b) { return saturated(static_cast<__int128>(a) * b); }
 
 AffineBounds scaled(const AffineBounds& bounds, int64_t factor) {
-  const int64_t a = bound_product(bounds.low, factor), b = bound_product(bounds.high, factor);
+  const int64_t a = product(bounds.low, factor), b = product(bounds.high, factor);
   return factor >= 0 ? AffineBounds{a, b} : AffineBounds{b, a};
-}
-
-AffineBounds of_products(const AffineBounds& a, const AffineBounds& b) {
-  const std::array corners = {bound_product(a.low, b.low), bound_product(a.low, b.high), bound_product(a.high, b.low),
-                              bound_product(a.high, b.high)};
-  return {*std::ranges::min_element(corners), *std::ranges::max_element(corners)};
 }
 
 AffineBounds digit(AffineBounds bounds, int64_t divisor, int64_t modulus) {
@@ -45,6 +29,24 @@ AffineBounds digit(AffineBounds bounds, int64_t divisor, int64_t modulus) {
 }
 
 }  // namespace
+
+int64_t saturated(__int128 value) { return static_cast<int64_t>(std::clamp<__int128>(value, -kUnbounded, kUnbounded)); }
+
+int64_t bound_sum(int64_t a, int64_t b) {
+  if (a <= -kUnbounded || b <= -kUnbounded) return -kUnbounded;
+  if (a >= kUnbounded || b >= kUnbounded) return kUnbounded;
+  return saturated(static_cast<__int128>(a) + b);
+}
+
+int64_t bound_quotient(int64_t a, int64_t divisor) {
+  return a <= -kUnbounded || a >= kUnbounded ? a : floor_quotient(a, divisor);
+}
+
+AffineBounds bound_product(const AffineBounds& a, const AffineBounds& b) {
+  const auto [low, high] =
+      std::minmax({product(a.low, b.low), product(a.low, b.high), product(a.high, b.low), product(a.high, b.high)});
+  return {low, high};
+}
 
 AffinePool::AffinePool() { clear(); }
 
@@ -154,7 +156,7 @@ AffineBounds AffinePool::atom_bounds(const AffineAtom& atom) {
       return {std::max(a.low, b.low), std::max(a.high, b.high)};
     }
     case AtomKind::multiply:
-      return of_products(a, bounds(atom.arguments[1]));
+      return bound_product(a, bounds(atom.arguments[1]));
     case AtomKind::select: {
       const AffineBounds b = bounds(atom.arguments[1]), c = bounds(atom.arguments[2]);
       return {std::min(b.low, c.low), std::max(b.high, c.high)};
@@ -274,7 +276,7 @@ int64_t AffinePool::decompose(const Affine& a) {
     }
     for (size_t j = 0; j < count; ++j) {
       if (coefficient != 0) parts_.push_back({coefficient, of, below, digits[j].divisor / below});
-      coefficient = clamp(static_cast<__int128>(coefficient) * (digits[j].divisor / below) + digits[j].coefficient);
+      coefficient = saturated(static_cast<__int128>(coefficient) * (digits[j].divisor / below) + digits[j].coefficient);
       below = digits[j].divisor;
     }
     if (coefficient != 0) parts_.push_back({coefficient, of, below, 0});
@@ -291,12 +293,7 @@ int64_t AffinePool::parts(const Affine& a, std::vector<AffinePart>& parts) {
 }
 
 AffineBounds AffinePool::part_bounds(const Part& part) {
-  AffineBounds whole;
-  if (part.of.count == 1 && part.of.base == 0 && terms(part.of)[0].coefficient == 1) {
-    whole = atoms_[terms(part.of)[0].atom].bounds;
-  } else {
-    whole = bounds(part.of);
-  }
+  const AffineBounds whole = is_atom(part.of) ? atom_of(part.of).bounds : bounds(part.of);
   return scaled(digit(whole, part.divisor, part.modulus), part.coefficient);
 }
 

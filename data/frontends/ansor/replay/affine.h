@@ -48,6 +48,12 @@ struct AffineBounds {
 };
 constexpr int64_t kUnbounded = int64_t{1} << 60;
 
+/// Arithmetic of bounds: it saturates, and past ±kUnbounded nothing is known.
+int64_t saturated(__int128 value);
+int64_t bound_sum(int64_t a, int64_t b);
+int64_t bound_quotient(int64_t a, int64_t divisor);
+AffineBounds bound_product(const AffineBounds& a, const AffineBounds& b);
+
 struct AffineAtom {
   AtomKind kind = AtomKind::variable;
   int32_t variable = -1;
@@ -116,6 +122,11 @@ class AffinePool {
 
   std::span<const AffineTerm> terms(const Affine& a) const { return std::span(terms_).subspan(a.first, a.count); }
   const AffineAtom& atom(uint32_t id) const { return atoms_[id]; }
+  /// Whether an expression is one atom, and which one.
+  bool is_atom(const Affine& a) const { return a.count == 1 && a.base == 0 && terms_[a.first].coefficient == 1; }
+  const AffineAtom& atom_of(const Affine& a) const { return atoms_[terms_[a.first].atom]; }
+  /// floor(floor(x / a) / b) is floor(x / (a·b)): merges the divisions that a part consists of.
+  void merge_divisions(AffinePart& part) const;
 
   /// The value where each variable has the value that `value_of` gives.
   int64_t evaluate(const Affine& a, const std::function<int64_t(int32_t)>& value_of) const;
@@ -131,6 +142,7 @@ class AffinePool {
   uint64_t hash(const AffineAtom& atom) const;
   Affine value_of(const Part& part);
   Affine divide_as_it_is(const Affine& a, int64_t divisor);
+  Affine quotient_atom(const Affine& a, int64_t divisor);
   void grow_table();
   AffineBounds atom_bounds(const AffineAtom& atom);
   AffineBounds part_bounds(const Part& part);

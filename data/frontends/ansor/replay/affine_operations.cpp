@@ -11,14 +11,22 @@
 namespace foretime::data {
 namespace {
 
-AffineAtom binary(AtomKind kind, const Affine& a, const Affine& b) {
+AffineAtom operation(AtomKind kind, const Affine& a, const Affine& b, const Affine& c = {}) {
   AffineAtom atom;
   atom.kind = kind;
-  atom.arguments = {a, b, {}};
+  atom.arguments = {a, b, c};
   return atom;
 }
 
 }  // namespace
+
+void AffinePool::merge_divisions(AffinePart& part) const {
+  while (is_atom(part.of) && atom_of(part.of).kind == AtomKind::floor_divide) {
+    const AffineAtom& inner = atom_of(part.of);
+    part.divisor = checked_multiply(part.divisor, inner.divisor);
+    part.of = inner.arguments[0];
+  }
+}
 
 /// floor((g·T + s) / (g·c)) is floor(T / c) if 0 ≤ s < g: looks for such a division among the parts of `rest`, by
 /// falling coefficients. True: `kept` is T and `reduced` is c.
@@ -84,7 +92,7 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
       floor_quotient(within.low, divisor) == floor_quotient(within.high, divisor))
     return add(quotient, floor_quotient(within.low, divisor));
   if (rest.count == 1 && terms(rest)[0].coefficient == 1) {
-    const AffineAtom& inner = atoms_[terms(rest)[0].atom];
+    const AffineAtom& inner = atom_of(rest);
     if (inner.kind == AtomKind::floor_divide) {
       const Affine argument = inner.arguments[0];
       const int64_t by = inner.divisor;
@@ -95,11 +103,14 @@ Affine AffinePool::floor_divide(const Affine& a, int64_t divisor) {
   int64_t reduced = 0;
   if (rest.count > 1 && drop_small_terms(rest, divisor, kept, reduced))
     return add(quotient, floor_divide(kept, reduced));
-  AffineAtom atom;
-  atom.kind = AtomKind::floor_divide;
-  atom.arguments[0] = rest;
+  return add(quotient, quotient_atom(rest, divisor));
+}
+
+/// floor(a / divisor) that is reduced no further.
+Affine AffinePool::quotient_atom(const Affine& a, int64_t divisor) {
+  AffineAtom atom = operation(AtomKind::floor_divide, a, {});
   atom.divisor = divisor;
-  return add(quotient, intern(atom));
+  return intern(atom);
 }
 
 Affine AffinePool::value_of(const Part& part) {
@@ -128,15 +139,11 @@ Affine AffinePool::divide_as_it_is(const Affine& a, int64_t divisor) {
   if (within.low > -kUnbounded && within.high < kUnbounded &&
       floor_quotient(within.low, divisor) == floor_quotient(within.high, divisor))
     return add(quotient, floor_quotient(within.low, divisor));
-  AffineAtom atom;
-  atom.kind = AtomKind::floor_divide;
-  atom.arguments[0] = rest;
-  atom.divisor = divisor;
-  return add(quotient, intern(atom));
+  return add(quotient, quotient_atom(rest, divisor));
 }
 
 Affine AffinePool::floor_divide(const Affine& a, const Affine& b) {
-  return b.constant() ? floor_divide(a, b.base) : intern(binary(AtomKind::floor_divide_by, a, b));
+  return b.constant() ? floor_divide(a, b.base) : intern(operation(AtomKind::floor_divide_by, a, b));
 }
 
 Affine AffinePool::floor_modulo(const Affine& a, const Affine& b) {
@@ -147,7 +154,7 @@ Affine AffinePool::divide(const Affine& a, const Affine& b) {
   if (b.constant() && b.base > 0 && bounds(a).low >= 0) return floor_divide(a, b.base);
   if (b.constant() && b.base == 0) throw DataError("a division by 0");
   if (a.constant() && b.constant()) return Affine::of(b.base == -1 ? checked_multiply(a.base, -1) : a.base / b.base);
-  return intern(binary(AtomKind::divide, a, b));
+  return intern(operation(AtomKind::divide, a, b));
 }
 
 Affine AffinePool::modulo(const Affine& a, const Affine& b) { return subtract(a, multiply(b, divide(a, b))); }
@@ -155,56 +162,53 @@ Affine AffinePool::modulo(const Affine& a, const Affine& b) { return subtract(a,
 Affine AffinePool::multiply(const Affine& a, const Affine& b) {
   if (b.constant()) return scale(a, b.base);
   if (a.constant()) return scale(b, a.base);
-  return intern(binary(AtomKind::multiply, a, b));
+  return intern(operation(AtomKind::multiply, a, b));
 }
 
 Affine AffinePool::minimum(const Affine& a, const Affine& b) {
   const AffineBounds difference = bounds(subtract(a, b));
   if (difference.high <= 0) return a;
   if (difference.low >= 0) return b;
-  return intern(binary(AtomKind::minimum, a, b));
+  return intern(operation(AtomKind::minimum, a, b));
 }
 
 Affine AffinePool::maximum(const Affine& a, const Affine& b) {
   const AffineBounds difference = bounds(subtract(a, b));
   if (difference.low >= 0) return a;
   if (difference.high <= 0) return b;
-  return intern(binary(AtomKind::maximum, a, b));
+  return intern(operation(AtomKind::maximum, a, b));
 }
 
 Affine AffinePool::equal(const Affine& a, const Affine& b) {
   const AffineBounds difference = bounds(subtract(a, b));
   if (difference.low == 0 && difference.high == 0) return Affine::of(1);
   if (difference.low > 0 || difference.high < 0) return Affine::of(0);
-  return intern(binary(AtomKind::equal, a, b));
+  return intern(operation(AtomKind::equal, a, b));
 }
 
 Affine AffinePool::less(const Affine& a, const Affine& b) {
   const AffineBounds difference = bounds(subtract(a, b));
   if (difference.high < 0) return Affine::of(1);
   if (difference.low >= 0) return Affine::of(0);
-  return intern(binary(AtomKind::less, a, b));
+  return intern(operation(AtomKind::less, a, b));
 }
 
 Affine AffinePool::logical(AtomKind kind, const Affine& a, const Affine& b) {
   const bool conjunction = kind == AtomKind::logical_and;
   if (a.constant()) return (a.base != 0) == conjunction ? b : Affine::of(a.base != 0);
   if (b.constant()) return (b.base != 0) == conjunction ? a : Affine::of(b.base != 0);
-  return intern(binary(kind, a, b));
+  return intern(operation(kind, a, b));
 }
 
 Affine AffinePool::negate(const Affine& a) {
   if (a.constant()) return Affine::of(a.base == 0);
-  return intern(binary(AtomKind::logical_not, a, {}));
+  return intern(operation(AtomKind::logical_not, a, {}));
 }
 
 Affine AffinePool::select(const Affine& condition, const Affine& a, const Affine& b) {
   if (condition.constant()) return condition.base != 0 ? a : b;
   if (same(a, b)) return a;
-  AffineAtom atom;
-  atom.kind = AtomKind::select;
-  atom.arguments = {condition, a, b};
-  return intern(atom);
+  return intern(operation(AtomKind::select, condition, a, b));
 }
 
 AffineInterval AffinePool::relax_atom(uint32_t id, const Relaxation& relaxation) {
@@ -239,8 +243,7 @@ AffineInterval AffinePool::relax_atom(uint32_t id, const Relaxation& relaxation)
 }
 
 AffineInterval AffinePool::relax_part(const Part& part, const Relaxation& relaxation) {
-  const bool single = part.of.count == 1 && part.of.base == 0 && terms(part.of)[0].coefficient == 1;
-  AffineInterval of = single ? relax_atom(terms(part.of)[0].atom, relaxation) : relax(part.of, relaxation);
+  AffineInterval of = is_atom(part.of) ? relax_atom(terms(part.of)[0].atom, relaxation) : relax(part.of, relaxation);
   const bool point = same(of.low, of.high);
   of.low = floor_divide(of.low, part.divisor);
   of.high = point ? of.low : floor_divide(of.high, part.divisor);

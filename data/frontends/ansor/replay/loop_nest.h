@@ -12,11 +12,9 @@
 namespace foretime::data {
 
 enum class IteratorKind : uint8_t { spatial, reduce, mixed, special };
-const char* kind_name(IteratorKind kind);  // spatial, reduce, ...
 
 /// Where a stage is computed: in loops of its own, inside of its readers' expressions, or in a loop of another stage.
 enum class ComputeAt : uint8_t { root, inlined, iterator };
-const char* compute_at_name(ComputeAt at);  // root, inlined, iter: TVM's words
 
 /// One loop variable of a stage, also those that a later split or fusion replaced.
 struct NestVariable {
@@ -34,22 +32,13 @@ struct NestVariable {
   /// The values that it takes: minimum to minimum + extent − 1, over variables of loops outside of it. Axes of a stage
   /// may start anywhere, all other variables start at 0. An extent is constant, save for reductions whose length
   /// depends on the place, as in adaptive pooling.
-  Affine minimum, extent;
+  Affine minimum{}, extent{};
   Affine taken{};  // of an axis: IndexInterval::taken in its minimum
-};
-
-/// How TVM's state names an iterator.
-struct NestName {
-  enum class Origin : uint8_t { axis, part, fused, single } origin = Origin::axis;
-  int32_t serial = 0;            // axis: NestStage::serial
-  int32_t of = -1;               // axis: its position; part: name of what was split
-  int32_t part = 0;              // part: which one
-  uint32_t begin = 0, size = 0;  // fused: names, in LoopNest::fused_names
 };
 
 /// A loop of a stage.
 struct NestIterator {
-  int32_t variable = -1, name = -1;  // in LoopNest
+  int32_t variable = -1;  // in LoopNest
   IteratorKind kind = IteratorKind::spatial;
   Annotation annotation = Annotation::none;
 };
@@ -66,9 +55,8 @@ struct NestRelation {
 struct NestStage {
   int32_t serial = 0;  // stays when stages are inserted
   ComputeAt compute_at = ComputeAt::root;
-  /// The loop that it is attached to, as numbers of a stage and of an iterator; -1 if none. The place among several
-  /// stages attached to one loop is the order of attach_order.
-  int32_t attach_stage = -1, attach_iterator = -1, attach_order = -1;
+  /// The loop that it is attached to, as numbers of a stage and of an iterator; -1 if none.
+  int32_t attach_stage = -1, attach_iterator = -1;
   int64_t auto_unroll_max_step = 0, storage_offset = 0;
   int32_t unroll_variable = -1;  // that auto_unroll_max_step was set at; without effect if a step replaced it since
   std::vector<int32_t> axes;     // variables, one for each axis of DagStage
@@ -88,8 +76,6 @@ struct LoopNest {
   std::shared_ptr<const ComputeDag> dag;  // with the stages that cache steps and rfactor inserted
   std::vector<NestStage> stages;
   std::vector<NestVariable> variables;
-  std::vector<NestName> names;
-  std::vector<int32_t> fused_names;
   AffinePool pool;  // of the variables' bounds
 
   const NestVariable& variable(const NestIterator& iterator) const {
@@ -99,19 +85,10 @@ struct LoopNest {
   size_t stage_of(int32_t serial) const;
 };
 
-/// The name that TVM's state gives to an iterator: `i.0@j.0@`, `k_o.1`. Absurdly long ones are cut.
-std::string iterator_name(const LoopNest& nest, const NestIterator& iterator);
-
-/// The name that TVM's loop has in expressions: `i.outer.j.outer.fused`, `threadIdx.x`.
+/// The name that TVM's loop has in expressions: `i.outer.j.outer.fused`, `threadIdx.x`. Absurdly long ones are cut.
 std::string loop_name(const LoopNest& nest, int32_t variable);
 
 /// Text of a bound, over loop names.
 std::string bound_text(const LoopNest& nest, const Affine& bound);
-
-/// Stages attached to the iterator at this position, in the order of their attachment.
-std::vector<int32_t> attached_stages(const LoopNest& nest, size_t stage, size_t position);
-
-/// The nest as indented text, as TVM prints states; loops of extent 1 are left out.
-std::string to_text(const LoopNest& nest);
 
 }  // namespace foretime::data

@@ -44,10 +44,8 @@ struct Replayer::Work {
     for (NestStage& stage : nest.stages) retire(std::move(stage));
     nest.stages.clear();
     nest.variables.clear();
-    nest.names.clear();
-    nest.fused_names.clear();
     nest.pool.clear();
-    next_serial_ = next_attachment_ = 0;
+    next_serial_ = 0;
     inserted_ = 0;
     if (kept_dags_ > kKeptDags) {
       roots_.clear();
@@ -108,21 +106,13 @@ struct Replayer::Work {
     NestIterator fused;
     if (positions.empty()) {
       if (!stage.iterators.empty()) throw DataError("fuses nothing, expected that of a stage without loops only");
-      NestVariable single;
-      single.origin = NestVariable::Origin::single;
-      single.serial = stage.serial;
-      fused.variable = add_variable(single);
-      fused.name = add_name({.origin = NestName::Origin::single});
+      fused.variable = add_variable({.origin = NestVariable::Origin::single, .serial = stage.serial});
       fused.kind = IteratorKind::special;
       stage.iterators.push_back(fused);
       return;
     }
-    NestName name{.origin = NestName::Origin::fused};
-    name.begin = static_cast<uint32_t>(nest_->fused_names.size());
-    name.size = static_cast<uint32_t>(positions.size());
     for (size_t i = 0; i < positions.size(); ++i) {
       const NestIterator& inner = iterator_of(stage, positions[i]);
-      nest_->fused_names.push_back(inner.name);
       if (i == 0) {
         fused.variable = inner.variable;
         fused.kind = inner.kind;
@@ -131,15 +121,12 @@ struct Replayer::Work {
       if (positions[i] != positions[i - 1] + 1)
         throw DataError("fuses iterator {} after {}, expected neighbours", positions[i], positions[i - 1]);
       if (inner.kind != fused.kind) fused.kind = IteratorKind::mixed;
-      NestVariable pair;
-      pair.origin = NestVariable::Origin::fused;
-      pair.serial = stage.serial;
-      pair.first = fused.variable;
-      pair.second = inner.variable;
-      fused.variable = add_variable(pair);
-      stage.relations.push_back({NestRelation::Kind::fuse, fused.variable, pair.first, pair.second, 0});
+      const int32_t outer = std::exchange(fused.variable, add_variable({.origin = NestVariable::Origin::fused,
+                                                                        .serial = stage.serial,
+                                                                        .first = fused.variable,
+                                                                        .second = inner.variable}));
+      stage.relations.push_back({NestRelation::Kind::fuse, fused.variable, outer, inner.variable, 0});
     }
-    fused.name = add_name(name);
     const int32_t begin = positions.front(), end = positions.back();
     for (const NestStage& attached : nest_->stages) {
       if (attached.attach_stage == step.stage && attached.attach_iterator >= begin && attached.attach_iterator < end)
@@ -200,13 +187,9 @@ struct Replayer::Work {
     for (size_t i = 0; i < count; ++i) {
       const size_t place = inner_to_outer ? count - 1 - i : i;
       if (lengths_[place] <= 0) throw DataError("length {} is open, expected a complete schedule", place);
-      NestVariable made;
-      made.serial = stage.serial;
-      made.first = rest;
-      made.origin = NestVariable::Origin::split_outer;
-      const int32_t outer = add_variable(made);
-      made.origin = NestVariable::Origin::split_inner;
-      const int32_t inner = add_variable(made);
+      using Origin = NestVariable::Origin;
+      const int32_t outer = add_variable({.origin = Origin::split_outer, .serial = stage.serial, .first = rest});
+      const int32_t inner = add_variable({.origin = Origin::split_inner, .serial = stage.serial, .first = rest});
       const auto kind = inner_to_outer ? NestRelation::Kind::split_factor : NestRelation::Kind::split_parts;
       stage.relations.push_back({kind, rest, outer, inner, lengths_[place]});
       const size_t position = static_cast<size_t>(step.iterator) + place + (inner_to_outer ? 1 : 0);
@@ -214,11 +197,7 @@ struct Replayer::Work {
       rest = inner_to_outer ? outer : inner;
     }
     stage.iterators[static_cast<size_t>(step.iterator) + (inner_to_outer ? 0 : count)].variable = rest;
-    for (size_t i = 0; i <= count; ++i) {
-      NestIterator& made = stage.iterators[static_cast<size_t>(step.iterator) + i];
-      made.annotation = Annotation::none;
-      made.name = add_name({.origin = NestName::Origin::part, .of = whole.name, .part = static_cast<int32_t>(i)});
-    }
+    stage.iterators[static_cast<size_t>(step.iterator) + count].annotation = Annotation::none;
     move_attachments(step.stage, [&](int32_t position) {
       return position >= step.iterator ? position + static_cast<int32_t>(count) : position;
     });
@@ -258,7 +237,6 @@ struct Replayer::Work {
     stage.compute_at = ComputeAt::iterator;
     stage.attach_stage = step.source;
     stage.attach_iterator = step.count;
-    stage.attach_order = next_attachment_++;
   }
   void compute_inline(const ScheduleStep& step) {
     NestStage& stage = stage_of(step.stage);
@@ -313,13 +291,11 @@ struct Replayer::Work {
            [&](const ComputeDag&) { return with_rfactor(*nest_, step.stage, factored.variable, step.source); });
     insert_stage(step.stage);
     const auto place = static_cast<size_t>(step.stage) + 1;
-    NestStage old = std::move(nest_->stages[place]);
-    nest_->stages[place] = fresh_stage(nest_->dag->stages[place]);
+    NestStage old = std::exchange(nest_->stages[place], fresh_stage(nest_->dag->stages[place]));
     NestStage& made = nest_->stages[place];
     made.compute_at = old.compute_at;
     made.attach_stage = old.attach_stage;
     made.attach_iterator = old.attach_iterator;
-    made.attach_order = old.attach_order;
     made.attach_variable = old.attach_variable;
     retire(std::move(old));
   }
@@ -348,10 +324,6 @@ struct Replayer::Work {
     nest_->variables.push_back(made);
     return static_cast<int32_t>(nest_->variables.size()) - 1;
   }
-  int32_t add_name(const NestName& made) {
-    nest_->names.push_back(made);
-    return static_cast<int32_t>(nest_->names.size()) - 1;
-  }
   NestStage fresh_stage(const DagStage& defined) {
     NestStage stage;
     if (!spare_.empty()) {
@@ -366,20 +338,14 @@ struct Replayer::Work {
     }
     stage.serial = next_serial_++;
     for (size_t i = 0; i < defined.axis_count(); ++i) {
-      NestVariable axis;
-      axis.serial = stage.serial;
-      axis.first = static_cast<int32_t>(i);
-      stage.axes.push_back(add_variable(axis));
-      NestIterator iterator;
-      iterator.variable = stage.axes.back();
-      iterator.name = add_name({.serial = stage.serial, .of = axis.first});
-      iterator.kind = i < defined.axes.size() ? IteratorKind::spatial : IteratorKind::reduce;
-      stage.iterators.push_back(iterator);
+      stage.axes.push_back(add_variable({.serial = stage.serial, .first = static_cast<int32_t>(i)}));
+      const auto kind = i < defined.axes.size() ? IteratorKind::spatial : IteratorKind::reduce;
+      stage.iterators.push_back({.variable = stage.axes.back(), .kind = kind});
     }
     return stage;
   }
   void retire(NestStage&& stage) { spare_.push_back(std::move(stage)); }
-  static void detach(NestStage& stage) { stage.attach_stage = stage.attach_iterator = stage.attach_order = -1; }
+  static void detach(NestStage& stage) { stage.attach_stage = stage.attach_iterator = -1; }
   /// Attachments to iterators of `stage` go where `map` sends their numbers, all at once.
   template <class Map>
   void move_attachments(int32_t stage, Map map) {
@@ -412,7 +378,7 @@ struct Replayer::Work {
   LoopNest* nest_ = nullptr;
   const ScheduleSteps* schedule_ = nullptr;
   size_t number_ = 0;  // of the step being applied
-  int32_t next_serial_ = 0, next_attachment_ = 0;
+  int32_t next_serial_ = 0;
   std::vector<int32_t> lengths_;
   std::vector<NestIterator> reordered_;
   std::vector<NestStage> spare_;  // for their memory

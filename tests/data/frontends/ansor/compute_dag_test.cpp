@@ -36,54 +36,24 @@ std::vector<Printed> read_tables(const std::filesystem::path& file) {
   return tables;
 }
 
-/// Stages, axes and accesses, without what only JSON has.
-std::string essence(const ComputeDag& dag) {
-  std::string out = to_text(dag);
-  for (const DagStage& stage : dag.stages) {
-    out += stage.name;
-    for (size_t i = 0; i < stage.axis_count(); ++i)
-      out += fmt::format(" {}:{}", stage.axis(i).name, stage.axis(i).extent);
-    for (const int64_t extent : stage.shape) out += fmt::format(" {}", extent);
-    out += stage.output ? " output" : "";
-    for (const DagRead& read : stage.reads) {
-      out += fmt::format(" {}", read.stage);
-      for (const int32_t index : read.indices) out += "," + to_text(dag.expressions, index);
-    }
-    out += "\n";
-  }
-  return out;
-}
-
-/// Every table prints as TVM does; of those whose text holds enough, how many there are.
+/// Every table prints as TVM does, but where TVM left out the middle of very long texts. Returns how many do.
 size_t check_tables(const std::filesystem::path& file) {
-  size_t enough = 0;
+  size_t printed_as_tvm = 0;
   for (const auto& printed : read_tables(file)) {
     const ComputeDag dag = parse_compute_dag(printed.table);
     for (const DagStage& stage : dag.stages) EXPECT_EQ(stage.input, stage.body < 0) << dag.workload_key << stage.name;
-    // TVM leaves out the middle of very long texts.
     if (printed.text.find("(OMITTED)") != std::string::npos) continue;
     EXPECT_EQ(to_text(dag), printed.text) << dag.workload_key;
-    ComputeDag from_text;
-    try {
-      from_text = parse_dag_text(printed.text, dag.workload_key);
-    } catch (const DataError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("dags.jsonl"));
-      continue;
-    }
-    ++enough;
-    EXPECT_EQ(essence(from_text), essence(dag)) << dag.workload_key;
+    ++printed_as_tvm;
   }
-  return enough;
+  return printed_as_tvm;
 }
 
-TEST(DagReader, TablesPrintAsTvmDoesAndTextsAgree) {
-  EXPECT_EQ(check_tables(samples_dir() / "ansor/dags.jsonl.gz"), 20u);
-}
+TEST(DagReader, TablesPrintAsTvmDoes) { EXPECT_EQ(check_tables(samples_dir() / "ansor/dags.jsonl.gz"), 48u); }
 
-TEST(DagReader, TablesOfTensetPrintAsTvmDoesAndTextsAgree) {
+TEST(DagReader, TablesOfTensetPrintAsTvmDoes) {
   FORETIME_NEEDS_DATA();
-  const auto file = data_dir() / "tenset/dags.jsonl.gz";
-  EXPECT_EQ(check_tables(file), 171u);
+  EXPECT_EQ(check_tables(data_dir() / "tenset/dags.jsonl.gz"), 299u);
 }
 
 TEST(DagReader, StagesOfOneNameAreToldApart) {
@@ -120,23 +90,6 @@ TEST(DagReader, FindsBothFormsOfAKey) {
   EXPECT_EQ(table.find(R"(["matmul", [16], 8, 8])"), nullptr);
   EXPECT_THROW(table.find("matmul"), DataError);
   EXPECT_THROW(table.add(testing::matmul(16, 8, 8)), DataError);
-}
-
-TEST(DagReader, TextsSayWhatIsMissing) {
-  const auto message = [](const std::string& text) {
-    return testing::message_of<DataError>([&] { parse_dag_text(text, R"(["f"])"); });
-  };
-  EXPECT_EQ(message("A = PLACEHOLDER [8, 8]\nB(i, j) = A[i, j]\n"), "no exception");
-  EXPECT_THAT(message("A = PLACEHOLDER [8, 8]\nB(i) += A[i, (k + 1)]\n"), HasSubstr("how long axis k is"));
-  EXPECT_THAT(message("A = PLACEHOLDER [8, 4]\nB(i) = A[i, i]\n"), HasSubstr("both 4 and 8 long"));
-  EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = C[i]\n"), HasSubstr("line 2 of the DAG: stage 1 (B): reads C"));
-  EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = A[j]\n"), HasSubstr("variable j, expected one of i"));
-  EXPECT_THAT(message("A = PLACEHOLDER [8]\nB(i) = A[i, i]\n"), HasSubstr("too many indices of A"));
-  EXPECT_THAT(message("A = PLACEHOLDER [x]\n"), HasSubstr("expected positive integers"));
-  EXPECT_THAT(message("A = PLACEHOLDER [8]\nA(i) = A[i]\n"), HasSubstr("two stages A"));
-  EXPECT_THAT(message("nonsense"), HasSubstr("expected NAME(axes) = body"));
-  EXPECT_THAT(message("B(i) select(a, b, c)= (A[i])"), HasSubstr("expected =, +=, max= or min="));
-  EXPECT_THAT(message(""), HasSubstr("0 stages"));
 }
 
 TEST(DagReader, BadTablesNameStageAndField) {
@@ -181,17 +134,12 @@ TEST(DagReader, MutatedTablesAreErrorsOrDags) {
   constexpr int kTrials = 3000;
   for (int trial = 0; trial < kTrials; ++trial) {
     const auto& printed = tables[draw(tables.size())];
-    std::string table = printed.table.substr(0, printed.table.find("\"printed\"") - 2) + "}", text = printed.text;
+    std::string table = printed.table.substr(0, printed.table.find("\"printed\"") - 2) + "}";
     for (size_t i = draw(4) + 1; i-- > 0;) table[draw(table.size())] = kBytes[draw(sizeof(kBytes) - 1)];
-    for (size_t i = draw(4) + 1; i-- > 0;) text[draw(text.size())] = kBytes[draw(sizeof(kBytes) - 1)];
     try {
       validate(parse_compute_dag(table));
     } catch (const DataError&) {
       ++errors;
-    }
-    try {
-      validate(parse_dag_text(text, R"(["f"])"));
-    } catch (const DataError&) {
     }
   }
   EXPECT_GT(errors, static_cast<size_t>(kTrials) / 4);

@@ -306,7 +306,7 @@ TEST(NestStatements, ProgramsComputeWhatIsDefined) {
       ++refused;
       continue;
     }
-    EXPECT_EQ(Machine(nest).run(), "") << steps << "\n" << to_text(nest) << text_of(nest);
+    EXPECT_EQ(Machine(nest).run(), "") << steps << "\n" << loops_of(nest) << text_of(nest);
     ++ran;
   }
   EXPECT_GT(ran, 200);

@@ -44,29 +44,35 @@ TEST(ReplaySteps, GpuScheduleWithSharedMemory) {
             "B.shared(ax0, ax1) = B[ax0, ax1]\nC.local(i.c, j.c) += (A.shared[i.c, k]*B.shared[k, j.c])\n"
             "C(i, j) = C.local[i, j]\n");
   // 512 / (1·16·2·4) = 4 and 512 / (2·8·1·4) = 8 blocks, 1·2 virtual threads, 16·8 threads, 2·4 × 1·4 elements each.
-  EXPECT_EQ(loops_of(nest, kOutputStage),
-            "i.0@j.0@ blockIdx.x 32\ni.1@j.1@ vthread 2\ni.2@j.2@ threadIdx.x 128\ni.3 none 8\nj.3 none 4\n");
+  EXPECT_EQ(
+      loops_of(nest, kOutputStage),
+      "blockIdx.x blockIdx.x 32\nvthread vthread 2\nthreadIdx.x threadIdx.x 128\ni.inner none 8\nj.inner none 4\n");
   // In registers a thread computes its own elements only: loops of blocks and threads are 1 long.
   EXPECT_EQ(loops_of(nest, kLocalStage),
-            "i_c.0 none 1\nj_c.0 none 1\ni_c.1 none 1\nj_c.1 none 1\ni_c.2 none 1\nj_c.2 none 1\nk.0 none 64\n"
-            "k.1 none 4\ni_c.3 none 2\nj_c.3 none 1\nk.2 none 2\ni_c.4 none 4\nj_c.4 none 4\n");
+            "i.c.outer.outer.outer.outer none 1\nj.c.outer.outer.outer.outer none 1\n"
+            "i.c.outer.outer.outer.inner none 1\nj.c.outer.outer.outer.inner none 1\n"
+            "i.c.outer.outer.inner none 1\nj.c.outer.outer.inner none 1\nk.outer.outer none 64\nk.outer.inner none 4\n"
+            "i.c.outer.inner none 2\nj.c.outer.inner none 1\nk.inner none 2\ni.c.inner none 4\nj.c.inner none 4\n");
   // Shared memory serves all threads of the block: 128 × 8 elements of A, 8 × 64 of B.
   EXPECT_EQ(loops_of(nest, kASharedStage),
-            "ax0@ax1@.0.0 none 4\nax0@ax1@.0.1 threadIdx.x 128\nax0@ax1@.1 vectorize 2\n");
+            "ax0.ax1.fused.outer.outer none 4\nthreadIdx.x threadIdx.x 128\nax0.ax1.fused.inner vectorize 2\n");
   EXPECT_EQ(loops_of(nest, kBSharedStage),
-            "ax0@ax1@.0.0 none 1\nax0@ax1@.0.1 threadIdx.x 128\nax0@ax1@.1 vectorize 4\n");
+            "ax0.ax1.fused.outer.outer none 1\nthreadIdx.x threadIdx.x 128\nax0.ax1.fused.inner vectorize 4\n");
   EXPECT_EQ(nest.stages[kLocalStage].attach_stage, 5);
   EXPECT_EQ(nest.stages[kLocalStage].attach_iterator, 2);
   EXPECT_EQ(nest.stages[kLocalStage].auto_unroll_max_step, 64);
-  EXPECT_EQ(attached_stages(nest, kLocalStage, 6), (std::vector<int32_t>{3, 1}));
+  for (const size_t copy : {kASharedStage, kBSharedStage}) {
+    EXPECT_EQ(nest.stages[copy].attach_stage, static_cast<int32_t>(kLocalStage));
+    EXPECT_EQ(nest.stages[copy].attach_iterator, 6);
+  }
 }
 
 TEST(ReplaySteps, LoopsOfThreadsKeepTheirLength) {
   // 512 / 8 = 64 groups for 128 threads: the others idle, and the loop still has 128.
   EXPECT_THAT(loops_of(replayed(matmul(512, 512, 512), gpu_steps(8, true)), kBSharedStage),
-              HasSubstr("ax0@ax1@.0.1 threadIdx.x 128\n"));
+              HasSubstr("threadIdx.x threadIdx.x 128\n"));
   EXPECT_THAT(loops_of(replayed(matmul(512, 512, 512), gpu_steps(8, false)), kBSharedStage),
-              HasSubstr("ax0@ax1@.0.1 none 64\n"));
+              HasSubstr("ax0.ax1.fused.outer.inner none 64\n"));
 }
 
 TEST(ReplaySteps, BoundsNameThreads) {
@@ -103,10 +109,10 @@ TEST(ReplaySteps, FollowFusedSplitByFactorAndByParts) {
                                fmt::format(R"([{}, ["FFSP", 2, 0, [1, 2], {}, {}]])", common, level, factor)),
                       2);
     };
-    EXPECT_THAT(at(1), ::testing::StartsWith(
-                           fmt::format("i_c.0 none {}\ni_c.1 none {}\n", 512 / kLengths[level], kLengths[level])));
-    EXPECT_THAT(at(0), ::testing::StartsWith(
-                           fmt::format("i_c.0 none {}\ni_c.1 none {}\n", kLengths[level], 512 / kLengths[level])));
+    EXPECT_THAT(at(1), ::testing::StartsWith(fmt::format("i.c.outer none {}\ni.c.inner none {}\n",
+                                                         512 / kLengths[level], kLengths[level])));
+    EXPECT_THAT(at(0), ::testing::StartsWith(fmt::format("i.c.outer none {}\ni.c.inner none {}\n", kLengths[level],
+                                                         512 / kLengths[level])));
   }
 }
 
@@ -122,7 +128,7 @@ TEST(ReplaySteps, CacheReadForAConvolution) {
   EXPECT_EQ(loops_of(nest, 2), "ax0 none 16\nax1 none 3\nax2 none 3\n");
   EXPECT_EQ(loops_of(nest, 3), "ax0 none 1\nax1 none 3\nax2 none 3\n");
   EXPECT_EQ(loops_of(nest, 5), "ax0 none 1\nax1 none 1\nax2 none 3\nax3 none 3\n");
-  EXPECT_EQ(loops_of(nest, 6), "ff_c none 1\nyy_c none 1\nxx_c none 1\nrc none 16\nry none 3\nrx none 3\n");
+  EXPECT_EQ(loops_of(nest, 6), "ff.c none 1\nyy.c none 1\nxx.c none 1\nrc none 16\nry none 3\nrx none 3\n");
 }
 
 TEST(ReplaySteps, SecondCacheOfOneStageHasAnotherName) {
@@ -138,26 +144,26 @@ TEST(ReplaySteps, StorageAlignTensorizeAndPragma) {
     ["PR", 3, 0, "auto_unroll_max_step$512"]])");
   EXPECT_EQ(nest.stages[2].storage_offset, 8);
   EXPECT_EQ(nest.stages[3].auto_unroll_max_step, 512);
-  EXPECT_EQ(loops_of(nest, 2), "i_c none 8\nj_c none 8\nk tensorize 8\n");
-  EXPECT_THAT(to_text(nest), HasSubstr("C.shared storage_offset: 8\n"));
+  EXPECT_EQ(loops_of(nest, 2), "i.c none 8\nj.c none 8\nk tensorize 8\n");
 }
 
 TEST(ReplaySteps, RfactorOfTheOuterAndOfTheInnerPart) {
   const LoopNest outer = replayed(matmul(8, 8, 512), R"([["SP", 2, 2, 512, [16], 1], ["RF", 2, 2, 2]])");
-  EXPECT_EQ(loops_of(outer, 2), "i none 8\nj none 8\nk_o none 32\nk_i none 16\n");
-  EXPECT_EQ(loops_of(outer, 3), "ax0 none 8\nax1 none 8\nk_o_v none 32\n");
+  EXPECT_EQ(loops_of(outer, 2), "i none 8\nj none 8\nk.outer none 32\nk.inner none 16\n");
+  EXPECT_EQ(loops_of(outer, 3), "ax0 none 8\nax1 none 8\nk.outer.v none 32\n");
   EXPECT_THAT(to_text(*outer.dag), HasSubstr("C.rf(i, j, k.outer) += (A[i, (k.inner + (k.outer*16))]*B[(k.inner + "
                                              "(k.outer*16)), j])\nC.repl(ax0, ax1) += C.rf[ax0, ax1, k.outer.v]\n"));
   const LoopNest inner = replayed(matmul(8, 8, 512), R"([["SP", 2, 2, 512, [16], 1], ["RF", 2, 3, 0]])");
-  EXPECT_EQ(loops_of(inner, 2), "k_i none 16\ni none 8\nj none 8\nk_o none 32\n");
-  EXPECT_EQ(loops_of(inner, 3), "ax0 none 8\nax1 none 8\nk_i_v none 16\n");
+  EXPECT_EQ(loops_of(inner, 2), "k.inner none 16\ni none 8\nj none 8\nk.outer none 32\n");
+  EXPECT_EQ(loops_of(inner, 3), "ax0 none 8\nax1 none 8\nk.inner.v none 16\n");
 }
 
 TEST(ReplaySteps, SplitByParts) {
   const LoopNest nest =
       replayed(matmul(512, 500, 512), R"([["SP", 2, 0, 512, [8, 2], 0], ["SP", 2, 3, 500, [32, 8], 0]])");
   EXPECT_EQ(loops_of(nest, 2),
-            "i.0 none 8\ni.1 none 2\ni.2 none 32\nj.0 none 32\nj.1 none 8\nj.2 none 2\nk none 512\n");
+            "i.outer none 8\ni.inner.outer none 2\ni.inner.inner none 32\n"
+            "j.outer none 32\nj.inner.outer none 8\nj.inner.inner none 2\nk none 512\n");
 }
 
 TEST(ReplaySteps, AttachmentsFollowSplitsAndFusions) {
@@ -174,11 +180,11 @@ TEST(ReplaySteps, OneReplayerServesManySchedules) {
   const auto dag = matmul(512, 512, 512);
   const auto steps = steps_of(gpu_steps(4, true));
   replayer.replay(dag, steps, nest);
-  const std::string first = to_text(nest);
+  const std::string first = loops_of(nest);
   replayer.replay(convolution(8, 16), steps_of(R"([["CA", 3, 4, 1]])"), nest);
   EXPECT_THROW(replayer.replay(dag, steps_of(R"([["CHW", 2, "local"], ["CA", 2, 3, 9]])"), nest), DataError);
   replayer.replay(dag, steps, nest);
-  EXPECT_EQ(to_text(nest), first);
+  EXPECT_EQ(loops_of(nest), first);
 }
 
 TEST(Accesses, AreOverTheLoopsAroundTheStatement) {
@@ -318,9 +324,9 @@ int check_reads(LoopNest& nest, size_t stage, Mutator& random) {
         if (access.unknown[d] || index < 0 || index >= nest.dag->stages[access.stage].shape[d]) continue;
         const auto& axis = nest.variables[static_cast<size_t>(computed.axes[d])];
         const int64_t low = nest.pool.evaluate(axis.minimum, value_of);
-        EXPECT_GE(index, low) << to_text(nest) << nest.dag->stages[access.stage].name << " dimension " << d;
+        EXPECT_GE(index, low) << loops_of(nest) << nest.dag->stages[access.stage].name << " dimension " << d;
         EXPECT_LT(index, low + nest.pool.evaluate(axis.extent, value_of))
-            << to_text(nest) << nest.dag->stages[access.stage].name << " dimension " << d;
+            << loops_of(nest) << nest.dag->stages[access.stage].name << " dimension " << d;
         ++checked;
       }
     }
@@ -365,7 +371,7 @@ TEST(ReplayFuzz, MutatedSchedulesAreReplayedOrRefused) {
     try {
       replayer.replay(dag, schedule, nest);
       ++replayed_count;
-      EXPECT_FALSE(to_text(nest).empty());
+      EXPECT_FALSE(loops_of(nest).empty());
       EXPECT_FALSE(to_text(*nest.dag).empty());
       if (trial % 8 != 0) continue;
       for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
@@ -413,29 +419,23 @@ TEST(ReplayFuzz, MutatedLinesAreRecordsOrErrors) {
 
 TEST(ReplayFuzz, HostileSchedulesAreBounded) {
   const auto dag = testing::matmul(64, 64, 64);
-  const auto refused = [&](const std::string& steps, const char* message) {
-    try {
-      testing::replayed(dag, steps);
-    } catch (const DataError& error) {
-      return std::string(error.what()).find(message) != std::string::npos;
-    }
-    return false;
+  const auto message = [&](const std::string& steps) {
+    return testing::message_of<DataError>([&] { testing::replayed(dag, steps); });
   };
   // Splits and fusions in turn multiply names.
   std::string names = "[";
   for (int i = 0; i < 200; ++i) names += R"(["SP", 2, 0, 0, [1, 1, 1], 1], ["FU", 2, [0, 1, 2, 3]], )";
   const LoopNest nest = testing::replayed(dag, names + R"(["PR", 2, 0, "auto_unroll_max_step$0"]])");
-  EXPECT_LT(iterator_name(nest, nest.stages[2].iterators[0]).size(), 20000u);
   EXPECT_LT(loop_name(nest, nest.stages[2].iterators[0].variable).size(), 20000u);
   std::string many = "[";
   for (int i = 0; i < 600; ++i) many += R"(["SP", 2, 0, 64, [2], 1], )";
-  EXPECT_TRUE(refused(many + R"(["CI", 1]])", "at most 512 iterators"));
+  EXPECT_THAT(message(many + R"(["CI", 1]])"), HasSubstr("at most 512 iterators"));
   std::string caches = "[";
   for (int i = 0; i < 100; ++i) caches += R"(["CHW", 2, "local"], )";
-  EXPECT_TRUE(refused(caches + R"(["CI", 1]])", "at most 64 inserted stages"));
-  EXPECT_TRUE(refused(R"([["SP", 2, 0, 64, [2147483647, 2147483647, 2147483647], 1], ["FU", 2, [0, 1, 2, 3]],
-    ["AN", 2, 0, 6]])",
-                      "2^62"));
+  EXPECT_THAT(message(caches + R"(["CI", 1]])"), HasSubstr("at most 64 inserted stages"));
+  EXPECT_THAT(message(R"([["SP", 2, 0, 64, [2147483647, 2147483647, 2147483647], 1], ["FU", 2, [0, 1, 2, 3]],
+    ["AN", 2, 0, 6]])"),
+              HasSubstr("2^62"));
 }
 
 }  // namespace

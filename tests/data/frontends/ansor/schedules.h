@@ -79,16 +79,21 @@ inline LoopNest replayed(const std::shared_ptr<const ComputeDag>& dag, std::stri
   return nest;
 }
 
-/// `name annotation extent` of a stage's loops, one a line.
+/// `name annotation extent` of a stage's loops, one a line. TVM's names of the loops in expressions.
 inline std::string loops_of(const LoopNest& nest, size_t stage) {
   std::string out;
   for (const NestIterator& iterator : nest.stages[stage].iterators)
-    out += fmt::format("{} {} {}\n", iterator_name(nest, iterator), annotation_name(iterator.annotation),
+    out += fmt::format("{} {} {}\n", loop_name(nest, iterator.variable), annotation_name(iterator.annotation),
                        bound_text(nest, nest.variable(iterator).extent));
   return out;
 }
 
-using namespace data;
+/// Those of all stages, each after its number.
+inline std::string loops_of(const LoopNest& nest) {
+  std::string out;
+  for (size_t i = 0; i < nest.stages.size(); ++i) out += fmt::format("stage {}\n{}", i, loops_of(nest, i));
+  return out;
+}
 
 /// Changes schedules at random.
 class Mutator {
