@@ -2,7 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -10,10 +10,12 @@
 
 namespace foretime::testing {
 
-/// A file's bytes; none where it cannot be read.
+/// A file's bytes; none where it cannot be read. A process that ends while its file in /proc is read makes the buffer
+/// throw, which the stream's operator catches, and an iterator over the buffer does not.
 inline std::string read_text(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
 }
 
 /// A fresh folder for one test, removed with it.
