@@ -59,8 +59,8 @@ std::filesystem::path existing(const std::string& option, const std::filesystem:
   std::error_code failure;
   auto real = std::filesystem::canonical(folder, failure);
   if (failure || !std::filesystem::is_directory(real))
-    throw jobs::JobsError(fmt::format("{} {}: {}, expected a folder", option, folder.string(),
-                                      failure ? failure.message() : "no folder"));
+    throw jobs::JobsError("{} {}: {}, expected a folder", option, folder.string(),
+                          failure ? failure.message() : "no folder");
   return real;
 }
 

@@ -46,9 +46,9 @@ void cancel(const ControlOptions& options) {
 std::string sweep_to_pause(QueueAccess& access, const std::string& prefix, const char* verb) {
   if (access.reader().is_sweep(prefix)) return access.reader().resolve_sweep(prefix);
   throw jobs::JobRefused(
-      fmt::format("{} {}: job {} is no sweep; {} takes sweeps, or nothing for the whole queue "
-                  "(one job: foretime cancel, later foretime retry)",
-                  verb, prefix, access.reader().resolve_job(prefix), verb));
+      "{} {}: job {} is no sweep; {} takes sweeps, or nothing for the whole queue "
+      "(one job: foretime cancel, later foretime retry)",
+      verb, prefix, access.reader().resolve_job(prefix), verb);
 }
 
 void pause(const ControlOptions& options, bool resume) {

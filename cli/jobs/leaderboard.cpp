@@ -59,8 +59,7 @@ void check_metrics(const Board& board, const std::vector<jobs::JobRecord>& jobs)
     if (known.contains(name)) continue;
     std::string names;
     for (const auto& each : known) names += " " + each;
-    throw jobs::JobRefused(
-        fmt::format("metric {}: no trial of sweep {} has it; known:{}", name, board.sweep.spec.id, names));
+    throw jobs::JobRefused("metric {}: no trial of sweep {} has it; known:{}", name, board.sweep.spec.id, names);
   }
 }
 
@@ -75,7 +74,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   }
   Board board;
   const auto sweep = reader.sweep(id);
-  if (!sweep) throw jobs::JobRefused(fmt::format("sweep {}: unknown", id));
+  if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
   board.sweep = *sweep;
   const auto jobs = reader.jobs(reader.ids_of_sweep(id));
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;

@@ -20,8 +20,8 @@ void check_prefix(const std::string& prefix) {
     return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == ':';
   });
   if (prefix.empty() || prefix.size() > kLongestPrefix || !plain)
-    throw jobs::JobsError(fmt::format("--prefix (or FORETIME_PREFIX) '{}': expected 1 to {} letters, digits, _ - . :",
-                                      prefix.substr(0, 40), kLongestPrefix));
+    throw jobs::JobsError("--prefix (or FORETIME_PREFIX) '{}': expected 1 to {} letters, digits, _ - . :",
+                          prefix.substr(0, 40), kLongestPrefix);
 }
 
 }  // namespace
@@ -56,10 +56,10 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   if (!found) {
     if (start == Start::never && !std::filesystem::exists(std::filesystem::path(options.runs) / ".redis")) {
       throw jobs::RedisUnavailable(
-          fmt::format("no Redis is named, and nothing was ever submitted to the run folder '{}': give --redis URL (or "
-                      "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a "
-                      "Redis there",
-                      options.runs));
+          "no Redis is named, and nothing was ever submitted to the run folder '{}': give --redis URL (or "
+          "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a "
+          "Redis there",
+          options.runs);
     }
     embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs);
     url_ = embedded_->url();
@@ -81,10 +81,11 @@ jobs::JobQueue& QueueAccess::queue() {
   return *queue_;
 }
 
-std::unique_ptr<jobs::JobQueue> QueueAccess::make_queue() {
-  const std::lock_guard lock(mutex_);
-  others_.push_back(make_client());
-  return std::make_unique<jobs::RedisQueue>(*others_.back(), settings_);
+std::shared_ptr<jobs::JobQueue> QueueAccess::make_queue() {
+  std::shared_ptr<jobs::RedisClient> client = make_client();
+  // The connection lives as long as its queue.
+  auto* queue = new jobs::RedisQueue(*client, settings_);
+  return {queue, [client](jobs::JobQueue* made) { delete made; }};
 }
 
 }  // namespace foretime::cli

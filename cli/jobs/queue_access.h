@@ -1,9 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "jobs/queue/queue.h"
 #include "jobs/queue/queue_reader.h"
@@ -41,7 +39,7 @@ class QueueAccess {
   jobs::QueueReader& reader() { return *reader_; }
   const jobs::QueueSettings& settings() const { return settings_; }
   /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
-  std::unique_ptr<jobs::JobQueue> make_queue();
+  std::shared_ptr<jobs::JobQueue> make_queue();
   const jobs::RedisUrl& url() const { return url_; }
   /// Where Redis is, for people; never a password.
   std::string name() const { return url_.redacted(); }
@@ -53,8 +51,6 @@ class QueueAccess {
   std::unique_ptr<jobs::EmbeddedRedis> embedded_;
   jobs::RedisUrl url_;
   std::unique_ptr<jobs::RedisClient> client_;
-  std::mutex mutex_;                                             // of what follows
-  std::vector<std::unique_ptr<jobs::RedisClient>> others_ = {};  // of make_queue
   std::unique_ptr<jobs::JobQueue> queue_;
   std::unique_ptr<jobs::QueueReader> reader_;
 };

@@ -85,7 +85,7 @@ std::string left_out(size_t all, size_t shown_jobs) {
 
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   const auto sweep = reader.sweep(id);
-  if (!sweep) throw jobs::JobRefused(fmt::format("sweep {}: unknown", id));
+  if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
   size_t all = 0;
   const auto jobs = jobs_of_sweep(reader, id, options, all);
   View view;
@@ -103,7 +103,7 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
 
 View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   const auto job = reader.job(id);
-  if (!job) throw jobs::JobRefused(fmt::format("job {}: unknown (finished jobs are forgotten after a while)", id));
+  if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
   auto json = cli::to_json(*job);
   json["settings"] = job->spec.settings;
   return {options.json ? dump(json, options.watch > 0) : cli::describe(*job), is_final(job->state)};

@@ -32,7 +32,7 @@ struct SubmitOptions {
 jobs::Sweep load(const SubmitOptions& options) {
   jobs::Sweep sweep;
   if (!std::filesystem::is_regular_file(options.file))
-    throw jobs::SweepError(fmt::format("{}: no such file, expected a sweep or settings (YAML)", options.file));
+    throw jobs::SweepError("{}: no such file, expected a sweep or settings (YAML)", options.file);
   if (jobs::is_finetune_file(options.file)) {
     sweep.jobs = {jobs::finetune_job(options.file, options.overrides, options.name)};
   } else if (jobs::is_sweep_file(options.file)) {
@@ -45,7 +45,7 @@ jobs::Sweep load(const SubmitOptions& options) {
   for (auto& job : sweep.jobs) {
     if (options.priority) job.priority = *options.priority;
     if (options.max_attempts) job.max_attempts = *options.max_attempts;
-    if (job.kind == jobs::JobKind::export_model) continue;                                           // it copies files
+    if (job.kind == jobs::JobKind::export_) continue;                                                // it copies files
     if (options.ranks && job.kind != jobs::JobKind::finetune) job.resources.ranks = *options.ranks;  // one process
     if (options.cpus) job.resources.cpus = *options.cpus;
     if (options.gpus) job.resources.gpus = *options.gpus;

@@ -29,14 +29,12 @@ constexpr int kWatchMs = 100, kIdleMs = 1000;
 constexpr int kReapBatches = 20;
 
 AgentInfo info_of(const AgentOptions& options) {
-  AgentInfo info;
-  info.name = options.name;
-  info.host = host_name();
-  info.version = options.version;
-  info.pid = getpid();
-  info.cpus = options.cpus;
-  info.gpus = static_cast<int64_t>(options.gpus.size());
-  return info;
+  return {.name = options.name,
+          .host = host_name(),
+          .version = options.version,
+          .pid = getpid(),
+          .cpus = options.cpus,
+          .gpus = static_cast<int64_t>(options.gpus.size())};
 }
 
 /// The CPUs and GPUs of an agent. A GPU belongs to one job at a time.
@@ -45,7 +43,7 @@ class Slots {
   Slots(int64_t cpus, const std::vector<std::string>& gpus) : free_cpus_(cpus), free_gpus_(gpus) {
     std::sort(free_gpus_.begin(), free_gpus_.end());
     const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
-    if (twice != free_gpus_.end()) throw JobsError(fmt::format("agent: GPU {} is named twice", *twice));
+    if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is named twice", *twice);
   }
 
   int64_t free_cpus() const { return free_cpus_; }
@@ -91,7 +89,7 @@ class AgentLoop {
         log_(log),
         queue_(make_queue()),
         link_("agent", kLongestPause, log),
-        heartbeat_(make_queue, options.lease_term, info_of(options), log) {}
+        heartbeat_(make_queue(), options.lease_term, info_of(options), log) {}
 
   int64_t run() {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
@@ -221,7 +219,7 @@ class AgentLoop {
       auto gpus = slots_.take(lease->spec.resources);
       if (!gpus || obeyed_stops_ > 0) {
         if (gpus) slots_.give_back(lease->spec.resources, *gpus);
-        give_back(*lease);
+        queue_->finish(*lease, {.outcome = Outcome::preempted}, random_fraction());
         return false;
       }
       heartbeat_.hold(*lease);
@@ -257,12 +255,6 @@ class AgentLoop {
     }
     told_too_large_ = too_large > 0;
     drained_ = quiet && too_large == all;
-  }
-
-  void give_back(const Lease& lease) {
-    JobResult result;
-    result.outcome = Outcome::preempted;
-    queue_->finish(lease, result, random_fraction());
   }
 
   void reap(double now) {
@@ -330,7 +322,7 @@ class AgentLoop {
   Slots slots_;
   const StopRequests& stops_;
   spdlog::logger& log_;
-  std::unique_ptr<JobQueue> queue_;
+  std::shared_ptr<JobQueue> queue_;
   Link link_;
   Heartbeat heartbeat_;
   std::vector<Held> jobs_;
@@ -354,7 +346,7 @@ fs::path real_folder(const char* what, const fs::path& path) {
   std::error_code failure;
   auto real = fs::canonical(path, failure);
   if (!failure && !fs::is_directory(real, failure)) failure = std::make_error_code(std::errc::not_a_directory);
-  if (failure) throw JobsError(fmt::format("agent: {} {}: {}", what, path.string(), failure.message()));
+  if (failure) throw JobsError("agent: {} {}: {}", what, path.string(), failure.message());
   return real;
 }
 
@@ -364,7 +356,7 @@ AgentOptions completed(AgentOptions options) {
   if (options.cpus <= 0) options.cpus = usable_cores();
   std::error_code failure;
   fs::create_directories(options.roots.runs, failure);
-  if (failure) throw JobsError(fmt::format("agent: run root {}: {}", options.roots.runs.string(), failure.message()));
+  if (failure) throw JobsError("agent: run root {}: {}", options.roots.runs.string(), failure.message());
   options.roots.runs = real_folder("run root", options.roots.runs);
   for (auto& root : options.roots.data) root = real_folder("data root", root);
   return options;

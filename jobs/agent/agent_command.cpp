@@ -27,9 +27,9 @@ fs::path stored_checkpoint(const std::string& what, const std::string& path, con
   auto real = allowed_path(what, path, roots.runs, {roots.runs});
   if (!fs::exists(real / kManifest))
     throw JobsError(
-        fmt::format("{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
-                    "it?",
-                    what, real.string(), kManifest, roots.runs.string()));
+        "{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
+        "it?",
+        what, real.string(), kManifest, roots.runs.string());
   return real;
 }
 
@@ -98,19 +98,19 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   const auto file = place.folder / "config.yaml";
   std::ofstream out(file, std::ios::binary);
   out << configs::to_yaml(settings);
-  if (!out.flush()) throw JobsError(fmt::format("{}: cannot be written", file.string()));
+  if (!out.flush()) throw JobsError("{}: cannot be written", file.string());
   return {"train", "--quiet", file.string()};
 }
 
 /// The run directory of the job that this one acts on.
 fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
   if (spec.after.empty())
-    throw JobUnusable(fmt::format("job {}: an {} job needs the training job that it acts on in `after`", spec.id,
-                                  to_string(spec.kind)));
+    throw JobUnusable("job {}: an {} job needs the training job that it acts on in `after`", spec.id,
+                      to_string(spec.kind));
   const auto needed = queue.find(spec.after.front());
   if (!needed || needed->checkpoint.empty())
-    throw JobUnusable(fmt::format("job {}: job {}, which it acts on, {}", spec.id, spec.after.front(),
-                                  needed ? "left no checkpoint" : "is unknown (forgotten after its time to live?)"));
+    throw JobUnusable("job {}: job {}, which it acts on, {}", spec.id, spec.after.front(),
+                      needed ? "left no checkpoint" : "is unknown (forgotten after its time to live?)");
   const auto folder = stored_checkpoint("checkpoint of job " + spec.after.front(), needed->checkpoint, options.roots);
   return folder.parent_path().filename() == "checkpoints" ? folder.parent_path().parent_path() : folder;
 }
@@ -118,10 +118,10 @@ fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& 
 void check_override(const std::string& key, const std::string& value) {
   for (const auto* own : {"data.root", "data.train", "data.valid", "data.test", "data.eval_indices",
                           "data.node_type_vectors", "data.allowed_roots"}) {
-    if (key == own) throw JobUnusable(fmt::format("set: {}: belongs to the agent; name data sets in `files`", key));
+    if (key == own) throw JobUnusable("set: {}: belongs to the agent; name data sets in `files`", key);
   }
   if (key.starts_with("run.") || key.starts_with("checkpoint."))
-    throw JobUnusable(fmt::format("set: {}: belongs to the agent", key));
+    throw JobUnusable("set: {}: belongs to the agent", key);
   configs::Settings settings;
   configs::apply_override(settings, key, value);
 }
@@ -137,13 +137,13 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
         sets.push_back(item.first.as<std::string>() + "=" + item.second.as<std::string>());
       }
     } else if (!yaml.IsNull()) {
-      throw JobUnusable(fmt::format("job {}: its settings are no map of files and set", spec.id));
+      throw JobUnusable("job {}: its settings are no map of files and set", spec.id);
     }
   } catch (const YAML::Exception& error) {
-    throw JobUnusable(fmt::format("job {}: its settings are not YAML of files and set: {}", spec.id, error.what()));
+    throw JobUnusable("job {}: its settings are not YAML of files and set: {}", spec.id, error.what());
   }
   if (files.size() > kEvaluatedFiles)
-    throw JobUnusable(fmt::format("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles));
+    throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
   std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, queue).string()};
   for (const auto& file : files) {
     arguments.push_back(
@@ -165,13 +165,13 @@ fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueu
   const auto& id = spec.after.front();
   const auto needed = queue.find(id);
   if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
-    throw JobUnusable(fmt::format("job {}: job {}, which it goes on from, {}", spec.id, id,
-                                  needed ? "left no bundle" : "is unknown (forgotten after its time to live?)"));
+    throw JobUnusable("job {}: job {}, which it goes on from, {}", spec.id, id,
+                      needed ? "left no bundle" : "is unknown (forgotten after its time to live?)");
   const auto& runs = options.roots.runs;
   auto real = allowed_path("bundle of job " + id, needed->checkpoint, runs, {runs});
   if (!fs::is_regular_file(real))
-    throw JobsError(fmt::format("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?",
-                                id, real.string(), runs.string()));
+    throw JobsError("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?", id,
+                    real.string(), runs.string());
   return real;
 }
 
@@ -242,14 +242,14 @@ fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   const auto job = roots.runs / lease.job;
   std::error_code failure;
   fs::create_directories(job, failure);
-  if (failure) throw JobsError(fmt::format("{}: {}", job.string(), failure.message()));
+  if (failure) throw JobsError("{}: {}", job.string(), failure.message());
   const auto real = allowed_path("run directory", job, roots.runs, {roots.runs});
   const auto name = fmt::format("attempt-{}", lease.fence);
   for (const auto& folder : {real / name, real / (name + "-" + (plain(lease.token) ? lease.token : "again"))}) {
     if (fs::create_directory(folder, failure)) return folder;
-    if (failure) throw JobsError(fmt::format("{}: {}", folder.string(), failure.message()));
+    if (failure) throw JobsError("{}: {}", folder.string(), failure.message());
   }
-  throw JobsError(fmt::format("{}: exists already, from another attempt with this fence", (real / name).string()));
+  throw JobsError("{}: exists already, from another attempt with this fence", (real / name).string());
 }
 
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
@@ -265,7 +265,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
     case JobKind::evaluate:
       arguments = evaluate_arguments(spec, options, queue);
       break;
-    case JobKind::export_model:
+    case JobKind::export_:
       arguments = {"export", needed_run(spec, options, queue).string(), (place.folder / "export").string()};
       break;
     case JobKind::finetune:
@@ -277,7 +277,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   // An export copies files, a fine-tuning writes one: more than one process of them would be in each other's way.
   auto resources = spec.resources;
   if (spec.kind == JobKind::finetune) resources.ranks = 1;
-  process.arguments = spec.kind == JobKind::export_model ? command : options.launcher.arguments(resources, command);
+  process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command);
   process.environment = attempt_environment(spec, place);
   process.working_folder = place.folder;
   process.separate_stdout = spec.kind == JobKind::evaluate;
@@ -287,10 +287,10 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
 std::string published_checkpoint(const std::string& path, const fs::path& folder, const AllowedRoots& roots) {
   const auto real = allowed_path("checkpoint", path, folder, {folder});
   if (!fs::exists(real / kManifest))
-    throw JobsError(fmt::format("checkpoint: {}: no {}, expected a whole checkpoint", real.string(), kManifest));
+    throw JobsError("checkpoint: {}: no {}, expected a whole checkpoint", real.string(), kManifest);
   const auto relative = real.lexically_relative(fs::canonical(roots.runs));
   if (relative.empty() || *relative.begin() == "..")
-    throw JobsError(fmt::format("checkpoint: {}: not below the run root", real.string()));
+    throw JobsError("checkpoint: {}: not below the run root", real.string());
   return relative.string();
 }
 

@@ -11,8 +11,7 @@
 namespace foretime::jobs {
 
 /// A job that no agent with these roots could run: its settings or paths are wrong. Ends it as failed.
-class JobUnusable : public JobsError {
- public:
+struct JobUnusable : JobsError {
   using JobsError::JobsError;
 };
 

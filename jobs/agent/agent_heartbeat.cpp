@@ -37,9 +37,8 @@ std::string random_hex(size_t digits) {
   return text;
 }
 
-Heartbeat::Heartbeat(const std::function<std::unique_ptr<JobQueue>()>& make_queue, Milliseconds term, AgentInfo info,
-                     spdlog::logger& log)
-    : queue_(make_queue()),
+Heartbeat::Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, spdlog::logger& log)
+    : queue_(std::move(queue)),
       term_(term),
       info_(std::move(info)),
       log_(log),

@@ -45,8 +45,7 @@ std::string random_hex(size_t digits);
 /// take over.
 class Heartbeat {
  public:
-  Heartbeat(const std::function<std::unique_ptr<JobQueue>()>& make_queue, Milliseconds term, AgentInfo info,
-            spdlog::logger& log);
+  Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, spdlog::logger& log);
   ~Heartbeat();  // says that the agent leaves
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -62,7 +61,7 @@ class Heartbeat {
   void run();
   void renew_all(std::unique_lock<std::mutex>& lock);
 
-  std::unique_ptr<JobQueue> queue_;
+  std::shared_ptr<JobQueue> queue_;
   Milliseconds term_;
   AgentInfo info_;
   spdlog::logger& log_;

@@ -350,9 +350,7 @@ void AgentJob::conclude(const ExitStatus& status) {
   result_.checkpoint = checkpoint_;
   std::error_code failure;
   const auto kind = lease_.spec.kind;
-  const std::filesystem::path made = kind == JobKind::export_model ? "export"
-                                     : kind == JobKind::finetune   ? kBundleFile
-                                                                   : "";
+  const std::filesystem::path made = kind == JobKind::export_ ? "export" : kind == JobKind::finetune ? kBundleFile : "";
   if (!made.empty() && std::filesystem::exists(folder_ / made, failure))
     result_.checkpoint = (folder_ / made).lexically_relative(options_.roots.runs).string();
   for (const auto& [name, value] : metrics_) {

@@ -37,7 +37,7 @@ std::vector<std::string> split_words(const std::string& text) {
       inside = true;
     }
   }
-  if (quote != 0) throw JobsError(fmt::format("launcher '{}': {} is not closed", text, quote));
+  if (quote != 0) throw JobsError("launcher '{}': {} is not closed", text, quote);
   if (inside) words.push_back(word);
   return words;
 }
@@ -46,10 +46,10 @@ void check_names(const std::string& text, const std::string& word) {
   for (size_t open = word.find('{'); open != std::string::npos; open = word.find('{', open + 1)) {
     const auto close = word.find('}', open);
     const auto name = word.substr(open, close == std::string::npos ? close : close - open + 1);
-    if (name == kCommand) throw JobsError(fmt::format("launcher '{}': {{command}} must be a word of its own", text));
+    if (name == kCommand) throw JobsError("launcher '{}': {{command}} must be a word of its own", text);
     if (std::none_of(kVariables.begin(), kVariables.end(), [&](const char* known) { return name == known; })) {
-      throw JobsError(fmt::format(
-          "launcher '{}': unknown {}, expected {{command}}, {{ranks}}, {{cpus}}, {{gpus}} or {{threads}}", text, name));
+      throw JobsError("launcher '{}': unknown {}, expected {{command}}, {{ranks}}, {{cpus}}, {{gpus}} or {{threads}}",
+                      text, name);
     }
   }
 }
@@ -75,13 +75,13 @@ Launcher::Launcher(const std::string& text) : text_(text) {
   }
   if (commands != 1 || words_.front() == kCommand) {
     throw JobsError(
-        fmt::format("launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the "
-                    "program, such as '{}'",
-                    text,
-                    commands == 0  ? "no {command}"
-                    : commands > 1 ? "more than one {command}"
-                                   : "no program",
-                    kMpirun));
+        "launcher '{}': {}, expected auto, direct, mpirun, srun, or words with one {{command}} after the "
+        "program, such as '{}'",
+        text,
+        commands == 0  ? "no {command}"
+        : commands > 1 ? "more than one {command}"
+                       : "no program",
+        kMpirun);
   }
 }
 
@@ -92,9 +92,9 @@ std::vector<std::string> Launcher::arguments(const Resources& resources,
     if (resources.ranks == 1) return command;
     if (text_ == "direct") {
       throw JobsError(
-          fmt::format("a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun "
-                      "or a template (foretime agent --launcher)",
-                      resources.ranks));
+          "a job of {} ranks cannot be started by the launcher 'direct'; expected mpirun, srun "
+          "or a template (foretime agent --launcher)",
+          resources.ranks);
     }
     words = split_words(kMpirun);
   }

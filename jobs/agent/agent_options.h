@@ -52,7 +52,7 @@ struct AgentOptions {
 };
 
 /// Makes a queue with a connection of its own; the agent has one for its loop and one for its heartbeat.
-using QueueFactory = std::function<std::unique_ptr<JobQueue>()>;
+using QueueFactory = std::function<std::shared_ptr<JobQueue>()>;
 /// Decides deferred parameters of a lease (jobs/sweep/proposer.h); called before the job's first start.
 using Proposer = std::function<Parameters(JobQueue& queue, const Lease& lease)>;
 

@@ -23,7 +23,7 @@ constexpr size_t kExpansions = 1024;  // of the braces of one pattern
 constexpr const char* kSpecial = "*?[{\\";
 
 [[noreturn]] void refuse(const std::string& what, const std::string& path, const std::string& why) {
-  throw JobsError(fmt::format("{}: {}: {}", what, path.substr(0, 300), why));
+  throw JobsError("{}: {}: {}", what, path.substr(0, 300), why);
 }
 
 std::string link_target(const fs::path& link) {
@@ -119,7 +119,7 @@ std::string allowed_pattern(const std::string& what, const std::string& pattern,
       if (has_parent_component(one)) refuse(what, pattern, "'..' after the first of * ? [ {, expected none");
     }
   } catch (const DataError& error) {
-    throw JobsError(fmt::format("{}: {}", what, std::string(error.what()).substr(0, 300)));
+    throw JobsError("{}: {}", what, std::string(error.what()).substr(0, 300));
   }
   return (allowed_path(what, head, base, roots) / rest).string();
 }

@@ -158,8 +158,7 @@ ProgressMessage parse_progress_message(const std::string& line) {
   try {
     const auto json = Json::parse(line);
     if (!json.is_object()) refuse_message("found " + shown(json) + ", expected an object");
-    ProgressMessage message;
-    message.kind = kind_of(json);
+    ProgressMessage message{.kind = kind_of(json)};
     if (message.kind == Kind::hello) {
       message.pid = integer(json, "pid", false, 0);
       return message;
@@ -190,12 +189,12 @@ bool is_stop_line(const std::string& line) {
 ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder) {
   if (listen_at((folder / "agent.sock").string())) return;
   std::string name = "/tmp/foretime-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) throw JobsError(fmt::format("{}: {}", name, std::strerror(errno)));
+  if (mkdtemp(name.data()) == nullptr) throw JobsError("{}: {}", name, std::strerror(errno));
   own_folder_ = name;
   if (listen_at(name + "/agent.sock")) return;
   const int error = errno;
   rmdir(name.c_str());
-  throw JobsError(fmt::format("{}: no socket can listen there: {}", path_, std::strerror(error)));
+  throw JobsError("{}: no socket can listen there: {}", path_, std::strerror(error));
 }
 
 ProgressReceiver::~ProgressReceiver() {
@@ -256,7 +255,7 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
     total += static_cast<size_t>(got);
     splitter_.feed({buffer, static_cast<size_t>(got)}, [&](const std::string& line, bool cut) {
       try {
-        if (cut) throw JobsError(fmt::format("progress message: more than {} bytes", kProgressLine));
+        if (cut) throw JobsError("progress message: more than {} bytes", kProgressLine);
         take(parse_progress_message(line));
       } catch (const JobsError& error) {
         complain(error.what());

@@ -22,13 +22,13 @@ namespace foretime::jobs {
 /// arrives as NaN.
 struct ProgressMessage {
   enum class Kind { hello, progress, evaluation, checkpoint, result } kind = Kind::progress;
-  int64_t step = 0, total_steps = 0;      // progress, evaluation, checkpoint, result
-  double loss = 0, eta_seconds = -1;      // progress
-  int64_t scored = 0;                     // progress: candidates that evaluations have scored; rises between two steps
-  int64_t iteration = 0;                  // evaluation: how many there were, with those before a resume
-  std::map<std::string, double> metrics;  // evaluation, result
-  std::string path;                       // checkpoint: folder of a whole checkpoint
-  int64_t pid = 0;                        // hello
+  int64_t step = 0, total_steps = 0;  // progress, evaluation, checkpoint, result
+  double loss = 0, eta_seconds = -1;  // progress
+  int64_t scored = 0;                 // progress: candidates that evaluations have scored; rises between two steps
+  int64_t iteration = 0;              // evaluation: how many there were, with those before a resume
+  std::map<std::string, double> metrics{};  // evaluation, result
+  std::string path{};                       // checkpoint: folder of a whole checkpoint
+  int64_t pid = 0;                          // hello
 };
 /// Bounds of a message: bytes of its line with the newline, number of metrics.
 constexpr size_t kProgressLine = 64 << 10;

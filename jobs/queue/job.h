@@ -7,23 +7,24 @@
 #include <utility>
 #include <vector>
 
+#include "configs/choice.h"
+
 /// A job and what becomes of it, as plain structs. docs/reference/jobs.md has the same as Redis keys and fields.
 namespace foretime::jobs {
 
-enum class JobKind { train, evaluate, export_model, finetune };  // "train", "evaluate", "export", "finetune"
+FORETIME_CHOICE(JobKind, train, evaluate, export_, finetune);
 
 /// Where a job is. A job that is submitted ends in exactly one of the last four.
-enum class JobState {
-  blocked,    // waits for other jobs to succeed
-  waiting,    // may be claimed
-  delayed,    // waits until a retry is due
-  held,       // belongs to a paused sweep, and was set aside by a claim
-  active,     // leased to an agent
-  succeeded,  // has a result; `stopped` tells whether early stopping ended it
-  failed,     // will not work however often it is tried: settings, data
-  cancelled,  // by a user, or because a job that it needed did not succeed
-  dead        // failed max_attempts times
-};
+FORETIME_CHOICE(JobState, blocked,  // waits for other jobs to succeed
+                waiting,            // may be claimed
+                delayed,            // waits until a retry is due
+                held,               // belongs to a paused sweep, and was set aside by a claim
+                active,             // leased to an agent
+                succeeded,          // has a result; `stopped` tells whether early stopping ended it
+                failed,             // will not work however often it is tried: settings, data
+                cancelled,          // by a user, or because a job that it needed did not succeed
+                dead                // failed max_attempts times
+);
 
 std::string to_string(JobKind kind);
 std::string to_string(JobState state);
@@ -60,21 +61,21 @@ struct Limits {
 
 /// What is submitted. Never a command: only settings, checked by the agent against configs::Settings.
 struct JobSpec {
-  std::string id;  // see job_id
+  std::string id{};  // see job_id
   JobKind kind = JobKind::train;
-  std::string name;    // for people; printable, at most Limits::kName
-  std::string sweep;   // id of the sweep, or empty
-  int64_t trial = -1;  // number in the sweep
+  std::string name{};   // for people; printable, at most Limits::kName
+  std::string sweep{};  // id of the sweep, or empty
+  int64_t trial = -1;   // number in the sweep
   /// train: resolved settings as YAML (configs::to_yaml), without the swept parameters where these are deferred.
   /// evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see jobs/sweep/finetune_job.h.
-  std::string settings;
-  Parameters parameters;  // the swept settings of this job; part of `settings` already unless deferred
-  bool deferred = false;  // bayes: whoever runs the job first decides its parameters
-  std::string metric;     // objective, as in trainer.metric
+  std::string settings{};
+  Parameters parameters{};  // the swept settings of this job; part of `settings` already unless deferred
+  bool deferred = false;    // bayes: whoever runs the job first decides its parameters
+  std::string metric{};     // objective, as in trainer.metric
   bool maximize = true;
   /// Ids of jobs that must succeed first; evaluate and export act on the first one, and so does finetune, if any.
-  std::vector<std::string> after;
-  Resources resources;
+  std::vector<std::string> after{};
+  Resources resources{};
   int64_t priority = 0;  // larger first
   int64_t max_attempts = 3;
   bool operator==(const JobSpec&) const = default;
@@ -83,38 +84,41 @@ struct JobSpec {
 /// 16 hexadecimal digits of the SHA-256 of everything in `spec` that shapes its result (kind, sweep, trial, settings,
 /// parameters, after): the same job submitted twice has one id. Priority, name, resources and attempts do not count.
 std::string job_id(const JobSpec& spec);
+/// The digest of `text` in hexadecimal digits, by an algorithm of libcrypto such as SHA256; JobsError where it has
+/// none.
+std::string hex_digest(const char* algorithm, const std::string& text);
 /// The first 16 hexadecimal digits of the SHA-256 of `text`.
 std::string content_id(const std::string& text);
 
 /// The right to run a job for a while. Everything that the holder writes carries it; an older one changes nothing.
 struct Lease {
-  std::string job;
-  std::string agent;
+  std::string job{};
+  std::string agent{};
   int64_t fence = 0;    // rises with every claim of the job
-  std::string token;    // chosen by the claiming agent; tells two leases of one fence apart after Redis lost a second
+  std::string token{};  // chosen by the claiming agent; tells two leases of one fence apart after Redis lost a second
   int64_t attempt = 1;  // failures so far + 1
   int64_t deadline_ms = 0;  // by Redis' clock
-  JobSpec spec;
-  std::string checkpoint;  // newest that was published, relative to the run root; empty: none
+  JobSpec spec{};
+  std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
 };
 
 /// How an attempt ended.
-enum class Outcome {
-  succeeded,
-  stopped,    // by early stopping: counts as succeeded, the checkpoint is kept
-  cancelled,  // by request, at a step boundary
-  preempted,  // the agent drains or was told to stop: back to waiting, no attempt is used up
-  error,      // may work next time: delayed with back-off, or dead after max_attempts
-  failed      // will not work however often it is tried
-};
+FORETIME_CHOICE(Outcome,  //
+                succeeded,
+                stopped,    // by early stopping: counts as succeeded, the checkpoint is kept
+                cancelled,  // by request, at a step boundary
+                preempted,  // the agent drains or was told to stop: back to waiting, no attempt is used up
+                error,      // may work next time: delayed with back-off, or dead after max_attempts
+                failed      // will not work however often it is tried
+);
 std::string to_string(Outcome outcome);
 
 struct JobResult {
   Outcome outcome = Outcome::succeeded;
-  std::map<std::string, double> metrics;  // of the final evaluation, or the last one
-  std::optional<double> objective;        // value of the job's metric
-  std::string checkpoint;                 // relative to the run root
-  std::string error;                      // for error and failed
+  std::map<std::string, double> metrics{};  // of the final evaluation, or the last one
+  std::optional<double> objective{};        // value of the job's metric
+  std::string checkpoint{};                 // relative to the run root
+  std::string error{};                      // for error and failed
   int64_t exit_code = 0;
   double seconds = 0;  // of this attempt
 };
@@ -124,11 +128,11 @@ struct JobReport {
   int64_t step = 0, total_steps = 0;
   double eta_seconds = -1;  // below 0: unknown
   double loss = 0;
-  int64_t iteration = 0;            // evaluations so far; the resource of early stopping
-  std::optional<double> objective;  // value of the job's metric at that evaluation
-  std::map<std::string, double> metrics;
-  std::string checkpoint;              // newly published; empty: none since the last report
-  std::vector<std::string> log_lines;  // new ones
+  int64_t iteration = 0;              // evaluations so far; the resource of early stopping
+  std::optional<double> objective{};  // value of the job's metric at that evaluation
+  std::map<std::string, double> metrics{};
+  std::string checkpoint{};              // newly published; empty: none since the last report
+  std::vector<std::string> log_lines{};  // new ones
 };
 
 /// What the holder of a lease is to do.
@@ -141,16 +145,16 @@ enum class Directive {
 
 /// Everything that Redis holds about one job.
 struct JobRecord {
-  JobSpec spec;
+  JobSpec spec{};
   JobState state = JobState::waiting;
   int64_t attempt = 0, failures = 0, fence = 0;
-  std::string agent;
+  std::string agent{};
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;
   double eta_seconds = -1, loss = 0, seconds = 0;
-  std::optional<double> objective, best_objective;
-  std::map<std::string, double> metrics;
-  std::string checkpoint, error, reason;  // reason: why it was stopped, cancelled or delayed
+  std::optional<double> objective{}, best_objective{};
+  std::map<std::string, double> metrics{};
+  std::string checkpoint{}, error{}, reason{};  // reason: why it was stopped, cancelled or delayed
   bool stopped = false, cancel_requested = false;
   int64_t log_lines = 0;  // ever written; the ring holds the last Limits::kLogLines
   int64_t results = 0;    // results written: 0 or 1

@@ -57,8 +57,7 @@ std::optional<double> HashReader::number(const std::string& field) const {
 }
 
 void HashReader::damaged(const std::string& field, const std::string& found, const std::string& expected) const {
-  throw JobsError(
-      fmt::format("{}: field {}: {}, expected {}; was it written by another program?", who_, field, found, expected));
+  throw JobsError("{}: field {}: {}, expected {}; was it written by another program?", who_, field, found, expected);
 }
 
 std::string HashReader::quoted(const std::string& value) {

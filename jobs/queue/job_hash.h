@@ -39,8 +39,8 @@ class HashReader {
     try {
       return parse(value);
     } catch (const JobsError& error) {
-      throw JobsError(fmt::format("{}: field {}: {}; was it written by another program?", who_, field,
-                                  printable_utf8(error.what())));
+      throw JobsError("{}: field {}: {}; was it written by another program?", who_, field,
+                      printable_utf8(error.what()));
     }
   }
   template <class Value>

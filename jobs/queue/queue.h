@@ -16,8 +16,8 @@ namespace foretime::jobs {
 using Milliseconds = std::chrono::milliseconds;
 
 struct ClaimRequest {
-  std::string agent;
-  std::string token;  // fresh random text for each claim; the same again after a lost answer gives the same lease
+  std::string agent{};
+  std::string token{};  // fresh random text for each claim; the same again after a lost answer gives the same lease
   int64_t free_cpus = 1;
   int64_t free_gpus = 0;
   Milliseconds term{30000};
@@ -27,23 +27,23 @@ struct ClaimRequest {
 /// hyperparameter tuning", stopping variant). At each rung, which is a number of evaluations, a trial goes on while its
 /// objective is among the best max(1, n / eta) of the n values seen at that rung so far.
 struct HalvingRule {
-  std::vector<int64_t> rungs;  // rising
+  std::vector<int64_t> rungs{};  // rising
   double eta = 3;
   bool enabled() const { return !rungs.empty(); }
   bool operator==(const HalvingRule&) const = default;
 };
 
 struct SweepSpec {
-  std::string id;  // 16 hexadecimal digits, of the expanded sweep
-  std::string name;
-  std::string method;  // grid | random | bayes
-  std::string
-      definition;  // the search space as JSON, for whoever decides deferred parameters (jobs/sweep/search_space.h)
-  std::string metric;
+  std::string id{};  // 16 hexadecimal digits, of the expanded sweep
+  std::string name{};
+  std::string method{};  // grid | random | bayes
+  /// The search space as JSON, for whoever decides deferred parameters (jobs/sweep/search_space.h).
+  std::string definition{};
+  std::string metric{};
   bool maximize = true;
   int64_t trials = 0;
   uint64_t seed = 1;
-  HalvingRule halving;
+  HalvingRule halving{};
   bool operator==(const SweepSpec&) const = default;
 };
 
@@ -54,7 +54,7 @@ struct ReapCounts {
 
 /// What an agent tells about itself, for whoever watches.
 struct AgentInfo {
-  std::string name, host, version;
+  std::string name{}, host{}, version{};
   int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
   bool leaving = false;  // forget this agent
 };

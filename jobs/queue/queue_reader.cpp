@@ -23,8 +23,7 @@ std::string shown(const std::string& text) { return fmt::format("'{}'", printabl
 bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
 
 void check_id(const std::string& key, const std::string& id) {
-  if (!is_id(id))
-    throw JobsError(fmt::format("{}: member {} is no id: expected 1 to 64 letters, digits, - and _", key, shown(id)));
+  if (!is_id(id)) throw JobsError("{}: member {} is no id: expected 1 to 64 letters, digits, - and _", key, shown(id));
 }
 
 /// The one of `found` that `prefix` means. `what`: job or sweep.
@@ -32,12 +31,12 @@ std::string only(const std::string& what, const std::string& prefix, const std::
   if (!found.empty() && (found.size() == 1 || found.front() == prefix)) return found.front();
   if (found.empty())
     throw JobRefused(
-        fmt::format("no {} has an id that begins with {}; `foretime status` lists jobs, `foretime "
-                    "leaderboard` and `foretime submit` name sweeps",
-                    what, shown(prefix)));
+        "no {} has an id that begins with {}; `foretime status` lists jobs, `foretime "
+        "leaderboard` and `foretime submit` name sweeps",
+        what, shown(prefix));
   const auto last = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), kListed));
-  throw JobRefused(fmt::format("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),
-                               fmt::join(found.begin(), last, ", "), found.size() > kListed ? ", …" : ""));
+  throw JobRefused("{} {} is ambiguous: it could be {}{}; give more digits", what, shown(prefix),
+                   fmt::join(found.begin(), last, ", "), found.size() > kListed ? ", …" : "");
 }
 
 constexpr size_t kFieldsInPipeline = 1000;  // one word each
@@ -49,19 +48,18 @@ void check_read(const std::string& key, const Spec& spec) {
   try {
     check(spec);
   } catch (const SweepError& error) {
-    throw JobsError(fmt::format("{}: {}; was it written by another program?", key, printable_utf8(error.what())));
+    throw JobsError("{}: {}; was it written by another program?", key, printable_utf8(error.what()));
   }
 }
 
 bool maximizes(const std::string& goal) {
-  if (goal != "maximize" && goal != "minimize")
-    throw JobsError(fmt::format("'{}': expected maximize or minimize", goal));
+  if (goal != "maximize" && goal != "minimize") throw JobsError("'{}': expected maximize or minimize", goal);
   return goal == "maximize";
 }
 
 std::string sweep_state(const std::string& state) {
   if (state != "running" && state != "paused" && state != "cancelled")
-    throw JobsError(fmt::format("'{}': expected running, paused or cancelled", state));
+    throw JobsError("'{}': expected running, paused or cancelled", state);
   return state;
 }
 
@@ -97,9 +95,8 @@ std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls) {
       replies.push_back(client_.call(call));
     } catch (const RedisRefused& error) {
       if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
-      throw JobsError(
-          fmt::format("{}: it is not of the type that docs/reference/jobs.md says; was it written by another program?",
-                      printable_utf8(call.at(1))));
+      throw JobsError("{}: it is not of the type that docs/reference/jobs.md says; was it written by another program?",
+                      printable_utf8(call.at(1)));
     }
   }
   return replies;
@@ -165,8 +162,8 @@ bool QueueReader::is_sweep(const std::string& prefix) {
   const bool full_sweep = sweeps.front() == prefix, full_job = !jobs.empty() && jobs.front() == prefix;
   if (jobs.empty() || (full_sweep && !full_job)) return true;
   if (full_job && !full_sweep) return false;
-  throw JobRefused(fmt::format("{} is ambiguous: it could be sweep {} or job {}; give more digits", shown(prefix),
-                               sweeps.front(), jobs.front()));
+  throw JobRefused("{} is ambiguous: it could be sweep {} or job {}; give more digits", shown(prefix), sweeps.front(),
+                   jobs.front());
 }
 
 std::vector<std::string> QueueReader::ids_in(JobState state, int64_t limit) {
@@ -252,8 +249,8 @@ std::vector<std::string> QueueReader::log(const std::string& id, int64_t& total)
   auto lines = texts_of(*replies[1]);
   for (const auto& line : lines) {
     if (line.size() > Limits::kLogLine)
-      throw JobsError(fmt::format("{}: a line of {} bytes, expected at most {}; was it written by another program?",
-                                  list, line.size(), Limits::kLogLine));
+      throw JobsError("{}: a line of {} bytes, expected at most {}; was it written by another program?", list,
+                      line.size(), Limits::kLogLine);
   }
   return lines;
 }

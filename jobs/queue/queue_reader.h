@@ -13,27 +13,27 @@ namespace foretime::jobs {
 
 struct SweepRecord {
   SweepSpec spec;
-  std::string state;  // running | paused | cancelled
+  std::string state{};  // running | paused | cancelled
   int64_t created_ms = 0;
-  int64_t proposals = 0;             // deferred parameters decided so far
-  std::map<JobState, int64_t> jobs;  // counts, of every state
+  int64_t proposals = 0;               // deferred parameters decided so far
+  std::map<JobState, int64_t> jobs{};  // counts, of every state
 };
 
 struct AgentRecord {
-  std::string name, host, version;
+  std::string name{}, host{}, version{};
   int64_t seen_ms = 0, started_ms = 0, pid = 0, cpus = 0, gpus = 0, jobs = 0;
 };
 
 struct QueueStatistics {
-  int64_t now_ms = 0;                     // by Redis' clock
-  std::map<JobState, int64_t> jobs;       // counts, of every state
-  std::map<std::string, int64_t> totals;  // submitted, claimed, succeeded, …, lost_leases, refused; since ever
+  int64_t now_ms = 0;                       // by Redis' clock
+  std::map<JobState, int64_t> jobs{};       // counts, of every state
+  std::map<std::string, int64_t> totals{};  // submitted, claimed, succeeded, …, lost_leases, refused; since ever
   /// Those counts a minute, over the last five minutes of the event stream, or over what it holds where it was trimmed
   /// within them. `stopped` is missing: the stream does not tell it from succeeded.
-  std::map<std::string, double> per_minute;
+  std::map<std::string, double> per_minute{};
   int64_t oldest_waiting_ms = 0;  // age; 0: none waits
   bool paused = false;
-  std::vector<AgentRecord> agents;  // the kMostAgents heard of last, by name
+  std::vector<AgentRecord> agents{};  // the kMostAgents heard of last, by name
 };
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything

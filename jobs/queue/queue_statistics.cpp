@@ -74,8 +74,8 @@ std::string text_at(const redisReply& reply, size_t index) {
 
 [[noreturn]] void damaged(const std::string& key, const std::string& what, const std::string& found,
                           const std::string& expected) {
-  throw JobsError(fmt::format("{}: {}: '{}', expected {}; was it written by another program?", key,
-                              printable_utf8(what.substr(0, 100)), printable_utf8(found.substr(0, 40)), expected));
+  throw JobsError("{}: {}: '{}', expected {}; was it written by another program?", key,
+                  printable_utf8(what.substr(0, 100)), printable_utf8(found.substr(0, 40)), expected);
 }
 
 int64_t score_ms(const std::string& key, const std::string& member, const std::string& score) {

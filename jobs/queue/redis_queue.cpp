@@ -17,17 +17,6 @@
 namespace foretime::jobs {
 namespace {
 
-/// Redis names a script by it; nothing depends on its strength.
-std::string sha1_of(const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1)
-    throw JobsError("SHA-1 is not available from libcrypto; Redis names its scripts by it");
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
-}
-
 std::string json_text(const std::map<std::string, double>& metrics) {
   return metrics.empty() ? "" : nlohmann::json(metrics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -39,9 +28,9 @@ void append(std::vector<std::string>& arguments, const std::vector<std::string>&
 const redisReply& element(const redisReply& reply, size_t index, const std::string& script) {
   if (index >= reply.elements)
     throw RedisRefused(
-        fmt::format("script {}: {} answers, expected more than {}; do programs of different versions "
-                    "share this Redis?",
-                    script, reply.elements, index));
+        "script {}: {} answers, expected more than {}; do programs of different versions "
+        "share this Redis?",
+        script, reply.elements, index);
   return *reply.element[index];
 }
 
@@ -56,7 +45,7 @@ std::map<std::string, Script> load_scripts(QueueClock clock) {
     if (name == "common" || name == "clock" || name == "clock_test") continue;
     Script script;
     script.text = before + text;
-    script.sha1 = sha1_of(script.text);
+    script.sha1 = hex_digest("SHA1", script.text);  // Redis names a script by it; nothing depends on its strength
     scripts[name] = script;
   }
   return scripts;
@@ -116,16 +105,14 @@ std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
     if (word == "again") continue;
     const auto fields = fields_of(element(*reply, 3, "claim"));
     const auto record = record_of(text_of(element(*reply, 1, "claim")), fields);
-    Lease lease;
-    lease.job = record.spec.id;
-    lease.agent = record.agent;
-    lease.fence = record.fence;
-    lease.token = request.token;
-    lease.attempt = record.attempt;
-    lease.deadline_ms = static_cast<int64_t>(std::stod(text_of(element(*reply, 2, "claim"))));
-    lease.spec = record.spec;
-    lease.checkpoint = record.checkpoint;
-    return lease;
+    return Lease{.job = record.spec.id,
+                 .agent = record.agent,
+                 .fence = record.fence,
+                 .token = request.token,
+                 .attempt = record.attempt,
+                 .deadline_ms = static_cast<int64_t>(std::stod(text_of(element(*reply, 2, "claim")))),
+                 .spec = record.spec,
+                 .checkpoint = record.checkpoint};
   }
 }
 
@@ -186,29 +173,26 @@ void RedisQueue::retry(const std::string& id) { run("retry", {id}); }
 
 void RedisQueue::set_priority(const std::string& id, int64_t priority) {
   if (std::abs(priority) > Limits::kPriority)
-    throw JobRefused(
-        fmt::format("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority));
+    throw JobRefused("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority);
   run("priority", {id, std::to_string(priority)});
 }
 
-void RedisQueue::pause(const std::string& sweep) { run("pause", {sweep}); }
+void RedisQueue::pause(const std::string& sweep) { run("pause", {sweep, "paused"}); }
 
 void RedisQueue::resume(const std::string& sweep) {
-  while (run_word("resume", {sweep}) == "again") {
+  while (run_word("pause", {sweep, "running"}) == "again") {
   }
 }
 
 ReapCounts RedisQueue::reap() {
   const auto reply = run("reap", {std::to_string(settings_.keep_finished.count())});
   const auto count = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "reap"))); };
-  ReapCounts counts;
-  counts.lost_leases = count(1);
-  counts.orphans = count(2);
-  counts.promoted = count(3);
-  counts.released = count(4);
-  counts.expired = count(5);
-  counts.more = count(6) != 0;
-  return counts;
+  return {.lost_leases = count(1),
+          .orphans = count(2),
+          .promoted = count(3),
+          .released = count(4),
+          .expired = count(5),
+          .more = count(6) != 0};
 }
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {

@@ -158,7 +158,7 @@ std::string EmbeddedFolder::end_of_log(int64_t from) const {
 }
 
 void EmbeddedFolder::fail(const std::string& what) const {
-  throw RedisUnavailable(fmt::format("embedded Redis: {}: {}", path_.string(), what));
+  throw RedisUnavailable("embedded Redis: {}: {}", path_.string(), what);
 }
 
 EmbeddedRedis::EmbeddedRedis(const std::filesystem::path& root, double linger_seconds, double patience_seconds)
@@ -170,11 +170,7 @@ EmbeddedRedis::EmbeddedRedis(const std::filesystem::path& root, double linger_se
   ensure();
 }
 
-RedisUrl EmbeddedRedis::url() const {
-  RedisUrl url;
-  url.socket = folder_.socket();
-  return url;
-}
+RedisUrl EmbeddedRedis::url() const { return {.socket = folder_.socket()}; }
 
 EmbeddedRedis::Deadline EmbeddedRedis::deadline() const { return std::chrono::steady_clock::now() + patience_; }
 
@@ -267,17 +263,16 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian) const {
   const std::array<char*, 3> arguments{name.data(), configuration.data(), nullptr};
   const auto title = "ft-redis " + folder_.path().string();
 
-  GuardianPlan plan;
-  plan.program = program.c_str();
-  plan.arguments = arguments.data();
-  plan.environment = environ;
-  plan.linger_ms = linger_.count();
-  plan.folder = folder_.descriptor();
-  plan.users = users.get();
-  plan.guardian = guardian.get();
-  plan.server = server.get();
-  plan.null = null.get();
-  plan.title_text = title.c_str();
+  GuardianPlan plan{.program = program.c_str(),
+                    .arguments = arguments.data(),
+                    .environment = environ,
+                    .linger_ms = linger_.count(),
+                    .folder = folder_.descriptor(),
+                    .users = users.get(),
+                    .guardian = guardian.get(),
+                    .server = server.get(),
+                    .null = null.get(),
+                    .title_text = title.c_str()};
   find_title(plan);
   pid_t between = -1;
   {

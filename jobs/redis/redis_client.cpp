@@ -64,8 +64,7 @@ bool starts_with(std::string_view text, std::string_view word) {
 }
 
 [[noreturn]] void wrong_type(const redisReply& reply, const char* expected) {
-  throw RedisUnavailable(
-      fmt::format("Redis: an answer of type {}, expected {}; is this really Redis?", reply.type, expected));
+  throw RedisUnavailable("Redis: an answer of type {}, expected {}; is this really Redis?", reply.type, expected);
 }
 
 /// "" where the user may not ask, or this Redis does not know.
@@ -210,7 +209,7 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
           redact(fmt::format("Redis at {}: {} ({}: {})", name(), meaning, command, quoted), url_.password));
   }
   if (text.find("max number of clients") != std::string_view::npos)
-    throw RedisUnavailable(fmt::format("Redis at {}: it has as many clients as it accepts; raise maxclients", name()));
+    throw RedisUnavailable("Redis at {}: it has as many clients as it accepts; raise maxclients", name());
   for (const auto& [word, advice] : kAdvice) {
     if (text.find(word) != std::string_view::npos && text.find(word) < 8)
       throw RedisRefused(
@@ -228,9 +227,9 @@ void RedisClient::refuse_eviction() {
   // Where we may read neither, whoever set up the user is trusted with the rest.
   if (!policy.empty() && policy != "noeviction")
     throw RedisRefused(
-        fmt::format("Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set "
-                    "maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
-                    name(), policy.substr(0, 100)));
+        "Redis at {}: maxmemory-policy is {}, so it may drop jobs when memory is short; set "
+        "maxmemory-policy noeviction (redis-cli config set maxmemory-policy noeviction, and in redis.conf)",
+        name(), policy.substr(0, 100));
 }
 
 void RedisClient::connect() {

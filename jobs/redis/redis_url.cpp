@@ -16,9 +16,7 @@ constexpr const char* kForms = "expected redis://host[:port][/database] or unix:
 constexpr const char* kHidden = "***";
 constexpr size_t kLongest = 4096;  // bytes of a URL
 
-[[noreturn]] void refuse_url(const std::string& found) {
-  throw JobsError(fmt::format("Redis URL: {}; {}", found, kForms));
-}
+[[noreturn]] void refuse_url(const std::string& found) { throw JobsError("Redis URL: {}; {}", found, kForms); }
 
 bool takes(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;

@@ -7,10 +7,10 @@ namespace foretime::jobs {
 
 /// Where a Redis is and who we are there.
 struct RedisUrl {
-  std::string host;  // empty for a socket; IPv6 without brackets
+  std::string host{};  // empty for a socket; IPv6 without brackets
   int64_t port = 6379;
-  std::string socket;  // path of a Unix socket
-  std::string user, password;
+  std::string socket{};  // path of a Unix socket
+  std::string user{}, password{};
   int64_t database = 0;
 
   /// redis://[user[:password]@]host[:port][/database] or unix://[user[:password]@]/path/redis.sock[?db=n],

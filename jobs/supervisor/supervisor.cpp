@@ -23,7 +23,7 @@ namespace foretime::jobs {
 namespace {
 
 [[noreturn]] void refuse(const std::string& command, const std::string& what, int error) {
-  throw JobsError(fmt::format("cannot start {}: {}: {}", command, what, std::strerror(error)));
+  throw JobsError("cannot start {}: {}: {}", command, what, std::strerror(error));
 }
 
 /// Above 2, where the child's dup2 onto 0, 1 and 2 cannot hit it even if the agent runs with these closed.
@@ -59,8 +59,7 @@ std::string program_for(const std::string& name, const std::map<std::string, std
   const auto given = environment.find("PATH");
   const std::string path = given != environment.end() ? given->second : own != nullptr ? own : "/usr/bin:/bin";
   auto program = find_program(name, path);
-  if (program.empty())
-    throw JobsError(fmt::format("cannot start {}: it is in none of the folders of PATH ({})", name, path));
+  if (program.empty()) throw JobsError("cannot start {}: it is in none of the folders of PATH ({})", name, path);
   return program;
 }
 
@@ -121,20 +120,19 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
   std::pair<Descriptor, Descriptor> standard;
   if (options.separate_stdout) standard = make_pipe(command);
 
-  SupervisorPlan plan;
-  plan.program = program.c_str();
-  plan.arguments = argument_pointers.data();
-  plan.environment = environment_pointers.data();
-  plan.agent = getpid();
-  plan.grace_ms = static_cast<int64_t>(options.kill_grace_seconds * 1e3);
-  plan.control = control_there.get();
-  plan.status = status_there.get();
-  plan.failure = failure_there.get();
-  plan.output = output_there.get();
-  plan.standard_output = standard.second.get();
-  plan.working_folder = folder.get();
-  plan.proc = proc.get();
-  plan.null = null.get();
+  SupervisorPlan plan{.program = program.c_str(),
+                      .arguments = argument_pointers.data(),
+                      .environment = environment_pointers.data(),
+                      .agent = getpid(),
+                      .grace_ms = static_cast<int64_t>(options.kill_grace_seconds * 1e3),
+                      .control = control_there.get(),
+                      .status = status_there.get(),
+                      .failure = failure_there.get(),
+                      .output = output_there.get(),
+                      .standard_output = standard.second.get(),
+                      .working_folder = folder.get(),
+                      .proc = proc.get(),
+                      .null = null.get()};
   {
     const BlockedSignals blocked;
     supervisor_ = safe_fork();

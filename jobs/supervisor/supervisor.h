@@ -28,11 +28,11 @@ struct ExitStatus {
 class SupervisedProcess {
  public:
   struct Options {
-    std::vector<std::string> arguments;              // the first is looked for in PATH where it has no slash
-    std::map<std::string, std::string> environment;  // laid over the agent's own; an empty value removes the variable
-    std::filesystem::path working_folder;            // empty: the agent's
-    double kill_grace_seconds = 10;                  // between terminate's SIGTERM and SIGKILL
-    bool separate_stdout = false;                    // a pipe of its own for stdout; output() then has stderr alone
+    std::vector<std::string> arguments{};              // the first is looked for in PATH where it has no slash
+    std::map<std::string, std::string> environment{};  // laid over the agent's own; an empty value removes the variable
+    std::filesystem::path working_folder{};            // empty: the agent's
+    double kill_grace_seconds = 10;                    // between terminate's SIGTERM and SIGKILL
+    bool separate_stdout = false;                      // a pipe of its own for stdout; output() then has stderr alone
   };
   /// Throws JobsError where the command cannot be started (not found, no rights): nothing is left behind.
   explicit SupervisedProcess(const Options& options);

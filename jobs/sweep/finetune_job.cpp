@@ -70,7 +70,7 @@ FinetuneSettings read_map(const YamlEntry& map, const std::string& origin, const
     const std::string key = text.substr(0, equals);
     if (equals == std::string::npos ||
         std::find(kFinetuneKeys.begin(), kFinetuneKeys.end(), key) == kFinetuneKeys.end())
-      throw SweepError(fmt::format("{}: expected key=value, with one of {}", place, fmt::join(kFinetuneKeys, ", ")));
+      throw SweepError("{}: expected key=value, with one of {}", place, fmt::join(kFinetuneKeys, ", "));
     const std::string value = text.substr(equals + 1);
     const auto node =
         value.starts_with('[') ? configs::parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
@@ -121,10 +121,7 @@ JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::s
                      const std::string& name) {
   const std::string origin = file.string();
   const YamlEntry root{"", configs::parse_yaml(configs::read_yaml_text(origin), origin), origin};
-  JobSpec spec;
-  spec.kind = JobKind::finetune;
-  spec.name = file.stem().string();
-  spec.metric = kMetric;
+  JobSpec spec{.kind = JobKind::finetune, .name = file.stem().string(), .metric = kMetric};
   FinetuneSettings settings;
   for (const YamlEntry& item : items_of(root, origin, "", {"finetune", "after", "name"})) {
     if (item.key == "finetune") settings = read_map(item, origin, overrides);
@@ -134,14 +131,14 @@ JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::s
   if (!name.empty()) spec.name = name;
   if (settings.model.empty() == spec.after.empty()) {
     throw SweepError(
-        fmt::format("{}: found {}, expected one of them: the bundle to tune, or the fine-tuning job whose bundle it is",
-                    origin, settings.model.empty() ? "neither finetune.model nor after" : "finetune.model and after"));
+        "{}: found {}, expected one of them: the bundle to tune, or the fine-tuning job whose bundle it is", origin,
+        settings.model.empty() ? "neither finetune.model nor after" : "finetune.model and after");
   }
   spec.settings = to_yaml(settings);
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {
-    throw SweepError(fmt::format("{}: found text that is no UTF-8", origin));
+    throw SweepError("{}: found text that is no UTF-8", origin);
   }
   check(spec);
   return spec;

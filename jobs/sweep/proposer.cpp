@@ -61,8 +61,8 @@ Parameters decide_parameters(TrialSource& source, JobQueue& queue, const Lease& 
     // The count of proposals is read before the trials: whoever proposes in between makes this attempt fail.
     const std::optional<SweepRecord> sweep = source.sweep(lease.spec.sweep);
     if (!sweep) {
-      throw JobRefused(fmt::format("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job,
-                                   lease.spec.sweep));
+      throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job,
+                       lease.spec.sweep);
     }
     const SearchSpace space = parse_search_space(sweep->spec.definition);
     const std::vector<Observation> seen = observations_of(source.jobs_of(lease.spec.sweep), lease.job);
@@ -71,11 +71,11 @@ Parameters decide_parameters(TrialSource& source, JobQueue& queue, const Lease& 
 
     const std::optional<JobRecord> now = queue.find(lease.job);
     if (!now || now->state != JobState::active || now->fence != lease.fence)
-      throw JobRefused(fmt::format("job {}: the lease was lost before its parameters were decided", lease.job));
+      throw JobRefused("job {}: the lease was lost before its parameters were decided", lease.job);
     if (!now->spec.deferred) return now->spec.parameters;  // fixed by an earlier holder, or an answer that was lost
   }
-  throw JobsError(fmt::format("job {}: other agents decided theirs first, {} times in a row; it will be tried again",
-                              lease.job, kProposalTries));
+  throw JobsError("job {}: other agents decided theirs first, {} times in a row; it will be tried again", lease.job,
+                  kProposalTries);
 }
 
 std::function<Parameters(JobQueue& queue, const Lease& lease)> redis_proposer(RedisUrl url, QueueSettings settings) {

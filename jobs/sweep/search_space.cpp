@@ -71,35 +71,6 @@ std::string grid_value(const ParameterSpace& p, int64_t index) {
   }
 }
 
-struct KnownDistribution {
-  Distribution distribution;
-  const char* name;
-  Distribution family;  // the distribution before q rounds it
-};
-constexpr KnownDistribution kDistributions[] = {
-    {D::constant, "constant", D::constant},
-    {D::categorical, "categorical", D::categorical},
-    {D::int_uniform, "int_uniform", D::int_uniform},
-    {D::uniform, "uniform", D::uniform},
-    {D::q_uniform, "q_uniform", D::uniform},
-    {D::log_uniform, "log_uniform", D::log_uniform},
-    {D::log_uniform_values, "log_uniform_values", D::log_uniform_values},
-    {D::q_log_uniform, "q_log_uniform", D::log_uniform},
-    {D::q_log_uniform_values, "q_log_uniform_values", D::log_uniform_values},
-    {D::inv_log_uniform, "inv_log_uniform", D::inv_log_uniform},
-    {D::inv_log_uniform_values, "inv_log_uniform_values", D::inv_log_uniform_values},
-    {D::normal, "normal", D::normal},
-    {D::q_normal, "q_normal", D::normal},
-    {D::log_normal, "log_normal", D::log_normal},
-    {D::q_log_normal, "q_log_normal", D::log_normal},
-    {D::beta, "beta", D::beta},
-    {D::q_beta, "q_beta", D::beta}};
-
-const KnownDistribution& known(Distribution distribution) {
-  return *std::find_if(std::begin(kDistributions), std::end(kDistributions),
-                       [&](const KnownDistribution& one) { return one.distribution == distribution; });
-}
-
 double fraction_between(double x, double low, double high) {
   if (high <= low) return x < low ? 0 : 1;
   return std::clamp((x - low) / (high - low), 0.0, 1.0);
@@ -148,7 +119,7 @@ Parameters grid_trial(const SearchSpace& space, int64_t index) {
   Parameters parameters;
   for (auto p = space.rbegin(); p != space.rend(); ++p) {
     const double count = count_of(*p);
-    if (count < 1) throw SweepError(fmt::format("{}: is continuous and has no grid", p->key));
+    if (count < 1) throw SweepError("{}: is continuous and has no grid", p->key);
     const auto whole = static_cast<int64_t>(std::min(count, 0x1p62));
     parameters[p->key] = grid_value(*p, index % whole);
     index /= whole;
@@ -156,22 +127,16 @@ Parameters grid_trial(const SearchSpace& space, int64_t index) {
   return parameters;
 }
 
-std::string to_string(Distribution distribution) { return known(distribution).name; }
-Distribution family_of(Distribution distribution) { return known(distribution).family; }
-bool is_quantized(Distribution distribution) { return family_of(distribution) != distribution; }
+std::string to_string(Distribution distribution) { return configs::word_of(distribution); }
+bool is_quantized(Distribution distribution) { return distribution >= D::q_uniform; }
 
-std::vector<std::string> distribution_names() {
-  std::vector<std::string> names;
-  for (const auto& one : kDistributions) names.emplace_back(one.name);
-  return names;
+Distribution family_of(Distribution distribution) {
+  constexpr auto kFamilies = static_cast<int>(D::q_beta) - static_cast<int>(D::beta);
+  return is_quantized(distribution) ? static_cast<D>(static_cast<int>(distribution) - kFamilies) : distribution;
 }
 
 std::optional<Distribution> find_distribution(const std::string& name) {
-  for (const auto& one : kDistributions) {
-    if (name == one.name) return one.distribution;
-  }
-  if (name == "categorical_w_probabilities") return D::categorical;
-  return std::nullopt;
+  return configs::choice_named<Distribution>(name == "categorical_w_probabilities" ? "categorical" : name);
 }
 
 std::string check(const ParameterSpace& p) {
@@ -192,8 +157,8 @@ std::string check(const ParameterSpace& p) {
     if (std::abs(total - 1) > 1e-6) return fmt::format("found probabilities that add up to {}, expected 1", total);
     return "";
   }
-  for (const double number : {p.min, p.max, p.mu, p.sigma, p.alpha, p.beta, p.q}) {
-    if (!std::isfinite(number)) return "found a number that is not finite";
+  for (const auto& [name, number] : kParameterNumbers) {
+    if (!std::isfinite(p.*number)) return "found a number that is not finite";
   }
   if (!(p.q > 0)) return fmt::format("found q {}, expected > 0", p.q);
   if (family == D::normal || family == D::log_normal)
@@ -223,14 +188,8 @@ std::string to_json(const SearchSpace& space) {
     if (!p.values.empty()) item["values"] = p.values;
     if (!p.probabilities.empty()) item["probabilities"] = p.probabilities;
     if (p.values.empty()) {
-      item.update({{"min", p.min},
-                   {"max", p.max},
-                   {"mu", p.mu},
-                   {"sigma", p.sigma},
-                   {"a", p.alpha},
-                   {"b", p.beta},
-                   {"q", p.q},
-                   {"integer", p.integer}});
+      for (const auto& [name, number] : kParameterNumbers) item[name] = p.*number;
+      item["integer"] = p.integer;
     }
     list.push_back(std::move(item));
   }
@@ -241,31 +200,23 @@ SearchSpace parse_search_space(const std::string& text) {
   SearchSpace space;
   try {
     for (const json& item : json::parse(text)) {
-      ParameterSpace p;
-      p.key = item.at("key").get<std::string>();
+      ParameterSpace p{.key = item.at("key").get<std::string>()};
       const auto name = item.at("distribution").get<std::string>();
       const auto distribution = find_distribution(name);
-      if (!distribution) throw SweepError(fmt::format("{}: found the distribution '{}'", p.key, name.substr(0, 100)));
+      if (!distribution) throw SweepError("{}: found the distribution '{}'", p.key, name.substr(0, 100));
       p.distribution = *distribution;
       p.values = item.value("values", p.values);
       p.probabilities = item.value("probabilities", p.probabilities);
-      p.min = item.value("min", p.min);
-      p.max = item.value("max", p.max);
-      p.mu = item.value("mu", p.mu);
-      p.sigma = item.value("sigma", p.sigma);
-      p.alpha = item.value("a", p.alpha);
-      p.beta = item.value("b", p.beta);
-      p.q = item.value("q", p.q);
+      for (const auto& [name, number] : kParameterNumbers) p.*number = item.value(name, p.*number);
       p.integer = item.value("integer", p.integer);
       const std::string problem = check(p);
-      if (!problem.empty()) throw SweepError(fmt::format("{}: {}", p.key, problem));
+      if (!problem.empty()) throw SweepError("{}: {}", p.key, problem);
       space.push_back(std::move(p));
     }
   } catch (const json::exception& error) {
-    throw SweepError(
-        fmt::format("the sweep's definition is damaged, expected a JSON list of parameters ({})", error.what()));
+    throw SweepError("the sweep's definition is damaged, expected a JSON list of parameters ({})", error.what());
   } catch (const SweepError& error) {
-    throw SweepError(fmt::format("the sweep's definition is damaged: {}", error.what()));
+    throw SweepError("the sweep's definition is damaged: {}", error.what());
   }
   std::sort(space.begin(), space.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   return space;
@@ -299,7 +250,7 @@ double quantile(const ParameterSpace& p, double u) {
     case D::beta:
       return beta_quantile(u, p.alpha, p.beta);
     default:
-      throw SweepError(fmt::format("{}: has no continuous distribution", p.key));
+      throw SweepError("{}: has no continuous distribution", p.key);
   }
 }
 
@@ -322,7 +273,7 @@ double cumulative(const ParameterSpace& p, double x) {
     case D::beta:
       return beta_cdf(x, p.alpha, p.beta);
     default:
-      throw SweepError(fmt::format("{}: has no continuous distribution", p.key));
+      throw SweepError("{}: has no continuous distribution", p.key);
   }
 }
 
@@ -337,7 +288,7 @@ UnitInterval unit_interval(const ParameterSpace& p, const std::string& value) {
   const char* end = value.data() + value.size();
   const auto [stop, error] = std::from_chars(value.data(), end, x);
   if (error != std::errc() || stop != end)
-    throw SweepError(fmt::format("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100)));
+    throw SweepError("{}: found '{}' in an earlier trial, expected a number", p.key, value.substr(0, 100));
   if (p.distribution == D::int_uniform) {
     const double count = p.max - p.min + 1;
     return {std::clamp((x - p.min) / count, 0.0, 1.0), std::clamp((x - p.min + 1) / count, 0.0, 1.0)};

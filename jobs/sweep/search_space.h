@@ -3,50 +3,42 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "configs/choice.h"
 #include "jobs/queue/job.h"
 
 /// The distributions of a search space as functions of real numbers, without rounding and text.
 namespace foretime::jobs {
 
-/// How one swept setting is sampled. Names and meanings as in W&B's sweep configuration.
-enum class Distribution {
-  constant,
-  categorical,
-  int_uniform,
-  uniform,
-  q_uniform,
-  log_uniform,
-  log_uniform_values,
-  q_log_uniform,
-  q_log_uniform_values,
-  inv_log_uniform,
-  inv_log_uniform_values,
-  normal,
-  q_normal,
-  log_normal,
-  q_log_normal,
-  beta,
-  q_beta
-};
+/// How one swept setting is sampled. Names and meanings as in W&B's sweep configuration. Those that q rounds come last,
+/// in the order in which their families (uniform … beta) come before them.
+FORETIME_CHOICE(Distribution, constant, categorical, int_uniform, inv_log_uniform, inv_log_uniform_values, uniform,
+                log_uniform, log_uniform_values, normal, log_normal, beta, q_uniform, q_log_uniform,
+                q_log_uniform_values, q_normal, q_log_normal, q_beta);
 
 std::string to_string(Distribution distribution);
 /// Empty where there is none of that name. W&B's categorical_w_probabilities is a categorical one.
 std::optional<Distribution> find_distribution(const std::string& name);
-std::vector<std::string> distribution_names();
 
 struct ParameterSpace {
-  std::string key;  // full name of a setting
+  std::string key{};  // full name of a setting
   Distribution distribution = Distribution::constant;
-  std::vector<std::string> values;    // constant (one) and categorical, as apply_override takes them
-  std::vector<double> probabilities;  // categorical, empty: equal
-  double min = 0, max = 1;            // in the terms of the distribution: exponents for log_uniform
-  double mu = 0, sigma = 1;           // normal, log_normal
-  double alpha = 1, beta = 1;         // beta: W&B's a and b
-  double q = 1;                       // step of the q_ distributions
-  bool integer = false;               // a continuous one is rounded to whole numbers
+  std::vector<std::string> values{};    // constant (one) and categorical, as apply_override takes them
+  std::vector<double> probabilities{};  // categorical, empty: equal
+  double min = 0, max = 1;              // in the terms of the distribution: exponents for log_uniform
+  double mu = 0, sigma = 1;             // normal, log_normal
+  double alpha = 1, beta = 1;           // beta: W&B's a and b
+  double q = 1;                         // step of the q_ distributions
+  bool integer = false;                 // a continuous one is rounded to whole numbers
 };
+
+/// The numbers of a parameter by their keys in sweep files and JSON.
+constexpr std::pair<const char*, double ParameterSpace::*> kParameterNumbers[] = {
+    {"min", &ParameterSpace::min},     {"max", &ParameterSpace::max}, {"mu", &ParameterSpace::mu},
+    {"sigma", &ParameterSpace::sigma}, {"a", &ParameterSpace::alpha}, {"b", &ParameterSpace::beta},
+    {"q", &ParameterSpace::q}};
 
 /// `found X, expected Y` where the numbers of a parameter make no distribution, else empty.
 std::string check(const ParameterSpace& parameter);
@@ -126,5 +118,36 @@ struct UnitInterval {
 };
 /// Throws SweepError where `value` is no number.
 UnitInterval unit_interval(const ParameterSpace& parameter, const std::string& value);
+
+/// How probable each category is, given trials that had it: (count + K p) / (n + K) for K categories of prior
+/// probability p (Bergstra et al. 2011, section 4).
+class CategoryDensity {
+ public:
+  CategoryDensity(const ParameterSpace& parameter, const std::vector<std::string>& values);
+  double probability(size_t category) const { return probabilities_[category]; }
+  size_t draw(double u) const;
+
+ private:
+  std::vector<double> probabilities_;
+};
+
+/// A mixture of Gaussians on [0, 1], each cut to that interval: one for each trial, and one as wide as the interval for
+/// the prior. A kernel's width is the distance to its farther neighbour (the outermost have one neighbour only), within
+/// [1 / min(100, n + 2), 1], as in Optuna's Parzen estimator.
+class ParzenDensity {
+ public:
+  explicit ParzenDensity(const std::vector<UnitInterval>& seen);
+  /// `which` chooses the kernel, `where` the place in it; both uniform.
+  double draw(double which, double where) const;
+  /// Of a point, or of the mass of an interval.
+  double log_density(const UnitInterval& at) const;
+
+ private:
+  struct Kernel {
+    double center, width;
+    double below, mass;  // of the uncut Gaussian: left of 0, within [0, 1]
+  };
+  std::vector<Kernel> kernels_;
+};
 
 }  // namespace foretime::jobs

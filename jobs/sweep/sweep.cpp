@@ -47,10 +47,10 @@ class Expansion {
     const auto seeds = static_cast<int64_t>(std::max<size_t>(1, document_.seeds.size()));
     const int64_t jobs_of_one = seeds * static_cast<int64_t>(1 + document_.then.size());
     if (configurations > kMostJobs / jobs_of_one) {
-      throw SweepError(fmt::format(
+      throw SweepError(
           "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: set run_cap, or sweep "
           "fewer values",
-          document_.origin, configurations, jobs_of_one, kMostJobs));
+          document_.origin, configurations, jobs_of_one, kMostJobs);
     }
     prepare_for_queue(document_.base);
     base_yaml_ = configs::to_yaml(document_.base);
@@ -76,7 +76,7 @@ class Expansion {
  private:
   [[noreturn]] void fail_at(const std::string& key, const std::string& text) const {
     const auto place = document_.places.find(key);
-    throw SweepError(fmt::format("{}: {}", place == document_.places.end() ? document_.origin : place->second, text));
+    throw SweepError("{}: {}", place == document_.places.end() ? document_.origin : place->second, text);
   }
 
   void check_owned_keys() const {
@@ -98,10 +98,10 @@ class Expansion {
       }
     }
     if (!document_.run_cap) {
-      throw SweepError(fmt::format(
+      throw SweepError(
           "{}: run_cap: is missing; {} search goes on for ever, so say how many trials (run_cap: 20 in the file, or "
           "run_cap=20 on the command line)",
-          document_.origin, document_.method));
+          document_.origin, document_.method);
     }
     return *document_.run_cap;
   }
@@ -124,8 +124,8 @@ class Expansion {
                                     then};
     spec.id = content_id(content.dump());
     if (spec.definition.size() > Limits::kSettings)
-      throw SweepError(fmt::format("{}: parameters: found {} bytes, expected at most {}", document_.origin,
-                                   spec.definition.size(), Limits::kSettings));
+      throw SweepError("{}: parameters: found {} bytes, expected at most {}", document_.origin, spec.definition.size(),
+                       Limits::kSettings);
     sweep_.space = document_.space;
     sweep_.warnings = document_.warnings;
     const configs::TrainerSettings& trainer = document_.base.trainer;
@@ -148,14 +148,13 @@ class Expansion {
       }
     }
     const std::string conflict = configs::find_conflict(settings);
-    if (!conflict.empty())
-      throw SweepError(fmt::format("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict));
+    if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
     if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
       throw SweepError(
-          fmt::format("{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their "
-                      "evaluations; set "
-                      "it under overrides or as trainer.eval_every=… on the command line",
-                      document_.origin, what));
+          "{}: {}: trainer.eval_every: found 0, expected > 0: early_terminate compares trials at their "
+          "evaluations; set "
+          "it under overrides or as trainer.eval_every=… on the command line",
+          document_.origin, what);
     }
     prepare_for_queue(settings);
     return settings;
@@ -179,12 +178,11 @@ class Expansion {
   }
 
   void add_trial(int64_t trial, const Parameters& parameters, const configs::Settings& settings) {
-    JobSpec job;
-    job.kind = JobKind::train;
-    job.name = fmt::format("{}-{}", document_.name, trial);
-    job.sweep = sweep_.spec.id;
-    job.trial = trial;
-    job.deferred = document_.method == "bayes";
+    JobSpec job{.kind = JobKind::train,
+                .name = fmt::format("{}-{}", document_.name, trial),
+                .sweep = sweep_.spec.id,
+                .trial = trial,
+                .deferred = document_.method == "bayes"};
     job.settings = job.deferred ? base_yaml_ : configs::to_yaml(settings);
     job.parameters = parameters;
     job.metric = document_.metric;
@@ -202,7 +200,7 @@ class Expansion {
       next.parameters.clear();
       next.deferred = false;
       next.after = after;
-      if (follow.kind == JobKind::export_model) next.resources = {};  // it copies files
+      if (follow.kind == JobKind::export_) next.resources = {};  // it copies files
       add(next);
       after.push_back(sweep_.jobs.back().id);
     }
@@ -211,12 +209,11 @@ class Expansion {
   void add(JobSpec job) {
     const size_t size = nlohmann::json(job.parameters).dump().size();
     if (size > Limits::kParameters)
-      throw SweepError(fmt::format("{}: {}: found {} bytes of parameters, expected at most {}", document_.origin,
-                                   job.name, size, Limits::kParameters));
+      throw SweepError("{}: {}: found {} bytes of parameters, expected at most {}", document_.origin, job.name, size,
+                       Limits::kParameters);
     if (job.settings.size() > Limits::kSettings)
-      throw SweepError(
-          fmt::format("{}: {}: found {} bytes of settings, expected at most {}: shorten its lists of files",
-                      document_.origin, job.name, job.settings.size(), Limits::kSettings));
+      throw SweepError("{}: {}: found {} bytes of settings, expected at most {}: shorten its lists of files",
+                       document_.origin, job.name, job.settings.size(), Limits::kSettings);
     job.id = job_id(job);
     sweep_.jobs.push_back(std::move(job));
   }
@@ -231,7 +228,7 @@ constexpr double kMostIterations = 1e9;
 constexpr size_t kMostRungs = 64;
 
 void check_eta(double eta) {
-  if (!(eta > 1) || !std::isfinite(eta)) throw SweepError(fmt::format("eta: found {}, expected > 1", eta));
+  if (!(eta > 1) || !std::isfinite(eta)) throw SweepError("eta: found {}, expected > 1", eta);
 }
 
 }  // namespace
@@ -248,7 +245,7 @@ void check_overrides(const std::vector<SettingOverride>& overrides) {
     try {
       configs::apply_override(probe, item.key, item.value);
     } catch (const configs::SettingsError& error) {
-      throw SweepError(fmt::format("{}: {}", item.entry.place, error.what()));
+      throw SweepError("{}: {}", item.entry.place, error.what());
     }
   }
 }
@@ -276,22 +273,20 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
                    const std::string& name) {
   configs::Settings settings = configs::load_settings(file, overrides);
   prepare_for_queue(settings);
-  JobSpec spec;
-  spec.kind = JobKind::train;
-  spec.name = name.empty() ? file.stem().string() : name;
+  JobSpec spec{.kind = JobKind::train, .name = name.empty() ? file.stem().string() : name};
   if (spec.name.size() > Limits::kName)
-    throw SweepError(fmt::format("name: found {} bytes, expected at most {}", spec.name.size(), Limits::kName));
+    throw SweepError("name: found {} bytes, expected at most {}", spec.name.size(), Limits::kName);
   spec.settings = configs::to_yaml(settings);
   if (spec.settings.size() > Limits::kSettings) {
-    throw SweepError(fmt::format("{}: found {} bytes of settings, expected at most {}: shorten its lists of files",
-                                 file.string(), spec.settings.size(), Limits::kSettings));
+    throw SweepError("{}: found {} bytes of settings, expected at most {}: shorten its lists of files", file.string(),
+                     spec.settings.size(), Limits::kSettings);
   }
   spec.metric = settings.trainer.metric;
   spec.maximize = settings.trainer.metric_goal == configs::Goal::maximize;
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {
-    throw SweepError(fmt::format("{}: found text that is no UTF-8", file.string()));
+    throw SweepError("{}: found text that is no UTF-8", file.string());
   }
   return spec;
 }
@@ -309,7 +304,7 @@ Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std:
   try {
     return Expansion(read_document(yaml, origin, folder, overrides)).run();
   } catch (const nlohmann::json::exception&) {
-    throw SweepError(fmt::format("{}: found text that is no UTF-8", origin));
+    throw SweepError("{}: found text that is no UTF-8", origin);
   }
 }
 
@@ -319,7 +314,7 @@ Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::strin
 
 HalvingRule halving_from_min(int64_t min_iter, double eta) {
   check_eta(eta);
-  if (min_iter < 1) throw SweepError(fmt::format("min_iter: found {}, expected at least 1", min_iter));
+  if (min_iter < 1) throw SweepError("min_iter: found {}, expected at least 1", min_iter);
   HalvingRule rule{{}, eta};
   for (double rung = static_cast<double>(min_iter); rung <= kMostIterations && rule.rungs.size() < kMostRungs;
        rung *= eta) {
@@ -331,8 +326,8 @@ HalvingRule halving_from_min(int64_t min_iter, double eta) {
 
 HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
   check_eta(eta);
-  if (max_iter < 1) throw SweepError(fmt::format("max_iter: found {}, expected at least 1", max_iter));
-  if (brackets < 1) throw SweepError(fmt::format("s: found {}, expected at least 1", brackets));
+  if (max_iter < 1) throw SweepError("max_iter: found {}, expected at least 1", max_iter);
+  if (brackets < 1) throw SweepError("s: found {}, expected at least 1", brackets);
   HalvingRule rule{{}, eta};
   double rung = static_cast<double>(max_iter);
   for (int64_t k = 1; k <= brackets && rule.rungs.size() < kMostRungs; ++k) {
@@ -343,9 +338,9 @@ HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta) {
   }
   if (rule.rungs.empty()) {
     throw SweepError(
-        fmt::format("max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, "
-                    "lower eta, or use min_iter",
-                    max_iter, eta));
+        "max_iter: found {} with eta {}, which leaves no rung of at least one evaluation; raise max_iter, "
+        "lower eta, or use min_iter",
+        max_iter, eta);
   }
   return rule;
 }

@@ -186,7 +186,7 @@ class DocumentReader {
           configs::fail({"then", job.node, job.place}, fmt::format("found {} a second time", job.key));
       }
       document_.then.push_back({kind, kind == JobKind::evaluate ? evaluation(job) : ""});
-      if (kind == JobKind::export_model && !job.node.IsNull() && (!job.node.IsMap() || job.node.size() > 0))
+      if (kind == JobKind::export_ && !job.node.IsNull() && (!job.node.IsMap() || job.node.size() > 0))
         configs::fail({"then.export", job.node, job.place}, "found options, but export takes none");
     }
     // Export waits for evaluate where both are there.
@@ -242,10 +242,10 @@ class DocumentReader {
       document_.base = configs::load_settings(file, texts);
     }
     if (document_.base.data.train.empty() && !document_.places.contains("data.train")) {
-      throw SweepError(fmt::format(
+      throw SweepError(
           "{}: data.train: found no files to train on; name the settings file that is swept (settings: my.yaml in the "
           "sweep file, or settings=my.yaml on the command line) or set data.train",
-          origin_));
+          origin_);
     }
     const auto fixed = [&](const std::string& key) {
       return document_.places.contains(key) ||

@@ -71,9 +71,7 @@ class Reader {
     }
     const std::vector<YamlEntry> items = items_of(parameter, origin_, prefix, kParameterKeys);
     check_setting(parameter);
-    ParameterSpace p;
-    p.key = parameter.key;
-    p.distribution = distribution_of(parameter, items);
+    ParameterSpace p{.key = parameter.key, .distribution = distribution_of(parameter, items)};
     read_numbers(parameter, items, p);
     const std::string problem = check(p);
     if (!problem.empty()) fail(parameter, problem);
@@ -95,7 +93,7 @@ class Reader {
     if (const YamlEntry* named = find(items, prefix, "distribution")) {
       const std::string name = text_in(*named, 100);
       if (const auto distribution = find_distribution(name)) return *distribution;
-      return *find_distribution(choice_in(*named, distribution_names()));  // throws with the names
+      return *find_distribution(choice_in(*named, configs::words_of<Distribution>()));  // throws with the names
     }
     // W&B's defaults.
     if (find(items, prefix, "value") != nullptr) return D::constant;
@@ -124,7 +122,9 @@ class Reader {
       } else if (name == "values" || name == "probabilities") {
         read_list(item, name, p);
       } else {
-        number_named(name, p) = number_in(item);
+        for (const auto& [known, number] : kParameterNumbers) {
+          if (name == known) p.*number = number_in(item);
+        }
       }
     }
   }
@@ -145,16 +145,6 @@ class Reader {
           p.values.begin() + static_cast<ptrdiff_t>(i))
         fail(item, fmt::format("found {} a second time", p.values[i]));
     }
-  }
-
-  static double& number_named(const std::string& name, ParameterSpace& p) {
-    if (name == "min") return p.min;
-    if (name == "max") return p.max;
-    if (name == "mu") return p.mu;
-    if (name == "sigma") return p.sigma;
-    if (name == "a") return p.alpha;
-    if (name == "b") return p.beta;
-    return p.q;
   }
 
   /// A number with a fraction would be refused only in the trials that sample one.

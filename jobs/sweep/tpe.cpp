@@ -1,5 +1,3 @@
-#include "jobs/sweep/tpe.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -32,8 +32,8 @@ class RedisServer {
  public:
   struct Options {
     bool appendonly = true;
-    std::string appendfsync = "no";   // what reached the kernel survives kill9() all the same
-    std::vector<std::string> config;  // more lines of redis.conf; they win
+    std::string appendfsync = "no";     // what reached the kernel survives kill9() all the same
+    std::vector<std::string> config{};  // more lines of redis.conf; they win
   };
 
   RedisServer() : RedisServer(Options{}) {}

@@ -102,6 +102,16 @@ local function directive(id)
   return {'proceed'}
 end
 
+-- The value of a job's metric, and whether it is the best one yet.
+local function note_objective(id, objective)
+  local f = call('HMGET', job_key(id), 'goal', 'best_objective')
+  local value, best = tonumber(objective), tonumber(f[2] or '')
+  set(id, 'objective', objective)
+  if not best or (f[1] == 'maximize' and value > best) or (f[1] ~= 'maximize' and value < best) then
+    set(id, 'best_objective', objective)
+  end
+end
+
 -- Which job in the way keeps a cancelled one from being blocked again.
 local function failed_need(id, except)
   for _, need in ipairs(cjson.decode(call('HGET', job_key(id), 'after') or '[]')) do

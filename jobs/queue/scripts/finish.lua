@@ -8,19 +8,13 @@ if get(id, 'finished_by') == by then return {'ok'} end
 if not holds(id, fence, token, agent) then return {'no'} end
 set(id, 'finished_by', by, 'exit_code', ARGV[11], 'seconds', ARGV[12], 'error', ARGV[10])
 if ARGV[9] ~= '' then set(id, 'checkpoint', ARGV[9]) end
-local f = call('HMGET', job_key(id), 'cancel', 'stop', 'goal', 'best_objective', 'failures', 'max_attempts', 'attempt')
+local f = call('HMGET', job_key(id), 'cancel', 'stop', 'failures', 'max_attempts', 'attempt')
 local asked, told_to_stop = f[1] == '1', f[2] == '1'
 
 if outcome == 'succeeded' or outcome == 'stopped' then
   -- The only place where a result is written. A request to cancel came too late.
   if ARGV[7] ~= '' then set(id, 'metrics', ARGV[7]) end
-  if ARGV[8] ~= '' then
-    local value, best = tonumber(ARGV[8]), tonumber(f[4] or '')
-    set(id, 'objective', ARGV[8])
-    if not best or (f[3] == 'maximize' and value > best) or (f[3] ~= 'maximize' and value < best) then
-      set(id, 'best_objective', ARGV[8])
-    end
-  end
+  if ARGV[8] ~= '' then note_objective(id, ARGV[8]) end
   call('HINCRBY', job_key(id), 'results', 1)
   count('results')
   count('succeeded')
@@ -50,18 +44,18 @@ elseif outcome == 'preempted' then
   end
 elseif outcome == 'error' then
   count('errors')
-  local failures = num(f[5]) + 1
+  local failures = num(f[3]) + 1
   if asked then
     cancel_now(id, 'error', 'cancelled by request')
   else
     set(id, 'failures', int(failures))
-    if failures >= num(f[6]) then
+    if failures >= num(f[4]) then
       set(id, 'reason', 'failed ' .. int(failures) .. ' times')
       count('dead')
       enter_state(id, 'dead', 'error')
       settle(id)
     else
-      if not told_to_stop then set(id, 'reason', 'attempt ' .. f[7] .. ' failed') end
+      if not told_to_stop then set(id, 'reason', 'attempt ' .. f[5] .. ' failed') end
       -- Half of the wait is random, so that jobs that failed together do not come back together.
       local longest = math.min(tonumber(ARGV[15]), tonumber(ARGV[14]) * 2 ^ (failures - 1))
       local due = int(now + math.floor(longest * (0.5 + tonumber(ARGV[13]) / 2)))

@@ -9,21 +9,14 @@ if iteration > 0 then set(id, 'iteration', int(iteration)) end
 if ARGV[13] ~= '' then set(id, 'metrics', ARGV[13]) end
 if ARGV[14] ~= '' then set(id, 'checkpoint', ARGV[14]) end
 
-local f = call('HMGET', job_key(id), 'goal', 'best_objective', 'sweep', 'kind', 'stop')
-if kind == 'finite' then
-  local value, best = tonumber(objective), tonumber(f[2] or '')
-  set(id, 'objective', objective)
-  if not best or (f[1] == 'maximize' and value > best) or (f[1] ~= 'maximize' and value < best) then
-    set(id, 'best_objective', objective)
-  end
-elseif kind == 'nan' then
-  set(id, 'objective', '')
-end
+if kind == 'finite' then note_objective(id, objective) end
+if kind == 'nan' then set(id, 'objective', '') end
 
 -- Asynchronous successive halving: decided here, where all values at a rung are seen at once, so that agents need not
 -- agree on anything. A value stands as it was first reported: an attempt that resumes does not count twice.
-local sweep = f[3] or ''
-if kind ~= 'none' and sweep ~= '' and f[4] == 'train' and f[5] ~= '1' then
+local f = call('HMGET', job_key(id), 'sweep', 'kind', 'stop')
+local sweep = f[1] or ''
+if kind ~= 'none' and sweep ~= '' and f[2] == 'train' and f[3] ~= '1' then
   local s = call('HMGET', sweep_key(sweep), 'rungs', 'eta', 'goal')
   local maximize, stopped = s[3] == 'maximize', false
   for _, rung in ipairs(cjson.decode(s[1] or '[]')) do

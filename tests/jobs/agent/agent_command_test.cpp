@@ -26,12 +26,8 @@ class AgentCommandTest : public testing::AgentTest {
   }
   std::string trained() { return submit("trained", "connect\ncheckpoint 5\nresult 1\n"); }
   JobSpec follower(JobKind kind, const std::string& settings, const std::string& after) {
-    JobSpec spec;
-    spec.kind = kind;
-    spec.name = to_string(kind);
-    spec.settings = settings;
-    spec.metric = "test/kendall_tau";
-    spec.after = {after};
+    JobSpec spec{
+        .kind = kind, .name = to_string(kind), .settings = settings, .metric = "test/kendall_tau", .after = {after}};
     spec.id = job_id(spec);
     return spec;
   }
@@ -115,7 +111,7 @@ TEST_F(AgentCommandTest, EvaluationsActOnTheRunAndGiveTheirPrintedMetrics) {
 TEST_F(AgentCommandTest, ExportsGoIntoTheFolderOfTheAttempt) {
   const auto run = trained();
   EXPECT_EQ(run_all(), 1);
-  auto spec = follower(JobKind::export_model, "", run);
+  auto spec = follower(JobKind::export_, "", run);
   spec.resources.ranks = 2;  // two of them would write into one folder
   options_.launcher = Launcher("no-such-launcher {command}");
   const auto id = submit(spec);
@@ -126,11 +122,11 @@ TEST_F(AgentCommandTest, ExportsGoIntoTheFolderOfTheAttempt) {
 }
 
 TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
-  JobSpec spec;
-  spec.kind = JobKind::finetune;
-  spec.settings = "model: base.foretime\nrecords: [a.json, 'b*.json']\ndags: s.jsonl\nreplay: [old]\nholdout: 0.5\n";
-  spec.metric = "holdout/kendall_tau";
-  spec.resources = {.ranks = 3, .cpus = 1};
+  JobSpec spec{
+      .kind = JobKind::finetune,
+      .settings = "model: base.foretime\nrecords: [a.json, 'b*.json']\ndags: s.jsonl\nreplay: [old]\nholdout: 0.5\n",
+      .metric = "holdout/kendall_tau",
+      .resources = {.ranks = 3, .cpus = 1}};
   spec.id = job_id(spec);
   options_.cpus = 3;
   options_.launcher = Launcher("env {command}");
@@ -172,9 +168,7 @@ TEST_F(AgentCommandTest, FineTuningsThatReachBeyondTheirMeansFail) {
       {"{model: m}", "no records"}};
   std::vector<std::string> ids;
   for (const auto& [settings, expected] : wrong) {
-    JobSpec spec;
-    spec.kind = JobKind::finetune;
-    spec.settings = settings;
+    JobSpec spec{.kind = JobKind::finetune, .settings = settings};
     spec.id = job_id(spec);
     ids.push_back(submit(spec));
   }
@@ -212,13 +206,10 @@ TEST_F(AgentCommandTest, ACheckpointThatIsNotHereBeginsAnewAndOneOutsideIsNotRea
   const auto id = submit("moved", "resume\nexit 0\n");
   auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
   for (const auto* checkpoint : {"elsewhere/attempt-1/checkpoints/step-3", "../../../etc"}) {
-    JobReport report;
-    report.checkpoint = checkpoint;
+    JobReport report{.checkpoint = checkpoint};
     queue_.report(lease, report);
   }
-  JobResult back;
-  back.outcome = Outcome::preempted;
-  queue_.finish(lease, back, 0);
+  queue_.finish(lease, {.outcome = Outcome::preempted}, 0);
   run_all();
   EXPECT_EQ(job(id).state, JobState::succeeded);
   EXPECT_THAT(log_of(id), HasSubstr("resume auto"));
@@ -230,12 +221,9 @@ TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIs
   const auto folder = runs_ / id / "attempt-1" / "checkpoints";
   for (const auto* step : {"step-00000005", "step-00000007", "step-00000009"}) fs::create_directories(folder / step);
   for (const auto* whole : {"step-00000005", "step-00000007"}) std::ofstream(folder / whole / "manifest.json") << "{}";
-  JobReport report;
-  report.checkpoint = id + "/attempt-1/checkpoints/step-00000003";
+  JobReport report{.checkpoint = id + "/attempt-1/checkpoints/step-00000003"};
   queue_.report(lease, report);
-  JobResult back;
-  back.outcome = Outcome::preempted;
-  queue_.finish(lease, back, 0);
+  queue_.finish(lease, {.outcome = Outcome::preempted}, 0);
   run_all();
   EXPECT_THAT(log_of(id), HasSubstr("resume " + (fs::canonical(folder) / "step-00000007").string()));
 }
@@ -273,9 +261,7 @@ TEST_F(AgentCommandTest, AFolderThatIsThereAlreadyIsNotSharedWithAZombie) {
 }
 
 TEST_F(AgentCommandTest, DeferredParametersAreDecidedBeforeTheStart) {
-  SweepSpec sweep;
-  sweep.id = "fedcba9876543210";
-  sweep.method = "bayes";
+  SweepSpec sweep{.id = "fedcba9876543210", .method = "bayes"};
   queue_.create_sweep(sweep);
   auto good = trial("deferred", "threads\n"), bad = trial("impossible", "exit 0\n");
   for (auto* spec : {&good, &bad}) {

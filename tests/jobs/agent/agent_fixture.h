@@ -32,50 +32,6 @@ struct Faults {
   std::atomic<bool> refuses_reports{false};
 };
 
-/// Passes every call on, but for the faults.
-class ForwardingQueue : public jobs::JobQueue {
- public:
-  ForwardingQueue(jobs::JobQueue& target, const Faults& faults) : target_(target), faults_(faults) {}
-  bool create_sweep(const jobs::SweepSpec& sweep) override { return reach().create_sweep(sweep); }
-  bool submit(const jobs::JobSpec& job) override { return reach().submit(job); }
-  std::optional<jobs::Lease> claim(const jobs::ClaimRequest& request) override {
-    if (faults_.refuses_claims) throw jobs::RedisRefused("redis at nowhere: NOPERM");
-    return reach().claim(request);
-  }
-  jobs::Directive renew(const jobs::Lease& lease, jobs::Milliseconds term) override {
-    return reach().renew(lease, term);
-  }
-  jobs::Directive report(const jobs::Lease& lease, const jobs::JobReport& report) override {
-    if (faults_.refuses_reports) throw jobs::RedisRefused("redis at nowhere: NOPERM");
-    return reach().report(lease, report);
-  }
-  bool propose(const jobs::Lease& lease, const jobs::Parameters& parameters, int64_t known) override {
-    return reach().propose(lease, parameters, known);
-  }
-  bool finish(const jobs::Lease& lease, const jobs::JobResult& result, double jitter) override {
-    return reach().finish(lease, result, jitter);
-  }
-  jobs::CancelOutcome cancel(const std::string& id) override { return reach().cancel(id); }
-  int64_t cancel_sweep(const std::string& sweep) override { return reach().cancel_sweep(sweep); }
-  void retry(const std::string& id) override { reach().retry(id); }
-  void set_priority(const std::string& id, int64_t priority) override { reach().set_priority(id, priority); }
-  void pause(const std::string& sweep) override { reach().pause(sweep); }
-  void resume(const std::string& sweep) override { reach().resume(sweep); }
-  jobs::ReapCounts reap() override { return reach().reap(); }
-  void heartbeat_agent(const jobs::AgentInfo& agent) override { reach().heartbeat_agent(agent); }
-  std::optional<jobs::JobRecord> find(const std::string& id) override { return reach().find(id); }
-  bool none_in(const std::vector<jobs::JobState>& states) override { return reach().none_in(states); }
-  std::map<jobs::Demand, int64_t> waiting() override { return reach().waiting(); }
-
- private:
-  jobs::JobQueue& reach() {
-    if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
-    return target_;
-  }
-  jobs::JobQueue& target_;
-  const Faults& faults_;
-};
-
 /// An agent in a thread of its own, with fake_trial as its program.
 class RunningAgent {
  public:
@@ -128,11 +84,7 @@ class AgentTest : public ::testing::Test {
     options_.drain_seconds = 40;
     options_.until_empty = true;
   }
-  static jobs::QueueSettings quick() {
-    jobs::QueueSettings settings;
-    settings.backoff_base = jobs::Milliseconds(20);
-    return settings;
-  }
+  static jobs::QueueSettings quick() { return {.backoff_base = jobs::Milliseconds(20)}; }
 
   /// A training job that runs `script`.
   jobs::JobSpec trial(const std::string& name, const std::string& script) {
@@ -143,11 +95,10 @@ class AgentTest : public ::testing::Test {
     settings.data.train = {file.filename().string()};
     settings.data.holdout = 0.1;
     settings.trainer.metric = "valid/kendall_tau";
-    jobs::JobSpec spec;
-    spec.kind = jobs::JobKind::train;
-    spec.name = name;
-    spec.settings = configs::to_yaml(settings);
-    spec.metric = settings.trainer.metric;
+    jobs::JobSpec spec{.kind = jobs::JobKind::train,
+                       .name = name,
+                       .settings = configs::to_yaml(settings),
+                       .metric = settings.trainer.metric};
     spec.id = jobs::job_id(spec);
     return spec;
   }
@@ -158,8 +109,14 @@ class AgentTest : public ::testing::Test {
   std::string submit(const std::string& name, const std::string& script) { return submit(trial(name, script)); }
 
   std::unique_ptr<RunningAgent> start_agent(jobs::Proposer proposer = {}) {
+    queue_.before = [this](const std::string& call) {
+      if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
+      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_reports && call == "report"))
+        throw jobs::RedisRefused("redis at nowhere: NOPERM");
+    };
+    const std::shared_ptr<jobs::JobQueue> not_owned(std::shared_ptr<void>(), &queue_);
     return std::make_unique<RunningAgent>(
-        options_, [this] { return std::make_unique<ForwardingQueue>(queue_, faults_); }, std::move(proposer));
+        options_, [not_owned] { return not_owned; }, std::move(proposer));
   }
   /// Runs an agent until every job has ended.
   int64_t run_all(jobs::Proposer proposer = {}) { return start_agent(std::move(proposer))->join(); }

@@ -63,10 +63,7 @@ class Trial {
     if (verb == "sleep" && words >> a) std::this_thread::sleep_for(std::chrono::milliseconds(a));
     if (verb == "progress" && words >> a >> b) tell(Kind::progress, a, b);
     if (verb == "scored" && words >> a && sender_) {
-      ProgressMessage message;
-      message.step = 1;
-      message.scored = a;
-      sender_->send(message);
+      sender_->send({.step = 1, .scored = a});
     }
     if (verb == "evaluate" && words >> a >> b >> text) evaluate(a, b, std::stod(text));
     if (verb == "checkpoint" && words >> a) checkpoint(a);
@@ -92,33 +89,21 @@ class Trial {
     return rank == nullptr || std::strcmp(rank, "0") == 0;
   }
   void tell(Kind kind, int64_t step, int64_t total) {
-    ProgressMessage message;
-    message.kind = kind;
-    message.step = step;
-    message.total_steps = total;
-    message.loss = 1.0 / static_cast<double>(step + 1);
-    if (sender_) sender_->send(message);
+    if (sender_)
+      sender_->send({.kind = kind, .step = step, .total_steps = total, .loss = 1.0 / static_cast<double>(step + 1)});
   }
   void evaluate(int64_t step, int64_t iteration, double value) {
-    ProgressMessage message;
-    message.kind = Kind::evaluation;
-    message.step = step;
-    message.iteration = iteration;
+    ProgressMessage message{.kind = Kind::evaluation, .step = step, .iteration = iteration};
     message.metrics[settings_.trainer.metric] = value;
     if (sender_) sender_->send(message);
   }
   void result(double value) {
-    ProgressMessage message;
-    message.kind = Kind::result;
+    ProgressMessage message{.kind = Kind::result};
     message.metrics[settings_.trainer.metric] = value;
     if (sender_) sender_->send(message);
   }
   void publish(int64_t step, const std::string& path) {
-    ProgressMessage message;
-    message.kind = Kind::checkpoint;
-    message.step = step;
-    message.path = path;
-    if (sender_) sender_->send(message);
+    if (sender_) sender_->send({.kind = Kind::checkpoint, .step = step, .path = path});
   }
   void checkpoint(int64_t step) {
     const auto folder = fs::path(settings_.run.directory) / "checkpoints" / ("step-" + std::to_string(step));
@@ -187,11 +172,8 @@ class Trial {
 /// The output is the last argument; a learning rate above 1 is too large.
 int finetune(const std::vector<std::string>& arguments) {
   std::ofstream(arguments.back()) << "bundle";
-  ProgressMessage message;
-  message.kind = Kind::result;
-  message.step = 60;
-  message.metrics = {{"holdout/kendall_tau", 0.5}};
-  if (const auto sender = foretime::jobs::ProgressSender::from_environment()) sender->send(message);
+  if (const auto sender = foretime::jobs::ProgressSender::from_environment())
+    sender->send({.kind = Kind::result, .step = 60, .metrics = {{"holdout/kendall_tau", 0.5}}});
   const auto rate = std::find(arguments.begin(), arguments.end(), "--learning-rate");
   return rate != arguments.end() && std::stod(*(rate + 1)) > 1 ? 6 : 0;
 }

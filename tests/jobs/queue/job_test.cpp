@@ -9,12 +9,7 @@
 namespace foretime::jobs {
 namespace {
 
-JobSpec example() {
-  JobSpec spec;
-  spec.settings = "model: {hidden: 32}";
-  spec.parameters = {{"model.hidden", "32"}};
-  return spec;
-}
+JobSpec example() { return {.settings = "model: {hidden: 32}", .parameters = {{"model.hidden", "32"}}}; }
 
 TEST(Job, IdFollowsWhatShapesTheResultAndNothingElse) {
   const auto id = job_id(example());
@@ -46,7 +41,7 @@ TEST(Job, NamesRoundTrip) {
   for (const auto state : {JobState::blocked, JobState::waiting, JobState::delayed, JobState::held, JobState::active,
                            JobState::succeeded, JobState::failed, JobState::cancelled, JobState::dead})
     EXPECT_EQ(parse_job_state(to_string(state)), state);
-  EXPECT_EQ(parse_job_kind("export"), JobKind::export_model);
+  EXPECT_EQ(parse_job_kind("export"), JobKind::export_);
   EXPECT_THROW(parse_job_state("done"), JobsError);
 }
 

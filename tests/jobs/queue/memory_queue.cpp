@@ -13,12 +13,19 @@ namespace foretime::jobs {
 using Lock = std::lock_guard<std::mutex>;
 constexpr size_t kChildren = 1000;  // jobs that may wait for one job
 
+static void note_objective(JobRecord& record, double value) {
+  record.objective = value;
+  if (!record.best_objective ||
+      (record.spec.maximize ? value > *record.best_objective : value < *record.best_objective))
+    record.best_objective = value;
+}
+
 bool MemoryQueue::create_sweep(const SweepSpec& sweep) {
   check(sweep);
-  Lock lock(mutex_);
+  const auto lock = begin("create_sweep");
   if (const auto found = sweeps_.find(sweep.id); found != sweeps_.end()) {
     if (found->second.state == "cancelled")
-      throw JobRefused(fmt::format("sweep {} was cancelled; change its file or its seed to submit it again", sweep.id));
+      throw JobRefused("sweep {} was cancelled; change its file or its seed to submit it again", sweep.id);
     return false;
   }
   SweepEntry entry;
@@ -30,21 +37,20 @@ bool MemoryQueue::create_sweep(const SweepSpec& sweep) {
 
 bool MemoryQueue::submit(const JobSpec& spec) {
   check(spec);
-  Lock lock(mutex_);
+  const auto lock = begin("submit");
   if (jobs_.count(spec.id) != 0) return false;
   if (!spec.sweep.empty() && known_sweep(spec.sweep).state == "cancelled")
-    throw JobRefused(fmt::format("job {}: its sweep {} was cancelled", spec.id, spec.sweep));
+    throw JobRefused("job {}: its sweep {} was cancelled", spec.id, spec.sweep);
   Job job;
   for (const auto& id : spec.after) {
     const auto found = jobs_.find(id);
-    if (found == jobs_.end()) throw JobRefused(fmt::format("job {}: it needs job {}, which is unknown", spec.id, id));
+    if (found == jobs_.end()) throw JobRefused("job {}: it needs job {}, which is unknown", spec.id, id);
     const auto state = found->second.record.state;
     if (is_final(state) && state != JobState::succeeded)
-      throw JobRefused(
-          fmt::format("job {}: it needs job {}, which ended as {}: retry that one", spec.id, id, to_string(state)));
+      throw JobRefused("job {}: it needs job {}, which ended as {}: retry that one", spec.id, id, to_string(state));
     if (state == JobState::succeeded) continue;
     if (found->second.children.size() >= kChildren)
-      throw JobRefused(fmt::format("job {}: it needs job {}, for which {} jobs wait already", spec.id, id, kChildren));
+      throw JobRefused("job {}: it needs job {}, for which {} jobs wait already", spec.id, id, kChildren);
     ++job.pending;
   }
   for (const auto& id : spec.after) {
@@ -64,7 +70,7 @@ bool MemoryQueue::submit(const JobSpec& spec) {
 
 std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
   check(request);
-  Lock lock(mutex_);
+  const auto lock = begin("claim");
   touch();
   // The answer to this claim was lost: the same lease again, even while the queue is paused.
   for (const auto& [id, job] : jobs_)
@@ -105,7 +111,7 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
 }
 
 Directive MemoryQueue::renew(const Lease& lease, Milliseconds term) {
-  Lock lock(mutex_);
+  const auto lock = begin("renew");
   touch();
   Job* job = holder(lease);
   if (job == nullptr) return Directive::lost;
@@ -117,7 +123,7 @@ Directive MemoryQueue::renew(const Lease& lease, Milliseconds term) {
 
 Directive MemoryQueue::report(const Lease& lease, const JobReport& unbounded) {
   const auto report = bounded(unbounded);
-  Lock lock(mutex_);
+  const auto lock = begin("report");
   touch();
   Job* job = holder(lease);
   if (job == nullptr) return Directive::lost;
@@ -132,11 +138,7 @@ Directive MemoryQueue::report(const Lease& lease, const JobReport& unbounded) {
   if (!report.checkpoint.empty()) record.checkpoint = report.checkpoint;
   if (report.objective) {
     if (std::isfinite(*report.objective)) {
-      const double value = *report.objective;
-      record.objective = value;
-      const bool better = !record.best_objective ||
-                          (record.spec.maximize ? value > *record.best_objective : value < *record.best_objective);
-      if (better) record.best_objective = value;
+      note_objective(record, *report.objective);
     } else {
       record.objective.reset();
     }
@@ -175,7 +177,7 @@ void MemoryQueue::decide_rungs(Job& job, const JobReport& report) {
 }
 
 bool MemoryQueue::propose(const Lease& lease, const Parameters& parameters, int64_t known) {
-  Lock lock(mutex_);
+  const auto lock = begin("propose");
   touch();
   Job* job = holder(lease);
   if (job == nullptr) return false;
@@ -191,7 +193,7 @@ bool MemoryQueue::propose(const Lease& lease, const Parameters& parameters, int6
 
 bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double jitter) {
   const auto result = bounded(unbounded);
-  Lock lock(mutex_);
+  const auto lock = begin("finish");
   touch();
   const std::string by = fmt::format("{}:{}", lease.fence, lease.token);
   if (const auto found = jobs_.find(lease.job); found != jobs_.end() && found->second.finished_by == by) return true;
@@ -208,13 +210,7 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
     case Outcome::succeeded:
     case Outcome::stopped: {
       if (!result.metrics.empty()) record.metrics = result.metrics;
-      if (result.objective) {
-        const double value = *result.objective;
-        record.objective = value;
-        if (!record.best_objective ||
-            (record.spec.maximize ? value > *record.best_objective : value < *record.best_objective))
-          record.best_objective = value;
-      }
+      if (result.objective) note_objective(record, *result.objective);
       ++record.results;
       ++totals_["results"];
       ++totals_["succeeded"];
@@ -291,22 +287,19 @@ void MemoryQueue::retry(const std::string& id) {
   Job& job = known(id);
   auto& record = job.record;
   if (!is_final(record.state) || record.state == JobState::succeeded)
-    throw JobRefused(fmt::format("job {} is {}: only failed, dead and cancelled jobs can be tried again", id,
-                                 to_string(record.state)));
-  if (sweep_is(job, "cancelled"))
-    throw JobRefused(fmt::format("job {}: its sweep {} was cancelled", id, record.spec.sweep));
+    throw JobRefused("job {} is {}: only failed, dead and cancelled jobs can be tried again", id,
+                     to_string(record.state));
+  if (sweep_is(job, "cancelled")) throw JobRefused("job {}: its sweep {} was cancelled", id, record.spec.sweep);
   int64_t still_needed = 0;
   for (const auto& need : record.spec.after) {
     const auto found = jobs_.find(need);
     if (found == jobs_.end() || found->second.children.count(id) == 0) continue;
     const auto state = found->second.record.state;
     if (is_final(state) && state != JobState::succeeded)
-      throw JobRefused(
-          fmt::format("job {}: it needs job {}, which ended as {}: retry that one", id, need, to_string(state)));
+      throw JobRefused("job {}: it needs job {}, which ended as {}: retry that one", id, need, to_string(state));
     ++still_needed;
   }
-  if (still_needed < job.pending)
-    throw JobRefused(fmt::format("job {}: it needs a job that never succeeded and was forgotten", id));
+  if (still_needed < job.pending) throw JobRefused("job {}: it needs a job that never succeeded and was forgotten", id);
   record.failures = 0;
   record.cancel_requested = false;
   record.reason.clear();
@@ -321,41 +314,31 @@ void MemoryQueue::retry(const std::string& id) {
 
 void MemoryQueue::set_priority(const std::string& id, int64_t priority) {
   if (std::abs(priority) > Limits::kPriority)
-    throw JobRefused(
-        fmt::format("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority));
+    throw JobRefused("job {}: priority {}, expected {} to {}", id, priority, -Limits::kPriority, Limits::kPriority);
   Lock lock(mutex_);
   Job& job = known(id);
   if (is_final(job.record.state))
-    throw JobRefused(
-        fmt::format("job {} has ended as {}: its priority means nothing", id, to_string(job.record.state)));
+    throw JobRefused("job {} has ended as {}: its priority means nothing", id, to_string(job.record.state));
   job.record.spec.priority = priority;
 }
 
-void MemoryQueue::pause(const std::string& sweep) {
+void MemoryQueue::set_paused(const std::string& sweep, bool paused) {
   Lock lock(mutex_);
   if (sweep.empty()) {
-    paused_ = true;
+    paused_ = paused;
     return;
   }
   auto& entry = known_sweep(sweep);
-  if (entry.state == "cancelled") throw JobRefused(fmt::format("sweep {} was cancelled", sweep));
-  entry.state = "paused";
+  if (entry.state == "cancelled") throw JobRefused("sweep {} was cancelled", sweep);
+  entry.state = paused ? "paused" : "running";
+  if (!paused) release_held(sweep);
 }
 
-void MemoryQueue::resume(const std::string& sweep) {
-  Lock lock(mutex_);
-  if (sweep.empty()) {
-    paused_ = false;
-    return;
-  }
-  auto& entry = known_sweep(sweep);
-  if (entry.state == "cancelled") throw JobRefused(fmt::format("sweep {} was cancelled", sweep));
-  entry.state = "running";
-  release_held(sweep);
-}
+void MemoryQueue::pause(const std::string& sweep) { set_paused(sweep, true); }
+void MemoryQueue::resume(const std::string& sweep) { set_paused(sweep, false); }
 
 ReapCounts MemoryQueue::reap() {
-  Lock lock(mutex_);
+  const auto lock = begin("reap");
   touch();
   ReapCounts counts;
   std::vector<std::pair<int64_t, std::string>> expired;

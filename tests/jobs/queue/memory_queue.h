@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -23,6 +24,8 @@ class MemoryQueue final : public JobQueue {
   void set_now_ms(int64_t now_ms);
   void advance(Milliseconds duration);
   int64_t now_ms();
+  /// Called before each call of an agent, by its name: what it throws takes the place of the call.
+  std::function<void(const std::string& call)> before;
 
   bool create_sweep(const SweepSpec& sweep) override;
   bool submit(const JobSpec& job) override;
@@ -50,10 +53,8 @@ class MemoryQueue final : public JobQueue {
     auto operator<=>(const Event&) const = default;
   };
   std::vector<Event> events();  // all since ever, oldest first
-  std::map<std::string, int64_t> totals();
   std::vector<std::string> log(const std::string& id);
   int64_t proposals(const std::string& sweep);
-  std::vector<AgentInfo> agents();
   /// Everything that Redis would hold: key without the prefix -> field, member or index -> text. Fields that are empty
   /// or 0 are left out, and so are events, tokens and the hash of totals.
   using Dump = std::map<std::string, std::map<std::string, std::string>>;
@@ -82,6 +83,7 @@ class MemoryQueue final : public JobQueue {
     int64_t from, to;
   };
 
+  std::unique_lock<std::mutex> begin(const char* call);
   int64_t now() const;
   void touch();
   void event(const std::string& name, const Job& job, JobState from);
@@ -99,6 +101,7 @@ class MemoryQueue final : public JobQueue {
   void settle(Job& job);
   void decide_rungs(Job& job, const JobReport& report);
   void lose(Job& job);
+  void set_paused(const std::string& sweep, bool paused);
   int64_t promote();
   int64_t release_held(const std::string& only_sweep);
   int64_t forget_old();

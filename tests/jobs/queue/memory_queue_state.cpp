@@ -35,6 +35,11 @@ Hash pairs(const std::vector<std::string>& list) {
 
 using Lock = std::lock_guard<std::mutex>;
 
+std::unique_lock<std::mutex> MemoryQueue::begin(const char* call) {
+  if (before) before(call);
+  return std::unique_lock(mutex_);
+}
+
 int64_t MemoryQueue::now() const {
   if (manual_clock_) return manual_now_ms_;
   return std::chrono::duration_cast<Milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -100,13 +105,13 @@ MemoryQueue::Job* MemoryQueue::holder(const Lease& lease) {
 
 MemoryQueue::Job& MemoryQueue::known(const std::string& id) {
   const auto found = jobs_.find(id);
-  if (found == jobs_.end()) throw JobRefused(fmt::format("job {} is unknown", id));
+  if (found == jobs_.end()) throw JobRefused("job {} is unknown", id);
   return found->second;
 }
 
 MemoryQueue::SweepEntry& MemoryQueue::known_sweep(const std::string& id) {
   const auto found = sweeps_.find(id);
-  if (found == sweeps_.end()) throw JobRefused(fmt::format("sweep {} is unknown", id));
+  if (found == sweeps_.end()) throw JobRefused("sweep {} is unknown", id);
   return found->second;
 }
 
@@ -116,16 +121,15 @@ bool MemoryQueue::sweep_is(const Job& job, const std::string& state) {
 }
 
 Lease MemoryQueue::lease_of(const Job& job) const {
-  Lease lease;
-  lease.job = job.record.spec.id;
-  lease.agent = job.record.agent;
-  lease.fence = job.record.fence;
-  lease.token = job.token;
-  lease.attempt = job.record.attempt;
-  lease.deadline_ms = job.deadline_ms;
-  lease.spec = job.record.spec;
-  lease.checkpoint = job.record.checkpoint;
-  return lease;
+  const auto& record = job.record;
+  return {.job = record.spec.id,
+          .agent = record.agent,
+          .fence = record.fence,
+          .token = job.token,
+          .attempt = record.attempt,
+          .deadline_ms = job.deadline_ms,
+          .spec = record.spec,
+          .checkpoint = record.checkpoint};
 }
 
 Directive MemoryQueue::directive(const Job& job) {
@@ -268,7 +272,7 @@ int64_t MemoryQueue::forget_old() {
 
 void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
-  Lock lock(mutex_);
+  const auto lock = begin("heartbeat_agent");
   touch();
   if (agent.leaving) {
     agents_.erase(agent.name);
@@ -282,7 +286,7 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
 }
 
 bool MemoryQueue::none_in(const std::vector<JobState>& states) {
-  Lock lock(mutex_);
+  const auto lock = begin("none_in");
   for (const auto& [id, job] : jobs_) {
     if (std::find(states.begin(), states.end(), job.record.state) != states.end()) return false;
   }
@@ -290,7 +294,7 @@ bool MemoryQueue::none_in(const std::vector<JobState>& states) {
 }
 
 std::map<Demand, int64_t> MemoryQueue::waiting() {
-  Lock lock(mutex_);
+  const auto lock = begin("waiting");
   std::map<Demand, int64_t> found;
   for (const auto& [id, job] : jobs_) {
     const auto& resources = job.record.spec.resources;
@@ -311,13 +315,6 @@ std::vector<MemoryQueue::Event> MemoryQueue::events() {
   return events_;
 }
 
-std::map<std::string, int64_t> MemoryQueue::totals() {
-  Lock lock(mutex_);
-  auto counts = totals_;
-  std::erase_if(counts, [](const auto& count) { return count.second == 0; });
-  return counts;
-}
-
 std::vector<std::string> MemoryQueue::log(const std::string& id) {
   Lock lock(mutex_);
   const Job& job = known(id);
@@ -327,13 +324,6 @@ std::vector<std::string> MemoryQueue::log(const std::string& id) {
 int64_t MemoryQueue::proposals(const std::string& sweep) {
   Lock lock(mutex_);
   return known_sweep(sweep).proposals;
-}
-
-std::vector<AgentInfo> MemoryQueue::agents() {
-  Lock lock(mutex_);
-  std::vector<AgentInfo> all;
-  for (const auto& [name, agent] : agents_) all.push_back(agent.info);
-  return all;
 }
 
 MemoryQueue::Dump MemoryQueue::dump() {

@@ -1,6 +1,8 @@
 #include "tests/jobs/queue/queue_backends.h"
 
 #include <atomic>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -10,6 +12,7 @@
 
 #include "jobs/error.h"
 #include "jobs/queue/queue.h"
+#include "tests/support/paths.h"
 
 namespace foretime::jobs {
 namespace {
@@ -208,13 +211,22 @@ std::string difference(const MemoryQueue::Dump& expected, const MemoryQueue::Dum
 }
 
 JobSpec job_named(const std::string& id) {
-  JobSpec spec;
-  spec.id = id;
-  spec.name = "job " + id;
-  spec.settings = "trainer: {steps: 10}\n";
-  spec.parameters = {{"optimizer.learning_rate", "0.01"}};
-  spec.metric = "opa";
-  return spec;
+  return {.id = id,
+          .name = "job " + id,
+          .settings = "trainer: {steps: 10}\n",
+          .parameters = {{"optimizer.learning_rate", "0.01"}},
+          .metric = "opa"};
+}
+
+std::vector<std::string> documented_acl(const std::string& name, const std::string& prefix) {
+  std::ifstream document(testing::source_dir() / "docs/reference/jobs.md");
+  for (std::string line; std::getline(document, line);) {
+    if (!line.starts_with("ACL SETUSER " + name + " ")) continue;
+    line.replace(line.find("{foretime}"), 10, "{" + prefix + "}");
+    std::istringstream words(line);
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  throw std::runtime_error("docs/reference/jobs.md has no line ACL SETUSER " + name);
 }
 
 }  // namespace foretime::jobs

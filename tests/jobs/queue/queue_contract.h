@@ -54,10 +54,7 @@ class QueueContract : public ::testing::TestWithParam<std::string> {
     return claim().value();
   }
   bool finish(const Lease& lease, Outcome outcome, const std::string& error = "") {
-    JobResult result;
-    result.outcome = outcome;
-    result.error = error;
-    return queue().finish(lease, result, 0);
+    return queue().finish(lease, {.outcome = outcome, .error = error}, 0);
   }
   JobState state(const std::string& id) { return queue().find(id).value().state; }
   JobSpec trial(const std::string& sweep, int64_t number) {
@@ -67,8 +64,7 @@ class QueueContract : public ::testing::TestWithParam<std::string> {
     return spec;
   }
   void create(const std::string& id, HalvingRule rule = {}, bool maximize = true) {
-    SweepSpec sweep;
-    sweep.id = id;
+    SweepSpec sweep{.id = id};
     sweep.name = "sweep " + id;
     sweep.method = "grid";
     sweep.maximize = maximize;

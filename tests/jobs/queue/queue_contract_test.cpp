@@ -150,16 +150,10 @@ TEST_P(QueueContract, AnOutageIsForgivenOnceForEachRenewal) {
 }
 
 TEST_P(QueueContract, ErrorsAreTriedAgainWithBackOffAndThenTheJobIsDead) {
-  QueueSettings settings;
-  settings.backoff_base = Milliseconds(1000);
-  settings.backoff_cap = Milliseconds(1500);
-  make(settings);
+  make({.backoff_base = Milliseconds(1000), .backoff_cap = Milliseconds(1500)});
   auto lease = leased("j");
-  JobResult result;
-  result.outcome = Outcome::error;
-  result.error = "signal 11\nlast line";
-  result.exit_code = 139;
-  result.checkpoint = "runs/j/1";
+  JobResult result{
+      .outcome = Outcome::error, .checkpoint = "runs/j/1", .error = "signal 11\nlast line", .exit_code = 139};
   EXPECT_TRUE(queue().finish(lease, result, 0.5));
   EXPECT_EQ(state("j"), JobState::delayed);
   EXPECT_EQ(queue().find("j")->due_ms, backend_->now() + 750);
@@ -196,11 +190,10 @@ TEST_P(QueueContract, ALostLeaseCountsAsAFailure) {
 
 TEST_P(QueueContract, FinishIsDoneOnce) {
   const auto lease = leased("j");
-  JobResult result;
-  result.objective = 0.1;
-  result.metrics = {{"opa", 0.1}, {"nan", std::numeric_limits<double>::quiet_NaN()}};
-  result.checkpoint = "runs/j/best";
-  result.seconds = 1.25;
+  JobResult result{.metrics = {{"opa", 0.1}, {"nan", std::numeric_limits<double>::quiet_NaN()}},
+                   .objective = 0.1,
+                   .checkpoint = "runs/j/best",
+                   .seconds = 1.25};
   EXPECT_TRUE(queue().finish(lease, result, 0));
   EXPECT_TRUE(queue().finish(lease, result, 0));
   const auto record = queue().find("j").value();
@@ -242,16 +235,15 @@ TEST_P(QueueContract, APreemptedJobKeepsItsPlaceAndItsAttempts) {
 
 TEST_P(QueueContract, ReportsAreKept) {
   const auto lease = leased("j");
-  JobReport report;
-  report.step = 3;
-  report.total_steps = 10;
-  report.eta_seconds = 1.5;
-  report.loss = std::numeric_limits<double>::quiet_NaN();
-  report.iteration = 1;
-  report.objective = 0.25;
-  report.metrics = {{"opa", 0.25}};
-  report.checkpoint = "runs/c1";
-  report.log_lines = {"one", std::string(5000, 'x')};
+  JobReport report{.step = 3,
+                   .total_steps = 10,
+                   .eta_seconds = 1.5,
+                   .loss = std::numeric_limits<double>::quiet_NaN(),
+                   .iteration = 1,
+                   .objective = 0.25,
+                   .metrics = {{"opa", 0.25}},
+                   .checkpoint = "runs/c1",
+                   .log_lines = {"one", std::string(5000, 'x')}};
   EXPECT_EQ(queue().report(lease, report), Directive::proceed);
   report.objective = 0.125;
   report.checkpoint.clear();
@@ -328,18 +320,13 @@ TEST_P(QueueContract, RetryStartsAfresh) {
 }
 
 TEST_P(QueueContract, FinishedJobsAreForgottenAfterTheirTime) {
-  QueueSettings settings;
-  settings.keep_finished = Milliseconds(10000);
-  make(settings);
+  make({.keep_finished = Milliseconds(10000)});
   create("s", {{1}, 2});
   queue().submit(trial("s", 0));
   auto needs = trial("s", 1);
   needs.after = {"s-0"};
   queue().submit(needs);
-  JobReport report;
-  report.iteration = 1;
-  report.objective = 1;
-  report.log_lines = {"line"};
+  JobReport report{.iteration = 1, .objective = 1, .log_lines = {"line"}};
   const auto lease = claim().value();
   queue().report(lease, report);
   EXPECT_TRUE(finish(lease, Outcome::failed));

@@ -102,13 +102,8 @@ class Driver {
   }
 
   std::string create(int x, int y) {
-    SweepSpec spec;
-    spec.id = sweep(x);
-    spec.name = "sweep";
-    spec.method = "random";
-    spec.metric = "opa";
-    spec.maximize = x % 2 == 0;
-    spec.trials = 4;
+    SweepSpec spec{
+        .id = sweep(x), .name = "sweep", .method = "random", .metric = "opa", .maximize = x % 2 == 0, .trials = 4};
     if (y % 3 != 0) spec.halving = {{1, 3, 9}, y % 2 == 0 ? 3.0 : 2.0};
     return fmt::format("created {}", backend_.queue().create_sweep(spec));
   }
@@ -158,11 +153,7 @@ class Driver {
   }
 
   static JobReport report(int y, int z) {
-    JobReport report;
-    report.step = y;
-    report.total_steps = 100;
-    report.loss = 1.0 / (1 + y);
-    report.eta_seconds = z % 3 == 0 ? -1 : 0.25 * z;
+    JobReport report{.step = y, .total_steps = 100, .eta_seconds = z % 3 == 0 ? -1 : 0.25 * z, .loss = 1.0 / (1 + y)};
     if (z % 4 != 0) {
       report.iteration = z % 11;
       report.objective = z % 13 == 0 ? std::numeric_limits<double>::quiet_NaN() : (y % 10) / 7.0;
@@ -220,10 +211,8 @@ std::vector<MemoryQueue::Event> fresh(const std::vector<MemoryQueue::Event>& all
 }
 
 void same_as_twin(const std::vector<Command>& commands) {
-  QueueSettings settings;
-  settings.keep_finished = Milliseconds(3'600'000);
-  settings.backoff_base = Milliseconds(500);
-  settings.backoff_cap = Milliseconds(3000);
+  QueueSettings settings{
+      .backoff_base = Milliseconds(500), .backoff_cap = Milliseconds(3000), .keep_finished = Milliseconds(3'600'000)};
   RedisBackend redis(shared_server().url(), fresh_settings(settings));
   MemoryBackend memory(settings);
   Driver real(redis), reference(memory);

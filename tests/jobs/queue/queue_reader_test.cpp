@@ -1,9 +1,7 @@
 #include "jobs/queue/queue_reader.h"
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -20,20 +18,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The rights that docs/reference/jobs.md gives a reader, for the keys of another prefix.
-std::vector<std::string> reader_rights(const std::string& prefix) {
-  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/reference/jobs.md");
-  for (std::string line; std::getline(document, line);) {
-    if (line.rfind("ACL SETUSER foretime-observer ", 0) != 0) continue;
-    line.replace(line.find("{foretime}"), 10, "{" + prefix + "}");
-    std::istringstream words(line);
-    std::vector<std::string> arguments;
-    for (std::string word; words >> word;) arguments.push_back(word);
-    return arguments;
-  }
-  throw std::runtime_error("docs/reference/jobs.md has no line ACL SETUSER foretime-observer");
-}
-
 /// A queue on a real Redis, and a reader who may read and nothing else.
 class QueueReaderTest : public ::testing::Test {
  protected:
@@ -45,7 +29,7 @@ class QueueReaderTest : public ::testing::Test {
         reader_(eyes_, settings_) {}
 
   RedisUrl reader_url() {
-    admin_.call(reader_rights(settings_.prefix));
+    admin_.call(documented_acl("foretime-observer", settings_.prefix));
     auto url = shared_server().url();
     url.user = "foretime-observer";
     url.password = "PASSWORD";
@@ -54,16 +38,15 @@ class QueueReaderTest : public ::testing::Test {
   std::string key(const std::string& rest) const { return "{" + settings_.prefix + "}:" + rest; }
 
   SweepSpec add_sweep(const std::string& id) {
-    SweepSpec sweep;
-    sweep.id = id;
-    sweep.name = "learning rates";
-    sweep.method = "bayes";
-    sweep.definition = R"({"a":1})";
-    sweep.metric = "opa";
-    sweep.maximize = false;
-    sweep.trials = 3;
-    sweep.seed = 18446744073709551615U;
-    sweep.halving = {{1, 3, 9}, 3};
+    SweepSpec sweep{.id = id,
+                    .name = "learning rates",
+                    .method = "bayes",
+                    .definition = R"({"a":1})",
+                    .metric = "opa",
+                    .maximize = false,
+                    .trials = 3,
+                    .seed = 18446744073709551615U,
+                    .halving = {{1, 3, 9}, 3}};
     queue_.create_sweep(sweep);
     return sweep;
   }
@@ -84,15 +67,14 @@ class QueueReaderTest : public ::testing::Test {
 TEST_F(QueueReaderTest, ReadsAJobAsTheQueueDoes) {
   add_job("job1");
   const auto lease = claim("t");
-  JobReport report;
-  report.step = 5;
-  report.total_steps = 10;
-  report.eta_seconds = 2.5;
-  report.loss = 0.25;
-  report.iteration = 1;
-  report.objective = 0.5;
-  report.metrics = {{"opa", 0.5}, {"tau", -0.125}};
-  report.checkpoint = "job1/attempt-1/checkpoint-5";
+  JobReport report{.step = 5,
+                   .total_steps = 10,
+                   .eta_seconds = 2.5,
+                   .loss = 0.25,
+                   .iteration = 1,
+                   .objective = 0.5,
+                   .metrics = {{"opa", 0.5}, {"tau", -0.125}},
+                   .checkpoint = "job1/attempt-1/checkpoint-5"};
   queue_.report(lease, report);
   const auto job = reader_.job("job1").value();
   const auto expected = queue_.find("job1").value();
@@ -271,9 +253,7 @@ TEST_F(QueueReaderTest, RatesAgreeWithTotals) {
   queue.submit(child);
   const auto end = [&](Outcome outcome) {
     const auto lease = claim(fmt::format("t{}", static_cast<int>(outcome)));
-    JobResult result;
-    result.outcome = outcome;
-    EXPECT_TRUE(queue.finish(lease, result, 0)) << to_string(outcome);
+    EXPECT_TRUE(queue.finish(lease, {.outcome = outcome}, 0)) << to_string(outcome);
     return lease;
   };
   end(Outcome::succeeded);                            // a
@@ -420,76 +400,56 @@ TEST(Prometheus, TextFormat) {
   statistics.agents[0] = {"host:1:ab", "host", "1", 1'700'000'008'000, 0, 1, 8, 2, 2};
   statistics.agents[1].name = "a\\b\"c\nd\x1b\xff";
   statistics.agents[1].seen_ms = 1'700'000'010'500;
-  EXPECT_EQ(to_prometheus(statistics), R"(# HELP foretime_jobs Jobs in each state.
-# TYPE foretime_jobs gauge
-foretime_jobs{state="waiting"} 7
-foretime_jobs{state="active"} 2
-foretime_jobs{state="dead"} 0
-# HELP foretime_oldest_waiting_seconds How long the oldest waiting job waits; 0: none waits.
-# TYPE foretime_oldest_waiting_seconds gauge
-foretime_oldest_waiting_seconds 90.250
-# HELP foretime_queue_paused 1 while the whole queue is paused.
-# TYPE foretime_queue_paused gauge
-foretime_queue_paused 1
-# HELP foretime_jobs_submitted_total Jobs that were submitted.
-# TYPE foretime_jobs_submitted_total counter
-foretime_jobs_submitted_total 12
-# HELP foretime_jobs_claimed_total Leases that were given out.
-# TYPE foretime_jobs_claimed_total counter
-foretime_jobs_claimed_total 5
-# HELP foretime_jobs_succeeded_total Jobs that succeeded.
-# TYPE foretime_jobs_succeeded_total counter
-foretime_jobs_succeeded_total 0
-# HELP foretime_jobs_stopped_total Of these, jobs that early stopping ended.
-# TYPE foretime_jobs_stopped_total counter
-foretime_jobs_stopped_total 0
-# HELP foretime_jobs_failed_total Jobs that would fail again: settings, data.
-# TYPE foretime_jobs_failed_total counter
-foretime_jobs_failed_total 0
-# HELP foretime_jobs_cancelled_total Jobs that were cancelled.
-# TYPE foretime_jobs_cancelled_total counter
-foretime_jobs_cancelled_total 0
-# HELP foretime_jobs_dead_total Jobs that failed as often as they may.
-# TYPE foretime_jobs_dead_total counter
-foretime_jobs_dead_total 0
-# HELP foretime_jobs_retried_total Jobs that somebody had tried again.
-# TYPE foretime_jobs_retried_total counter
-foretime_jobs_retried_total 0
-# HELP foretime_jobs_preempted_total Attempts that their agent gave back.
-# TYPE foretime_jobs_preempted_total counter
-foretime_jobs_preempted_total 0
-# HELP foretime_attempt_errors_total Attempts that ended in an error.
-# TYPE foretime_attempt_errors_total counter
-foretime_attempt_errors_total 0
-# HELP foretime_leases_lost_total Leases that ran out.
-# TYPE foretime_leases_lost_total counter
-foretime_leases_lost_total 3
-# HELP foretime_writes_refused_total Writes with an old fence or token, which changed nothing.
-# TYPE foretime_writes_refused_total counter
-foretime_writes_refused_total 0
-# HELP foretime_results_total Results that were written.
-# TYPE foretime_results_total counter
-foretime_results_total 1
-# HELP foretime_agents Agents heard of within a day.
-# TYPE foretime_agents gauge
-foretime_agents 2
-# HELP foretime_agent_last_seen_seconds How long ago the agent was heard of.
-# TYPE foretime_agent_last_seen_seconds gauge
-foretime_agent_last_seen_seconds{agent="host:1:ab"} 2.500
-foretime_agent_last_seen_seconds{agent="a\\b\"c\nd�"} 0.000
-# HELP foretime_agent_jobs Jobs that the agent runs.
-# TYPE foretime_agent_jobs gauge
-foretime_agent_jobs{agent="host:1:ab"} 2
-foretime_agent_jobs{agent="a\\b\"c\nd�"} 0
-# HELP foretime_agent_cpus CPUs that the agent has for jobs.
-# TYPE foretime_agent_cpus gauge
-foretime_agent_cpus{agent="host:1:ab"} 8
-foretime_agent_cpus{agent="a\\b\"c\nd�"} 0
-# HELP foretime_agent_gpus GPUs that the agent has for jobs.
-# TYPE foretime_agent_gpus gauge
-foretime_agent_gpus{agent="host:1:ab"} 2
-foretime_agent_gpus{agent="a\\b\"c\nd�"} 0
-)");
+  struct Family {
+    std::string name, type, help;
+    std::vector<std::string> samples;  // what follows the name
+  };
+  const std::vector<Family> families = {
+      {"foretime_jobs",
+       "gauge",
+       "Jobs in each state.",
+       {R"({state="waiting"} 7)", R"({state="active"} 2)", R"({state="dead"} 0)"}},
+      {"foretime_oldest_waiting_seconds",
+       "gauge",
+       "How long the oldest waiting job waits; 0: none waits.",
+       {" 90.250"}},
+      {"foretime_queue_paused", "gauge", "1 while the whole queue is paused.", {" 1"}},
+      {"foretime_jobs_submitted_total", "counter", "Jobs that were submitted.", {" 12"}},
+      {"foretime_jobs_claimed_total", "counter", "Leases that were given out.", {" 5"}},
+      {"foretime_jobs_succeeded_total", "counter", "Jobs that succeeded.", {" 0"}},
+      {"foretime_jobs_stopped_total", "counter", "Of these, jobs that early stopping ended.", {" 0"}},
+      {"foretime_jobs_failed_total", "counter", "Jobs that would fail again: settings, data.", {" 0"}},
+      {"foretime_jobs_cancelled_total", "counter", "Jobs that were cancelled.", {" 0"}},
+      {"foretime_jobs_dead_total", "counter", "Jobs that failed as often as they may.", {" 0"}},
+      {"foretime_jobs_retried_total", "counter", "Jobs that somebody had tried again.", {" 0"}},
+      {"foretime_jobs_preempted_total", "counter", "Attempts that their agent gave back.", {" 0"}},
+      {"foretime_attempt_errors_total", "counter", "Attempts that ended in an error.", {" 0"}},
+      {"foretime_leases_lost_total", "counter", "Leases that ran out.", {" 3"}},
+      {"foretime_writes_refused_total", "counter", "Writes with an old fence or token, which changed nothing.", {" 0"}},
+      {"foretime_results_total", "counter", "Results that were written.", {" 1"}},
+      {"foretime_agents", "gauge", "Agents heard of within a day.", {" 2"}},
+      {"foretime_agent_last_seen_seconds",
+       "gauge",
+       "How long ago the agent was heard of.",
+       {R"({agent="host:1:ab"} 2.500)", R"({agent="a\\b\"c\nd�"} 0.000)"}},
+      {"foretime_agent_jobs",
+       "gauge",
+       "Jobs that the agent runs.",
+       {R"({agent="host:1:ab"} 2)", R"({agent="a\\b\"c\nd�"} 0)"}},
+      {"foretime_agent_cpus",
+       "gauge",
+       "CPUs that the agent has for jobs.",
+       {R"({agent="host:1:ab"} 8)", R"({agent="a\\b\"c\nd�"} 0)"}},
+      {"foretime_agent_gpus",
+       "gauge",
+       "GPUs that the agent has for jobs.",
+       {R"({agent="host:1:ab"} 2)", R"({agent="a\\b\"c\nd�"} 0)"}}};
+  std::string expected;
+  for (const auto& [name, type, help, samples] : families) {
+    expected += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+    for (const auto& sample : samples) expected += name + sample + "\n";
+  }
+  EXPECT_EQ(to_prometheus(statistics), expected);
 }
 
 }  // namespace

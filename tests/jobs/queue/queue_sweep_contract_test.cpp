@@ -127,9 +127,7 @@ TEST_P(QueueSweepContract, HalvingStopsTrialsThatAreNotAmongTheBest) {
     std::vector<Lease> leases;
     for (int i = 0; i < 6; ++i) queue().submit(trial(sweep, i)), leases.push_back(claim().value());
     const auto tell = [&](int i, int64_t iteration, double objective) {
-      JobReport report;
-      report.iteration = iteration;
-      report.objective = maximize ? objective : -objective;
+      JobReport report{.iteration = iteration, .objective = maximize ? objective : -objective};
       return queue().report(leases[static_cast<size_t>(i)], report);
     };
     EXPECT_EQ(tell(0, 1, 0.5), Directive::proceed);  // the first of its rung

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -17,6 +15,7 @@
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/support/message_of.h"
+#include "tests/support/processes.h"
 
 /// What only a real Redis can show: its clock, its rights, its death, its speed.
 namespace foretime::jobs {
@@ -24,19 +23,11 @@ namespace {
 
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
+using testing::eventually;
 using testing::RedisServer;
 
 ClaimRequest request(const std::string& token, Milliseconds term = Milliseconds(30000)) {
   return {"agent", token, 8, 0, term};
-}
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto limit = Clock::now() + std::chrono::seconds(30);
-  while (!holds()) {
-    if (Clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
 }
 
 TEST(RedisQueue, TakesTheTimeFromRedis) {
@@ -99,12 +90,7 @@ TEST(RedisQueue, KeysOfAnotherTypeAreAnError) {
   backend.client().call({"SET", backend.key("alive_ms"), "0"});
   backend.client().call({"DEL", backend.key("shapes")});
   backend.client().call({"SET", backend.key("shapes"), "text"});
-  try {
-    backend.queue().claim(request("t"));
-    ADD_FAILURE() << "accepted";
-  } catch (const RedisRefused& error) {
-    EXPECT_THAT(error.what(), HasSubstr("WRONGTYPE"));
-  }
+  EXPECT_THAT(testing::message_of<RedisRefused>([&] { backend.queue().claim(request("t")); }), HasSubstr("WRONGTYPE"));
 }
 
 TEST(RedisQueue, DamagedFieldsAreNamed) {
@@ -152,20 +138,6 @@ TEST(RedisQueue, EverythingAcknowledgedSurvivesAKill) {
   EXPECT_EQ(queue.claim(request("t"))->job, "j0");
 }
 
-/// The line of docs/reference/jobs.md that starts with `ACL SETUSER name`, as arguments.
-std::vector<std::string> documented_acl(const std::string& name) {
-  std::ifstream document(std::string(FORETIME_SOURCE_DIR) + "/docs/reference/jobs.md");
-  std::string line;
-  while (std::getline(document, line)) {
-    if (line.rfind("ACL SETUSER " + name + " ", 0) != 0) continue;
-    std::istringstream words(line);
-    std::vector<std::string> arguments;
-    for (std::string word; words >> word;) arguments.push_back(word);
-    return arguments;
-  }
-  throw std::runtime_error("docs/reference/jobs.md has no line ACL SETUSER " + name);
-}
-
 TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   RedisServer server({false, "no", {}});
   RedisClient admin(server.url());
@@ -175,9 +147,7 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   url.password = "PASSWORD";
   RedisClient client(url);
   RedisQueue queue(client, {});
-  SweepSpec sweep;
-  sweep.id = "s";
-  sweep.halving = {{1}, 3};
+  SweepSpec sweep{.id = "s", .halving = {{1}, 3}};
   queue.create_sweep(sweep);
   for (const auto* id : {"a", "b", "c", "d", "e"}) {
     auto spec = job_named(id);
@@ -186,18 +156,13 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
     queue.submit(spec);
   }
   queue.set_priority("a", 2);
-  JobReport report;
-  report.iteration = 1;
-  report.objective = 1;
-  report.log_lines = {"line"};
+  JobReport report{.iteration = 1, .objective = 1, .log_lines = {"line"}};
   auto lease = queue.claim(request("t1")).value();
   EXPECT_EQ(queue.renew(lease, Milliseconds(10000)), Directive::proceed);
   EXPECT_EQ(queue.report(lease, report), Directive::proceed);
   EXPECT_TRUE(queue.finish(lease, {}, 0));
   lease = queue.claim(request("t2")).value();
-  JobResult failed;
-  failed.outcome = Outcome::error;
-  EXPECT_TRUE(queue.finish(lease, failed, 0));
+  EXPECT_TRUE(queue.finish(lease, {.outcome = Outcome::error}, 0));
   queue.cancel("b");
   queue.retry("b");
   queue.pause("s");

@@ -138,6 +138,10 @@ class EmbeddedRedisTest : public ::testing::Test {
     for (const pid_t pid : servers(root_)) kill(pid, SIGKILL);
   }
   fs::path folder() const { return root_ / ".redis"; }
+  void make_folder() const {
+    fs::create_directories(folder());
+    fs::permissions(folder(), fs::perms::owner_all);
+  }
 
   Scratch scratch_;
   fs::path root_;

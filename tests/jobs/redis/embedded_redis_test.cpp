@@ -102,8 +102,7 @@ TEST_F(EmbeddedRedisTest, HoldsNothingOfItsStarter) {
 }
 
 TEST_F(EmbeddedRedisTest, AStaleSocketIsNoHindrance) {
-  fs::create_directories(folder());
-  fs::permissions(folder(), fs::perms::owner_all);
+  make_folder();
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -146,17 +145,17 @@ TEST_F(EmbeddedRedisTest, ALinkAFileAndAStrangersFolderAreRefused) {
   EXPECT_THAT(refusal(root_), HasSubstr("no folder"));
   fs::remove(folder());
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a folder of another user";
-  fs::create_directories(folder());
-  fs::permissions(folder(), fs::perms::owner_all);
+  make_folder();
   ASSERT_EQ(chown(folder().c_str(), 12345, 12345), 0);
   EXPECT_THAT(refusal(root_), HasSubstr("belongs to user 12345"));
 }
 
 TEST_F(EmbeddedRedisTest, AMissingServerSaysWhatToInstall) {
-  const std::string path = getenv("PATH");
-  setenv("PATH", scratch_.path().c_str(), 1);
-  const auto message = refusal(root_);
-  setenv("PATH", path.c_str(), 1);
+  std::string message;
+  {
+    const testing::Variable path("PATH", scratch_.path());
+    message = refusal(root_);
+  }
   EXPECT_THAT(message, HasSubstr("apt install redis-server"));
   EXPECT_THAT(message, HasSubstr("--redis"));
   EXPECT_THAT(message, HasSubstr("FORETIME_REDIS"));
@@ -167,10 +166,11 @@ TEST_F(EmbeddedRedisTest, AProgramThatIsNoServerIsReported) {
   const auto program = scratch_.path() / "redis-server";
   std::ofstream(program) << "no program";
   fs::permissions(program, fs::perms::owner_all);
-  const std::string path = getenv("PATH");
-  setenv("PATH", scratch_.path().c_str(), 1);
-  const auto message = refusal(root_);
-  setenv("PATH", path.c_str(), 1);
+  std::string message;
+  {
+    const testing::Variable path("PATH", scratch_.path());
+    message = refusal(root_);
+  }
   EXPECT_THAT(message, HasSubstr("could not be executed: Exec format error"));
 }
 
@@ -197,16 +197,14 @@ TEST_F(EmbeddedRedisTest, DamagedDataShowTheEndOfTheLog) {
 }
 
 TEST_F(EmbeddedRedisTest, ALargeLogIsEmptied) {
-  fs::create_directories(folder());
-  fs::permissions(folder(), fs::perms::owner_all);
+  make_folder();
   std::ofstream(folder() / "redis.log") << std::string(5 << 20, 'x');
   const EmbeddedRedis redis(root_, kLinger);
   EXPECT_LT(fs::file_size(folder() / "redis.log"), 100'000U);
 }
 
 TEST_F(EmbeddedRedisTest, AServerOfAnotherHostIsNamed) {
-  fs::create_directories(folder());
-  fs::permissions(folder(), fs::perms::owner_all);
+  make_folder();
   std::ofstream(folder() / "guardian.lock") << "far.example\n";
   const Descriptor held(open((folder() / "guardian.lock").c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(held.get(), LOCK_EX), 0);

@@ -56,11 +56,7 @@ class Impostor {
     close(listener_);
     for (const int descriptor : held_) close(descriptor);
   }
-  RedisUrl url() const {
-    RedisUrl url;
-    url.socket = path_;
-    return url;
-  }
+  RedisUrl url() const { return {.socket = path_}; }
 
  private:
   void serve() {
@@ -119,9 +115,8 @@ TEST(RedisClient, AnswersAboveAMegabyteArriveWhole) {
 }
 
 TEST(RedisClient, PasswordsAndUsers) {
-  RedisServer::Options options;
-  options.config = {"requirepass hunter2", "user alice on >wonder9 ~* +@all", "user bob on >builder7 ~* +get +ping"};
-  RedisServer server(options);
+  RedisServer server(
+      {.config = {"requirepass hunter2", "user alice on >wonder9 ~* +@all", "user bob on >builder7 ~* +get +ping"}});
   RedisClient good(with(server.url(), "", "hunter2")), alice(with(server.url(), "alice", "wonder9"));
   EXPECT_EQ(text_of(*good.call({"PING"})), "PONG");
   EXPECT_EQ(text_of(*alice.call({"ACL", "WHOAMI"})), "alice");
@@ -149,9 +144,7 @@ TEST(RedisClient, AnAnswerThatRepeatsThePasswordIsRedacted) {
 }
 
 TEST(RedisClient, RefusesARedisThatEvicts) {
-  RedisServer::Options options;
-  options.config = {"maxmemory-policy allkeys-lru", "user carol on >c ~* +@all -config"};
-  RedisServer server(options);
+  RedisServer server({.config = {"maxmemory-policy allkeys-lru", "user carol on >c ~* +@all -config"}});
   RedisClient client(server.url()), carol(with(server.url(), "carol", "c"));
   for (auto* each : {&client, &carol})
     EXPECT_THAT(refused(*each), AllOf(HasSubstr("allkeys-lru"), HasSubstr("maxmemory-policy noeviction")));
@@ -173,8 +166,7 @@ TEST(RedisClient, ReconnectsAfterTheServerWasKilled) {
 }
 
 TEST(RedisClient, NothingThere) {
-  RedisUrl url;
-  url.socket = "/nonexistent/redis.sock";
+  RedisUrl url{.socket = "/nonexistent/redis.sock"};
   RedisClient client(url), tcp(RedisUrl::parse("redis://127.0.0.1:1"));
   EXPECT_THAT(unavailable(client),
               AllOf(HasSubstr("/nonexistent/redis.sock"), HasSubstr("No such file"), HasSubstr("embedded")));
@@ -226,9 +218,7 @@ TEST(RedisClient, WaitsNoLongerThanItsTimeout) {
   RedisClient client(impostor.url(), milliseconds(200));
   EXPECT_THAT(unavailable(client), HasSubstr("within 0.2 s"));
 
-  RedisServer::Options options;
-  options.config = {"enable-debug-command local"};
-  RedisServer server(options);
+  RedisServer server({.config = {"enable-debug-command local"}});
   RedisClient slow(server.url(), milliseconds(400));
   slow.call({"PING"});
   EXPECT_THAT(unavailable(slow, {"DEBUG", "SLEEP", "2"}), HasSubstr("no answer to DEBUG"));
@@ -254,8 +244,7 @@ TEST(RedisClient, ScriptsAreLoadedWhenRedisForgotThem) {
 }
 
 TEST(RedisClient, ReplicasAndFullOnesSayWhatToDo) {
-  RedisServer::Options options;
-  options.config = {"replicaof 127.0.0.1 1"};
+  RedisServer::Options options{.config = {"replicaof 127.0.0.1 1"}};
   RedisServer replica(options);
   RedisClient client(replica.url());
   EXPECT_THAT(refused(client, {"SET", "k", "v"}), AllOf(HasSubstr("READONLY"), HasSubstr("primary")));
@@ -296,9 +285,7 @@ TEST(RedisClient, DatabasesAreApart) {
 }
 
 TEST(RedisHealth, WarnsWhereJobsCouldBeLost) {
-  RedisServer::Options options;
-  options.appendfsync = "always";
-  RedisServer safe(options);
+  RedisServer safe({.appendfsync = "always"});
   RedisClient client(safe.url());
   const auto good = examine(client);
   EXPECT_TRUE(good.warnings.empty()) << good.warnings.front();

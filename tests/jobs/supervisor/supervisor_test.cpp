@@ -25,11 +25,7 @@ using testing::nothing_left;
 using testing::processes_with;
 using testing::session_leaders_with;
 
-SupervisedProcess::Options shell(const std::string& script) {
-  SupervisedProcess::Options options;
-  options.arguments = {"/bin/sh", "-c", script};
-  return options;
-}
+SupervisedProcess::Options shell(const std::string& script) { return {.arguments = {"/bin/sh", "-c", script}}; }
 
 std::string drain(int descriptor) {
   std::string text;
@@ -121,8 +117,7 @@ TEST(Supervisor, WhatCannotBeStartedIsSaidAndLeavesNothing) {
   const auto refused = [](const SupervisedProcess::Options& options) {
     return testing::message_of<JobsError>([&] { const SupervisedProcess process(options); });
   };
-  SupervisedProcess::Options options;
-  options.arguments = {"/no/such/program"};
+  SupervisedProcess::Options options{.arguments = {"/no/such/program"}};
   EXPECT_THAT(refused(options), HasSubstr("/no/such/program: No such file or directory"));
   options.arguments = {"no-such-program-anywhere"};
   EXPECT_THAT(refused(options), HasSubstr("in none of the folders of PATH"));
@@ -216,11 +211,10 @@ TEST(Supervisor, TheCommandDoesNotSurviveASupervisorThatIsKilled) {
 TEST(Supervisor, RanksOfMpirunDoNotSurviveAnOwnerThatIsKilled) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "needs mpirun (openmpi-bin)";
   const auto mark = fresh_mark();
-  SupervisedProcess::Options options;
-  options.arguments = {"mpirun",    "-n",   "2",
-                       "--bind-to", "none", "--oversubscribe",
-                       "/bin/sh",   "-c",   "trap '' TERM; while :; do sleep 0.1; done; : " + mark};
-  options.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  SupervisedProcess::Options options{
+      .arguments = {"mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe", "/bin/sh", "-c",
+                    "trap '' TERM; while :; do sleep 0.1; done; : " + mark},
+      .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}};
   kill_owner_of(options, [&] { return processes_with(mark).size() >= 3; });  // mpirun and its ranks
   EXPECT_TRUE(nothing_left(mark));
 }

@@ -11,8 +11,8 @@
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep.h"
-#include "jobs/sweep/tpe.h"
 #include "tests/jobs/queue/memory_queue.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::jobs {
 namespace {
@@ -47,19 +47,14 @@ class Proposing : public ::testing::Test, public TrialSource {
   }
 
   Lease claim() {
-    ClaimRequest request;
-    request.agent = "agent";
-    request.token = "token" + std::to_string(++tokens_);
-    const auto lease = queue_.claim(request);
+    const auto lease = queue_.claim({.agent = "agent", .token = "token" + std::to_string(++tokens_)});
     if (!lease) throw JobsError("nothing to claim");
     return *lease;
   }
   double finish(const Lease& lease, const Parameters& parameters) {
     const double value = std::abs(std::log10(std::stod(parameters.at("optimizer.learning_rate"))) + 3) +
                          0.3 * std::abs(std::stod(parameters.at("model.layers")) - 3);
-    JobResult result;
-    result.objective = value;
-    EXPECT_TRUE(queue_.finish(lease, result, 0));
+    EXPECT_TRUE(queue_.finish(lease, {.objective = value}, 0));
     return value;
   }
 
@@ -137,12 +132,8 @@ TEST_F(Proposing, ALostLeaseDecidesNothing) {
   JobResult cancelled;
   cancelled.outcome = Outcome::cancelled;
   queue_.finish(lost, cancelled, 0);
-  try {
-    decide_parameters(*this, queue_, lost);
-    FAIL() << "the lease was lost";
-  } catch (const JobRefused& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the lease was lost"));
-  }
+  EXPECT_THAT(testing::message_of<JobRefused>([&] { decide_parameters(*this, queue_, lost); }),
+              HasSubstr("the lease was lost"));
   EXPECT_EQ(queue_.proposals(sweep_.spec.id), 0);
 }
 
@@ -152,9 +143,7 @@ TEST_F(Proposing, WhatIsFixedStays) {
   // The answer was lost: the agent asks again with the lease that it has.
   EXPECT_EQ(decide_parameters(*this, queue_, lease), first);
   // And so does the next attempt, whose lease carries the parameters.
-  JobResult error;
-  error.outcome = Outcome::preempted;
-  ASSERT_TRUE(queue_.finish(lease, error, 0));
+  ASSERT_TRUE(queue_.finish(lease, {.outcome = Outcome::preempted}, 0));
   const Lease again = claim();
   ASSERT_EQ(again.job, lease.job);
   reads_ = 0;
@@ -202,20 +191,11 @@ TEST(Observations, CountWhatIsComparable) {
 }
 
 ParameterSpace between(const std::string& key, Distribution distribution, double min, double max) {
-  ParameterSpace p;
-  p.key = key;
-  p.distribution = distribution;
-  p.min = min;
-  p.max = max;
-  return p;
+  return {.key = key, .distribution = distribution, .min = min, .max = max};
 }
 
 ParameterSpace categories(const std::string& key, std::vector<std::string> values) {
-  ParameterSpace p;
-  p.key = key;
-  p.distribution = Distribution::categorical;
-  p.values = std::move(values);
-  return p;
+  return {.key = key, .distribution = Distribution::categorical, .values = std::move(values)};
 }
 
 using Objective = std::function<double(const Parameters&)>;

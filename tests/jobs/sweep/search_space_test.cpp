@@ -15,20 +15,11 @@ namespace {
 using ::testing::HasSubstr;
 
 ParameterSpace between(Distribution distribution, double min, double max, const std::string& key = "x") {
-  ParameterSpace p;
-  p.key = key;
-  p.distribution = distribution;
-  p.min = min;
-  p.max = max;
-  return p;
+  return {.key = key, .distribution = distribution, .min = min, .max = max};
 }
 
 ParameterSpace categories(std::vector<std::string> values, const std::string& key = "c") {
-  ParameterSpace p;
-  p.key = key;
-  p.distribution = Distribution::categorical;
-  p.values = std::move(values);
-  return p;
+  return {.key = key, .distribution = Distribution::categorical, .values = std::move(values)};
 }
 
 double number_at(const ParameterSpace& p, double u) { return std::stod(value_at(p, u)); }

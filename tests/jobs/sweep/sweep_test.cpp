@@ -165,7 +165,7 @@ TEST(Sweep, ThenMakesJobsThatDependOnTheTrial) {
   const JobSpec &train = sweep.jobs[3], &evaluate = sweep.jobs[4], &exported = sweep.jobs[5];
   EXPECT_EQ(train.kind, JobKind::train);
   EXPECT_EQ(evaluate.kind, JobKind::evaluate);
-  EXPECT_EQ(exported.kind, JobKind::export_model);
+  EXPECT_EQ(exported.kind, JobKind::export_);
   EXPECT_THAT(train.after, ElementsAre());
   EXPECT_THAT(evaluate.after, ElementsAre(train.id));
   EXPECT_THAT(exported.after, ElementsAre(train.id, evaluate.id));
