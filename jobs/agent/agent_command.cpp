@@ -182,39 +182,32 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   const auto base = data_base(options.roots);
   std::vector<std::string> folders;
   for (const auto& root : roots) folders.push_back(root.string());
-  std::string model;
+  fs::path bundle;
   if (!spec.after.empty()) {
-    const auto bundle = needed_bundle(spec, options, queue);
+    bundle = needed_bundle(spec, options, queue);
     folders.push_back(bundle.parent_path().string());
-    model = bundle.string();
-  } else {
-    model = or_unusable([&] { return allowed_path("finetune.model", settings.model, base, roots).string(); });
   }
-  std::vector<std::string> arguments = {"finetune", model};
-  const auto add = [&](const char* option, const std::string& value) {
-    arguments.emplace_back(option);
-    arguments.push_back(value);
-  };
-  const auto add_files = [&](const char* what, const std::vector<std::string>& files) {
-    for (const auto& file : files)
-      arguments.push_back(or_unusable([&] { return allowed_pattern(what, file, base, roots); }));
-  };
-  add_files("finetune.records", settings.records);
-  if (!settings.replay.empty()) arguments.emplace_back("--replay");
-  add_files("finetune.replay", settings.replay);
-  if (!settings.dags.empty())
-    add("--dags", or_unusable([&] { return allowed_path("finetune.dags", settings.dags, base, roots).string(); }));
-  if (!settings.member.empty()) add("--member", settings.member);
-  if (settings.steps) add("--steps", fmt::to_string(*settings.steps));
-  if (settings.learning_rate) add("--learning-rate", number_text(*settings.learning_rate));
-  if (settings.holdout) add("--holdout", number_text(*settings.holdout));
-  if (settings.tolerance) add("--tolerance", number_text(*settings.tolerance));
-  if (settings.seed) add("--seed", fmt::to_string(*settings.seed));
-  if (!settings.licence.empty()) add("--licence", settings.licence);
-  if (settings.force) arguments.emplace_back("--force");
-  add("--threads", fmt::to_string(spec.resources.cpus));
-  for (const auto& folder : folders) add("--confine", folder);
-  add("-o", (place.folder / kBundleFile).string());
+  std::vector<std::string> arguments = {"finetune"};
+  if (!bundle.empty()) arguments.push_back(bundle.string());
+  for (const auto& key : kFinetuneKeys) {
+    const std::string name = key.name;
+    const auto found = settings.find(name);
+    if (found == settings.end() || (name == "model" && !bundle.empty())) continue;
+    if (name != "model" && name != "records") {
+      arguments.push_back("--" + name);
+      std::replace(arguments.back().begin(), arguments.back().end(), '_', '-');
+    }
+    for (const auto& value : found->second) {
+      if (key.kind == FinetuneKey::path)
+        arguments.push_back(or_unusable([&] { return allowed_path("finetune." + name, value, base, roots).string(); }));
+      if (key.kind == FinetuneKey::files)
+        arguments.push_back(or_unusable([&] { return allowed_pattern("finetune." + name, value, base, roots); }));
+      if (key.kind == FinetuneKey::text || key.kind == FinetuneKey::number) arguments.push_back(value);
+    }
+  }
+  arguments.insert(arguments.end(), {"--threads", fmt::to_string(spec.resources.cpus)});
+  for (const auto& folder : folders) arguments.insert(arguments.end(), {"--confine", folder});
+  arguments.insert(arguments.end(), {"-o", (place.folder / kBundleFile).string()});
   return arguments;
 }
 

@@ -21,8 +21,11 @@ constexpr size_t kFiles = 4096;
 constexpr int64_t kMostSteps = 1000000;
 constexpr const char* kMetric = "holdout/kendall_tau";
 
-const std::vector<std::string> kFinetuneKeys = {"model",         "records", "dags",      "member", "replay",  "steps",
-                                                "learning_rate", "holdout", "tolerance", "seed",   "licence", "force"};
+std::vector<std::string> key_names() {
+  std::vector<std::string> names;
+  for (const auto& key : kFinetuneKeys) names.emplace_back(key.name);
+  return names;
+}
 
 std::vector<std::string> texts_in(const YamlEntry& entry) {
   if (entry.node.IsScalar()) return {text_in(entry, Limits::kPath)};
@@ -34,73 +37,60 @@ std::vector<std::string> texts_in(const YamlEntry& entry) {
   return texts;
 }
 
-void read_item(const std::string& key, const YamlEntry& item, FinetuneSettings& settings) {
-  if (key == "model") settings.model = text_in(item, Limits::kPath);
-  if (key == "records") settings.records = texts_in(item);
-  if (key == "dags") settings.dags = text_in(item, Limits::kPath);
-  if (key == "member") settings.member = text_in(item, Limits::kPath);
-  if (key == "replay") settings.replay = texts_in(item);
-  if (key == "steps") settings.steps = integer_in(item, 1, kMostSteps);
-  if (key == "seed") settings.seed = seed_in(item);
-  if (key == "licence") settings.licence = text_in(item, Limits::kPath);
-  if (key == "force") settings.force = flag_in(item);
-  if (key == "learning_rate") {
-    settings.learning_rate = number_in(item);
-    if (*settings.learning_rate <= 0) fail(item, fmt::format("found {}, expected > 0", *settings.learning_rate));
-  }
-  if (key == "tolerance") {
-    settings.tolerance = number_in(item);
-    if (*settings.tolerance < 0) fail(item, fmt::format("found {}, expected >= 0", *settings.tolerance));
-  }
-  if (key == "holdout") {
-    settings.holdout = number_in(item);
-    if (*settings.holdout < 0 || *settings.holdout >= 1)
-      fail(item, fmt::format("found {}, expected in [0, 1)", *settings.holdout));
+std::string number_of(const std::string& key, const YamlEntry& item) {
+  if (key == "steps") return fmt::to_string(integer_in(item, 1, kMostSteps));
+  if (key == "seed") return fmt::to_string(seed_in(item));
+  const double value = number_in(item);
+  if (key == "learning_rate" && value <= 0) fail(item, fmt::format("found {}, expected > 0", value));
+  if (key == "tolerance" && value < 0) fail(item, fmt::format("found {}, expected >= 0", value));
+  if (key == "holdout" && (value < 0 || value >= 1)) fail(item, fmt::format("found {}, expected in [0, 1)", value));
+  return number_text(value);
+}
+
+void read_item(const std::string& name, const YamlEntry& item, FinetuneSettings& settings) {
+  for (const auto& key : kFinetuneKeys) {
+    if (name != key.name) continue;
+    auto& values = settings[name];
+    if (key.kind == FinetuneKey::files) values = texts_in(item);
+    if (key.kind == FinetuneKey::path || key.kind == FinetuneKey::text) values = {text_in(item, Limits::kPath)};
+    if (key.kind == FinetuneKey::number) values = {number_of(name, item)};
+    if (key.kind == FinetuneKey::flag && flag_in(item)) values = {"true"};
+    if (values.empty()) settings.erase(name);
   }
 }
 
 FinetuneSettings read_map(const YamlEntry& map, const std::string& origin, const std::vector<std::string>& overrides) {
   FinetuneSettings settings;
   const std::string prefix = map.key.empty() ? "" : map.key + ".";
-  for (const YamlEntry& item : items_of(map, origin, prefix, kFinetuneKeys))
+  const auto keys = key_names();
+  for (const YamlEntry& item : items_of(map, origin, prefix, keys))
     read_item(item.key.substr(prefix.size()), item, settings);
   for (const std::string& text : overrides) {
     const std::string place = "override " + text;
     const size_t equals = text.find('=');
     const std::string key = text.substr(0, equals);
-    if (equals == std::string::npos ||
-        std::find(kFinetuneKeys.begin(), kFinetuneKeys.end(), key) == kFinetuneKeys.end())
-      throw SweepError("{}: expected key=value, with one of {}", place, fmt::join(kFinetuneKeys, ", "));
+    if (equals == std::string::npos || std::find(keys.begin(), keys.end(), key) == keys.end())
+      throw SweepError("{}: expected key=value, with one of {}", place, fmt::join(keys, ", "));
     const std::string value = text.substr(equals + 1);
     const auto node =
         value.starts_with('[') ? configs::parse_yaml("value: " + value, place)["value"] : YAML::Node(value);
     read_item(key, {key, node, place}, settings);
   }
-  if (settings.records.empty()) fail(map, "found no records, expected files of new measurements");
+  if (!settings.contains("records")) fail(map, "found no records, expected files of new measurements");
   return settings;
-}
-
-std::string list_of(const std::vector<std::string>& files) {
-  std::vector<std::string> quoted;
-  for (const auto& file : files) quoted.push_back(configs::write_string(file));
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 std::string to_yaml(const FinetuneSettings& settings) {
   std::string yaml;
-  const auto add = [&](const char* key, const std::string& value) { yaml += fmt::format("{}: {}\n", key, value); };
-  if (!settings.model.empty()) add("model", configs::write_string(settings.model));
-  add("records", list_of(settings.records));
-  if (!settings.dags.empty()) add("dags", configs::write_string(settings.dags));
-  if (!settings.member.empty()) add("member", configs::write_string(settings.member));
-  if (!settings.replay.empty()) add("replay", list_of(settings.replay));
-  if (settings.steps) add("steps", fmt::to_string(*settings.steps));
-  if (settings.learning_rate) add("learning_rate", number_text(*settings.learning_rate));
-  if (settings.holdout) add("holdout", number_text(*settings.holdout));
-  if (settings.tolerance) add("tolerance", number_text(*settings.tolerance));
-  if (settings.seed) add("seed", fmt::to_string(*settings.seed));
-  if (!settings.licence.empty()) add("licence", configs::write_string(settings.licence));
-  if (settings.force) add("force", "true");
+  for (const auto& key : kFinetuneKeys) {
+    const auto found = settings.find(key.name);
+    if (found == settings.end()) continue;
+    auto values = found->second;
+    if (key.kind < FinetuneKey::number)
+      std::transform(values.begin(), values.end(), values.begin(), configs::write_string);
+    const bool list = key.kind == FinetuneKey::files;
+    yaml += fmt::format("{}: {}{}{}\n", key.name, list ? "[" : "", fmt::join(values, ", "), list ? "]" : "");
+  }
   return yaml;
 }
 
@@ -129,10 +119,11 @@ JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::s
     if (item.key == "after") spec.after = {text_in(item, Limits::kName)};
   }
   if (!name.empty()) spec.name = name;
-  if (settings.model.empty() == spec.after.empty()) {
+  const bool has_model = settings.contains("model");
+  if (has_model != spec.after.empty()) {
     throw SweepError(
         "{}: found {}, expected one of them: the bundle to tune, or the fine-tuning job whose bundle it is", origin,
-        settings.model.empty() ? "neither finetune.model nor after" : "finetune.model and after");
+        has_model ? "finetune.model and after" : "neither finetune.model nor after");
   }
   spec.settings = to_yaml(settings);
   try {

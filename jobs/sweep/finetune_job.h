@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,19 +15,23 @@ namespace foretime::jobs {
 /// Exit code of `foretime finetune` where the new bundle has the weights of its parent (README).
 constexpr int kParentKept = 6;
 
-/// What such a job says: arguments of `foretime finetune`, without where the new bundle goes. Files are relative to the
-/// agent's first data root; those to learn from may be patterns.
-struct FinetuneSettings {
-  std::string model;  // a bundle; empty: the bundle that the job in `after` made
-  std::vector<std::string> records, replay;
-  std::string dags;    // compute DAGs of tuning records; empty: there are none
-  std::string member;  // of save_json text; empty: it has one
-  std::optional<int64_t> steps;
-  std::optional<double> learning_rate, holdout, tolerance;
-  std::optional<uint64_t> seed;
-  std::string licence;  // empty: that of the bundle
-  bool force = false;
+/// What such a job says: the arguments of `foretime finetune` by key, each checked and as it stands on a command line,
+/// without where the new bundle goes. What was not said is missing.
+using FinetuneSettings = std::map<std::string, std::vector<std::string>>;
+
+/// A key of the map, in the order of the command line: an option --key, but for `model` and `records`, which stand
+/// alone. Without `model` the bundle is the one that the job in `after` made. Paths and files are relative to the agent's
+/// first data root; files may be patterns.
+struct FinetuneKey {
+  enum Kind { path, files, text, number, flag };
+  const char* name;
+  Kind kind;
 };
+constexpr FinetuneKey kFinetuneKeys[] = {
+    {"model", FinetuneKey::path},           {"records", FinetuneKey::files},  {"dags", FinetuneKey::path},
+    {"member", FinetuneKey::text},          {"replay", FinetuneKey::files},   {"steps", FinetuneKey::number},
+    {"learning_rate", FinetuneKey::number}, {"holdout", FinetuneKey::number}, {"tolerance", FinetuneKey::number},
+    {"seed", FinetuneKey::number},          {"licence", FinetuneKey::text},   {"force", FinetuneKey::flag}};
 
 /// Whether a YAML file is a fine-tuning (has `finetune` at top level); false where it cannot be read.
 bool is_finetune_file(const std::filesystem::path& file);

@@ -16,15 +16,33 @@ using ::testing::HasSubstr;
 class AgentCommandTest : public testing::AgentTest {
  protected:
   /// A trial like `trial(name, "")` with one setting changed.
-  std::string submit_with(const std::string& name, const std::string& key, const std::string& value) {
+  std::string submit_with(const std::string& name, const std::function<void(configs::Settings&)>& change) {
     auto spec = trial(name, "exit 0\n");
     auto settings = configs::parse_settings(spec.settings, "test");
-    configs::apply_override(settings, key, value);
+    change(settings);
     spec.settings = configs::to_yaml(settings);
     spec.id = job_id(spec);
     return submit(spec);
   }
+  std::string submit_with(const std::string& name, const std::string& key, const std::string& value) {
+    return submit_with(name, [&](configs::Settings& settings) { configs::apply_override(settings, key, value); });
+  }
+  /// An agent of another time claims the one job, reports these checkpoints and gives it back.
+  void leave_checkpoints(const std::vector<std::string>& checkpoints) {
+    const auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
+    for (const auto& checkpoint : checkpoints) queue_.report(lease, {.checkpoint = checkpoint});
+    queue_.finish(lease, {.outcome = Outcome::preempted}, 0);
+  }
   std::string trained() { return submit("trained", "connect\ncheckpoint 5\nresult 1\n"); }
+  /// Runs all, each of which must fail at once with a part of its error.
+  void expect_failures(const std::vector<std::pair<std::string, std::string>>& errors_by_id) {
+    run_all();
+    for (const auto& [id, error] : errors_by_id) {
+      EXPECT_EQ(job(id).state, JobState::failed) << error;
+      EXPECT_EQ(job(id).attempt, 1) << error;
+      EXPECT_THAT(job(id).error, HasSubstr(error));
+    }
+  }
   JobSpec follower(JobKind kind, const std::string& settings, const std::string& after) {
     JobSpec spec{
         .kind = kind, .name = to_string(kind), .settings = settings, .metric = "test/kendall_tau", .after = {after}};
@@ -39,27 +57,19 @@ TEST_F(AgentCommandTest, PathsOutsideOfTheRootsFail) {
       {"data.root", "/etc"},         {"data.root", "../.."},        {"data.root", "link"},
       {"data.train", "/etc/passwd"}, {"data.train", "link/passwd"}, {"data.train", "*/../../x"},
       {"data.valid", "../*.npz"},    {"data.test", "link/*"},       {"data.eval_indices", "/etc/passwd"}};
-  std::vector<std::string> ids;
-  for (size_t i = 0; i < wrong.size(); ++i)
-    ids.push_back(submit_with("wrong" + std::to_string(i), wrong[i].first, wrong[i].second));
-  run_all();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    EXPECT_EQ(job(ids[i]).state, JobState::failed) << wrong[i].second;
-    EXPECT_EQ(job(ids[i]).attempt, 1);
-    EXPECT_THAT(job(ids[i]).error, HasSubstr(wrong[i].first));
-  }
+  std::vector<std::pair<std::string, std::string>> errors;
+  for (const auto& [key, value] : wrong)
+    errors.emplace_back(submit_with("wrong" + std::to_string(errors.size()), key, value), key);
+  expect_failures(errors);
 }
 
 TEST_F(AgentCommandTest, VectorsOfNodeTypesLieInsideOfTheRoots) {
   const auto with_vectors = [&](const std::string& name, const std::string& file) {
-    auto spec = trial(name, "exit 0\n");
-    auto settings = configs::parse_settings(spec.settings, "test");
-    settings.data.format = configs::DataFormat::programs;
-    settings.model.node_types.vectors = configs::NodeTypeVectors::fasttext;
-    settings.data.node_type_vectors = file;
-    spec.settings = configs::to_yaml(settings);
-    spec.id = job_id(spec);
-    return submit(spec);
+    return submit_with(name, [&](configs::Settings& settings) {
+      settings.data.format = configs::DataFormat::programs;
+      settings.model.node_types.vectors = configs::NodeTypeVectors::fasttext;
+      settings.data.node_type_vectors = file;
+    });
   };
   std::ofstream(data_ / "types.vec") << "\n";
   const auto inside = with_vectors("inside", "types.vec"), outside = with_vectors("outside", "/etc/passwd");
@@ -138,10 +148,10 @@ TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
   EXPECT_EQ(record.objective, 0.5);
   const auto data = fs::canonical(data_).string(), folder = (fs::canonical(runs_) / spec.id / "attempt-1").string();
   std::string expected;
-  for (const auto& argument : {std::string("finetune"), data + "/base.foretime", data + "/a.json", data + "/b*.json",
-                               std::string("--replay"), data + "/old", std::string("--dags"), data + "/s.jsonl",
-                               std::string("--holdout"), std::string("0.5"), std::string("--threads"), std::string("1"),
-                               std::string("--confine"), data, std::string("-o"), folder + "/model.foretime"})
+  for (const std::string& argument :
+       std::vector<std::string>{"finetune", data + "/base.foretime", data + "/a.json", data + "/b*.json", "--dags",
+                                data + "/s.jsonl", "--replay", data + "/old", "--holdout", "0.5", "--threads", "1",
+                                "--confine", data, "-o", folder + "/model.foretime"})
     expected += "argument " + argument + "\n";
   EXPECT_EQ(log_of(spec.id), expected);
 
@@ -166,18 +176,14 @@ TEST_F(AgentCommandTest, FineTuningsThatReachBeyondTheirMeansFail) {
       {"{model: m, records: [a], output: /etc}", "output: unknown key"},
       {"[1", "no YAML"},
       {"{model: m}", "no records"}};
-  std::vector<std::string> ids;
+  std::vector<std::pair<std::string, std::string>> errors = {
+      {submit(follower(JobKind::finetune, "{records: [a]}", run)), "left no bundle"}};
   for (const auto& [settings, expected] : wrong) {
     JobSpec spec{.kind = JobKind::finetune, .settings = settings};
     spec.id = job_id(spec);
-    ids.push_back(submit(spec));
+    errors.emplace_back(submit(spec), expected);
   }
-  ids.push_back(submit(follower(JobKind::finetune, "{records: [a]}", run)));
-  run_all();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    EXPECT_EQ(job(ids[i]).state, JobState::failed) << i;
-    EXPECT_THAT(job(ids[i]).error, HasSubstr(i < wrong.size() ? wrong[i].second : "left no bundle"));
-  }
+  expect_failures(errors);
 }
 
 TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
@@ -191,25 +197,17 @@ TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
       {"{set: {data.max_eval_candidates: many}}", "many"},
       {"[1", "not YAML"},
       {"[1]", "no map"}};
-  std::vector<std::string> ids;
-  for (const auto& [settings, expected] : wrong) ids.push_back(submit(follower(JobKind::evaluate, settings, run)));
   const auto nothing = submit("untrained", "exit 0\n");
-  ids.push_back(submit(follower(JobKind::evaluate, "", nothing)));
-  run_all();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    EXPECT_EQ(job(ids[i]).state, JobState::failed) << i;
-    EXPECT_THAT(job(ids[i]).error, HasSubstr(i < wrong.size() ? wrong[i].second : "left no checkpoint"));
-  }
+  std::vector<std::pair<std::string, std::string>> errors = {
+      {submit(follower(JobKind::evaluate, "", nothing)), "left no checkpoint"}};
+  for (const auto& [settings, expected] : wrong)
+    errors.emplace_back(submit(follower(JobKind::evaluate, settings, run)), expected);
+  expect_failures(errors);
 }
 
 TEST_F(AgentCommandTest, ACheckpointThatIsNotHereBeginsAnewAndOneOutsideIsNotRead) {
   const auto id = submit("moved", "resume\nexit 0\n");
-  auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
-  for (const auto* checkpoint : {"elsewhere/attempt-1/checkpoints/step-3", "../../../etc"}) {
-    JobReport report{.checkpoint = checkpoint};
-    queue_.report(lease, report);
-  }
-  queue_.finish(lease, {.outcome = Outcome::preempted}, 0);
+  leave_checkpoints({"elsewhere/attempt-1/checkpoints/step-3", "../../../etc"});
   run_all();
   EXPECT_EQ(job(id).state, JobState::succeeded);
   EXPECT_THAT(log_of(id), HasSubstr("resume auto"));
@@ -217,13 +215,10 @@ TEST_F(AgentCommandTest, ACheckpointThatIsNotHereBeginsAnewAndOneOutsideIsNotRea
 
 TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIsContinued) {
   const auto id = submit("pruned", "resume\nexit 0\n");
-  auto lease = queue_.claim({"before", "token", 2, 0, Milliseconds(1000)}).value();
   const auto folder = runs_ / id / "attempt-1" / "checkpoints";
   for (const auto* step : {"step-00000005", "step-00000007", "step-00000009"}) fs::create_directories(folder / step);
   for (const auto* whole : {"step-00000005", "step-00000007"}) std::ofstream(folder / whole / "manifest.json") << "{}";
-  JobReport report{.checkpoint = id + "/attempt-1/checkpoints/step-00000003"};
-  queue_.report(lease, report);
-  queue_.finish(lease, {.outcome = Outcome::preempted}, 0);
+  leave_checkpoints({id + "/attempt-1/checkpoints/step-00000003"});
   run_all();
   EXPECT_THAT(log_of(id), HasSubstr("resume " + (fs::canonical(folder) / "step-00000007").string()));
 }
