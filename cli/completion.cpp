@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands.h"
+#include "configs/fields.h"
 #include "configs/settings.h"
 
 namespace foretime::cli {
