@@ -55,17 +55,9 @@ uint64_t finished(uint64_t hash, uint64_t length, std::span<const std::byte> res
 }  // namespace
 
 uint64_t checksum(std::span<const std::byte> bytes, uint64_t seed) {
-  std::span<const std::byte> rest = bytes;
-  uint64_t hash = seed + kPrime5;
-  if (bytes.size() >= 32) {
-    auto lanes = first_lanes(seed);
-    const std::byte* at = bytes.data();
-    const std::byte* const end = at + bytes.size();
-    for (; end - at >= 32; at += 32) mix_block(lanes, at);
-    hash = merged(lanes);
-    rest = {at, end};
-  }
-  return finished(hash, bytes.size(), rest);
+  Checksum whole(seed);
+  whole.add(bytes);
+  return whole.value();
 }
 
 Checksum::Checksum(uint64_t seed) : seed_(seed), lanes_(first_lanes(seed)) {}
@@ -80,7 +72,9 @@ void Checksum::add(std::span<const std::byte> bytes) {
     if (held + taken < kBlock) return;
     mix_block(lanes_, held_.data());
   }
-  for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) mix_block(lanes_, bytes.data());
+  auto lanes = lanes_;  // which the compiler keeps in registers
+  for (; bytes.size() >= kBlock; bytes = bytes.subspan(kBlock)) mix_block(lanes, bytes.data());
+  lanes_ = lanes;
   std::ranges::copy(bytes, held_.begin());
 }
 

@@ -19,7 +19,9 @@ constexpr uintmax_t kMostBytes = uintmax_t{4} << 30;
 /// Takes a text apart, one record at a time.
 class CsvParser {
  public:
-  CsvParser(const std::string& text, const std::string& origin) : text_(text), origin_(origin) {}
+  CsvParser(const std::string& text, const std::string& origin) : text_(text), origin_(origin) {
+    if (text.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte order mark
+  }
 
   bool next(std::vector<std::string>& fields) {
     fields.clear();
@@ -90,7 +92,7 @@ size_t CsvTable::column(const std::string& name) const {
 }
 
 CsvTable parse_csv(const std::string& text, const std::string& origin) {
-  CsvTable table{origin, {}, {}};
+  CsvTable table{origin, {}, {}, {}};
   CsvParser parser(text, origin);
   if (!parser.next(table.columns)) throw DataError("{}: empty, expected a line of column names", origin);
   std::vector<std::string> row;
@@ -99,6 +101,7 @@ CsvTable parse_csv(const std::string& text, const std::string& origin) {
       throw DataError("{}:{}: {} fields, expected {} ({})", origin, parser.line(), row.size(), table.columns.size(),
                       fmt::join(table.columns, ", "));
     table.rows.push_back(std::move(row));
+    table.lines.push_back(parser.line());
   }
   return table;
 }

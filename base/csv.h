@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct CsvTable {
   std::string origin;
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;  // each as long as columns
+  std::vector<int64_t> lines;                  // of the file, where each row begins
 
   /// Position of a column. Throws DataError, naming those that are there.
   size_t column(const std::string& name) const;

@@ -72,13 +72,14 @@ std::string printable_utf8(std::string_view text) {
   return out;
 }
 
-namespace {
-
-constexpr size_t kPrintedBytes = 80;
-
-}  // namespace
+std::string trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
 
 std::string printable(std::string_view name) {
+  constexpr size_t kPrintedBytes = 80;
   std::string text(name.substr(0, kPrintedBytes));
   for (char& c : text) {
     if (c <= ' ' || c > '~') c = '?';
@@ -119,17 +120,12 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
   return best;
 }
 
-namespace {
-
-/// Display width: every character of UTF-8 but its continuation bytes.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-}  // namespace
-
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+  // Every character of UTF-8 but its continuation bytes.
+  const auto width_of = [](const std::string& text) {
+    return static_cast<size_t>(
+        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  };
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

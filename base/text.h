@@ -33,6 +33,9 @@ class LineSplitter {
 /// terminals and JSON.
 std::string printable_utf8(std::string_view text);
 
+/// Without the spaces, tabs and line ends around it.
+std::string trimmed(std::string_view text);
+
 /// A name from a file for messages: printable ASCII, not longer than a line.
 std::string printable(std::string_view name);
 

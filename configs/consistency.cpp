@@ -1,10 +1,9 @@
-#include "configs/consistency.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "configs/values.h"
+#include "configs/fields.h"
+#include "configs/load.h"
 
 namespace foretime::configs {
 namespace {

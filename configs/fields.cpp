@@ -1,10 +1,15 @@
 #include "configs/fields.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <concepts>
+#include <limits>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
 
 #include "base/text.h"
 
@@ -120,6 +125,208 @@ FieldList list_fields(Settings& settings) {
   FieldList list;
   list_members(settings, Lister{list, ""});
   return list;
+}
+
+namespace {
+
+std::string expected(const std::string& found, const std::string& what) {
+  return fmt::format("found {}, expected {}", found, what);
+}
+
+std::string describe(const YAML::Node& node) {
+  switch (node.Type()) {
+    case YAML::NodeType::Sequence:
+      return fmt::format("a list of {}", node.size());
+    case YAML::NodeType::Map:
+      return "a map";
+    case YAML::NodeType::Scalar:
+      return fmt::format("{}'{}'", node.Tag() == "!" ? "the quoted string " : "", node.Scalar());
+    default:
+      return "nothing";
+  }
+}
+
+/// The scalar's text, for numbers and booleans, which quotes turn into strings.
+std::string plain_text(const YAML::Node& node, const char* type) {
+  if (!node.IsScalar() || node.Tag() == "!") throw ValueError{expected(describe(node), type)};
+  return node.Scalar();
+}
+
+template <class Number>
+requires std::is_arithmetic_v<Number>
+void read(const YAML::Node& node, Number& value, const char* type) {
+  const std::string text = plain_text(node, type);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') ++begin;  // YAML allows the sign, from_chars does not
+  Number parsed{};
+  const auto [stop, error] = std::from_chars(begin, end, parsed);
+  if (error == std::errc::result_out_of_range && stop == end) {
+    if constexpr (std::is_integral_v<Number>) {
+      using Limits = std::numeric_limits<Number>;
+      throw ValueError{expected(describe(node), fmt::format("{} from {} to {}", type, Limits::min(), Limits::max()))};
+    }
+    throw ValueError{expected(describe(node), "a number that a double holds")};
+  }
+  if (error != std::errc() || stop != end) throw ValueError{expected(describe(node), type)};
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(parsed)) throw ValueError{expected(describe(node), "a finite number")};
+  }
+  value = parsed;
+}
+
+std::string string_of(const YAML::Node& node, const char* type) {
+  if (node.IsNull()) throw ValueError{expected("nothing", fmt::format("{} (\"\" for an empty one)", type))};
+  if (!node.IsScalar()) throw ValueError{expected(describe(node), type)};
+  return node.Scalar();
+}
+
+void read(const YAML::Node& node, bool& value, const char* type) {
+  const std::string text = plain_text(node, type);
+  if (text != "true" && text != "false") throw ValueError{expected(describe(node), type)};
+  value = text == "true";
+}
+
+void read(const YAML::Node& node, std::string& value, const char* type) { value = string_of(node, type); }
+
+void read(const YAML::Node& node, std::vector<std::string>& value, const char* type) {
+  if (node.IsScalar()) {
+    value = {node.Scalar()};
+    return;
+  }
+  if (!node.IsSequence()) throw ValueError{expected(node.IsNull() ? "nothing" : describe(node), type)};
+  std::vector<std::string> items;
+  for (const YAML::Node& item : node) items.push_back(string_of(item, "a string in each place of the list"));
+  value = std::move(items);
+}
+
+uint8_t read_word(const std::string& word, std::string_view words) {
+  if (const auto index = index_of_word(words, word)) return *index;
+  throw ValueError{not_among(write_string(word), word, split_words(words))};
+}
+
+void read(const YAML::Node& node, const ChoiceField& choice, const char* type) {
+  *choice.value = read_word(string_of(node, type), choice.words);
+}
+
+void read(const YAML::Node& node, const ChoiceListField& choices, const char* type) {
+  std::vector<std::string> words;
+  read(node, words, type);
+  std::vector<uint8_t> values;
+  for (const auto& word : words) values.push_back(read_word(word, choices.words));
+  choices.set(choices.list, values);
+}
+
+template <std::integral Value>
+std::string write(Value value) {
+  return fmt::format("{}", value);
+}
+std::string write(const std::string& value) { return write_string(value); }
+
+std::string write(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+std::string write(const std::vector<std::string>& value) {
+  std::vector<std::string> items;
+  items.reserve(value.size());
+  for (const std::string& item : value) items.push_back(write_string(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::string write(const ChoiceField& choice) { return write_string(word_at(choice.words, *choice.value)); }
+
+std::string write(const ChoiceListField& choices) {
+  std::vector<std::string> words;
+  for (const uint8_t value : choices.get(choices.list)) words.push_back(word_at(choices.words, value));
+  return write(words);
+}
+
+/// What a field's pointer stands for: the value, or the choice itself.
+template <class T>
+T& target_of(T* pointer) {
+  return *pointer;
+}
+template <class T>
+const T& target_of(const T& choice) {
+  return choice;
+}
+
+/// Text that every YAML reader takes for the same string: it starts with a letter, a dot or a slash (so no number,
+/// sign, or indicator), holds nothing that could end or fold it, and is no word with a meaning of its own.
+bool is_plain(const std::string& text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (text.empty() || !(is_letter(text[0]) || text[0] == '/' || text[0] == '.')) return false;
+  if (text[0] == '.' && (text.size() < 2 || text[1] != '/') && text != "." && text != "..") return false;
+  for (char c : text) {
+    if (!is_letter(c) && !is_digit(c) && std::string("_-./+").find(c) == std::string::npos) return false;
+  }
+  std::string lower;
+  for (char c : text) lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity"}) {
+    if (lower == word) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void read_value(const YAML::Node& node, const FieldPointer& value) {
+  std::visit([&](const auto& target) { read(node, target_of(target), type_name(value).c_str()); }, value);
+}
+
+std::string write_value(const FieldPointer& value) {
+  return std::visit([](const auto& source) { return write(target_of(source)); }, value);
+}
+
+std::string write_string(const std::string& text) {
+  if (is_plain(text)) return text;
+  std::string quoted = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += fmt::format("\\x{:02x}", byte);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string type_name(const FieldPointer& value) {
+  constexpr const char* kNames[] = {"true or false", "an integer",       "an integer that is not negative",
+                                    "a number",      "a string",         "a list of strings",
+                                    "a string",      "a list of strings"};
+  static_assert(std::size(kNames) == std::variant_size_v<FieldPointer>);
+  return kNames[value.index()];
+}
+
+std::string allowed_text(const Field& field) {
+  if (field.words().empty()) return field.bound.text();
+  return fmt::format("one {}of {}", field.bound.filled ? "or more " : "", fmt::join(split_words(field.words()), ", "));
+}
+
+std::string bound_violation(const Field& field) {
+  const bool allowed = std::visit(
+      [&](const auto& pointer) {
+        const auto& value = target_of(pointer);
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_arithmetic_v<Value>)
+          return field.bound.allows(static_cast<double>(value));
+        else if constexpr (std::is_same_v<Value, ChoiceListField>)
+          return !field.bound.filled || !value.get(value.list).empty();
+        else if constexpr (std::is_same_v<Value, ChoiceField>)
+          return true;
+        else
+          return !field.bound.filled || !value.empty();
+      },
+      field.value);
+  return allowed ? "" : expected(write_value(field.value), allowed_text(field));
 }
 
 }  // namespace foretime::configs

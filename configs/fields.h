@@ -8,7 +8,12 @@
 
 #include "configs/settings.h"
 
-/// The settings as a flat list, so that loading, printing and checking are ordinary code and not templates.
+namespace YAML {
+class Node;
+}
+
+/// The settings as a flat list, so that loading, printing and checking are ordinary code and not templates; and single
+/// values to and from YAML.
 namespace foretime::configs {
 
 /// What a setting may be besides its type. Numbers: an interval. Strings and lists: whether they may be empty. A
@@ -79,5 +84,31 @@ struct FieldList {
 
 /// Points into `settings`, which must outlive the list.
 FieldList list_fields(Settings& settings);
+
+/// A value that does not fit its field. The text reads `found X, expected Y`; callers add where and which key.
+struct ValueError {
+  std::string text;
+};
+
+/// Writes what `node` holds to `value`, without checking bounds. Stricter than yaml-cpp: numbers must be plain decimal
+/// text that the type holds, doubles finite, booleans `true` or `false`; a single string stands for a list of one.
+/// Nothing (`key:`) is refused, not read as a default. Throws ValueError.
+void read_value(const YAML::Node& node, const FieldPointer& value);
+
+/// The value as YAML on one line, which read_value reads back to the same value: doubles in shortest round-trip form,
+/// strings quoted where plain text would mean something else.
+std::string write_value(const FieldPointer& value);
+
+/// One string as YAML, and one list element likewise.
+std::string write_string(const std::string& text);
+
+/// `an integer`, `a number`, …: the words of messages and of the reference page.
+std::string type_name(const FieldPointer& value);
+
+/// What a field may be: `> 0`, `one of a, b`, …; empty where its type says it all.
+std::string allowed_text(const Field& field);
+
+/// `found X, expected Y` where the value lies outside of the field's bound, else empty.
+std::string bound_violation(const Field& field);
 
 }  // namespace foretime::configs

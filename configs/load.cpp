@@ -9,8 +9,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/text.h"
-#include "configs/consistency.h"
-#include "configs/values.h"
+#include "configs/fields.h"
 #include "configs/yaml_reader.h"
 
 namespace foretime::configs {
@@ -44,14 +43,9 @@ constexpr RenamedWord kRenamedWords[] = {
 
 constexpr const char* kMigrate = "`foretime config --migrate FILE` prints a file with its new names";
 
-[[noreturn]] void fail(const std::string& place, const std::string& what) {
-  throw SettingsError("{}: {}", place, what);
-}
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\n");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
+template <class... Args>
+[[noreturn]] void fail(const std::string& place, fmt::format_string<Args...> what, Args&&... args) {
+  throw SettingsError("{}: {}", place, fmt::format(what, std::forward<Args>(args)...));
 }
 
 /// Everything before the last dot.
@@ -100,10 +94,10 @@ class Loader {
 
 void Loader::read_document(const std::string& yaml, const std::string& origin) {
   const YAML::Node root = parse_document(yaml, origin);
-  if (root.IsNull()) fail(origin, "found no settings, expected a map such as 'trainer: {steps: 100}'");
+  if (root.IsNull()) fail(origin, "found no settings, expected a map such as 'trainer: {{steps: 100}}'");
   if (!root.IsMap()) {
-    fail(place_of(root, origin), fmt::format("found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
-                                             root.IsSequence() ? "list" : "single value"));
+    fail(place_of(root, origin), "found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
+         root.IsSequence() ? "list" : "single value");
   }
   read_map(root, "", origin);
 }
@@ -111,10 +105,10 @@ void Loader::read_document(const std::string& yaml, const std::string& origin) {
 void Loader::read_map(const YAML::Node& map, const std::string& prefix, const std::string& origin) {
   for (const auto& item : map) {
     const std::string place = place_of(item.first, origin);
-    if (!item.first.IsScalar()) fail(place, fmt::format("{}found a key that is not a name", prefix));
+    if (!item.first.IsScalar()) fail(place, "{}found a key that is not a name", prefix);
     const std::string key = prefix + item.first.Scalar();
     const auto [earlier, is_new] = seen_.emplace(key, place);
-    if (!is_new) fail(place, fmt::format("{}: found a second time, first at {}", key, earlier->second));
+    if (!is_new) fail(place, "{}: found a second time, first at {}", key, earlier->second);
     read_setting(key, item.second, origin, place);
   }
 }
@@ -127,12 +121,12 @@ void Loader::read_setting(const std::string& key, const YAML::Node& value, const
   } else if (const Field* field = list_.field(key)) {
     read_field(*field, value, place);
   } else if (list_.section(key) == nullptr) {
-    fail(place, fmt::format("{}: {}", key, unknown_setting(key)));
+    fail(place, "{}: {}", key, unknown_setting(key));
   } else if (value.IsMap()) {
     read_map(value, key + ".", origin);
   } else if (!value.IsNull()) {  // a section whose keys are all commented out says nothing
-    fail(place, fmt::format("{}: found {}, expected a map: {} is a section", key,
-                            value.IsSequence() ? "a list" : fmt::format("'{}'", value.Scalar()), key));
+    fail(place, "{}: found {}, expected a map: {} is a section", key,
+         value.IsSequence() ? "a list" : fmt::format("'{}'", value.Scalar()), key);
   }
 }
 
@@ -140,7 +134,7 @@ void Loader::read_field(const Field& field, YAML::Node node, const std::string& 
   for (const auto& [key, old_word, word] : kRenamedWords) {
     const auto rename = [&, &old_word = old_word, &word = word](YAML::Node item) {
       if (!item.IsScalar() || item.Scalar() != old_word) return;
-      if (!migrates_) fail(place, fmt::format("{}: {} is now {}; {}", field.key, old_word, word, kMigrate));
+      if (!migrates_) fail(place, "{}: {} is now {}; {}", field.key, old_word, word, kMigrate);
       item = std::string(word);
     };
     if (key != field.key) continue;
@@ -150,16 +144,15 @@ void Loader::read_field(const Field& field, YAML::Node node, const std::string& 
   try {
     read_value(node, field.value);
   } catch (const ValueError& error) {
-    fail(place, fmt::format("{}: {}", field.key, error.text));
+    fail(place, "{}: {}", field.key, error.text);
   }
   set_[field.key] = {place, order_};
 }
 
 void Loader::read_override(const std::string& text) {
   const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
+  if (equals == std::string::npos || equals == 0)
     fail("override " + text, "found no key=value, expected an override such as trainer.steps=100");
-  }
   read_override(trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)), "override " + text);
 }
 
@@ -177,7 +170,7 @@ void Loader::check_bounds() const {
     const std::string violation = bound_violation(field);
     if (violation.empty()) continue;
     const auto source = set_.find(field.key);
-    fail(source == set_.end() ? "default" : source->second.place, fmt::format("{}: {}", field.key, violation));
+    fail(source == set_.end() ? "default" : source->second.place, "{}: {}", field.key, violation);
   }
 }
 
@@ -188,9 +181,9 @@ void Loader::check_sections() const {
     if (is_read(settings_, key) || (type_set != set_.end() && type_set->second.order > source.order)) continue;
     const std::string type = list_.field(key)->section().substr(std::string("model.").size());
     fail(source.place,
-         fmt::format("{}: only a model of type {} reads it, and model.type is {}; set model.type to {}, or "
-                     "leave it out",
-                     key, type, word_of(settings_.model.type), type));
+         "{}: only a model of type {} reads it, and model.type is {}; set model.type to {}, or "
+         "leave it out",
+         key, type, word_of(settings_.model.type), type);
   }
 }
 
@@ -228,7 +221,7 @@ Settings parse_settings(const std::string& yaml, const std::string& origin, cons
   loader.check_bounds();
   loader.check_sections();
   const std::string conflict = find_conflict(settings);
-  if (!conflict.empty()) fail(origin, conflict);
+  if (!conflict.empty()) fail(origin, "{}", conflict);
   return settings;
 }
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "configs/consistency.h"
+#include "configs/fields.h"
 #include "configs/load.h"
-#include "configs/values.h"
 
 namespace foretime::configs {
 namespace {

@@ -15,8 +15,8 @@
 #include <yaml-cpp/eventhandler.h>
 
 #include "base/text.h"
+#include "configs/fields.h"
 #include "configs/load.h"
-#include "configs/values.h"
 
 namespace foretime::configs {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "configs/consistency.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/loop_graph.h"

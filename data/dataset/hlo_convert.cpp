@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <deque>
-#include <memory>
 
 #include <fmt/format.h>
 #include <zip.h>
@@ -14,9 +12,6 @@
 
 namespace foretime::data {
 namespace {
-
-constexpr zip_uint32_t kFastDeflate = 1;      // the entries are large and repeat themselves
-constexpr zip_uint16_t kFirstZipDate = 0x21;  // 1980-01-01: equal groups give equal files
 
 /// The bytes of node_config_feat.npy, made as libzip asks for them.
 class ExpandedLayouts {
@@ -104,58 +99,8 @@ class ExpandedLayouts {
   zip_error_t error_;
 };
 
-struct ArchiveDiscarder {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-
-class LayoutArchive {
- public:
-  explicit LayoutArchive(const std::filesystem::path& file) : file_(file.string()) {
-    int code = 0;
-    archive_.reset(zip_open(file_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-    if (!archive_) {
-      zip_error_t error;
-      zip_error_init_with_code(&error, code);
-      const std::string why = zip_error_strerror(&error);
-      zip_error_fini(&error);
-      throw DataError("{}: cannot be written: {}", file_, why);
-    }
-  }
-
-  template <class T>
-  void add(const char* name, NpyKind kind, bool fortran_order, const std::vector<int64_t>& shape,
-           const std::vector<T>& values) {
-    std::string& bytes = entries_.emplace_back(format_npy_header({kind, sizeof(T), false}, fortran_order, shape));
-    bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-    add_source(name, zip_source_buffer(archive_.get(), bytes.data(), bytes.size(), 0));
-  }
-  void add(const char* name, ExpandedLayouts& layouts) {
-    add_source(name, zip_source_function(archive_.get(), ExpandedLayouts::answer, &layouts));
-  }
-  void close() {
-    if (zip_close(archive_.get()) != 0)
-      throw DataError("{}: cannot be written: {}", file_, zip_strerror(archive_.get()));
-    archive_.release();  // NOLINT: zip_close has freed it
-  }
-
- private:
-  void add_source(const char* name, zip_source_t* source) {
-    const std::string entry = std::string(name) + ".npy";
-    const zip_int64_t index =
-        source == nullptr ? -1 : zip_file_add(archive_.get(), entry.c_str(), source, ZIP_FL_ENC_UTF_8);
-    if (index < 0) {
-      if (source != nullptr) zip_source_free(source);
-      throw DataError("{}: {}: cannot be added: {}", file_, entry, zip_strerror(archive_.get()));
-    }
-    const auto at = static_cast<zip_uint64_t>(index);
-    zip_set_file_compression(archive_.get(), at, ZIP_CM_DEFLATE, kFastDeflate);
-    zip_file_set_dostime(archive_.get(), at, 0, kFirstZipDate, 0);
-  }
-
-  std::string file_;
-  std::deque<std::string> entries_;  // libzip reads them in close()
-  std::unique_ptr<zip_t, ArchiveDiscarder> archive_;
-};
+/// As files have them.
+std::vector<int64_t> whole_numbers(const auto& values) { return {values.begin(), values.end()}; }
 
 }  // namespace
 
@@ -167,41 +112,26 @@ void write_layout_npz(const std::filesystem::path& file, const Group& group, con
   if (group.kind != CandidateKind::layout) throw DataError("{}: {}: not a layout group", file.string(), group.name);
   const GraphBlock& graphs = group.graphs;
   const int64_t nodes = graphs.nodes(), edges = graphs.edges();
-  auto edge_index = converted<int64_t>(graphs.edge_target);  // Fortran order: all consumers, then all producers
+  auto edge_index = whole_numbers(graphs.edge_target);  // Fortran order: all consumers, then all producers
   edge_index.insert(edge_index.end(), graphs.edge_source.begin(), graphs.edge_source.end());
-  auto splits = converted<int64_t>(group.node_splits);
+  auto splits = whole_numbers(group.node_splits);
   if (splits.empty()) splits = {0, nodes};
   std::vector<int64_t> runtimes;
   for (const double runtime : group.runtimes) runtimes.push_back(std::llround(runtime));
 
   ExpandedLayouts layouts(group, codes);
-  LayoutArchive archive(file);
-  archive.add("edge_index", NpyKind::signed_integer, true, {edges, 2}, edge_index);
-  archive.add("node_feat", NpyKind::floating, false, {nodes, graphs.feature_count},
-              converted<float>(graphs.node_features));
-  archive.add("node_opcode", NpyKind::unsigned_integer, false, {nodes}, converted<uint8_t>(graphs.node_types));
-  archive.add("node_config_feat", layouts);
-  archive.add("node_config_ids", NpyKind::signed_integer, false, {group.layout.configurable()},
-              converted<int64_t>(group.layout.nodes));
-  archive.add("node_splits", NpyKind::signed_integer, false, {1, static_cast<int64_t>(splits.size())}, splits);
-  archive.add("config_runtime", NpyKind::signed_integer, false, {group.candidates}, runtimes);
+  NpzWriter archive(file, NpzCompression::fast);  // the entries are large and repeat themselves
+  archive.add("edge_index", {edges, 2}, edge_index, /*fortran_order=*/true);
+  archive.add("node_feat", {nodes, graphs.feature_count}, graphs.node_features.span());
+  archive.add("node_opcode", {nodes}, graphs.node_types.span());
+  archive.add_source("node_config_feat.npy", zip_source_function(archive.archive(), ExpandedLayouts::answer, &layouts));
+  archive.add("node_config_ids", {group.layout.configurable()}, whole_numbers(group.layout.nodes));
+  archive.add("node_splits", {1, static_cast<int64_t>(splits.size())}, splits);
+  archive.add("config_runtime", {group.candidates}, runtimes);
   archive.close();
 }
 
-namespace {
-
-namespace fs = std::filesystem;
-
-void write(const HloGroup& read, const fs::path& out) {
-  if (read.group.kind == CandidateKind::tile)
-    write_tile_npz(out, read.group, read.runtimes, read.normalizer);
-  else
-    write_layout_npz(out, read.group);
-}
-
-}  // namespace
-
-void write_tile_npz(const fs::path& file, const Group& group, const std::vector<int64_t>& runtimes,
+void write_tile_npz(const std::filesystem::path& file, const Group& group, const std::vector<int64_t>& runtimes,
                     int64_t normalizer) {
   if (group.kind != CandidateKind::tile) throw DataError("{}: {}: not a tile group", file.string(), group.name);
   const GraphBlock& graphs = group.graphs;
@@ -212,16 +142,16 @@ void write_tile_npz(const fs::path& file, const Group& group, const std::vector<
     edge_index.push_back(graphs.edge_source[e]);
   }
   NpzWriter archive(file);
-  archive.add("node_feat", {nodes, graphs.feature_count}, converted<float>(graphs.node_features));
-  archive.add("node_opcode", {nodes}, converted<uint8_t>(graphs.node_types));
+  archive.add("node_feat", {nodes, graphs.feature_count}, graphs.node_features.span());
+  archive.add("node_opcode", {nodes}, graphs.node_types.span());
   archive.add("edge_index", {edges, 2}, edge_index);
-  archive.add("config_feat", {group.candidates, kTileFeatures}, converted<float>(group.tile_features));
+  archive.add("config_feat", {group.candidates, kTileFeatures}, group.tile_features.span());
   archive.add("config_runtime", {group.candidates}, runtimes);
   archive.add("config_runtime_normalizers", {group.candidates}, std::vector<int64_t>(runtimes.size(), normalizer));
   archive.close();
 }
 
-void convert_hlo(const fs::path& in, const fs::path& out, const HloConvertOptions& options,
+void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& out, const HloConvertOptions& options,
                  const std::function<void(const HloConversion&)>& done) {
   const HloFile file(in, options.message);
   const auto groups = groups_of(file);
@@ -230,14 +160,17 @@ void convert_hlo(const fs::path& in, const fs::path& out, const HloConvertOption
     file.source().fail(
         fmt::format("{} groups, but {} can hold one: name a folder instead", groups.size(), out.filename().string()));
   std::error_code code;
-  if (to_folder && !fs::is_directory(out) && !fs::create_directories(out, code))
+  if (to_folder && !std::filesystem::is_directory(out) && !std::filesystem::create_directories(out, code))
     throw DataError("{}: cannot be made as a folder ({})", out.string(), code.message());
   for (const auto& module : file.modules()) {
     HloConversion conversion{.name = module.name, .left_out = why_left_out(file, module), .out = {}, .what = {}};
     if (conversion.left_out.empty()) {
       conversion.out = to_folder ? out / (module.name + ".npz") : out;
       conversion.what = read_hlo_group(file, module, options.limits);
-      write(conversion.what, conversion.out);
+      if (conversion.what.group.kind == CandidateKind::tile)
+        write_tile_npz(conversion.out, conversion.what.group, conversion.what.runtimes, conversion.what.normalizer);
+      else
+        write_layout_npz(conversion.out, conversion.what.group);
     }
     done(conversion);
   }

@@ -12,12 +12,6 @@
 
 namespace foretime::data {
 
-/// The elements of an array as another type, as files have them.
-template <class To, class From>
-std::vector<To> converted(const Array<From>& values) {
-  return std::vector<To>(values.begin(), values.end());
-}
-
 /// Writes a layout group as a TpuGraphs `.npz` with the entries, types and orders of the published files.
 /// node_config_feat is expanded from the codes while it is compressed, so memory stays bounded whatever its size.
 /// Throws DataError where the group is of another kind or the file cannot be written; a file is complete or not there.

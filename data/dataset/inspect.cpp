@@ -94,15 +94,8 @@ RuntimeSummary summarize(std::vector<double> runtimes) {
 bool is_synthetic(const std::string& group_name) { return group_name.starts_with(kSyntheticPrefix); }
 
 const char* unit_name(RuntimeUnit unit) {
-  switch (unit) {
-    case RuntimeUnit::nanoseconds:
-      return "ns";
-    case RuntimeUnit::seconds:
-      return "s";
-    case RuntimeUnit::normalized:
-      return "× normaliser";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"ns", "s", "× normaliser"};
+  return kNames[static_cast<size_t>(unit)];
 }
 
 GroupReport inspect_group(const Group& group, const std::string& file) {
@@ -113,12 +106,7 @@ GroupReport inspect_group(const Group& group, const std::string& file) {
   report.unit = group.unit;
   report.synthetic = is_synthetic(group.name);
   report.labelled = group.labelled();
-  report.graphs = group.graphs.graphs();
-  report.nodes = group.graphs.nodes();
-  report.edges = group.graphs.edges();
-  report.candidates = group.candidates;
-  report.configurable = group.layout.configurable();
-  report.feature_count = group.graphs.feature_count;
+  static_cast<GroupSizes&>(report) = sizes_of(group);
   report.constant_features = constant_columns(group.graphs);
   std::array<bool, 256> seen{};
   for (const uint8_t type : group.graphs.node_types) seen[type] = true;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/graphs/group.h"
+#include "data/graphs/group_header.h"
 
 namespace foretime::data {
 
@@ -26,12 +26,11 @@ struct RuntimeSummary {
 RuntimeSummary summarize(std::vector<double> runtimes);
 
 /// What `foretime data inspect` prints of one group.
-struct GroupReport {
+struct GroupReport : GroupSizes {
   std::string file, name;
   CandidateKind kind = CandidateKind::layout;
   RuntimeUnit unit = RuntimeUnit::nanoseconds;
   bool synthetic = false, labelled = false;
-  int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
   int64_t constant_features = 0;           // columns with one value at all nodes
   int64_t node_types = 0;                  // that occur
   int64_t distinct_configurations = 0;     // by configuration_hashes

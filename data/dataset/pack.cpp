@@ -1,14 +1,13 @@
 #include "data/dataset/pack.h"
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 #include <numeric>
-#include <thread>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/threads.h"
 #include "data/dataset/group_files.h"
 #include "data/files/packed_file.h"
 
@@ -120,24 +119,15 @@ PackParts::~PackParts() {
 }
 
 void PackParts::pack(const PartPacker& pack_part) const {
-  std::vector<std::exception_ptr> failures(lists_.size());
-  {
-    std::vector<std::jthread> threads;
-    for (auto worker = static_cast<size_t>(process_); worker < lists_.size();
-         worker += static_cast<size_t>(processes_)) {
-      if (lists_[worker].empty()) continue;
-      threads.emplace_back([&, worker] {
-        try {
-          pack_part(parts_[worker], lists_[worker]);
-        } catch (...) {
-          failures[worker] = std::current_exception();
-        }
-      });
-    }
-  }
-  for (const auto& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  std::vector<size_t> own;
+  for (auto worker = static_cast<size_t>(process_); worker < lists_.size(); worker += static_cast<size_t>(processes_))
+    if (!lists_[worker].empty()) own.push_back(worker);
+  parallel_for(static_cast<int64_t>(own.size()), static_cast<int32_t>(own.size()), [&] {
+    return [&](int64_t i) {
+      const size_t worker = own[static_cast<size_t>(i)];
+      pack_part(parts_[worker], lists_[worker]);
+    };
+  });
 }
 
 void PackParts::pack(const std::vector<GroupHeader>& headers, const PackOptions& options) const {

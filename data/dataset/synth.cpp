@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -270,6 +271,18 @@ class Synthesis {
     return std::max(1.0, std::round((base + layouts_->cost(codes.data())) * std::exp(kNoise * random.normal())));
   }
 
+  /// Of all candidates; `take` is given the codes of each.
+  std::vector<double> runtimes(const std::function<void(std::span<const uint8_t> codes)>& take) const {
+    std::vector<double> runtimes(static_cast<size_t>(settings_.candidates));
+    std::vector<uint8_t> codes(static_cast<size_t>(settings_.configurable));
+    for (int64_t c = 0; c < settings_.candidates; ++c) {
+      make_codes(c, codes);
+      runtimes[static_cast<size_t>(c)] = runtime(c, codes);
+      take(codes);
+    }
+    return runtimes;
+  }
+
  private:
   Random random_of(int64_t candidate) const {
     return Random(Random(candidate_seed_ + static_cast<uint64_t>(candidate)).next());
@@ -288,28 +301,13 @@ Group synthesize_layout_group(const SynthSettings& settings, const std::string& 
   Group group = synthesis.group();
   sink.node_features(group.graphs.node_features.span(), kHloFeatures);
   group.graphs.node_features = {};
-  std::vector<double> runtimes(static_cast<size_t>(settings.candidates));
-  std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
-  for (int64_t c = 0; c < settings.candidates; ++c) {
-    synthesis.make_codes(c, codes);
-    runtimes[static_cast<size_t>(c)] = synthesis.runtime(c, codes);
-    sink.codes(codes, settings.configurable);
-  }
-  group.runtimes = std::move(runtimes);
+  group.runtimes =
+      synthesis.runtimes([&](std::span<const uint8_t> codes) { sink.codes(codes, settings.configurable); });
   return group;
 }
 
 Group synthesize_layout_group(const SynthSettings& settings, const std::string& name) {
-  std::vector<float> features;
-  std::vector<uint8_t> codes;
-  const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
-  Group group =
-      synthesize_layout_group(settings, name,
-                              LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
-                                         [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
-  group.graphs.node_features = std::move(features);
-  group.layout.codes = std::move(codes);
-  return group;
+  return read_whole([&](const LayoutSink& sink) { return synthesize_layout_group(settings, name, sink); });
 }
 
 void write_synthetic(const std::filesystem::path& file, const SynthSettings& settings) {
@@ -326,13 +324,8 @@ void write_synthetic(const std::filesystem::path& file, const SynthSettings& set
   }
   const Synthesis synthesis(settings, name);
   Group group = synthesis.group();
+  group.runtimes = synthesis.runtimes([](std::span<const uint8_t>) {});
   std::vector<uint8_t> codes(static_cast<size_t>(settings.configurable));
-  std::vector<double> runtimes(static_cast<size_t>(settings.candidates));
-  for (int64_t c = 0; c < settings.candidates; ++c) {
-    synthesis.make_codes(c, codes);
-    runtimes[static_cast<size_t>(c)] = synthesis.runtime(c, codes);
-  }
-  group.runtimes = std::move(runtimes);
   write_layout_npz(file, group, [&](int64_t candidate) {
     synthesis.make_codes(candidate, codes);
     return codes.data();

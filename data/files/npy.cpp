@@ -12,6 +12,7 @@ namespace foretime::data {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kLetters = "biufU";  // of each NpyKind
 constexpr int64_t kLargestHeader = 1 << 20;
 constexpr size_t kMostDimensions = 32;  // numpy's own limit
 constexpr int64_t kLongestText = 1 << 24;
@@ -28,8 +29,8 @@ class DictParser {
       const std::string_view key = quoted();
       expect(':');
       bool& seen = key == "descr" ? seen_descr : key == "fortran_order" ? seen_order : seen_shape;
-      if (&seen == &seen_shape && key != "shape") fail(fmt::format("unknown key '{}'", key));
-      if (seen) fail(fmt::format("key '{}' occurs twice", key));
+      if (&seen == &seen_shape && key != "shape") fail("unknown key '{}'", key);
+      if (seen) fail("key '{}' occurs twice", key);
       seen = true;
       if (key == "descr")
         header_.type = type();
@@ -49,8 +50,10 @@ class DictParser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& found) const {
-    throw DataError("{}: NPY header: {}, expected {{'descr': …, 'fortran_order': …, 'shape': …}}", origin_, found);
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> found, Args&&... args) const {
+    throw DataError("{}: NPY header: {}, expected {{'descr': …, 'fortran_order': …, 'shape': …}}", origin_,
+                    fmt::format(found, std::forward<Args>(args)...));
   }
   void skip_space() {
     while (position_ < text_.size() && std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos)
@@ -63,7 +66,7 @@ class DictParser {
     return true;
   }
   void expect(char c) {
-    if (!accept(c)) fail(fmt::format("no '{}' at byte {}", c, position_));
+    if (!accept(c)) fail("no '{}' at byte {}", c, position_);
   }
   bool accept_word(std::string_view word) {
     skip_space();
@@ -74,7 +77,7 @@ class DictParser {
   std::string_view quoted() {
     skip_space();
     if (position_ >= text_.size() || (text_[position_] != '\'' && text_[position_] != '"'))
-      fail(fmt::format("no string at byte {}", position_));
+      fail("no string at byte {}", position_);
     const char quote = text_[position_];
     const size_t start = position_ + 1, end = text_.find(quote, start);
     if (end == std::string_view::npos) fail("a string without an end");
@@ -84,7 +87,7 @@ class DictParser {
   bool boolean() {
     if (accept_word("True")) return true;
     if (accept_word("False")) return false;
-    fail(fmt::format("no True or False at byte {}", position_));
+    fail("no True or False at byte {}", position_);
   }
   int64_t integer() {
     skip_space();
@@ -92,7 +95,7 @@ class DictParser {
     const char* end = text_.data() + text_.size();
     const auto [stop, code] = std::from_chars(text_.data() + position_, end, value);
     if (code == std::errc::result_out_of_range) fail("a dimension beyond 2^63");
-    if (code != std::errc()) fail(fmt::format("no number at byte {}", position_));
+    if (code != std::errc()) fail("no number at byte {}", position_);
     position_ = static_cast<size_t>(stop - text_.data());
     accept_word("L");  // Python 2 wrote long integers so
     return value;
@@ -102,8 +105,8 @@ class DictParser {
     expect('(');
     while (!accept(')')) {
       shape.push_back(integer());
-      if (shape.back() < 0) fail(fmt::format("dimension {}", shape.back()));
-      if (shape.size() > kMostDimensions) fail(fmt::format("more than {} dimensions", kMostDimensions));
+      if (shape.back() < 0) fail("dimension {}", shape.back());
+      if (shape.size() > kMostDimensions) fail("more than {} dimensions", kMostDimensions);
       if (!accept(',')) {
         expect(')');
         break;
@@ -128,21 +131,14 @@ class DictParser {
       if (code != std::errc() || stop != end) number = -1;
     }
     const bool power = number == 1 || number == 2 || number == 4 || number == 8;
-    type.size = number;
-    if (letter == 'b' && number == 1)
-      type.kind = NpyKind::boolean;
-    else if (letter == 'i' && power)
-      type.kind = NpyKind::signed_integer;
-    else if (letter == 'u' && power)
-      type.kind = NpyKind::unsigned_integer;
-    else if (letter == 'f' && (number == 4 || number == 8))
-      type.kind = NpyKind::floating;
-    else if (letter == 'U' && number >= 0 && number <= kLongestText) {
-      type.kind = NpyKind::text;
-      type.size = number * 4;
-    } else {
+    const bool known = letter == 'b'                    ? number == 1
+                       : letter == 'f'                  ? number == 4 || number == 8
+                       : letter == 'i' || letter == 'u' ? power
+                                                        : letter == 'U' && number >= 0 && number <= kLongestText;
+    if (!known)
       throw DataError("{}: NPY header: type '{}', expected b1, i1 i2 i4 i8, u1 u2 u4 u8, f4 f8 or U", origin_, descr);
-    }
+    type.kind = static_cast<NpyKind>(kLetters.find(letter));
+    type.size = letter == 'U' ? number * 4 : number;
     return type;
   }
 
@@ -162,19 +158,7 @@ uint64_t little_endian(std::string_view bytes) {
 
 std::string NpyType::str() const {
   const char order = kind != NpyKind::text && size == 1 ? '|' : big_endian ? '>' : '<';
-  switch (kind) {
-    case NpyKind::boolean:
-      return "|b1";
-    case NpyKind::signed_integer:
-      return fmt::format("{}i{}", order, size);
-    case NpyKind::unsigned_integer:
-      return fmt::format("{}u{}", order, size);
-    case NpyKind::floating:
-      return fmt::format("{}f{}", order, size);
-    case NpyKind::text:
-      return fmt::format("{}U{}", order, size / 4);
-  }
-  return "?";
+  return fmt::format("{}{}{}", order, kLetters[static_cast<size_t>(kind)], kind == NpyKind::text ? size / 4 : size);
 }
 
 int64_t NpyHeader::elements() const {
@@ -231,11 +215,19 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
+std::string zip_reason(int code) {
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  std::string reason = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  return reason;
+}
+
 NpzWriter::NpzWriter(std::filesystem::path path, NpzCompression compression)
     : path_(std::move(path)), compression_(compression) {
   int error = 0;
   archive_ = zip_open(path_.string().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &error);
-  if (archive_ == nullptr) throw DataError("{}: cannot be written (libzip error {})", path_.string(), error);
+  if (archive_ == nullptr) throw DataError("{}: cannot be written ({})", path_.string(), zip_reason(error));
 }
 
 NpzWriter::~NpzWriter() {
@@ -271,14 +263,18 @@ void NpzWriter::add_text(const std::string& name, const std::vector<std::string>
 void NpzWriter::add_bytes(const std::string& entry, std::string bytes) {
   if (archive_ == nullptr) throw DataError("{}: entry {}: the archive is closed", path_.string(), entry);
   const std::string& kept = entries_.emplace_back(std::move(bytes));
-  zip_source_t* source = zip_source_buffer(archive_, kept.data(), kept.size(), 0);
+  add_source(entry, zip_source_buffer(archive_, kept.data(), kept.size(), 0));
+}
+
+void NpzWriter::add_source(const std::string& entry, zip_source_t* source) {
   const zip_int64_t index = source == nullptr ? -1 : zip_file_add(archive_, entry.c_str(), source, ZIP_FL_ENC_UTF_8);
   if (index < 0) {
     if (source != nullptr) zip_source_free(source);
     throw DataError("{}: entry {}: cannot be added ({})", path_.string(), entry, zip_strerror(archive_));
   }
   const auto method = compression_ == NpzCompression::stored ? ZIP_CM_STORE : ZIP_CM_DEFLATE;
-  zip_set_file_compression(archive_, static_cast<zip_uint64_t>(index), method, 0);
+  const zip_uint32_t level = compression_ == NpzCompression::fast ? 1 : 0;  // 0: the library's own
+  zip_set_file_compression(archive_, static_cast<zip_uint64_t>(index), method, level);
   // A fixed date, 1980-01-01, so that equal arrays give equal files.
   zip_file_set_dostime(archive_, static_cast<zip_uint64_t>(index), 0, 0x21, 0);
 }

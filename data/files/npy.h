@@ -12,6 +12,7 @@
 #include "base/error.h"
 
 struct zip;
+struct zip_source;
 
 /// The NPY format, versions 1, 2 and 3 (numpy, NEP 1 and numpy.lib.format): magic, version, header length, a Python
 /// dict with descr, fortran_order and shape, then the elements.
@@ -54,7 +55,10 @@ std::string format_npy_header(const NpyType& type, bool fortran_order, const std
 /// "(372, 140)", as Python prints it.
 std::string shape_text(const std::vector<int64_t>& shape);
 
-enum class NpzCompression : uint8_t { stored, deflated };
+/// What libzip says of one of its error codes.
+std::string zip_reason(int code);
+
+enum class NpzCompression : uint8_t { stored, deflated, fast };  // fast: deflated at zlib's level 1
 
 /// Writes an .npz that numpy and NpzReader read. Arrays are copied when they are added; nothing is on disk before
 /// `close`, which writes beside the final place and renames. A writer that was not closed writes nothing.
@@ -85,6 +89,10 @@ class NpzWriter {
   void add_text(const std::string& name, const std::vector<std::string>& values);
   /// A entry with these bytes, whatever they are; its name is taken as it stands.
   void add_bytes(const std::string& entry, std::string bytes);
+  /// A entry whose bytes libzip asks for in `close`: `source` is made with `archive()`, and what it reads from must
+  /// live until then.
+  void add_source(const std::string& entry, zip_source* source);
+  zip* archive() const { return archive_; }
   /// Throws DataError where the archive cannot be written.
   void close();
 

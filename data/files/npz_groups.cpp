@@ -95,18 +95,6 @@ GraphBlock read_hlo_graph(const NpzReader& file) {
   return graph;
 }
 
-void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin) {
-  size_t zeros = 0;
-  for (size_t c = 0; c < runtimes.size(); ++c) {
-    if (!std::isfinite(runtimes[c]) || runtimes[c] < 0.0)
-      throw DataError("{}: run time {} of candidate {}, expected a positive number", origin, runtimes[c], c);
-    zeros += runtimes[c] == 0.0;
-  }
-  if (zeros != 0 && !(may_be_unlabelled && zeros == runtimes.size()))
-    throw DataError("{}: {} of {} run times are 0, expected none{}", origin, zeros, runtimes.size(),
-                    may_be_unlabelled ? " (or all, in a file without labels)" : "");
-}
-
 namespace {
 
 const ShapeRule kRuntimeRule{{kAnySize}, "(configs,)"};
@@ -218,17 +206,10 @@ Group read_layout(const NpzReader& file, const LayoutSink& sink) {
 }
 
 Group read_layout(const NpzReader& file) {
-  std::vector<float> features;
-  std::vector<uint8_t> codes;
   // An opened entry's shape is known to agree with its size in the archive.
-  features.reserve(static_cast<size_t>(file.open("node_feat").remaining()));
-  codes.reserve(static_cast<size_t>(file.open("node_config_feat").remaining() / kLayoutFeatures));
-  const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
-  Group group = read_layout(file, LayoutSink{[&](std::span<const float> piece, int64_t) { append(features, piece); },
-                                             [&](std::span<const uint8_t> piece, int64_t) { append(codes, piece); }});
-  group.graphs.node_features = std::move(features);
-  group.layout.codes = std::move(codes);
-  return group;
+  return read_whole([&](const LayoutSink& sink) { return read_layout(file, sink); },
+                    static_cast<size_t>(file.open("node_feat").remaining()),
+                    static_cast<size_t>(file.open("node_config_feat").remaining() / kLayoutFeatures));
 }
 
 namespace {

@@ -34,7 +34,4 @@ GraphBlock read_hlo_graph(const NpzReader& file);
 /// The node features go to `features` in pieces of whole rows, and are empty in the graph.
 GraphBlock read_hlo_graph(const NpzReader& file, const FeatureSink& features);
 
-/// Throws DataError unless all run times are positive, or all are 0 and `may_be_unlabelled`. `origin` starts messages.
-void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin);
-
 }  // namespace foretime::data

@@ -54,15 +54,12 @@ ZipReader::ZipReader(std::string origin, ZipEntry entry, zip_file* file)
   buffer_.resize(std::min(entry_.compressed_size, kBufferBytes));
 }
 
-void ZipReader::fail(const std::string& found) const { throw DataError("{}: {}", origin_, found); }
-
 /// At most `count` bytes as they stand in the archive; 0 at their end.
 uint64_t ZipReader::read_raw(void* out, uint64_t count) {
   const zip_int64_t got = zip_fread(file_.get(), out, std::min(count, kReadPiece));
   // libzip compares the checksum of stored entries itself, when it meets their end.
   if (got < 0 && zip_error_code_zip(zip_file_get_error(file_.get())) == ZIP_ER_CRC) fail("checksum is wrong");
-  if (got < 0)
-    fail(fmt::format("damaged after {} of {} bytes ({})", position_, entry_.size, zip_file_strerror(file_.get())));
+  if (got < 0) fail("damaged after {} of {} bytes ({})", position_, entry_.size, zip_file_strerror(file_.get()));
   return static_cast<uint64_t>(got);
 }
 
@@ -76,7 +73,7 @@ uint64_t ZipReader::inflate_some(std::span<std::byte> out) {
     const auto step = inflater_->inflate(unread_, out);
     unread_ = unread_.subspan(step.consumed);
     ended_ = step.ended;
-    if (step.damaged) fail(fmt::format("damaged after {} of {} bytes (no deflate stream)", position_, entry_.size));
+    if (step.damaged) fail("damaged after {} of {} bytes (no deflate stream)", position_, entry_.size);
     if (step.produced > 0) return step.produced;
     if (exhausted && step.consumed == 0) return 0;
   }
@@ -89,7 +86,7 @@ void ZipReader::read(void* out, uint64_t count) {
     // In pieces that the checksum finds in the cache.
     const uint64_t wanted = std::min(count, kBufferBytes);
     const uint64_t got = inflater_ ? inflate_some({bytes, wanted}) : read_raw(bytes, wanted);
-    if (got == 0) fail(fmt::format("ends after {} bytes, expected {} more", position_, count));
+    if (got == 0) fail("ends after {} bytes, expected {} more", position_, count);
     crc_ = crc32_of({bytes, got}, crc_);
     bytes += got;
     position_ += got;
@@ -100,11 +97,10 @@ void ZipReader::read(void* out, uint64_t count) {
 void ZipReader::finish() {
   std::byte extra{};
   const uint64_t got = inflater_ ? inflate_some({&extra, 1}) : read_raw(&extra, 1);
-  if (got > 0) fail(fmt::format("goes on after {} bytes, expected its end", position_));
-  if (inflater_ && !ended_)
-    fail(fmt::format("cut off after {} bytes, expected the end of its deflate stream", position_));
-  if (position_ != entry_.size) fail(fmt::format("{} bytes, but the zip directory records {}", position_, entry_.size));
-  if (crc_ != entry_.crc) fail(fmt::format("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, entry_.crc));
+  if (got > 0) fail("goes on after {} bytes, expected its end", position_);
+  if (inflater_ && !ended_) fail("cut off after {} bytes, expected the end of its deflate stream", position_);
+  if (position_ != entry_.size) fail("{} bytes, but the zip directory records {}", position_, entry_.size);
+  if (crc_ != entry_.crc) fail("checksum is wrong (CRC-32 {:08x}, expected {:08x})", crc_, entry_.crc);
 }
 
 ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
@@ -114,13 +110,7 @@ ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
   if (code) throw DataError("{}: cannot be read ({}), expected a zip archive", file, code.message());
   int error = 0;
   archive_.reset(zip_open(file.c_str(), ZIP_RDONLY, &error));
-  if (!archive_) {
-    zip_error_t detail;
-    zip_error_init_with_code(&detail, error);
-    const std::string reason = zip_error_strerror(&detail);
-    zip_error_fini(&detail);
-    throw DataError("{}: truncated or not a zip archive ({})", file, reason);
-  }
+  if (!archive_) throw DataError("{}: truncated or not a zip archive ({})", file, zip_reason(error));
   const zip_int64_t entries = zip_get_num_entries(archive_.get(), 0);
   std::set<std::string> names;
   for (zip_int64_t i = 0; i < entries; ++i) {
@@ -344,16 +334,6 @@ FORETIME_INSTANTIATE(float)
 FORETIME_INSTANTIATE(double)
 #undef FORETIME_INSTANTIATE
 
-namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-}  // namespace
-
 std::string NpzReader::origin(const std::string& name) const {
   return fmt::format("{}: entry {}", archive_.path().string(), name);
 }
@@ -363,7 +343,7 @@ NpyStream NpzReader::open(const std::string& name) const {
   if (entry == nullptr) {
     std::vector<std::string> names;
     for (const auto& found : archive_.entries()) names.push_back(found.name);
-    throw DataError("{}: missing, the archive has: {}", origin(name), joined(names));
+    throw DataError("{}: missing, the archive has: {}", origin(name), fmt::join(names, ", "));
   }
   return NpyStream(archive_, *entry);
 }
@@ -378,7 +358,7 @@ NpyStream NpzReader::open(const std::string& name, const ShapeRule& rule) const 
     if (std::ranges::count(rule.sizes, kAnySize) < static_cast<int64_t>(rule.sizes.size())) {
       std::vector<std::string> sizes;
       for (const int64_t size : rule.sizes) sizes.push_back(size == kAnySize ? "any" : std::to_string(size));
-      const std::string text = fmt::format("({}{})", joined(sizes), sizes.size() == 1 ? "," : "");
+      const std::string text = fmt::format("({}{})", fmt::join(sizes, ", "), sizes.size() == 1 ? "," : "");
       if (text != expected) expected += " = " + text;
     }
     throw DataError("{}: shape {}, expected {}", stream.origin(), shape_text(shape), expected);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -47,7 +48,10 @@ class ZipReader {
   };
   /// `file` gives the entry's bytes as they stand in the archive.
   ZipReader(std::string origin, ZipEntry entry, zip_file* file);
-  [[noreturn]] void fail(const std::string& found) const;
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> found, Args&&... args) const {
+    throw DataError("{}: {}", origin_, fmt::format(found, std::forward<Args>(args)...));
+  }
   uint64_t read_raw(void* out, uint64_t count);
   uint64_t inflate_some(std::span<std::byte> out);
 

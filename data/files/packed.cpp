@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include <fcntl.h>
@@ -31,7 +32,7 @@ std::vector<std::string> split_ids(const Sections& sections) {
     uint32_t length = 0;
     if (rest.size() >= sizeof length) std::memcpy(&length, rest.data(), sizeof length);
     if (rest.size() < sizeof length || rest.size() - sizeof length < length)
-      sections.fail("candidate_ids", fmt::format("cut off after {} names", ids.size()));
+      sections.fail("candidate_ids", "cut off after {} names", ids.size());
     ids.emplace_back(reinterpret_cast<const char*>(rest.data()) + sizeof length, length);
     rest = rest.subspan(sizeof length + length);
   }
@@ -43,24 +44,18 @@ std::vector<std::string> split_ids(const Sections& sections) {
 uint64_t own_checksum(const Preamble& preamble) { return checksum_before_last_field(preamble); }
 uint64_t own_checksum(const GroupRecord& record) { return checksum_before_last_field(record); }
 
-File::File(const std::filesystem::path& path) : path_(path.string()) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) fail("file", std::strerror(errno));
-}
-
-File::~File() { ::close(descriptor_); }
-
-void File::fail(const std::string& field, const std::string& what) const {
-  throw DataError("{}: {}: {}", path_, field, what);
+File::File(const std::filesystem::path& path)
+    : path_(path.string()), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor() < 0) fail("file", "{}", std::strerror(errno));
 }
 
 void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) const {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor_, at, bytes, static_cast<off_t>(offset));
+    const ssize_t got = ::pread(descriptor(), at, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(field, std::strerror(errno));
-    if (got == 0) fail(field, fmt::format("file ends at byte {}, expected {} more", offset, bytes));
+    if (got < 0) fail(field, "{}", std::strerror(errno));
+    if (got == 0) fail(field, "file ends at byte {}, expected {} more", offset, bytes);
     at += got;
     offset += static_cast<uint64_t>(got);
     bytes -= static_cast<uint64_t>(got);
@@ -69,27 +64,27 @@ void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) co
 
 CollectionFile::CollectionFile(const std::filesystem::path& path) : file_(path) {
   struct stat status {};
-  if (::fstat(file_.descriptor(), &status) != 0) file_.fail("file", std::strerror(errno));
+  if (::fstat(file_.descriptor(), &status) != 0) file_.fail("file", "{}", std::strerror(errno));
   if (!S_ISREG(status.st_mode)) file_.fail("file", "not a regular file");
   file_.read(&preamble_, sizeof preamble_, 0, "preamble");
   if (preamble_.magic != kMagic) file_.fail("preamble", "other first bytes, expected a packed collection");
   if (preamble_.endian_mark != kEndianMark)
-    file_.fail("preamble", fmt::format("endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark));
+    file_.fail("preamble", "endian mark {:#x}, expected {:#x}", preamble_.endian_mark, kEndianMark);
   if (preamble_.version != kVersion) {
-    file_.fail("preamble", fmt::format("version {}, expected {}: pack the files that it was made of again, with "
-                                       "`foretime data pack`",
-                                       preamble_.version, kVersion));
+    file_.fail("preamble",
+               "version {}, expected {}: pack the files that it was made of again, with "
+               "`foretime data pack`",
+               preamble_.version, kVersion);
   }
   if (preamble_.checksum != own_checksum(preamble_))
     file_.fail("preamble", "wrong checksum, expected an undamaged file");
   const auto size = static_cast<uint64_t>(status.st_size);
-  if (preamble_.file_bytes != size)
-    file_.fail("file", fmt::format("{} bytes, expected {}", size, preamble_.file_bytes));
+  if (preamble_.file_bytes != size) file_.fail("file", "{} bytes, expected {}", size, preamble_.file_bytes);
   const uint64_t offset = preamble_.directory_offset, bytes = preamble_.directory_bytes;
   if (offset < sizeof(Preamble) || offset > size || bytes != size - offset ||
       preamble_.group_count > bytes / sizeof(GroupRecord)) {
-    file_.fail("preamble", fmt::format("directory of {} groups in {} bytes at {}, expected it to end the file",
-                                       preamble_.group_count, bytes, offset));
+    file_.fail("preamble", "directory of {} groups in {} bytes at {}, expected it to end the file",
+               preamble_.group_count, bytes, offset);
   }
 }
 
@@ -107,21 +102,22 @@ void CollectionFile::check(const GroupRecord& record, uint64_t index) const {
   const uint64_t records = preamble_.group_count * sizeof(GroupRecord), end = preamble_.directory_bytes;
   if (record.name_offset < records || record.name_offset > end || record.name_bytes > end - record.name_offset)
     file_.fail(field, "name outside the directory");
-  if (record.kind > 2) file_.fail(field, fmt::format("kind {}, expected 0, 1 or 2", record.kind));
-  if (record.unit > 2) file_.fail(field, fmt::format("unit {}, expected 0, 1 or 2", record.unit));
+  if (record.kind > 2) file_.fail(field, "kind {}, expected 0, 1 or 2", record.kind);
+  if (record.unit > 2) file_.fail(field, "unit {}, expected 0, 1 or 2", record.unit);
   if (record.collection >= kCollections)
-    file_.fail(field, fmt::format("collection {}, expected below {}", record.collection, kCollections));
-  for (const int64_t count : {record.candidates, record.graphs, record.nodes, record.edges, record.configurable,
-                              record.feature_count, record.node_type_count}) {
-    if (count < 0) file_.fail(field, fmt::format("a size of {}, expected 0 or more", count));
+    file_.fail(field, "collection {}, expected below {}", record.collection, kCollections);
+  const auto& sizes = record.sizes;
+  for (const int64_t count : {sizes.candidates, sizes.graphs, sizes.nodes, sizes.edges, sizes.configurable,
+                              sizes.feature_count, sizes.node_type_count}) {
+    if (count < 0) file_.fail(field, "a size of {}, expected 0 or more", count);
   }
   for (const SectionRecord& section : record.sections) {
     const uint64_t limit = preamble_.directory_offset;
     if (section.bytes == 0) continue;
     if (section.offset < sizeof(Preamble) || section.offset % kAlignment != 0 || section.offset > limit ||
         section.bytes > limit - section.offset) {
-      file_.fail(field, fmt::format("section of {} bytes at {}, expected a multiple of 64 and an end before {}",
-                                    section.bytes, section.offset, limit));
+      file_.fail(field, "section of {} bytes at {}, expected a multiple of 64 and an end before {}", section.bytes,
+                 section.offset, limit);
     }
   }
 }
@@ -144,7 +140,7 @@ class Sections::Mapping {
     start_ = first / page * page;
     bytes_ = last - start_;
     void* address = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file.descriptor(), static_cast<off_t>(start_));
-    if (address == MAP_FAILED) file.fail("mmap", fmt::format("{} bytes: {}", bytes_, std::strerror(errno)));
+    if (address == MAP_FAILED) file.fail("mmap", "{} bytes: {}", bytes_, std::strerror(errno));
     address_ = static_cast<const std::byte*>(address);
     ::madvise(address, bytes_, MADV_WILLNEED);
   }
@@ -174,8 +170,6 @@ Sections::Sections(const File& file, const GroupRecord& record, std::string name
   if (end != 0) mapping_ = std::make_shared<const Mapping>(file, begin, end);
 }
 
-void Sections::fail(const char* field, const std::string& what) const { file_.fail(name_ + ": " + field, what); }
-
 std::span<const std::byte> Sections::bytes(Section section, const char* field) const {
   const SectionRecord& place = record_.sections[section];
   if (place.bytes == 0) return {};
@@ -190,47 +184,39 @@ std::span<const std::byte> Sections::checked_bytes(Section section, const char* 
   uint64_t expected = found / item * item;
   if (count >= 0 && (__builtin_mul_overflow(static_cast<uint64_t>(count), static_cast<uint64_t>(width), &expected) ||
                      __builtin_mul_overflow(expected, item, &expected))) {
-    fail(field, fmt::format("size of {} × {} overflows", count, width));
+    fail(field, "size of {} × {} overflows", count, width);
   }
-  if (found != expected) fail(field, fmt::format("{} bytes, expected {}", found, expected));
+  if (found != expected) fail(field, "{} bytes, expected {}", found, expected);
   return bytes(section, field);
 }
 
 Group read_group(const File& file, const GroupRecord& record, const std::string& name, bool verified) {
   const Sections sections(file, record, name, kNodeFeatures, kPlans, verified);
-  const int64_t nodes = record.nodes, candidates = record.candidates;
-  const bool layout = static_cast<CandidateKind>(record.kind) == CandidateKind::layout;
-  const bool tile = static_cast<CandidateKind>(record.kind) == CandidateKind::tile;
-  if (nodes > std::numeric_limits<int32_t>::max() || record.graphs > nodes || record.configurable > nodes) {
+  const GroupSizes& sizes = record.sizes;
+  if (sizes.nodes > std::numeric_limits<int32_t>::max() || sizes.graphs > sizes.nodes ||
+      sizes.configurable > sizes.nodes) {
     file.fail(
         name,
-        fmt::format(
-            "{} nodes, {} graphs and {} configurable nodes, expected at most 2^31 - 1 nodes and no more of the others",
-            nodes, record.graphs, record.configurable));
+        "{} nodes, {} graphs and {} configurable nodes, expected at most 2^31 - 1 nodes and no more of the others",
+        sizes.nodes, sizes.graphs, sizes.configurable);
   }
   Group group;
   group.name = name;
   group.kind = static_cast<CandidateKind>(record.kind);
   group.collection = static_cast<data::Collection>(record.collection);
   group.unit = static_cast<RuntimeUnit>(record.unit);
-  group.candidates = candidates;
-  group.graphs.feature_count = record.feature_count;
-  group.graphs.node_type_count = record.node_type_count;
-  group.graphs.graph_ptr = sections.array<int64_t>(kGraphPtr, "graph_ptr", record.graphs + 1);
-  group.graphs.edge_ptr = sections.array<int64_t>(kEdgePtr, "edge_ptr", record.graphs + 1);
-  group.graphs.node_features = sections.array<float>(kNodeFeatures, "node_features", nodes, record.feature_count);
-  group.graphs.node_types = sections.array<uint8_t>(kNodeTypes, "node_types", nodes);
-  group.graphs.edge_source = sections.array<int32_t>(kEdgeSource, "edge_source", record.edges);
-  group.graphs.edge_target = sections.array<int32_t>(kEdgeTarget, "edge_target", record.edges);
-  const int64_t configurable = layout ? record.configurable : 0;
-  group.layout.nodes = sections.array<int32_t>(kLayoutNodes, "layout nodes", configurable);
-  group.layout.row_ptr = sections.array<int64_t>(kLayoutRowPtr, "layout row_ptr", layout ? configurable + 1 : 0);
-  group.layout.rows = sections.array<int8_t>(kLayoutRows, "layout rows", -1);
-  group.layout.codes = sections.array<uint8_t>(kLayoutCodes, "layout codes", configurable, candidates);
-  group.tile_features = sections.array<float>(kTileRows, "tile_features", tile ? candidates : 0, kTileFeatures);
-  group.runtimes = sections.array<double>(kRuntimes, "runtimes", candidates);
+  group.candidates = sizes.candidates;
+  group.graphs.feature_count = sizes.feature_count;
+  group.graphs.node_type_count = sizes.node_type_count;
+  group.graphs.node_features = sections.array<float>(kNodeFeatures, "node_features", sizes.nodes, sizes.feature_count);
+  const auto read = [&]<class T>(Section section, const char* field, Array<T>& array, int64_t count, int64_t width) {
+    array = sections.array<T>(section, field, count, width);
+  };
+  visit_sections(group, sizes, read);
+  group.layout.codes =
+      sections.array<uint8_t>(kLayoutCodes, "layout codes", group.layout.configurable(), sizes.candidates);
+  group.runtimes = sections.array<double>(kRuntimes, "runtimes", sizes.candidates);
   group.flops = sections.array<double>(kFlops, "flops", -1);
-  group.node_splits = sections.array<int64_t>(kNodeSplits, "node_splits", -1);
   group.candidate_ids = split_ids(sections);
   return group;
 }
@@ -250,13 +236,7 @@ GroupHeader to_header(const std::filesystem::path& file, int64_t member, std::st
   header.name = std::move(name);
   header.kind = static_cast<CandidateKind>(record.kind);
   header.collection = static_cast<data::Collection>(record.collection);
-  header.graphs = record.graphs;
-  header.nodes = record.nodes;
-  header.edges = record.edges;
-  header.candidates = record.candidates;
-  header.configurable = record.configurable;
-  header.feature_count = record.feature_count;
-  header.node_type_count = record.node_type_count;
+  static_cast<GroupSizes&>(header) = record.sizes;
   header.fingerprint = record.fingerprint;
   return header;
 }
@@ -265,15 +245,15 @@ GroupHeader to_header(const std::filesystem::path& file, int64_t member, std::st
 GroupRecord record_of(const CollectionFile& collection, const GroupHeader& header) {
   const uint64_t count = collection.preamble().group_count;
   if (header.member < 0 || static_cast<uint64_t>(header.member) >= count)
-    collection.file().fail("group", fmt::format("{}, expected 0 … {}", header.member, count - 1));
+    collection.file().fail("group", "{}, expected 0 … {}", header.member, count - 1);
   std::string name;
   const GroupRecord record = collection.record(static_cast<uint64_t>(header.member), name);
   const bool same_name = name == header.name || qualified_name(header.collection, name) == header.name;
   if (!same_name || record.fingerprint != header.fingerprint) {
     collection.file().fail(
         header.name,
-        fmt::format("now holds {} with fingerprint {:016x}, expected {:016x}: the file has changed since it was listed",
-                    name, record.fingerprint, header.fingerprint));
+        "now holds {} with fingerprint {:016x}, expected {:016x}: the file has changed since it was listed", name,
+        record.fingerprint, header.fingerprint);
   }
   return record;
 }
@@ -303,12 +283,9 @@ void verify_plans(const GroupHeader& header) {
 }  // namespace
 
 bool is_packed(const std::filesystem::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
   std::array<char, packed::kMagic.size()> magic{};
-  const ssize_t got = ::pread(descriptor, magic.data(), magic.size(), 0);
-  ::close(descriptor);
-  return got == static_cast<ssize_t>(magic.size()) && magic == packed::kMagic;
+  std::ifstream(file, std::ios::binary).read(magic.data(), magic.size());
+  return magic == packed::kMagic;
 }
 
 std::vector<GroupHeader> packed_headers(const std::filesystem::path& path) {
@@ -339,21 +316,22 @@ GroupSummary load_packed_summary(const GroupHeader& header) {
   const GroupRecord record = record_of(collection, header);
   const Sections sections(collection.file(), record, header.name, packed::kRuntimes, packed::kStatistics);
   GroupSummary summary;
-  summary.runtimes = sections.array<double>(packed::kRuntimes, "runtimes", record.candidates);
+  summary.runtimes = sections.array<double>(packed::kRuntimes, "runtimes", record.sizes.candidates);
   summary.flops = sections.array<double>(packed::kFlops, "flops", -1);
-  validate_runtimes(summary.runtimes.span(), summary.flops.span(), record.candidates,
+  validate_runtimes(summary.runtimes.span(), summary.flops.span(), record.sizes.candidates,
                     collection.file().path() + ": " + header.name);
-  summary.configurations = sections.array<uint64_t>(packed::kConfigurations, "configurations", record.candidates);
+  summary.configurations = sections.array<uint64_t>(packed::kConfigurations, "configurations", record.sizes.candidates);
   const bool tile = header.kind == CandidateKind::tile;
-  if (record.feature_count > int64_t{1} << 31)
-    sections.fail("feature_count", fmt::format("{}, expected 0 … 2^31", record.feature_count));
-  const int64_t features = record.feature_count, width = features + (tile ? kTileFeatures : 0);
+  if (record.sizes.feature_count > int64_t{1} << 31)
+    sections.fail("feature_count", "{}, expected 0 … 2^31", record.sizes.feature_count);
+  const int64_t features = record.sizes.feature_count, width = features + (tile ? kTileFeatures : 0);
   const auto all = sections.array<double>(packed::kStatistics, "statistics", packed::kStatisticsRows, width);
-  summary.features = statistics_of(all, sections, 0, width, 0, features, record.nodes);
-  summary.log_features = statistics_of(all, sections, 4, width, 0, features, record.nodes);
+  summary.features = statistics_of(all, sections, 0, width, 0, features, record.sizes.nodes);
+  summary.log_features = statistics_of(all, sections, 4, width, 0, features, record.sizes.nodes);
   if (tile) {
-    summary.tile_features = statistics_of(all, sections, 0, width, features, kTileFeatures, record.candidates);
-    summary.log_tile_features = statistics_of(all, sections, 4, width, features, kTileFeatures, record.candidates);
+    summary.tile_features = statistics_of(all, sections, 0, width, features, kTileFeatures, record.sizes.candidates);
+    summary.log_tile_features =
+        statistics_of(all, sections, 4, width, features, kTileFeatures, record.sizes.candidates);
   }
   return summary;
 }
@@ -367,13 +345,13 @@ std::optional<Array<std::byte>> load_packed_plan(const GroupHeader& header, uint
   packed::PlanTable table{};
   if (bytes.size() >= sizeof table) std::memcpy(&table, bytes.data(), sizeof table);
   if (table.count > (bytes.size() - std::min(bytes.size(), sizeof table)) / sizeof(packed::PlanRecord))
-    sections.fail("plans", fmt::format("{} of them in {} bytes", table.count, bytes.size()));
+    sections.fail("plans", "{} of them in {} bytes", table.count, bytes.size());
   for (uint64_t i = 0; i < table.count; ++i) {
     packed::PlanRecord plan;
     std::memcpy(&plan, bytes.data() + sizeof table + i * sizeof plan, sizeof plan);
     if (plan.key != key) continue;
     if (plan.offset > bytes.size() || plan.bytes > bytes.size() - plan.offset)
-      sections.fail("plans", fmt::format("plan {:016x} ends after its section", key));
+      sections.fail("plans", "plan {:016x} ends after its section", key);
     return Array<std::byte>(bytes.subspan(plan.offset, plan.bytes), sections.keeper());
   }
   return std::nullopt;

@@ -9,11 +9,13 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/atomic_file.h"
 #include "base/checksum.h"
-#include "data/graphs/group.h"
+#include "base/descriptor.h"
+#include "data/graphs/group_header.h"
 
 /// Bytes of a packed collection, for its reader and its writer only.
 namespace foretime::data::packed {
@@ -92,10 +94,7 @@ struct GroupRecord {
   uint64_t fingerprint;
   uint32_t kind;
   uint32_t unit;
-  int64_t candidates;
-  int64_t graphs, nodes, edges, configurable;
-  int64_t feature_count;
-  int64_t node_type_count;
+  GroupSizes sizes;
   std::array<SectionRecord, kSectionCount> sections;
   uint64_t collection;                // data::Collection
   std::array<uint64_t, 60> reserved;  // 0
@@ -114,19 +113,19 @@ class File {
  public:
   /// Opens to read. Throws DataError.
   explicit File(const std::filesystem::path& path);
-  ~File();
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
 
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   const std::string& path() const { return path_; }
   /// Reads exactly so many bytes. Throws DataError.
   void read(void* to, uint64_t bytes, uint64_t offset, const char* field) const;
-  [[noreturn]] void fail(const std::string& field, const std::string& what) const;
+  template <class... Args>
+  [[noreturn]] void fail(const std::string& field, fmt::format_string<Args...> what, Args&&... args) const {
+    throw DataError("{}: {}: {}", path_, field, fmt::format(what, std::forward<Args>(args)...));
+  }
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 /// A collection whose preamble has been checked. All throw DataError.
@@ -167,7 +166,10 @@ class Sections {
   }
   Array<std::byte> whole(Section section, const char* field) const { return {bytes(section, field), mapping_}; }
   std::shared_ptr<const void> keeper() const { return mapping_; }
-  [[noreturn]] void fail(const char* field, const std::string& what) const;
+  template <class... Args>
+  [[noreturn]] void fail(const char* field, fmt::format_string<Args...> what, Args&&... args) const {
+    file_.fail(name_ + ": " + field, what, std::forward<Args>(args)...);
+  }
 
  private:
   class Mapping;
@@ -180,6 +182,23 @@ class Sections {
   bool verified_;
   std::shared_ptr<const Mapping> mapping_;
 };
+
+/// Calls visit(section, name in messages, array of the group, count, width) for the sections that a group's graphs,
+/// layout tables and tiles are, in the order of the file. A count below 0: as many as there are.
+void visit_sections(auto& group, const GroupSizes& sizes, const auto& visit) {
+  const bool layout = group.kind == CandidateKind::layout, tile = group.kind == CandidateKind::tile;
+  const int64_t configurable = layout ? sizes.configurable : 0;
+  visit(kGraphPtr, "graph_ptr", group.graphs.graph_ptr, sizes.graphs + 1, 1);
+  visit(kEdgePtr, "edge_ptr", group.graphs.edge_ptr, sizes.graphs + 1, 1);
+  visit(kNodeTypes, "node_types", group.graphs.node_types, sizes.nodes, 1);
+  visit(kEdgeSource, "edge_source", group.graphs.edge_source, sizes.edges, 1);
+  visit(kEdgeTarget, "edge_target", group.graphs.edge_target, sizes.edges, 1);
+  visit(kLayoutNodes, "layout nodes", group.layout.nodes, configurable, 1);
+  visit(kLayoutRowPtr, "layout row_ptr", group.layout.row_ptr, layout ? configurable + 1 : 0, 1);
+  visit(kLayoutRows, "layout rows", group.layout.rows, layout ? -1 : 0, 1);
+  visit(kTileRows, "tile_features", group.tile_features, tile ? sizes.candidates : 0, kTileFeatures);
+  visit(kNodeSplits, "node_splits", group.node_splits, -1, 1);
+}
 
 /// The group that a record describes, not validated. Throws DataError where sizes do not fit together or checksums are
 /// wrong.

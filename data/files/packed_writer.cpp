@@ -275,33 +275,20 @@ struct PackedWriter::State {
     record.kind = static_cast<uint32_t>(group.kind);
     record.unit = static_cast<uint32_t>(group.unit);
     record.collection = static_cast<uint64_t>(group.collection);
-    record.candidates = group.candidates;
-    record.graphs = group.graphs.graphs();
-    record.nodes = group.graphs.nodes();
-    record.edges = group.graphs.edges();
-    record.configurable = group.layout.configurable();
-    record.feature_count = group.graphs.feature_count;
-    record.node_type_count = group.graphs.node_type_count;
+    record.sizes = sizes_of(group);
     const auto expect_bytes = [&](Section section, const char* field, int64_t count) {
       if (record.sections[section].bytes != static_cast<uint64_t>(count))
         throw DataError("{}: {}: {} bytes were streamed, expected {}", origin(name), field,
                         record.sections[section].bytes, count);
     };
-    expect_bytes(kNodeFeatures, "node_features", record.nodes * record.feature_count * int64_t{sizeof(float)});
-    expect_bytes(kLayoutCodes, "layout codes", record.candidates * record.configurable);
+    expect_bytes(kNodeFeatures, "node_features",
+                 record.sizes.nodes * record.sizes.feature_count * int64_t{sizeof(float)});
+    expect_bytes(kLayoutCodes, "layout codes", record.sizes.candidates * record.sizes.configurable);
     const std::vector<char> ids = join_ids(group.candidate_ids);
-    record.sections[kGraphPtr] = out.section(group.graphs.graph_ptr.span());
-    record.sections[kEdgePtr] = out.section(group.graphs.edge_ptr.span());
-    record.sections[kNodeTypes] = out.section(group.graphs.node_types.span());
-    record.sections[kEdgeSource] = out.section(group.graphs.edge_source.span());
-    record.sections[kEdgeTarget] = out.section(group.graphs.edge_target.span());
-    if (group.kind == CandidateKind::layout) {
-      record.sections[kLayoutNodes] = out.section(group.layout.nodes.span());
-      record.sections[kLayoutRowPtr] = out.section(group.layout.row_ptr.span());
-      record.sections[kLayoutRows] = out.section(group.layout.rows.span());
-    }
-    record.sections[kTileRows] = out.section(group.tile_features.span());
-    record.sections[kNodeSplits] = out.section(group.node_splits.span());
+    const auto write = [&](Section section, const char*, const auto& array, int64_t count, int64_t) {
+      if (count != 0) record.sections[section] = out.section(array.span());
+    };
+    visit_sections(group, record.sizes, write);
     record.sections[kCandidateIds] = out.section(std::span<const char>(ids));
     write_summary(group, streamed, record);
     record.fingerprint = fingerprint;

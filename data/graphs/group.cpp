@@ -88,15 +88,8 @@ uint64_t configuration_hash(const Group& group, int64_t c) {
 }  // namespace
 
 const char* kind_name(CandidateKind kind) {
-  switch (kind) {
-    case CandidateKind::layout:
-      return "layout";
-    case CandidateKind::tile:
-      return "tile";
-    case CandidateKind::program:
-      return "programs";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"layout", "tile", "programs"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 void GraphBlock::set_edges(std::vector<int32_t> sources, std::vector<int32_t> targets) {

@@ -54,6 +54,12 @@ ColumnStatistics column_statistics(std::span<const float> values, int64_t column
   return std::move(accumulator).finish();
 }
 
+GroupSizes sizes_of(const Group& group) {
+  const auto& graphs = group.graphs;
+  return {group.candidates,     graphs.graphs(),       graphs.nodes(), graphs.edges(), group.layout.configurable(),
+          graphs.feature_count, graphs.node_type_count};
+}
+
 GroupSummary summarize(const Group& group) {
   GroupSummary summary;
   summary.runtimes = group.runtimes;

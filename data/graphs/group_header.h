@@ -42,17 +42,23 @@ class ColumnAccumulator {
 
 ColumnStatistics column_statistics(std::span<const float> values, int64_t columns, bool log);
 
+/// The sizes of a group; packed collections hold them in this order.
+struct GroupSizes {
+  int64_t candidates = 0, graphs = 0, nodes = 0, edges = 0, configurable = 0, feature_count = 0;
+  int64_t node_type_count = 0;  // node types are below this
+  bool operator==(const GroupSizes&) const = default;
+};
+GroupSizes sizes_of(const Group& group);
+
 /// What is known of a group without reading its arrays: sizes, and a fingerprint that changes with its contents.
-struct GroupHeader {
+struct GroupHeader : GroupSizes {
   std::filesystem::path file;  // an .npz, HLO protobuf (.pb), or a packed collection
   int64_t member = -1;         // index inside a packed collection, -1 for other files
   std::string name;
   CandidateKind kind = CandidateKind::layout;
   Collection collection = Collection::none;  // from the path of the file, or as a packed collection noted it
-  int64_t graphs = 0, nodes = 0, edges = 0, candidates = 0, configurable = 0, feature_count = 0;
-  int64_t node_type_count = 0;    // node types are below this
-  FeaturizerPtr featurizer = {};  // of programs that are read from syntax trees; null: the trees as they are
-  uint64_t fingerprint = 0;       // of names, shapes and checksums (CRC-32 of the members), not of the path
+  FeaturizerPtr featurizer = {};             // of programs that are read from syntax trees; null: the trees as they are
+  uint64_t fingerprint = 0;                  // of names, shapes and checksums (CRC-32 of the members), not of the path
 };
 
 /// What a run asks of all of its groups before it starts, without their graphs and layouts.

@@ -108,4 +108,17 @@ LayoutCandidates LayoutCoder::finish(int64_t candidates) && {
   return layout;
 }
 
+Group read_whole(const std::function<Group(const LayoutSink&)>& read, size_t expected_features, size_t expected_codes) {
+  std::vector<float> features;
+  std::vector<uint8_t> codes;
+  features.reserve(expected_features);
+  codes.reserve(expected_codes);
+  const auto append = [](auto& all, auto piece) { all.insert(all.end(), piece.begin(), piece.end()); };
+  Group group = read({[&](std::span<const float> rows, int64_t) { append(features, rows); },
+                      [&](std::span<const uint8_t> candidates, int64_t) { append(codes, candidates); }});
+  group.graphs.node_features = std::move(features);
+  group.layout.codes = std::move(codes);
+  return group;
+}
+
 }  // namespace foretime::data

@@ -66,4 +66,7 @@ struct LayoutSink {
   std::function<void(std::span<const uint8_t> candidates, int64_t configurable)> codes;
 };
 
+/// A group that `read` gives to a sink, with both arrays in memory; so many elements of each are expected.
+Group read_whole(const std::function<Group(const LayoutSink& sink)>& read, size_t features = 0, size_t codes = 0);
+
 }  // namespace foretime::data

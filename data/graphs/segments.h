@@ -4,16 +4,16 @@
 #include <span>
 #include <vector>
 
+#include "configs/settings.h"
 #include "data/graphs/group.h"
 
 /// Graphs cut into segments, so that a training step holds the activations of one of them (Graph Segment Training, Cao
 /// et al., arXiv 2305.12322).
 namespace foretime::data {
 
-enum class SegmentMethod : uint8_t {
-  contiguous,  // runs of node ids, of equal length within a computation
-  metis,       // few edges between segments (METIS 5, k-way)
-};
+/// contiguous: runs of node ids, of equal length within a computation. metis: few edges between segments (METIS 5,
+/// k-way).
+using configs::SegmentMethod;
 
 struct SegmentRule {
   int64_t max_nodes = 0;  // of a segment; 0: one segment, whatever its size

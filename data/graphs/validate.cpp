@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,8 +16,10 @@ namespace {
 constexpr int64_t kMaximumNodes = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaximumRows = 256;  // of one configurable node: a code is one byte
 
-[[noreturn]] void fail_at(const std::string& origin, const char* field, const std::string& what) {
-  throw DataError("{}: {}: {}", origin, field, what);
+template <class... Args>
+[[noreturn]] void fail_at(const std::string& origin, const char* field, fmt::format_string<Args...> what,
+                          Args&&... args) {
+  throw DataError("{}: {}: {}", origin, field, fmt::format(what, std::forward<Args>(args)...));
 }
 
 class Validator {
@@ -25,7 +28,7 @@ class Validator {
       : group_(group), origin_(origin), streamed_(streamed) {}
 
   void check() const {
-    if (group_.candidates < 1) fail("candidates", fmt::format("{}, expected at least 1", group_.candidates));
+    if (group_.candidates < 1) fail("candidates", "{}, expected at least 1", group_.candidates);
     check_graphs();
     switch (group_.kind) {
       case CandidateKind::layout:
@@ -38,52 +41,53 @@ class Validator {
         check_programs();
         break;
       default:
-        fail("kind", fmt::format("{}, expected 0, 1 or 2", static_cast<int>(group_.kind)));
+        fail("kind", "{}, expected 0, 1 or 2", static_cast<int>(group_.kind));
     }
     validate_runtimes(group_.runtimes.span(), group_.flops.span(), group_.candidates, origin_);
   }
 
  private:
-  [[noreturn]] void fail(const char* field, const std::string& what) const { fail_at(origin_, field, what); }
+  template <class... Args>
+  [[noreturn]] void fail(const char* field, fmt::format_string<Args...> what, Args&&... args) const {
+    fail_at(origin_, field, what, std::forward<Args>(args)...);
+  }
 
   void expect_size(const char* field, int64_t found, int64_t expected) const {
-    if (found != expected) fail(field, fmt::format("{} values, expected {}", found, expected));
+    if (found != expected) fail(field, "{} values, expected {}", found, expected);
   }
 
   void expect_finite(const char* field, const Array<float>& values) const {
     const int64_t wrong = first_not_finite(values.span());
-    if (wrong >= 0) fail(field, fmt::format("{} at position {}, expected finite numbers", values[wrong], wrong));
+    if (wrong >= 0) fail(field, "{} at position {}, expected finite numbers", values[wrong], wrong);
   }
 
   void expect_pointers(const char* field, const Array<int64_t>& pointers, int64_t last) const {
     if (pointers.size() < 2 || pointers[0] != 0 || pointers[pointers.size() - 1] != last)
-      fail(field, fmt::format("{} values, expected at least 2, from 0 to {}", pointers.size(), last));
+      fail(field, "{} values, expected at least 2, from 0 to {}", pointers.size(), last);
     for (int64_t i = 1; i < pointers.size(); ++i) {
       if (pointers[i] < pointers[i - 1])
-        fail(field, fmt::format("{} after {}, expected ascending values", pointers[i], pointers[i - 1]));
+        fail(field, "{} after {}, expected ascending values", pointers[i], pointers[i - 1]);
     }
   }
 
   void check_graphs() const {
     const GraphBlock& graphs = group_.graphs;
     const int64_t nodes = graphs.nodes(), edges = graphs.edges();
-    if (nodes < 1 || nodes > kMaximumNodes)
-      fail("node_types", fmt::format("{} nodes, expected 1 … {}", nodes, kMaximumNodes));
+    if (nodes < 1 || nodes > kMaximumNodes) fail("node_types", "{} nodes, expected 1 … {}", nodes, kMaximumNodes);
     expect_pointers("graph_ptr", graphs.graph_ptr, nodes);
     expect_pointers("edge_ptr", graphs.edge_ptr, edges);
     expect_size("edge_ptr", graphs.edge_ptr.size(), graphs.graph_ptr.size());
     expect_size("edge_target", graphs.edge_target.size(), edges);
     if (graphs.feature_count < 0 || graphs.feature_count > (int64_t{1} << 31))
-      fail("feature_count", fmt::format("{}, expected 0 … 2^31", graphs.feature_count));
+      fail("feature_count", "{}, expected 0 … 2^31", graphs.feature_count);
     if (!streamed_) {
       expect_size("node_features", graphs.node_features.size(), nodes * graphs.feature_count);
       expect_finite("node_features", graphs.node_features);
     }
     if (graphs.node_type_count < 1 || graphs.node_type_count > 256)
-      fail("node_type_count", fmt::format("{}, expected 1 … 256", graphs.node_type_count));
+      fail("node_type_count", "{}, expected 1 … 256", graphs.node_type_count);
     const uint8_t largest = *std::ranges::max_element(graphs.node_types);
-    if (largest >= graphs.node_type_count)
-      fail("node_types", fmt::format("{}, expected below {}", largest, graphs.node_type_count));
+    if (largest >= graphs.node_type_count) fail("node_types", "{}, expected below {}", largest, graphs.node_type_count);
     for (int64_t g = 0; g < graphs.graphs(); ++g) check_edges(g);
   }
 
@@ -93,7 +97,7 @@ class Validator {
     for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e) {
       for (const int32_t node : {graphs.edge_source[e], graphs.edge_target[e]}) {
         if (node < first || node >= last)
-          fail("edges", fmt::format("edge {} ends at node {}, expected {} … {}", e, node, first, last - 1));
+          fail("edges", "edge {} ends at node {}, expected {} … {}", e, node, first, last - 1);
       }
     }
   }
@@ -105,24 +109,23 @@ class Validator {
     for (int64_t j = 0; j < configurable; ++j) {
       const int64_t after = j == 0 ? -1 : layout.nodes[j - 1];
       if (layout.nodes[j] <= after || layout.nodes[j] >= nodes)
-        fail("layout nodes",
-             fmt::format("{} after {}, expected ascending ids below {}", layout.nodes[j], after, nodes));
+        fail("layout nodes", "{} after {}, expected ascending ids below {}", layout.nodes[j], after, nodes);
     }
     expect_size("layout row_ptr", layout.row_ptr.size(), configurable + 1);
-    if (layout.row_ptr[0] != 0) fail("layout row_ptr", fmt::format("starts at {}, expected 0", layout.row_ptr[0]));
+    if (layout.row_ptr[0] != 0) fail("layout row_ptr", "starts at {}, expected 0", layout.row_ptr[0]);
     for (int64_t j = 0; j < configurable; ++j) {
       const int64_t rows = layout.row_ptr[j + 1] - layout.row_ptr[j];
       if (rows < 1 || rows > kMaximumRows)
-        fail("layout row_ptr", fmt::format("{} rows at configurable node {}, expected 1 … {}", rows, j, kMaximumRows));
+        fail("layout row_ptr", "{} rows at configurable node {}, expected 1 … {}", rows, j, kMaximumRows);
     }
     expect_size("layout rows", layout.rows.size(), layout.row_ptr[configurable] * kLayoutFeatures);
     if (configurable > 0 && group_.candidates > std::numeric_limits<int64_t>::max() / configurable)
-      fail("candidates", fmt::format("{} × {} configurable nodes overflow", group_.candidates, configurable));
+      fail("candidates", "{} × {} configurable nodes overflow", group_.candidates, configurable);
     if (!streamed_) check_codes();
     for (int64_t i = 0; i < group_.node_splits.size(); ++i) {
       const int64_t split = group_.node_splits[i], before = i == 0 ? 0 : group_.node_splits[i - 1];
       if (split < before || split > nodes)
-        fail("node_splits", fmt::format("{} after {}, expected ascending values up to {}", split, before, nodes));
+        fail("node_splits", "{} after {}, expected ascending values up to {}", split, before, nodes);
     }
   }
 
@@ -138,14 +141,14 @@ class Validator {
       unsigned wrong = 0;
       for (int64_t j = 0; j < configurable; ++j)
         wrong |= static_cast<unsigned>(codes[j] > largest[static_cast<size_t>(j)]);
-      if (wrong != 0) fail("layout codes", fmt::format("candidate {} has a code past its node's table of rows", c));
+      if (wrong != 0) fail("layout codes", "candidate {} has a code past its node's table of rows", c);
     }
   }
 
   void check_tile() const {
     expect_size("graph_ptr", group_.graphs.graphs(), 1);
     if (group_.candidates > std::numeric_limits<int64_t>::max() / kTileFeatures)
-      fail("candidates", fmt::format("{} × {} tile features overflow", group_.candidates, kTileFeatures));
+      fail("candidates", "{} × {} tile features overflow", group_.candidates, kTileFeatures);
     expect_size("tile_features", group_.tile_features.size(), group_.candidates * kTileFeatures);
     expect_finite("tile_features", group_.tile_features);
   }
@@ -169,27 +172,28 @@ void validate_all_but_streamed(const Group& group, const std::string& origin) {
   Validator(group, origin, true).check();
 }
 
+void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin) {
+  size_t zeros = 0;
+  for (size_t c = 0; c < runtimes.size(); ++c) {
+    if (!std::isfinite(runtimes[c]) || runtimes[c] < 0.0)
+      throw DataError("{}: run time {} of candidate {}, expected a positive number", origin, runtimes[c], c);
+    zeros += runtimes[c] == 0.0;
+  }
+  if (zeros != 0 && !(may_be_unlabelled && zeros == runtimes.size()))
+    throw DataError("{}: {} of {} run times are 0, expected none{}", origin, zeros, runtimes.size(),
+                    may_be_unlabelled ? " (or all, in a file without labels)" : "");
+}
+
 void validate_runtimes(std::span<const double> runtimes, std::span<const double> flops, int64_t candidates,
                        const std::string& origin) {
   const auto expect_size = [&](const char* field, size_t found) {
-    if (static_cast<int64_t>(found) != candidates)
-      fail_at(origin, field, fmt::format("{} values, expected {}", found, candidates));
+    if (static_cast<int64_t>(found) != candidates) fail_at(origin, field, "{} values, expected {}", found, candidates);
   };
   expect_size("runtimes", runtimes.size());
-  int64_t zeros = 0;
-  for (const double runtime : runtimes) {
-    if (!(runtime >= 0.0) || !std::isfinite(runtime))
-      fail_at(origin, "runtimes", fmt::format("{}, expected 0 or more", runtime));
-    zeros += runtime == 0.0;
-  }
-  if (zeros != 0 && zeros != candidates) {
-    fail_at(origin, "runtimes",
-            fmt::format("{} of {} are 0, expected none or, in files without labels, all", zeros, candidates));
-  }
+  check_runtimes(runtimes, true, origin + ": runtimes");
   if (!flops.empty()) expect_size("flops", flops.size());
   for (size_t i = 0; i < flops.size(); ++i) {
-    if (!std::isfinite(flops[i]))
-      fail_at(origin, "flops", fmt::format("{} at position {}, expected finite numbers", flops[i], i));
+    if (!std::isfinite(flops[i])) fail_at(origin, "flops", "{} at position {}, expected finite numbers", flops[i], i);
   }
 }
 

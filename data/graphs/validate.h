@@ -17,6 +17,9 @@ void validate_group(const Group& group, const std::string& origin);
 /// readers have checked.
 void validate_all_but_streamed(const Group& group, const std::string& origin);
 
+/// Throws DataError unless all run times are positive, or all are 0 and `may_be_unlabelled`. `origin` starts messages.
+void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin);
+
 /// The part of it that run times and flops take, `candidates` of them.
 void validate_runtimes(std::span<const double> runtimes, std::span<const double> flops, int64_t candidates,
                        const std::string& origin);

@@ -6,8 +6,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "configs/fields.h"
 #include "configs/load.h"
-#include "configs/values.h"
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/queue/queue.h"

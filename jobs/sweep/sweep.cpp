@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "configs/consistency.h"
 #include "configs/load.h"
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"

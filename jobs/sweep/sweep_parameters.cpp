@@ -7,7 +7,6 @@
 
 #include "configs/fields.h"
 #include "configs/load.h"
-#include "configs/values.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep_document.h"

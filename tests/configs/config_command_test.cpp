@@ -1,12 +1,11 @@
 #include <filesystem>
-#include <fstream>
 
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "configs/load.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::cli {
 namespace {
@@ -26,15 +25,9 @@ std::string output_of(const std::string& arguments) {
   return ::testing::internal::GetCapturedStdout();
 }
 
-class ConfigCommand : public ::testing::Test {
+class ConfigCommand : public foretime::testing::ScratchTest {
  protected:
-  ConfigCommand()
-      : file_(std::filesystem::temp_directory_path() / ("foretime_config_" + std::to_string(getpid()) + ".yaml")) {
-    std::ofstream(file_) << "model: {hidden: 8}\n";
-  }
-  ~ConfigCommand() override { std::filesystem::remove(file_); }
-
-  std::filesystem::path file_;
+  const std::filesystem::path file_ = scratch_.write("settings.yaml", "model: {hidden: 8}\n");
 };
 
 TEST_F(ConfigCommand, PrintsTheReference) { EXPECT_EQ(output_of("config --reference"), configs::reference_page()); }
@@ -48,7 +41,7 @@ TEST_F(ConfigCommand, PrintsResolvedSettings) {
 }
 
 TEST_F(ConfigCommand, PrintsAFormerFileWithItsNewNames) {
-  std::ofstream(file_) << "model: {type: chebnet, cheb_order: 4}\n";
+  scratch_.write("settings.yaml", "model: {type: chebnet, cheb_order: 4}\n");
   EXPECT_EQ(output_of("config --migrate " + file_.string()), "model:\n  type: chebnet\n  chebnet:\n    order: 4\n");
   EXPECT_THROW(output_of("config --migrate"), CLI::RequiresError);
   EXPECT_THROW(output_of("config --migrate " + file_.string() + " trainer.steps=3"), CLI::ExcludesError);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "configs/fields.h"
 #include "configs/settings.h"
-#include "configs/values.h"
 
 namespace foretime::configs {
 

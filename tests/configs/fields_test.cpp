@@ -1,10 +1,11 @@
+#include "configs/fields.h"
+
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "configs/load.h"
 #include "configs/settings.h"
-#include "configs/values.h"
 
 namespace foretime::configs {
 namespace {

@@ -1,18 +1,16 @@
 #include "configs/load.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "configs/consistency.h"
-#include "configs/values.h"
+#include "configs/fields.h"
 #include "tests/configs/equal_settings.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::configs {
 namespace {
@@ -23,15 +21,8 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// The message of the SettingsError that the text must cause.
 std::string error_of(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
-  try {
-    parse_settings(yaml, "run.yaml", overrides);
-  } catch (const SettingsError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted: " << yaml;
-  return "";
+  return message_of<SettingsError>([&] { parse_settings(yaml, "run.yaml", overrides); });
 }
 
 TEST(ParseSettings, ReadsEveryTypeAndKeepsOtherDefaults) {
@@ -306,28 +297,15 @@ TEST(ParseSettings, SyntaxErrorsNameTheLine) {
   EXPECT_THAT(error_of("data:\n  train: [*.npz]\n"), HasSubstr("text that starts with * or & needs quotes"));
 }
 
-class LoadSettings : public ::testing::Test {
- protected:
-  LoadSettings() : folder_(std::filesystem::temp_directory_path() / ("foretime_load_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~LoadSettings() override { std::filesystem::remove_all(folder_); }
+using LoadSettings = foretime::testing::ScratchTest;
 
-  std::string error_of_file(const std::filesystem::path& file) {
-    try {
-      load_settings(file);
-    } catch (const SettingsError& error) {
-      return error.what();
-    }
-    return "";
-  }
-
-  std::filesystem::path folder_;
-};
+std::string error_of_file(const std::filesystem::path& file) {
+  return message_of<SettingsError>([&] { load_settings(file); });
+}
 
 TEST_F(LoadSettings, ReadsAFileThenOverrides) {
-  std::ofstream(folder_ / "a.yaml") << "model: {hidden: 8, layers: 3}\n";
-  const Settings settings = load_settings(folder_ / "a.yaml", {"model.hidden=16"});
+  const auto file = scratch_.write("a.yaml", "model: {hidden: 8, layers: 3}\n");
+  const Settings settings = load_settings(file, {"model.hidden=16"});
   EXPECT_EQ(settings.model.hidden, 16);
   EXPECT_EQ(settings.model.layers, 3);
 }
@@ -336,21 +314,17 @@ TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
   EXPECT_EQ(error_of_file(folder_ / "none.yaml"),
             (folder_ / "none.yaml").string() + ": cannot be read (No such file or directory), expected a YAML file");
   EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file");
-  std::ofstream(folder_ / "empty.yaml").close();
-  EXPECT_THAT(error_of_file(folder_ / "empty.yaml"),
+  EXPECT_THAT(error_of_file(scratch_.write("empty.yaml", "")),
               AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));
 }
 
 TEST_F(LoadSettings, FilesOfFormerVersionsMigrate) {
-  std::ofstream(folder_ / "old.yaml")
-      << "model: {type: gat, heads: 8, cheb_order: 5, directions: together, members: 2}\n"
-         "model_is: old\n";
-  EXPECT_THAT(message_of<SettingsError>([&] { migrate(folder_ / "old.yaml"); }),
-              HasSubstr("model_is: unknown setting"));
-  std::ofstream(folder_ / "old.yaml")
-      << "model: {type: gat, heads: 8, cheb_order: 5, directions: together, members: 2,\n"
-         "  readout: [tied_sum, mean]}\nsampler: {draws_per_group: 0}\n";
-  EXPECT_EQ(migrate(folder_ / "old.yaml"),
+  const std::string model = "model: {type: gat, heads: 8, cheb_order: 5, directions: together, members: 2";
+  const auto unknown = scratch_.write("unknown.yaml", model + "}\nmodel_is: old\n");
+  EXPECT_THAT(message_of<SettingsError>([&] { migrate(unknown); }), HasSubstr("model_is: unknown setting"));
+  const auto old =
+      scratch_.write("old.yaml", model + ",\n  readout: [tied_sum, mean]}\nsampler: {draws_per_group: 0}\n");
+  EXPECT_EQ(migrate(old),
             "model:\n  type: gat\n  readout: [decision_sum, mean]\n  ensemble_size: 2\n  gat:\n    heads: 8\n"
             "    directions: together\nsampler:\n  samples_per_group: 0\n");
 }

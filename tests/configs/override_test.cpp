@@ -3,6 +3,7 @@
 
 #include "configs/load.h"
 #include "tests/configs/equal_settings.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::configs {
 namespace {
@@ -15,13 +16,7 @@ using ::testing::StartsWith;
 Settings with(const std::vector<std::string>& overrides) { return parse_settings("{}", "run.yaml", overrides); }
 
 std::string override_error(const std::vector<std::string>& overrides, const std::string& yaml = "{}") {
-  try {
-    parse_settings(yaml, "run.yaml", overrides);
-  } catch (const SettingsError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted";
-  return "";
+  return foretime::testing::message_of<SettingsError>([&] { parse_settings(yaml, "run.yaml", overrides); });
 }
 
 TEST(Overrides, SetAnyType) {

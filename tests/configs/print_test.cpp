@@ -1,17 +1,16 @@
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
-#include "configs/consistency.h"
+#include "configs/fields.h"
 #include "configs/load.h"
-#include "configs/values.h"
 #include "tests/configs/equal_settings.h"
 #include "tests/support/paths.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::configs {
 namespace {
@@ -108,35 +107,16 @@ TEST(ToYaml, RandomSettingsComeBack) {
       if (auto* const* value = std::get_if<std::vector<std::string>*>(&field.value))
         (*value)->assign(random() % 4, text);
     }
-    if (settings.trainer.device == Device::cpu) settings.comm.backend = Backend::mpi;
-    if (settings.data.format != DataFormat::layout) settings.sampler.max_segment_nodes = 0;
-    if (settings.data.format == DataFormat::programs) settings.model.collection_embedding = 0;
-    const bool folds = settings.model.type != ModelType::statement_cost && settings.model.ensemble_size <= 255;
-    if (!folds || settings.model.ensemble_size < 2 || settings.sampler.max_segment_nodes > 0)
-      settings.trainer.cross_fitting = false;
-    if (settings.model.encoder_layers == 0) settings.model.layout_gate = false;
-    if (settings.sampler.max_segment_nodes > 0) {
-      settings.model.candidate_attention = settings.model.candidate_norm = false;
-      if (settings.model.norm == Norm::batch) settings.model.norm = Norm::layer;
-    }
-    if (settings.data.format != DataFormat::programs) {
-      if (settings.model.type == ModelType::tpgnn) settings.model.type = ModelType::gcn;
-      settings.model.tpgnn = {};
-      settings.model.node_types.vectors = NodeTypeVectors::learned;
-      settings.data.representation = Representation::ast;
-    }
-    if (settings.data.representation != Representation::ast)
-      settings.model.node_types.vectors = NodeTypeVectors::learned;
-    if (settings.model.node_types.vectors != NodeTypeVectors::fasttext) settings.data.node_type_vectors.clear();
-    if (settings.data.format != DataFormat::layout || random() % 2 == 0) {
-      settings.data.prune_hops = -1;
-    } else {
-      settings.shard.max_rank_bytes = 0;
-    }
-    if (settings.averaging.type == AveragingType::swa)
-      settings.averaging.every_steps = 1 + static_cast<int64_t>(random() % 2);
-    if (settings.segments.stale == Stale::full_forward) settings.shard.max_rank_bytes = 0;
-    settings.segments.finetune_steps = settings.sampler.max_segment_nodes == 0 ? 0 : settings.trainer.steps - 1;
+    // What cannot be meant together falls back to its default, and then what is no longer read.
+    const auto reset = [&](const std::string& key) {
+      Settings defaults;
+      read_value(YAML::Load(write_value(list_fields(defaults).field(key)->value)),
+                 list_fields(settings).field(key)->value);
+    };
+    for (std::string conflict; !(conflict = find_conflict(settings)).empty();)
+      reset(conflict.substr(0, conflict.find(':')));
+    for (const std::string& key : all_keys())
+      if (!is_read(settings, key)) reset(key);
     const std::string yaml = to_yaml(settings);
     const Settings back = parse_settings(yaml, "run.yaml");
     expect_equal(back, settings);
@@ -156,11 +136,8 @@ TEST(ReferencePage, HasARowForEveryKey) {
 }
 
 TEST(ReferencePage, IsWhatDocsHold) {
-  const auto file = foretime::testing::source_dir() / "docs" / "reference" / "settings.md";
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  EXPECT_EQ(text.str(), reference_page())
+  using namespace foretime::testing;
+  EXPECT_EQ(read_text(source_dir() / "docs" / "reference" / "settings.md"), reference_page())
       << "docs/reference/settings.md is stale; write it anew with\n"
       << "  build/release/cli/foretime config --reference > docs/reference/settings.md";
 }

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -80,44 +78,37 @@ void expect_same(const char* what, const Array<T>& a, const Array<T>& b) {
   EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << what;
 }
 
+inline void expect_same(const GraphBlock& a, const GraphBlock& b) {
+  EXPECT_EQ(a.feature_count, b.feature_count);
+  EXPECT_EQ(a.node_type_count, b.node_type_count);
+  expect_same("graph_ptr", a.graph_ptr, b.graph_ptr);
+  expect_same("edge_ptr", a.edge_ptr, b.edge_ptr);
+  expect_same("node_features", a.node_features, b.node_features);
+  expect_same("node_types", a.node_types, b.node_types);
+  expect_same("edge_source", a.edge_source, b.edge_source);
+  expect_same("edge_target", a.edge_target, b.edge_target);
+}
+
+inline void expect_same(const LayoutCandidates& a, const LayoutCandidates& b) {
+  expect_same("layout nodes", a.nodes, b.nodes);
+  expect_same("layout row_ptr", a.row_ptr, b.row_ptr);
+  expect_same("layout rows", a.rows, b.rows);
+  expect_same("layout codes", a.codes, b.codes);
+}
+
 inline void expect_same(const Group& a, const Group& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.kind, b.kind);
   EXPECT_EQ(a.collection, b.collection);
   EXPECT_EQ(a.unit, b.unit);
   EXPECT_EQ(a.candidates, b.candidates);
-  EXPECT_EQ(a.graphs.feature_count, b.graphs.feature_count);
-  EXPECT_EQ(a.graphs.node_type_count, b.graphs.node_type_count);
-  expect_same("graph_ptr", a.graphs.graph_ptr, b.graphs.graph_ptr);
-  expect_same("edge_ptr", a.graphs.edge_ptr, b.graphs.edge_ptr);
-  expect_same("node_features", a.graphs.node_features, b.graphs.node_features);
-  expect_same("node_types", a.graphs.node_types, b.graphs.node_types);
-  expect_same("edge_source", a.graphs.edge_source, b.graphs.edge_source);
-  expect_same("edge_target", a.graphs.edge_target, b.graphs.edge_target);
-  expect_same("layout nodes", a.layout.nodes, b.layout.nodes);
-  expect_same("layout row_ptr", a.layout.row_ptr, b.layout.row_ptr);
-  expect_same("layout rows", a.layout.rows, b.layout.rows);
-  expect_same("layout codes", a.layout.codes, b.layout.codes);
+  expect_same(a.graphs, b.graphs);
+  expect_same(a.layout, b.layout);
   expect_same("tile_features", a.tile_features, b.tile_features);
   expect_same("runtimes", a.runtimes, b.runtimes);
   expect_same("flops", a.flops, b.flops);
   expect_same("node_splits", a.node_splits, b.node_splits);
   EXPECT_EQ(a.candidate_ids, b.candidate_ids);
 }
-
-/// A test with a folder of its own.
-class ScratchTest : public ::testing::Test {
- protected:
-  static std::vector<char> read_file(const std::filesystem::path& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void write_file(const std::filesystem::path& file, const std::vector<char>& bytes) {
-    std::ofstream(file, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
-
-  const Scratch scratch_;
-  const std::filesystem::path folder_ = scratch_.path();
-};
 
 }  // namespace foretime::testing

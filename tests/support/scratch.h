@@ -18,6 +18,10 @@ inline std::string read_text(const std::filesystem::path& file) {
   return text.str();
 }
 
+inline void write_text(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
 /// A fresh folder for one test, removed with it.
 class Scratch {
  public:
@@ -36,12 +40,19 @@ class Scratch {
   const std::filesystem::path& path() const { return path_; }
   /// Writes a file of the folder and returns its path.
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    write_text(path_ / name, bytes);
     return path_ / name;
   }
 
  private:
   std::filesystem::path path_;
+};
+
+/// A test with a folder of its own.
+class ScratchTest : public ::testing::Test {
+ protected:
+  const Scratch scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 }  // namespace foretime::testing

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "comm/agree.h"
-#include "configs/consistency.h"
 #include "configs/load.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "sharding/dataset_index.h"

@@ -128,8 +128,7 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
 }
 
 data::SegmentRule segment_rule(const configs::Settings& settings) {
-  const bool metis = settings.segments.method == configs::SegmentMethod::metis;
-  return {settings.sampler.max_segment_nodes, metis ? data::SegmentMethod::metis : data::SegmentMethod::contiguous};
+  return {settings.sampler.max_segment_nodes, settings.segments.method};
 }
 
 std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings) {

@@ -32,13 +32,13 @@ class Pack : public testing::ScratchTest {
     return list_groups({npz.string()}, ".", CandidateKind::layout);
   }
   /// The reference implementation: each group in memory as a whole.
-  std::vector<char> packed_in_memory(const std::vector<GroupHeader>& headers) {
+  std::string packed_in_memory(const std::vector<GroupHeader>& headers) {
     PackedWriter writer(folder_ / "memory.foretime");
     for (const auto& header : headers) writer.add(load_group(header), header.fingerprint);
     writer.finish();
-    return read_file(folder_ / "memory.foretime");
+    return testing::read_text(folder_ / "memory.foretime");
   }
-  std::vector<char> packed_by(const std::vector<GroupHeader>& headers, int64_t workers) {
+  std::string packed_by(const std::vector<GroupHeader>& headers, int64_t workers) {
     const auto lists = deal_groups(headers, workers);
     std::vector<std::filesystem::path> parts;
     MemoryBudget memory(1);  // one group at a time
@@ -47,14 +47,14 @@ class Pack : public testing::ScratchTest {
       if (!lists[i].empty()) pack_groups(parts[i], headers, lists[i], memory, {});
     }
     join_parts(folder_ / "joined.foretime", parts, lists);
-    return read_file(folder_ / "joined.foretime");
+    return testing::read_text(folder_ / "joined.foretime");
   }
-  std::vector<char> packed_at_once(const std::vector<GroupHeader>& headers) {
+  std::string packed_at_once(const std::vector<GroupHeader>& headers) {
     MemoryBudget memory(1);
     std::vector<int64_t> all(headers.size());
     std::iota(all.begin(), all.end(), 0);
     pack_groups(folder_ / "one.foretime", headers, all, memory, {});
-    return read_file(folder_ / "one.foretime");
+    return testing::read_text(folder_ / "one.foretime");
   }
 };
 
@@ -69,7 +69,7 @@ TEST_F(Pack, StreamsWhatSynthMakes) {
   PackedWriter writer(folder_ / "memory.foretime");
   writer.add(synthesize_layout_group(settings, "synthetic_a"));
   writer.finish();
-  EXPECT_EQ(read_file(folder_ / "synthetic_a.foretime"), read_file(folder_ / "memory.foretime"));
+  EXPECT_EQ(testing::read_text(folder_ / "synthetic_a.foretime"), testing::read_text(folder_ / "memory.foretime"));
 }
 
 TEST_F(Pack, GivesOneFileForAnyNumberOfWorkers) {
@@ -100,9 +100,9 @@ TEST_F(Pack, StreamsRealLayoutsAndTiles) {
 
 TEST_F(Pack, StopsAtADamagedFile) {
   auto headers = synthetic(2);
-  auto bytes = read_file(headers[1].file);
+  auto bytes = testing::read_text(headers[1].file);
   bytes[bytes.size() / 2] ^= 4;
-  write_file(headers[1].file, bytes);
+  testing::write_text(headers[1].file, bytes);
   EXPECT_THROW(packed_at_once(headers), DataError);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "one.foretime"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "only npz/ is left";

@@ -106,7 +106,7 @@ TEST_F(Synth, WritesNpzAndPackedFilesThatReadBack) {
 TEST_F(Synth, NpzWritesTheSameBytesAgain) {
   write_synthetic(folder_ / "synthetic_a.npz", settings_);
   write_synthetic(folder_ / "synthetic_b.npz", settings_);
-  EXPECT_EQ(read_file(folder_ / "synthetic_a.npz"), read_file(folder_ / "synthetic_b.npz"));
+  EXPECT_EQ(testing::read_text(folder_ / "synthetic_a.npz"), testing::read_text(folder_ / "synthetic_b.npz"));
 }
 
 TEST(LayoutNpz, RefusesOtherKinds) {

@@ -8,12 +8,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "data/files/npz_reader.h"
 #include "data/graphs/layout_coder.h"
 #include "data/graphs/schema.h"
 #include "tests/support/message_of.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::data {
 namespace {
@@ -78,11 +78,9 @@ TEST(NpyHeader, MalformedOnesSaySo) {
   for (const auto& [dict, words] : cases) EXPECT_THAT(failure(header_of(dict)), HasSubstr(words)) << dict;
 }
 
-class NpzFile : public ::testing::Test {
+class NpzFile : public testing::ScratchTest {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-  const std::filesystem::path path_ =
-      std::filesystem::temp_directory_path() / ("foretime_npy_test_" + std::to_string(getpid()) + ".npz");
+  const std::filesystem::path path_ = folder_ / "arrays.npz";
 };
 
 TEST_F(NpzFile, RoundTripsEveryType) {

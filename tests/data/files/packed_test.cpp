@@ -80,13 +80,7 @@ TEST_F(Packed, GivesBackWhatWasPacked) {
       EXPECT_EQ(headers[i].kind, kind);
       EXPECT_EQ(headers[i].file, file_);
       EXPECT_EQ(headers[i].member, static_cast<int64_t>(i));
-      EXPECT_EQ(headers[i].nodes, groups[i].graphs.nodes());
-      EXPECT_EQ(headers[i].edges, groups[i].graphs.edges());
-      EXPECT_EQ(headers[i].graphs, groups[i].graphs.graphs());
-      EXPECT_EQ(headers[i].candidates, 5);
-      EXPECT_EQ(headers[i].configurable, groups[i].layout.configurable());
-      EXPECT_EQ(headers[i].feature_count, 3);
-      EXPECT_EQ(headers[i].node_type_count, 7);
+      EXPECT_EQ(static_cast<const GroupSizes&>(headers[i]), sizes_of(groups[i]));
       expect_same(load_packed(headers[i]), groups[i]);
     }
     EXPECT_NE(headers[0].fingerprint, headers[1].fingerprint);
@@ -127,7 +121,7 @@ TEST_F(Packed, KeepsSummariesAndPlansBesideTheGroups) {
 TEST_F(Packed, ChecksPartsWhereTheyAreUsed) {
   write(CandidateKind::layout, 2);
   const auto headers = packed_headers(file_);
-  const auto bytes = read_file(file_);
+  const auto bytes = testing::read_text(file_);
   packed::Preamble preamble;
   std::memcpy(&preamble, bytes.data(), sizeof preamble);
   packed::GroupRecord record;
@@ -135,7 +129,7 @@ TEST_F(Packed, ChecksPartsWhereTheyAreUsed) {
   const auto damaged = [&](packed::Section section) {
     auto changed = bytes;
     changed[record.sections[section].offset] ^= 1;
-    write_file(file_, changed);
+    testing::write_text(file_, changed);
     EXPECT_EQ(packed_headers(file_).size(), 2U);
     EXPECT_EQ(message_of([&] { load_packed(headers[1]); }), "no exception");
     EXPECT_NE(message_of([&] { verify_packed(file_); }), "no exception");
@@ -183,9 +177,9 @@ TEST_F(Packed, ArraysOutliveTheFile) {
 
 TEST_F(Packed, IsTheSameBytesForTheSameGroups) {
   write(CandidateKind::program);
-  const auto first = read_file(file_);
+  const auto first = testing::read_text(file_);
   write(CandidateKind::program);
-  EXPECT_EQ(read_file(file_), first);
+  EXPECT_EQ(testing::read_text(file_), first);
 }
 
 TEST_F(Packed, KeepsTheSourcesFingerprint) {
@@ -197,12 +191,12 @@ TEST_F(Packed, KeepsTheSourcesFingerprint) {
 
 TEST_F(Packed, AppearsOnlyWhenFinished) {
   write(CandidateKind::layout);
-  const auto before = read_file(file_);
+  const auto before = testing::read_text(file_);
   {
     PackedWriter writer(file_);
     writer.add(make_group(CandidateKind::tile, "one", 1));
   }
-  EXPECT_EQ(read_file(file_), before);
+  EXPECT_EQ(testing::read_text(file_), before);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "the file aside is gone";
 }
 
@@ -222,7 +216,7 @@ TEST_F(Packed, RefusesGroupsThatDoNotBelong) {
 }
 
 /// Bytes that no checksum covers: those between sections.
-size_t padding_bytes(const std::vector<char>& bytes) {
+size_t padding_bytes(const std::string& bytes) {
   packed::Preamble preamble;
   std::memcpy(&preamble, bytes.data(), sizeof preamble);
   size_t covered = sizeof preamble + preamble.directory_bytes;
@@ -238,7 +232,7 @@ size_t padding_bytes(const std::vector<char>& bytes) {
 TEST_F(Packed, NoticesEveryFlippedByte) {
   for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
     const auto groups = write(kind, 2);
-    const auto bytes = read_file(file_);
+    const auto bytes = testing::read_text(file_);
     const auto headers = packed_headers(file_);
     std::fstream out(file_, std::ios::in | std::ios::out | std::ios::binary);
     const auto put = [&](size_t at, char value) {
@@ -260,16 +254,16 @@ TEST_F(Packed, NoticesEveryFlippedByte) {
 
 TEST_F(Packed, NoticesEveryTruncation) {
   write(CandidateKind::program, 2);
-  const auto bytes = read_file(file_);
+  const auto bytes = testing::read_text(file_);
   const auto headers = packed_headers(file_);
   for (size_t length = 0; length < bytes.size(); length += length < 70 ? 1 : 13) {
-    write_file(file_, {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)});
+    testing::write_text(file_, bytes.substr(0, length));
     EXPECT_NE(message_of([&] { packed_headers(file_); }), "no exception") << length;
     EXPECT_NE(message_of([&] { load_packed(headers[1]); }), "no exception") << length;
   }
   auto longer = bytes;
   longer.push_back(0);
-  write_file(file_, longer);
+  testing::write_text(file_, longer);
   EXPECT_THAT(message_of([&] { packed_headers(file_); }),
               HasSubstr(std::to_string(bytes.size() + 1) + " bytes, expected"));
 }
@@ -278,7 +272,7 @@ TEST_F(Packed, NoticesEveryTruncation) {
 TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
   using namespace packed;
   write(CandidateKind::layout, 1);
-  const auto bytes = read_file(file_);
+  const auto bytes = testing::read_text(file_);
   const auto sealed = [&](auto change) {
     auto damaged = bytes;
     Preamble preamble;
@@ -297,29 +291,28 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
         checksum_of(std::span<const char>(damaged).subspan(preamble.directory_offset, preamble.directory_bytes));
     preamble.checksum = checksum(std::as_bytes(std::span(&preamble, 1)).first(offsetof(Preamble, checksum)));
     std::memcpy(damaged.data(), &preamble, sizeof preamble);
-    write_file(file_, damaged);
+    testing::write_text(file_, damaged);
     return message_of([&] { verify_packed(file_); });
   };
-  EXPECT_EQ(sealed([](GroupRecord&, std::vector<char>&) {}), "no exception");
+  EXPECT_EQ(sealed([](GroupRecord&, std::string&) {}), "no exception");
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].offset += 8; }), HasSubstr("multiple of 64"));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sections[kRuntimes].bytes = ~0ULL; }), HasSubstr("an end before"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.candidates += 1; }),
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.candidates += 1; }),
               HasSubstr("layout codes: 10 bytes, expected 12"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.nodes = -1; }), HasSubstr("a size of -1"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.nodes = int64_t{1} << 62; }), HasSubstr("at most 2^31 - 1 nodes"));
-  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.feature_count = int64_t{1} << 60; }), HasSubstr("overflows"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.nodes = -1; }), HasSubstr("a size of -1"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.nodes = int64_t{1} << 62; }),
+              HasSubstr("at most 2^31 - 1 nodes"));
+  EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.sizes.feature_count = int64_t{1} << 60; }), HasSubstr("overflows"));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.kind = 9; }), HasSubstr("kind 9"));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.kind = 1; }), HasSubstr("layout nodes: 8 bytes, expected 0"));
   EXPECT_THAT(sealed([](GroupRecord& r, auto&) { r.name_bytes = 1U << 30; }), HasSubstr("name outside"));
   const auto set_byte = [](packed::Section section, uint64_t at, char value) {
-    return [=](GroupRecord& r, std::vector<char>& b) { b[r.sections[section].offset + at] = value; };
+    return [=](GroupRecord& r, std::string& b) { b[r.sections[section].offset + at] = value; };
   };
   EXPECT_THAT(sealed(set_byte(kConfigurations, 3, 77)), HasSubstr("summary, expected that of the group's contents"));
-  EXPECT_EQ(sealed([](GroupRecord& r, std::vector<char>& b) { b[r.sections[kPlans].offset + 24] = '\x7f'; }),
-            "no exception");
+  EXPECT_EQ(sealed([](GroupRecord& r, std::string& b) { b[r.sections[kPlans].offset + 24] = '\x7f'; }), "no exception");
   EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("ends after its section"));
-  EXPECT_EQ(sealed([](GroupRecord& r, std::vector<char>& b) { b[r.sections[kPlans].offset + 7] = '\x7f'; }),
-            "no exception");
+  EXPECT_EQ(sealed([](GroupRecord& r, std::string& b) { b[r.sections[kPlans].offset + 7] = '\x7f'; }), "no exception");
   EXPECT_THAT(message_of([&] { load_packed_plan(packed_headers(file_)[0], 7); }), HasSubstr("of them in"));
   EXPECT_THAT(sealed(set_byte(kLayoutCodes, 2, 3)), HasSubstr("code past its node's table"));
   EXPECT_THAT(sealed(set_byte(kEdgeSource, 0, 127)), HasSubstr("ends at node 127"));
@@ -333,14 +326,14 @@ TEST_F(Packed, ChecksWhatItsChecksumsVouchFor) {
 TEST_F(Packed, SaysWhatIsNotAPackedFile) {
   EXPECT_FALSE(is_packed(file_));
   EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("No such file"));
-  write_file(file_, std::vector<char>(100, 'x'));
+  testing::write_text(file_, std::string(100, 'x'));
   EXPECT_FALSE(is_packed(file_));
   EXPECT_THAT(message_of([&] { packed_headers(file_); }), HasSubstr("expected a packed collection"));
   EXPECT_THAT(message_of([&] { packed_headers(folder_); }), HasSubstr("not a regular file"));
   write(CandidateKind::tile, 1);
-  auto bytes = read_file(file_);
+  auto bytes = testing::read_text(file_);
   bytes[12] = 9;
-  write_file(file_, bytes);
+  testing::write_text(file_, bytes);
   EXPECT_TRUE(is_packed(file_));
   EXPECT_THAT(message_of([&] { packed_headers(file_); }),
               HasSubstr("version 9, expected 3: pack the files that it was made of again"));

@@ -1,12 +1,10 @@
 /// Every kind of bad input, each refused with a message that names the file, the member and what was expected.
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "data/dataset/group_files.h"
 #include "data/files/npy.h"
@@ -21,7 +19,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class ReaderErrors : public ::testing::Test {
+class ReaderErrors : public testing::ScratchTest {
  protected:
   /// A small layout file; `change` may replace entries (name → writer call) or erase them.
   using Members = std::map<std::string, std::function<void(NpzWriter&)>>;
@@ -79,6 +77,10 @@ class ReaderErrors : public ::testing::Test {
     m["id"] = [](NpzWriter& w) { w.add_text("id", {"a", "b"}); };
     return m;
   }
+  static Members with(Members members, const std::string& member, const std::function<void(NpzWriter&)>& add) {
+    members[member] = add;
+    return members;
+  }
   Group load(const Members& members, CandidateKind kind) {
     return load_group(list_groups({write(members).string()}, ".", kind).at(0));
   }
@@ -89,15 +91,11 @@ class ReaderErrors : public ::testing::Test {
   }
   void expect_layout_error(const std::string& member, const std::function<void(NpzWriter&)>& add,
                            const std::string& words) {
-    Members members = layout();
-    members[member] = add;
-    expect_error(members, CandidateKind::layout, member, words);
+    expect_error(with(layout(), member, add), CandidateKind::layout, member, words);
   }
   void expect_program_error(const std::string& member, const std::function<void(NpzWriter&)>& add,
                             const std::string& words) {
-    Members members = program();
-    members[member] = add;
-    expect_error(members, CandidateKind::program, member, words);
+    expect_error(with(program(), member, add), CandidateKind::program, member, words);
   }
   /// The file's bytes, changed in place.
   void damage(const fs::path& file, const std::function<void(std::string&)>& change) {
@@ -105,9 +103,6 @@ class ReaderErrors : public ::testing::Test {
     change(bytes);
     scratch_.write(file.filename().string(), bytes);
   }
-
-  const testing::Scratch scratch_;
-  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(ReaderErrors, GoodFilesLoad) {
@@ -311,7 +306,7 @@ TEST_F(ReaderErrors, DatasetIndex) {
 
 TEST_F(ReaderErrors, EvaluationIndices) {
   const auto message = [&](const std::string& text) -> std::string {
-    std::ofstream(folder_ / "ids.json") << text;
+    scratch_.write("ids.json", text);
     return testing::message_of<DataError>([&] { read_eval_indices(folder_ / "ids.json"); });
   };
   EXPECT_EQ(message(R"({"g": [3, 1]})"), "no exception");

@@ -106,12 +106,9 @@ TEST_F(Collections, ArePackedWithTheirGroups) {
 }
 
 TEST_F(Collections, HaveOfficialIndicesOfTheirOwn) {
-  const auto write = [&](const std::string& file, const std::string& text) {
-    write_file(folder_ / file, {text.begin(), text.end()});
-  };
   EXPECT_THROW(read_eval_indices(folder_), DataError);
-  write("xla_random.json", R"({"a": [1, 2, 1]})");  // one of the published lists repeats ids
-  write("nlp_default.json", R"({"a": [3], "b": [4]})");
+  scratch_.write("xla_random.json", R"({"a": [1, 2, 1]})");  // one of the published lists repeats ids
+  scratch_.write("nlp_default.json", R"({"a": [3], "b": [4]})");
   const auto all = read_eval_indices(folder_);
   EXPECT_THAT(*find_indices(all, Collection::layout_xla_random, "a"), ElementsAre(1, 2, 1));
   EXPECT_THAT(*find_indices(all, Collection::layout_nlp_default, "layout:nlp:default:a"), ElementsAre(3));
@@ -148,18 +145,23 @@ std::vector<int32_t> near_by_distances(const Group& group, int64_t hops) {
 }
 
 void expect_same_graph(const Group& a, const Group& b) {
-  EXPECT_EQ(values(a.graphs.graph_ptr), values(b.graphs.graph_ptr));
-  EXPECT_EQ(values(a.graphs.edge_ptr), values(b.graphs.edge_ptr));
-  EXPECT_EQ(values(a.graphs.node_features), values(b.graphs.node_features));
-  EXPECT_EQ(values(a.graphs.node_types), values(b.graphs.node_types));
-  EXPECT_EQ(values(a.graphs.edge_source), values(b.graphs.edge_source));
-  EXPECT_EQ(values(a.graphs.edge_target), values(b.graphs.edge_target));
-  EXPECT_EQ(a.graphs.feature_count, b.graphs.feature_count);
-  EXPECT_EQ(a.graphs.node_type_count, b.graphs.node_type_count);
-  EXPECT_EQ(values(a.layout.nodes), values(b.layout.nodes));
-  EXPECT_EQ(values(a.layout.row_ptr), values(b.layout.row_ptr));
-  EXPECT_EQ(values(a.layout.rows), values(b.layout.rows));
-  EXPECT_EQ(values(a.layout.codes), values(b.layout.codes));
+  testing::expect_same(a.graphs, b.graphs);
+  testing::expect_same(a.layout, b.layout);
+}
+
+/// A chain of `nodes` nodes with the given starts of computations.
+Group chain(int64_t nodes, std::vector<int64_t> splits) {
+  Group group = testing::make_group(CandidateKind::layout, "chain", 1);
+  std::vector<int32_t> source, target;
+  for (int32_t v = 1; v < nodes; ++v) {
+    source.push_back(v - 1);
+    target.push_back(v);
+  }
+  group.graphs.node_features = std::vector<float>(static_cast<size_t>(nodes * 3), 1.0F);
+  group.graphs.node_types = std::vector<uint8_t>(static_cast<size_t>(nodes), 1);
+  group.graphs.set_edges(source, target);
+  group.node_splits = std::move(splits);
+  return group;
 }
 
 TEST(PrunedGroup, IsTheInducedGroupOfTheNearNodes) {
@@ -194,15 +196,8 @@ TEST(PrunedGroup, SharesTheLayouts) {
 
 TEST(PrunedGroup, ComputationsKeepTheirBounds) {
   // A chain 0 - 1 - … - 9 with configurable nodes 1 and 6: one hop leaves 0 1 2 and 5 6 7.
-  Group group = testing::make_group(CandidateKind::layout, "chain", 1);
-  std::vector<int32_t> source(9), target(9);
-  std::iota(source.begin(), source.end(), 0);
-  std::iota(target.begin(), target.end(), 1);
-  group.graphs.node_features = std::vector<float>(30, 1.0F);
-  group.graphs.node_types = std::vector<uint8_t>(10, 1);
-  group.graphs.set_edges(source, target);
+  Group group = chain(10, {0, 2, 4, 6, 9, 10});
   group.layout.nodes = std::vector<int32_t>{1, 6};
-  group.node_splits = std::vector<int64_t>{0, 2, 4, 6, 9, 10};
   const auto pruned = pruned_group(group, 1);
   EXPECT_THAT(values(pruned.node_splits), ElementsAre(0, 2, 3, 4, 6, 6));
   EXPECT_THAT(values(pruned.layout.nodes), ElementsAre(1, 4));
@@ -242,21 +237,6 @@ std::vector<int64_t> sizes(const Segments& segments) {
   std::vector<int64_t> result;
   for (int64_t s = 0; s < segments.count(); ++s) result.push_back(static_cast<int64_t>(segments[s].size()));
   return result;
-}
-
-/// A chain of `nodes` nodes with the given starts of computations.
-Group chain(int64_t nodes, std::vector<int64_t> splits) {
-  Group group = testing::make_group(CandidateKind::layout, "chain", 1);
-  std::vector<int32_t> source, target;
-  for (int32_t v = 1; v < nodes; ++v) {
-    source.push_back(v - 1);
-    target.push_back(v);
-  }
-  group.graphs.node_features = std::vector<float>(static_cast<size_t>(nodes * 3), 1.0F);
-  group.graphs.node_types = std::vector<uint8_t>(static_cast<size_t>(nodes), 1);
-  group.graphs.set_edges(source, target);
-  group.node_splits = std::move(splits);
-  return group;
 }
 
 /// What every cut promises, found by looking at each node.
