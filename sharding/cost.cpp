@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "configs/consistency.h"
 #include "configs/load.h"
 
 namespace foretime::sharding {

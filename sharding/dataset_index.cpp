@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <utility>
 
@@ -12,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counter_random.h"
+#include "base/csv.h"
+#include "base/text.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "sharding/cost.h"
 
@@ -88,8 +89,7 @@ uint64_t DatasetIndex::fingerprint() const {
 }
 
 data::CandidateKind candidate_kind(configs::DataFormat format) {
-  if (format == configs::DataFormat::layout) return data::CandidateKind::layout;
-  return format == configs::DataFormat::tile ? data::CandidateKind::tile : data::CandidateKind::program;
+  return static_cast<data::CandidateKind>(format);  // in the same order
 }
 
 IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settings& settings) {
@@ -133,41 +133,36 @@ void check_representation(const DatasetIndex& dataset, const configs::DataSettin
   }
 }
 
+namespace {
+
+/// All that goes to the other ranks, in one order.
+void each_field(auto& entry, const auto& field) {
+  const auto all = [&](auto&... values) { (field(values), ...); };
+  auto& header = entry.header;
+  all(header.file, header.member, header.name, header.kind, header.collection, header.graphs, header.nodes,
+      header.edges, header.candidates, header.configurable, header.feature_count, header.node_type_count,
+      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.samples);
+}
+
+}  // namespace
+
 std::string serialize(const DatasetIndex& dataset) {
   Json list = Json::array();
-  for (const auto& [header, role, parts, cost, samples] : dataset.entries) {
-    list.push_back({header.file.string(), header.member, header.name, static_cast<int>(header.kind), header.graphs,
-                    header.nodes, header.edges, header.candidates, header.configurable, header.feature_count,
-                    header.fingerprint, header.node_type_count, static_cast<int>(role), parts, cost, samples,
-                    static_cast<int>(header.collection)});
+  for (const auto& entry : dataset.entries) {
+    auto& row = list.emplace_back(Json::array());
+    each_field(entry, [&](const auto& value) { row.push_back(value); });
   }
   return list.dump();
 }
 
 DatasetIndex parse_dataset_index(const std::string& bytes, const data::FeaturizerPtr& featurizer) {
   DatasetIndex dataset;
-  for (const auto& item : Json::parse(bytes)) {
-    IndexEntry entry;
-    auto& header = entry.header;
-    header.file = item[0].get<std::string>();
-    header.member = item[1];
-    header.name = item[2];
-    header.kind = static_cast<data::CandidateKind>(item[3].get<int>());
-    header.graphs = item[4];
-    header.nodes = item[5];
-    header.edges = item[6];
-    header.candidates = item[7];
-    header.configurable = item[8];
-    header.feature_count = item[9];
-    header.fingerprint = item[10];
-    header.node_type_count = item[11];
-    if (header.kind == data::CandidateKind::program && header.member < 0) header.featurizer = featurizer;
-    entry.role = static_cast<Role>(item[12].get<int>());
-    entry.parts = item[13];
-    entry.sample_cost = item[14];
-    entry.samples = item[15];
-    header.collection = static_cast<data::Collection>(item[16].get<int>());
-    dataset.entries.push_back(std::move(entry));
+  for (const auto& row : Json::parse(bytes)) {
+    auto& entry = dataset.entries.emplace_back();
+    size_t at = 0;
+    each_field(entry, [&](auto& value) { row[at++].get_to(value); });
+    if (entry.header.kind == data::CandidateKind::program && entry.header.member < 0)
+      entry.header.featurizer = featurizer;
   }
   return dataset;
 }
@@ -196,100 +191,57 @@ namespace {
 
 constexpr int64_t kMostNodes = int64_t{1} << 31;  // node ids are 32 bits wide
 
-std::vector<std::string> split(std::string line) {
-  if (!line.empty() && line.back() == '\r') line.pop_back();
-  std::vector<std::string> cells;
-  size_t start = 0;
-  while (true) {
-    const size_t comma = line.find(',', start);
-    auto cell = line.substr(start, comma == std::string::npos ? comma : comma - start);
-    const auto first = cell.find_first_not_of(" \t"), last = cell.find_last_not_of(" \t");
-    cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
-    if (comma == std::string::npos) return cells;
-    start = comma + 1;
+/// Position of each column of a size list.
+std::map<std::string, size_t> size_columns(const CsvTable& table) {
+  constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
+  std::map<std::string, size_t> columns;
+  for (const auto& column : table.columns) {
+    const auto name = trimmed(column);
+    if (std::ranges::find(kKnown, name) == std::end(kKnown))
+      throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
+                      table.origin, name);
+    if (!columns.emplace(name, columns.size()).second)
+      throw DataError("{}: line 1: column {} stands there twice", table.origin, name);
   }
+  for (const char* needed : {"nodes", "edges"}) {
+    if (!columns.contains(needed))
+      throw DataError("{}: line 1: no column {}; expected nodes and edges at the least", table.origin, needed);
+  }
+  return columns;
 }
-
-class Reader {
- public:
-  explicit Reader(std::filesystem::path file) : file_(std::move(file)), stream_(file_) {
-    if (!stream_) throw DataError("{}: cannot be opened; expected a CSV file of sizes", file_.string());
-    std::string line;
-    if (!std::getline(stream_, line) || split(line) == std::vector<std::string>{""})
-      throw DataError("{}: empty; expected a header line such as nodes,edges", file_.string());
-    if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
-    const auto names = split(line);
-    for (size_t i = 0; i < names.size(); ++i) {
-      if (std::ranges::find(kKnown, names[i]) == std::end(kKnown))
-        throw DataError("{}: line 1: column '{}'; expected nodes, edges and, if known, configurable, candidates, name",
-                        file_.string(), names[i]);
-      if (!columns_.emplace(names[i], i).second)
-        throw DataError("{}: line 1: column {} stands there twice", file_.string(), names[i]);
-    }
-    for (const char* needed : {"nodes", "edges"}) {
-      if (!columns_.contains(needed))
-        throw DataError("{}: line 1: no column {}; expected nodes and edges at the least", file_.string(), needed);
-    }
-  }
-
-  bool has(const std::string& column) const { return columns_.contains(column); }
-
-  bool next() {
-    std::string line;
-    do {
-      if (!std::getline(stream_, line)) return false;
-      ++line_;
-    } while (line.find_first_not_of(" \t\r") == std::string::npos);
-    cells_ = split(line);
-    if (cells_.size() != columns_.size())
-      throw DataError("{}: line {}: {} columns, expected {}", file_.string(), line_, cells_.size(), columns_.size());
-    return true;
-  }
-
-  int64_t number(const std::string& column, int64_t least, int64_t most) const {
-    const auto& text = cells_[columns_.at(column)];
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-      throw DataError("{}: line {}: {} is '{}', expected a whole number from {} to {}", file_.string(), line_, column,
-                      text, least, most);
-    return value;
-  }
-
-  std::string name() const {
-    return has("name") ? cells_[columns_.at("name")] : fmt::format("{}:{}", file_.stem().string(), line_);
-  }
-
- private:
-  static constexpr const char* kKnown[] = {"nodes", "edges", "configurable", "candidates", "name"};
-
-  std::filesystem::path file_;
-  std::ifstream stream_;
-  std::map<std::string, size_t> columns_;
-  std::vector<std::string> cells_;
-  int64_t line_ = 1;
-};
 
 }  // namespace
 
 SizeList read_size_list(const std::filesystem::path& file, const configs::Settings& settings,
                         const SizeAssumptions& assumptions) {
-  Reader reader(file);
+  const auto table = read_csv(file);
+  const auto columns = size_columns(table);
   SizeList list;
-  list.assumed_configurable = !reader.has("configurable");
-  list.assumed_candidates = !reader.has("candidates");
-  while (reader.next()) {
+  list.assumed_configurable = !columns.contains("configurable");
+  list.assumed_candidates = !columns.contains("candidates");
+  for (size_t row = 0; row < table.rows.size(); ++row) {
+    const auto cell = [&](const char* column) { return trimmed(table.rows[row][columns.at(column)]); };
+    const auto number = [&](const char* column, int64_t least, int64_t most) {
+      const auto text = cell(column);
+      int64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+        throw DataError("{}: line {}: {} is '{}', expected a whole number from {} to {}", table.origin,
+                        table.lines[row], column, text, least, most);
+      return value;
+    };
     data::GroupHeader header;
     header.file = file;
-    header.name = reader.name();
+    header.name =
+        columns.contains("name") ? cell("name") : fmt::format("{}:{}", file.stem().string(), table.lines[row]);
     header.graphs = 1;
     header.feature_count = data::kHloFeatures;
-    header.nodes = reader.number("nodes", 1, kMostNodes);
-    header.edges = reader.number("edges", 0, int64_t{1} << 40);
+    header.nodes = number("nodes", 1, kMostNodes);
+    header.edges = number("edges", 0, int64_t{1} << 40);
     header.configurable = list.assumed_configurable
                               ? std::llround(static_cast<double>(header.nodes) * assumptions.configurable_share)
-                              : reader.number("configurable", 0, header.nodes);
-    header.candidates = list.assumed_candidates ? assumptions.candidates : reader.number("candidates", 1, kMostNodes);
+                              : number("configurable", 0, header.nodes);
+    header.candidates = list.assumed_candidates ? assumptions.candidates : number("candidates", 1, kMostNodes);
     header.fingerprint =
         random_bits({static_cast<uint64_t>(header.nodes), static_cast<uint64_t>(header.edges),
                      static_cast<uint64_t>(header.configurable), static_cast<uint64_t>(header.candidates)});

@@ -25,6 +25,7 @@ struct IndexEntry {
 struct DatasetIndex {
   std::vector<IndexEntry> entries;
 
+  const IndexEntry& operator[](int64_t entry) const { return entries[static_cast<size_t>(entry)]; }
   std::vector<int64_t> with_role(Role role) const;
   /// Changes when any group's contents, name or role changes, or the parts that it is cut into; independent of paths
   /// and of the number of ranks.

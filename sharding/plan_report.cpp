@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <map>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -20,13 +20,12 @@ namespace foretime::sharding {
 namespace {
 
 /// (entry, part) that each rank trains on or evaluates.
-std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& plan, int ranks, bool trained_only) {
+std::vector<std::set<std::pair<int64_t, int64_t>>> held_pieces(const ShardPlan& plan, int ranks) {
   std::vector<std::set<std::pair<int64_t, int64_t>>> held(static_cast<size_t>(ranks));
-  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
-    for (const auto& share : plan.slots[slot].shares)
-      held[static_cast<size_t>(plan.slot_rank[slot])].insert({share.entry, share.part});
+  for (const auto& [piece, trainers] : plan.trainers()) {
+    for (const int rank : trainers) held[static_cast<size_t>(rank)].insert(piece);
   }
-  for (size_t e = 0; e < plan.eval_parts.size() && !trained_only; ++e) {
+  for (size_t e = 0; e < plan.eval_parts.size(); ++e) {
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part)
       held[static_cast<size_t>(plan.eval_parts[e][part])].insert({static_cast<int64_t>(e), static_cast<int64_t>(part)});
   }
@@ -38,19 +37,19 @@ void add_memory(const DatasetIndex& dataset, const ShardPlan& plan, const config
   std::vector<ResidentBytes> bytes;
   for (const auto& entry : dataset.entries) bytes.push_back(estimate_resident_bytes(entry.header, settings));
   double sum = 0;
-  for (const auto& pieces : held_pieces(plan, report.ranks, false)) {
+  for (const auto& pieces : held_pieces(plan, report.ranks)) {
     double resident = 0, sample = 0;
     for (const auto& [entry, part] : pieces) {
-      const auto e = static_cast<size_t>(entry);
-      resident += bytes[e].divided / static_cast<double>(dataset.entries[e].parts) + bytes[e].whole;
-      sample = std::max(sample, bytes[e].sample);
+      const auto& own = bytes[static_cast<size_t>(entry)];
+      resident += own.divided / static_cast<double>(dataset[entry].parts) + own.whole;
+      sample = std::max(sample, own.sample);
     }
     report.bytes_max = std::max(report.bytes_max, resident + sample);
     sum += resident + sample;
   }
   report.bytes_mean = sum / report.ranks;
   int64_t copies = 0;
-  for (const auto& pieces : held_pieces(plan, report.ranks, true)) copies += static_cast<int64_t>(pieces.size());
+  for (const auto& [piece, trainers] : plan.trainers()) copies += static_cast<int64_t>(trainers.size());
   if (report.pieces > 0) report.copies = static_cast<double>(copies) / static_cast<double>(report.pieces);
 }
 
@@ -81,7 +80,7 @@ StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int rank
   for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
     if (position >= plan.slots[slot].samples) continue;
     const auto sample = plan.sample_at(static_cast<int64_t>(slot), position, key);
-    const double own = dataset.entries[static_cast<size_t>(sample.entry)].sample_cost;
+    const double own = dataset[sample.entry].sample_cost;
     cost[static_cast<size_t>(plan.slot_rank[slot])] += own;
     step.total += own;
     step.heaviest_sample = std::max(step.heaviest_sample, own);
@@ -113,7 +112,7 @@ PlanReport report_plan(const DatasetIndex& dataset, const ShardPlan& plan, const
   }
   report.idle_ranks = static_cast<int>(std::ranges::count(busy, false));
   for (const int64_t e : dataset.with_role(Role::train)) {
-    const int64_t parts = dataset.entries[static_cast<size_t>(e)].parts;
+    const int64_t parts = dataset[e].parts;
     report.pieces += parts;
     if (parts > 1) ++report.cut_groups;
   }
@@ -255,15 +254,9 @@ std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value);
 std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
 std::string milliseconds(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 
-const IndexEntry& entry_at(const DatasetIndex& dataset, int64_t entry) {
-  return dataset.entries[static_cast<size_t>(entry)];
-}
-
 std::vector<int64_t> heaviest_entries(const DatasetIndex& dataset, size_t count) {
   auto entries = dataset.with_role(Role::train);
-  std::ranges::stable_sort(entries, [&](int64_t a, int64_t b) {
-    return entry_at(dataset, a).sample_cost > entry_at(dataset, b).sample_cost;
-  });
+  std::ranges::stable_sort(entries, std::greater<>(), [&](int64_t e) { return dataset[e].sample_cost; });
   entries.resize(std::min(entries.size(), count));
   return entries;
 }
@@ -274,17 +267,8 @@ double epoch_cost(const IndexEntry& entry) {
 
 double epoch_cost(const DatasetIndex& dataset) {
   double sum = 0;
-  for (const int64_t e : dataset.with_role(Role::train)) sum += epoch_cost(entry_at(dataset, e));
+  for (const int64_t e : dataset.with_role(Role::train)) sum += epoch_cost(dataset[e]);
   return sum;
-}
-
-/// Ranks that train on each (entry, part).
-std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers(const ShardPlan& plan) {
-  std::map<std::pair<int64_t, int64_t>, std::set<int>> found;
-  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
-    for (const auto& share : plan.slots[slot].shares) found[{share.entry, share.part}].insert(plan.slot_rank[slot]);
-  }
-  return found;
 }
 
 OrderedJson entry_json(const IndexEntry& entry, double total) {
@@ -311,7 +295,7 @@ OrderedJson prediction_json(const Prediction& found) {
 }
 
 OrderedJson assignments_json(const DatasetIndex& dataset, const ShardPlan& plan) {
-  auto training = trainers(plan);
+  auto training = plan.trainers();
   OrderedJson rows = OrderedJson::array();
   for (size_t e = 0; e < dataset.entries.size(); ++e) {
     for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
@@ -362,12 +346,11 @@ std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& 
   text += format_table(rows);
   text +=
       "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps "
-      "of "
-      "the\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took "
-      "as "
-      "long as\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the "
-      "fullest "
-      "rank,\nestimated. copies: ranks that hold a training part.\n";
+      "of the"
+      "\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
+      "long as"
+      "\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest rank,"
+      "\nestimated. copies: ranks that hold a training part.\n";
   const auto notes = remarks(views);
   return notes.empty() ? text : text + "\n" + notes;
 }
@@ -377,7 +360,7 @@ std::string heaviest_text(const DatasetIndex& dataset, size_t count) {
                                                  "parts", "draws", "cost of a draw", "of all"}};
   const double total = epoch_cost(dataset);
   for (const int64_t e : heaviest_entries(dataset, count)) {
-    const auto& entry = entry_at(dataset, e);
+    const auto& entry = dataset[e];
     const auto& header = entry.header;
     rows.push_back({header.name, fmt::to_string(header.nodes), fmt::to_string(header.edges),
                     fmt::to_string(header.configurable), fmt::to_string(header.candidates), fmt::to_string(entry.parts),
@@ -420,8 +403,7 @@ std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& 
                       bool assignments) {
   OrderedJson json = {{"training_groups", dataset.with_role(Role::train).size()}};
   const double total = epoch_cost(dataset);
-  for (const int64_t e : heaviest_entries(dataset, heaviest))
-    json["heaviest"].push_back(entry_json(entry_at(dataset, e), total));
+  for (const int64_t e : heaviest_entries(dataset, heaviest)) json["heaviest"].push_back(entry_json(dataset[e], total));
   for (const auto& view : views) {
     const auto& report = view.report;
     OrderedJson row = {{"ranks", report.ranks},

@@ -1,7 +1,7 @@
 #include "sharding/shard_plan.h"
 
 #include <algorithm>
-#include <map>
+#include <functional>
 #include <numeric>
 
 #include "base/counter_random.h"
@@ -11,6 +11,15 @@ namespace {
 
 constexpr double kEnough = 1.001;          // largest loads over the mean that are not worth an exchange
 constexpr int64_t kOperations = 40000000;  // some tenths of a second
+
+/// 0 … count - 1 by decreasing weight; equal weights keep their order.
+template <class Weight>
+std::vector<size_t> heaviest_first(size_t count, Weight&& weight) {
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), weight);
+  return order;
+}
 
 using Costs = std::vector<double>;  // [buckets]
 
@@ -32,13 +41,9 @@ class Partition {
   }
 
   void assign_by_cost() {
-    std::vector<double> cost;
+    std::vector<double> cost, total(held_.size());
     for (const auto& slot : slots_) cost.push_back(sum_of(slot));
-    std::vector<size_t> order(slots_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return cost[a] > cost[b]; });
-    std::vector<double> total(held_.size());
-    for (const size_t slot : order) {
+    for (const size_t slot : heaviest_first(cost.size(), [&](size_t i) { return cost[i]; })) {
       const auto rank = static_cast<size_t>(std::ranges::min_element(total) - total.begin());
       total[rank] += cost[slot];
       hand_over(slot, rank);
@@ -162,20 +167,6 @@ std::vector<int> partition_slots(const std::vector<std::vector<double>>& costs, 
 
 namespace {
 
-/// Indices by decreasing weight; equal weights keep their order.
-template <class Weight>
-std::vector<int64_t> heaviest_first(int64_t count, Weight&& weight) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, [&](int64_t a, int64_t b) { return weight(a) > weight(b); });
-  return order;
-}
-
-void sort_unique(std::vector<int64_t>& values) {
-  std::ranges::sort(values);
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-}
-
 /// A part of a training group, and how many of its samples are assigned.
 struct Piece {
   int64_t entry;
@@ -189,7 +180,7 @@ struct Piece {
 std::vector<Piece> sorted_pieces(const DatasetIndex& dataset) {
   std::vector<Piece> pieces;
   for (const int64_t g : dataset.with_role(Role::train)) {
-    const auto& entry = dataset.entries[static_cast<size_t>(g)];
+    const auto& entry = dataset[g];
     for (int64_t part = 0; part < entry.parts && entry.samples > 0; ++part)
       pieces.push_back({g, part, entry.sample_cost, entry.samples});
   }
@@ -243,10 +234,7 @@ void merge_buckets(const DatasetIndex& dataset, double slack, ShardPlan& plan) {
   std::vector<double> heaviest(buckets);
   for (const auto& slot : plan.slots) {
     for (size_t b = 0; b < buckets; ++b) {
-      for (int64_t s = slot.bucket_ptr[b]; s < slot.bucket_ptr[b + 1]; ++s) {
-        const auto entry = static_cast<size_t>(slot.shares[static_cast<size_t>(s)].entry);
-        heaviest[b] = std::max(heaviest[b], dataset.entries[entry].sample_cost);
-      }
+      for (const auto& share : slot.in_bucket(b)) heaviest[b] = std::max(heaviest[b], dataset[share.entry].sample_cost);
     }
   }
   std::vector<size_t> kept = {0};  // first buckets of the merged ones
@@ -279,39 +267,27 @@ std::vector<std::vector<double>> bucket_costs(const DatasetIndex& dataset, const
   for (const auto& slot : plan.slots) {
     auto& own = costs.emplace_back(plan.buckets.size() - 1);
     for (size_t b = 0; b < own.size(); ++b) {
-      for (int64_t s = slot.bucket_ptr[b]; s < slot.bucket_ptr[b + 1]; ++s) {
-        const auto& share = slot.shares[static_cast<size_t>(s)];
-        own[b] += dataset.entries[static_cast<size_t>(share.entry)].sample_cost * static_cast<double>(share.count);
-      }
+      for (const auto& share : slot.in_bucket(b))
+        own[b] += dataset[share.entry].sample_cost * static_cast<double>(share.count);
     }
   }
   return costs;
 }
 
 std::vector<std::vector<int>> deal_evaluation(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<int>> trainers;  // of (entry, part)
-  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
-    for (const auto& share : plan.slots[slot].shares)
-      trainers[{share.entry, share.part}].push_back(plan.slot_rank[slot]);
-  }
+  const auto trainers = plan.trainers();
   std::vector<std::vector<int>> owner(dataset.entries.size());
   std::vector<double> training(static_cast<size_t>(ranks)), others(static_cast<size_t>(ranks));
-  const auto entry_of = [&](int64_t e) -> const IndexEntry& { return dataset.entries[static_cast<size_t>(e)]; };
-  for (const int64_t e : heaviest_first(static_cast<int64_t>(dataset.entries.size()),
-                                        [&](int64_t i) { return entry_of(i).sample_cost; })) {
-    for (int64_t part = 0; part < entry_of(e).parts; ++part) {
-      const auto found = trainers.find({e, part});
+  const auto cost_of = [&](size_t e) { return dataset.entries[e].sample_cost; };
+  for (const size_t e : heaviest_first(owner.size(), cost_of)) {
+    for (int64_t part = 0; part < dataset.entries[e].parts; ++part) {
+      const auto found = trainers.find({static_cast<int64_t>(e), part});
       auto& cost = found == trainers.end() ? others : training;
-      int best = 0;
-      if (found == trainers.end()) {
-        best = static_cast<int>(std::ranges::min_element(cost) - cost.begin());
-      } else {
-        best = *std::ranges::min_element(found->second, [&](int a, int b) {
-          return std::pair(cost[static_cast<size_t>(a)], a) < std::pair(cost[static_cast<size_t>(b)], b);
-        });
-      }
-      cost[static_cast<size_t>(best)] += entry_of(e).sample_cost;
-      owner[static_cast<size_t>(e)].push_back(best);
+      const auto load = [&](int rank) { return cost[static_cast<size_t>(rank)]; };
+      const int best = found == trainers.end() ? static_cast<int>(std::ranges::min_element(cost) - cost.begin())
+                                               : *std::ranges::min_element(found->second, {}, load);
+      cost[static_cast<size_t>(best)] += cost_of(e);
+      owner[e].push_back(best);
     }
   }
   return owner;
@@ -331,6 +307,14 @@ std::vector<int64_t> ShardPlan::slots_of(int rank) const {
   return found;
 }
 
+std::map<std::pair<int64_t, int64_t>, std::set<int>> ShardPlan::trainers() const {
+  std::map<std::pair<int64_t, int64_t>, std::set<int>> found;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    for (const auto& share : slots[slot].shares) found[{share.entry, share.part}].insert(slot_rank[slot]);
+  }
+  return found;
+}
+
 std::vector<int64_t> ShardPlan::entries_of(int rank) const {
   std::vector<int64_t> found;
   for (const int64_t slot : slots_of(rank)) {
@@ -340,22 +324,8 @@ std::vector<int64_t> ShardPlan::entries_of(int rank) const {
     if (std::ranges::find(eval_parts[entry], rank) != eval_parts[entry].end())
       found.push_back(static_cast<int64_t>(entry));
   }
-  sort_unique(found);
-  return found;
-}
-
-std::vector<int64_t> ShardPlan::parts_of(int rank, int64_t entry) const {
-  std::vector<int64_t> found;
-  for (const int64_t slot : slots_of(rank)) {
-    for (const auto& share : slots[static_cast<size_t>(slot)].shares) {
-      if (share.entry == entry) found.push_back(share.part);
-    }
-  }
-  const auto& evaluated = eval_parts[static_cast<size_t>(entry)];
-  for (size_t part = 0; part < evaluated.size(); ++part) {
-    if (evaluated[part] == rank) found.push_back(static_cast<int64_t>(part));
-  }
-  sort_unique(found);
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
@@ -368,12 +338,12 @@ PlannedSample ShardPlan::sample_at(int64_t slot, int64_t position, uint64_t key)
     batch = static_cast<int64_t>(batches(static_cast<uint64_t>(position)));
   }
   const auto bucket = static_cast<size_t>(std::ranges::upper_bound(buckets, batch) - buckets.begin() - 1);
-  const auto first = own.shares.begin() + own.bucket_ptr[bucket], end = own.shares.begin() + own.bucket_ptr[bucket + 1];
-  const auto samples =
-      std::accumulate(first, end, int64_t{0}, [](int64_t sum, const auto& s) { return sum + s.count; });
+  const auto shares = own.in_bucket(bucket);
+  int64_t samples = 0;
+  for (const auto& share : shares) samples += share.count;
   const KeyedPermutation order(static_cast<uint64_t>(samples), random_bits({key, static_cast<uint64_t>(slot), bucket}));
   auto index = static_cast<int64_t>(order(static_cast<uint64_t>(batch - buckets[bucket])));
-  auto share = first;
+  auto share = shares.begin();
   for (; index >= share->count; ++share) index -= share->count;
   return {share->entry, share->part, share->first + index};
 }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -49,6 +52,10 @@ struct BatchSlot {
   int64_t samples = 0;
   double cost = 0;
   bool operator==(const BatchSlot&) const = default;
+  std::span<const SlotShare> in_bucket(size_t bucket) const {
+    return std::span(shares).subspan(static_cast<size_t>(bucket_ptr[bucket]),
+                                     static_cast<size_t>(bucket_ptr[bucket + 1] - bucket_ptr[bucket]));
+  }
 };
 
 /// What a slot trains on in one batch.
@@ -71,10 +78,10 @@ struct ShardPlan {
   double imbalance = 0;                      // largest rank's training cost over the mean, minus 1
 
   std::vector<int64_t> slots_of(int rank) const;
+  /// Ranks that train on each part of an entry: of (entry, part).
+  std::map<std::pair<int64_t, int64_t>, std::set<int>> trainers() const;
   /// Entries of whose files a rank reads something, ascending.
   std::vector<int64_t> entries_of(int rank) const;
-  /// Parts of an entry that a rank trains on or evaluates, ascending.
-  std::vector<int64_t> parts_of(int rank, int64_t entry) const;
   /// The rank that answers for an entry as a whole: it evaluates part 0, and merges where there are several.
   int eval_rank(int64_t entry) const { return eval_parts[static_cast<size_t>(entry)].front(); }
   /// Slots that have a sample in batch `position` of an epoch: 1 / their number is the weight of each.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::sharding {
@@ -12,13 +13,9 @@ class SizeLists : public ::testing::Test {
   std::filesystem::path write(const std::string& text) { return folder_.write("sizes.csv", text); }
 
   std::string refusal(const std::string& text) {
-    try {
-      read_size_list(write(text), configs::Settings());
-    } catch (const DataError& error) {
-      EXPECT_NE(std::string(error.what()).find("sizes.csv"), std::string::npos);
-      return error.what();
-    }
-    return "";
+    const auto message = testing::message_of<DataError>([&] { read_size_list(write(text), configs::Settings()); });
+    EXPECT_NE(message.find("sizes.csv"), std::string::npos);
+    return message;
   }
 
   const testing::Scratch folder_;
@@ -52,7 +49,7 @@ TEST_F(SizeLists, RefuseWhatTheyCannotRead) {
   EXPECT_NE(refusal("nodes\n5\n").find("no column edges"), std::string::npos);
   EXPECT_NE(refusal("nodes,edges,colour\n5,6,7\n").find("'colour'"), std::string::npos);
   EXPECT_NE(refusal("nodes,edges,nodes\n5,6,7\n").find("twice"), std::string::npos);
-  EXPECT_NE(refusal("nodes,edges\n5,6\n5\n").find("line 3: 1 columns, expected 2"), std::string::npos);
+  EXPECT_NE(refusal("nodes,edges\n5,6\n5\n").find("sizes.csv:3: 1 fields, expected 2"), std::string::npos);
   EXPECT_NE(refusal("nodes,edges\n-5,6\n").find("line 2: nodes is '-5'"), std::string::npos);
   EXPECT_NE(refusal("nodes,edges\n5,x\n").find("edges is 'x'"), std::string::npos);
   EXPECT_NE(refusal("nodes,edges\n5,6.5\n").find("edges is '6.5'"), std::string::npos);

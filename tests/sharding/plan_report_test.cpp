@@ -10,23 +10,17 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "configs/load.h"
+#include "tests/sharding/datasets.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::sharding {
 namespace {
 
-DatasetIndex dataset_of(const std::vector<double>& costs, int64_t samples) {
-  DatasetIndex dataset;
-  for (const double cost : costs) {
-    IndexEntry entry;
-    entry.header.name = fmt::format("g{}", dataset.entries.size());
-    entry.header.nodes = entry.header.candidates = 100;
-    entry.sample_cost = cost;
-    entry.samples = samples;
-    dataset.entries.push_back(entry);
-  }
-  return dataset;
+DatasetIndex dataset_of_costs(const std::vector<double>& costs, int64_t samples) {
+  std::vector<std::pair<double, int64_t>> list;
+  for (const double cost : costs) list.emplace_back(cost, samples);
+  return dataset_of(list, 0);
 }
 
 std::vector<double> random_costs(uint64_t seed, int64_t count, double spread) {
@@ -43,7 +37,7 @@ PlanReport report_of(const DatasetIndex& dataset, int64_t slots, int ranks, doub
 TEST(PlanReport, IsWhatFollowsByHand) {
   // Three slots on two ranks: batches {8, 4, 4} and {-, 2, 1}. The first is even only with slot 0 alone on its rank,
   // and then the second is 0 against 3.
-  const auto report = report_of(dataset_of({8, 4, 4, 2, 1}, 1), 3, 2);
+  const auto report = report_of(dataset_of_costs({8, 4, 4, 2, 1}, 1), 3, 2);
   EXPECT_EQ(report.samples, 5);
   EXPECT_EQ(report.batches, 2);
   EXPECT_EQ(report.pieces, 5);
@@ -62,7 +56,7 @@ TEST(PlanReport, IsWhatFollowsByHand) {
 }
 
 TEST(PlanReport, StepsAddUpToTheEpoch) {
-  const auto dataset = dataset_of(random_costs(4, 30, 3), 5);
+  const auto dataset = dataset_of_costs(random_costs(4, 30, 3), 5);
   double expected = 0;
   for (const auto& entry : dataset.entries) expected += entry.sample_cost * 5;
   for (const int ranks : {1, 3, 8}) {
@@ -82,7 +76,7 @@ TEST(PlanReport, StepsAddUpToTheEpoch) {
 TEST(PlanReport, EveryBatchIsBalancedWhereSamplesAreLighterThanAShare) {
   for (const int64_t samples : {1, 7, 50}) {
     for (const int ranks : {2, 8, 32}) {
-      const auto report = report_of(dataset_of(random_costs(9, 400, 2), samples), 8 * ranks, ranks);
+      const auto report = report_of(dataset_of_costs(random_costs(9, 400, 2), samples), 8 * ranks, ranks);
       EXPECT_LT(report.imbalance, 0.02) << samples << " draws, " << ranks << " ranks";
       EXPECT_LT(report.step_imbalance, 0.03) << samples << " draws, " << ranks << " ranks";
     }
@@ -91,14 +85,14 @@ TEST(PlanReport, EveryBatchIsBalancedWhereSamplesAreLighterThanAShare) {
 
 TEST(PlanReport, OneSlotARankIsAsGoodAsItsHeaviestSamples) {
   for (const int ranks : {2, 8, 32}) {
-    const auto report = report_of(dataset_of(random_costs(3, 320, 3), 1), ranks, ranks);
+    const auto report = report_of(dataset_of_costs(random_costs(3, 320, 3), 1), ranks, ranks);
     EXPECT_NEAR(report.step_imbalance, report.step_bound, 1e-12);
     EXPECT_LT(report.step_imbalance, 0.2);  // sorted samples: a batch's are alike
   }
 }
 
 TEST(PlanReport, SlackMixesBatchesAndCostsNoMoreThanItSays) {
-  const auto dataset = dataset_of(random_costs(3, 320, 3), 1);
+  const auto dataset = dataset_of_costs(random_costs(3, 320, 3), 1);
   const auto strict = report_of(dataset, 8, 8), loose = report_of(dataset, 8, 8, 0.1);
   EXPECT_LT(loose.buckets, strict.buckets);
   EXPECT_GT(loose.step_imbalance, strict.step_imbalance);
@@ -107,7 +101,7 @@ TEST(PlanReport, SlackMixesBatchesAndCostsNoMoreThanItSays) {
 }
 
 TEST(PlanReport, CountsRanksWithoutWork) {
-  const auto report = report_of(dataset_of({3, 2, 1}, 2), 4, 6);
+  const auto report = report_of(dataset_of_costs({3, 2, 1}, 2), 4, 6);
   EXPECT_EQ(report.idle_ranks, 2);
   EXPECT_EQ(report.slots, 4);
 }
