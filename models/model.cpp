@@ -50,8 +50,8 @@ void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, 
   const int64_t columns = offset.size(0);
   for (const auto* statistic : {&minimum, &maximum, &mean, &deviation}) {
     if (!statistic->defined() || statistic->numel() != columns) {
-      throw ModelError(fmt::format("feature statistics: {} columns, expected {}",
-                                   statistic->defined() ? statistic->numel() : 0, columns));
+      throw ModelError("feature statistics: {} columns, expected {}", statistic->defined() ? statistic->numel() : 0,
+                       columns);
     }
   }
   const bool minmax = fit.features.transform == configs::FeatureTransform::minmax;
@@ -64,7 +64,7 @@ void fit_columns(const FitSpec& fit, torch::Tensor offset, torch::Tensor scale, 
 
 void fit_loop_columns(torch::Tensor offset, torch::Tensor scale, const InputStatistics& statistics) {
   if (!statistics.mean.defined() || statistics.mean.numel() != Columns::count)
-    throw ModelError(fmt::format("feature statistics: expected {} columns", static_cast<int64_t>(Columns::count)));
+    throw ModelError("feature statistics: expected {} columns", static_cast<int64_t>(Columns::count));
   const std::array<std::pair<int64_t, int64_t>, 3> kinds = {std::pair{Columns::statement, Columns::kStatement},
                                                             std::pair{Columns::loop, Columns::kLoop},
                                                             std::pair{Columns::access, Columns::kAccess}};
@@ -86,10 +86,10 @@ void fit_loop_columns(torch::Tensor offset, torch::Tensor scale, const InputStat
 
 void fit_type_vectors(torch::Tensor table, const torch::Tensor& vectors) {
   if (!vectors.defined() || vectors.sizes() != table.sizes()) {
-    throw ModelError(fmt::format(
+    throw ModelError(
         "vectors of node types: {}, expected {} of {} columns (model.node_type_embedding)",
         vectors.defined() ? fmt::format("{} of {} columns", vectors.size(0), vectors.size(1)) : std::string("none"),
-        table.size(0), table.size(1)));
+        table.size(0), table.size(1));
   }
   table.copy_(vectors);
 }
@@ -135,7 +135,7 @@ const plans::PlanRequest& CostModel::plan_request() const { return model_.graph.
 
 void CostModel::check_whole(const PlanTensors& plan) const {
   check(plan);
-  if (plan.pools != 1) throw ModelError(fmt::format("message plan: {} pools, expected 1", plan.pools));
+  if (plan.pools != 1) throw ModelError("message plan: {} pools, expected 1", plan.pools);
 }
 
 torch::Tensor CostModel::embed(const PlanTensors& plan) {
@@ -310,7 +310,7 @@ inference::Weights CostModel::inference_weights() const {
 
 void CostModel::check(const PlanTensors& plan) const {
   const auto expect = [](bool condition, const char* what, auto found, auto expected) {
-    if (!condition) throw ModelError(fmt::format("message plan: {}: {}, expected {}", what, found, expected));
+    if (!condition) throw ModelError("message plan: {}: {}, expected {}", what, found, expected);
   };
   const auto& request = model_.graph.request;
   expect(plan.node_features.size(1) == schema_.feature_count, "columns of node features", plan.node_features.size(1),

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <fstream>
 
-#include <fmt/format.h>
-
 #include "inference/bundle/safetensors_file.h"
 #include "inference/error.h"
 #include "models/graph/error.h"
@@ -23,14 +21,13 @@ constexpr TypeCode kTypeCodes[] = {{"F64", torch::kFloat64},   {"F32", torch::kF
                                    {"BOOL", torch::kBool}};
 
 const char* code_of(const torch::Tensor& tensor, const std::string& name) {
-  if (!tensor.defined()) throw ModelError(fmt::format("safetensors: tensor {}: undefined", name));
-  if (tensor.layout() != torch::kStrided)
-    throw ModelError(fmt::format("safetensors: tensor {}: not a dense tensor", name));
+  if (!tensor.defined()) throw ModelError("safetensors: tensor {}: undefined", name);
+  if (tensor.layout() != torch::kStrided) throw ModelError("safetensors: tensor {}: not a dense tensor", name);
   for (const auto& [code, type] : kTypeCodes) {
     if (type == tensor.scalar_type()) return code;
   }
-  throw ModelError(fmt::format("safetensors: tensor {}: type {} has no code in the format", name,
-                               c10::toString(tensor.scalar_type())));
+  throw ModelError("safetensors: tensor {}: type {} has no code in the format", name,
+                   c10::toString(tensor.scalar_type()));
 }
 
 torch::Tensor to_tensor(const inference::StoredArray& array) {
@@ -76,16 +73,16 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();
-  if (!out) throw ModelError(fmt::format("{}: cannot be written", file.string()));
+  if (!out) throw ModelError("{}: cannot be written", file.string());
 }
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in || std::filesystem::is_directory(file)) throw ModelError(fmt::format("{}: cannot be opened", file.string()));
+  if (!in || std::filesystem::is_directory(file)) throw ModelError("{}: cannot be opened", file.string());
   std::string bytes(static_cast<size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
   in.seekg(0);
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!in) throw ModelError(fmt::format("{}: cannot be read", file.string()));
+  if (!in) throw ModelError("{}: cannot be read", file.string());
   return parse_safetensors(bytes, file.string());
 }
 

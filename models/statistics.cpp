@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
-
 namespace foretime::models {
 namespace {
 
@@ -23,12 +21,12 @@ StatisticsAccumulator::StatisticsAccumulator(const InputSchema& schema, bool log
 
 void StatisticsAccumulator::add(const data::Group& group) {
   if (group.kind != schema_.kind) {
-    throw ModelError(fmt::format("{}: candidates of kind {}, expected {}", group.name, static_cast<int>(group.kind),
-                                 static_cast<int>(schema_.kind)));
+    throw ModelError("{}: candidates of kind {}, expected {}", group.name, static_cast<int>(group.kind),
+                     static_cast<int>(schema_.kind));
   }
   if (group.graphs.feature_count != schema_.feature_count) {
-    throw ModelError(fmt::format("{}: {} columns of node features, expected {}", group.name, group.graphs.feature_count,
-                                 schema_.feature_count));
+    throw ModelError("{}: {} columns of node features, expected {}", group.name, group.graphs.feature_count,
+                     schema_.feature_count);
   }
   data::ColumnStatistics tiles;
   if (tile_columns_ > 0) tiles = data::column_statistics(group.tile_features.span(), data::kTileFeatures, log_);
@@ -37,8 +35,8 @@ void StatisticsAccumulator::add(const data::Group& group) {
 
 void StatisticsAccumulator::add(const data::ColumnStatistics& features, const data::ColumnStatistics& tiles) {
   if (features.columns() != schema_.feature_count || tiles.columns() != tile_columns_) {
-    throw ModelError(fmt::format("feature statistics: {} columns of nodes and {} of candidates, expected {} and {}",
-                                 features.columns(), tiles.columns(), schema_.feature_count, tile_columns_));
+    throw ModelError("feature statistics: {} columns of nodes and {} of candidates, expected {} and {}",
+                     features.columns(), tiles.columns(), schema_.feature_count, tile_columns_);
   }
   add_columns(features, 0, 0);
   if (tile_columns_ > 0) add_columns(tiles, schema_.feature_count, 1);

@@ -14,7 +14,6 @@
 #include "data/graphs/pruning.h"
 #include "plans/message_plan.h"
 
-/// Symbolic plans as bytes, to be kept beside their group in a packed collection.
 namespace foretime::plans {
 
 /// 128 bits that stand for how a state is computed. Of n states two different ones agree with probability n² / 2^129
@@ -207,6 +206,7 @@ std::shared_ptr<const SymbolicPlan> make_symbolic_plan(const data::Group& group,
 /// written under.
 uint64_t symbolic_plan_key(const PlanRequest& request, int64_t prune_hops = data::kNoPruning);
 
+/// A symbolic plan as bytes, to be kept beside its group in a packed collection.
 std::vector<std::byte> to_bytes(const SymbolicPlan& symbolic);
 
 /// The symbolic plan of `group` that to_bytes wrote. Checks every count and index, so that no bytes can make a plan

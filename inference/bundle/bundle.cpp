@@ -21,20 +21,20 @@ constexpr std::streamoff kLargestFile = std::streamoff{4} << 30;  // bytes
 
 Json parse_manifest(const std::string& text) {
   if (text.size() > kLargestManifest)
-    throw BundleError(fmt::format("manifest: {} bytes, expected at most {}", text.size(), kLargestManifest));
+    throw BundleError("manifest: {} bytes, expected at most {}", text.size(), kLargestManifest);
   const auto watch = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepest) throw BundleError(fmt::format("manifest: nested deeper than {} levels", kDeepest));
+    if (depth > kDeepest) throw BundleError("manifest: nested deeper than {} levels", kDeepest);
     return true;
   };
   try {
     return Json::parse(text, watch);
   } catch (const Json::exception& error) {
-    throw BundleError(fmt::format("manifest: not JSON: {}", error.what()));
+    throw BundleError("manifest: not JSON: {}", error.what());
   }
 }
 
 inference::Weight to_weight(const std::string& name, const inference::StoredArray& array) {
-  if (array.type != "F32") throw BundleError(fmt::format("tensor {}: type {}, expected F32", name, array.type));
+  if (array.type != "F32") throw BundleError("tensor {}: type {}, expected F32", name, array.type);
   inference::Weight weight{array.shape, std::vector<float>(array.bytes.size() / sizeof(float))};
   if (!array.bytes.empty()) std::memcpy(weight.values.data(), array.bytes.data(), array.bytes.size());
   return weight;
@@ -43,7 +43,7 @@ inference::Weight to_weight(const std::string& name, const inference::StoredArra
 const std::string& metadatum(const inference::StoredArrays& stored, const char* key) {
   const auto found = stored.metadata.find(key);
   if (found == stored.metadata.end())
-    throw BundleError(fmt::format("no metadata {}, expected a bundle as `foretime export` writes it", key));
+    throw BundleError("no metadata {}, expected a bundle as `foretime export` writes it", key);
   return found->second;
 }
 
@@ -52,19 +52,19 @@ Bundle read(std::string_view bytes, const std::string& origin) {
   Bundle bundle;
   try {
     if (const auto& format = metadatum(stored, "format"); format != kFormat)
-      throw BundleError(fmt::format("metadata format: '{:.40}', expected {}", format, kFormat));
+      throw BundleError("metadata format: '{:.40}', expected {}", format, kFormat);
     if (const auto& version = metadatum(stored, "format_version"); version != fmt::to_string(kBundleVersion)) {
       throw BundleError(
-          fmt::format("metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: export the run "
-                      "again (foretime "
-                      "export RUN FILE), or use the library of the bundle's version",
-                      version, FORETIME_VERSION, kBundleVersion));
+          "metadata format_version: '{:.40}'; this library, Foretime {}, reads version {}: export the run "
+          "again (foretime "
+          "export RUN FILE), or use the library of the bundle's version",
+          version, FORETIME_VERSION, kBundleVersion);
     }
     bundle.manifest = parse_manifest(metadatum(stored, "manifest"));
     for (const auto& [name, array] : stored.arrays) bundle.weights.emplace(name, to_weight(name, array));
     read_scoring_spec(bundle);
   } catch (const BundleError& error) {
-    throw BundleError(fmt::format("{}: {}", origin, error.what()));
+    throw BundleError("{}: {}", origin, error.what());
   }
   return bundle;
 }
@@ -83,7 +83,7 @@ std::string serialize_bundle(const Bundle& bundle) {
   try {
     manifest = bundle.manifest.dump();
   } catch (const Json::exception& error) {
-    throw BundleError(fmt::format("manifest: a text that is not UTF-8: {}", error.what()));
+    throw BundleError("manifest: a text that is not UTF-8: {}", error.what());
   }
   return inference::serialize_arrays(
       arrays, {{"format", kFormat}, {"format_version", fmt::to_string(kBundleVersion)}, {"manifest", manifest}});
@@ -99,7 +99,7 @@ Bundle read_bundle(const std::filesystem::path& path) {
   if (!in) throw FileError(fmt::format("{}: cannot be opened", path.string()));
   const std::streamoff size = in.tellg();
   if (size > kLargestFile)
-    throw BundleError(fmt::format("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile));
+    throw BundleError("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile);
   std::string bytes(static_cast<size_t>(std::max<std::streamoff>(size, 0)), '\0');
   in.seekg(0);
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -69,9 +69,7 @@ class Reader {
     uint64_t begin, end;  // in data_
   };
 
-  [[noreturn]] void fail(const std::string& message) const {
-    throw BundleError(fmt::format("{}: {}", origin_, message));
-  }
+  [[noreturn]] void fail(const std::string& message) const { throw BundleError("{}: {}", origin_, message); }
   [[noreturn]] void fail(const std::string& name, const std::string& message) const {
     fail(fmt::format("tensor {}: {}", name, message));
   }
@@ -215,9 +213,8 @@ class Reader {
 std::string serialize_arrays(const NamedArrays& arrays, const std::map<std::string, std::string>& metadata) {
   std::map<std::string_view, const StoredArray*> sorted;
   for (const auto& [name, array] : arrays) {
-    if (name == kMetadataKey) throw BundleError(fmt::format("safetensors: tensor {}: the name is reserved", name));
-    if (!sorted.emplace(name, &array).second)
-      throw BundleError(fmt::format("safetensors: tensor {}: occurs twice", name));
+    if (name == kMetadataKey) throw BundleError("safetensors: tensor {}: the name is reserved", name);
+    if (!sorted.emplace(name, &array).second) throw BundleError("safetensors: tensor {}: occurs twice", name);
   }
   auto header = json::object();
   uint64_t offset = 0;
@@ -232,7 +229,7 @@ std::string serialize_arrays(const NamedArrays& arrays, const std::map<std::stri
   try {
     text = header.dump();
   } catch (const json::exception& error) {
-    throw BundleError(fmt::format("safetensors: a name or metadata text is not UTF-8: {}", error.what()));
+    throw BundleError("safetensors: a name or metadata text is not UTF-8: {}", error.what());
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
 

@@ -34,7 +34,7 @@ class Reader {
   }
 
   [[noreturn]] void fail(const char* key, const std::string& what) const {
-    throw BundleError(fmt::format("manifest: {}{}: {}", path_, key, what));
+    throw BundleError("manifest: {}{}: {}", path_, key, what);
   }
 
   const Json& at(const char* key) const {
@@ -91,8 +91,7 @@ class Reader {
 
  private:
   [[noreturn]] void fail_here(const std::string& what) const {
-    throw BundleError(
-        fmt::format("manifest{}: {}", path_.empty() ? "" : ": " + path_.substr(0, path_.size() - 1), what));
+    throw BundleError("manifest{}: {}", path_.empty() ? "" : ": " + path_.substr(0, path_.size() - 1), what);
   }
 
   const Json& object_;
@@ -113,11 +112,11 @@ std::string difference(const Json& stored, const Json& ours) {
 
 void check_schema(const Json& stored, const Json& ours, const std::string& version) {
   const auto refuse = [&](const std::string& field, const std::string& what) {
-    throw BundleError(fmt::format(
+    throw BundleError(
         "manifest: schema.{}: {}: the bundle was exported by Foretime {}, whose inputs have another meaning "
         "than those of this library, Foretime {}: export the run again with this version, or use the "
         "library of the bundle's version",
-        field, what, version, FORETIME_VERSION));
+        field, what, version, FORETIME_VERSION);
   };
   for (const auto& [field, value] : ours.items()) {
     const auto found = stored.find(field);
@@ -183,7 +182,7 @@ void check_weights(const Weights& weights, const Graph& graph) {
         if (!weight.defined()) continue;
         const auto& values = weights.at(weight.name).values;
         if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-          throw BundleError(fmt::format("tensor {}: a value that is not finite", weight.name));
+          throw BundleError("tensor {}: a value that is not finite", weight.name);
       }
     }
   }
@@ -199,8 +198,8 @@ void check_size(const std::string& name, const inference::Weight& weight) {
   }
   const bool empty = std::find(weight.shape.begin(), weight.shape.end(), 0) != weight.shape.end();
   if (empty ? values != 0 : !fits || product != values)
-    throw BundleError(
-        fmt::format("tensor {}: {} values, expected those of shape [{}]", name, values, fmt::join(weight.shape, ", ")));
+    throw BundleError("tensor {}: {} values, expected those of shape [{}]", name, values,
+                      fmt::join(weight.shape, ", "));
 }
 
 /// What scoring does not look at, but readers of manifests rely on.
@@ -265,10 +264,10 @@ ScoringSpec read_scoring_spec(const Bundle& bundle) {
   const Reader manifest(bundle.manifest, "");
   const auto version = Reader::shown(manifest.at("foretime_version"));
   if (const auto& found = manifest.at("format_version"); found != kBundleVersion) {
-    throw BundleError(fmt::format(
+    throw BundleError(
         "manifest: format_version: {}, written by Foretime {}; this library, Foretime {}, reads version {}: "
         "use the library of the bundle's version, or export the run again with this one",
-        Reader::shown(found), version, FORETIME_VERSION, kBundleVersion));
+        Reader::shown(found), version, FORETIME_VERSION, kBundleVersion);
   }
   const auto exported_by = manifest.text("foretime_version");
   for (const auto& [name, weight] : bundle.weights) check_size(name, weight);

@@ -194,10 +194,10 @@ std::string read_text(const std::filesystem::path& file) {
   std::error_code failure;
   const auto size = std::filesystem::file_size(file, failure);
   std::ifstream stream(file, std::ios::binary);
-  if (failure || !stream) throw DataError(fmt::format("{}: cannot be read", file.string()));
+  if (failure || !stream) throw DataError("{}: cannot be read", file.string());
   if (size > kMostBytes)
-    throw DataError(fmt::format("{}: {} bytes of JSON, expected at most {}; .npz files may be larger", file.string(),
-                                size, kMostBytes));
+    throw DataError("{}: {} bytes of JSON, expected at most {}; .npz files may be larger", file.string(), size,
+                    kMostBytes);
   std::string text;
   text.reserve(static_cast<size_t>(size) + simdjson::SIMDJSON_PADDING);
   text.resize(static_cast<size_t>(size));
@@ -241,7 +241,7 @@ void for_each_number(data::NpyStream stream, int64_t row, Take take) {
 
 void check_count(int64_t count, const CandidateSchema& schema, const std::string& origin) {
   if (count < 1 || count > schema.most)
-    throw DataError(fmt::format("{}: {} candidates, expected 1 … {}", origin, count, schema.most));
+    throw DataError("{}: {} candidates, expected 1 … {}", origin, count, schema.most);
 }
 
 void check_nodes(const data::NpzReader& npz, const std::string& member, const CandidateSchema& schema) {
@@ -249,12 +249,12 @@ void check_nodes(const data::NpzReader& npz, const std::string& member, const Ca
   const auto& nodes = schema.configurable;
   for (size_t i = 0; i < std::min(given.size(), nodes.size()); ++i) {
     if (given[i] != nodes[i])
-      throw DataError(fmt::format("{}: node {} at place {}, expected {}: the graph's configurable nodes, ascending",
-                                  npz.origin(member), given[i], i, nodes[i]));
+      throw DataError("{}: node {} at place {}, expected {}: the graph's configurable nodes, ascending",
+                      npz.origin(member), given[i], i, nodes[i]);
   }
   if (given.size() != nodes.size())
-    throw DataError(fmt::format("{}: {} nodes, expected the graph's {} configurable ones", npz.origin(member),
-                                given.size(), nodes.size()));
+    throw DataError("{}: {} nodes, expected the graph's {} configurable ones", npz.origin(member), given.size(),
+                    nodes.size());
 }
 
 Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& schema) {
@@ -281,8 +281,7 @@ Candidates read_npz(const std::filesystem::path& file, const CandidateSchema& sc
   }
   const auto fail = [&](size_t position, auto value, const char* expected) {
     const auto at = static_cast<int64_t>(position);
-    throw DataError(
-        fmt::format("{}: candidate {}: {} at position {}, expected {}", origin, at / row, value, at % row, expected));
+    throw DataError("{}: candidate {}: {} at position {}, expected {}", origin, at / row, value, at % row, expected);
   };
   const auto take_layout = [&](auto value) {
     using Limits = std::numeric_limits<int8_t>;
@@ -347,7 +346,7 @@ Candidates read_candidates(JsonReader& reader, const simdjson::dom::element& lis
 Candidates read_candidates_file(const std::filesystem::path& file, const CandidateSchema& schema) {
   if (file.extension() == ".npz") return read_npz(file, schema);
   if (file.extension() == ".json") return read_json(file, schema);
-  throw DataError(fmt::format("{}: expected candidates as .json or .npz", file.string()));
+  throw DataError("{}: expected candidates as .json or .npz", file.string());
 }
 
 }  // namespace foretime::inference

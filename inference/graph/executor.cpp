@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "inference/error.h"
 #include "inference/runtime/context.h"
 
@@ -72,10 +70,9 @@ Matrix Executor::run(const std::vector<Node>& nodes, const Releases& releases, V
 
 Matrix Executor::embed(const plans::MessagePlan& plan, Workspace& workspace) const {
   if (plan.feature_count != feature_count_)
-    throw BundleError(
-        fmt::format("message plan: {} columns of node features, expected {}", plan.feature_count, feature_count_));
+    throw BundleError("message plan: {} columns of node features, expected {}", plan.feature_count, feature_count_);
   if (static_cast<int64_t>(plan.layers.size()) != graph_.request.layers)
-    throw BundleError(fmt::format("message plan: {} layers, expected {}", plan.layers.size(), graph_.request.layers));
+    throw BundleError("message plan: {} layers, expected {}", plan.layers.size(), graph_.request.layers);
   PlanMatrices matrices(plan, graph_.statements);
   std::vector<std::pair<Value, Matrix>> inputs;
   const auto give = [&](Value input, const auto& values, int64_t columns) {
@@ -91,19 +88,19 @@ Matrix Executor::embed(const plans::MessagePlan& plan, Workspace& workspace) con
   give(kCandidateFeatures, plan.candidate_features, data::kTileFeatures);
   auto result = run(graph_.embed, embed_releases_, graph_.embedded, &matrices, {}, std::move(inputs), workspace);
   if (result.rows != plan.candidates())
-    throw BundleError(fmt::format("graph: {} embedded candidates, expected {}", result.rows, plan.candidates()));
+    throw BundleError("graph: {} embedded candidates, expected {}", result.rows, plan.candidates());
   return result;
 }
 
 std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace) const {
   const int64_t rows = embedded.rows;
   if (embedded.columns != graph_.embedded_columns || group_ptr.empty() || group_ptr.back() != rows)
-    throw BundleError(fmt::format("graph: {} columns of embedded candidates, expected {}", embedded.columns,
-                                  graph_.embedded_columns));
+    throw BundleError("graph: {} columns of embedded candidates, expected {}", embedded.columns,
+                      graph_.embedded_columns);
   std::vector<std::pair<Value, Matrix>> inputs;
   inputs.emplace_back(kEmbedded, std::move(embedded));
   auto result = run(graph_.score, score_releases_, graph_.scores, nullptr, group_ptr, std::move(inputs), workspace);
-  if (result.rows != rows) throw BundleError(fmt::format("graph: {} scores, expected {}", result.rows, rows));
+  if (result.rows != rows) throw BundleError("graph: {} scores, expected {}", result.rows, rows);
   result.values.resize(static_cast<size_t>(rows));
   return std::move(result.values);
 }

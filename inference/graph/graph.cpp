@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +21,7 @@ template <configs::Choice T>
 T choice(const Json& json, const std::string& key) {
   const auto word = json.at(key).get<std::string>();
   if (const auto found = configs::choice_named<T>(word)) return *found;
-  throw BundleError(fmt::format("graph: {}: '{}', expected {}", key, word, fmt::join(configs::words_of<T>(), ", ")));
+  throw BundleError("graph: {}: '{}', expected {}", key, word, fmt::join(configs::words_of<T>(), ", "));
 }
 
 Json field_json(Value value) { return to_string(value); }
@@ -99,21 +98,21 @@ Operation parse_fields(const Json& json, const std::string& name, std::index_seq
     return true;
   };
   if (!(parse(static_cast<std::variant_alternative_t<I, Operation>*>(nullptr)) || ...))
-    throw BundleError(fmt::format("graph: operation '{:.40}': no such operation", name));
-  if (read != json.size()) throw BundleError(fmt::format("graph: operation {}: a field that it does not have", name));
+    throw BundleError("graph: operation '{:.40}': no such operation", name);
+  if (read != json.size()) throw BundleError("graph: operation {}: a field that it does not have", name);
   return operation;
 }
 
 std::vector<Node> parse_list(const Json& json, const char* name) {
   std::vector<Node> nodes;
   if (json.size() > kMostOperations)
-    throw BundleError(fmt::format("graph: {}: {} operations, expected at most {}", name, json.size(), kMostOperations));
+    throw BundleError("graph: {}: {} operations, expected at most {}", name, json.size(), kMostOperations);
   for (const auto& each : json) {
     nodes.push_back({parse_fields(each, each.at("op").get<std::string>(),
                                   std::make_index_sequence<std::variant_size_v<Operation>>())});
     const auto expected = to_string(value_of(nodes.size() - 1));
     if (const auto result = each.at("result").get<std::string>(); result != expected)
-      throw BundleError(fmt::format("graph: {}: result '{:.40}', expected {}", name, result, expected));
+      throw BundleError("graph: {}: result '{:.40}', expected {}", name, result, expected);
   }
   return nodes;
 }
@@ -138,7 +137,7 @@ plans::PlanRequest parse_request(const Json& json) {
   plans::PlanRequest request;
   request.layers = json.at("layers");
   if (request.layers < 0 || request.layers > kMostLayers)
-    throw BundleError(fmt::format("graph: layers: {}, expected 0 to {}", request.layers, kMostLayers));
+    throw BundleError("graph: layers: {}, expected 0 to {}", request.layers, kMostLayers);
   for (const auto& relation : json.at("relations")) {
     request.relations.push_back({choice<plans::Direction>(relation, "direction"),
                                  choice<plans::EdgeNorm>(relation, "norm"), relation.at("self_loop")});
@@ -148,7 +147,7 @@ plans::PlanRequest parse_request(const Json& json) {
       throw BundleError("graph: relations: a Laplacian of one direction or with self loops, expected both and none");
   }
   if (request.relations.size() > 100)
-    throw BundleError(fmt::format("graph: relations: {}, expected at most 100", request.relations.size()));
+    throw BundleError("graph: relations: {}, expected at most 100", request.relations.size());
   request.tile_join = choice<plans::TileJoin>(json, "tile_join");
   request.sharing = choice<plans::Sharing>(json, "sharing");
   request.tied = json.at("tied");
@@ -267,11 +266,11 @@ void check_graph(const Graph& graph, const WeightShapes& weights, int64_t featur
   embed.provide(kCandidateFeatures, data::kTileFeatures);
   const int64_t width = check_list(graph.embed, graph.embedded, embed);
   if (width != graph.embedded_columns)
-    throw BundleError(fmt::format("graph: embed: {} columns, expected {}", width, graph.embedded_columns));
+    throw BundleError("graph: embed: {} columns, expected {}", width, graph.embedded_columns);
   Widths score("score", /*groups=*/true, weights);
   score.provide(kEmbedded, width);
   const int64_t scores = check_list(graph.score, graph.scores, score);
-  if (scores != 1) throw BundleError(fmt::format("graph: score: {} columns, expected 1", scores));
+  if (scores != 1) throw BundleError("graph: score: {} columns, expected 1", scores);
 }
 
 Graph parse_graph(const Json& json, const WeightShapes& weights, int64_t feature_count) {
@@ -285,7 +284,7 @@ Graph parse_graph(const Json& json, const WeightShapes& weights, int64_t feature
     graph.score = parse_list(json.at("score"), "score");
     graph.scores = parse_value(json.at("scores").get<std::string>());
   } catch (const Json::exception& error) {
-    throw BundleError(fmt::format("graph: {}", error.what()));
+    throw BundleError("graph: {}", error.what());
   }
   check_graph(graph, weights, feature_count);
   return graph;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -257,6 +258,13 @@ struct TopNodes {
   double tie = 0;
   FORETIME_OPERATION(TopNodes, "top_nodes", x, adjacency, nodes, weight, ratio, tie);
 };
+
+/// ceil(ratio * nodes), at least 1 of any nodes; taken as whole where only rounding keeps it from being so.
+int64_t kept_nodes(int64_t nodes, double ratio);
+
+/// Writes the ids, from `first` on, of the `count` best of a graph's scores, ascending. Scores nearer to each other
+/// than `tie_part` of the largest are ties, and of tied nodes the first ones stay. No score is NaN.
+void choose_nodes(std::span<const double> scores, int64_t count, double tie_part, int64_t first, int64_t* kept);
 
 /// x, of which training sets each number to 0 with this probability and divides the others by 1 - probability. Exported
 /// graphs have none.

@@ -88,11 +88,11 @@ void Widths::matrix(const MatrixRef& matrix) const {
 }
 
 void Widths::fail(const std::string& what) const {
-  throw BundleError(fmt::format("graph: {} operation {} ({}): {}", list_, columns_.size(), operation_, what));
+  throw BundleError("graph: {} operation {} ({}): {}", list_, columns_.size(), operation_, what);
 }
 
 void Run::fail(const std::string& what) const {
-  throw BundleError(fmt::format("graph: operation {} ({}): {}", to_string(result_), operation_, what));
+  throw BundleError("graph: operation {} ({}): {}", to_string(result_), operation_, what);
 }
 
 void Run::expect_rows(int64_t found, int64_t expected) const {

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "inference/error.h"
 
 namespace foretime::inference {
@@ -186,7 +184,7 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
       stages_.push_back(std::make_unique<SparseMatrix>(csr(stage)));
       result.stages.push_back(stages_.back().get());
     }
-    if (source.stages.empty()) throw BundleError(fmt::format("message plan: pool {}: no stages", to_string(name)));
+    if (source.stages.empty()) throw BundleError("message plan: pool {}: no stages", to_string(name));
   };
   if (name.kind == MatrixRef::Kind::nodes) {
     stages(plan_.readout.nodes);
@@ -216,7 +214,7 @@ const Pool& PlanMatrices::pool(const MatrixRef& name) {
 SparseMatrix PlanMatrices::make(const MatrixRef& name) {
   using Ref = MatrixRef::Kind;
   const auto missing = [&]() -> SparseMatrix {
-    throw BundleError(fmt::format("graph: matrix '{}': not in the message plan", to_string(name)));
+    throw BundleError("graph: matrix '{}': not in the message plan", to_string(name));
   };
   const auto types = [](const std::vector<uint8_t>& of_nodes, int64_t count) {
     return owned_gather(std::vector<int32_t>(of_nodes.begin(), of_nodes.end()), count);

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "inference/kernels/csr_kernels.h"
+#include "inference/kernels/sparse_kernels.h"
 
 namespace foretime::inference {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "inference/kernels/edge_kernels.h"
+#include "inference/kernels/sparse_kernels.h"
 #include "inference/runtime/context.h"
 
 /// Products of a plan's matrices with values, and attention over the entries of a matrix.

@@ -90,7 +90,7 @@ Value parse_value(std::string_view name) {
     const auto number = take_number(rest);
     if (number && rest.empty()) return {*number + kInputs};
   }
-  throw BundleError(fmt::format("graph: value '{:.60}', expected an input or v0, v1, …", name));
+  throw BundleError("graph: value '{:.60}', expected an input or v0, v1, …", name);
 }
 
 MatrixRef parse_matrix(std::string_view name) {
@@ -114,7 +114,7 @@ MatrixRef parse_matrix(std::string_view name) {
     }
     if (rest.empty()) return matrix;
   }
-  throw BundleError(fmt::format("graph: matrix '{:.60}': no such matrix", name));
+  throw BundleError("graph: matrix '{:.60}': no such matrix", name);
 }
 
 }  // namespace foretime::inference

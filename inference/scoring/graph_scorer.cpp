@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "base/threads.h"
 #include "data/frontends/hlo/hlo_groups.h"
@@ -166,7 +164,7 @@ class Pieces {
 
 void expect_graphs(const Model& model) {
   if (model.kind() != ModelKind::layout && model.kind() != ModelKind::tile)
-    throw WrongKind(fmt::format("a model of {}, expected one of layouts or tiles for graphs", kind_name(model.kind())));
+    throw WrongKind("a model of {}, expected one of layouts or tiles for graphs", kind_name(model.kind()));
 }
 
 /// The group with one candidate that says nothing, for what looks at groups as a whole.
@@ -275,10 +273,10 @@ std::vector<float> GraphScorer::score_layouts(std::span<const int8_t> layouts, i
     auto coded =
         code_layouts(group_.layout.nodes, layouts.subspan(static_cast<size_t>(first * row)), candidates - first);
     if (coded.full >= 0 && model_->spec().compares_candidates)
-      throw DataError(fmt::format(
+      throw DataError(
           "layouts: candidate {} has the 257th distinct layout of node {}, expected at most 256 in one call "
           "of a model that compares candidates",
-          coded.candidates, configurable_[coded.full]));
+          coded.candidates, configurable_[coded.full]);
     data::Group group = group_;
     group.candidates = coded.candidates;
     group.layout = std::move(coded.layout);
@@ -293,9 +291,8 @@ std::vector<float> GraphScorer::score_tiles(std::span<const float> tiles, int64_
   if (model_->kind() != ModelKind::tile) throw WrongKind("a model of layouts, expected one of tiles");
   if (candidates == 0) return {};
   if (const int64_t wrong = data::first_not_finite(tiles); wrong >= 0)
-    throw DataError(fmt::format("tiles: {} at candidate {}, column {}, expected finite numbers",
-                                tiles[static_cast<size_t>(wrong)], wrong / data::kTileFeatures,
-                                wrong % data::kTileFeatures));
+    throw DataError("tiles: {} at candidate {}, column {}, expected finite numbers", tiles[static_cast<size_t>(wrong)],
+                    wrong / data::kTileFeatures, wrong % data::kTileFeatures);
   data::Group group = group_;
   group.candidates = candidates;
   group.tile_features = Array<float>(tiles, nullptr);  // the caller's, as long as this call

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "configs/settings.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -59,16 +57,15 @@ std::shared_ptr<const Model> Model::parse(std::string_view bytes, const std::str
 
 void Model::check_graphs(const data::Group& group) const {
   if (group.kind != spec_.kind)
-    throw WrongKind(
-        fmt::format("{}: candidates of another kind than those of the model, {}", group.name, kind_name(kind_)));
+    throw WrongKind("{}: candidates of another kind than those of the model, {}", group.name, kind_name(kind_));
   const auto& graphs = group.graphs;
   if (graphs.feature_count != spec_.feature_count)
-    throw DataError(fmt::format("{}: {} columns of node features, expected {} as the model was trained on", group.name,
-                                graphs.feature_count, spec_.feature_count));
+    throw DataError("{}: {} columns of node features, expected {} as the model was trained on", group.name,
+                    graphs.feature_count, spec_.feature_count);
   for (const uint8_t type : graphs.node_types) {
     if (type >= spec_.node_type_count)
-      throw DataError(fmt::format("{}: node type {}, expected below {} as the model was trained on", group.name, type,
-                                  spec_.node_type_count));
+      throw DataError("{}: node type {}, expected below {} as the model was trained on", group.name, type,
+                      spec_.node_type_count);
   }
 }
 
@@ -76,7 +73,7 @@ std::vector<float> Model::score_group(const data::Group& group, std::span<const 
   check_graphs(group);
   for (const int64_t c : candidates) {
     if (c < 0 || c >= group.candidates)
-      throw DataError(fmt::format("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1));
+      throw DataError("{}: candidate {}, expected 0 … {}", group.name, c, group.candidates - 1);
   }
   const auto pruned = data::pruned_group(group, spec_.prune_hops);
   return score_candidates(*this, pruned, plans::make_plan_source(pruned, spec_.graph.request), candidates);
@@ -130,8 +127,8 @@ std::vector<data::GroupHeader> list_groups(const Model& model, const std::vector
   auto headers = data::list_groups(files, ".", spec.kind, {}, featurizer_of(spec));
   for (const auto& header : headers) {
     if (header.feature_count != spec.feature_count)
-      throw DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
-                                  header.feature_count, spec.feature_count));
+      throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
+                      spec.feature_count);
   }
   return headers;
 }

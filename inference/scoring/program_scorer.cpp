@@ -143,7 +143,7 @@ class ProgramPart {
  private:
   void make_room(int64_t nodes) {
     if (nodes > kMostProgramNodes)
-      throw DataError(fmt::format("a program of {} nodes, expected at most {}", nodes, kMostProgramNodes));
+      throw DataError("a program of {} nodes, expected at most {}", nodes, kMostProgramNodes);
     if (nodes_ > 0 && nodes_ + nodes > kPartNodes) flush();
     nodes_ += nodes;
   }
@@ -228,12 +228,12 @@ struct WorkloadScorer::Pool {
 WorkloadScorer::WorkloadScorer(std::shared_ptr<const Model> model, std::string_view compute_dag)
     : model_(std::move(model)), pool_(std::make_unique<Pool>()) {
   if (model_->kind() != ModelKind::loops)
-    throw WrongKind(fmt::format("a model of {}, expected one of loop programs for records", kind_name(model_->kind())));
+    throw WrongKind("a model of {}, expected one of loop programs for records", kind_name(model_->kind()));
   try {
     dag_ = std::make_shared<const data::ComputeDag>(data::parse_compute_dag(compute_dag));
     keys_.add(dag_);
   } catch (const DataError& error) {
-    throw DataError(fmt::format("compute DAG: {}", error.what()));
+    throw DataError("compute DAG: {}", error.what());
   }
   operations_ = data::operations_of(*dag_);
 }
@@ -247,7 +247,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) c
       reader->parser.parse(records[static_cast<size_t>(place)], record);
       if (reader->known_key.empty() || record.workload_key != reader->known_key) {
         if (!keys_.find(record.workload_key))
-          throw DataError(fmt::format("workload {:.200}, expected {:.200}", record.workload_key, dag_->workload_key));
+          throw DataError("workload {:.200}, expected {:.200}", record.workload_key, dag_->workload_key);
         reader->known_key = record.workload_key;
       }
       reader->programs.read(dag_, record, reader->program);
@@ -258,7 +258,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) c
 
 ProgramScores score_tir(const Model& model, std::span<const std::string_view> programs) {
   if (model.kind() != ModelKind::loops && model.kind() != ModelKind::trees)
-    throw WrongKind(fmt::format("a model of {}, expected one of tensor programs for TIR", kind_name(model.kind())));
+    throw WrongKind("a model of {}, expected one of tensor programs for TIR", kind_name(model.kind()));
   struct Reader {
     data::TirReader trees{{.nodes = kMostProgramNodes}};
     data::TreeProgram loops;
@@ -270,7 +270,7 @@ ProgramScores score_tir(const Model& model, std::span<const std::string_view> pr
     return [&, reader = std::make_shared<Reader>()](int64_t place) {
       data::ProgramNodes tree;
       const int64_t functions = reader->trees.read(programs[static_cast<size_t>(place)], "TIR", tree);
-      if (functions != 1) throw DataError(fmt::format("{} functions, expected one program a text", functions));
+      if (functions != 1) throw DataError("{} functions, expected one program a text", functions);
       if (!loops) return part.add(place, data::program_graphs(std::move(tree)));
       reader->loops.read(tree, 0, reader->program);
       part.add(place, reader->program, 0.0, hardware);

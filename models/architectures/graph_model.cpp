@@ -15,7 +15,7 @@ using Kind = MatrixRef::Kind;
 
 void check(const configs::ModelSettings& settings, const InputSchema& schema, bool joins_late) {
   const auto at_least = [](int64_t least, int64_t found, const char* setting) {
-    if (found < least) throw ModelError(fmt::format("{}: {}, expected at least {}", setting, found, least));
+    if (found < least) throw ModelError("{}: {}, expected at least {}", setting, found, least);
   };
   at_least(1, settings.hidden, "model.hidden");
   at_least(0, settings.layers, "model.layers");
@@ -25,8 +25,7 @@ void check(const configs::ModelSettings& settings, const InputSchema& schema, bo
   at_least(0, schema.feature_count, "columns of node features");
   at_least(1, schema.node_type_count, "node types");
   const auto probability = [](double found, const char* setting) {
-    if (found < 0 || found >= 1)
-      throw ModelError(fmt::format("{}: {}, expected at least 0 and below 1", setting, found));
+    if (found < 0 || found >= 1) throw ModelError("{}: {}, expected at least 0 and below 1", setting, found);
   };
   probability(settings.dropout, "model.dropout");
   probability(settings.edge_dropout, "model.edge_dropout");
@@ -83,9 +82,9 @@ class Member {
       const Convolution& convolution = propagation_.layers[i];
       if (propagation_.residual && b_.width(x) != settings_.hidden) {
         throw ModelError(
-            fmt::format("model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum "
-                        "needs equal widths; set model.residual to false",
-                        b_.width(x), settings_.hidden));
+            "model.encoder_layers: 0, with {} input columns and model.hidden {}: a residual sum "
+            "needs equal widths; set model.residual to false",
+            b_.width(x), settings_.hidden);
       }
       Messages messages{.states = x,
                         .hops = hops_of(convolution, level),

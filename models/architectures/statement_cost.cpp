@@ -31,9 +31,9 @@ StatementInputs chosen_inputs(const configs::ModelSettings& settings) {
   for (const auto part : settings.statement_cost.inputs) {
     if ((part == Input::statement || part == Input::block) && !inputs.columns.empty())
       throw ModelError(
-          fmt::format("model.statement_cost.inputs: '{}' and a part before it that has the same columns, "
-                      "expected statement or block, and once",
-                      word_of(part)));
+          "model.statement_cost.inputs: '{}' and a part before it that has the same columns, "
+          "expected statement or block, and once",
+          word_of(part));
     if (part == Input::loops) inputs.loops = true;
     if (part == Input::accesses) inputs.accesses = true;
     if (part == Input::statement) inputs.columns = {{Columns::shape, Columns::kStatement - Columns::shape}};
@@ -97,9 +97,9 @@ Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, V
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema) {
   if (schema.kind != data::CandidateKind::program || schema.feature_count != Columns::count) {
     throw ModelError(
-        fmt::format("model.type: statement_cost with {} node features, expected programs with {}: set "
-                    "data.representation to loops",
-                    schema.feature_count, static_cast<int64_t>(Columns::count)));
+        "model.type: statement_cost with {} node features, expected programs with {}: set "
+        "data.representation to loops",
+        schema.feature_count, static_cast<int64_t>(Columns::count));
   }
   const auto inputs = chosen_inputs(settings);
   ModelGraph model{.whole_graphs_only =

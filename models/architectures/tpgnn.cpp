@@ -22,18 +22,16 @@ void check_tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
         "each candidate's own graph");
   }
   if (settings.norm != configs::Norm::none) {
-    throw ModelError(
-        fmt::format("model.norm: {}, with model.type tpgnn, which has none; set it to none", word_of(settings.norm)));
+    throw ModelError("model.norm: {}, with model.type tpgnn, which has none; set it to none", word_of(settings.norm));
   }
   const auto at_least = [](int64_t least, int64_t found, const char* setting) {
-    if (found < least) throw ModelError(fmt::format("{}: {}, expected at least {}", setting, found, least));
+    if (found < least) throw ModelError("{}: {}, expected at least {}", setting, found, least);
   };
   at_least(1, settings.hidden, "model.hidden");
   at_least(1, settings.layers, "model.layers");
   at_least(1, settings.head_layers, "model.head_layers");
   if (!(settings.tpgnn.pool_ratio > 0 && settings.tpgnn.pool_ratio <= 1))
-    throw ModelError(
-        fmt::format("model.tpgnn.pool_ratio: {}, expected more than 0, at most 1", settings.tpgnn.pool_ratio));
+    throw ModelError("model.tpgnn.pool_ratio: {}, expected more than 0, at most 1", settings.tpgnn.pool_ratio);
 }
 
 /// One member: the score of each candidate.

@@ -1,7 +1,6 @@
 #include "models/autograd/autocast.h"
 
 #include <ATen/autocast_mode.h>
-#include <fmt/format.h>
 #include <torch/version.h>
 
 #include "models/graph/error.h"
@@ -38,7 +37,7 @@ void set_type(torch::DeviceType device, torch::ScalarType type) {
 
 torch::DeviceType known(torch::Device device) {
   if (device.is_cpu() || device.is_cuda()) return device.type();
-  throw ModelError(fmt::format("mixed precision on {}: expected cpu or cuda", device.str()));
+  throw ModelError("mixed precision on {}: expected cpu or cuda", device.str());
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace foretime::models {
 
 /// While it lives, this thread's matrix products on `device` are in bfloat16 (`mixed`: LibTorch's autocast, whose lists
 /// say which other operations follow) or in their inputs' own type (not mixed, also inside of a mixed scope).
-/// Parameters stay float32 and their gradients are; sums over sparse rows are float32 (models/csr_ops.h).
+/// Parameters stay float32 and their gradients are; sums over sparse rows are float32 (models/sparse).
 /// Ends with the scope, which should hold the forward pass alone: backward repeats its types by itself.
 /// Throws ModelError for a device that autocast does not know.
 class Autocast {

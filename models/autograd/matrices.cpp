@@ -2,12 +2,9 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "inference/runtime/plan_matrices.h"
 #include "models/graph/error.h"
-#include "models/sparse/csr_ops.h"
-#include "models/sparse/edge_ops.h"
+#include "models/sparse/sparse_ops.h"
 
 namespace foretime::models {
 namespace {
@@ -73,7 +70,7 @@ CsrTensor gather_rows(const std::vector<int32_t>& rows, int64_t all, torch::Devi
 }
 
 [[noreturn]] void missing(const MatrixRef& name) {
-  throw ModelError(fmt::format("message plan: matrix {}: none, expected one", inference::to_string(name)));
+  throw ModelError("message plan: matrix {}: none, expected one", inference::to_string(name));
 }
 
 }  // namespace

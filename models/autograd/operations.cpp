@@ -2,8 +2,7 @@
 
 #include "models/autograd/run.h"
 #include "models/graph/error.h"
-#include "models/sparse/csr_ops.h"
-#include "models/sparse/edge_ops.h"
+#include "models/sparse/sparse_ops.h"
 
 namespace foretime::models {
 namespace {

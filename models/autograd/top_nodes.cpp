@@ -1,4 +1,3 @@
-#include "inference/kernels/top_nodes.h"
 
 #include <cmath>
 #include <limits>
@@ -8,7 +7,7 @@
 #include "models/autograd/autocast.h"
 #include "models/autograd/matrices.h"
 #include "models/graph/error.h"
-#include "models/sparse/csr_ops.h"
+#include "models/sparse/sparse_ops.h"
 
 namespace foretime::models {
 namespace {

@@ -11,12 +11,12 @@ namespace foretime::models {
 namespace {
 
 void check(int status, const char* call) {
-  if (status != 0) throw ModelError(fmt::format("XGBoost: {}: {}", call, XGBGetLastError()));
+  if (status != 0) throw ModelError("XGBoost: {}: {}", call, XGBGetLastError());
 }
 
 void check_length(const char* what, size_t found, int64_t rows) {
   if (static_cast<int64_t>(found) != rows)
-    throw ModelError(fmt::format("XGBoost: {} {} for {} rows, expected one a row", found, what, rows));
+    throw ModelError("XGBoost: {} {} for {} rows, expected one a row", found, what, rows);
 }
 
 }  // namespace
@@ -26,8 +26,7 @@ void Booster::Free::operator()(void* handle) const { XGBoosterFree(handle); }
 
 BoosterMatrix::BoosterMatrix(std::span<const float> features, int64_t columns, int64_t threads) : columns_(columns) {
   if (columns < 1 || features.empty() || features.size() % static_cast<size_t>(columns) != 0)
-    throw ModelError(
-        fmt::format("XGBoost: {} values in rows of {}, expected whole rows, one or more", features.size(), columns));
+    throw ModelError("XGBoost: {} values in rows of {}, expected whole rows, one or more", features.size(), columns);
   rows_ = static_cast<int64_t>(features.size()) / columns;
   DMatrixHandle handle = nullptr;
   check(XGDMatrixCreateFromMat_omp(features.data(), static_cast<bst_ulong>(rows_), static_cast<bst_ulong>(columns),

@@ -25,15 +25,14 @@ void check_row_ptr(const NpzReader& file, const std::string& member, const std::
                    int64_t rows) {
   const bool ascending = std::adjacent_find(row_ptr.begin(), row_ptr.end(), std::greater_equal<>()) == row_ptr.end();
   if (row_ptr.size() < 2 || row_ptr.front() != 0 || row_ptr.back() != rows || !ascending)
-    throw DataError(fmt::format("{}: expected ascending values from 0 to the {} rows, one or more rows a program",
-                                file.origin(member), rows));
+    throw DataError("{}: expected ascending values from 0 to the {} rows, one or more rows a program",
+                    file.origin(member), rows);
 }
 
 void check_runtimes(const NpzReader& file, const std::string& member, const std::vector<double>& runtimes) {
   for (size_t p = 0; p < runtimes.size(); ++p) {
     if (!std::isfinite(runtimes[p]) || runtimes[p] <= 0.0)
-      throw DataError(
-          fmt::format("{}: {} at program {}, expected seconds above 0", file.origin(member), runtimes[p], p));
+      throw DataError("{}: {} at program {}, expected seconds above 0", file.origin(member), runtimes[p], p);
   }
 }
 
@@ -42,8 +41,7 @@ template <class Index>
 std::vector<int32_t> read_workloads(const NpzReader& file, const std::string& member, int64_t programs, int64_t limit) {
   std::vector<int32_t> workloads;
   for (const Index index : file.read<Index>(member, {{programs}, "(programs,)"})) {
-    if (index < 0 || index >= limit)
-      throw DataError(fmt::format("{}: {}, expected 0 … {}", file.origin(member), index, limit - 1));
+    if (index < 0 || index >= limit) throw DataError("{}: {}, expected 0 … {}", file.origin(member), index, limit - 1);
     workloads.push_back(static_cast<int32_t>(index));
   }
   return workloads;
@@ -84,8 +82,7 @@ std::unordered_map<std::string, Measured> read_measured(const std::vector<std::f
     workload_names.push_back(path.stem().string());
     for (size_t p = 0; p < ids.size(); ++p) {
       if (!(flops[p] > 0.0) || !std::isfinite(flops[p]))
-        throw DataError(
-            fmt::format("{}: {} at program {}, expected a number above 0", file.origin("flop"), flops[p], p));
+        throw DataError("{}: {} at program {}, expected a number above 0", file.origin("flop"), flops[p], p);
       measured[ids[p]] = {workload, runtimes[p], flops[p]};
     }
   }
@@ -110,7 +107,7 @@ ProgramRows read_statement_rows(const std::filesystem::path& path) {
   rows.columns = file.size(features, matrix, 1);
   rows.features = file.read<float>(features, matrix);
   rows.row_ptr = file.read<int64_t>(ptr, kAnyList);
-  if (rows.columns < 1) throw DataError(fmt::format("{}: no columns", file.origin(features)));
+  if (rows.columns < 1) throw DataError("{}: no columns", file.origin(features));
   check_row_ptr(file, ptr, rows.row_ptr, static_cast<int64_t>(rows.features.size()) / rows.columns);
   rows.runtimes = file.read<double>(runtime, {{rows.programs()}, "(programs,)"});
   check_runtimes(file, runtime, rows.runtimes);
@@ -157,7 +154,7 @@ ProgramRows read_loop_rows(const std::filesystem::path& path, const std::vector<
     rows.ids.push_back(id);
   }
   if (rows.programs() == 0)
-    throw DataError(fmt::format("{}: id: none of its {} ids is in the program files", path.string(), all.ids.size()));
+    throw DataError("{}: id: none of its {} ids is in the program files", path.string(), all.ids.size());
   return rows;
 }
 

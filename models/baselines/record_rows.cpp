@@ -22,14 +22,13 @@ namespace {
 RecordLines read_lines(const nlohmann::json& root, const std::filesystem::path& file, const char* member) {
   const auto found = root.is_object() ? root.find(member) : root.end();
   if (found == root.end() || !found->is_object())
-    throw DataError(fmt::format("{}: {}: expected lists of lines by workload key", file.string(), member));
+    throw DataError("{}: {}: expected lists of lines by workload key", file.string(), member);
   RecordLines lines;
   for (const auto& [key, list] : found->items()) {
     const bool numbers = list.is_array() && std::all_of(list.begin(), list.end(), [](const nlohmann::json& line) {
                            return line.is_number_integer() && line.get<int64_t>() >= 0;
                          });
-    if (!numbers)
-      throw DataError(fmt::format("{}: {}: {}: expected a list of 0-based lines", file.string(), member, key));
+    if (!numbers) throw DataError("{}: {}: {}: expected a list of 0-based lines", file.string(), member, key);
     for (const auto& line : list) lines.insert(line.get<int64_t>());
   }
   return lines;
@@ -98,7 +97,7 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
       replayer.replay(dag, record.schedule, nest);
       const int64_t count = features.extract(nest, record.hardware.cache_line_bytes, out.features);
       const double seconds = record.mean_cost();
-      if (!(seconds > 0.0)) throw DataError(fmt::format("{} seconds, expected more than 0", seconds));
+      if (!(seconds > 0.0)) throw DataError("{} seconds, expected more than 0", seconds);
       data::sort_store_features(std::span(out.features).subspan(before));
       out.programs.push_back({record.line - 1, rows, count, workload, seconds});
       rows += count;
@@ -110,24 +109,24 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
   }
   report.counts = reader.counts();
   if (!lines.empty() && wanted != static_cast<int64_t>(lines.size()))
-    throw DataError(fmt::format("{}: {} of the {} lines that were asked for are records that were measured well",
-                                records.string(), wanted, lines.size()));
+    throw DataError("{}: {} of the {} lines that were asked for are records that were measured well", records.string(),
+                    wanted, lines.size());
 }
 
 }  // namespace
 
 RecordSplit read_record_split(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw DataError(fmt::format("{}: cannot be read", file.string()));
+  if (!in) throw DataError("{}: cannot be read", file.string());
   const auto root = nlohmann::json::parse(in, nullptr, false);
-  if (root.is_discarded()) throw DataError(fmt::format("{}: no JSON", file.string()));
+  if (root.is_discarded()) throw DataError("{}: no JSON", file.string());
   RecordSplit split{read_lines(root, file, "train_lines"), read_lines(root, file, "eval_lines")};
   for (const int64_t line : split.test) {
     if (split.train.contains(line))
-      throw DataError(fmt::format("{}: line {} is in train_lines and in eval_lines", file.string(), line));
+      throw DataError("{}: line {} is in train_lines and in eval_lines", file.string(), line);
   }
   if (split.train.empty() || split.test.empty())
-    throw DataError(fmt::format("{}: no lines in train_lines or in eval_lines", file.string()));
+    throw DataError("{}: no lines in train_lines or in eval_lines", file.string());
   return split;
 }
 
@@ -137,9 +136,8 @@ RecordRows read_record_rows(const std::filesystem::path& records, const std::fil
   Gathered gathered;
   gather(records, dags, per_workload > 0 ? draw_lines(records, lines, per_workload, seed) : lines, gathered, out);
   if (gathered.programs.empty()) {
-    throw DataError(fmt::format("{}: no record has features ({} without a DAG in {}){}{}", records.string(),
-                                out.without_dag, dags.string(), out.first_reason.empty() ? "" : ": ",
-                                out.first_reason));
+    throw DataError("{}: no record has features ({} without a DAG in {}){}{}", records.string(), out.without_dag,
+                    dags.string(), out.first_reason.empty() ? "" : ": ", out.first_reason);
   }
   std::vector<int32_t> order(gathered.workloads.size()), place(order.size());
   std::iota(order.begin(), order.end(), 0);

@@ -41,8 +41,7 @@ double squared_error(const std::vector<float>& predicted, const std::vector<floa
 
 void check_rows(const ProgramRows& rows, RuntimeTarget target) {
   if (rows.rows() != rows.programs())
-    throw ModelError(
-        fmt::format("XGBoost: {} rows of {} programs, expected one row a program", rows.rows(), rows.programs()));
+    throw ModelError("XGBoost: {} rows of {} programs, expected one row a program", rows.rows(), rows.programs());
   if (target == RuntimeTarget::nanoseconds_per_flop && rows.flops.empty())
     throw ModelError("XGBoost: time per flop needs the programs' arithmetic, which these files do not hold");
 }
@@ -98,7 +97,7 @@ WorkloadSplit split_workloads(const ProgramRows& rows, const std::vector<std::st
   for (const auto& name : given) {
     const auto found = std::find(rows.workload_names.begin(), rows.workload_names.end(), name);
     if (found == rows.workload_names.end())
-      throw ModelError(fmt::format("workload '{}', expected one of {}", name, fmt::join(rows.workload_names, ", ")));
+      throw ModelError("workload '{}', expected one of {}", name, fmt::join(rows.workload_names, ", "));
     chosen[static_cast<size_t>(found - rows.workload_names.begin())] = true;
   }
   WorkloadSplit split;

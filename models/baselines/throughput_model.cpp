@@ -82,47 +82,32 @@ Booster train_rows(const ProgramRows& rows, const ThroughputSettings& settings) 
 
 }  // namespace
 
-const std::vector<std::string>& throughput_presets() {
-  static const std::vector<std::string> names = {"tvm", "squares", "pairs", "regression", "ranking"};
-  return names;
+const std::vector<std::pair<std::string, ThroughputSettings>>& throughput_presets() {
+  using Loss = ThroughputLoss;
+  static const std::vector<std::pair<std::string, ThroughputSettings>> presets = {
+      {"tvm",
+       {.booster = {.max_depth = 10, .eta = 0.2, .gamma = 0.001, .min_child_weight = 0.0},
+        .rounds = 300,
+        .weighted = true,
+        .margin = 0.5}},
+      {"squares", {.booster = {.min_child_weight = 0.0}, .rounds = 450, .weighted = true}},
+      {"pairs",
+       {.loss = Loss::sum_pairs,
+        .booster = {.max_depth = 7, .eta = 0.07, .min_child_weight = 0.02, .subsample = 0.9, .colsample_bytree = 0.7},
+        .rounds = 500}},
+      {"regression", {.loss = Loss::rows_squared, .booster = {.base_score = 0.5}, .rounds = 350}},
+      {"ranking",
+       {.loss = Loss::rows_ranked, .booster = {.objective = "rank:pairwise", .base_score = 0.5}, .rounds = 500}}};
+  return presets;
 }
 
 ThroughputSettings throughput_preset(const std::string& name) {
-  ThroughputSettings settings;
-  BoosterSettings& trees = settings.booster;
-  if (name == "tvm") {
-    settings.rounds = 300;
-    settings.weighted = true;
-    settings.margin = 0.5;
-    trees.max_depth = 10;
-    trees.eta = 0.2;
-    trees.gamma = 0.001;
-    trees.min_child_weight = 0.0;
-  } else if (name == "squares") {
-    settings.rounds = 450;
-    settings.weighted = true;
-    trees.min_child_weight = 0.0;
-  } else if (name == "pairs") {
-    settings.loss = ThroughputLoss::sum_pairs;
-    settings.rounds = 500;
-    trees.max_depth = 7;
-    trees.eta = 0.07;
-    trees.min_child_weight = 0.02;
-    trees.subsample = 0.9;
-    trees.colsample_bytree = 0.7;
-  } else if (name == "regression") {
-    settings.loss = ThroughputLoss::rows_squared;
-    settings.rounds = 350;
-    trees.base_score = 0.5;
-  } else if (name == "ranking") {
-    settings.loss = ThroughputLoss::rows_ranked;
-    settings.rounds = 500;
-    trees.objective = "rank:pairwise";
-    trees.base_score = 0.5;
-  } else {
-    throw ModelError(fmt::format("preset '{}', expected {}", name, fmt::join(throughput_presets(), ", ")));
+  std::vector<std::string> names;
+  for (const auto& [known, settings] : throughput_presets()) {
+    if (known == name) return settings;
+    names.push_back(known);
   }
-  return settings;
+  throw ModelError("preset '{}', expected {}", name, fmt::join(names, ", "));
 }
 
 ScoreGradient squares_gradient(std::span<const double> scores, std::span<const double> throughputs, bool weighted) {
@@ -182,8 +167,7 @@ ThroughputModel ThroughputModel::train(const ProgramRows& rows, const Throughput
 }
 
 std::vector<double> ThroughputModel::predict(const ProgramRows& rows) const {
-  if (rows.columns != columns_)
-    throw ModelError(fmt::format("XGBoost: rows of {} features, expected {}", rows.columns, columns_));
+  if (rows.columns != columns_) throw ModelError("XGBoost: rows of {} features, expected {}", rows.columns, columns_);
   if (rows.programs() == 0) return {};
   if (!sums_rows(settings_.loss)) {
     const ProgramRows whole = aggregated(rows);
@@ -207,12 +191,11 @@ ThroughputModel ThroughputModel::load(const std::filesystem::path& file) {
     const std::string text = booster.note(name);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size())
-      throw ModelError(
-          fmt::format("{}: note {}: '{}', expected a number that foretime baseline wrote", file.string(), name, text));
+      throw ModelError("{}: note {}: '{}', expected a number that foretime baseline wrote", file.string(), name, text);
   };
   const auto loss = std::find(kLossNames.begin(), kLossNames.end(), booster.note(kLossNote));
   if (loss == kLossNames.end())
-    throw ModelError(fmt::format("{}: no note {}, expected a model of foretime baseline", file.string(), kLossNote));
+    throw ModelError("{}: no note {}, expected a model of foretime baseline", file.string(), kLossNote);
   ThroughputSettings settings;
   settings.loss = static_cast<ThroughputLoss>(loss - kLossNames.begin());
   int64_t columns = 0;

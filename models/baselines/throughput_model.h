@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/baselines/booster.h"
@@ -34,7 +35,7 @@ struct ThroughputSettings {
 ///   regression, ranking   rows_squared and rows_ranked, tuned likewise
 /// Throws ModelError for another name.
 ThroughputSettings throughput_preset(const std::string& name);
-const std::vector<std::string>& throughput_presets();
+const std::vector<std::pair<std::string, ThroughputSettings>>& throughput_presets();
 
 /// First and second derivatives of a loss by each program's score, [programs] each.
 struct ScoreGradient {

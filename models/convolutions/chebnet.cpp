@@ -11,7 +11,7 @@ namespace foretime::models {
 /// goes up by each state's own. Parameters: terms.0.weight … terms.(K-1).weight, terms.0.bias.
 Convolution chebnet(const configs::ModelSettings& settings, const InputSchema&) {
   const int64_t order = settings.chebnet.order;
-  if (order < 1) throw ModelError(fmt::format("model.chebnet.order: {}, expected at least 1", order));
+  if (order < 1) throw ModelError("model.chebnet.order: {}, expected at least 1", order);
   const auto norm = settings.chebnet.lambda_max == configs::LargestEigenvalue::estimated
                         ? plans::EdgeNorm::laplacian
                         : plans::EdgeNorm::laplacian_of_two;

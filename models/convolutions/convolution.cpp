@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 namespace foretime::models {
 namespace {
 
@@ -20,7 +18,7 @@ Value Messages::own(GraphBuilder& builder, Value value) const {
 
 int64_t head_width(int64_t width, int64_t heads) {
   if (heads < 1 || width % heads != 0)
-    throw ModelError(fmt::format("heads: {}, expected a divisor of model.hidden, {}", heads, width));
+    throw ModelError("heads: {}, expected a divisor of model.hidden, {}", heads, width);
   return width / heads;
 }
 

@@ -156,10 +156,10 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
   const bool loops = kind == data::CandidateKind::program && feature_count == data::LoopColumns::count;
   const auto known = loops ? data::loop_column_names() : data::feature_names(kind);
   if (static_cast<int64_t>(known.size()) != feature_count) {
-    throw ModelError(fmt::format(
+    throw ModelError(
         "model.features.columns: the data have {} columns of node features, expected the {} that have names; leave the "
         "list empty",
-        feature_count, known.size()));
+        feature_count, known.size());
   }
   std::set<int64_t> chosen;
   for (const std::string& name : names) {
@@ -173,9 +173,9 @@ std::vector<int64_t> chosen_columns(const std::vector<std::string>& names, data:
     }
     if (found) continue;
     const auto near = nearest_name(name, known);
-    throw ModelError(fmt::format(
+    throw ModelError(
         "model.features.columns: '{}' is no column of node features{}", name,
-        near.empty() ? fmt::format(", expected {}", fmt::join(known, ", ")) : fmt::format("; is it {}?", near)));
+        near.empty() ? fmt::format(", expected {}", fmt::join(known, ", ")) : fmt::format("; is it {}?", near));
   }
   return {chosen.begin(), chosen.end()};
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace foretime::models {
 namespace {
 
@@ -96,12 +94,10 @@ Readout::Readout(const std::vector<configs::ReadoutPart>& parts, data::Candidate
   };
   if (parts.empty()) throw ModelError("model.readout: empty, expected at least one part");
   for (const P part : parts) {
-    if (std::ranges::count(parts, part) > 1)
-      throw ModelError(fmt::format("model.readout: '{}' stands there twice", word_of(part)));
+    if (std::ranges::count(parts, part) > 1) throw ModelError("model.readout: '{}' stands there twice", word_of(part));
     parts_.push_back(std::ranges::find(kParts, part, &std::pair<P, Part>::first)->second);
     if (parts_.back().over != Over::nodes && kind != data::CandidateKind::layout)
-      throw ModelError(
-          fmt::format("model.readout: '{}' needs configurable nodes, which only layout data have", word_of(part)));
+      throw ModelError("model.readout: '{}' needs configurable nodes, which only layout data have", word_of(part));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <tuple>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "models/graph/error.h"
@@ -66,8 +65,8 @@ Loss find_loss(configs::LossType type) { return kLosses[static_cast<size_t>(type
 
 void check_vectors(const Tensor& scores, const Tensor& targets) {
   if (scores.dim() == 1 && targets.dim() == 1 && scores.numel() == targets.numel()) return;
-  throw ModelError(fmt::format("loss: scores of shape [{}] and targets of shape [{}], expected vectors of one length",
-                               fmt::join(scores.sizes(), ", "), fmt::join(targets.sizes(), ", ")));
+  throw ModelError("loss: scores of shape [{}] and targets of shape [{}], expected vectors of one length",
+                   fmt::join(scores.sizes(), ", "), fmt::join(targets.sizes(), ", "));
 }
 
 Tensor unchecked_loss(const LossSettings& settings, Loss loss, const Tensor& scores, const Tensor& targets) {
@@ -91,11 +90,11 @@ TargetTransform TargetTransform::from(const configs::LossSettings& settings) {
 double TargetTransform::to_target(double runtime, double flop) const {
   double value = runtime * scale;
   if (kind != Kind::runtime) {
-    if (!(runtime > 0)) throw ModelError(fmt::format("run time: {}, expected more than 0 for its logarithm", runtime));
+    if (!(runtime > 0)) throw ModelError("run time: {}, expected more than 0 for its logarithm", runtime);
     value = std::log(runtime);
   }
   if (kind == Kind::log_runtime_per_flop) {
-    if (!(flop > 0)) throw ModelError(fmt::format("flop count: {}, expected more than 0 for its logarithm", flop));
+    if (!(flop > 0)) throw ModelError("flop count: {}, expected more than 0 for its logarithm", flop);
     value -= std::log(flop);
   }
   return (value - mean) / deviation;
@@ -104,14 +103,14 @@ double TargetTransform::to_target(double runtime, double flop) const {
 torch::Tensor TargetTransform::targets(const data::Group& group, const std::vector<int64_t>& ids) const {
   const bool per_flop = kind == Kind::log_runtime_per_flop;
   if (per_flop && group.flops.empty()) {
-    throw ModelError(fmt::format("{}: no flop counts, expected them for loss.target log_runtime_per_flop", group.name));
+    throw ModelError("{}: no flop counts, expected them for loss.target log_runtime_per_flop", group.name);
   }
   auto result = torch::empty({static_cast<int64_t>(ids.size())}, torch::kDouble);
   double* out = result.data_ptr<double>();
   try {
     for (const int64_t id : ids) *out++ = to_target(group.runtimes[id], per_flop ? group.flops[id] : 1.0);
   } catch (const ModelError& error) {
-    throw ModelError(fmt::format("{}: {}", group.name, error.what()));
+    throw ModelError("{}: {}", group.name, error.what());
   }
   return result;
 }
@@ -144,11 +143,11 @@ Tensor batch_loss(const LossSettings& settings, const Tensor& scores, const Tens
   check_vectors(scores, targets);
   if (group_ptr.size() != weights.size() + 1 || group_ptr.front() != 0 || group_ptr.back() != scores.numel()) {
     throw ModelError(
-        fmt::format("loss: group_ptr [{}] for {} weights and {} scores, expected one start for each weight and the end",
-                    fmt::join(group_ptr, ", "), weights.size(), scores.numel()));
+        "loss: group_ptr [{}] for {} weights and {} scores, expected one start for each weight and the end",
+        fmt::join(group_ptr, ", "), weights.size(), scores.numel());
   }
   if (!std::is_sorted(group_ptr.begin(), group_ptr.end())) {
-    throw ModelError(fmt::format("loss: group_ptr [{}] descends", fmt::join(group_ptr, ", ")));
+    throw ModelError("loss: group_ptr [{}] descends", fmt::join(group_ptr, ", "));
   }
   const auto loss = find_loss(settings.type);
   const auto placed = targets.to(scores.device());

@@ -23,8 +23,7 @@ bool has_nan(Values values) {
 
 void check_lengths(const char* metric, size_t predictions, size_t measurements) {
   if (predictions == measurements) return;
-  throw ModelError(
-      fmt::format("{}: {} predictions for {} measurements, expected as many", metric, predictions, measurements));
+  throw ModelError("{}: {} predictions for {} measurements, expected as many", metric, predictions, measurements);
 }
 
 /// True where a metric can be computed at all.
@@ -130,7 +129,7 @@ double pairwise_accuracy(Values scores, Values runtimes) {
 }
 
 double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
-  if (k < 1) throw ModelError(fmt::format("top_k_slowdown: k = {}, expected at least 1", k));
+  if (k < 1) throw ModelError("top_k_slowdown: k = {}, expected at least 1", k);
   if (!comparable("top_k_slowdown", scores, runtimes)) return kUndefined;
   const double best = *std::min_element(runtimes.begin(), runtimes.end());
   if (best <= 0) return kUndefined;

@@ -4,8 +4,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "models/graph/error.h"
 
 namespace foretime::models {
@@ -27,7 +25,7 @@ torch::Tensor copy_rows(const std::vector<T>& values, int64_t width, torch::Dtyp
 }
 
 void expect_size(bool condition, const char* what, int64_t found, int64_t expected) {
-  if (!condition) throw ModelError(fmt::format("message plan: {}: {}, expected {}", what, found, expected));
+  if (!condition) throw ModelError("message plan: {}: {}, expected {}", what, found, expected);
 }
 
 class Converter {
@@ -62,7 +60,7 @@ class Converter {
     result.columns = copy(index, torch::kInt, device_);
     std::vector<int64_t> row_ptr(static_cast<size_t>(cols) + 1);
     for (const int32_t i : index) {
-      if (i < 0 || i >= cols) throw ModelError(fmt::format("message plan: {}: {}, expected 0 … {}", what, i, cols - 1));
+      if (i < 0 || i >= cols) throw ModelError("message plan: {}: {}, expected 0 … {}", what, i, cols - 1);
       ++row_ptr[static_cast<size_t>(i) + 1];
     }
     if (!gradients_) return result;

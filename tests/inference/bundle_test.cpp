@@ -14,31 +14,21 @@
 #include "data/graphs/schema.h"
 #include "inference/bundle/safetensors_file.h"
 #include "tests/inference/small_models.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::inference::testing {
 namespace {
 
+using foretime::testing::message_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-template <class Call>
-std::string complaint(Call&& call) {
-  try {
-    call();
-  } catch (const BundleError& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("no BundleError: ") + error.what();
-  }
-  return "nothing";
-}
-
 /// What reading a bundle says whose manifest was changed.
 std::string after(const std::function<void(Json&)>& change, Bundle bundle = layout_bundle()) {
   change(bundle.manifest);
-  return complaint([&] { parse_bundle(unchecked_bytes(bundle), "a.foretime"); });
+  return message_of<BundleError>([&] { parse_bundle(unchecked_bytes(bundle), "a.foretime"); });
 }
 
 void expect_equal(const Bundle& a, const Bundle& b) {
@@ -74,7 +64,7 @@ TEST(Bundle, HasTensorsOfAnyShapeThatTheFormDoesNotName) {
   expect_equal(bundle, parse_bundle(serialize_bundle(bundle), "memory"));
 }
 
-TEST(Bundle, TermsAreWhatTheManifestSays) {
+TEST(Bundle, SpecIsWhatTheManifestSays) {
   const auto spec = read_scoring_spec(loops_bundle(true, true));
   EXPECT_EQ(spec.kind, data::CandidateKind::program);
   EXPECT_EQ(spec.representation, configs::Representation::loops);
@@ -135,7 +125,7 @@ TEST(Bundle, RefusesAnotherFormatVersion) {
   EXPECT_THAT(after([](Json& m) { m["format_version"] = "2"; }), HasSubstr("format_version"));
   EXPECT_THAT(after([](Json& m) { m.erase("format_version"); }), HasSubstr("manifest: format_version: missing"));
   const auto with = [](const std::map<std::string, std::string>& metadata) {
-    return complaint([&] { parse_bundle(inference::serialize_arrays({}, metadata), "a.foretime"); });
+    return message_of<BundleError>([&] { parse_bundle(inference::serialize_arrays({}, metadata), "a.foretime"); });
   };
   EXPECT_THAT(with({{"format", "foretime-bundle"}, {"format_version", "3"}, {"manifest", "{}"}}),
               AllOf(HasSubstr("format_version: '3'"), HasSubstr("export the run again")));
@@ -146,7 +136,7 @@ TEST(Bundle, RefusesAnotherFormatVersion) {
 
 TEST(Bundle, RefusesManifestsThatAreNone) {
   const auto with = [](const std::string& manifest) {
-    return complaint([&] {
+    return message_of<BundleError>([&] {
       parse_bundle(inference::serialize_arrays(
                        {}, {{"format", "foretime-bundle"}, {"format_version", "2"}, {"manifest", manifest}}),
                    "a.foretime");
@@ -166,7 +156,7 @@ TEST(Bundle, NamesTheKeyThatIsWrong) {
     EXPECT_THAT(after([&](Json& m) { m.erase(key); }), HasSubstr(key)) << key;
     // Nothing may be an array.
     if (key == "hardware") continue;
-    EXPECT_NE(after([&](Json& m) { m[key] = Json::array({1}); }), "nothing") << key;
+    EXPECT_NE(after([&](Json& m) { m[key] = Json::array({1}); }), "no exception") << key;
   }
   EXPECT_THAT(after([](Json& m) { m["prune_hops"] = -2; }), HasSubstr("prune_hops: -2, expected a whole number"));
   EXPECT_THAT(after([](Json& m) { m["prune_hops"] = 1.5; }), HasSubstr("prune_hops: 1.5, expected a whole number"));
@@ -226,24 +216,27 @@ TEST(Bundle, RefusesTensorsOfAnotherTypeAndNumbersThatAreNone) {
     changed.emplace_back(name, array);
   }
   const auto bytes = inference::serialize_arrays(changed, arrays.metadata);
-  EXPECT_THAT(complaint([&] { parse_bundle(bytes, "a.foretime"); }),
+  EXPECT_THAT(message_of<BundleError>([&] { parse_bundle(bytes, "a.foretime"); }),
               HasSubstr("a.foretime: tensor head: type I32, expected F32"));
   bundle.weights.at("head").values[1] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(complaint([&] { serialize_bundle(bundle); }), HasSubstr("tensor head: a value that is not finite"));
+  EXPECT_THAT(message_of<BundleError>([&] { serialize_bundle(bundle); }),
+              HasSubstr("tensor head: a value that is not finite"));
   bundle.weights.at("head").values.pop_back();
-  EXPECT_THAT(complaint([&] { serialize_bundle(bundle); }), HasSubstr("tensor head: 5 values"));
+  EXPECT_THAT(message_of<BundleError>([&] { serialize_bundle(bundle); }), HasSubstr("tensor head: 5 values"));
 }
 
 TEST(Bundle, EveryTruncationAndManyChangesAreRefusedOrHarmless) {
   const auto bytes = serialize_bundle(trees_bundle());
   for (size_t length = 0; length < bytes.size(); length += 1 + length / 40)
-    EXPECT_NE(complaint([&] { parse_bundle(std::string_view(bytes).substr(0, length), "a"); }), "nothing") << length;
-  EXPECT_NE(complaint([&] { parse_bundle(bytes + "x", "a"); }), "nothing");
+    EXPECT_NE(message_of<BundleError>([&] { parse_bundle(std::string_view(bytes).substr(0, length), "a"); }),
+              "no exception")
+        << length;
+  EXPECT_NE(message_of<BundleError>([&] { parse_bundle(bytes + "x", "a"); }), "no exception");
   std::mt19937 random(3);
   for (int i = 0; i < 300; ++i) {
     auto damaged = bytes;
     for (int change = 0; change < 3; ++change) damaged[random() % 3000] = static_cast<char>(random());
-    EXPECT_THAT(complaint([&] { parse_bundle(damaged, "a"); }), ::testing::Not(HasSubstr("no BundleError")));
+    message_of<BundleError>([&] { parse_bundle(damaged, "a"); });  // nothing else is thrown
   }
 }
 
@@ -264,7 +257,7 @@ TEST(Bundle, FilesThatCannotBeReadOrWrittenAreNamed) {
   EXPECT_THROW(read_bundle(scratch.path()), FileError);
   EXPECT_THROW(write_bundle(scratch.path() / "no" / "folder", trees_bundle()), FileError);
   std::ofstream(scratch.path() / "empty").flush();
-  EXPECT_THAT(complaint([&] { read_bundle(scratch.path() / "empty"); }), HasSubstr("empty: 0 bytes"));
+  EXPECT_THAT(message_of<BundleError>([&] { read_bundle(scratch.path() / "empty"); }), HasSubstr("empty: 0 bytes"));
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include "data/dataset/synth.h"
 #include "data/graphs/pruning.h"
 #include "tests/data/frontends/hlo/messages.h"
-#include "tests/inference/scores.h"
 #include "tests/inference/small_models.h"
 #include "tests/support/message_of.h"
 
@@ -39,19 +38,6 @@ std::vector<float> slow_scores(const Model& model, const data::Group& group) {
   return model.executor().score(std::move(all), std::vector<int64_t>{0, group.candidates}, workspace);
 }
 
-std::vector<int8_t> layouts_of(const data::Group& group) {
-  std::vector<int8_t> layouts;
-  const auto& l = group.layout;
-  for (int64_t c = 0; c < group.candidates; ++c) {
-    for (int64_t j = 0; j < l.configurable(); ++j) {
-      const auto row = l.rows.subspan((l.row_ptr[j] + l.codes[c * l.configurable() + j]) * data::kLayoutFeatures,
-                                      data::kLayoutFeatures);
-      layouts.insert(layouts.end(), row.begin(), row.end());
-    }
-  }
-  return layouts;
-}
-
 class LayoutScores : public ::testing::TestWithParam<LayoutModel> {};
 
 TEST_P(LayoutScores, AreThoseOfTheGroupHoweverTheyAreDivided) {
@@ -64,7 +50,7 @@ TEST_P(LayoutScores, AreThoseOfTheGroupHoweverTheyAreDivided) {
   const GraphScorer scorer(model, group);
   EXPECT_EQ(scorer.nodes(), 60);
   EXPECT_EQ(scorer.configurable().size(), 12u);
-  EXPECT_EQ(scorer.score_layouts(layouts_of(group), group.candidates), expected);
+  EXPECT_EQ(scorer.score_layouts(layouts_of(group, group.candidates), group.candidates), expected);
 
   // Small pieces, several threads: near for other pieces, the same for other threads.
   const auto pieces = model_of(layout_bundle(GetParam()), {.threads = 1, .max_states = 500});
@@ -150,7 +136,7 @@ TEST(GraphScorer, LayoutsAreCodedInTheOrderOfTheirFirstAppearance) {
   data::Group group;
   group.candidates = candidates;
   group.layout = coded;
-  EXPECT_EQ(layouts_of(group), layouts);
+  EXPECT_EQ(layouts_of(group, candidates), layouts);
   for (int64_t j = 0; j < configurable; ++j) {
     EXPECT_EQ(coded.codes[j], 0);
     EXPECT_LE(coded.row_ptr[j + 1] - coded.row_ptr[j], 5);

@@ -16,8 +16,8 @@
 #include "data/frontends/loops/nest_program.h"
 #include "data/frontends/loops/tree_program.h"
 #include "data/frontends/tir/tir_reader.h"
-#include "tests/inference/scores.h"
 #include "tests/inference/small_models.h"
+#include "tests/support/message_of.h"
 
 namespace foretime::inference::testing {
 namespace {
@@ -152,15 +152,10 @@ TEST(ProgramScorer, ATextThatIsNoProgramFailsAlone) {
   }
 }
 
-TEST(ProgramScorer, RefusesModelsOfAnotherKindAndDamagedStageTables) {
+TEST(ProgramScorer, RefusesModelsOfAnotherKindAndDamagedDags) {
   const auto workload = sample_workload(1);
-  const auto complaint = [&](const std::string& table) -> std::string {
-    try {
-      WorkloadScorer(model_of(loops_bundle()), table);
-    } catch (const DataError& error) {
-      return error.what();
-    }
-    return "";
+  const auto complaint = [&](const std::string& table) {
+    return foretime::testing::message_of<DataError>([&] { WorkloadScorer(model_of(loops_bundle()), table); });
   };
   EXPECT_THAT(complaint("{"), HasSubstr("compute DAG: no JSON"));
   EXPECT_THAT(complaint("[]"), HasSubstr("compute DAG: workload_key"));

@@ -16,7 +16,6 @@
 #include "data/frontends/ansor/records/record_reader.h"
 #include "inference/scoring/graph_scorer.h"
 #include "inference/scoring/program_scorer.h"
-#include "tests/inference/scores.h"
 #include "tests/inference/small_models.h"
 #include "tests/support/paths.h"
 
@@ -28,19 +27,6 @@ using data::CandidateKind;
 data::Group load(const std::string& file, CandidateKind kind) {
   const auto folder = foretime::testing::data_dir() / "tpugraphs";
   return data::load_group(data::list_groups({file}, folder, kind).front());
-}
-
-std::vector<int8_t> layouts_of(const data::Group& group, int64_t candidates) {
-  std::vector<int8_t> layouts;
-  const auto& l = group.layout;
-  for (int64_t c = 0; c < candidates; ++c) {
-    for (int64_t j = 0; j < l.configurable(); ++j) {
-      const auto row = l.rows.subspan((l.row_ptr[j] + l.codes[c * l.configurable() + j]) * data::kLayoutFeatures,
-                                      data::kLayoutFeatures);
-      layouts.insert(layouts.end(), row.begin(), row.end());
-    }
-  }
-  return layouts;
 }
 
 TEST(RealData, LayoutsOfMeasuredGraphs) {

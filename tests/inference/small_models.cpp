@@ -1,10 +1,13 @@
 #include "tests/inference/small_models.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <stdexcept>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 #include "data/files/line_source.h"
 #include "data/frontends/loops/loop_graph.h"
@@ -181,6 +184,17 @@ Bundle trees_bundle() {
                    data::kTirTypes, "seconds");
 }
 
+std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options) {
+  return std::make_shared<const Model>(std::move(bundle), options);
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  float largest = 1.0F;
+  for (const float value : b) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5F * largest) << i;
+}
+
 std::string unchecked_bytes(const Bundle& bundle) {
   inference::NamedArrays arrays;
   for (const auto& [name, weight] : bundle.weights) {
@@ -234,6 +248,19 @@ std::vector<int8_t> random_layouts(int64_t candidates, int64_t configurable, uin
     const auto choice = static_cast<int8_t>(random() % 5);
     for (int64_t k = 0; k < data::kLayoutFeatures; ++k)
       layouts.push_back(static_cast<int8_t>(k % 6 < 4 ? (k + choice) % 4 : -1));
+  }
+  return layouts;
+}
+
+std::vector<int8_t> layouts_of(const data::Group& group, int64_t candidates) {
+  std::vector<int8_t> layouts;
+  const auto& l = group.layout;
+  for (int64_t c = 0; c < candidates; ++c) {
+    for (int64_t j = 0; j < l.configurable(); ++j) {
+      const auto row = l.rows.subspan((l.row_ptr[j] + l.codes[c * l.configurable() + j]) * data::kLayoutFeatures,
+                                      data::kLayoutFeatures);
+      layouts.insert(layouts.end(), row.begin(), row.end());
+    }
   }
   return layouts;
 }

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/graphs/group.h"
 #include "inference/bundle/bundle.h"
+#include "inference/scoring/model.h"
 
 /// Bundles of small models made by hand, one of each kind, with random weights; and what they score.
 namespace foretime::inference::testing {
@@ -24,12 +26,19 @@ Bundle tile_bundle(plans::TileJoin join = plans::TileJoin::early);
 Bundle loops_bundle(bool statements = true, bool hardware = false);
 Bundle trees_bundle();
 
+std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options = {});
+
+/// Scores that are equal to rounding of the largest one.
+void expect_near(const std::vector<float>& a, const std::vector<float>& b);
+
 /// The bytes of a bundle that serialize_bundle might refuse.
 std::string unchecked_bytes(const Bundle& bundle);
 
 /// A graph with features, types and edges of HLO, without candidates.
 data::Group small_graph(data::CandidateKind kind, int64_t nodes, int64_t configurable, uint32_t seed);
 std::vector<int8_t> random_layouts(int64_t candidates, int64_t configurable, uint32_t seed);
+/// [candidates, configurable, 18] of a group's first candidates, as GraphScorer takes them.
+std::vector<int8_t> layouts_of(const data::Group& group, int64_t candidates);
 std::vector<float> random_tiles(int64_t candidates, uint32_t seed);
 
 /// Lines of a file in samples/, plain or gzip: the first `most` of them.

@@ -1,8 +1,10 @@
 /// Every model in training against its exported graph, run by the executor: same plans, same scores.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -16,8 +18,8 @@
 #include "inference/graph/executor.h"
 #include "models/model.h"
 #include "tests/data/groups.h"
-#include "tests/models/fitted_model.h"
-#include "tests/models/variants.h"
+#include "tests/models/small_models.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::models {
@@ -26,22 +28,16 @@ namespace {
 using configs::ModelSettings;
 using data::CandidateKind;
 using data::Group;
+using testing::fitted_model;
 
 constexpr double kTolerance = 1e-5;  // of the largest score, and at least of 1
 
 ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
-  ModelSettings settings;
-  settings.hidden = 6;
-  settings.node_type_embedding = 4;
-  settings.features.layout_scale = 0.5;
-  settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::sum, configs::ReadoutPart::max,
-                      configs::ReadoutPart::normalized_sum};
+  using P = configs::ReadoutPart;
   if (kind == CandidateKind::layout)
-    settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::normalized_sum,
-                        configs::ReadoutPart::configurable_mean, configs::ReadoutPart::configurable_max,
-                        configs::ReadoutPart::decision_sum};
-  testing::apply_variant(variant, settings);
-  return settings;
+    return testing::variant_settings(
+        variant, {P::mean, P::normalized_sum, P::configurable_mean, P::configurable_max, P::decision_sum});
+  return testing::variant_settings(variant, {P::mean, P::sum, P::max, P::normalized_sum});
 }
 
 /// Weights of a trained model: nothing stays at 0 or 1.
@@ -177,34 +173,25 @@ TEST(InferenceGraph, IsCheckedAgainstItsWeights) {
     auto json = inference::to_json(graph);
     auto changed = shapes;
     damage(json, changed);
-    try {
-      inference::parse_graph(json, changed, group.graphs.feature_count);
-    } catch (const inference::BundleError& error) {
-      return std::string(error.what());
-    }
-    return std::string("taken");
+    return testing::message_of<inference::BundleError>(
+        [&] { inference::parse_graph(json, changed, group.graphs.feature_count); });
   };
   using Json = nlohmann::json;
   using Shapes = inference::WeightShapes;
-  EXPECT_EQ(refusal([](Json&, Shapes&) {}), "taken");
-  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][3]["op"] = "divide"; }),
-              ::testing::HasSubstr("no such operation"));
-  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }), ::testing::HasSubstr("not made before"));
-  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["embedded_columns"] = 7; }), ::testing::HasSubstr("expected 7"));
-  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["request"]["sharing"] = "all"; }),
-              ::testing::HasSubstr("sharing: 'all'"));
-  EXPECT_THAT(refusal([](Json& j, Shapes&) { j["request"]["layers"] = "2"; }), ::testing::HasSubstr("graph: "));
-  EXPECT_THAT(refusal([](Json&, Shapes& s) { s.erase("head.0.weight"); }),
-              ::testing::HasSubstr("'head.0.weight': not in the bundle"));
-  EXPECT_THAT(refusal([](Json&, Shapes& s) {
-                s["head.0.weight"] = {6, 5};
-              }),
-              ::testing::HasSubstr("columns of the weight: 5"));
-  EXPECT_THAT(refusal([](Json&, Shapes& s) {
-                s["layers.0.bias"] = {5};
-                s["layers.0.producers.bias"] = {5};
-              }),
-              ::testing::HasSubstr("expected [6]"));
+  EXPECT_EQ(refusal([](Json&, Shapes&) {}), "no exception");
+  const std::pair<std::function<void(Json&, Shapes&)>, const char*> damages[] = {
+      {[](Json& j, Shapes&) { j["embed"][3]["op"] = "divide"; }, "no such operation"},
+      {[](Json& j, Shapes&) { j["embed"][0]["x"] = "v9999"; }, "not made before"},
+      {[](Json& j, Shapes&) { j["embedded_columns"] = 7; }, "expected 7"},
+      {[](Json& j, Shapes&) { j["request"]["sharing"] = "all"; }, "sharing: 'all'"},
+      {[](Json& j, Shapes&) { j["request"]["layers"] = "2"; }, "graph: "},
+      {[](Json&, Shapes& s) { s.erase("head.0.weight"); }, "'head.0.weight': not in the bundle"},
+      {[](Json&, Shapes& s) {
+         s["head.0.weight"] = {6, 5};
+       },
+       "columns of the weight: 5"},
+      {[](Json&, Shapes& s) { s["layers.0.bias"] = s["layers.0.producers.bias"] = {5}; }, "expected [6]"}};
+  for (const auto& [damage, message] : damages) EXPECT_THAT(refusal(damage), ::testing::HasSubstr(message));
 }
 
 }  // namespace

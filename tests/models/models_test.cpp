@@ -10,9 +10,8 @@
 #include "models/model.h"
 #include "models/sparse/plan_tensors.h"
 #include "tests/data/groups.h"
-#include "tests/models/fitted_model.h"
 #include "tests/models/slow_model.h"
-#include "tests/models/variants.h"
+#include "tests/models/small_models.h"
 #include "tests/support/gradcheck.h"
 
 namespace foretime::models {
@@ -21,40 +20,26 @@ namespace {
 using configs::ModelSettings;
 using data::CandidateKind;
 using data::Group;
+using testing::fitted_model;
+using testing::plan_of;
 
 // Plans hold their weights in single precision, so the twin's, made in double, differ by rounding whatever the model's
 // type.
 constexpr double kRelative = 1e-6, kAbsolute = 1e-8;
 
-using Batch = std::vector<std::pair<const Group*, std::vector<int64_t>>>;
-
-PlanTensors plan_of(const CostModel& model, const Batch& batch, torch::Dtype dtype = torch::kDouble) {
-  plans::PlanBuilder builder(model.plan_request());
-  for (const auto& [group, ids] : batch) builder.add(*group, ids);
-  return to_tensors(std::move(builder).build(), {.dtype = dtype});
-}
-
-/// `variant`: of tests/models/variants.h.
+/// `variant`: of tests/models/small_models.h.
 ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
-  ModelSettings settings;
-  settings.hidden = 6;
-  settings.node_type_embedding = 4;
-  settings.features.layout_scale = 0.5;
-  settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::max, configs::ReadoutPart::normalized_sum};
-  if (kind == CandidateKind::layout) {
-    settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::normalized_sum,
-                        configs::ReadoutPart::configurable_normalized_sum, configs::ReadoutPart::configurable_max};
-  }
-  testing::apply_variant(variant, settings);
-  return settings;
+  using P = configs::ReadoutPart;
+  if (kind == CandidateKind::layout)
+    return testing::variant_settings(variant,
+                                     {P::mean, P::normalized_sum, P::configurable_normalized_sum, P::configurable_max});
+  return testing::variant_settings(variant, {P::mean, P::max, P::normalized_sum});
 }
 
 /// The scores are summed with unequal weights, so that no gradient can hide behind another.
 void expect_model_gradients(const std::shared_ptr<CostModel>& model, const PlanTensors& plan) {
   const auto weights = torch::arange(1, plan.group_ptr.back() + 1, torch::kDouble);
-  std::vector<std::pair<std::string, torch::Tensor>> leaves;
-  for (const auto& item : model->named_parameters()) leaves.emplace_back(item.key(), item.value());
-  testing::expect_gradients([&] { return (model->score(plan) * weights).sum(); }, leaves, 1e-5);
+  testing::expect_gradients([&] { return (model->score(plan) * weights).sum(); }, testing::leaves_of(*model), 1e-5);
 }
 
 class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, CandidateKind, std::string>> {
@@ -236,14 +221,12 @@ TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
     torch::manual_seed(1);
     EXPECT_TRUE(torch::equal(first, model->score(plan))) << type;
     torch::manual_seed(1);
-    std::vector<std::pair<std::string, torch::Tensor>> leaves;
-    for (const auto& item : model->named_parameters()) leaves.emplace_back(item.key(), item.value());
     testing::expect_gradients(
         [&] {
           torch::manual_seed(2);  // the same messages each time
           return model->score(plan).sum();
         },
-        leaves, 1e-5);
+        testing::leaves_of(*model), 1e-5);
     model->eval();
     EXPECT_TRUE(torch::equal(model->score(plan), whole->score(plan))) << type;
   }

@@ -11,9 +11,8 @@
 #include "data/dataset/synth.h"
 #include "models/model.h"
 #include "models/sparse/plan_tensors.h"
-#include "models/statistics.h"
 #include "plans/plan_source.h"
-#include "tests/models/variants.h"
+#include "tests/models/small_models.h"
 #include "tests/support/paths.h"
 
 /// Shared plans against node × candidate plans, the slow twin: scores and gradients in double precision.
@@ -25,33 +24,19 @@ using data::Group;
 
 constexpr double kTolerance = 1e-9;
 
-/// `variant`: of tests/models/variants.h.
+/// `variant`: of tests/models/small_models.h.
 ModelSettings settings_of(const std::string& variant, int64_t layers) {
-  ModelSettings settings;
-  settings.hidden = 6;
+  using P = configs::ReadoutPart;
+  auto settings = testing::variant_settings(
+      variant,
+      {P::mean, P::max, P::normalized_sum, P::configurable_normalized_sum, P::configurable_max, P::decision_sum});
   settings.layers = layers;
-  settings.node_type_embedding = 3;
-  settings.l2_normalize = variant == "sage";
-  settings.features.layout_scale = 0.5;
-  settings.readout = {configs::ReadoutPart::mean,
-                      configs::ReadoutPart::max,
-                      configs::ReadoutPart::normalized_sum,
-                      configs::ReadoutPart::configurable_normalized_sum,
-                      configs::ReadoutPart::configurable_max,
-                      configs::ReadoutPart::decision_sum};
-  testing::apply_variant(variant, settings);
+  settings.l2_normalize = settings.l2_normalize || variant == "sage";
   return settings;
 }
 
 std::shared_ptr<CostModel> fitted(const ModelSettings& settings, const Group& group) {
-  torch::manual_seed(7);
-  const InputSchema schema{group.kind, group.graphs.feature_count, group.graphs.node_type_count};
-  auto model = make_model(settings, schema);
-  model->to(torch::kDouble);
-  StatisticsAccumulator statistics(schema, settings.features.log);
-  statistics.add(group);
-  model->fit_transform(statistics.finish());
-  return model;
+  return testing::fitted_model(settings, {&group});
 }
 
 /// Scores, then the gradients of their sum with unequal weights.

@@ -12,16 +12,48 @@
 #include "data/graphs/group.h"
 #include "models/model.h"
 
-/// Every registered model again, written the obvious way: one candidate at a time, joined inputs, dense adjacency. It
-/// shares with the models only the names of their parameters.
 namespace foretime::testing {
 
-class SlowModel {
- public:
-  SlowModel(const configs::ModelSettings& settings, const models::CostModel& model) : settings_(settings) {
-    for (const auto& item : model.named_parameters()) values_.insert(item.key(), item.value().detach());
+/// Layers of models that are written the obvious way, over copies of a model's parameters and buffers.
+class SlowLayers {
+ protected:
+  SlowLayers(const configs::ModelSettings& settings, const models::CostModel& model, bool gradients)
+      : settings_(settings) {
+    for (const auto& item : model.named_parameters())
+      values_.insert(item.key(), item.value().detach().clone().requires_grad_(gradients));
     for (const auto& item : model.named_buffers()) values_.insert(item.key(), item.value());
   }
+
+  torch::Tensor dense(const std::string& name, torch::Tensor x, int64_t layers, bool activate_last) const {
+    for (int64_t i = 0; i < layers; ++i) {
+      x = linear(name + "." + std::to_string(i), x);
+      if (i + 1 < layers || activate_last) x = act(x);
+    }
+    return x;
+  }
+  torch::Tensor linear(const std::string& name, const torch::Tensor& x) const {
+    const auto y = x.matmul(values_[name + ".weight"].t());
+    return values_.contains(name + ".bias") ? y + values_[name + ".bias"] : y;
+  }
+  torch::Tensor act(const torch::Tensor& x) const {
+    return torch::where(x > 0, x,
+                        x * (settings_.activation == configs::Activation::relu ? 0.0 : settings_.leaky_slope));
+  }
+  torch::Tensor transformed(const torch::Tensor& x, const std::string& name) const {
+    const auto shaped = settings_.features.log ? torch::sign(x) * torch::log(1 + torch::abs(x)) : x;
+    return (shaped - values_[name + ".offset"]) * values_[name + ".scale"];
+  }
+
+  configs::ModelSettings settings_;
+  torch::OrderedDict<std::string, torch::Tensor> values_;
+};
+
+/// Every registered model again, written the obvious way: one candidate at a time, joined inputs, dense adjacency. It
+/// shares with the models only the names of their parameters.
+class SlowModel : SlowLayers {
+ public:
+  SlowModel(const configs::ModelSettings& settings, const models::CostModel& model)
+      : SlowLayers(settings, model, /*gradients=*/false) {}
 
   torch::Tensor score(const data::Group& group, const std::vector<int64_t>& candidates) const {
     std::vector<torch::Tensor> rows;
@@ -290,29 +322,6 @@ class SlowModel {
     }
     return result;
   }
-
-  torch::Tensor dense(const std::string& name, torch::Tensor x, int64_t layers, bool activate_last) const {
-    for (int64_t i = 0; i < layers; ++i) {
-      x = linear(name + "." + std::to_string(i), x);
-      if (i + 1 < layers || activate_last) x = act(x);
-    }
-    return x;
-  }
-  torch::Tensor linear(const std::string& name, const torch::Tensor& x) const {
-    const auto y = x.matmul(values_[name + ".weight"].t());
-    return values_.contains(name + ".bias") ? y + values_[name + ".bias"] : y;
-  }
-  torch::Tensor act(const torch::Tensor& x) const {
-    return torch::where(x > 0, x,
-                        x * (settings_.activation == configs::Activation::relu ? 0.0 : settings_.leaky_slope));
-  }
-  torch::Tensor transformed(const torch::Tensor& x, const std::string& name) const {
-    const auto shaped = settings_.features.log ? torch::sign(x) * torch::log(1 + torch::abs(x)) : x;
-    return (shaped - values_[name + ".offset"]) * values_[name + ".scale"];
-  }
-
-  configs::ModelSettings settings_;
-  torch::OrderedDict<std::string, torch::Tensor> values_;
 };
 
 }  // namespace foretime::testing

@@ -4,16 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <torch/nn.h>
-#include <torch/types.h>
-
-#include "configs/settings.h"
 #include "data/graphs/group.h"
 #include "models/layers/layers.h"
-#include "models/model.h"
+#include "tests/models/slow_model.h"
 
 namespace foretime::testing {
 
@@ -46,13 +41,10 @@ inline std::vector<int64_t> slow_top_nodes(const std::vector<double>& scores, do
 
 /// models::Tpgnn the obvious way: one dense graph at a time, out of which nodes are taken. It shares with the model
 /// only the names of its parameters, of which it has copies with gradients of their own.
-class SlowTpgnn {
+class SlowTpgnn : SlowLayers {
  public:
-  SlowTpgnn(const configs::ModelSettings& settings, const models::CostModel& model) : settings_(settings) {
-    for (const auto& item : model.named_parameters())
-      values_.insert(item.key(), item.value().detach().clone().requires_grad_(true));
-    for (const auto& item : model.named_buffers()) values_.insert(item.key(), item.value());
-  }
+  SlowTpgnn(const configs::ModelSettings& settings, const models::CostModel& model)
+      : SlowLayers(settings, model, /*gradients=*/true) {}
 
   torch::Tensor score(const data::Group& group, const std::vector<int64_t>& candidates) const {
     std::vector<torch::Tensor> scores;
@@ -64,8 +56,7 @@ class SlowTpgnn {
  private:
   torch::Tensor score(const data::GraphBlock& graphs, int64_t g) const {
     const int64_t first = graphs.graph_ptr[g], nodes = graphs.graph_ptr[g + 1] - first;
-    auto x = inputs(graphs, first, nodes);
-    for (int64_t i = 0; i < settings_.encoder_layers; ++i) x = act(linear("encoder.dense." + std::to_string(i), x));
+    auto x = dense("encoder.dense", inputs(graphs, first, nodes), settings_.encoder_layers, true);
     auto edges = torch::zeros({nodes, nodes}, torch::kDouble);
     for (int64_t e = graphs.edge_ptr[g]; e < graphs.edge_ptr[g + 1]; ++e)
       edges[graphs.edge_target[e] - first][graphs.edge_source[e] - first] += 1.0;
@@ -85,12 +76,7 @@ class SlowTpgnn {
       edges = edges.index_select(0, stay).index_select(1, stay);
       summed = summed.defined() ? summed + read(x) : read(x);
     }
-    auto y = summed.unsqueeze(0);
-    for (int64_t i = 0; i < settings_.head_layers; ++i) {
-      y = linear("head." + std::to_string(i), y);
-      if (i + 1 < settings_.head_layers) y = act(y);
-    }
-    return y[0][0];
+    return dense("head", summed.unsqueeze(0), settings_.head_layers, false)[0][0];
   }
 
   torch::Tensor inputs(const data::GraphBlock& graphs, int64_t first, int64_t nodes) const {
@@ -102,9 +88,7 @@ class SlowTpgnn {
       std::vector<double> row;
       for (const int64_t f : columns)
         row.push_back(static_cast<double>(graphs.node_features[v * graphs.feature_count + f]));
-      auto features = torch::tensor(row, torch::kDouble);
-      if (settings_.features.log) features = torch::sign(features) * torch::log(1 + torch::abs(features));
-      features = (features - values_["encoder.node_features.offset"]) * values_["encoder.node_features.scale"];
+      const auto features = transformed(torch::tensor(row, torch::kDouble), "encoder.node_features");
       rows.push_back(torch::cat(
           {features, values_[learned ? "encoder.node_types.weight" : "encoder.type_vectors"][graphs.node_types[v]]}));
     }
@@ -122,18 +106,6 @@ class SlowTpgnn {
     }
     return torch::cat(parts);
   }
-
-  torch::Tensor linear(const std::string& name, const torch::Tensor& x) const {
-    const auto y = x.matmul(values_[name + ".weight"].t());
-    return values_.contains(name + ".bias") ? y + values_[name + ".bias"] : y;
-  }
-  torch::Tensor act(const torch::Tensor& x) const {
-    return torch::where(x > 0, x,
-                        x * (settings_.activation == configs::Activation::relu ? 0.0 : settings_.leaky_slope));
-  }
-
-  configs::ModelSettings settings_;
-  torch::OrderedDict<std::string, torch::Tensor> values_;
 };
 
 }  // namespace foretime::testing

@@ -13,8 +13,9 @@
 #include "data/graphs/schema.h"
 #include "models/graph/error.h"
 #include "models/model.h"
-#include "models/statistics.h"
+#include "tests/models/small_models.h"
 #include "tests/support/gradcheck.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::models {
@@ -48,20 +49,13 @@ ModelSettings small_settings() {
 }
 
 std::shared_ptr<CostModel> make(const ModelSettings& settings) {
-  torch::manual_seed(5);
-  auto model = make_model(settings, schema());
-  StatisticsAccumulator statistics(schema(), false);
-  statistics.add(group());
-  model->fit_transform(statistics.finish());
-  model->to(torch::kDouble);
+  auto model = testing::fitted_model(settings, {&group()});
   model->eval();
   return model;
 }
 
-PlanTensors plan_of(const std::vector<int64_t>& candidates) {
-  plans::PlanBuilder builder({});
-  builder.add(group(), candidates);
-  return to_tensors(std::move(builder).build(), {.dtype = torch::kDouble});
+PlanTensors plan_of(const CostModel& model, const std::vector<int64_t>& candidates) {
+  return testing::plan_of(model, {{&group(), candidates}});
 }
 
 /// The score of one program, by the formula.
@@ -189,7 +183,7 @@ TEST(StatementCost, EqualsItsTwin) {
     settings.ensemble_size = 2;
     const auto model = make(settings);
     const std::vector<int64_t> candidates = {0, 3, 50, 99, 3};
-    const auto scores = model->score(plan_of(candidates));
+    const auto scores = model->score(plan_of(*model, candidates));
     for (size_t i = 0; i < candidates.size(); ++i) {
       const double expected =
           (Twin(*model, settings, 0).score(candidates[i]) + Twin(*model, settings, 1).score(candidates[i])) / 2;
@@ -202,11 +196,9 @@ TEST(StatementCost, GradientsAreThoseOfDifferences) {
   auto settings = small_settings();
   settings.statement_cost.context = true;
   const auto model = make(settings);
-  const auto plan = plan_of({1, 20, 70});
+  const auto plan = plan_of(*model, {1, 20, 70});
   const auto weights = torch::tensor({1.0, -2.0, 0.5}, torch::kDouble);
-  std::vector<std::pair<std::string, torch::Tensor>> leaves;
-  for (const auto& parameter : model->named_parameters()) leaves.emplace_back(parameter.key(), parameter.value());
-  testing::expect_gradients([&] { return (model->score(plan) * weights).sum(); }, leaves, 1e-5, 12);
+  testing::expect_gradients([&] { return (model->score(plan) * weights).sum(); }, testing::leaves_of(*model), 1e-5, 12);
 }
 
 TEST(StatementCost, ColumnsAreScaledOverTheNodesOfTheirKind) {
@@ -230,7 +222,7 @@ TEST(StatementCost, MembersAreTrainedApartAndTheirMeanIsTheScore) {
   auto settings = small_settings();
   settings.ensemble_size = 3;
   const auto model = make(settings);
-  const auto plan = plan_of({0, 1, 2, 3});
+  const auto plan = plan_of(*model, {0, 1, 2, 3});
   const auto members = model->member_scores(plan);
   ASSERT_EQ(members.size(), 3U);
   EXPECT_FALSE(torch::allclose(members[0], members[1]));
@@ -250,22 +242,13 @@ TEST(StatementCost, OtherModelsCanChooseLoopColumnsByName) {
   settings.features.columns = {"loop.extent", "access.*"};
   EXPECT_NO_THROW(make_model(settings, schema()));
   settings.features.columns = {"loop.extents"};
-  try {
-    make_model(settings, schema());
-    ADD_FAILURE() << "a column that is not there";
-  } catch (const ModelError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("is it loop.extent?"));
-  }
+  EXPECT_THAT(testing::message_of<ModelError>([&] { make_model(settings, schema()); }),
+              ::testing::HasSubstr("is it loop.extent?"));
 }
 
 TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
-  const auto message = [](const ModelSettings& settings, const InputSchema& of) -> std::string {
-    try {
-      make_model(settings, of);
-    } catch (const ModelError& error) {
-      return error.what();
-    }
-    return "";
+  const auto message = [](const ModelSettings& settings, const InputSchema& of) {
+    return testing::message_of<ModelError>([&] { make_model(settings, of); });
   };
   EXPECT_THAT(message(small_settings(), {data::CandidateKind::program, 26, data::kTirTypes}),
               ::testing::HasSubstr("data.representation to loops"));

@@ -11,8 +11,9 @@
 #include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"
-#include "tests/models/fitted_model.h"
 #include "tests/models/slow_tpgnn.h"
+#include "tests/models/small_models.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
 namespace foretime::models {
@@ -21,6 +22,8 @@ namespace {
 using configs::ModelSettings;
 using data::CandidateKind;
 using data::Group;
+using testing::fitted_model;
+using testing::message_of;
 
 constexpr double kTolerance = 1e-9;
 
@@ -100,9 +103,7 @@ ModelSettings small_settings() {
 
 PlanTensors plan_of(const CostModel& model, const Group& group, const std::vector<int64_t>& ids,
                     torch::Dtype dtype = torch::kDouble) {
-  plans::PlanBuilder builder(model.plan_request());
-  builder.add(group, ids);
-  return to_tensors(std::move(builder).build(), {.dtype = dtype});
+  return testing::plan_of(model, {{&group, ids}}, dtype);
 }
 
 /// Scores, and the gradients of their sum with unequal weights.
@@ -223,24 +224,15 @@ TEST(Tpgnn, HasTheSizesOfItsText) {
   EXPECT_EQ(model->named_buffers()["encoder.type_vectors"].sizes(), (std::vector<int64_t>{56, 18}));
 }
 
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const ModelError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(Tpgnn, RefusesWhatItCannotScore) {
   using ::testing::HasSubstr;
   const auto error = [](CandidateKind kind, const std::function<void(ModelSettings&)>& change) {
     auto settings = small_settings();
     change(settings);
-    return error_of([&] { make_model(settings, {kind, 26, 56}); });
+    return message_of<ModelError>([&] { make_model(settings, {kind, 26, 56}); });
   };
   const auto nothing = [](ModelSettings&) {};
-  EXPECT_EQ(error(CandidateKind::program, nothing), "");
+  EXPECT_EQ(error(CandidateKind::program, nothing), "no exception");
   EXPECT_THAT(error(CandidateKind::layout, nothing), HasSubstr("expected programs"));
   EXPECT_THAT(error(CandidateKind::tile, nothing), HasSubstr("expected programs"));
   EXPECT_THAT(error(CandidateKind::program, [](auto& s) { s.norm = configs::Norm::graph; }), HasSubstr("model.norm"));
@@ -258,8 +250,10 @@ TEST(Tpgnn, RefusesWhatItCannotScore) {
   other.type = configs::ModelType::sage;
   other.encoder_layers = 1;
   const auto sage = fitted_model(other, {&group});
-  EXPECT_THAT(error_of([&] { model->score(plan_of(*sage, group, {0})); }), HasSubstr("message plan: layers: 3"));
-  EXPECT_THAT(error_of([&] { model->pool(plan_of(*model, group, {0})); }), HasSubstr("sampler.max_segment_nodes"));
+  EXPECT_THAT(message_of<ModelError>([&] { model->score(plan_of(*sage, group, {0})); }),
+              HasSubstr("message plan: layers: 3"));
+  EXPECT_THAT(message_of<ModelError>([&] { model->pool(plan_of(*model, group, {0})); }),
+              HasSubstr("sampler.max_segment_nodes"));
 }
 
 /// Every model reads vectors that were made beforehand; they are saved with it and never trained.
@@ -288,16 +282,21 @@ TEST(TypeVectors, MustBeThereAndFit) {
   using ::testing::HasSubstr;
   auto settings = small_settings();
   settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
-  EXPECT_THAT(error_of([&] { make_model(settings, {CandidateKind::layout, 140, 120}); }), HasSubstr("programs"));
+  EXPECT_THAT(message_of<ModelError>([&] {
+                make_model(settings, {CandidateKind::layout, 140, 120});
+              }),
+              HasSubstr("programs"));
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const InputSchema schema{CandidateKind::program, group.graphs.feature_count, group.graphs.node_type_count};
   const auto model = make_model(settings, schema);
   StatisticsAccumulator accumulator(schema, false);
   accumulator.add(group);
   auto statistics = accumulator.finish();
-  EXPECT_THAT(error_of([&] { model->fit_transform(statistics); }), HasSubstr("none, expected 7 of 4 columns"));
+  EXPECT_THAT(message_of<ModelError>([&] { model->fit_transform(statistics); }),
+              HasSubstr("none, expected 7 of 4 columns"));
   statistics.type_vectors = torch::zeros({7, 5});
-  EXPECT_THAT(error_of([&] { model->fit_transform(statistics); }), HasSubstr("7 of 5 columns, expected 7 of 4"));
+  EXPECT_THAT(message_of<ModelError>([&] { model->fit_transform(statistics); }),
+              HasSubstr("7 of 5 columns, expected 7 of 4"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "models/baselines/throughput_model.h"
 #include "models/graph/error.h"
 #include "models/metrics/metrics.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -162,21 +163,16 @@ TEST(Booster, RefusesWhatDoesNotFit) {
 TEST(BaselineRows, BadFilesAreNamed) {
   testing::Scratch scratch;
   const auto file = scratch.path() / "features.npz";
-  const auto error = [&](std::vector<int64_t> ptr, std::vector<double> y, std::vector<int64_t> task) -> std::string {
+  const auto error = [&](std::vector<int64_t> ptr, std::vector<double> y, std::vector<int64_t> task) {
     data::NpzWriter writer(file);
     writer.add("X", {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
     writer.add("ptr", {static_cast<int64_t>(ptr.size())}, ptr);
     writer.add("y", {static_cast<int64_t>(y.size())}, y);
     writer.add("task", {static_cast<int64_t>(task.size())}, task);
     writer.close();
-    try {
-      read_statement_rows(file);
-    } catch (const DataError& bad) {
-      return bad.what();
-    }
-    return "";
+    return testing::message_of<DataError>([&] { read_statement_rows(file); });
   };
-  EXPECT_EQ(error({0, 1, 3}, {1.0, 2.0}, {0, 1}), "");
+  EXPECT_EQ(error({0, 1, 3}, {1.0, 2.0}, {0, 1}), "no exception");
   EXPECT_THAT(error({0, 1, 4}, {1.0, 2.0}, {0, 1}), HasSubstr("to the 3 rows"));
   EXPECT_THAT(error({0, 0, 3}, {1.0, 2.0}, {0, 1}), HasSubstr("one or more rows a program"));
   EXPECT_THAT(error({0, 1, 3}, {1.0, 0.0}, {0, 1}), HasSubstr("expected seconds above 0"));

@@ -12,6 +12,7 @@
 #include "data/frontends/ansor/features/store_features.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/throughput_model.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 using testing::data_dir;
 using ::testing::HasSubstr;
+using testing::message_of;
 using testing::samples_dir;
 using testing::Scratch;
 
@@ -68,30 +70,22 @@ TEST(RecordRows, SomeLinesAndSomeOfEachWorkload) {
   EXPECT_NE(drawn.lines, read_record_rows(samples_dir() / kRecords, samples_dir() / kDags, {}, 5, 2).lines);
 }
 
-std::string message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(RecordRows, WhatIsWrongIsNamed) {
   const Scratch scratch;
   const auto split = scratch.path() / "split.json";
   const auto reading = [&](const std::string& text) {
     std::ofstream(split) << text;
-    return message([&] { read_record_split(split); });
+    return message_of<DataError>([&] { read_record_split(split); });
   };
-  EXPECT_THAT(message([&] { read_record_split(scratch.path() / "none.json"); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(message_of<DataError>([&] { read_record_split(scratch.path() / "none.json"); }),
+              HasSubstr("cannot be read"));
   EXPECT_THAT(reading("{"), HasSubstr("no JSON"));
   EXPECT_THAT(reading("[]"), HasSubstr("train_lines: expected lists of lines by workload key"));
   EXPECT_THAT(reading(R"({"train_lines": {"k": [1]}, "eval_lines": {"k": [-1]}})"), HasSubstr("0-based lines"));
   EXPECT_THAT(reading(R"({"train_lines": {"k": [1]}, "eval_lines": {"j": [1]}})"), HasSubstr("line 1 is in"));
   EXPECT_THAT(reading(R"({"train_lines": {"k": []}, "eval_lines": {"j": [1]}})"), HasSubstr("no lines"));
-  EXPECT_EQ(reading(R"({"train_lines": {"k": [1, 2]}, "eval_lines": {"j": [3]}})"), "no error");
-  EXPECT_THAT(message([&] {
+  EXPECT_EQ(reading(R"({"train_lines": {"k": [1, 2]}, "eval_lines": {"j": [3]}})"), "no exception");
+  EXPECT_THAT(message_of<DataError>([&] {
                 read_record_rows(samples_dir() / kRecords, samples_dir() / kDags, {1, 4836});
               }),
               HasSubstr("1 of the 2 lines that were asked for"));
@@ -99,7 +93,7 @@ TEST(RecordRows, WhatIsWrongIsNamed) {
   const auto other = scratch.path() / "dags.jsonl";
   std::ofstream(other) << R"json({"workload_key": "[\"other\", 4]", "stages": []})json"
                        << "\n";
-  EXPECT_NE(message([&] { read_record_rows(samples_dir() / kRecords, other); }), "no error");
+  EXPECT_NE(message_of<DataError>([&] { read_record_rows(samples_dir() / kRecords, other); }), "no exception");
 }
 
 /// The row "TVM's XGBModel as shipped" of MODELS.md, on the same programs, from features that were computed here.

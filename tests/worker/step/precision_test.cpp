@@ -3,7 +3,7 @@
 #include "models/autograd/autocast.h"
 #include "models/losses/losses.h"
 #include "models/model.h"
-#include "models/sparse/csr_ops.h"
+#include "models/sparse/sparse_ops.h"
 #include "tests/worker/samples.h"
 
 /// Mixed precision against the same model in float32.
