@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "inference/bundle/safetensors_file.h"
-#include "inference/error.h"
+#include "inference/runtime/references.h"
 #include "models/graph/error.h"
 
 namespace foretime::models {

@@ -14,8 +14,8 @@
 #include "data/frontends/loops/loop_columns.h"
 #include "data/graphs/group.h"
 #include "inference/bundle/targets.h"
-#include "inference/error.h"
-#include "inference/graph/executor.h"
+#include "inference/graph/graph.h"
+#include "inference/runtime/references.h"
 
 /// A bundle: a trained model in one file, for those who score with it. It is a safetensors file of float32 tensors,
 /// whose metadata are format ("foretime-bundle"), format_version and manifest, a JSON text. docs/reference/bundle.md

@@ -11,7 +11,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "inference/error.h"
+#include "inference/runtime/references.h"
 
 namespace foretime::inference {
 namespace {
@@ -69,25 +69,28 @@ class Reader {
     uint64_t begin, end;  // in data_
   };
 
-  [[noreturn]] void fail(const std::string& message) const { throw BundleError("{}: {}", origin_, message); }
-  [[noreturn]] void fail(const std::string& name, const std::string& message) const {
-    fail(fmt::format("tensor {}: {}", name, message));
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
+    throw BundleError("{}: {}", origin_, fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <class... Args>
+  [[noreturn]] void fail_at(const std::string& tensor, fmt::format_string<Args...> format, Args&&... args) const {
+    fail("tensor {}: {}", tensor, fmt::format(format, std::forward<Args>(args)...));
   }
 
   json parse_header() {
     if (bytes_.size() < kLengthBytes) {
-      fail(fmt::format("{} bytes, expected a header length of {} bytes", bytes_.size(), kLengthBytes));
+      fail("{} bytes, expected a header length of {} bytes", bytes_.size(), kLengthBytes);
     }
     uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), kLengthBytes);
     const auto rest = bytes_.substr(kLengthBytes);
     if (length > rest.size() || length > kLargestHeader) {
-      fail(fmt::format("header length {}, expected at most {} (bytes that follow) and {}", length, rest.size(),
-                       kLargestHeader));
+      fail("header length {}, expected at most {} (bytes that follow) and {}", length, rest.size(), kLargestHeader);
     }
     data_ = rest.substr(length);
     const auto text = rest.substr(0, length);
-    if (text.empty() || text.front() != '{') fail("header: does not begin with '{'");
+    if (text.empty() || text.front() != '{') fail("header: does not begin with '{{'");
     return parse_unique_keys(text);
   }
 
@@ -99,23 +102,22 @@ class Reader {
       if (event == json::parse_event_t::object_start) open.emplace_back();
       if (event == json::parse_event_t::object_end) open.pop_back();
       if (event == json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-        fail(fmt::format("header: the name {} occurs twice", value.get<std::string>()));
+        fail("header: the name {} occurs twice", value.get<std::string>());
       }
       return true;
     };
     try {
       return json::parse(text.begin(), text.end(), watch);
     } catch (const json::exception& error) {
-      fail(fmt::format("header: not JSON: {}", error.what()));
+      fail("header: not JSON: {}", error.what());
     }
   }
 
   std::map<std::string, std::string> read_metadata(const json& value) const {
-    if (!value.is_object()) fail(fmt::format("header: {}: {}, expected an object", kMetadataKey, value.type_name()));
+    if (!value.is_object()) fail("header: {}: {}, expected an object", kMetadataKey, value.type_name());
     std::map<std::string, std::string> metadata;
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string())
-        fail(fmt::format("header: {}: {}: {}, expected a string", kMetadataKey, key, text.type_name()));
+      if (!text.is_string()) fail("header: {}: {}: {}, expected a string", kMetadataKey, key, text.type_name());
       metadata.emplace(key, text.get<std::string>());
     }
     return metadata;
@@ -123,18 +125,18 @@ class Reader {
 
   const json& member(const std::string& name, const json& value, const char* key) const {
     const auto found = value.find(key);
-    if (found == value.end()) fail(name, fmt::format("no {}", key));
+    if (found == value.end()) fail_at(name, "no {}", key);
     return *found;
   }
 
   std::vector<uint64_t> read_numbers(const std::string& name, const json& value, const char* key, size_t most) const {
     const auto& array = member(name, value, key);
-    if (!array.is_array()) fail(name, fmt::format("{}: {}, expected an array", key, array.type_name()));
-    if (array.size() > most) fail(name, fmt::format("{}: {} numbers, expected at most {}", key, array.size(), most));
+    if (!array.is_array()) fail_at(name, "{}: {}, expected an array", key, array.type_name());
+    if (array.size() > most) fail_at(name, "{}: {} numbers, expected at most {}", key, array.size(), most);
     std::vector<uint64_t> numbers;
     for (const auto& number : array) {
       if (!number.is_number_unsigned()) {
-        fail(name, fmt::format("{}: a value that is no whole number from 0 to 2^64 - 1", key));
+        fail_at(name, "{}: a value that is no whole number from 0 to 2^64 - 1", key);
       }
       numbers.push_back(number.get<uint64_t>());
     }
@@ -142,35 +144,33 @@ class Reader {
   }
 
   Entry read_entry(const std::string& name, const json& value) const {
-    if (!value.is_object()) fail(name, fmt::format("{}, expected an object", value.type_name()));
+    if (!value.is_object()) fail_at(name, "{}, expected an object", value.type_name());
     const auto& code = member(name, value, "dtype");
-    if (!code.is_string()) fail(name, fmt::format("dtype: {}, expected a string", code.type_name()));
+    if (!code.is_string()) fail_at(name, "dtype: {}, expected a string", code.type_name());
     const auto type = code.get<std::string>();
     const uint64_t size = element_size(type);
     if (size == 0) {
-      fail(name, fmt::format("dtype: {}, expected F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL", type));
+      fail_at(name, "dtype: {}, expected F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL", type);
     }
     const auto shape = read_numbers(name, value, "shape", kMostDimensions);
     const auto offsets = read_numbers(name, value, "data_offsets", 2);
-    if (offsets.size() != 2) fail(name, fmt::format("data_offsets: {} numbers, expected 2", offsets.size()));
+    if (offsets.size() != 2) fail_at(name, "data_offsets: {} numbers, expected 2", offsets.size());
 
     // The strides are bounded as well as the size: an empty tensor may have dimensions that no other tensor could.
     const auto largest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     uint64_t bytes = size, span = bytes;
     for (const auto extent : shape) {
-      if (extent != 0 && span > largest / extent)
-        fail(name, fmt::format("shape [{}]: too large", fmt::join(shape, ", ")));
+      if (extent != 0 && span > largest / extent) fail_at(name, "shape [{}]: too large", fmt::join(shape, ", "));
       span *= std::max<uint64_t>(extent, 1);
       bytes *= extent;
     }
     const auto [begin, end] = std::pair(offsets[0], offsets[1]);
     if (begin > end || end > data_.size()) {
-      fail(name, fmt::format("data_offsets [{}, {}], expected an ascending range of the {} bytes of data", begin, end,
-                             data_.size()));
+      fail_at(name, "data_offsets [{}, {}], expected an ascending range of the {} bytes of data", begin, end,
+              data_.size());
     }
     if (end - begin != bytes) {
-      fail(name,
-           fmt::format("{} bytes, expected {} for {} of shape [{}]", end - begin, bytes, type, fmt::join(shape, ", ")));
+      fail_at(name, "{} bytes, expected {} for {} of shape [{}]", end - begin, bytes, type, fmt::join(shape, ", "));
     }
     return {name, type, std::vector<int64_t>(shape.begin(), shape.end()), begin, end};
   }
@@ -184,13 +184,12 @@ class Reader {
     uint64_t covered = 0;
     for (const auto* entry : sorted) {
       if (entry->begin != covered) {
-        fail(entry->name, fmt::format("data start at byte {}, expected {}: tensors must neither overlap nor leave gaps",
-                                      entry->begin, covered));
+        fail_at(entry->name, "data start at byte {}, expected {}: tensors must neither overlap nor leave gaps",
+                entry->begin, covered);
       }
       covered = entry->end;
     }
-    if (covered != data_.size())
-      fail(fmt::format("{} bytes of data, expected {} by the header", data_.size(), covered));
+    if (covered != data_.size()) fail("{} bytes of data, expected {} by the header", data_.size(), covered);
   }
 
   std::string_view data_of(const Entry& entry) const { return data_.substr(entry.begin, entry.end - entry.begin); }
@@ -199,8 +198,7 @@ class Reader {
     if (entry.type != "BOOL") return;
     const auto source = data_of(entry);
     const auto bad = std::find_if(source.begin(), source.end(), [](char c) { return c != 0 && c != 1; });
-    if (bad != source.end())
-      fail(entry.name, fmt::format("a boolean of value {}, expected 0 or 1", static_cast<uint8_t>(*bad)));
+    if (bad != source.end()) fail_at(entry.name, "a boolean of value {}, expected 0 or 1", static_cast<uint8_t>(*bad));
   }
 
   std::string_view bytes_;

@@ -1,10 +1,9 @@
-#include "inference/graph/executor.h"
-
 #include <algorithm>
 #include <utility>
 
-#include "inference/error.h"
+#include "inference/graph/graph.h"
 #include "inference/runtime/context.h"
+#include "inference/runtime/references.h"
 
 namespace foretime::inference {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/graphs/group.h"
-#include "inference/error.h"
+#include "inference/runtime/references.h"
 
 namespace foretime::inference {
 namespace {

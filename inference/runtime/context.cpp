@@ -2,7 +2,7 @@
 
 #include <fmt/ranges.h>
 
-#include "inference/error.h"
+#include "inference/runtime/references.h"
 
 namespace foretime::inference {
 namespace {

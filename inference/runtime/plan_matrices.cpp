@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "inference/error.h"
+#include "inference/runtime/references.h"
 
 namespace foretime::inference {
 namespace {

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "inference/error.h"
-
 namespace foretime::inference {
 namespace {
 

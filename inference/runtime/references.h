@@ -7,8 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 /// What the operations of an inference graph (graph.h) refer to.
 namespace foretime::inference {
+
+/// A bundle, or a form or tensor in it, that is damaged, of another version, or does not fit its parts or what it is
+/// given. The message says what was found and what was expected.
+struct BundleError : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
+};
 
 /// A float32 matrix [rows, columns]: an input of the graph, or the result of one of its nodes.
 struct Value {

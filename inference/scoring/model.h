@@ -12,7 +12,7 @@
 #include "data/dataset/group_files.h"
 #include "data/graphs/group.h"
 #include "inference/bundle/bundle.h"
-#include "inference/graph/executor.h"
+#include "inference/graph/graph.h"
 
 namespace foretime::inference {
 

@@ -1,8 +1,7 @@
-#include "models/autograd/matrices.h"
-
 #include <utility>
 
 #include "inference/runtime/plan_matrices.h"
+#include "models/autograd/run.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 

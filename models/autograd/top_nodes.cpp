@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "models/autograd/autocast.h"
-#include "models/autograd/matrices.h"
+#include "models/autograd/run.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"
 

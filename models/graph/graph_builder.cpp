@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "data/graphs/group.h"
-#include "inference/error.h"
+#include "inference/runtime/references.h"
 
 namespace foretime::models {
 

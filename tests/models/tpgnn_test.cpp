@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
-#include "models/autograd/matrices.h"
+#include "models/autograd/run.h"
 #include "models/model.h"
 #include "models/statistics.h"
 #include "tests/data/groups.h"

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/kendall.h"
 #include "models/graph/error.h"
+#include "models/metrics/tie_thresholds.h"
 
 namespace foretime::models {
 namespace {
@@ -208,6 +211,121 @@ TEST(GroupMetrics, TileContestScoreIsTwoMinusTheRatio) {
   Values scores(7), runtimes{70, 60, 50, 40, 30, 20, 10};
   std::iota(scores.begin(), scores.end(), 0.0);  // the best five are the slowest: 70 … 30
   EXPECT_DOUBLE_EQ(ranking_metrics(scores, runtimes, data::CandidateKind::tile).at("contest_score"), 2 - 30.0 / 10);
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(JoinedScores, OfRunTimesAreTheirGeometricMeans) {
+  const auto joined = joined_scores({{{9, 9, 9}, {1.0, 4.0, 2.0}}, {{8, 8, 8}, {4.0, 4.0, 0.5}}});
+  const std::vector<double> expected = {2.0, 4.0, 1.0};
+  ASSERT_EQ(joined.predicted.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(joined.predicted[i], expected[i], 1e-12);
+  EXPECT_EQ(joined.scores, joined.predicted);
+}
+
+TEST(JoinedScores, WithoutRunTimesAreMeansOfStandardizedScores) {
+  // Deviations 1 and 100: by hand (-1, 1) and (1, -1) twice.
+  const auto joined = joined_scores({{{1, 3}, {1, 2}}, {{400, 200}, {}}, {{-3, -5}, {}}});
+  EXPECT_TRUE(joined.predicted.empty()) << "not all predict run times";
+  EXPECT_NEAR(joined.scores.at(0), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(joined.scores.at(1), -1.0 / 3, 1e-12);
+}
+
+TEST(JoinedScores, RunTimesThatHaveNoLogarithmAreRankedOnly) {
+  for (const double time : {0.0, -2.0, kInfinity, std::nan("")}) {
+    const auto joined = joined_scores({{{1, 2}, {1, 2}}, {{5, 7}, {1, time}}});
+    EXPECT_TRUE(joined.predicted.empty()) << time;
+    EXPECT_NEAR(joined.scores.at(0), -1.0, 1e-12);
+    EXPECT_NEAR(joined.scores.at(1), 1.0, 1e-12);
+  }
+}
+
+TEST(JoinedScores, EqualScoresSayNothing) {
+  const auto joined = joined_scores({{{7, 7, 7}, {}}, {{1, 2, 3}, {}}});
+  EXPECT_LT(joined.scores.at(0), joined.scores.at(1));
+  EXPECT_EQ(joined.scores.at(1), 0.0);
+}
+
+TEST(JoinedScores, OneMemberIsGivenBack) {
+  const auto joined = joined_scores({{{3, 1}, {0, -1}}});
+  EXPECT_EQ(joined.scores, (std::vector<double>{3, 1}));
+  EXPECT_EQ(joined.predicted, (std::vector<double>{0, -1}));
+}
+
+std::vector<double> levels_of(const std::vector<double>& thresholds, const std::vector<double>& scores) {
+  std::vector<double> levels;
+  for (const double score : scores) levels.push_back(static_cast<double>(level_of(thresholds, score)));
+  return levels;
+}
+
+/// Every choice of thresholds between distinct scores: the slow twin of few candidates.
+double best_tau(const std::vector<double>& scores, const std::vector<double>& runtimes) {
+  auto distinct = scores;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  double best = -1;
+  for (uint32_t mask = 1; mask < 1U << (distinct.size() - 1); ++mask) {
+    std::vector<double> thresholds;
+    for (size_t i = 0; i + 1 < distinct.size(); ++i) {
+      if ((mask >> i & 1) != 0) thresholds.push_back((distinct[i] + distinct[i + 1]) / 2);
+    }
+    best = std::max(best, kendall_tau(levels_of(thresholds, scores), runtimes));
+  }
+  return best;
+}
+
+TEST(ScoreLevels, AreNearTheBestChoiceAndNeverWorseThanTheScores) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> noise;
+  double sum = 0, best_sum = 0;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<double> scores, runtimes;
+    for (int i = 0; i < 11; ++i) {
+      const double truth = static_cast<double>(random() % 3);
+      scores.push_back(std::round((truth + 0.3 * noise(random)) * 8) / 8);  // some of them equal
+      runtimes.push_back(100 * truth + noise(random));
+    }
+    const auto thresholds = level_thresholds(scores, runtimes);
+    EXPECT_TRUE(std::is_sorted(thresholds.begin(), thresholds.end()));
+    const double tau = kendall_tau(levels_of(thresholds, scores), runtimes), best = best_tau(scores, runtimes);
+    EXPECT_LE(tau, best + 1e-12);
+    EXPECT_GE(tau, kendall_tau(scores, runtimes) - 1e-12);
+    sum += tau;
+    best_sum += best;
+  }
+  EXPECT_GT(sum, 0.97 * best_sum);
+}
+
+TEST(ScoreLevels, FindClustersOfRunTimesBelowTheNoise) {
+  std::mt19937 random(2);
+  std::normal_distribution<double> noise;
+  const auto draw = [&](std::vector<double>& scores, std::vector<double>& runtimes) {
+    for (int i = 0; i < 1000; ++i) {
+      const double cluster = static_cast<double>(random() % 4);
+      scores.push_back(cluster + 0.1 * noise(random));
+      runtimes.push_back(1000 * cluster + noise(random));
+    }
+  };
+  std::vector<double> scores, runtimes, other_scores, other_runtimes;
+  draw(scores, runtimes);
+  draw(other_scores, other_runtimes);
+  const auto thresholds = level_thresholds(scores, runtimes);
+  EXPECT_EQ(thresholds.size(), 3U);
+  // Others of the same kind, which the thresholds have not seen: an order within clusters would be a coin's.
+  EXPECT_NEAR(kendall_tau(levels_of(thresholds, other_scores), other_runtimes), std::sqrt(0.75), 0.01);
+  EXPECT_LT(kendall_tau(other_scores, other_runtimes), 0.78);
+}
+
+TEST(ScoreLevels, SayNothingWhereNothingCanBeSaid) {
+  EXPECT_TRUE(level_thresholds({}, {}).empty());
+  EXPECT_TRUE(level_thresholds(std::vector<double>{1}, std::vector<double>{2}).empty());
+  EXPECT_TRUE(level_thresholds(std::vector<double>{1, 1, 1}, std::vector<double>{1, 2, 3}).empty());
+  EXPECT_TRUE(level_thresholds(std::vector<double>{1, 2, 3}, std::vector<double>{5, 5, 5}).empty());
+  EXPECT_EQ(level_of({}, 3), 0);
+  const std::vector<double> thresholds = {1, 2};
+  EXPECT_EQ(level_of(thresholds, 0.5), 0);
+  EXPECT_EQ(level_of(thresholds, 1), 1);
+  EXPECT_EQ(level_of(thresholds, 7), 2);
 }
 
 }  // namespace
