@@ -325,6 +325,14 @@ MessagePlan PlanBuilder::build() && {
   return plan;
 }
 
+bool PlanLayer::keeps_states(int64_t below) const {
+  if (static_cast<int64_t>(self.size()) != below) return false;
+  for (int64_t i = 0; i < below; ++i) {
+    if (self[static_cast<size_t>(i)] != i) return false;
+  }
+  return true;
+}
+
 CsrMatrix transpose(const CsrMatrix& matrix) {
   CsrMatrix result;
   result.rows = matrix.cols;

@@ -81,6 +81,9 @@ struct PlanLevel {
 struct PlanLayer {
   std::vector<CsrMatrix> relations;  // [states above, states below], in the order of PlanRequest::relations
   std::vector<int32_t> self;         // [states above] each state's own state one level down
+
+  /// Whether the states above are those below in their order, of which there are so many.
+  bool keeps_states(int64_t below) const;
 };
 
 /// How often each final state counts in each candidate: the product of `stages`, the last of which has the rows. Stages

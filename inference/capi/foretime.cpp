@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <new>
@@ -203,25 +204,10 @@ int foretime_abi_version(void) { return FORETIME_ABI_VERSION; }
 const char* foretime_version(void) { return FORETIME_VERSION; }
 
 const char* foretime_status_name(foretime_status status) {
-  switch (status) {
-    case FORETIME_OK:
-      return "ok";
-    case FORETIME_INVALID_ARGUMENT:
-      return "invalid argument";
-    case FORETIME_FILE_ERROR:
-      return "file error";
-    case FORETIME_BAD_BUNDLE:
-      return "bad bundle";
-    case FORETIME_BAD_INPUT:
-      return "bad input";
-    case FORETIME_WRONG_KIND:
-      return "wrong kind";
-    case FORETIME_OUT_OF_MEMORY:
-      return "out of memory";
-    case FORETIME_INTERNAL_ERROR:
-      return "internal error";
-  }
-  return "unknown status";
+  // In the order of foretime_status.
+  constexpr const char* kNames[] = {"ok",        "invalid argument", "file error",    "bad bundle",
+                                    "bad input", "wrong kind",       "out of memory", "internal error"};
+  return static_cast<size_t>(status) < std::size(kNames) ? kNames[status] : "unknown status";
 }
 
 const char* foretime_last_error(void) { return last_error; }

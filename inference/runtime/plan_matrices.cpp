@@ -36,14 +36,6 @@ SparseMatrix csr(const plans::CsrMatrix& source) {
   return result;
 }
 
-bool is_identity(const std::vector<int32_t>& self, int64_t below) {
-  if (static_cast<int64_t>(self.size()) != below) return false;
-  for (int64_t i = 0; i < below; ++i) {
-    if (self[static_cast<size_t>(i)] != i) return false;
-  }
-  return true;
-}
-
 /// [nodes, nodes] D^-½ A D^-½ of a symmetric A with an entry in each row.
 SparseMatrix normalized(const SparseMatrix& matrix) {
   auto values = std::make_shared<std::vector<float>>();
@@ -245,7 +237,7 @@ SparseMatrix PlanMatrices::make(const MatrixRef& name) {
     case Ref::self: {
       if (!has_layer) return missing();
       const int64_t below = plan_.levels[at]->states();
-      if (is_identity(plan_.layers[at]->self, below)) return {.kind = Kind::identity, .rows = below, .columns = below};
+      if (plan_.layers[at]->keeps_states(below)) return {.kind = Kind::identity, .rows = below, .columns = below};
       return gather(plan_.layers[at]->self, below);
     }
     case Ref::nodes:

@@ -89,7 +89,7 @@ class Converter {
   std::shared_ptr<const LayerTensors> layer(const plans::PlanLayer& source, int64_t below) const {
     auto result = std::make_shared<LayerTensors>();
     for (const auto& relation : source.relations) result->relations.push_back(matrix(relation));
-    if (!is_identity(source.self, below)) result->self = gather(source.self, below, "own state of a state");
+    if (!source.keeps_states(below)) result->self = gather(source.self, below, "own state of a state");
     return result;
   }
 
@@ -117,14 +117,6 @@ class Converter {
       }
     }
     return sums;
-  }
-
-  static bool is_identity(const std::vector<int32_t>& self, int64_t below) {
-    if (static_cast<int64_t>(self.size()) != below) return false;
-    for (int64_t i = 0; i < below; ++i) {
-      if (self[static_cast<size_t>(i)] != i) return false;
-    }
-    return true;
   }
 
   torch::Device device_;

@@ -69,42 +69,39 @@ torch::Tensor dense_of(const CsrTensor& matrix) {
   return dense;
 }
 
-void expect_definition(const Alone& alone, double slope, const torch::Tensor& sum) {
-  const auto expected = torch::where(sum > 0, sum, sum * slope).detach(), found = alone.forward();
-  EXPECT_TRUE(torch::allclose(found, expected, 1e-10, 1e-12)) << " slope " << slope;
-  const auto weights = torch::cos(torch::arange(found.numel(), torch::kDouble)).view_as(found);
-  std::vector<std::pair<std::string, torch::Tensor>> leaves = {{"states", alone.states()}};
-  for (const auto& item : alone.tensors) leaves.emplace_back(item.first, item.second);
-  testing::expect_gradients([&] { return (alone.forward() * weights).sum(); }, leaves, 1e-5);
-}
-
-TEST(GcnConvolution, EqualsItsDefinitionInEitherOrder) {
+/// `definition`: what the convolution gives before its activation.
+void expect_definition(MakeConvolution* make, torch::Tensor (*definition)(const Alone& alone)) {
   torch::manual_seed(1);
   for (const auto& [input, output] : kWidths) {
     for (const double slope : {1.0, 0.1}) {
-      const Alone alone(gcn, input, output, slope);
-      const auto& t = alone.tensors;
-      const auto adjacency = dense_of(alone.relation(0));
-      expect_definition(alone, slope,
-                        adjacency.matmul(alone.states()).matmul(t.at("linear.weight").t()) + t.at("linear.bias"));
+      const Alone alone(make, input, output, slope);
+      const auto sum = definition(alone);
+      const auto expected = torch::where(sum > 0, sum, sum * slope).detach(), found = alone.forward();
+      EXPECT_TRUE(torch::allclose(found, expected, 1e-10, 1e-12)) << " slope " << slope;
+      const auto weights = torch::cos(torch::arange(found.numel(), torch::kDouble)).view_as(found);
+      std::vector<std::pair<std::string, torch::Tensor>> leaves = {{"states", alone.states()}};
+      for (const auto& item : alone.tensors) leaves.emplace_back(item.first, item.second);
+      testing::expect_gradients([&] { return (alone.forward() * weights).sum(); }, leaves, 1e-5);
     }
   }
 }
 
+TEST(GcnConvolution, EqualsItsDefinitionInEitherOrder) {
+  expect_definition(gcn, [](const Alone& alone) {
+    const auto& t = alone.tensors;
+    return dense_of(alone.relation(0)).matmul(alone.states()).matmul(t.at("linear.weight").t()) + t.at("linear.bias");
+  });
+}
+
 TEST(SageConvolution, EqualsItsDefinitionInEitherOrder) {
-  torch::manual_seed(2);
-  for (const auto& [input, output] : kWidths) {
-    for (const double slope : {1.0, 0.1}) {
-      const Alone alone(sage, input, output, slope);
-      const auto& t = alone.tensors;
-      const auto in = dense_of(alone.relation(0)), out = dense_of(alone.relation(1));
-      const auto& states = alone.states();
-      expect_definition(alone, slope,
-                        states.matmul(t.at("own.weight").t()) + t.at("own.bias") +
-                            in.matmul(states).matmul(t.at("producers.weight").t()) +
-                            out.matmul(states).matmul(t.at("consumers.weight").t()));
-    }
-  }
+  expect_definition(sage, [](const Alone& alone) {
+    const auto& t = alone.tensors;
+    const auto in = dense_of(alone.relation(0)), out = dense_of(alone.relation(1));
+    const auto& states = alone.states();
+    return states.matmul(t.at("own.weight").t()) + t.at("own.bias") +
+           in.matmul(states).matmul(t.at("producers.weight").t()) +
+           out.matmul(states).matmul(t.at("consumers.weight").t());
+  });
 }
 
 }  // namespace

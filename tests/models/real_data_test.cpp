@@ -1,12 +1,10 @@
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "data/dataset/group_files.h"
 #include "models/model.h"
-#include "models/sparse/plan_tensors.h"
-#include "models/statistics.h"
+#include "tests/models/small_models.h"
 #include "tests/support/paths.h"
 
 namespace foretime::models {
@@ -20,23 +18,16 @@ void expect_finite_scores(const std::string& pattern, data::CandidateKind kind, 
   for (const auto& header : headers) {
     if (header.candidates * header.configurable > kMostCodes) continue;
     const auto group = data::load_group(header);
-    const InputSchema schema{kind, group.graphs.feature_count, group.graphs.node_type_count};
     if (!model) {
       configs::ModelSettings settings;
       settings.features.transform = configs::choice_named<configs::FeatureTransform>(transform).value();
       if (kind == data::CandidateKind::tile) settings.readout = {configs::ReadoutPart::sum, configs::ReadoutPart::max};
-      torch::manual_seed(1);
-      model = make_model(settings, schema);
-      StatisticsAccumulator statistics(schema, settings.features.log);
-      statistics.add(group);
-      model->fit_transform(statistics.finish());
+      model = testing::fitted_model(settings, {&group});
+      model->to(torch::kFloat);
       model->eval();
     }
-    torch::NoGradGuard no_gradient;
-    plans::PlanBuilder builder(model->plan_request());
-    const std::vector<int64_t> ids = {0, group.candidates - 1};
-    builder.add(group, ids);
-    const auto scores = model->score(to_tensors(std::move(builder).build()));
+    const torch::NoGradGuard no_gradient;
+    const auto scores = model->score(testing::plan_of(*model, {{&group, {0, group.candidates - 1}}}, torch::kFloat));
     EXPECT_TRUE(torch::isfinite(scores).all().item<bool>()) << header.file << ' ' << transform << ": " << scores;
   }
   EXPECT_TRUE(model) << "no group was small enough";
