@@ -23,18 +23,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct CloseModel {
-  void operator()(foretime_model* model) const { foretime_close(model); }
+template <auto close>
+struct Close {
+  void operator()(auto* object) const { close(object); }
 };
-struct CloseGraph {
-  void operator()(foretime_graph* graph) const { foretime_graph_close(graph); }
-};
-struct CloseWorkload {
-  void operator()(foretime_workload* workload) const { foretime_workload_close(workload); }
-};
-using ModelPtr = std::unique_ptr<foretime_model, CloseModel>;
-using GraphPtr = std::unique_ptr<foretime_graph, CloseGraph>;
-using WorkloadPtr = std::unique_ptr<foretime_workload, CloseWorkload>;
+using ModelPtr = std::unique_ptr<foretime_model, Close<foretime_close>>;
+using GraphPtr = std::unique_ptr<foretime_graph, Close<foretime_graph_close>>;
+using WorkloadPtr = std::unique_ptr<foretime_workload, Close<foretime_workload_close>>;
 
 ModelPtr open(const Bundle& bundle, int32_t threads = 1) {
   const auto bytes = serialize_bundle(bundle);

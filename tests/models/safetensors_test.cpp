@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <random>
 
@@ -12,6 +11,7 @@
 
 #include "models/graph/error.h"
 #include "tests/support/message_of.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::models {
 namespace {
@@ -196,20 +196,11 @@ TEST(Safetensors, FlippedBytesNeverCrash) {
   EXPECT_GT(errors, 5'000);
 }
 
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& name) : path_(std::filesystem::path(::testing::TempDir()) / name) {}
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 TEST(SafetensorsFile, IsReadBack) {
-  const TemporaryFile file("foretime_safetensors_test.safetensors");
-  write_safetensors(file.path(), {{"w", torch::arange(5)}}, {{"k", "v"}});
-  const auto read = read_safetensors(file.path());
+  const foretime::testing::Scratch scratch;
+  const auto file = scratch.path() / "a.safetensors";
+  write_safetensors(file, {{"w", torch::arange(5)}}, {{"k", "v"}});
+  const auto read = read_safetensors(file);
   EXPECT_TRUE(torch::equal(read.tensors.at("w"), torch::arange(5)));
   EXPECT_EQ(read.metadata.at("k"), "v");
 }
@@ -220,10 +211,9 @@ TEST(SafetensorsFile, IsNamedWhereItCannotBeUsed) {
   EXPECT_EQ(message_of<ModelError>([] { read_safetensors("/"); }), "/: cannot be opened");
   EXPECT_EQ(message_of<ModelError>([] { write_safetensors("no/such.safetensors", {}); }),
             "no/such.safetensors: cannot be written");
-  const TemporaryFile file("foretime_safetensors_short.safetensors");
-  std::ofstream(file.path()) << "short";
-  EXPECT_THAT(message_of<ModelError>([&] { read_safetensors(file.path()); }),
-              HasSubstr(file.path().string() + ": 5 bytes"));
+  const foretime::testing::Scratch scratch;
+  const auto file = scratch.write("short.safetensors", "short");
+  EXPECT_THAT(message_of<ModelError>([&] { read_safetensors(file); }), HasSubstr(file.string() + ": 5 bytes"));
 }
 
 /// A second reader, written from the format's description with Python's standard library alone.
@@ -248,10 +238,10 @@ assert header["empty"]["shape"] == [0, 4]
 
 TEST(SafetensorsFile, IsReadByAnotherImplementation) {
   if (std::system("python3 -c pass > /dev/null 2>&1") != 0) GTEST_SKIP() << "needs python3";
-  const TemporaryFile file("foretime_safetensors_python.safetensors"), script("foretime_safetensors_reader.py");
-  std::ofstream(script.path()) << kPythonReader;
-  write_safetensors(file.path(), one_of_each_type(), {{"k", "v"}});
-  EXPECT_EQ(std::system(("python3 '" + script.path().string() + "' '" + file.path().string() + "'").c_str()), 0);
+  const foretime::testing::Scratch scratch;
+  const auto file = scratch.path() / "a.safetensors", script = scratch.write("reader.py", kPythonReader);
+  write_safetensors(file, one_of_each_type(), {{"k", "v"}});
+  EXPECT_EQ(std::system(("python3 '" + script.string() + "' '" + file.string() + "'").c_str()), 0);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "plans/message_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -92,6 +95,25 @@ Edges random_edges(int64_t nodes, int64_t count, std::mt19937& random) {
   return edges;
 }
 
+/// Sources and targets of edges, whose nodes start at `first`.
+std::pair<std::vector<int32_t>, std::vector<int32_t>> ends_of(const Edges& edges, int32_t first = 0) {
+  std::pair<std::vector<int32_t>, std::vector<int32_t>> ends;
+  for (const auto& [u, v] : edges) {
+    ends.first.push_back(u + first);
+    ends.second.push_back(v + first);
+  }
+  return ends;
+}
+
+/// `one` for each of some candidates, along the diagonal.
+Dense repeated(const Dense& one, size_t candidates) {
+  const size_t n = one.size();
+  Dense all = zeros(static_cast<int64_t>(n * candidates), static_cast<int64_t>(n * candidates));
+  for (size_t v = 0; v < all.size(); ++v)
+    std::ranges::copy(one[v % n], all[v].begin() + static_cast<int64_t>(v / n * n));
+  return all;
+}
+
 data::GraphBlock make_block(const std::vector<int64_t>& sizes, const std::vector<Edges>& edges, int64_t features) {
   data::GraphBlock block;
   std::vector<int64_t> graph_ptr = {0}, edge_ptr = {0};
@@ -170,11 +192,7 @@ TEST(Relation, EqualsItsDefinition) {
   for (int round = 0; round < 20; ++round) {
     const int64_t nodes = 1 + static_cast<int64_t>(random() % 12);
     const Edges edges = random_edges(nodes, static_cast<int64_t>(random() % 20), random);
-    std::vector<int32_t> source, target;
-    for (const auto& [u, v] : edges) {
-      source.push_back(u + 100);
-      target.push_back(v + 100);
-    }
+    const auto [source, target] = ends_of(edges, 100);
     for (const RelationSpec& relation : all_relations()) {
       expect_equal(to_dense(relation_matrix(100, nodes, source, target, relation)),
                    relation_by_definition(nodes, edges, relation));
@@ -199,8 +217,7 @@ TEST(Relation, HasTheWeightsComputedByHand) {
 
 TEST(Laplacian, HasTheEigenvaluesOfKnownGraphs) {
   const auto largest = [](int64_t nodes, const Edges& edges) {
-    std::vector<int32_t> source, target;
-    for (const auto& [u, v] : edges) source.push_back(u), target.push_back(v);
+    const auto [source, target] = ends_of(edges);
     return largest_laplacian_eigenvalue(
         relation_matrix(0, nodes, source, target, {Direction::both, EdgeNorm::symmetric, false}), 0, nodes);
   };
@@ -213,11 +230,10 @@ TEST(Laplacian, HasTheEigenvaluesOfKnownGraphs) {
 
 TEST(Laplacian, IsScaledByEachGraphsOwnEigenvalue) {
   // A triangle, a single edge, a node alone.
-  const std::vector<int32_t> source = {0, 1, 0, 3}, target = {1, 2, 2, 4};
+  const Edges edges = {{0, 1}, {1, 2}, {0, 2}, {3, 4}};
+  const auto [source, target] = ends_of(edges);
+  const auto [shifted_source, shifted_target] = ends_of(edges, 10);
   const std::vector<int64_t> graphs = {10, 13, 15, 16};
-  std::vector<int32_t> shifted_source, shifted_target;
-  for (const int32_t u : source) shifted_source.push_back(u + 10);
-  for (const int32_t v : target) shifted_target.push_back(v + 10);
   const RelationSpec spec{Direction::both, EdgeNorm::laplacian, false};
   const auto found = to_dense(relation_matrix(10, 6, shifted_source, shifted_target, spec, graphs));
   // 2 / λ (I - Â) - I with λ = 1.5, 2 and 1, Â of the triangle ½ beside the diagonal.
@@ -241,8 +257,7 @@ TEST(Laplacian, IsScaledByEachGraphsOwnEigenvalue) {
 TEST(Transpose, SwapsRowsAndColumns) {
   std::mt19937 random(3);
   const Edges edges = random_edges(9, 14, random);
-  std::vector<int32_t> source, target;
-  for (const auto& [u, v] : edges) source.push_back(u), target.push_back(v);
+  const auto [source, target] = ends_of(edges);
   const auto matrix = relation_matrix(0, 9, source, target, {Direction::in, EdgeNorm::mean, false});
   const Dense before = to_dense(matrix), after = to_dense(transpose(matrix));
   for (size_t r = 0; r < before.size(); ++r) {
@@ -283,12 +298,8 @@ TEST(LayoutPlan, IsBlockDiagonalOverCandidates) {
   for (const bool cached : {false, true}) {
     const MessagePlan plan = plan_of(group, {0, 2, 1}, request, cached);
     for (size_t r = 0; r < request.relations.size(); ++r) {
-      const Dense one = relation_by_definition(4, edges, request.relations[r]);
-      Dense expected = zeros(12, 12);
-      for (size_t v = 0; v < 12; ++v) {
-        for (size_t u = 0; u < 12; ++u) expected[v][u] = v / 4 == u / 4 ? one[v % 4][u % 4] : 0.0;
-      }
-      expect_equal(to_dense(plan.layers[0]->relations[r]), expected);
+      expect_equal(to_dense(plan.layers[0]->relations[r]),
+                   repeated(relation_by_definition(4, edges, request.relations[r]), 3));
     }
   }
 }
@@ -361,12 +372,8 @@ TEST(BatchPlan, StandsItsGroupsSideBySide) {
   EXPECT_THAT(plan.levels[0]->layout_row, ElementsAre(0, 2, 0, 5, 0, 11, 0, 13, 0, 11, 0, 14));
   EXPECT_EQ(plan.layout_rows.size(), 16U * data::kLayoutFeatures);
   EXPECT_THAT(plan.readout.configurable.stages[0].columns, ElementsAre(1, 3, 5, 7, 9, 11));
-  const Dense one = relation_by_definition(4, {{0, 1}, {1, 2}, {0, 3}}, request.relations[0]);
-  Dense expected = zeros(12, 12);
-  for (size_t v = 0; v < 12; ++v) {
-    for (size_t u = 0; u < 12; ++u) expected[v][u] = v / 4 == u / 4 ? one[v % 4][u % 4] : 0.0;
-  }
-  expect_equal(to_dense(plan.layers[0]->relations[0]), expected);
+  expect_equal(to_dense(plan.layers[0]->relations[0]),
+               repeated(relation_by_definition(4, {{0, 1}, {1, 2}, {0, 3}}, request.relations[0]), 3));
 }
 
 TEST(BatchPlan, OutlivesItsGroups) {

@@ -37,9 +37,13 @@ double value_of(const LossSettings& settings, const std::vector<double>& scores,
 double loop_loss(const LossSettings& settings, const std::vector<double>& scores, const std::vector<double>& targets) {
   const size_t n = scores.size();
   if (n == 0) return 0;
-  double squared = 0;
-  for (size_t i = 0; i < n; ++i) squared += std::pow(scores[i] - targets[i], 2) / static_cast<double>(n);
-  double loss = 0;
+  double absolute = 0, squared = 0, huber = 0, loss = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double r = std::abs(scores[i] - targets[i]), d = settings.delta;
+    absolute += r / static_cast<double>(n);
+    squared += r * r / static_cast<double>(n);
+    huber += (r <= d ? 0.5 * r * r : d * (r - 0.5 * d)) / static_cast<double>(n);
+  }
   if (settings.type == configs::LossType::listmle) {
     std::vector<size_t> left(n);
     for (size_t i = 0; i < n; ++i) left[i] = i;
@@ -66,20 +70,9 @@ double loop_loss(const LossSettings& settings, const std::vector<double>& scores
     }
     if (pairs > 0) loss /= pairs;
   } else {
-    for (size_t i = 0; i < n; ++i) {
-      const double r = std::abs(scores[i] - targets[i]);
-      double term = r;
-      if (settings.type == configs::LossType::mse) term = r * r;
-      if (settings.type == configs::LossType::huber) {
-        term = r <= settings.delta ? 0.5 * r * r : settings.delta * (r - 0.5 * settings.delta);
-      }
-      loss += term / static_cast<double>(n);
-    }
-  }
-  double huber = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const double r = std::abs(scores[i] - targets[i]);
-    huber += (r <= settings.delta ? 0.5 * r * r : settings.delta * (r - 0.5 * settings.delta)) / static_cast<double>(n);
+    loss = settings.type == configs::LossType::mse     ? squared
+           : settings.type == configs::LossType::huber ? huber
+                                                       : absolute;
   }
   return (loss + settings.mse_weight * squared + settings.huber_weight * huber) /
          (1 + settings.mse_weight + settings.huber_weight);
