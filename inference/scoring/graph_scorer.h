@@ -69,15 +69,15 @@ std::vector<float> score_candidates(const Model& model, const data::Group& group
                                     const std::shared_ptr<const plans::PlanSource>& source,
                                     std::span<const int64_t> candidates);
 
-/// Writes the arrays that a model's form reads of one group, as an .npz: what another runtime needs to run the form
+/// Writes the arrays that a model's graph reads of one group, as an .npz: what another runtime needs to run the graph
 /// without making message plans itself (docs/reference/bundle.md).
-///   node_features, layout_rows, candidate_features   float32, those that the form names
+///   node_features, layout_rows, candidate_features   float32, those that the graph names
 ///   NAME.row_ptr, NAME.columns, NAME.values          each sparse matrix by rows: int64, int64, float32; stage i of a
 ///                                                    pool is NAME.i
 ///   group_ptr                                        int64 [2]: all candidates are one group
 ///   scores                                           float32 [candidates], of this library
-/// `sharing`: false asks for a state for each node and candidate, whatever the form's request says: more rows, the same
-/// scores. Throws as Model::score_group, and data::DataError where the file cannot be written.
+/// `sharing`: false asks for a state for each node and candidate, whatever the graph's request says: more rows, the
+/// same scores. Throws as Model::score_group, and data::DataError where the file cannot be written.
 void write_plan_arrays(const Model& model, const data::Group& group, std::span<const int64_t> candidates, bool sharing,
                        const std::filesystem::path& file);
 

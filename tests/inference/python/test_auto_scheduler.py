@@ -139,8 +139,8 @@ class AutoSchedulerTest(unittest.TestCase):
 
 
 @needs_tvm
-class StageTableTest(unittest.TestCase):
-    def test_table_of_a_product(self):
+class ComputeDagTest(unittest.TestCase):
+    def test_dag_of_a_product(self):
         from foretime.compute_dag import compute_dag
         task = task_of(matmul(64, 48, 32))
         table = compute_dag(task.compute_dag, task.workload_key)
