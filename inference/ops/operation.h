@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "configs/settings.h"
+#include "configs/choice.h"
 #include "inference/runtime/context.h"
 #include "inference/runtime/references.h"
 
