@@ -20,8 +20,8 @@ constexpr int kParentKept = 6;
 using FinetuneSettings = std::map<std::string, std::vector<std::string>>;
 
 /// A key of the map, in the order of the command line: an option --key, but for `model` and `records`, which stand
-/// alone. Without `model` the bundle is the one that the job in `after` made. Paths and files are relative to the agent's
-/// first data root; files may be patterns.
+/// alone. Without `model` the bundle is the one that the job in `after` made. Paths and files are relative to the
+/// agent's first data root; files may be patterns.
 struct FinetuneKey {
   enum Kind { path, files, text, number, flag };
   const char* name;
