@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "configs/choice.h"
+#include "configs/settings.h"
 #include "inference/runtime/context.h"
 #include "inference/runtime/references.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "configs/choice.h"
+#include "configs/settings.h"
 
 /// A job and what becomes of it, as plain structs. docs/reference/jobs.md has the same as Redis keys and fields.
 namespace foretime::jobs {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "configs/choice.h"
+#include "configs/settings.h"
 #include "jobs/queue/job.h"
 
 /// The distributions of a search space as functions of real numbers, without rounding and text.
