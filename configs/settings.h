@@ -1,52 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <type_traits>
 #include <vector>
 
-/// Settings that are one of some words. An enum and its words are one declaration, so reading, printing, error messages
-/// and the reference page cannot differ from the code:
-///   FORETIME_CHOICE(Device, auto_, cpu, cuda);
-/// A word is its enumerator without the underscore that keeps it from being a keyword.
-#define FORETIME_CHOICE(Name, ...) FORETIME_CHOICE_OF(Name, __VA_ARGS__)  // so that macros in the list are expanded
-#define FORETIME_CHOICE_OF(Name, ...)        \
-  enum class Name : uint8_t { __VA_ARGS__ }; \
-  constexpr std::string_view choice_words(Name) { return #__VA_ARGS__; }
+#include "configs/choice.h"
 
 namespace foretime::configs {
-
-template <class T>
-concept Choice = std::is_enum_v<T> && requires(T value) {
-  choice_words(value);
-};
-
-/// The elements of a list as FORETIME_CHOICE has it.
-std::vector<std::string> split_words(std::string_view list);
-std::string word_at(std::string_view list, size_t index);
-std::optional<uint8_t> index_of_word(std::string_view list, std::string_view word);
-
-template <Choice T>
-std::vector<std::string> words_of() {
-  return split_words(choice_words(T()));
-}
-
-template <Choice T>
-std::string word_of(T value) {
-  return word_at(choice_words(value), static_cast<size_t>(value));
-}
-
-/// Empty for a word that is none of the choice's.
-template <Choice T>
-std::optional<T> choice_named(std::string_view word) {
-  const auto index = index_of_word(choice_words(T()), word);
-  return index ? std::optional(static_cast<T>(*index)) : std::nullopt;
-}
-
-/// `found X, expected one of a, b (did you mean a?)`.
-std::string not_among(const std::string& found, std::string_view word, const std::vector<std::string>& words);
 
 FORETIME_CHOICE(DataFormat, layout, tile, programs);
 FORETIME_CHOICE(Representation, ast, loops, curve);
