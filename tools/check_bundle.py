@@ -21,20 +21,26 @@ TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int6
          "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_}
 
 
-def read_bundle(path):
-    """(manifest, {name: array}): a safetensors file whose metadata hold the manifest."""
+def read_tensors(path):
+    """(metadata, {name: array}) of a safetensors file."""
     with open(path, "rb") as file:
         data = file.read()
     (length,) = struct.unpack_from("<Q", data)
     header = json.loads(data[8:8 + length])
     metadata = header.pop("__metadata__", {})
-    if metadata.get("format") != "foretime-bundle":
-        raise SystemExit(f"{path}: a safetensors file, but no bundle of Foretime")
-    weights = {}
+    tensors = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
         values = np.frombuffer(data[8 + length + begin:8 + length + end], TYPES[entry["dtype"]])
-        weights[name] = values.reshape(entry["shape"])
+        tensors[name] = values.reshape(entry["shape"])
+    return metadata, tensors
+
+
+def read_bundle(path):
+    """(manifest, {name: array}): a safetensors file whose metadata hold the manifest."""
+    metadata, weights = read_tensors(path)
+    if metadata.get("format") != "foretime-bundle":
+        raise SystemExit(f"{path}: a safetensors file, but no bundle of Foretime")
     return json.loads(metadata["manifest"]), weights
 
 

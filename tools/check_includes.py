@@ -48,41 +48,38 @@ def source_files(folder):
     return sorted(path for path in folder.rglob("*") if path.suffix in SOURCE_SUFFIXES and path.is_file())
 
 
-def check_sources(root, folder):
-    """Rules 1 and 3."""
+def includes(root, folder):
+    """(file below the root, its line, quote or bracket, header) of all includes in a folder."""
     for path in source_files(root / folder):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = INCLUDE.match(line)
-            if not match:
-                continue
-            where, header = f"{path.relative_to(root)}:{number}", match.group(2)
-            top = header.split("/")[0]
-            if folder in LIGHT and HEAVY_HEADER.match(header):
-                yield f"{where}: includes {header}, but {folder} must do without LibTorch, MPI and NCCL"
-            elif ".." in pathlib.PurePosixPath(header).parts:
-                yield f"{where}: includes {header}, expected a path from the project's root"
-            elif "/" in header and top in UNRESTRICTED and folder not in UNRESTRICTED:
-                yield f"{where}: includes {header}, but {top} is not part of the product"
-            elif "/" in header and top in ORDER and top != folder and top not in ORDER[folder]:
-                allowed = ", ".join(name for name in ORDER if name in ORDER[folder]) or "no other folder"
-                yield f"{where}: includes {header}, but {folder} may include {allowed}"
-            elif match.group(1) == '"' and "/" not in header:
-                yield f"{where}: includes {header}, expected a path from the project's root"
+            if match:
+                yield path.relative_to(root), number, *match.groups()
+
+
+def check_sources(root, folder):
+    """Rules 1 and 3."""
+    for path, number, quote, header in includes(root, folder):
+        where, top = f"{path}:{number}: includes {header}", header.split("/")[0]
+        if folder in LIGHT and HEAVY_HEADER.match(header):
+            yield f"{where}, but {folder} must do without LibTorch, MPI and NCCL"
+        elif ".." in pathlib.PurePosixPath(header).parts or (quote == '"' and "/" not in header):
+            yield f"{where}, expected a path from the project's root"
+        elif "/" in header and top in UNRESTRICTED and folder not in UNRESTRICTED:
+            yield f"{where}, but {top} is not part of the product"
+        elif "/" in header and top in ORDER and top != folder and top not in ORDER[folder]:
+            allowed = ", ".join(name for name in ORDER if name in ORDER[folder]) or "no other folder"
+            yield f"{where}, but {folder} may include {allowed}"
 
 
 def included_folders(root):
     """{folder: {folder that it includes: one place where it does}}, for all folders with sources."""
     edges = {}
     for top in ORDER:
-        for path in source_files(root / top) if (root / top).is_dir() else ():
-            folder = path.relative_to(root).parent.as_posix()
-            edges.setdefault(folder, {})
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                match = INCLUDE.match(line)
-                if match and match.group(2).split("/")[0] in ORDER and "/" in match.group(2):
-                    target = pathlib.PurePosixPath(match.group(2)).parent.as_posix()
-                    if target != folder:
-                        edges[folder].setdefault(target, f"{path.relative_to(root)}:{number} includes {match.group(2)}")
+        for path, number, _, header in includes(root, top):
+            folder, target = path.parent.as_posix(), pathlib.PurePosixPath(header).parent.as_posix()
+            if header.split("/")[0] in ORDER and "/" in header and target != folder:
+                edges.setdefault(folder, {}).setdefault(target, f"{path}:{number} includes {header}")
     return edges
 
 

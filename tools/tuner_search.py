@@ -156,14 +156,10 @@ def run_all(arguments, script):
         begin = time.time()
         with tempfile.TemporaryDirectory(prefix="tuner-search-") as folder:
             result = os.path.join(folder, "rows.json")
-            command = [sys.executable, script, arguments.out, "--cell", *map(str, cell), "--result", result, "--trials",
-                       str(arguments.trials), "--target", arguments.target, "--core", str(arguments.core), "--threads",
-                       str(arguments.threads), "--min-repeat-ms", str(arguments.min_repeat_ms), "--population",
-                       str(arguments.population)]
+            # The same options, but for paths: it runs in another folder.
+            command = [sys.executable, script, *sys.argv[1:], "--cell", *map(str, cell), "--result", result]
             if arguments.model:
                 command += ["--model", os.path.abspath(arguments.model)]
-            if arguments.finetune_command:
-                command += ["--finetune-command", arguments.finetune_command]
             if arguments.logs:
                 os.makedirs(arguments.logs, exist_ok=True)
                 log = os.path.join(os.path.abspath(arguments.logs), "{}-{}-{}.json".format(*cell))

@@ -9,7 +9,6 @@ files of TpuGraphs. The residual GCN is also asked of the class ResGCN of the Py
 Exit code 77: skipped; 1: they differ.
 """
 import ast
-import json
 import os
 import pathlib
 import subprocess
@@ -32,24 +31,13 @@ try:
     from torch.nn.functional import leaky_relu, normalize
 except ImportError as error:
     skip(f"{error} (install python3-torch and python3-numpy)")
+sys.path.insert(0, str(PROJECT / "tools"))
+from check_bundle import read_tensors  # noqa: E402
 
 
 def folder(variable, beside):
     """The folder that an environment variable names, or one beside the project."""
     return pathlib.Path(os.environ[variable]) if variable in os.environ else PROJECT.parent / "shared" / beside
-
-
-def read_safetensors(path):
-    raw = path.read_bytes()
-    start = 8 + int.from_bytes(raw[:8], "little")
-    types = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
-    tensors = {}
-    for name, entry in json.loads(raw[8:start]).items():
-        if name != "__metadata__":
-            first, last = entry["data_offsets"]
-            values = np.frombuffer(raw[start + first:start + last], types[entry["dtype"]])
-            tensors[name] = torch.from_numpy(values.reshape(entry["shape"]).copy())
-    return tensors
 
 
 def scaled(values):
@@ -254,7 +242,7 @@ def main():
                     continue
                 out = scratch / "scores.safetensors"
                 subprocess.run([sys.argv[1], str(settings), str(path), str(CANDIDATES), str(out)], check=True)
-                weights = Weights(read_safetensors(out))
+                weights = Weights({name: torch.from_numpy(values.copy()) for name, values in read_tensors(out)[1].items()})
                 graph, found = Graph(path), weights["scores"]
                 expected = torch.stack([score.squeeze() for score in scores(graph, weights)])
                 failed |= not agree(f"{model}, {path.stem}", found, expected)

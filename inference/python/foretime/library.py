@@ -190,6 +190,12 @@ class _Handle:
     def __exit__(self, *_):
         self.close()
 
+    def _score_rows(self, function, rows, kind):
+        """Scores [rows] float32 by a function that takes an array of this type."""
+        scores = np.empty(len(rows), np.float32)
+        self._library.check(function(self._open, _pointer(rows, kind), len(rows), _pointer(scores, c_float)))
+        return scores
+
     def _score_texts(self, function, texts):
         texts = [_as_bytes(text) for text in texts]
         count = len(texts)
@@ -234,18 +240,14 @@ class Graph(_Handle):
         expected = (self._library.graph_configurable(self._open), LAYOUT_COLUMNS)
         if layouts.ndim != 3 or layouts.shape[1:] != expected:
             raise ValueError(f"layouts: shape {layouts.shape}, expected (candidates, {expected[0]}, {expected[1]})")
-        scores = np.empty(len(layouts), np.float32)
-        self._library.check(self._library.score_layouts(self._open, _pointer(layouts, c_int8), len(layouts), _pointer(scores, c_float)))
-        return scores
+        return self._score_rows(self._library.score_layouts, layouts, c_int8)
 
     def score_tiles(self, tiles):
         """Scores of tile sizes [candidates, 24]: kernel, output and input bounds, six dimensions, sum and product each."""
         tiles = np.ascontiguousarray(tiles, np.float32)
         if tiles.ndim != 2 or tiles.shape[1] != TILE_COLUMNS:
             raise ValueError(f"tiles: shape {tiles.shape}, expected (candidates, {TILE_COLUMNS})")
-        scores = np.empty(len(tiles), np.float32)
-        self._library.check(self._library.score_tiles(self._open, _pointer(tiles, c_float), len(tiles), _pointer(scores, c_float)))
-        return scores
+        return self._score_rows(self._library.score_tiles, tiles, c_float)
 
 
 class Model(_Handle):
@@ -287,12 +289,16 @@ class Model(_Handle):
             self._manifest = json.loads(ctypes.string_at(text, size.value).decode())
         return self._manifest
 
+    def _made(self, kind, function, *arguments):
+        """An object of this kind, from what a call of the library makes of the model."""
+        pointer = c_void_p()
+        self._library.check(function(self._open, *arguments, byref(pointer)))
+        return kind(self._library, pointer, getattr(self._library, kind.__name__.lower() + "_close"))
+
     def workload(self, compute_dag):
         """Prepares a workload from its compute DAG: JSON text or the dict that foretime.compute_dag makes."""
         text = _as_bytes(json.dumps(compute_dag) if isinstance(compute_dag, dict) else compute_dag)
-        pointer = c_void_p()
-        self._library.check(self._library.workload_open(self._open, text, len(text), byref(pointer)))
-        return Workload(self._library, pointer, self._library.workload_close)
+        return self._made(Workload, self._library.workload_open, text, len(text))
 
     def score_records(self, compute_dag, records):
         """Scores of schedules of a DAG given as JSON text; the last DAGs stay prepared."""
@@ -333,15 +339,11 @@ class Model(_Handle):
                          _pointer(types, c_uint8), len(edges), _pointer(consumers, c_int32), _pointer(producers, c_int32),
                          len(configurable), _pointer(configurable, c_int32),
                          0 if collection is None else 1 + COLLECTIONS.index(collection), 0)
-        pointer = c_void_p()
-        self._library.check(self._library.graph_open(self._open, byref(data), byref(pointer)))
-        return Graph(self._library, pointer, self._library.graph_close)
+        return self._made(Graph, self._library.graph_open, byref(data))
 
     def hlo(self, module):
         """Prepares the graph of an XLA module: bytes of HloModuleProto, HloProto or ModuleTuningData."""
-        pointer = c_void_p()
-        self._library.check(self._library.graph_open_hlo(self._open, bytes(module), len(module), byref(pointer)))
-        return Graph(self._library, pointer, self._library.graph_close)
+        return self._made(Graph, self._library.graph_open_hlo, bytes(module), len(module))
 
     def runtimes(self, scores):
         """Seconds that scores stand for, float64; ForetimeError where the model does not predict run times."""

@@ -46,3 +46,12 @@ def real_bundle():
     if not bundle or not os.environ.get("FORETIME_LIBRARY"):
         raise unittest.SkipTest("needs FORETIME_LIBRARY and FORETIME_TEST_BUNDLE, a bundle for auto_scheduler records")
     return bundle
+
+
+class FolderTest(unittest.TestCase):
+    """`folder` goes with the test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)

@@ -3,12 +3,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-import unittest
 
 import numpy as np
 
-from support import HERE, ROOT, fake_library, needs_tvm
+from support import HERE, ROOT, FolderTest, fake_library, needs_tvm
 
 
 def matmul(rows, columns, depth):
@@ -37,7 +35,7 @@ def states_of(task, count=20):
 
 
 @needs_tvm
-class AutoSchedulerTest(unittest.TestCase):
+class AutoSchedulerTest(FolderTest):
     @classmethod
     def setUpClass(cls):
         import ctypes
@@ -47,16 +45,9 @@ class AutoSchedulerTest(unittest.TestCase):
         cls.states = states_of(cls.task)
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.bundle = self.bundle_of("first", b"2")
-
-    def bundle_of(self, name, content):
-        path = os.path.join(self.folder, name)
-        with open(path, "wb") as file:
-            file.write(content)
-        return path
+        super().setUp()
+        self.bundle = self.folder / "first"
+        self.bundle.write_bytes(b"2")
 
     def model(self, **options):
         from foretime.auto_scheduler import ForetimeModel
@@ -106,16 +97,15 @@ class AutoSchedulerTest(unittest.TestCase):
         model = self.model()
         policy = auto_scheduler.SketchPolicy(self.task, model, {"evolutionary_search_population": 32, "sample_init_min_population": 16},
                                              seed=1, verbose=0)
-        log = os.path.join(self.folder, "log.json")
+        log = self.folder / "log.json"
         options = auto_scheduler.TuningOptions(num_measure_trials=8, num_measures_per_round=4, verbose=0, measure_callbacks=[
-            auto_scheduler.RecordToFile(log)], runner=auto_scheduler.LocalRunner(number=1, repeat=1))
+            auto_scheduler.RecordToFile(str(log))], runner=auto_scheduler.LocalRunner(number=1, repeat=1))
         self.task.tune(options, search_policy=policy)
-        with open(log, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+        lines = log.read_text(encoding="utf-8").splitlines()
         self.assertEqual(len(lines), 8)
         self.assertEqual(model.records, lines[:4])  # TVM does not tell of the last round
         again = self.model()
-        again.update_from_file(log)
+        again.update_from_file(str(log))
         self.assertEqual([json.loads(line)["i"] for line in again.records], [json.loads(line)["i"] for line in lines])
 
     def test_goes_on_with_what_was_fine_tuned(self):
@@ -123,23 +113,21 @@ class AutoSchedulerTest(unittest.TestCase):
         model = self.model(finetune_every=4, finetune_folder=self.folder,
                            finetune_command=(sys.executable, "-c", script, "{model}", "{records}", "{dags}", "{output}"))
         model.update(*self.measured(self.states[:3]))
-        copy = os.path.join(self.folder, "copy")
+        copy = self.folder / "copy"
         model.save(copy)
-        with open(copy, "rb") as file:
-            self.assertEqual(file.read(), b"2")
+        self.assertEqual(copy.read_bytes(), b"2")
         model.update(*self.measured(self.states[3:4]))
         model.save(copy)
-        with open(copy, "rb") as file:
-            self.assertEqual(file.read(), b"2r")
+        self.assertEqual(copy.read_bytes(), b"2r")
         self.assertTrue((model.predict(self.task, self.states) > 0).all())
-        with open(os.path.join(self.folder, "dags.jsonl"), encoding="utf-8") as file:
-            self.assertEqual([json.loads(line)["workload_key"] for line in file], [self.task.workload_key])
+        dags = (self.folder / "dags.jsonl").read_text(encoding="utf-8").splitlines()
+        self.assertEqual([json.loads(line)["workload_key"] for line in dags], [self.task.workload_key])
         model.load(self.bundle)
         self.assertEqual(model.records, [])
 
 
 @needs_tvm
-class ComputeDagTest(unittest.TestCase):
+class ComputeDagTest(FolderTest):
     def test_dag_of_a_product(self):
         from foretime.compute_dag import compute_dag
         task = task_of(matmul(64, 48, 32))
@@ -156,13 +144,10 @@ class ComputeDagTest(unittest.TestCase):
     def test_the_script_writes_the_same(self):
         from foretime.compute_dag import compute_dag
         task = task_of(matmul(8, 16, 4))
-        with tempfile.TemporaryDirectory() as folder:
-            script, out = os.path.join(folder, "tasks.py"), os.path.join(folder, "out.jsonl")
-            with open(script, "w", encoding="utf-8") as file:
-                file.write(f"import sys; sys.path.insert(0, {str(HERE)!r})\nfrom test_auto_scheduler import matmul, task_of\n"
-                           "def tasks():\n    return [task_of(matmul(8, 16, 4))] * 2\n")
-            subprocess.run([sys.executable, str(ROOT / "tools" / "export_dags.py"), out, "--script", script], check=True,
-                           stdout=subprocess.DEVNULL)
-            with open(out, encoding="utf-8") as file:
-                tables = [json.loads(line) for line in file]
+        script, out = self.folder / "tasks.py", self.folder / "out.jsonl"
+        script.write_text(f"import sys; sys.path.insert(0, {str(HERE)!r})\nfrom test_auto_scheduler import matmul, task_of\n"
+                          "def tasks():\n    return [task_of(matmul(8, 16, 4))] * 2\n")
+        subprocess.run([sys.executable, str(ROOT / "tools" / "export_dags.py"), str(out), "--script", str(script)], check=True,
+                       stdout=subprocess.DEVNULL)
+        tables = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
         self.assertEqual(tables, [json.loads(json.dumps(compute_dag(task.compute_dag, task.workload_key)))])

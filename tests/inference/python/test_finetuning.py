@@ -1,29 +1,24 @@
 """When bundles are fine-tuned, and what happens where that fails."""
 import json
-import os
+import pathlib
 import sys
-import tempfile
-import unittest
 
-import support  # noqa: F401
+from support import FolderTest
 
 from foretime.finetuning import FineTuning
 
 JOIN = "import sys; open(sys.argv[4], 'w').write(''.join(open(path).read() for path in sys.argv[1:4]))"
 
 
-class FineTuningTest(unittest.TestCase):
+class FineTuningTest(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.bundle = os.path.join(self.folder, "first")
-        with open(self.bundle, "w", encoding="utf-8") as file:
-            file.write("bundle\n")
+        super().setUp()
+        self.bundle = self.folder / "first"
+        self.bundle.write_text("bundle\n")
 
     def finetuning(self, script, every):
         command = (sys.executable, "-c", script, "{model}", "{records}", "{dags}", "{output}")
-        return FineTuning(self.bundle, every, command, os.path.join(self.folder, "work"))
+        return FineTuning(self.bundle, every, command, self.folder / "work")
 
     def test_runs_when_enough_is_new_with_all_there_is(self):
         finetuning = self.finetuning(JOIN, 2)
@@ -32,8 +27,7 @@ class FineTuningTest(unittest.TestCase):
         self.assertIsNone(finetuning.add("a", '{"a"}', ["r4"]))
         second = finetuning.add("a", '{"a"}', ["r5"])
         self.assertNotEqual(first, second)
-        with open(second, encoding="utf-8") as file:
-            self.assertEqual(file.read().split(), ["bundle", "r1", "r2", "r3", "r4", "r5", '{"a"}', '{"b"}'])
+        self.assertEqual(pathlib.Path(second).read_text().split(), ["bundle", "r1", "r2", "r3", "r4", "r5", '{"a"}', '{"b"}'])
 
     def test_only_collects_unless_asked(self):
         finetuning = self.finetuning("raise SystemExit(1)", 0)

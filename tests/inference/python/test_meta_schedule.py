@@ -3,26 +3,22 @@ import ctypes
 import json
 import os
 import sys
-import tempfile
-import unittest
 
 import numpy as np
 
-from support import fake_library, needs_tvm
+from support import FolderTest, fake_library, needs_tvm
 
 
 @needs_tvm
-class MetaScheduleTest(unittest.TestCase):
+class MetaScheduleTest(FolderTest):
     def setUp(self):
         from test_auto_scheduler import matmul
         from tvm import te
         import foretime
         from foretime.meta_schedule import ForetimeCostModel
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.bundle = os.path.join(folder.name, "bundle")
-        with open(self.bundle, "wb") as file:
-            file.write(b"2")
+        super().setUp()
+        self.bundle = self.folder / "bundle"
+        self.bundle.write_bytes(b"2")
         self.program = te.create_prim_func(matmul(64, 48, 32))
         self.model = ForetimeCostModel(self.bundle, library=foretime.Library(ctypes.CDLL(fake_library())))
 
@@ -81,10 +77,10 @@ class MetaScheduleTest(unittest.TestCase):
         script = "import shutil, sys; assert len(open(sys.argv[2]).readlines()) == 8; shutil.copyfile(sys.argv[1], sys.argv[3])"
         model = ForetimeCostModel(self.bundle, finetune_every=5, finetune_command=(sys.executable, "-c", script, "{model}", "{records}",
                                                                                     "{output}"),
-                                  finetune_folder=os.path.join(os.path.dirname(self.bundle), "rounds"),
+                                  finetune_folder=self.folder / "rounds",
                                   library=foretime.Library(ctypes.CDLL(fake_library())))
         model.update(self.context(), self.candidates(), self.results([0.5] * 4))
-        self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.bundle), "rounds")))
+        self.assertFalse((self.folder / "rounds").exists())
         with self.assertLogs("foretime", "INFO") as logged:
             model.update(self.context(), self.candidates(), self.results([0.25] * 4))
         self.assertIn("goes on with", logged.output[-1])
@@ -93,7 +89,7 @@ class MetaScheduleTest(unittest.TestCase):
         self.assertEqual(len(model.predict(self.context(), self.candidates())), 4)
 
     def test_saves_and_loads(self):
-        copy = self.bundle + ".copy"
+        copy = self.folder / "copy"
         self.model.save(copy)
         self.model.load(copy)
         os.remove(copy)

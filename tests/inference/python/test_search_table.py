@@ -2,12 +2,9 @@
 import argparse
 import contextlib
 import io
-import os
 import sys
-import tempfile
-import unittest
 
-from support import ROOT
+from support import ROOT, FolderTest
 
 sys.path.insert(0, str(ROOT / "tools"))
 from tuner_measuring import Clock  # noqa: E402
@@ -21,11 +18,10 @@ def rows(task, model, seed, reached):
              "search_seconds": f"{trial}", "search_cpu_seconds": f"{2 * trial}"} for trial in range(1, 33)]
 
 
-class TableTest(unittest.TestCase):
+class TableTest(FolderTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = os.path.join(folder.name, "out.csv")
+        super().setUp()
+        self.out = str(self.folder / "out.csv")
 
     def printed(self):
         text = io.StringIO()
