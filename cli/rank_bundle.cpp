@@ -19,7 +19,7 @@
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/record_report.h"
-#include "data/frontends/ansor/records/record_json.h"
+#include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/frontends/loops/nest_program.h"
 #include "data/frontends/tir/tir_file.h"
@@ -116,7 +116,7 @@ std::string plain_key(const std::string& key) {
 
 void read_records(const std::string& file, bool several, Workloads& workloads) {
   data::LineSource lines(file);
-  data::ScheduleParser parser;
+  data::RecordParser parser;
   data::TuningRecord record;
   Complaints complaints;
   auto stem = std::filesystem::path(file).filename().string();
@@ -125,7 +125,7 @@ void read_records(const std::string& file, bool several, Workloads& workloads) {
     if (line->text.empty() || line->text[0] == '#' || line->text[0] == ' ') continue;
     try {
       if (line->too_long) throw DataError("longer than a record may be");
-      parser.parse(line->text, record);
+      parser.parse(line->text, record, false);
     } catch (const DataError& error) {
       complaints.add(fmt::format("line {}: {}", lines.line_number(), error.what()));
       continue;

@@ -171,7 +171,7 @@ Group load_group(const GroupHeader& header) {
 }
 
 Group load_group(const GroupHeader& header, const LayoutSink& sink) {
-  if (is_hlo_file(header.file)) return load_hlo_group(header, sink);
+  if (is_hlo_file(header.file)) return load_hlo_group(header, &sink);
   Group group = read_layout(unchanged_npz(header), sink);
   group.name = header.name;
   group.collection = header.collection;

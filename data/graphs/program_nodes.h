@@ -27,6 +27,12 @@ struct ProgramNodes {
 
   int64_t graphs() const { return static_cast<int64_t>(graph_ptr.size()) - 1; }
   size_t nodes() const { return type.size(); }
+  /// Calls `visit` with each array that has a value a node.
+  template <class Visit>
+  void visit_arrays(Visit&& visit) {
+    const auto all = [&](auto&... arrays) { (visit(arrays), ...); };
+    all(type, parent, extent, loop_kind, value, variable, buffer, buffer_elements, call_op);
+  }
 };
 
 /// The trees as the graphs of a group of kind program: an edge from each child to its parent, and ProgramColumns as

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "data/frontends/ansor/records/record_json.h"
+#include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/loops/loop_columns.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/frontends/loops/loop_program.h"
@@ -190,7 +190,7 @@ ProgramScores score_texts(const Model& model, size_t count, MakeReader&& make_re
 
 /// What reads records, with memory that it keeps.
 struct WorkloadScorer::Reader {
-  data::ScheduleParser parser;
+  data::RecordParser parser;
   data::TuningRecord record;
   data::RecordProgram programs;
   data::LoopProgram program;
@@ -244,7 +244,7 @@ ProgramScores WorkloadScorer::score(std::span<const std::string_view> records) c
   return score_texts(*model_, records.size(), [&](ProgramPart& part) {
     return [&, reader = pool_->take()](int64_t place) {
       auto& record = reader->record;
-      reader->parser.parse(records[static_cast<size_t>(place)], record);
+      reader->parser.parse(records[static_cast<size_t>(place)], record, false);
       if (reader->known_key.empty() || record.workload_key != reader->known_key) {
         if (!keys_.find(record.workload_key))
           throw DataError("workload {:.200}, expected {:.200}", record.workload_key, dag_->workload_key);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "data/graphs/group.h"
+#include "data/graphs/program_nodes.h"
 #include "tests/support/scratch.h"
 
 /// Small valid groups of each kind, and comparison of all that a group holds.
@@ -109,6 +110,18 @@ inline void expect_same(const Group& a, const Group& b) {
   expect_same("flops", a.flops, b.flops);
   expect_same("node_splits", a.node_splits, b.node_splits);
   EXPECT_EQ(a.candidate_ids, b.candidate_ids);
+}
+
+/// One of several syntax trees.
+inline data::ProgramNodes tree_of(data::ProgramNodes trees, int64_t graph) {
+  const auto first = trees.graph_ptr.at(static_cast<size_t>(graph)),
+             last = trees.graph_ptr.at(static_cast<size_t>(graph) + 1);
+  trees.visit_arrays([&](auto& values) {
+    values.erase(values.begin() + last, values.end());
+    values.erase(values.begin(), values.begin() + first);
+  });
+  trees.graph_ptr = {0, last - first};
+  return trees;
 }
 
 }  // namespace foretime::testing

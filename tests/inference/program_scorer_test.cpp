@@ -32,7 +32,7 @@ std::vector<float> packed_scores(const Model& model, const SampleWorkload& workl
   data::LoopProgram program;
   std::unique_ptr<data::ProgramGraphs> graphs;
   for (const auto& text : workload.records) {
-    data::parse_record(text, record);
+    data::RecordParser().parse(text, record);
     if (!graphs) {
       const auto machine = data::hardware_of_target(record.target, record.hardware.cores);
       graphs = data::make_program_graphs(configs::Representation::loops, machine);

@@ -63,7 +63,7 @@ TEST(RealData, RecordsOfTenSet) {
   int count = 0;
   for (auto line = lines.next(); line && count < kMost; line = lines.next()) {
     data::TuningRecord record;
-    data::parse_record(line->text, record);
+    data::RecordParser().parse(line->text, record);
     if (!scorers.contains(record.workload_key)) continue;
     records[record.workload_key].emplace_back(line->text);
     ++count;

@@ -82,6 +82,20 @@ const char* what_is_missing(const TuningOutline& tuning, const TuningCandidates&
   return "";
 }
 
+/// Reads the graph into `group`, with its features unless `sink` takes them; returns what else is known of it.
+HloGraph read_graph(const HloFile& file, const TuningOutline& tuning, const HloLimits& limits, const LayoutSink* sink,
+                    Group& group) {
+  std::vector<float> features;
+  const FeatureSink keep = [&](std::span<const float> rows, int64_t) {
+    features.insert(features.end(), rows.begin(), rows.end());
+  };
+  HloGraph graph =
+      read_module_graph(file.source(), tuning.module, limits, sink != nullptr ? sink->node_features : keep);
+  group.graphs = std::move(graph.graph);
+  group.graphs.node_features = std::move(features);
+  return graph;
+}
+
 GroupHeader header_of(const HloFile& file, const HloFile::Module& module, const HloLimits& limits) {
   const TuningOutline tuning = file.outline(module);
   const HloGraph graph = read_module_graph(file.source(), tuning.module, limits);
@@ -105,7 +119,9 @@ GroupHeader header_of(const HloFile& file, const HloFile::Module& module, const 
   return header;
 }
 
-Group load(const GroupHeader& header, const LayoutSink* sink) {
+}  // namespace
+
+Group load_hlo_group(const GroupHeader& header, const LayoutSink* sink) {
   const HloFile file(header.file);
   for (const auto& module : file.modules()) {
     if (module.name != header.name && module.name != plain_name(header.name)) continue;
@@ -117,8 +133,6 @@ Group load(const GroupHeader& header, const LayoutSink* sink) {
   }
   throw DataError("{}: group {}: has changed since it was listed", header.file.string(), header.name);
 }
-
-}  // namespace
 
 bool is_hlo_file(const std::filesystem::path& path) { return path.extension() == ".pb"; }
 
@@ -139,14 +153,8 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
   group.kind = candidates.kind;
   group.candidates = static_cast<int64_t>(result.runtimes.size());
 
-  std::vector<float> features;
-  const bool streamed = sink != nullptr && candidates.kind == CandidateKind::layout;
-  const FeatureSink keep = [&](std::span<const float> rows, int64_t) {
-    features.insert(features.end(), rows.begin(), rows.end());
-  };
-  HloGraph graph = read_module_graph(source, tuning.module, limits, streamed ? sink->node_features : keep);
-  group.graphs = std::move(graph.graph);
-  group.graphs.node_features = std::move(features);
+  if (candidates.kind != CandidateKind::layout) sink = nullptr;
+  HloGraph graph = read_graph(file, tuning, limits, sink, group);
   result.unknown_opcodes = std::move(graph.unknown_opcodes);
 
   if (candidates.kind == CandidateKind::tile) {
@@ -156,7 +164,7 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
   } else {
     group.unit = RuntimeUnit::nanoseconds;
     group.node_splits = std::move(graph.node_splits);
-    read_layouts(source, tuning, candidates.runs, streamed ? sink : nullptr, group, std::move(graph.layout_nodes));
+    read_layouts(source, tuning, candidates.runs, sink, group, std::move(graph.layout_nodes));
   }
   std::vector<double> labels;
   for (const int64_t runtime : result.runtimes)
@@ -167,15 +175,10 @@ HloGroup read_hlo_group(const HloFile& file, const HloFile::Module& module, cons
 
 Group read_hlo_graph(const HloFile& file, const HloFile::Module& module, CandidateKind kind, const HloLimits& limits) {
   const TuningOutline tuning = file.outline(module);
-  std::vector<float> features;
-  HloGraph graph = read_module_graph(file.source(), tuning.module, limits, [&](std::span<const float> rows, int64_t) {
-    features.insert(features.end(), rows.begin(), rows.end());
-  });
   Group group;
   group.name = module.name;
   group.kind = kind;
-  group.graphs = std::move(graph.graph);
-  group.graphs.node_features = std::move(features);
+  HloGraph graph = read_graph(file, tuning, limits, nullptr, group);
   if (kind != CandidateKind::layout) return group;
   group.node_splits = std::move(graph.node_splits);
   auto named = layout_nodes(file.source(), tuning.layout_nodes, group.graphs.nodes()).nodes;
@@ -206,8 +209,5 @@ std::vector<GroupHeader> hlo_headers(const std::filesystem::path& path) {
   for (const auto& module : groups_of(file)) headers.push_back(header_of(file, module, {}));
   return headers;
 }
-
-Group load_hlo_group(const GroupHeader& header) { return load(header, nullptr); }
-Group load_hlo_group(const GroupHeader& header, const LayoutSink& sink) { return load(header, &sink); }
 
 }  // namespace foretime::data

@@ -56,7 +56,6 @@ std::vector<HloFile::Module> groups_of(const HloFile& file);
 std::vector<GroupHeader> hlo_headers(const std::filesystem::path& path);
 
 /// The group that `hlo_headers` has listed. Throws DataError where its bytes have changed since.
-Group load_hlo_group(const GroupHeader& header);
-Group load_hlo_group(const GroupHeader& header, const LayoutSink& sink);
+Group load_hlo_group(const GroupHeader& header, const LayoutSink* sink = nullptr);
 
 }  // namespace foretime::data

@@ -53,9 +53,9 @@ enum class TirClass : uint8_t {
 /// same in v0.8 to v0.14: later versions add fields that do not matter (Buffer's axis_separators) and types.
 struct TirType {
   std::string_view key;  // "tir.For"
-  TirClass kind = TirClass::unknown;
+  std::vector<TirField> fields;
+  TirClass kind = TirClass::tree;
   uint8_t node_type = 0;  // index into tir_type_names(), Unknown's where the type is not in the tree
-  std::span<const TirField> fields;
 };
 
 /// The entry of a type key; one of class unknown where there is none.

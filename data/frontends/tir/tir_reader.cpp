@@ -421,19 +421,6 @@ std::vector<int64_t> tree_roots(const TirDocument& document, const std::string& 
   return roots;
 }
 
-void cut(ProgramNodes& trees, size_t graphs, size_t nodes) {
-  trees.graph_ptr.resize(graphs);
-  trees.type.resize(nodes);
-  trees.parent.resize(nodes);
-  trees.extent.resize(nodes);
-  trees.loop_kind.resize(nodes);
-  trees.value.resize(nodes);
-  trees.variable.resize(nodes);
-  trees.buffer.resize(nodes);
-  trees.buffer_elements.resize(nodes);
-  trees.call_op.resize(nodes);
-}
-
 }  // namespace
 
 TirReader::TirReader(const TirLimits& limits) : unfolder_(std::make_unique<Unfolder>(limits)) {}
@@ -458,7 +445,8 @@ int64_t TirReader::read(std::string_view text, const std::string& origin, Progra
   try {
     for (const int64_t root : roots) deepest = std::max(deepest, unfolder_->unfold(root, trees));
   } catch (...) {
-    cut(trees, graphs, nodes);
+    trees.graph_ptr.resize(graphs);
+    trees.visit_arrays([&](auto& values) { values.resize(nodes); });
     throw;
   }
   ++summary_.documents;

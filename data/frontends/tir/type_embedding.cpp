@@ -148,18 +148,6 @@ std::span<const float> TypeEmbeddings::of(int64_t type) const {
   return std::span(vectors).subspan(static_cast<size_t>(type * dims), static_cast<size_t>(dims));
 }
 
-double TypeEmbeddings::similarity(int64_t a, int64_t b) const {
-  double product = 0.0, a_square = 0.0, b_square = 0.0;
-  for (int64_t d = 0; d < dims; ++d) {
-    const double x = static_cast<double>(of(a)[static_cast<size_t>(d)]),
-                 y = static_cast<double>(of(b)[static_cast<size_t>(d)]);
-    product += x * y;
-    a_square += x * x;
-    b_square += y * y;
-  }
-  return a_square > 0.0 && b_square > 0.0 ? product / std::sqrt(a_square * b_square) : 0.0;
-}
-
 void walk_node_types(std::span<const Group* const> groups, const TypeWalkSettings& settings,
                      const std::function<void(std::span<const uint8_t> types)>& visit) {
   int64_t nodes = 0;
@@ -268,17 +256,6 @@ class Line {
 };
 
 }  // namespace
-
-void write_type_vectors(const TypeEmbeddings& embeddings, const std::filesystem::path& file) {
-  std::ofstream out(file, std::ios::binary);
-  out << fmt::format("{} {}\n", embeddings.types(), embeddings.dims);
-  for (int64_t type = 0; type < embeddings.types(); ++type) {
-    out << embeddings.names[static_cast<size_t>(type)];
-    for (const float value : embeddings.of(type)) out << fmt::format(" {}", value);
-    out << '\n';
-  }
-  if (!out.flush()) throw DataError("{}: cannot be written", file.string());
-}
 
 TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<const std::string_view> names,
                                  int64_t dims) {

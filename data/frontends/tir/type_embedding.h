@@ -39,8 +39,6 @@ struct TypeEmbeddings {
 
   int64_t types() const { return static_cast<int64_t>(names.size()); }
   std::span<const float> of(int64_t type) const;
-  /// Cosine of the angle between two types' vectors; 0 where either is zero.
-  double similarity(int64_t a, int64_t b) const;
 };
 
 /// Gives types of no occurrences the mean of the others' vectors.
@@ -60,16 +58,12 @@ void walk_node_types(std::span<const Group* const> groups, const TypeWalkSetting
 TypeEmbeddings train_type_embeddings(std::span<const Group* const> groups, std::span<const std::string_view> names,
                                      const TypeEmbeddingSettings& settings);
 
-/// FastText's text form of word vectors (.vec): a line with the number of words and of columns, then a line a word: its
-/// name and its numbers, with spaces between.
-
-/// Every type's vector, in full precision: what is read again is the same.
-void write_type_vectors(const TypeEmbeddings& embeddings, const std::filesystem::path& file);
-
-/// The vectors of the words that are `names`; other words are left out. Names that the file lacks have the mean of the
-/// others, and an occurrence count of 0 where those that were found have 1. Throws DataError, with file and line, for
-/// files of more than 2^28 bytes, another number of columns than `dims`, numbers that are not finite, words that stand
-/// there twice, fewer or more lines than the first one says, and where none of the names is found.
+/// Reads FastText's text form of word vectors (.vec): a line with the number of words and of columns, then a line a
+/// word: its name and its numbers, with spaces between. Returns the vectors of the words that are `names`; other words
+/// are left out. Names that the file lacks have the mean of the others, and an occurrence count of 0 where those that
+/// were found have 1. Throws DataError, with file and line, for files of more than 2^28 bytes, another number of
+/// columns than `dims`, numbers that are not finite, words that stand there twice, fewer or more lines than the first
+/// one says, and where none of the names is found.
 TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<const std::string_view> names,
                                  int64_t dims);
 

@@ -1,6 +1,7 @@
 /// Vectors of node types that are made before training: by rank 0 for all, and kept in the checkpoint.
 #include "worker/store/type_vectors.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,16 +49,18 @@ TEST(TypeVectors, AreTheSameOnAnyNumberOfRanksAndKeptAsTheyAre) {
 TEST(TypeVectors, ComeFromAFileThatIsNeededOnlyOnce) {
   const foretime::testing::Scratch scratch;
   auto settings = fasttext_settings();
-  data::TypeEmbeddings made;
-  made.dims = 6;
-  for (const auto name : data::tir_type_names()) made.names.emplace_back(name);
-  for (int64_t i = 0; i < data::kTirTypes * made.dims; ++i) made.vectors.push_back(static_cast<float>(i) / 7);
-  const auto file = scratch.path() / "types.vec";
-  data::write_type_vectors(made, file);
+  std::vector<float> made;
+  std::string text = fmt::format("{} 6", data::kTirTypes);
+  for (int64_t i = 0; i < data::kTirTypes * 6; ++i) {
+    if (i % 6 == 0) text += fmt::format("\n{}", data::tir_type_names()[static_cast<size_t>(i / 6)]);
+    made.push_back(static_cast<float>(i) / 7);
+    text += fmt::format(" {}", made.back());
+  }
+  const auto file = scratch.write("types.vec", text + "\n");
   settings.data.node_type_vectors = file.string();
   const auto folder = scratch.path() / "run";
   const auto run = testing::train(settings, 2, folder);
-  EXPECT_TRUE(torch::equal(vectors_in(run.files).view(-1), torch::tensor(made.vectors)));
+  EXPECT_TRUE(torch::equal(vectors_in(run.files).view(-1), torch::tensor(made)));
 
   std::filesystem::remove(file);
   const coordinator::CheckpointStore store(folder / "checkpoints");

@@ -50,6 +50,22 @@ struct RecordShare {
 /// 0-based lines as RecordShare wants them. Throws DataError `origin: …` for numbers that are no lines.
 std::shared_ptr<const std::vector<bool>> line_set(const std::vector<int64_t>& lines, const std::string& origin);
 
+/// Reads records that come one by one. One object a thread: it keeps memory.
+class RecordParser {
+ public:
+  RecordParser();
+  ~RecordParser();
+
+  /// Overwrites `record`, whose line is 0 then. Without `measured` the result, "r", is not looked at, and the record
+  /// has no costs. `padded`: LineSource::kPadding bytes behind the text may be read. Throws DataError with the reason
+  /// where the text is no record.
+  void parse(std::string_view text, TuningRecord& record, bool measured = true, bool padded = false);
+
+ private:
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
+};
+
 /// The records of TVM's auto_scheduler logs (JSON lines, plain or gzip; v0.5 and v0.6, TenSet's keys too), one at a
 /// time: memory does not grow with the file. Measurements that failed and lines that are no record are counted and kept
 /// out.
@@ -57,7 +73,6 @@ class RecordReader {
  public:
   /// Throws DataError where the file cannot be read.
   explicit RecordReader(const std::filesystem::path& file, RecordShare share = {});
-  ~RecordReader();
 
   /// False at the end. `record` is overwritten, its memory is used again. Throws DataError where gzip data are damaged.
   bool next(TuningRecord& record);
@@ -66,18 +81,12 @@ class RecordReader {
   const RecordCounts& counts() const { return counts_; }
 
  private:
-  struct Parser;
-
   bool read(TuningRecord& record, bool with_failed);
 
   LineSource lines_;
   RecordShare share_;
-  std::unique_ptr<Parser> parser_;
+  RecordParser parser_;
   RecordCounts counts_;
 };
-
-/// Reads the text of one record; throws DataError with the reason where it is none. For tests, and for who has lines
-/// from elsewhere; costs more than a reader.
-void parse_record(std::string_view text, TuningRecord& record);
 
 }  // namespace foretime::data

@@ -1,10 +1,10 @@
 #include "data/frontends/ansor/dag/compute_dag.h"
 
 #include <fstream>
-#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <simdjson.h>
 
 #include "base/error.h"
 #include "data/files/line_source.h"
@@ -126,16 +126,15 @@ TEST(DagReader, FilesNameTheLine) {
 }
 
 TEST(DagReader, MutatedTablesAreErrorsOrDags) {
-  std::mt19937 random(1);
-  const auto draw = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random); };
-  constexpr char kBytes[] = "0123456789[]{}\",:()-+*/ ijkx";
+  testing::Draw random(1);
+  constexpr std::string_view kBytes = "0123456789[]{}\",:()-+*/ ijkx";
   const auto tables = read_tables(samples_dir() / "ansor/dags.jsonl.gz");
   size_t errors = 0;
   constexpr int kTrials = 3000;
   for (int trial = 0; trial < kTrials; ++trial) {
-    const auto& printed = tables[draw(tables.size())];
+    const auto& printed = random.of(tables);
     std::string table = printed.table.substr(0, printed.table.find("\"printed\"") - 2) + "}";
-    for (size_t i = draw(4) + 1; i-- > 0;) table[draw(table.size())] = kBytes[draw(sizeof(kBytes) - 1)];
+    for (size_t i = random.below(4) + 1; i-- > 0;) random.of(table) = random.of(kBytes);
     try {
       validate(parse_compute_dag(table));
     } catch (const DataError&) {

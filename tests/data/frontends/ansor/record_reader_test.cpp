@@ -32,7 +32,7 @@ std::string changed(std::string_view from, std::string_view to) {
 
 std::string reason(const std::string& text) {
   TuningRecord record;
-  return testing::message_of<DataError>([&] { parse_record(text, record); });
+  return testing::message_of<DataError>([&] { RecordParser().parse(text, record); });
 }
 
 std::string compressed(std::string_view text) {
@@ -56,7 +56,7 @@ class Records : public ::testing::Test {
 
 TEST(Record, IsReadWhole) {
   TuningRecord record;
-  parse_record(kRecord, record);
+  RecordParser().parse(kRecord, record);
   EXPECT_EQ(record.workload_key, "[\"matmul\", 8, 8, 8]");
   EXPECT_EQ(record.target, "llvm -keys=cpu");
   EXPECT_EQ(record.hardware.cores, 24);
@@ -81,7 +81,7 @@ TEST(Record, TaskMayEndEarly) {
   TuningRecord record;
   for (const std::string_view kept : {R"(, [24, 64, 64, 0, 0, 0, 0, 0], "", 2)", R"(, [24, 64, 64, 0, 0, 0, 0, 0], "")",
                                       R"(, [24, 64, 64, 0, 0, 0, 0, 0])", ""}) {
-    parse_record(changed(kOptional, kept), record);
+    RecordParser().parse(changed(kOptional, kept), record);
     EXPECT_EQ(record.hardware.cores, kept.empty() ? 0 : 24);
     EXPECT_EQ(record.layout_rewrite, kept.ends_with('2') ? 2 : 0);
     EXPECT_EQ(record.schedule.steps.size(), 3u);
@@ -114,12 +114,12 @@ TEST(Record, SaysWhatIsWrong) {
 
 TEST(Record, EqualSchedulesHaveEqualHashes) {
   TuningRecord a, b;
-  parse_record(kRecord, a);
-  parse_record(kRecord, b);
+  RecordParser().parse(kRecord, a);
+  RecordParser().parse(kRecord, b);
   EXPECT_EQ(schedule_hash(a.schedule), schedule_hash(b.schedule));
   for (const auto& [from, to] : {std::pair("[2, null]", "[4, null]"), std::pair("$64", "$65"),
                                  std::pair("\"CI\"", "\"CR\""), std::pair("[\"SP\", 2, 0", "[\"SP\", 2, 1")}) {
-    parse_record(changed(from, to), b);
+    RecordParser().parse(changed(from, to), b);
     EXPECT_NE(schedule_hash(a.schedule), schedule_hash(b.schedule)) << to;
   }
 }

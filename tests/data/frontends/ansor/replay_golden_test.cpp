@@ -15,9 +15,9 @@
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/records/record.h"
-#include "data/frontends/ansor/records/record_json.h"
 #include "data/frontends/ansor/replay/index_interval.h"
 #include "data/frontends/ansor/replay/replay.h"
+#include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/paths.h"
 
 namespace foretime::data {
@@ -95,7 +95,7 @@ std::vector<GoldenState> read_golden_states(const std::filesystem::path& file) {
     state.printed = std::string_view(root["printed"]);
     std::string_view dag;
     if (root["current_dag"].get(dag) == simdjson::SUCCESS) state.dag_text = dag;
-    read_steps(array(root["steps"]), state.steps);
+    state.steps = testing::steps_of(simdjson::minify(root["steps"]));
     const array stages = root["stages"];
     for (const element stage : stages) state.stages.push_back(read_stage(stage));
     states.push_back(std::move(state));

@@ -352,9 +352,7 @@ TEST(ReplayFuzz, WhatIsReadIsComputed) {
 }
 
 TEST(ReplayFuzz, MutatedSchedulesAreReplayedOrRefused) {
-  // FORETIME_FUZZ: how many schedules; the default takes about a second.
-  const char* asked = std::getenv("FORETIME_FUZZ");
-  const int trials = asked != nullptr ? std::atoi(asked) : 20000;
+  const int trials = testing::fuzz_rounds(20000);  // about a second
   const DagTable dags(samples_dir() / "ansor/dags.jsonl.gz");
   const auto records = sample_records();
   Mutator random(2);
@@ -362,11 +360,11 @@ TEST(ReplayFuzz, MutatedSchedulesAreReplayedOrRefused) {
   LoopNest nest;
   int replayed_count = 0, refused = 0, reads = 0;
   for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
-    const TuningRecord& record = records[random.below(records.size())];
+    const TuningRecord& record = random.of(records);
     ScheduleSteps schedule = record.schedule;
-    for (size_t i = random.below(4) + 1; i-- > 0;) random.mutate(schedule);
+    random.mutate(schedule, 4);
     // A schedule with its own DAG mostly, sometimes with another one.
-    const auto& other = records[random.below(records.size())];
+    const auto& other = random.of(records);
     const auto dag = dags.find(random.below(8) == 0 ? other.workload_key : record.workload_key);
     try {
       replayer.replay(dag, schedule, nest);
@@ -391,23 +389,22 @@ TEST(ReplayFuzz, MutatedSchedulesAreReplayedOrRefused) {
 }
 
 TEST(ReplayFuzz, MutatedLinesAreRecordsOrErrors) {
-  const char* asked = std::getenv("FORETIME_FUZZ");
-  const int trials = asked != nullptr ? std::atoi(asked) : 20000;
+  const int trials = testing::fuzz_rounds(20000);
   std::vector<std::string> lines;
   LineSource source(samples_dir() / "ansor/records.jsonl.gz");
   while (const auto line = source.next()) lines.emplace_back(line->text);
   Mutator random(3);
+  RecordParser parser;
   TuningRecord record;
-  constexpr char kBytes[] = "0123456789[]{}\",:.-e nullCAFSPRIHW\\";
+  constexpr std::string_view kBytes = "0123456789[]{}\",:.-e nullCAFSPRIHW\\";
   int read = 0;
   for (int trial = 0; trial < trials; ++trial) {
-    std::string line = lines[random.below(lines.size())];
+    std::string line = random.of(lines);
     if (random.below(3) == 0) line.resize(random.below(line.size()));
     for (size_t i = random.below(3) + 1; i-- > 0 && !line.empty();)
-      line[random.below(line.size())] =
-          random.below(20) == 0 ? static_cast<char>(random.below(256)) : kBytes[random.below(sizeof(kBytes) - 1)];
+      random.of(line) = random.below(20) == 0 ? random.byte() : random.of(kBytes);
     try {
-      parse_record(line, record);
+      parser.parse(line, record);
       ++read;
     } catch (const DataError& error) {
       EXPECT_STRNE(error.what(), "");

@@ -4,18 +4,16 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
-#include <simdjson.h>
 
 #include "data/frontends/ansor/dag/compute_dag.h"
-#include "data/frontends/ansor/records/record_json.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
+#include "tests/support/fuzzing.h"
 #include "tests/support/paths.h"
 
 /// Small DAGs and schedules for tests, as files would have them.
@@ -66,10 +64,9 @@ inline std::shared_ptr<const ComputeDag> convolution(int64_t size, int64_t chann
 
 /// Steps from their JSON.
 inline ScheduleSteps steps_of(std::string_view json) {
-  simdjson::dom::parser parser;
-  ScheduleSteps steps;
-  read_steps(simdjson::dom::array(parser.parse(json.data(), json.size())), steps);
-  return steps;
+  TuningRecord record;
+  RecordParser().parse(fmt::format(R"({{"i": [["key", "target"], [[], {}]]}})", json), record, false);
+  return record.schedule;
 }
 
 inline LoopNest replayed(const std::shared_ptr<const ComputeDag>& dag, std::string_view json) {
@@ -96,23 +93,27 @@ inline std::string loops_of(const LoopNest& nest) {
 }
 
 /// Changes schedules at random.
-class Mutator {
+class Mutator : public Draw {
  public:
-  explicit Mutator(uint32_t seed) : random_(seed) {}
-
-  size_t below(size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random_); }
+  using Draw::Draw;
 
   int32_t number(int32_t near) {
     constexpr int32_t kOdd[] = {0, 1, -1, 2, 3, 7, 64, 1000, 65536, 2147483647, -2147483647};
-    if (below(3) == 0) return kOdd[below(std::size(kOdd))];
+    if (below(3) == 0) return of(kOdd);
     return static_cast<int32_t>(
         std::clamp<int64_t>(int64_t{near} + static_cast<int64_t>(below(5)) - 2, -2147483647, 2147483647));
   }
 
-  void mutate(ScheduleSteps& schedule) {
+  /// Up to `most` changes.
+  void mutate(ScheduleSteps& schedule, size_t most) {
+    for (size_t i = below(most) + 1; i-- > 0;) change(schedule);
+  }
+
+ private:
+  void change(ScheduleSteps& schedule) {
     auto& steps = schedule.steps;
     if (steps.empty()) return;
-    ScheduleStep& step = steps[below(steps.size())];
+    ScheduleStep& step = of(steps);
     switch (below(10)) {
       case 0:
         step.stage = number(step.stage);
@@ -139,7 +140,7 @@ class Mutator {
         step.list_size = static_cast<uint32_t>(below(step.list_size + 1));
         break;
       case 7:
-        std::swap(step, steps[below(steps.size())]);
+        std::swap(step, of(steps));
         break;
       case 8:
         steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(below(steps.size())), steps[below(steps.size())]);
@@ -153,8 +154,6 @@ class Mutator {
         break;
     }
   }
-
-  std::mt19937 random_;
 };
 
 /// The records of samples/ansor.

@@ -282,8 +282,7 @@ TEST(StoreFeatures, ThreadsOfGpusCount) {
 }
 
 TEST(StoreFeatures, MutatedSchedulesHaveFeaturesOrAreRefused) {
-  const char* asked = std::getenv("FORETIME_FUZZ");
-  const int trials = asked != nullptr ? std::atoi(asked) : 10000;
+  const int trials = testing::fuzz_rounds(10000);
   const DagTable table(samples_dir() / "ansor/dags.jsonl.gz");
   const auto records = testing::sample_records();
   testing::Mutator random(4);
@@ -293,15 +292,13 @@ TEST(StoreFeatures, MutatedSchedulesHaveFeaturesOrAreRefused) {
   std::vector<float> rows;
   int extracted = 0;
   for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
-    ScheduleSteps schedule = records[random.below(records.size())].schedule;
-    const auto dag = table.find(records[random.below(records.size())].workload_key);
-    const auto& own = records[random.below(records.size())];
-    const bool mixed = random.below(8) == 0;
-    if (!mixed) schedule = own.schedule;
-    for (size_t i = random.below(4) + 1; i-- > 0;) random.mutate(schedule);
+    const TuningRecord& record = random.of(records);
+    ScheduleSteps schedule = record.schedule;
+    random.mutate(schedule, 4);
+    const auto& other = random.below(8) == 0 ? random.of(records) : record;
     rows.clear();
     try {
-      replayer.replay(mixed ? dag : table.find(own.workload_key), schedule, nest);
+      replayer.replay(table.find(other.workload_key), schedule, nest);
       const int64_t count = features.extract(nest, 64, rows);
       EXPECT_EQ(rows.size(), static_cast<size_t>(count) * kStoreFeatures);
       EXPECT_GT(count, 0);

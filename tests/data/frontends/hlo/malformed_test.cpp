@@ -1,11 +1,10 @@
-#include <cstdlib>
-#include <random>
-
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/hlo/messages.h"
+#include "tests/support/fuzzing.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 
@@ -14,11 +13,13 @@ namespace foretime::data {
 namespace {
 
 using testing::computation;
+using ::testing::HasSubstr;
 using testing::instruction;
 using testing::Instruction;
 using testing::message_of;
 using testing::module_of;
 using testing::Scratch;
+using ::testing::StartsWith;
 
 std::string complaint(const std::string& module) {
   std::vector<float> rows;
@@ -100,21 +101,20 @@ TEST(MalformedModule, NamesAreMadePrintable) {
   Instruction odd = instruction(1, "add", {9});
   odd.set_name("a\nb\x1b[31m\xff" + std::string(200, 'x'));
   const auto message = complaint({odd});
-  EXPECT_NE(message.find("instruction a?b?[31m?xxx"), std::string::npos) << message;
+  EXPECT_THAT(message, HasSubstr("instruction a?b?[31m?xxx")) << message;
   EXPECT_LT(message.size(), 200u);
 }
 
 TEST(MalformedModule, Bytes) {
   const std::string good = testing::small_module();
-  EXPECT_EQ(complaint(good.substr(0, good.size() - 1)).find("test.pb: byte "), 0u);
+  EXPECT_THAT(complaint(good.substr(0, good.size() - 1)), StartsWith("test.pb: byte "));
   EXPECT_EQ(complaint(good + "\x0b"),
             "test.pb: byte " + std::to_string(good.size()) +
                 ": a group or an unknown wire type, expected a protobuf field; the file is cut off or damaged");
-  EXPECT_NE(complaint(good + std::string(11, '\xff')).find("no tag of a field"), std::string::npos);
-  EXPECT_NE(complaint(good + std::string("\x00\x00", 2)).find("a field number out of range"), std::string::npos);
-  EXPECT_NE(complaint(good + "\x08").find("a number that does not end"), std::string::npos);
-  EXPECT_NE(complaint(good + "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x7f").find("a length past the end"),
-            std::string::npos);
+  EXPECT_THAT(complaint(good + std::string(11, '\xff')), HasSubstr("no tag of a field"));
+  EXPECT_THAT(complaint(good + std::string("\x00\x00", 2)), HasSubstr("a field number out of range"));
+  EXPECT_THAT(complaint(good + "\x08"), HasSubstr("a number that does not end"));
+  EXPECT_THAT(complaint(good + "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"), HasSubstr("a length past the end"));
   // A shape that is no message.
   const auto broken =
       testing::bytes_field(2, "add") + testing::number_field(35, 1) + testing::bytes_field(3, "\x1a\x05");
@@ -143,10 +143,10 @@ TEST(MalformedFile, NoModuleInIt) {
   };
   EXPECT_EQ(open(""), "test.pb: an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
   for (const std::string& bytes : {std::string("hello"), std::string(1000, '\0'), std::string(1000, '\n')})
-    EXPECT_EQ(open(bytes).find("test.pb: no instruction with an opcode in it, expected HloModuleProto"), 0u);
-  EXPECT_NE(message_of<DataError>([&] { HloFile file(folder.path() / "missing.pb"); }).find("missing.pb: No such file"),
-            std::string::npos);
-  EXPECT_NE(message_of<DataError>([&] { HloFile file(folder.path()); }).find(": no regular file"), std::string::npos);
+    EXPECT_THAT(open(bytes), StartsWith("test.pb: no instruction with an opcode in it, expected HloModuleProto"));
+  EXPECT_THAT(message_of<DataError>([&] { HloFile file(folder.path() / "missing.pb"); }),
+              HasSubstr("missing.pb: No such file"));
+  EXPECT_THAT(message_of<DataError>([&] { HloFile file(folder.path()); }), HasSubstr(": no regular file"));
 }
 
 /// What a group of a ModuleTuningData is refused for.
@@ -164,25 +164,22 @@ TEST(MalformedRuns, Nodes) {
   EXPECT_EQ(group_complaint({run}, {4, -1}), "test.pb: config_index_to_node: node -1, expected 0 … 8");
   EXPECT_EQ(group_complaint({run}, {4, 4}), "test.pb: config_index_to_node: node 4 twice, expected distinct nodes");
   EXPECT_EQ(group_complaint({run}, {}), "test.pb: runs with layouts, but config_index_to_node is empty");
-  EXPECT_NE(group_complaint({run}, {3, 4, 5}).find("a run with layouts of 2 nodes, expected 3"), std::string::npos);
+  EXPECT_THAT(group_complaint({run}, {3, 4, 5}), HasSubstr("a run with layouts of 2 nodes, expected 3"));
 }
 
 TEST(MalformedRuns, Configurations) {
   const auto good = testing::layout_run({{{1, 0}}}, 10);
-  EXPECT_NE(group_complaint({testing::layout_run({{{0}, {0}, {0}, {0}}}, 10)}, {4}).find("layouts of 4 tensors"),
-            std::string::npos);
-  EXPECT_NE(
-      group_complaint({testing::layout_run({{{1000}}}, 10)}, {4}).find("expected a whole number from -128 to 127"),
-      std::string::npos);
-  EXPECT_NE(group_complaint({good, testing::tile_run({8}, 10)}, {4}).find("run 1 has another kind of configuration"),
-            std::string::npos);
+  EXPECT_THAT(group_complaint({testing::layout_run({{{0}, {0}, {0}, {0}}}, 10)}, {4}),
+              HasSubstr("layouts of 4 tensors"));
+  EXPECT_THAT(group_complaint({testing::layout_run({{{1000}}}, 10)}, {4}),
+              HasSubstr("expected a whole number from -128 to 127"));
+  EXPECT_THAT(group_complaint({good, testing::tile_run({8}, 10)}, {4}),
+              HasSubstr("run 1 has another kind of configuration"));
   hlo::ConfigProfile none;
   none.mutable_profile()->set_compute_time_ns(5);
-  EXPECT_NE(group_complaint({good, none}, {4}).find("a run with neither op_config nor module_config"),
-            std::string::npos);
-  EXPECT_NE(group_complaint({testing::tile_run({INT64_MAX, 2}, 10, true)}, {})
-                .find("its output bounds takes more than 64 bits"),
-            std::string::npos);
+  EXPECT_THAT(group_complaint({good, none}, {4}), HasSubstr("a run with neither op_config nor module_config"));
+  EXPECT_THAT(group_complaint({testing::tile_run({INT64_MAX, 2}, 10, true)}, {}),
+              HasSubstr("its output bounds takes more than 64 bits"));
   auto failed = good;
   failed.set_error(true);
   EXPECT_EQ(group_complaint({failed, failed}, {4}), "test.pb: module test: all of its runs failed");
@@ -193,10 +190,9 @@ TEST(MalformedRuns, Configurations) {
 
 TEST(MalformedRuns, TooLargeToBeOne) {
   testing::Layouts many(200'000);
-  EXPECT_NE(group_complaint({testing::layout_run(many, 10)}, {4}).find("a run of 4000"), std::string::npos);
-  EXPECT_NE(group_complaint({testing::tile_run(std::vector<int64_t>(100'000, 1), 10, true)}, {})
-                .find("expected at most 65536"),
-            std::string::npos);
+  EXPECT_THAT(group_complaint({testing::layout_run(many, 10)}, {4}), HasSubstr("a run of 4000"));
+  EXPECT_THAT(group_complaint({testing::tile_run(std::vector<int64_t>(100'000, 1), 10, true)}, {}),
+              HasSubstr("expected at most 65536"));
 }
 
 std::string repeated(const std::string& field, size_t times) {
@@ -218,10 +214,8 @@ TEST(MalformedRuns, TooManyToBeReal) {
   EXPECT_EQ(outline(module + testing::bytes_field(4, std::string(5'000'000, '\1'))), limit);
   EXPECT_EQ(outline(module + repeated(testing::number_field(4, 1), 4'000'001)), limit);
   const auto path = testing::write_file(folder, repeated(testing::bytes_field(1, ""), 200'001));
-  EXPECT_NE(message_of<DataError>([&] {
-              HloFile(path, HloMessage::tuning);
-            }).find("more than 200000 modules, which is the limit"),
-            std::string::npos);
+  EXPECT_THAT(message_of<DataError>([&] { HloFile(path, HloMessage::tuning); }),
+              HasSubstr("more than 200000 modules, which is the limit"));
 }
 
 }  // namespace
@@ -229,12 +223,6 @@ TEST(MalformedRuns, TooManyToBeReal) {
 // Damaged files: DataError, or a group that keeps every rule. Never a crash.
 
 namespace {
-
-/// FORETIME_FUZZ=20 makes twenty times as many mutations, other ones with FORETIME_FUZZ_SEED.
-int environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 std::string synthetic(bool tiles) {
   std::vector<hlo::ConfigProfile> runs;
@@ -270,7 +258,7 @@ size_t read_all(const Scratch& folder, const std::string& bytes, std::optional<H
       ++read;
     }
   } catch (const DataError& error) {
-    EXPECT_NE(std::string(error.what()).find("test.pb"), std::string::npos) << error.what();
+    EXPECT_THAT(std::string(error.what()), HasSubstr("test.pb")) << error.what();
   }
   return read;
 }
@@ -289,33 +277,33 @@ TEST(HloFuzz, CutOff) {
 
 TEST(HloFuzz, ChangedBytes) {
   const Scratch folder;
-  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 5)));
-  const auto below = [&](size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random); };
-  const int rounds = environment("FORETIME_FUZZ", 1);
+  testing::Draw random(5);
   size_t accepted = 0, tried = 0;
   for (const auto& seed : seeds()) {
-    const int mutations = rounds * (seed.size() > 20'000 ? 15 : 400);
+    const int mutations = testing::fuzz_rounds(seed.size() > 20'000 ? 15 : 400);
     for (int i = 0; i < mutations; ++i) {
       std::string bytes = seed;
       // One change goes deep; of large files, which have most of their bytes in what is skipped, many hit something.
-      for (size_t changes = 1 + below(below(2) == 0 ? 3 : 3 + seed.size() / 4000); changes > 0; --changes) {
-        switch (below(4)) {
+      const size_t most = random.below(2) == 0 ? 3 : 3 + seed.size() / 4000;
+      for (size_t changes = 1 + random.below(most); changes > 0; --changes) {
+        const size_t at = random.below(bytes.size());
+        switch (random.below(4)) {
           case 0:
-            bytes[below(bytes.size())] ^= static_cast<char>(1u << below(8));
+            bytes[at] ^= static_cast<char>(1u << random.below(8));
             break;
           case 1:
-            bytes[below(bytes.size())] = static_cast<char>(below(256));
+            bytes[at] = random.byte();
             break;
           case 2:
-            bytes.erase(below(bytes.size()), 1 + below(3));
+            bytes.erase(at, 1 + random.below(3));
             break;
           default:
-            bytes.insert(below(bytes.size()), 1 + below(3), static_cast<char>(below(256)));
+            bytes.insert(at, 1 + random.below(3), random.byte());
         }
       }
       const std::optional<HloMessage> messages[] = {
           {}, {}, HloMessage::module, HloMessage::hlo, HloMessage::module_tuning, HloMessage::tuning};
-      accepted += read_all(folder, bytes, messages[below(std::size(messages))]) > 0;
+      accepted += read_all(folder, bytes, random.of(messages)) > 0;
       ++tried;
     }
   }

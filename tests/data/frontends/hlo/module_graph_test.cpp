@@ -88,6 +88,42 @@ TEST(ModuleGraph, UnreadFieldsAreSkipped) {
   EXPECT_EQ(rows, more);
 }
 
+hlo::ConvolutionDimensionNumbers* add_convolution(Instruction& to) {
+  auto* numbers = to.mutable_convolution_dimension_numbers();
+  numbers->set_input_batch_dimension(1);
+  numbers->set_input_feature_dimension(2);
+  numbers->set_kernel_input_feature_dimension(3);
+  numbers->set_kernel_output_feature_dimension(4);
+  numbers->set_output_batch_dimension(5);
+  numbers->set_output_feature_dimension(6);
+  return numbers;
+}
+
+void add_slice(Instruction& to, int64_t start, int64_t stride, int64_t limit) {
+  auto* slice = to.add_slice_dimensions();
+  slice->set_start(start);
+  slice->set_stride(stride);
+  slice->set_limit(limit);
+}
+
+void add_padding(Instruction& to, int64_t low, int64_t high) {
+  auto* padding = to.mutable_padding_config()->add_dimensions();
+  padding->set_edge_padding_low(low);
+  padding->set_edge_padding_high(high);
+}
+
+/// `parts`: size, stride, low and high padding, window and base dilation.
+void add_window(Instruction& to, const std::array<int64_t, 6>& parts, bool reversal) {
+  auto* window = to.mutable_window()->add_dimensions();
+  window->set_size(parts[0]);
+  window->set_stride(parts[1]);
+  window->set_padding_low(parts[2]);
+  window->set_padding_high(parts[3]);
+  window->set_window_dilation(parts[4]);
+  window->set_base_dilation(parts[5]);
+  window->set_window_reversal(reversal);
+}
+
 /// Every field that features are made of gets through the choice of fields that are parsed.
 TEST(ModuleGraph, ReadFieldsAreNotSkipped) {
   Instruction full = instruction(1, "sort", {}, {2, 3, 4, 5, 6, 7});
@@ -96,34 +132,16 @@ TEST(ModuleGraph, ReadFieldsAreNotSkipped) {
   full.set_batch_group_count(4);
   full.set_is_stable(true);
   full.mutable_shape()->add_tuple_shapes("");
-  auto* numbers = full.mutable_convolution_dimension_numbers();
-  numbers->set_input_batch_dimension(1);
-  numbers->set_input_feature_dimension(2);
-  numbers->set_kernel_input_feature_dimension(3);
-  numbers->set_kernel_output_feature_dimension(4);
-  numbers->set_output_batch_dimension(5);
-  numbers->set_output_feature_dimension(6);
+  auto* numbers = add_convolution(full);
   for (int64_t i = 2; i < 8; ++i) {
     full.add_dimensions(i);
     full.add_dynamic_slice_sizes(i);
     full.mutable_shape()->mutable_layout()->add_minor_to_major(i);
     numbers->add_input_spatial_dimensions(i);
     numbers->add_kernel_spatial_dimensions(i);
-    auto* slice = full.add_slice_dimensions();
-    slice->set_start(i);
-    slice->set_limit(i);
-    slice->set_stride(i);
-    auto* padding = full.mutable_padding_config()->add_dimensions();
-    padding->set_edge_padding_low(i);
-    padding->set_edge_padding_high(i);
-    auto* window = full.mutable_window()->add_dimensions();
-    window->set_size(i);
-    window->set_stride(i);
-    window->set_padding_low(i);
-    window->set_padding_high(i);
-    window->set_window_dilation(i);
-    window->set_base_dilation(i);
-    window->set_window_reversal(true);
+    add_slice(full, i, i, i);
+    add_padding(full, i, i);
+    add_window(full, {i, i, i, i, i, i}, true);
   }
   std::vector<float> rows, expected(kHloFeatures), empty(kHloFeatures);
   read_graph(module_of({computation("main", 1, 1, {full})}), &rows);
@@ -337,16 +355,7 @@ TEST(NodeFeatures, Dimensions) {
 
 TEST(NodeFeatures, Windows) {
   Instruction made;
-  for (const int64_t i : {1, 2}) {
-    auto* dimension = made.mutable_window()->add_dimensions();
-    dimension->set_size(2 + i);
-    dimension->set_stride(4 + i);
-    dimension->set_padding_low(-i);
-    dimension->set_padding_high(6 + i);
-    dimension->set_window_dilation(8 + i);
-    dimension->set_base_dilation(10 + i);
-    dimension->set_window_reversal(i == 2);
-  }
+  for (const int64_t i : {1, 2}) add_window(made, {2 + i, 4 + i, -i, 6 + i, 8 + i, 10 + i}, i == 2);
   Columns expected = {{"window_window_reversal_1", 1},
                       {"window_window_reversal_true_count", 1},
                       {"window_window_reversal_false_count", 1}};
@@ -372,13 +381,7 @@ TEST(NodeFeatures, Windows) {
 
 TEST(NodeFeatures, Convolutions) {
   Instruction made;
-  auto* numbers = made.mutable_convolution_dimension_numbers();
-  numbers->set_input_batch_dimension(1);
-  numbers->set_input_feature_dimension(2);
-  numbers->set_kernel_input_feature_dimension(3);
-  numbers->set_kernel_output_feature_dimension(4);
-  numbers->set_output_batch_dimension(5);
-  numbers->set_output_feature_dimension(6);
+  auto* numbers = add_convolution(made);
   for (const int64_t d : {7, 8, 9, 10, 11}) numbers->add_input_spatial_dimensions(d);
   for (const int64_t d : {12, 13}) numbers->add_kernel_spatial_dimensions(d);
   const std::string prefix = "convolution_dim_numbers_";
@@ -394,14 +397,9 @@ TEST(NodeFeatures, Convolutions) {
 TEST(NodeFeatures, SlicesAndPaddings) {
   Instruction made;
   for (const int64_t i : {1, 2, 3}) {
-    auto* slice = made.add_slice_dimensions();
-    slice->set_start(i);
-    slice->set_stride(i + 1);
-    slice->set_limit(i + 10);
+    add_slice(made, i, i + 1, i + 10);
     made.add_dynamic_slice_sizes(i + 20);
-    auto* padding = made.mutable_padding_config()->add_dimensions();
-    padding->set_edge_padding_low(-i);
-    padding->set_edge_padding_high(i + 30);
+    add_padding(made, -i, i + 30);
   }
   const std::map<std::string, std::array<int, 3>> lists = {{"slice_dims_start", {1, 2, 3}},
                                                            {"slice_dims_stride", {2, 3, 4}},

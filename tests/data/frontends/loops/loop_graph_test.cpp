@@ -22,6 +22,7 @@
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/ansor/schedules.h"
+#include "tests/data/groups.h"
 #include "tests/support/paths.h"
 
 /// Graphs of loop programs: their shape on a small program by hand, their rules on all real and on damaged ones.
@@ -174,23 +175,9 @@ TEST(CurveGraph, ProductByHand) {
 TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
   std::mt19937 random(3);
   const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
-  const NpzReader file(samples_dir() / "ansor" / "trees" / "t07.npz");
-  const ProgramNodes whole = read_program_nodes(file);
-  ProgramNodes one;  // the first tree
-  const auto count = static_cast<size_t>(whole.graph_ptr[1]);
-  one.graph_ptr = {0, whole.graph_ptr[1]};
-  const auto cut = [&](auto& to, const auto& from) {
-    to.assign(from.begin(), from.begin() + static_cast<int64_t>(count));
-  };
-  cut(one.type, whole.type);
-  cut(one.parent, whole.parent);
-  cut(one.extent, whole.extent);
-  cut(one.loop_kind, whole.loop_kind);
-  cut(one.value, whole.value);
-  cut(one.variable, whole.variable);
-  cut(one.buffer, whole.buffer);
-  cut(one.buffer_elements, whole.buffer_elements);
-  cut(one.call_op, whole.call_op);
+  const ProgramNodes one =
+      testing::tree_of(read_program_nodes(NpzReader(samples_dir() / "ansor" / "trees" / "t07.npz")), 0);
+  const size_t count = one.nodes();
   int64_t refused = 0;
   constexpr int64_t kOdd[] = {0, 1, 2, 7, 1 << 20, int64_t{1} << 40, int64_t{1} << 62};
   for (int round = 0; round < 3000; ++round) {

@@ -18,12 +18,14 @@
 #include <zlib.h>
 
 #include "data/dataset/group_files.h"
+#include "data/files/npz_groups.h"
 #include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/program_nodes.h"
 #include "data/graphs/schema.h"
 #include "data/graphs/validate.h"
+#include "tests/data/groups.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
@@ -187,76 +189,32 @@ std::string difference(const data::ProgramNodes& a, const data::ProgramNodes& b)
   return "";
 }
 
-/// The trees of an .npz file (C1.npz), each by itself, member by member as the file has them.
-class NpzTrees {
- public:
-  explicit NpzTrees(const std::filesystem::path& path) {
-    const data::NpzReader file(path);
-    const data::ShapeRule any{{data::kAnySize}, "(any,)"};
-    all_.graph_ptr = file.read<int64_t>("graph_ptr", any);
-    ids_ = file.read_text("id", any);
-    const auto types = file.read_text("type_names", any), ops = file.read_text("call_op_names", any);
-    for (const uint8_t type : file.read<uint8_t>("node_type", any))
-      all_.type.push_back(data::tir_type_id(types.at(type)));
-    for (const uint8_t op : file.read<uint8_t>("call_op", any))
-      all_.call_op.push_back(static_cast<uint8_t>(data::call_op_index(ops.at(op))));
-    all_.parent = file.read<int32_t>("parent", any);
-    all_.extent = file.read<int64_t>("extent", any);
-    all_.loop_kind = file.read<int8_t>("loop_kind", any);
-    all_.value = file.read<double>("value", any);
-    all_.variable = file.read<int32_t>("variable", any);
-    all_.buffer = file.read<int32_t>("buffer", any);
-    all_.buffer_elements = file.read<int64_t>("buffer_elements", any);
-  }
-
-  int64_t find(const std::string& id) const {
-    for (size_t g = 0; g < ids_.size(); ++g) {
-      if (ids_[g] == id) return static_cast<int64_t>(g);
-    }
-    return -1;
-  }
-
-  data::ProgramNodes tree(int64_t graph) const {
-    const auto first = all_.graph_ptr.at(static_cast<size_t>(graph)),
-               last = all_.graph_ptr.at(static_cast<size_t>(graph) + 1);
-    const auto part = [&](const auto& values) {
-      return std::decay_t<decltype(values)>(values.begin() + first, values.begin() + last);
-    };
-    return {{0, last - first}, part(all_.type),     part(all_.parent), part(all_.extent),          part(all_.loop_kind),
-            part(all_.value),  part(all_.variable), part(all_.buffer), part(all_.buffer_elements), part(all_.call_op)};
-  }
-
- private:
-  data::ProgramNodes all_;
-  std::vector<std::string> ids_;
-};
-
-const std::string& text_of(const TirRecord& record, const std::string& member) {
-  for (const auto& [name, text] : record.texts) {
-    if (name == member) return text;
-  }
-  static const std::string none;
-  return none;
-}
-
 /// Every program before lowering equals the tree of its id, in every member; returns how many.
 int64_t compare_with_trees(const fs::path& file, const fs::path& trees) {
-  std::map<std::string, std::unique_ptr<NpzTrees>> workloads;
+  struct Workload {
+    ProgramNodes all;
+    std::vector<std::string> ids;
+  };
+  std::map<std::string, Workload> workloads;
   TirReader reader;
   TirFile programs(file);
   TirRecord record;
   int64_t equal = 0;
   while (programs.next(record)) {
-    auto& workload = workloads[record.workload];
-    if (!workload) workload = std::make_unique<NpzTrees>(trees / (record.workload + ".npz"));
+    auto& [all, ids] = workloads[record.workload];
+    if (ids.empty()) {
+      const NpzReader npz(trees / (record.workload + ".npz"));
+      all = read_program_nodes(npz);
+      ids = npz.read_text("id", {{kAnySize}, "(any,)"});
+    }
     ProgramNodes tree;
-    EXPECT_EQ(reader.read(text_of(record, "before_lowering"), record.id, tree), 1);
-    const int64_t graph = workload->find(record.id);
-    if (graph < 0) {
+    EXPECT_EQ(reader.read(choose_text(record, "before_lowering", record.id), record.id, tree), 1);
+    const auto found = std::ranges::find(ids, record.id);
+    if (found == ids.end()) {
       ADD_FAILURE() << record.id << " is not in " << record.workload << ".npz";
       continue;
     }
-    const std::string what = difference(tree, workload->tree(graph));
+    const std::string what = difference(tree, testing::tree_of(all, found - ids.begin()));
     EXPECT_EQ(what, "") << record.id;
     equal += what.empty();
   }

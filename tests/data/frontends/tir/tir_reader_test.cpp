@@ -1,9 +1,7 @@
 #include "data/frontends/tir/tir_reader.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
-#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +11,7 @@
 #include "base/error.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/validate.h"
+#include "tests/support/fuzzing.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -26,7 +25,13 @@ using ::testing::HasSubstr;
 
 class TirText {
  public:
-  using Attributes = std::vector<std::pair<std::string, std::string>>;
+  /// Text, or the number of a node.
+  struct Value : std::string {
+    Value(const char* text) : std::string(text) {}
+    Value(std::string text) : std::string(std::move(text)) {}
+    Value(int node) : std::string(std::to_string(node)) {}
+  };
+  using Attributes = std::vector<std::pair<std::string, Value>>;
 
   explicit TirText(std::string version = "0.14.0") {
     json_["root"] = 1;
@@ -37,7 +42,7 @@ class TirText {
   /// Number of the new node.
   int add(const std::string& type, const Attributes& attributes = {}) {
     nlohmann::json node = {{"type_key", type}};
-    for (const auto& [name, value] : attributes) node["attrs"][name] = value;
+    for (const auto& [name, value] : attributes) node["attrs"][name] = std::string(value);
     json_["nodes"].push_back(node);
     return static_cast<int>(json_["nodes"].size()) - 1;
   }
@@ -50,7 +55,7 @@ class TirText {
     return add("IntImm", {{"dtype", "int32"}, {"span", "0"}, {"value", std::to_string(value)}});
   }
   int variable() { return add("tir.Var", {{"dtype", "int32"}, {"name", "0"}, {"span", "0"}}); }
-  int binary(const std::string& type, int a, int b) { return add(type, {{"a", name(a)}, {"b", name(b)}}); }
+  int binary(const std::string& type, int a, int b) { return add(type, {{"a", a}, {"b", b}}); }
   int op(const std::string& repr) {
     const int node = add("Op");
     json_["nodes"][static_cast<size_t>(node)]["repr_str"] = repr;
@@ -59,32 +64,30 @@ class TirText {
   int buffer(int data, const std::vector<int>& sizes) {
     std::vector<int> shape;
     for (const int size : sizes) shape.push_back(integer(size));
-    return add("tir.Buffer", {{"data", name(data)}, {"shape", name(list(shape))}});
+    return add("tir.Buffer", {{"data", data}, {"shape", list(shape)}});
   }
-  int evaluate(int value) { return add("tir.Evaluate", {{"value", name(value)}}); }
+  int evaluate(int value) { return add("tir.Evaluate", {{"value", value}}); }
   int loop(int extent, int body, int kind = 0, int min = -1) {
-    return add("tir.For", {{"loop_var", name(variable())},
-                           {"min", name(min < 0 ? integer(0) : min)},
-                           {"extent", name(extent)},
+    return add("tir.For", {{"loop_var", variable()},
+                           {"min", min < 0 ? integer(0) : min},
+                           {"extent", extent},
                            {"kind", std::to_string(kind)},
-                           {"body", name(body)}});
+                           {"body", body}});
   }
   int function(int body, const std::vector<int>& parameters = {}, const std::vector<int>& buffer_map = {}) {
-    return add("tir.PrimFunc", {{"params", name(list(parameters))},
-                                {"buffer_map", name(list(buffer_map, "Map"))},
-                                {"body", name(body)},
-                                {"ret_type", "0"}});
+    return add(
+        "tir.PrimFunc",
+        {{"params", list(parameters)}, {"buffer_map", list(buffer_map, "Map")}, {"body", body}, {"ret_type", "0"}});
   }
   TirText& root(int node) {
     json_["root"] = node;
     return *this;
   }
-  void set(int node, const std::string& attribute, const std::string& value) {
-    json_["nodes"][static_cast<size_t>(node)]["attrs"][attribute] = value;
+  void set(int node, const std::string& attribute, const Value& value) {
+    json_["nodes"][static_cast<size_t>(node)]["attrs"][attribute] = std::string(value);
   }
   nlohmann::json& json() { return json_; }
   std::string text() const { return json_.dump(); }
-  static std::string name(int node) { return std::to_string(node); }
 
  private:
   nlohmann::json json_;
@@ -123,21 +126,16 @@ TEST(TirReader, LoadAndStoreOfOldVersions) {
   const int a = text.variable(), handle = text.variable(), index = text.variable();
   const int buffer = text.buffer(a, {4, 8});
   const int always = text.integer(1);
-  const int broadcast = text.add("tir.Broadcast", {{"value", TirText::name(always)}, {"lanes", "8"}});
-  const int load = text.add(
-      "tir.Load",
-      {{"buffer_var", TirText::name(a)}, {"index", TirText::name(index)}, {"predicate", TirText::name(broadcast)}});
+  const int broadcast = text.add("tir.Broadcast", {{"value", always}, {"lanes", "8"}});
+  const int load = text.add("tir.Load", {{"buffer_var", a}, {"index", index}, {"predicate", broadcast}});
   const int local = text.variable();
   const int condition = text.binary("tir.LT", index, text.integer(3));
-  const int store = text.add("tir.Store", {{"buffer_var", TirText::name(local)},
-                                           {"value", TirText::name(load)},
-                                           {"index", TirText::name(index)},
-                                           {"predicate", TirText::name(condition)}});
-  const int allocate =
-      text.add("tir.Allocate", {{"buffer_var", TirText::name(local)},
-                                {"extents", TirText::name(text.list({text.integer(2), text.integer(8)}))},
-                                {"condition", TirText::name(always)},
-                                {"body", TirText::name(store)}});
+  const int store =
+      text.add("tir.Store", {{"buffer_var", local}, {"value", load}, {"index", index}, {"predicate", condition}});
+  const int allocate = text.add("tir.Allocate", {{"buffer_var", local},
+                                                 {"extents", text.list({text.integer(2), text.integer(8)})},
+                                                 {"condition", always},
+                                                 {"body", store}});
   text.root(text.function(allocate, {handle}, {handle, buffer}));
   const auto trees = read(text);
   EXPECT_THAT(names(trees), ElementsAre("PrimFunc", "Allocate", "Store", "Var", "Load", "Var", "LT", "Var", "IntImm"));
@@ -154,27 +152,21 @@ TEST(TirReader, LoadAndStoreOfOldVersions) {
 TEST(TirReader, OtherStatements) {
   TirText text("0.10.0");
   const int x = text.variable();
-  const int call =
-      text.add("tir.Call", {{"op", TirText::name(text.op("tir.exp"))}, {"args", TirText::name(text.list({x}))}});
-  const int function_call =
-      text.add("tir.Call", {{"op", TirText::name(text.add("GlobalVar"))}, {"args", TirText::name(text.list({}))}});
+  const int call = text.add("tir.Call", {{"op", text.op("tir.exp")}, {"args", text.list({x})}});
+  const int function_call = text.add("tir.Call", {{"op", text.add("GlobalVar")}, {"args", text.list({})}});
   const int init = text.evaluate(call), body = text.evaluate(function_call);
-  const int block = text.add("tir.Block", {{"init", TirText::name(init)}, {"body", TirText::name(body)}});
-  const int bare_block = text.add("tir.Block", {{"init", "0"}, {"body", TirText::name(body)}});
+  const int block = text.add("tir.Block", {{"init", init}, {"body", body}});
+  const int bare_block = text.add("tir.Block", {{"init", "0"}, {"body", body}});
   const auto realize = [&](int inner) {
-    return text.add("tir.BlockRealize", {{"iter_values", TirText::name(text.list({x}))},
-                                         {"predicate", TirText::name(text.integer(1))},
-                                         {"block", TirText::name(inner)}});
+    return text.add("tir.BlockRealize",
+                    {{"iter_values", text.list({x})}, {"predicate", text.integer(1)}, {"block", inner}});
   };
-  const int sequence =
-      text.add("tir.SeqStmt", {{"seq", TirText::name(text.list({realize(block), realize(bare_block)}))}});
+  const int sequence = text.add("tir.SeqStmt", {{"seq", text.list({realize(block), realize(bare_block)})}});
   const int buffer = text.buffer(text.variable(), {3, 5});
-  const int declare =
-      text.add("tir.DeclBuffer", {{"buffer", TirText::name(buffer)}, {"body", TirText::name(sequence)}});
-  const int constant = text.add("tir.AllocateConst", {{"buffer_var", TirText::name(text.variable())},
-                                                      {"extents", TirText::name(text.list({text.integer(7)}))},
-                                                      {"data", "0"},
-                                                      {"body", TirText::name(declare)}});
+  const int declare = text.add("tir.DeclBuffer", {{"buffer", buffer}, {"body", sequence}});
+  const int constant = text.add(
+      "tir.AllocateConst",
+      {{"buffer_var", text.variable()}, {"extents", text.list({text.integer(7)})}, {"data", "0"}, {"body", declare}});
   text.root(constant);
   const auto trees = read(text);
   EXPECT_THAT(names(trees),
@@ -214,8 +206,7 @@ TEST(TirReader, Immediates) {
 TEST(TirReader, UnknownTypesAreLeavesAndCounted) {
   TirText text;
   const int strange = text.add("tir.FutureStmt", {{"body", "1"}});
-  const int sequence =
-      text.add("tir.SeqStmt", {{"seq", TirText::name(text.list({strange, strange, text.add("relay.Call")}))}});
+  const int sequence = text.add("tir.SeqStmt", {{"seq", text.list({strange, strange, text.add("relay.Call")})}});
   text.root(text.function(sequence));
   TirReader reader;
   ProgramNodes trees;
@@ -231,7 +222,7 @@ TEST(TirReader, ModulesHoldATreeForEachFunction) {
   const int functions = text.list(
       {text.add("GlobalVar"), first, text.add("GlobalVar"), text.add("relay.Function"), text.add("GlobalVar"), second},
       "Map");
-  text.root(text.add("IRModule", {{"functions", TirText::name(functions)}}));
+  text.root(text.add("IRModule", {{"functions", functions}}));
   const auto trees = read(text);
   EXPECT_THAT(trees.graph_ptr, ElementsAre(0, 3, 7));
   EXPECT_THAT(trees.parent, ElementsAre(-1, 0, 1, -1, 0, 1, 2));
@@ -256,8 +247,8 @@ TEST(TirReader, ExponentialDagIsRefused) {
   TirText wide;
   std::vector<int> leaves(3000, wide.integer(1)), rows;
   const int list = wide.list(leaves);
-  for (int i = 0; i < 3000; ++i) rows.push_back(wide.add("tir.SeqStmt", {{"seq", TirText::name(list)}}));
-  wide.root(wide.add("tir.SeqStmt", {{"seq", TirText::name(wide.list(rows))}}));
+  for (int i = 0; i < 3000; ++i) rows.push_back(wide.add("tir.SeqStmt", {{"seq", list}}));
+  wide.root(wide.add("tir.SeqStmt", {{"seq", wide.list(rows)}}));
   EXPECT_THAT(error_of(wide), HasSubstr("more than 1048576 nodes"));
   // All functions of a module count together.
   TirText module;
@@ -265,7 +256,7 @@ TEST(TirReader, ExponentialDagIsRefused) {
   for (int i = 0; i < 9; ++i) body = module.binary("tir.Add", body, body);
   std::vector<int> entries;
   for (int i = 0; i < 10; ++i) entries.insert(entries.end(), {0, module.function(module.evaluate(body))});
-  module.root(module.add("IRModule", {{"functions", TirText::name(module.list(entries, "Map"))}}));
+  module.root(module.add("IRModule", {{"functions", module.list(entries, "Map")}}));
   EXPECT_EQ(read(module).graphs(), 10);
   EXPECT_THAT(error_of(module, {.nodes = 5000, .depth = 100}), HasSubstr("more than 5000 nodes"));
 }
@@ -273,7 +264,7 @@ TEST(TirReader, ExponentialDagIsRefused) {
 TEST(TirReader, DepthIsBounded) {
   TirText text;
   int chain = text.variable();
-  for (int i = 0; i < 5000; ++i) chain = text.add("tir.Not", {{"a", TirText::name(chain)}});
+  for (int i = 0; i < 5000; ++i) chain = text.add("tir.Not", {{"a", chain}});
   text.root(chain);
   EXPECT_THAT(error_of(text), HasSubstr("5001 levels, expected at most 4096"));
 }
@@ -281,12 +272,12 @@ TEST(TirReader, DepthIsBounded) {
 TEST(TirReader, CyclesAreRefused) {
   TirText text;
   const int inner = text.binary("tir.Add", text.variable(), 0);
-  text.set(inner, "b", TirText::name(inner));
+  text.set(inner, "b", inner);
   text.root(inner);
   EXPECT_THAT(error_of(text), HasSubstr("node 2 lies below itself"));
   TirText longer;
   const int not_a = longer.add("tir.Not", {{"a", "2"}});
-  longer.add("tir.Not", {{"a", TirText::name(not_a)}});
+  longer.add("tir.Not", {{"a", not_a}});
   longer.root(not_a);
   EXPECT_THAT(error_of(longer), HasSubstr("lies below itself"));
 }
@@ -315,9 +306,8 @@ TEST(TirReader, BadFieldsAreNamed) {
   negative.root(negative.loop(negative.integer(-3), negative.evaluate(negative.integer(0))));
   EXPECT_THAT(error_of(negative), HasSubstr("a size of -3"));
   TirText shape;
-  const int store =
-      shape.add("tir.BufferLoad", {{"buffer", TirText::name(shape.buffer(shape.variable(), std::vector<int>(65, 1)))},
-                                   {"indices", TirText::name(shape.list({}))}});
+  const int store = shape.add("tir.BufferLoad", {{"buffer", shape.buffer(shape.variable(), std::vector<int>(65, 1))},
+                                                 {"indices", shape.list({})}});
   shape.root(store);
   EXPECT_THAT(error_of(shape), HasSubstr("65 dimensions, expected at most 64"));
   TirText no_module;
@@ -328,8 +318,8 @@ TEST(TirReader, BadFieldsAreNamed) {
 TEST(TirReader, SizesSaturate) {
   TirText text;
   const int big = 1 << 30;
-  text.root(text.add("tir.BufferLoad", {{"buffer", TirText::name(text.buffer(text.variable(), {big, big, big, big}))},
-                                        {"indices", TirText::name(text.list({}))}}));
+  text.root(text.add("tir.BufferLoad",
+                     {{"buffer", text.buffer(text.variable(), {big, big, big, big})}, {"indices", text.list({})}}));
   EXPECT_EQ(read(text).buffer_elements[0], std::numeric_limits<int64_t>::max());
 }
 
@@ -431,12 +421,6 @@ namespace {
 
 constexpr TirLimits kLimits = {.nodes = 20000, .depth = 600};
 
-/// FORETIME_FUZZ=20 makes twenty times as many mutations, other ones with FORETIME_FUZZ_SEED.
-int environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
-
 std::vector<std::string> seeds() {
   std::vector<std::string> texts;
   TirFile file(testing::samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz");
@@ -472,8 +456,7 @@ bool accepted(TirReader& reader, const std::string& text) {
 }
 
 TEST(TirFuzz, MutatedFields) {
-  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 7)));
-  const auto below = [&](size_t count) { return random() % count; };
+  testing::Draw random(7);
   TirReader reader(kLimits);
   const char* const values[] = {"0", "1", "-1",    "4294967296",          "9223372036854775807",
                                 "x", "",  "1e999", "-9223372036854775808"};
@@ -484,25 +467,25 @@ TEST(TirFuzz, MutatedFields) {
   int64_t good = 0, bad = 0;
   for (const std::string& seed : seeds()) {
     const auto original = nlohmann::json::parse(seed);
-    for (int round = 0; round < 60 * environment("FORETIME_FUZZ", 1); ++round) {
+    for (int round = 0; round < testing::fuzz_rounds(60); ++round) {
       auto json = original;
       auto& nodes = json["nodes"];
-      for (size_t changes = 1 + below(3); changes > 0; --changes) {
-        auto& node = nodes[below(nodes.size())];
-        const size_t kind = below(7);
-        if (kind <= 2 && node.contains("attrs")) {
+      for (size_t changes = 1 + random.below(3); changes > 0; --changes) {
+        auto& node = nodes[random.below(nodes.size())];
+        const size_t kind = random.below(7);
+        const size_t attributes = node.contains("attrs") ? node["attrs"].size() : 0;
+        if (kind <= 2 && attributes > 0) {
           auto attribute = node["attrs"].begin();
-          std::advance(attribute, static_cast<int64_t>(below(node["attrs"].size())));
-          *attribute = kind == 0 ? nlohmann::json(values[below(std::size(values))])
-                                 : nlohmann::json(std::to_string(below(nodes.size())));
+          std::advance(attribute, static_cast<int64_t>(random.below(attributes)));
+          *attribute = kind == 0 ? random.of(values) : std::to_string(random.below(nodes.size()));
         } else if (kind == 3) {
-          node["type_key"] = types[below(std::size(types))];
-        } else if (kind == 4 && node.contains("data")) {
-          node["data"][below(node["data"].size())] = below(nodes.size() + 2);
-        } else if (kind == 5 && node.contains("attrs")) {
+          node["type_key"] = random.of(types);
+        } else if (kind == 4 && node.contains("data") && !node["data"].empty()) {
+          node["data"][random.below(node["data"].size())] = random.below(nodes.size() + 2);
+        } else if (kind == 5 && attributes > 0) {
           node["attrs"].erase(node["attrs"].begin());
         } else if (kind == 6) {
-          json["root"] = below(nodes.size());
+          json["root"] = random.below(nodes.size());
         }
       }
       ++(accepted(reader, json.dump()) ? good : bad);
@@ -513,20 +496,17 @@ TEST(TirFuzz, MutatedFields) {
 }
 
 TEST(TirFuzz, MutatedBytes) {
-  std::mt19937 random(static_cast<uint32_t>(environment("FORETIME_FUZZ_SEED", 11)));
+  testing::Draw random(11);
   TirReader reader(kLimits);
   int64_t good = 0, bad = 0;
   for (const std::string& seed : seeds()) {
-    for (int round = 0; round < 40 * environment("FORETIME_FUZZ", 1); ++round) {
+    for (int round = 0; round < testing::fuzz_rounds(40); ++round) {
       std::string text = seed;
       if (round % 4 == 0) {
-        text.resize(random() % text.size());
+        text.resize(random.below(text.size()));
       } else {
-        for (size_t changes = 1 + random() % 4; changes > 0; --changes) {
-          const char digits[] = "0123456789";
-          char& c = text[random() % text.size()];
-          c = round % 4 == 1 ? static_cast<char>(random()) : digits[random() % 10];
-        }
+        for (size_t changes = 1 + random.below(4); changes > 0; --changes)
+          random.of(text) = round % 4 == 1 ? random.byte() : static_cast<char>('0' + random.below(10));
       }
       ++(accepted(reader, text) ? good : bad);
     }
