@@ -14,8 +14,8 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "data/frontends/hlo/hlo.pb.h"
 #include "data/frontends/hlo/node_features.h"
@@ -284,24 +284,17 @@ constexpr uint32_t kModuleName = 1;       // of HloModuleProto
 constexpr size_t kMostModules = 200'000;  // TpuGraphs' tile collection has 7,229
 constexpr size_t kNameBytes = 120;        // of a module's name in a group's
 
-struct Descriptor {
-  int value;
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
-  }
-};
-
 /// The bytes of a file, mapped.
 std::shared_ptr<const void> map_file(const std::string& path, std::string_view& bytes) {
   const auto fail = [&](const char* what) { throw DataError("{}: {}", path, what); };
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.value < 0) fail(std::strerror(errno));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail(std::strerror(errno));
   struct stat status {};
-  if (::fstat(file.value, &status) != 0) fail(std::strerror(errno));
+  if (::fstat(file.get(), &status) != 0) fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail("no regular file");
   if (status.st_size == 0) fail("an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
   const auto size = static_cast<size_t>(status.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) fail(std::strerror(errno));
   bytes = {static_cast<const char*>(address), size};
   return {address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); }};

@@ -222,44 +222,6 @@ class Parser {
   int depth_ = 0;
 };
 
-class Printer {
- public:
-  Printer(const ExpressionTree& tree, std::span<const std::string> axes, std::span<const std::string> stages)
-      : tree_(tree), axes_(axes), stages_(stages) {}
-
-  std::string print(int32_t id) const {
-    const auto& node = tree_.node(id);
-    const auto child = [&](size_t i) { return print(tree_.child(id, i)); };
-    const auto list = [&] {
-      std::vector<std::string> printed;
-      for (const int32_t one : tree_.children(id)) printed.push_back(print(one));
-      return fmt::format("{}", fmt::join(printed, ", "));
-    };
-    if (node.kind == Kind::integer) return std::to_string(node.value);
-    if (node.kind == Kind::variable) return named(id, axes_);
-    if (node.kind == Kind::real) return tree_.name(id);
-    if (node.kind == Kind::text) return '"' + tree_.name(id) + '"';
-    if (node.kind == Kind::logical_not) return '!' + child(0);
-    if (node.kind == Kind::load) return fmt::format("{}[{}]", named(id, stages_), list());
-    if (node.kind == Kind::cast && tree_.node(tree_.child(id, 0)).kind == Kind::integer)
-      return fmt::format("({}){}", tree_.name(id), child(0));
-    if (node.kind == Kind::cast || node.kind == Kind::call) return fmt::format("{}({})", tree_.name(id), list());
-    const auto* function = std::ranges::find(kFunctions, node.kind, &Function::kind);
-    if (function != std::end(kFunctions)) return fmt::format("{}({})", function->name, list());
-    return fmt::format("({}{}{})", child(0), std::ranges::find(kOperators, node.kind, &Operator::kind)->printed,
-                       child(1));
-  }
-
- private:
-  const std::string& named(int32_t id, std::span<const std::string> names) const {
-    const auto target = static_cast<size_t>(tree_.node(id).target);
-    return tree_.node(id).target >= 0 && target < names.size() ? names[target] : tree_.name(id);
-  }
-
-  const ExpressionTree& tree_;
-  std::span<const std::string> axes_, stages_;
-};
-
 }  // namespace
 
 std::span<const int32_t> ExpressionTree::children(int32_t id) const {
@@ -291,7 +253,31 @@ int32_t parse_expression(std::string_view text, ExpressionTree& tree) { return P
 
 std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const std::string> axis_names,
                     std::span<const std::string> stage_names) {
-  return Printer(tree, axis_names, stage_names).print(root);
+  const auto& node = tree.node(root);
+  const auto print = [&](int32_t id) { return to_text(tree, id, axis_names, stage_names); };
+  const auto child = [&](size_t i) { return print(tree.child(root, i)); };
+  const auto list = [&] {
+    std::vector<std::string> printed;
+    for (const int32_t one : tree.children(root)) printed.push_back(print(one));
+    return fmt::format("{}", fmt::join(printed, ", "));
+  };
+  const auto named = [&](std::span<const std::string> names) {
+    const auto target = static_cast<size_t>(node.target);
+    return node.target >= 0 && target < names.size() ? names[target] : tree.name(root);
+  };
+  if (node.kind == Kind::integer) return std::to_string(node.value);
+  if (node.kind == Kind::variable) return named(axis_names);
+  if (node.kind == Kind::real) return tree.name(root);
+  if (node.kind == Kind::text) return '"' + tree.name(root) + '"';
+  if (node.kind == Kind::logical_not) return '!' + child(0);
+  if (node.kind == Kind::load) return fmt::format("{}[{}]", named(stage_names), list());
+  if (node.kind == Kind::cast && tree.node(tree.child(root, 0)).kind == Kind::integer)
+    return fmt::format("({}){}", tree.name(root), child(0));
+  if (node.kind == Kind::cast || node.kind == Kind::call) return fmt::format("{}({})", tree.name(root), list());
+  const auto* function = std::ranges::find(kFunctions, node.kind, &Function::kind);
+  if (function != std::end(kFunctions)) return fmt::format("{}({})", function->name, list());
+  return fmt::format("({}{}{})", child(0), std::ranges::find(kOperators, node.kind, &Operator::kind)->printed,
+                     child(1));
 }
 
 }  // namespace foretime::data

@@ -1,10 +1,9 @@
-#include "data/frontends/ansor/features/postfix_expression.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/expression.h"
+#include "data/frontends/ansor/features/store_value.h"
 
 namespace foretime::data {
 namespace {
@@ -26,6 +25,30 @@ AffineBounds remainder(const AffineBounds& a, AffineBounds b) {
   if (b.low <= 0) return {-kUnbounded, kUnbounded};
   if (a.low < 0) return {0, b.high - 1};
   return a.high < b.low ? a : AffineBounds{0, std::min(a.high, b.high - 1)};
+}
+
+AffineBounds combined(OperationKind kind, const AffineBounds& a, const AffineBounds& b, const AffineBounds& c) {
+  switch (kind) {
+    case OperationKind::add:
+      return {bound_sum(a.low, b.low), bound_sum(a.high, b.high)};
+    case OperationKind::subtract:
+      return {bound_sum(a.low, -b.high), bound_sum(a.high, -b.low)};
+    case OperationKind::multiply:
+      return bound_product(a, b);
+    case OperationKind::divide:
+    case OperationKind::truncate_divide:
+      return divided(a, b);
+    case OperationKind::modulo:
+      return remainder(a, b);
+    case OperationKind::minimum:
+      return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case OperationKind::maximum:
+      return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    case OperationKind::select:
+      return {std::min(b.low, c.low), std::max(b.high, c.high)};
+    default:
+      return {0, 1};
+  }
 }
 
 size_t operands(OperationKind kind) {
@@ -195,39 +218,7 @@ AffineBounds PostfixExpressions::bounds(const Postfix& form, std::span<const int
     }
     const size_t count = operands(operation.kind);
     AffineBounds& a = stack_[stack_.size() - count];
-    const AffineBounds b = stack_[stack_.size() - count + (count > 1 ? 1 : 0)];
-    switch (operation.kind) {
-      case OperationKind::add:
-        a = {bound_sum(a.low, b.low), bound_sum(a.high, b.high)};
-        break;
-      case OperationKind::subtract:
-        a = {bound_sum(a.low, -b.high), bound_sum(a.high, -b.low)};
-        break;
-      case OperationKind::multiply:
-        a = bound_product(a, b);
-        break;
-      case OperationKind::divide:
-      case OperationKind::truncate_divide:
-        a = divided(a, b);
-        break;
-      case OperationKind::modulo:
-        a = remainder(a, b);
-        break;
-      case OperationKind::minimum:
-        a = {std::min(a.low, b.low), std::min(a.high, b.high)};
-        break;
-      case OperationKind::maximum:
-        a = {std::max(a.low, b.low), std::max(a.high, b.high)};
-        break;
-      case OperationKind::select: {
-        const AffineBounds c = stack_.back();
-        a = {std::min(b.low, c.low), std::max(b.high, c.high)};
-        break;
-      }
-      default:
-        a = {0, 1};
-        break;
-    }
+    a = combined(operation.kind, a, stack_[stack_.size() - count + (count > 1 ? 1 : 0)], stack_.back());
     stack_.resize(stack_.size() - count + 1);
   }
   return stack_.back();

@@ -279,56 +279,42 @@ int64_t AffinePool::evaluate(const Affine& a, const std::function<int64_t(int32_
   for (const auto& term : terms(a)) {
     const AffineAtom& atom = atoms_[term.atom];
     const auto argument = [&](size_t i) { return evaluate(atom.arguments[i], value_of); };
-    int64_t value = 0;
-    switch (atom.kind) {
-      case AtomKind::variable:
-        value = value_of(atom.variable);
-        break;
-      case AtomKind::floor_divide:
-        value = floor_quotient(argument(0), atom.divisor);
-        break;
-      case AtomKind::floor_divide_by:
-      case AtomKind::divide: {
-        const int64_t by = argument(1);
-        if (by == 0 || by == -1) {
-          value = by == 0 ? 0 : checked_multiply(argument(0), -1);
-        } else if (atom.kind == AtomKind::divide) {
-          value = argument(0) / by;
-        } else {
-          value = by > 0 ? floor_quotient(argument(0), by)
-                         : floor_quotient(checked_multiply(argument(0), -1), checked_multiply(by, -1));
+    const auto value = [&]() -> int64_t {
+      switch (atom.kind) {
+        case AtomKind::variable:
+          return value_of(atom.variable);
+        case AtomKind::floor_divide:
+          return floor_quotient(argument(0), atom.divisor);
+        case AtomKind::floor_divide_by:
+        case AtomKind::divide: {
+          const int64_t by = argument(1);
+          if (by == 0) return 0;
+          if (by == -1) return checked_multiply(argument(0), -1);
+          if (atom.kind == AtomKind::divide) return argument(0) / by;
+          return by > 0 ? floor_quotient(argument(0), by)
+                        : floor_quotient(checked_multiply(argument(0), -1), checked_multiply(by, -1));
         }
-        break;
+        case AtomKind::minimum:
+          return std::min(argument(0), argument(1));
+        case AtomKind::maximum:
+          return std::max(argument(0), argument(1));
+        case AtomKind::multiply:
+          return checked_multiply(argument(0), argument(1));
+        case AtomKind::equal:
+          return argument(0) == argument(1);
+        case AtomKind::less:
+          return argument(0) < argument(1);
+        case AtomKind::logical_and:
+          return argument(0) != 0 && argument(1) != 0;
+        case AtomKind::logical_or:
+          return argument(0) != 0 || argument(1) != 0;
+        case AtomKind::logical_not:
+          return argument(0) == 0;
+        default:
+          return argument(0) != 0 ? argument(1) : argument(2);  // select
       }
-      case AtomKind::minimum:
-        value = std::min(argument(0), argument(1));
-        break;
-      case AtomKind::maximum:
-        value = std::max(argument(0), argument(1));
-        break;
-      case AtomKind::multiply:
-        value = checked_multiply(argument(0), argument(1));
-        break;
-      case AtomKind::equal:
-        value = argument(0) == argument(1);
-        break;
-      case AtomKind::less:
-        value = argument(0) < argument(1);
-        break;
-      case AtomKind::logical_and:
-        value = argument(0) != 0 && argument(1) != 0;
-        break;
-      case AtomKind::logical_or:
-        value = argument(0) != 0 || argument(1) != 0;
-        break;
-      case AtomKind::logical_not:
-        value = argument(0) == 0;
-        break;
-      case AtomKind::select:
-        value = argument(0) != 0 ? argument(1) : argument(2);
-        break;
-    }
-    sum = checked_add(sum, checked_multiply(term.coefficient, value));
+    };
+    sum = checked_add(sum, checked_multiply(term.coefficient, value()));
   }
   return sum;
 }

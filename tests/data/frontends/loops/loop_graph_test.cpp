@@ -4,7 +4,6 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <random>
 #include <set>
 
 #include <fmt/format.h>
@@ -23,6 +22,7 @@
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/ansor/schedules.h"
 #include "tests/data/groups.h"
+#include "tests/support/fuzzing.h"
 #include "tests/support/paths.h"
 
 /// Graphs of loop programs: their shape on a small program by hand, their rules on all real and on damaged ones.
@@ -173,8 +173,8 @@ TEST(CurveGraph, ProductByHand) {
 }
 
 TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
-  std::mt19937 random(3);
-  const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
+  testing::Draw random(3);
+  const auto below = [&](size_t limit) { return static_cast<int64_t>(random.below(limit)); };
   const ProgramNodes one =
       testing::tree_of(read_program_nodes(NpzReader(samples_dir() / "ansor" / "trees" / "t07.npz")), 0);
   const size_t count = one.nodes();
@@ -183,25 +183,25 @@ TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
   for (int round = 0; round < 3000; ++round) {
     ProgramNodes trees = one;
     for (int64_t change = below(6); change >= 0; --change) {
-      const auto node = static_cast<size_t>(1 + below(static_cast<int64_t>(count) - 1));
+      const auto node = static_cast<size_t>(1 + below(count - 1));
       switch (below(6)) {
         case 0:
           trees.type[node] = static_cast<uint8_t>(below(kTirTypes));
           break;
         case 1:
-          trees.parent[node] = static_cast<int32_t>(below(static_cast<int64_t>(node)));
+          trees.parent[node] = static_cast<int32_t>(below(node));
           break;
         case 2:
-          trees.extent[node] = kOdd[below(std::size(kOdd))];
+          trees.extent[node] = random.of(kOdd);
           break;
         case 3:
-          trees.value[node] = static_cast<double>(kOdd[below(std::size(kOdd))]) * (below(2) == 0 ? 1 : -1);
+          trees.value[node] = static_cast<double>(random.of(kOdd)) * (below(2) == 0 ? 1 : -1);
           break;
         case 4:
           trees.variable[node] = static_cast<int32_t>(below(30)) - 1;
           break;
         default:
-          trees.buffer_elements[node] = kOdd[below(std::size(kOdd))];
+          trees.buffer_elements[node] = random.of(kOdd);
           trees.loop_kind[node] = static_cast<int8_t>(below(5));
       }
     }

@@ -15,9 +15,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <zlib.h>
 
 #include "data/dataset/group_files.h"
+#include "data/files/line_source.h"
 #include "data/files/npz_groups.h"
 #include "data/files/npz_reader.h"
 #include "data/files/packed.h"
@@ -328,10 +328,9 @@ std::multiset<int64_t> loops_of(const ProgramNodes& tree) {
 /// iteration and symbolic extents are left out.
 std::map<std::string, std::multiset<int64_t>> golden_loops(const fs::path& file) {
   std::map<std::string, std::multiset<int64_t>> loops;
-  const std::unique_ptr<gzFile_s, decltype(&gzclose)> stream(gzopen(file.c_str(), "rb"), &gzclose);
-  std::string line(1 << 20, '\0');
-  while (gzgets(stream.get(), line.data(), static_cast<int>(line.size())) != nullptr) {
-    const auto json = nlohmann::json::parse(line.c_str());
+  LineSource lines(file);
+  while (const auto line = lines.next()) {
+    const auto json = nlohmann::json::parse(line->text);
     auto& extents = loops[json.at("line").dump()];
     for (const auto& stage : json.at("stages")) {
       if (stage.at("compute_at") == "inlined") continue;

@@ -12,6 +12,7 @@
 #include "data/frontends/tir/tir_file.h"
 #include "data/graphs/validate.h"
 #include "tests/support/fuzzing.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -110,14 +111,10 @@ std::string error_of(const TirText& text, const TirLimits& limits = {}) {
   ProgramNodes trees;
   trees.type = {1};
   trees.parent = {-1};
-  try {
-    reader.read(text.text(), "text", trees);
-  } catch (const DataError& error) {
-    EXPECT_EQ(trees.nodes(), 1u) << "a refused text left nodes behind";
-    EXPECT_EQ(trees.graph_ptr.size(), 1u);
-    return error.what();
-  }
-  return "nothing was thrown";
+  auto message = testing::message_of<DataError>([&] { reader.read(text.text(), "text", trees); });
+  EXPECT_EQ(trees.nodes(), 1u) << "a refused text left nodes behind";
+  EXPECT_EQ(trees.graph_ptr.size(), 1u);
+  return message;
 }
 
 /// v0.8: loads and stores name the variable of their buffer; predicates that always hold are no children.
