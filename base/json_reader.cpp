@@ -65,14 +65,8 @@ void JsonReader::once(bool& met) const {
 }
 
 std::string json_excerpt(const simdjson::dom::element& element) {
-  switch (element.type()) {
-    case simdjson::dom::element_type::ARRAY:
-      return "a list";
-    case simdjson::dom::element_type::OBJECT:
-      return "an object";
-    default:
-      return printable(simdjson::minify(element));
-  }
+  if (element.is_array()) return "a list";
+  return element.is_object() ? "an object" : printable(simdjson::minify(element));
 }
 
 }  // namespace foretime

@@ -134,16 +134,10 @@ std::string expected(const std::string& found, const std::string& what) {
 }
 
 std::string describe(const YAML::Node& node) {
-  switch (node.Type()) {
-    case YAML::NodeType::Sequence:
-      return fmt::format("a list of {}", node.size());
-    case YAML::NodeType::Map:
-      return "a map";
-    case YAML::NodeType::Scalar:
-      return fmt::format("{}'{}'", node.Tag() == "!" ? "the quoted string " : "", node.Scalar());
-    default:
-      return "nothing";
-  }
+  if (node.IsSequence()) return fmt::format("a list of {}", node.size());
+  if (node.IsMap()) return "a map";
+  if (!node.IsScalar()) return "nothing";
+  return fmt::format("{}'{}'", node.Tag() == "!" ? "the quoted string " : "", node.Scalar());
 }
 
 /// The scalar's text, for numbers and booleans, which quotes turn into strings.

@@ -53,21 +53,18 @@ std::string row_of(const Field& field) {
                      bound, cell(field.meaning));
 }
 
-constexpr const char* kReferenceHead =
-    "# Settings\n"
-    "\n"
-    "Every key of a settings file. This page is printed by `foretime config --reference`; the keys, their meaning and\n"
-    "their bounds come from `configs/settings_table.h`.\n"
-    "\n"
-    "A settings file is a YAML map of the sections below; what it leaves out keeps its default. Any key can be "
-    "overridden\n"
-    "on the command line by its full name: `foretime train configs/quickstart.yaml optimizer.learning_rate=3e-4\n"
-    "data.train=[a.npz,b.npz]`. A value that starts with `[`, `{`, `\"` or `'` is read as YAML, everything else as it\n"
-    "stands. A single string stands for a list of one. Unknown keys, keys given twice, values out of bounds and keys "
-    "of\n"
-    "model types that are not used are refused. `foretime config --migrate FILE` prints a file of a former version "
-    "with\n"
-    "the new names of its keys.\n";
+constexpr const char* kReferenceHead = R"(# Settings
+
+Every key of a settings file. This page is printed by `foretime config --reference`; the keys, their meaning and
+their bounds come from `configs/settings_table.h`.
+
+A settings file is a YAML map of the sections below; what it leaves out keeps its default. Any key can be overridden
+on the command line by its full name: `foretime train configs/quickstart.yaml optimizer.learning_rate=3e-4
+data.train=[a.npz,b.npz]`. A value that starts with `[`, `{`, `"` or `'` is read as YAML, everything else as it
+stands. A single string stands for a list of one. Unknown keys, keys given twice, values out of bounds and keys of
+model types that are not used are refused. `foretime config --migrate FILE` prints a file of a former version with
+the new names of its keys.
+)";
 
 }  // namespace
 

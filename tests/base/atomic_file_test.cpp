@@ -19,9 +19,10 @@ size_t entries(const fs::path& folder) {
   return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
-TEST(AtomicFile, ReplacesTheOldFileAtCommit) {
-  const testing::Scratch scratch;
-  const auto path = scratch.path() / "a.json";
+using AtomicFiles = testing::ScratchTest;
+
+TEST_F(AtomicFiles, ReplacesTheOldFileAtCommit) {
+  const auto path = folder_ / "a.json";
   write_file_atomically(path, "old");
   {
     AtomicFile file(path), other(path);  // two writers do not meet
@@ -33,25 +34,22 @@ TEST(AtomicFile, ReplacesTheOldFileAtCommit) {
     file.commit();
   }
   EXPECT_EQ(testing::read_text(path), "new");
-  EXPECT_EQ(entries(scratch.path()), 1U) << "what was not committed is left";
+  EXPECT_EQ(entries(folder_), 1U) << "what was not committed is left";
 }
 
-TEST(AtomicFile, FailuresNameTheFileAndTheReason) {
-  const testing::Scratch scratch;
-  const auto missing = scratch.path() / "missing" / "a.json";
+TEST_F(AtomicFiles, FailuresNameTheFileAndTheReason) {
+  const auto missing = folder_ / "missing" / "a.json";
   EXPECT_EQ(message_of([&] { write_file_atomically(missing, ""); }),
             missing.string() + ": cannot be written: open: No such file or directory");
   EXPECT_THROW(write_synced(missing, ""), FileError);
-  fs::create_directories(scratch.path() / "folder" / "in");
-  EXPECT_THAT(message_of([&] { write_file_atomically(scratch.path() / "folder", ""); }),
-              HasSubstr("folder: cannot be"));
-  EXPECT_EQ(entries(scratch.path()), 1U) << "a failed commit leaves a file";
+  fs::create_directories(folder_ / "folder" / "in");
+  EXPECT_THAT(message_of([&] { write_file_atomically(folder_ / "folder", ""); }), HasSubstr("folder: cannot be"));
+  EXPECT_EQ(entries(folder_), 1U) << "a failed commit leaves a file";
   EXPECT_THAT(message_of([&] { write_file_atomically("/dev/full/x", ""); }), HasSubstr("Not a directory"));
 }
 
-TEST(AtomicFile, FoldersAreReplacedAsAWhole) {
-  const testing::Scratch scratch;
-  const auto aside = scratch.path() / "aside", target = scratch.path() / "target";
+TEST_F(AtomicFiles, FoldersAreReplacedAsAWhole) {
+  const auto aside = folder_ / "aside", target = folder_ / "target";
   for (const char* text : {"first", "second"}) {
     fs::create_directories(aside);
     write_synced(aside / text, text);
