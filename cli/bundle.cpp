@@ -37,7 +37,7 @@ void write_inputs(const Options& options) {
     if (!options.group.empty() && header.name == options.group) chosen = &header;
   }
   if (!chosen || (!options.group.empty() && chosen->name != options.group))
-    throw DataError(fmt::format("{}: no group {}", options.file, options.group));
+    throw DataError("{}: no group {}", options.file, options.group);
   const auto group = data::load_group(*chosen);
   auto candidates = options.candidates;
   if (candidates.empty()) {

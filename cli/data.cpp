@@ -41,7 +41,7 @@ CandidateKind kind_of_format(const std::string& format) {
   for (const auto kind : {CandidateKind::layout, CandidateKind::tile, CandidateKind::program}) {
     if (format == data::kind_name(kind)) return kind;
   }
-  throw DataError(fmt::format("format '{}', expected layout, tile or programs", format));
+  throw DataError("format '{}', expected layout, tile or programs", format);
 }
 
 /// What kind of groups a single file holds, from its directory or the names of its entries.
@@ -52,8 +52,8 @@ CandidateKind kind_of_file(const std::filesystem::path& file) {
   if (reader.has("node_config_feat")) return CandidateKind::layout;
   if (reader.has("config_feat")) return CandidateKind::tile;
   if (reader.has("graph_ptr")) return CandidateKind::program;
-  throw DataError(fmt::format(
-      "{}: entries: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)", file.string()));
+  throw DataError("{}: entries: neither node_config_feat (layout), config_feat (tile) nor graph_ptr (programs)",
+                  file.string());
 }
 
 enum class InputKind : uint8_t { groups, records, tir };
@@ -95,7 +95,7 @@ void inspect(const InspectArguments& arguments) {
   for (const std::string& file : arguments.files) {
     const bool one_file = std::filesystem::is_regular_file(file);
     if (!one_file && arguments.format.empty() && std::filesystem::is_directory(file))
-      throw DataError(fmt::format("{}: a folder: expected --format layout, tile or programs with it", file));
+      throw DataError("{}: a folder: expected --format layout, tile or programs with it", file);
     const CandidateKind kind = arguments.format.empty() ? kind_of_file(file) : kind_of_format(arguments.format);
     for (const auto& header : data::list_groups({file}, ".", kind)) {
       reports.push_back(data::inspect_group(data::load_group(header), header.file.string()));

@@ -28,7 +28,7 @@ struct EvaluateOptions {
 
 void apply(configs::Settings& settings, const std::string& item) {
   const auto equals = item.find('=');
-  if (equals == std::string::npos) throw configs::SettingsError(fmt::format("--set {}: expected key=value", item));
+  if (equals == std::string::npos) throw configs::SettingsError("--set {}: expected key=value", item);
   configs::apply_override(settings, item.substr(0, equals), item.substr(equals + 1));
 }
 

@@ -76,8 +76,8 @@ Plan make_plan(const ExperimentOptions& options) {
     plan.parts.push_back({experiment, out, experiments::trials_of(experiment, out)});
   }
   if (plan.parts.empty())
-    throw DataError(fmt::format("{}: nothing to do: {}; --data names the folder that holds the data", plan.file.origin,
-                                fmt::join(plan.left_out, "; ")));
+    throw DataError("{}: nothing to do: {}; --data names the folder that holds the data", plan.file.origin,
+                    fmt::join(plan.left_out, "; "));
   return plan;
 }
 

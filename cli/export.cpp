@@ -37,8 +37,8 @@ fs::path run_of(const fs::path& checkpoint) {
 /// The run of a job's published checkpoint; of a fine-tuning, its bundle.
 fs::path run_of_job(const ExportOptions& options) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
-    throw configs::SettingsError(fmt::format(
-        "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run));
+    throw configs::SettingsError(
+        "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run);
   QueueAccess access(options.queue, Start::never);
   const auto id = access.reader().resolve_job(options.run);
   const auto job = access.reader().job(id);
@@ -66,10 +66,10 @@ void check_target(const fs::path& out, bool force) {
   if (!fs::exists(out)) return;
   const bool replaceable = fs::is_directory(out) && (fs::is_empty(out) || is_export(out));
   if (force && replaceable) return;
-  throw configs::SettingsError(
-      fmt::format("{}: {}", out.string(),
-                  replaceable ? "exists already; --force replaces it"
-                              : "exists and is no exported checkpoint, or holds more than one; name another"));
+  throw configs::SettingsError("{}: {}", out.string(),
+                               replaceable
+                                   ? "exists already; --force replaces it"
+                                   : "exists and is no exported checkpoint, or holds more than one; name another");
 }
 
 /// What `out` is to be: by --format, else by its name.
@@ -85,10 +85,10 @@ void export_file(const ExportOptions& options, const inference::Bundle& bundle, 
                  const std::string& source) {
   const fs::path out = options.out;
   if (fs::exists(out) && (!options.force || !fs::is_regular_file(out))) {
-    throw configs::SettingsError(fmt::format("{}: {}", out.string(),
-                                             fs::is_directory(out)      ? "a folder, expected a file to write"
-                                             : fs::is_regular_file(out) ? "exists already; --force replaces it"
-                                                                        : "exists and is no file; name another"));
+    throw configs::SettingsError("{}: {}", out.string(),
+                                 fs::is_directory(out)      ? "a folder, expected a file to write"
+                                 : fs::is_regular_file(out) ? "exists already; --force replaces it"
+                                                            : "exists and is no file; name another");
   }
   if (format == "bundle") {
     inference::write_bundle(out, bundle);
@@ -110,8 +110,8 @@ void export_checkpoint(const ExportOptions& options, const fs::path& run, const 
 void export_bundle(const ExportOptions& options, const fs::path& file, const std::string& format) {
   auto bundle = inference::read_bundle(file);
   if (format == "checkpoint")
-    throw configs::SettingsError(
-        fmt::format("{}: is a bundle, which holds no checkpoint: expected OUT.foretime or OUT.pt", file.string()));
+    throw configs::SettingsError("{}: is a bundle, which holds no checkpoint: expected OUT.foretime or OUT.pt",
+                                 file.string());
   if (!options.licence.empty()) bundle.manifest["licence"] = options.licence;
   export_file(options, bundle, format, "from " + file.string());
 }

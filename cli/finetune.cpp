@@ -60,8 +60,8 @@ class ScratchFolder {
     std::error_code failure;
     fs::remove_all(path_, failure);
     if (!fs::create_directory(path_, failure) || failure)
-      throw configs::SettingsError(fmt::format("{}: cannot be made ({}), expected a folder to write the new bundle to",
-                                               path_.string(), failure.message()));
+      throw configs::SettingsError("{}: cannot be made ({}), expected a folder to write the new bundle to",
+                                   path_.string(), failure.message());
   }
   ~ScratchFolder() {
     std::error_code ignored;
@@ -97,11 +97,11 @@ void check_out(const FinetuneOptions& options) {
   if (!fs::exists(options.out)) return;
   std::error_code missing;  // reading the model will say so
   if (fs::equivalent(options.out, options.model, missing))
-    throw configs::SettingsError(fmt::format("-o {}: is the bundle to tune; name another file", options.out));
+    throw configs::SettingsError("-o {}: is the bundle to tune; name another file", options.out);
   try {
     inference::read_bundle(options.out);
   } catch (const std::runtime_error&) {
-    throw configs::SettingsError(fmt::format("-o {}: exists and is no bundle; name another file", options.out));
+    throw configs::SettingsError("-o {}: exists and is no bundle; name another file", options.out);
   }
 }
 
@@ -109,9 +109,9 @@ void check_measurable(const FinetuneOptions& options, const worker::TuningData& 
                       const worker::TuningOutcome& outcome) {
   if (options.holdout == 0 || options.force || outcome.measurable()) return;
   throw DataError(
-      fmt::format("{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
-                  "more, or learn from all of them unchecked (--holdout 0)",
-                  fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.dataset().entries.size()));
+      "{} of {} new candidates in {} groups were held out, too few to rank: measure more, hold out "
+      "more, or learn from all of them unchecked (--holdout 0)",
+      fresh.held_out(), fresh.held_out() + fresh.trained_on(), fresh.dataset().entries.size());
 }
 
 worker::TuningOutcome tune(const FinetuneOptions& options, const worker::TrainedModel& trained,

@@ -30,8 +30,8 @@ void rank_checkpoints(const RankArguments& arguments) {
       data::list_groups(arguments.files, ".", state.schema.kind, {}, data::make_featurizer(state.settings.data));
   for (const auto& header : headers) {
     if (header.feature_count != state.schema.feature_count)
-      throw DataError(fmt::format("{}: {} node features, the model was trained on {}", header.file.string(),
-                                  header.feature_count, state.schema.feature_count));
+      throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
+                      state.schema.feature_count);
   }
   // The next group is read while one is scored, and no more than two are in memory.
   const auto read = [&](size_t i) {

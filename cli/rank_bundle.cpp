@@ -88,10 +88,10 @@ class DagLines {
         table_.add(dag);
         lines_.emplace(dag->workload_key, line->text);
       } catch (const DataError& error) {
-        throw DataError(fmt::format("{}:{}: {}", file.string(), lines.line_number(), error.what()));
+        throw DataError("{}:{}: {}", file.string(), lines.line_number(), error.what());
       }
     }
-    if (lines_.empty()) throw DataError(fmt::format("{}: no line, expected compute DAGs", file.string()));
+    if (lines_.empty()) throw DataError("{}: no line, expected compute DAGs", file.string());
   }
 
   /// Null where there is none.
@@ -164,9 +164,9 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
                                              const std::vector<std::string>& files, const std::string& dags) {
   if (dags.empty())
     throw configs::SettingsError(
-        fmt::format("{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
-                    "of their workloads (docs/explanations/schedules.md)",
-                    files.front()));
+        "{}: tuning records, which name schedules and no programs; give --dags FILE, the compute DAGs "
+        "of their workloads (docs/explanations/schedules.md)",
+        files.front());
   const DagLines table(dags);
   Workloads workloads;
   for (const auto& file : files) read_records(file, files.size() > 1, workloads);
@@ -184,7 +184,7 @@ std::vector<inference::Ranking> rank_records(const std::shared_ptr<const inferen
     rankings.push_back(ranking_of(*model, std::move(workload), scores, data::operations_of(scorer.dag())));
   }
   missing.tell(dags, "workloads of the records are not in it");
-  if (rankings.empty()) throw DataError(fmt::format("{}: no record of a workload that {} has", files.front(), dags));
+  if (rankings.empty()) throw DataError("{}: no record of a workload that {} has", files.front(), dags);
   return rankings;
 }
 
@@ -202,7 +202,7 @@ std::vector<inference::Ranking> rank_tir(const inference::Model& model, const st
     workload.texts.push_back(data::choose_text(record, member, fmt::format("{}: {}", file, record.id)));
     workload.ids.push_back(record.id);
   }
-  if (workloads.all().empty()) throw DataError(fmt::format("{}: no programs", file));
+  if (workloads.all().empty()) throw DataError("{}: no programs", file);
   std::vector<inference::Ranking> rankings;
   for (auto& workload : workloads.all()) {
     const auto scores = inference::score_tir(model, views(workload.texts));
@@ -220,14 +220,13 @@ void check(const RankArguments& arguments, const inference::Model& model) {
   const auto kind = inference::kind_name(model.kind());
   if (!arguments.ensemble.empty()) throw SettingsError("--ensemble joins checkpoints; a bundle ranks alone");
   if (!arguments.candidates.empty() && programs)
-    throw SettingsError(
-        fmt::format("--candidates: of layout and tile models; {} is of kind {}", arguments.model, kind));
+    throw SettingsError("--candidates: of layout and tile models; {} is of kind {}", arguments.model, kind);
   if (!arguments.candidates.empty() && arguments.files.size() != 1)
-    throw SettingsError(fmt::format("--candidates: {} graph files, expected one", arguments.files.size()));
+    throw SettingsError("--candidates: {} graph files, expected one", arguments.files.size());
   if (!arguments.dags.empty() && model.kind() != inference::ModelKind::loops)
-    throw SettingsError(fmt::format("--dags: of models of loop programs; {} is of kind {}", arguments.model, kind));
+    throw SettingsError("--dags: of models of loop programs; {} is of kind {}", arguments.model, kind);
   if (!arguments.member.empty() && !programs)
-    throw SettingsError(fmt::format("--member: of models of programs; {} is of kind {}", arguments.model, kind));
+    throw SettingsError("--member: of models of programs; {} is of kind {}", arguments.model, kind);
 }
 
 inference::Ranking ranking_of(const inference::Model& model, std::string group, std::span<const float> scores,
@@ -264,7 +263,7 @@ data::Group read_graph(const inference::Model& model, const std::string& file, i
   if (!data::is_hlo_file(file)) {
     const auto headers = inference::list_groups(model, {file});
     if (headers.size() != 1)
-      throw DataError(fmt::format("{}: {} graphs, expected one whose candidates are ranked", file, headers.size()));
+      throw DataError("{}: {} graphs, expected one whose candidates are ranked", file, headers.size());
     return data::load_group(headers.front());
   }
   const data::HloFile hlo(file);

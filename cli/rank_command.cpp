@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail_to_write(const std::string& what, const std::string& reason) {
-  throw configs::SettingsError(fmt::format("{}: cannot be written: {}", what, reason));
+  throw configs::SettingsError("{}: cannot be written: {}", what, reason);
 }
 
 void write_stream(std::FILE* stream, const std::string& text, const std::string& name) {
@@ -39,7 +39,7 @@ void write_file(const fs::path& path, const std::string& text) {
   try {
     write_file_atomically(path, text);
   } catch (const FileError& error) {
-    throw configs::SettingsError(fmt::format("--output: {}", error.what()));
+    throw configs::SettingsError("--output: {}", error.what());
   }
 }
 
@@ -47,8 +47,8 @@ void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoin
   if (fs::is_regular_file(arguments.model)) return rank_bundle(arguments);
   const auto refuse = [&](const char* option, bool given) {
     if (given)
-      throw configs::SettingsError(
-          fmt::format("{}: only with a bundle, which foretime export writes; {} is none", option, arguments.model));
+      throw configs::SettingsError("{}: only with a bundle, which foretime export writes; {} is none", option,
+                                   arguments.model);
   };
   refuse("--candidates", !arguments.candidates.empty());
   refuse("--dags", !arguments.dags.empty());
@@ -71,8 +71,7 @@ void RankOutput::add(const inference::Ranking& ranking, const std::string& colle
   if (format_ != "submission") return;
   const auto& name = arguments_.collection.empty() ? collection : arguments_.collection;
   if (name.empty())
-    throw DataError(
-        fmt::format("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random", origin));
+    throw DataError("{}: its path names no TpuGraphs collection; give --collection, e.g. layout:xla:random", origin);
   text_ += submission_line(name, ranking);
 }
 

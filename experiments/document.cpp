@@ -242,8 +242,7 @@ class FileReader {
 };
 
 Experiment only_part(ExperimentFile file) {
-  if (file.parts.size() != 1)
-    throw ExperimentError(fmt::format("{}: found {} parts, expected one", file.origin, file.parts.size()));
+  if (file.parts.size() != 1) throw ExperimentError("{}: found {} parts, expected one", file.origin, file.parts.size());
   return std::move(file.parts.front());
 }
 
@@ -288,9 +287,9 @@ fs::path find_experiment(const std::string& name) {
   for (const auto& item : fs::directory_iterator(kFolder, failure)) {
     if (item.path().extension() == ".yaml") known.insert(item.path().stem().string());
   }
-  throw ExperimentError(fmt::format(
+  throw ExperimentError(
       "{}: no such experiment: expected a YAML file, or a name in {}/ of the working folder ({})", name, kFolder,
-      known.empty() ? "there is none; start in the project's folder" : fmt::format("{}", fmt::join(known, ", "))));
+      known.empty() ? "there is none; start in the project's folder" : fmt::format("{}", fmt::join(known, ", ")));
 }
 
 ExperimentFile parse_experiments(const std::string& yaml, const std::string& origin, const fs::path& folder,

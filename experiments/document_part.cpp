@@ -173,8 +173,7 @@ class PartReader {
     for (const std::string& item : choice_.overrides) {
       const size_t equals = item.find('=');
       if (equals == std::string::npos || equals == 0)
-        throw ExperimentError(
-            fmt::format("override {}: found no key=value, expected an override such as trainer.steps=100", item));
+        throw ExperimentError("override {}: found no key=value, expected an override such as trainer.steps=100", item);
       add(item.substr(0, equals), item.substr(equals + 1), "override " + item);
     }
     check_own(experiment_.last);
@@ -183,9 +182,9 @@ class PartReader {
     experiment_.base.run = {};
     if (experiment_.base.data.train.empty() && experiment_.folds.count == 0)
       throw ExperimentError(
-          fmt::format("{}: data.train: found no files to train on; name the settings (settings: my.yaml) "
-                      "or set data.train under overrides",
-                      place()));
+          "{}: data.train: found no files to train on; name the settings (settings: my.yaml) "
+          "or set data.train under overrides",
+          place());
   }
 
   void read_texts() {
@@ -392,7 +391,7 @@ void apply_all(configs::Settings& settings, const std::vector<jobs::SettingOverr
     try {
       configs::apply_override(settings, item.key, item.value);
     } catch (const configs::SettingsError& error) {
-      throw ExperimentError(fmt::format("{}: {}", item.entry.place, error.what()));
+      throw ExperimentError("{}: {}", item.entry.place, error.what());
     }
   }
 }

@@ -127,12 +127,12 @@ Predictions read_rankings(const std::filesystem::path& file, const std::vector<s
   for (auto& [name, own] : groups) {
     if (own.levels.size() != own.ids.size()) own.levels.clear();
     if (!own.predicted.empty() && own.predicted.size() != own.ids.size())
-      throw DataError(fmt::format("{}: {}: {} of {} candidates have a predicted run time, expected all or none",
-                                  file.string(), name, own.predicted.size(), own.ids.size()));
+      throw DataError("{}: {}: {} of {} candidates have a predicted run time, expected all or none", file.string(),
+                      name, own.predicted.size(), own.ids.size());
     found.push_back(std::move(own));
   }
   if (found.empty())
-    throw DataError(fmt::format("{}: no rows of set {} that have run times", file.string(), fmt::join(wanted, ", ")));
+    throw DataError("{}: no rows of set {} that have run times", file.string(), fmt::join(wanted, ", "));
   return found;
 }
 
@@ -215,8 +215,7 @@ std::unordered_map<std::string, double> read_remeasured(const std::filesystem::p
   std::unordered_map<std::string, double> second;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (!std::isfinite(runtimes[i]) || runtimes[i] <= 0)
-      throw DataError(
-          fmt::format("{}: {} of {}, expected a run time above 0", file.origin("runtime"), runtimes[i], ids[i]));
+      throw DataError("{}: {} of {}, expected a run time above 0", file.origin("runtime"), runtimes[i], ids[i]);
     second[ids[i]] = runtimes[i];
   }
   return second;

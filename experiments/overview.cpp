@@ -75,12 +75,12 @@ Submission make_submission(const Results& results, const std::vector<Trial>& tri
   for (const auto* run : runs) seeds.push_back(read_unlabelled(run->folders.front() / "rankings.csv"));
   const auto& label = experiment.entries[*best].label;
   if (seeds.front().empty())
-    throw DataError(fmt::format("{}: no test groups without run times, expected those of the submission in data.test",
-                                (runs.front()->folders.front() / "rankings.csv").string()));
+    throw DataError("{}: no test groups without run times, expected those of the submission in data.test",
+                    (runs.front()->folders.front() / "rankings.csv").string());
   const auto groups = joined(seeds);
   if (groups.empty())
-    throw DataError(fmt::format("{}: {}: its seeds ranked different test groups or candidates, expected the same",
-                                experiment.full_name(), label));
+    throw DataError("{}: {}: its seeds ranked different test groups or candidates, expected the same",
+                    experiment.full_name(), label);
   std::map<std::string, std::string> collections;
   if (experiment.submission == "by_name") {
     const auto trial =
@@ -91,10 +91,10 @@ Submission make_submission(const Results& results, const std::vector<Trial>& tri
   for (const auto& group : groups) {
     const auto collection = collections.empty() ? experiment.submission : collections[group.name];
     if (collection.empty())
-      throw DataError(fmt::format(
+      throw DataError(
           "{}: the path of its file names no collection of TpuGraphs, expected one such as …/layout/xla/default/…; or "
           "name the collection in place of by_name",
-          group.name));
+          group.name);
     const auto line = submission_line(collection, as_evaluation(group));
     submission.lines.emplace_back(line.substr(0, line.rfind(',')), line);
   }

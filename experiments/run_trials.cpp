@@ -72,11 +72,10 @@ class FeatureTable {
       auto rows = settings.rows == BoostedRows::statements ? models::read_statement_rows(file)
                                                            : models::read_loop_features(file);
       if (!tables_.empty() && rows.columns != tables_.front().columns)
-        throw DataError(fmt::format("{}: {} features a row, expected {} as in the first file", file.string(),
-                                    rows.columns, tables_.front().columns));
+        throw DataError("{}: {} features a row, expected {} as in the first file", file.string(), rows.columns,
+                        tables_.front().columns);
       if (rows.ids.empty())
-        throw DataError(
-            fmt::format("{}: no member ids, id or line, expected one that names each program", file.string()));
+        throw DataError("{}: no member ids, id or line, expected one that names each program", file.string());
       add(std::move(rows));
     }
   }
@@ -95,8 +94,7 @@ class FeatureTable {
       const auto& id = group.candidate_ids.empty() ? fmt::format("{}", c) : group.candidate_ids[static_cast<size_t>(c)];
       const auto found = place_.find(id);
       if (found == place_.end())
-        throw DataError(
-            fmt::format("{}: no features of {} ({}), expected all programs of the experiment", files_, id, group.name));
+        throw DataError("{}: no features of {} ({}), expected all programs of the experiment", files_, id, group.name);
       const auto& [table, program] = found->second;
       const auto features = tables_[table].rows_of(program);
       rows.features.insert(rows.features.end(), features.begin(), features.end());
@@ -124,8 +122,7 @@ class FeatureTable {
           int64_t line = 0;
           const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), line);
           if (error != std::errc() || end != id.data() + id.size())
-            throw DataError(
-                fmt::format("{}: candidate {}, expected the line of a tuning record", loaded.group.name, id));
+            throw DataError("{}: candidate {}, expected the line of a tuning record", loaded.group.name, id);
           lines.insert(line);
         }
       }
@@ -346,9 +343,9 @@ TrialState TrialStates::find(const ExperimentEntry& entry, const Trial& trial, b
   state.stale = !differences.empty();
   if (state.stale && !overwrite)
     throw configs::SettingsError(
-        fmt::format("{}: holds a trial that was made otherwise:{}\nname another folder with "
-                    "--out, or make such trials anew with --overwrite",
-                    trial.folder.string(), differences));
+        "{}: holds a trial that was made otherwise:{}\nname another folder with "
+        "--out, or make such trials anew with --overwrite",
+        trial.folder.string(), differences);
   return state;
 }
 

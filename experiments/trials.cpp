@@ -35,9 +35,9 @@ void check_measured(const Experiment& experiment, const ExperimentEntry& entry, 
   const auto need = [&](const char* name, const auto& found, const auto& expected) {
     if (found != expected)
       throw ExperimentError(
-          fmt::format("{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same "
-                      "candidates; set it under overrides",
-                      experiment.origin, entry.label, name, found, expected));
+          "{}: {}: {}: found {}, expected {} as the experiment has it: entries are measured on the same "
+          "candidates; set it under overrides",
+          experiment.origin, entry.label, name, found, expected);
   };
   need("data.format", word_of(own.format), word_of(base.format));
   need("data.max_eval_candidates", own.max_eval_candidates, base.max_eval_candidates);
@@ -105,20 +105,19 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
   const auto groups =
       data::list_groups(rule.groups, data.root, sharding::candidate_kind(data.format), {}, data::make_featurizer(data));
   if (static_cast<int64_t>(groups.size()) < rule.count)
-    throw DataError(fmt::format("{}: folds: found {} groups below {}, expected at least the {} folds",
-                                experiment.origin, groups.size(), data.root, rule.count));
+    throw DataError("{}: folds: found {} groups below {}, expected at least the {} folds", experiment.origin,
+                    groups.size(), data.root, rule.count);
   std::vector<Fold> folds(static_cast<size_t>(rule.count));
   for (size_t g = 0; g < groups.size(); ++g) {
     const auto& group = groups[g];
     if (group.member >= 0)
-      throw DataError(fmt::format(
+      throw DataError(
           "{}: a packed collection, whose groups cannot lie in different folds; name the .npz files that it "
           "was made from under folds",
-          group.file.string()));
+          group.file.string());
     if (group.name != data::plain_name(group.name))
-      throw DataError(
-          fmt::format("{}: its name is that of a group of another collection; folds need groups of different names",
-                      group.file.string()));
+      throw DataError("{}: its name is that of a group of another collection; folds need groups of different names",
+                      group.file.string());
     for (size_t f = 0; f < folds.size(); ++f)
       (g % folds.size() == f ? folds[f].test : folds[f].train).push_back(below(group.file, data.root));
   }
@@ -133,9 +132,8 @@ void apply_fold(const Fold& fold, configs::Settings& settings, const std::string
   settings.data.holdout = 0;
   auto& trainer = settings.trainer;
   if (trainer.early_stop.patience > 0)
-    throw ExperimentError(
-        fmt::format("{}: trainer.early_stop.patience: found {}: folds leave no groups to stop by; set it to 0", origin,
-                    trainer.early_stop.patience));
+    throw ExperimentError("{}: trainer.early_stop.patience: found {}: folds leave no groups to stop by; set it to 0",
+                          origin, trainer.early_stop.patience);
   trainer.metric = "test/" + trainer.metric.substr(trainer.metric.find('/') + 1);
 }
 
@@ -155,8 +153,7 @@ std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) 
           trial.settings.trainer.seed = seed;
           if (!folds.empty()) apply_fold(folds[static_cast<size_t>(f)], trial.settings, experiment.origin);
           const auto conflict = configs::find_conflict(trial.settings);
-          if (!conflict.empty())
-            throw ExperimentError(fmt::format("{}: {}: {}", experiment.origin, entry.label, conflict));
+          if (!conflict.empty()) throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
           trial.folder = out / "trials" / folder_name(entry, trial);
           trial.settings.run.directory = trial.folder.string();
           trials.push_back(std::move(trial));
@@ -249,7 +246,7 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     sweep.jobs.push_back(std::move(job));
   }
   if (sweep.jobs.empty())
-    throw ExperimentError(fmt::format("{}: found no entry of kind model, which alone are jobs", experiment.origin));
+    throw ExperimentError("{}: found no entry of kind model, which alone are jobs", experiment.origin);
   auto& spec = sweep.spec;
   spec.id = jobs::content_id(content);
   spec.name = experiment.full_name();

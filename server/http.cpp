@@ -31,7 +31,7 @@ namespace {
 constexpr int kBacklog = 128;
 
 [[noreturn]] void fail(const std::string& name) {
-  throw ListenError(fmt::format("{}: cannot be listened on: {}", name, std::strerror(errno)));
+  throw ListenError("{}: cannot be listened on: {}", name, std::strerror(errno));
 }
 
 /// Addresses of sockets, as the calls of sockets take them.
@@ -53,10 +53,10 @@ void clear(const std::filesystem::path& path, const sockaddr_un& address, const 
     if (errno != ENOENT) fail(name);
     return;
   }
-  if (!S_ISSOCK(status.st_mode)) throw ListenError(fmt::format("{}: exists and is no socket; name another path", name));
+  if (!S_ISSOCK(status.st_mode)) throw ListenError("{}: exists and is no socket; name another path", name);
   const auto probe = open_socket(AF_UNIX, name);
   if (::connect(probe.get(), generic(address), sizeof(address)) == 0)
-    throw ListenError(fmt::format("{}: another server listens there", name));
+    throw ListenError("{}: another server listens there", name);
   if (errno != ECONNREFUSED) fail(name);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail(name);
 }
@@ -152,8 +152,7 @@ Listener Listener::on_path(const std::filesystem::path& path) {
   address.sun_family = AF_UNIX;
   const auto& text = path.native();
   if (text.empty() || text.size() >= sizeof(address.sun_path))
-    throw ListenError(
-        fmt::format("{}: a path of {} bytes, expected 1 … {}", name, text.size(), sizeof(address.sun_path) - 1));
+    throw ListenError("{}: a path of {} bytes, expected 1 … {}", name, text.size(), sizeof(address.sun_path) - 1);
   std::copy(text.begin(), text.end(), address.sun_path);
   const auto lock = lock_folder(path);
   clear(path, address, name);
@@ -188,9 +187,9 @@ Listener Listener::on_loopback(const std::string& address, uint16_t port) {
   }
   if (!loopback)
     throw configs::SettingsError(
-        fmt::format("--address: {}: expected a loopback address, 127.0.0.1 or ::1: the server knows no users and "
-                    "serves this machine only",
-                    address));
+        "--address: {}: expected a loopback address, 127.0.0.1 or ::1: the server knows no users and "
+        "serves this machine only",
+        address);
   const auto name_of = [&](int number) {
     return storage.ss_family == AF_INET6 ? fmt::format("http://[{}]:{}", address, number)
                                          : fmt::format("http://{}:{}", address, number);

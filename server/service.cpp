@@ -47,7 +47,7 @@ constexpr int64_t kMostTop = std::numeric_limits<int64_t>::max();
 
 void read_query(const HttpRequest& request, ScoreRequest& score) {
   for (const auto& [name, value] : request.query) {
-    if (name != "top") throw DataError(fmt::format("query: {}: no such parameter, expected top", name));
+    if (name != "top") throw DataError("query: {}: no such parameter, expected top", name);
     int64_t top = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), top);
     if (error != std::errc() || end != value.data() + value.size() || top < 0)
@@ -81,15 +81,14 @@ void read_fields(const HttpRequest& request, std::string_view name, ScoreRequest
 
 void check_count(int64_t count, int64_t most) {
   if (count == 0) throw DataError("request: empty, expected at least one candidate");
-  if (count > most) throw DataError(fmt::format("request: more than {} candidates, which is the limit", most));
+  if (count > most) throw DataError("request: more than {} candidates, which is the limit", most);
 }
 
 template <class T>
 std::vector<T> read_binary(const std::string& body, int64_t row, int64_t most, int64_t& count) {
   const auto bytes = static_cast<int64_t>(body.size()), size = row * static_cast<int64_t>(sizeof(T));
   if (size == 0 || bytes % size != 0)
-    throw DataError(
-        fmt::format("request: {} bytes, expected {} numbers of {} bytes for each candidate", bytes, row, sizeof(T)));
+    throw DataError("request: {} bytes, expected {} numbers of {} bytes for each candidate", bytes, row, sizeof(T));
   count = bytes / size;
   check_count(count, most);
   std::vector<T> values(static_cast<size_t>(count * row));
@@ -302,8 +301,7 @@ class Turn {
 };
 
 void expect_kind(const inference::Model& model, bool fits, const char* what) {
-  if (!fits)
-    throw inference::WrongKind(fmt::format("{}: the model scores {}", what, inference::kind_name(model.kind())));
+  if (!fits) throw inference::WrongKind("{}: the model scores {}", what, inference::kind_name(model.kind()));
 }
 
 /// Empty where the model does not predict run times.
