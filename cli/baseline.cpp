@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/dags_option.h"
+#include "cli/options.h"
 #include "cli/programs.h"
 #include "models/baselines/program_rows.h"
 #include "models/baselines/record_rows.h"
@@ -204,50 +204,39 @@ void add_statements(CLI::App& xgboost) {
       "statements", "TVM's scheme over per-statement features: normalised throughput, ranking within each workload");
   const auto arguments = std::make_shared<StatementArguments>();
   auto* features = command->add_option_group("features", "Where the features come from");
-  auto* train = features
-                    ->add_option("--train", arguments->train,
-                                 "Features to train on (.npz: features, row_splits, workload_index, workload_keys, "
-                                 "cost; or X, ptr, task, y)")
-                    ->check(CLI::ExistingFile);
-  auto* records = features
-                      ->add_option("--records", arguments->records,
-                                   "Tuning records (.json lines, plain or gzip): their features are computed here")
-                      ->check(CLI::ExistingFile);
+  auto* train = checked_option(*features, "--train", arguments->train,
+                               "Features to train on (.npz: features, row_splits, workload_index, workload_keys, "
+                               "cost; or X, ptr, task, y)",
+                               CLI::ExistingFile);
+  auto* records = checked_option(*features, "--records", arguments->records,
+                                 "Tuning records (.json lines, plain or gzip): their features are computed here",
+                                 CLI::ExistingFile);
   features->require_option(1);
-  command->add_option("--test", arguments->test, "Features to test on; without it, some workloads of --train")
-      ->needs(train)
-      ->check(CLI::ExistingFile);
+  checked_option(*command, "--test", arguments->test, "Features to test on; without it, some workloads of --train",
+                 CLI::ExistingFile)
+      ->needs(train);
   auto* dags = add_dags_option(*command, arguments->dags, "Compute DAGs of the records' workloads")
                    ->needs(records)
                    ->check(CLI::ExistingFile);
   records->needs(dags);
-  command
-      ->add_option("--split", arguments->split,
-                   "Which records (.json: train_lines and eval_lines, 0-based, by workload key); without it, all, and "
-                   "some workloads are the test")
-      ->needs(records)
-      ->check(CLI::ExistingFile);
-  command
-      ->add_option("--per-workload", arguments->per_workload,
-                   "At most so many records of each workload, chosen at random; 0: all")
-      ->needs(records)
-      ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--held-out", arguments->held_out,
-                   "Share of the workloads to test on where neither --test nor --split says which")
-      ->check(CLI::Range(0.01, 0.5))
-      ->capture_default_str();
-  command->add_option("--preset", arguments->preset, "Loss and parameters")
-      ->check(CLI::IsMember(models::throughput_presets()))
-      ->capture_default_str();
-  command->add_option("--rounds", arguments->rounds, "Rounds of trees; 0: the preset's")->check(CLI::NonNegativeNumber);
-  command->add_option("--seeds", arguments->seeds, "Models to train; their mean score is reported too")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  checked_option(*command, "--split", arguments->split,
+                 "Which records (.json: train_lines and eval_lines, 0-based, by workload key); without it, all, and "
+                 "some workloads are the test",
+                 CLI::ExistingFile)
+      ->needs(records);
+  checked_option(*command, "--per-workload", arguments->per_workload,
+                 "At most so many records of each workload, chosen at random; 0: all", CLI::NonNegativeNumber)
+      ->needs(records);
+  shown_option(*command, "--held-out", arguments->held_out,
+               "Share of the workloads to test on where neither --test nor --split says which", CLI::Range(0.01, 0.5));
+  shown_option(*command, "--preset", arguments->preset, "Loss and parameters",
+               CLI::IsMember(models::throughput_presets()));
+  checked_option(*command, "--rounds", arguments->rounds, "Rounds of trees; 0: the preset's", CLI::NonNegativeNumber);
+  shown_option(*command, "--seeds", arguments->seeds, "Models to train; their mean score is reported too",
+               CLI::PositiveNumber);
   command->add_option("--first-seed", arguments->first_seed, "Seed of the first one")->capture_default_str();
-  command->add_option("--threads", arguments->threads, "Threads; other trees with another number")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  shown_option(*command, "--threads", arguments->threads, "Threads; other trees with another number",
+               CLI::PositiveNumber);
   command->add_option("--save", arguments->save, "Where to write the first model (.json or .ubj)");
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_statements(*arguments); });
@@ -257,27 +246,23 @@ void add_loops(CLI::App& xgboost) {
   auto* command = xgboost.add_subcommand(
       "loops", "Run times over AutoTVM's loop features: some workloads given, the others are the test");
   const auto arguments = std::make_shared<LoopArguments>();
-  command->add_option("--features", arguments->features, "Loop features (.npz: features, row_splits, id)")
-      ->required()
-      ->check(CLI::ExistingFile);
-  command->add_option("--programs", arguments->programs, "Program files (.npz: id, runtime, flop), or a folder of them")
+  checked_option(*command, "--features", arguments->features, "Loop features (.npz: features, row_splits, id)",
+                 CLI::ExistingFile)
       ->required();
+  needed_option(*command, "--programs", arguments->programs,
+                "Program files (.npz: id, runtime, flop), or a folder of them");
   command->add_option("--given", arguments->given, "Workloads for training (80 %) and validation (20 %)")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--share", arguments->shares, "Parts of the training programs to use, each in its turn")
-      ->delimiter(',')
-      ->check(CLI::Range(0.001, 1.0))
-      ->capture_default_str();
-  command->add_option("--target", arguments->target, "Logarithm of time, or of time per operation")
-      ->check(CLI::IsMember({"time", "flop"}))
-      ->capture_default_str();
-  command->add_option("--depth", arguments->depth, "Depth of trees")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--eta", arguments->eta, "Step size")->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--seeds", arguments->seeds, "Splits and models, seeds 0 …")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--threads", arguments->threads, "Threads")->check(CLI::PositiveNumber)->capture_default_str();
+  shown_option(*command, "--share", arguments->shares, "Parts of the training programs to use, each in its turn",
+               CLI::Range(0.001, 1.0))
+      ->delimiter(',');
+  shown_option(*command, "--target", arguments->target, "Logarithm of time, or of time per operation",
+               CLI::IsMember({"time", "flop"}));
+  shown_option(*command, "--depth", arguments->depth, "Depth of trees", CLI::PositiveNumber);
+  shown_option(*command, "--eta", arguments->eta, "Step size", CLI::PositiveNumber);
+  shown_option(*command, "--seeds", arguments->seeds, "Splits and models, seeds 0 …", CLI::PositiveNumber);
+  shown_option(*command, "--threads", arguments->threads, "Threads", CLI::PositiveNumber);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run_loops(*arguments); });
 }

@@ -24,4 +24,14 @@ void add_export_command(CLI::App& app);
 void add_finetune_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
 
+// Of the job queue.
+void add_submit_command(CLI::App& app);
+void add_agent_command(CLI::App& app);
+void add_status_command(CLI::App& app);
+void add_leaderboard_command(CLI::App& app);
+void add_log_command(CLI::App& app);
+void add_queue_command(CLI::App& app);
+/// cancel, pause, resume, retry, priority
+void add_control_commands(CLI::App& app);
+
 }  // namespace foretime::cli

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "configs/fields.h"
 #include "configs/settings.h"
 
@@ -105,10 +106,8 @@ std::string fish_script(const std::vector<Completions>& commands, const configs:
 void add_completion_command(CLI::App& app) {
   auto* command = app.add_subcommand("completion", "Print a completion script for a shell");
   const auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
-      ->type_name("SHELL");
+  checked_option(*command, "shell", *shell, "bash, zsh or fish", CLI::IsMember({"bash", "zsh", "fish"}), "SHELL")
+      ->required();
   command->callback([&app, shell] {
     std::vector<Completions> commands;
     collect(app, "", commands);

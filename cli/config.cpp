@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "configs/load.h"
 
 namespace foretime::cli {
@@ -39,12 +40,10 @@ void add_config_command(CLI::App& app) {
   // Shared, because the callback outlives this function.
   const auto arguments = std::make_shared<Arguments>();
   auto* reference = command->add_flag("--reference", arguments->reference, "Print the reference page of all settings");
-  auto* file = command->add_option("file", arguments->file, "Settings file (YAML)")->type_name("FILE");
+  auto* file = typed_option(*command, "file", arguments->file, "Settings file (YAML)", "FILE");
   file->excludes(reference);
-  auto* overrides =
-      command
-          ->add_option("overrides", arguments->overrides, "Settings that replace the file's, such as trainer.steps=100")
-          ->type_name("KEY=VALUE");
+  auto* overrides = typed_option(*command, "overrides", arguments->overrides,
+                                 "Settings that replace the file's, such as trainer.steps=100", "KEY=VALUE");
   command
       ->add_flag("--migrate", arguments->migrate, "Print a file of a former version with the new names of its settings")
       ->needs(file)

@@ -7,9 +7,11 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/threads.h"
 #include "cli/data_command.h"
+#include "cli/options.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"
@@ -123,23 +125,59 @@ void add_pack(CLI::App& data_command, const Packer& pack) {
   auto* command = data_command.add_subcommand(
       "pack", "Pack groups into one memory-mapped collection; mpirun shares them among ranks");
   const auto arguments = std::make_shared<PackArguments>();
-  command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
-  command->add_option("in", arguments->in, "Files, folders, globs or collections")->required()->type_name("IN");
-  command->add_option("--format", arguments->format, "layout, tile or programs")
-      ->check(CLI::IsMember({"layout", "tile", "programs"}))
-      ->capture_default_str();
-  command
-      ->add_option("--threads", arguments->threads, "Files packed at once by each rank; 0: cores / ranks on this host")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--memory", arguments->memory_mib, "MiB that the files being packed by a rank may take together")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--plans", arguments->plans,
-                   "Settings files whose models' message plans are kept with layout groups")
-      ->type_name("SETTINGS");
+  needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
+  needed_option(*command, "in", arguments->in, "Files, folders, globs or collections", "IN");
+  shown_option(*command, "--format", arguments->format, "layout, tile or programs",
+               CLI::IsMember({"layout", "tile", "programs"}));
+  shown_option(*command, "--threads", arguments->threads,
+               "Files packed at once by each rank; 0: cores / ranks on this host", CLI::NonNegativeNumber);
+  shown_option(*command, "--memory", arguments->memory_mib,
+               "MiB that the files being packed by a rank may take together", CLI::PositiveNumber);
+  typed_option(*command, "--plans", arguments->plans,
+               "Settings files whose models' message plans are kept with layout groups", "SETTINGS");
   command->callback([arguments, pack] { pack(*arguments); });
+}
+
+void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
+  auto* command = data_command.add_subcommand(
+      "pack-records",
+      "Pack auto_scheduler tuning records into a collection of loop graphs, a group a workload; mpirun shares the "
+      "workloads among ranks");
+  const auto arguments = std::make_shared<data::RecordPackRequest>();
+  needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
+  needed_option(*command, "in", arguments->in, "Tuning records: JSON lines, plain or gzip", "IN");
+  add_dags_option(*command, arguments->dags, "Compute DAGs of the workloads (JSON lines, plain or gzip)")->required();
+  auto* lines =
+      command->add_option("--lines", arguments->lines,
+                          "JSON with the 0-based lines of the first file to take: a list, or an object of lists");
+  command->add_option("--member", arguments->member, "Member of that JSON")->needs(lines);
+  auto* networks =
+      command
+          ->add_option("--networks", arguments->networks,
+                       "JSON that says which lines of the first file belong to which network: a list of objects with "
+                       "network, first_line and lines")
+          ->excludes(lines);
+  command->add_option("--take", arguments->take, "Networks to take; all but --never if left out")
+      ->needs(networks)
+      ->delimiter(',');
+  command
+      ->add_option("--never", arguments->never,
+                   "Networks whose workloads are left out, also where other networks have them")
+      ->needs(networks)
+      ->delimiter(',');
+  shown_option(*command, "--most", arguments->most, "Records of a workload, chosen at random; 0: all",
+               CLI::NonNegativeNumber);
+  shown_option(*command, "--least", arguments->least, "Workloads with fewer records are left out", CLI::PositiveNumber);
+  command->add_option("--seed", arguments->seed, "Of the choice of records")->capture_default_str();
+  command
+      ->add_option("--hardware", arguments->hardware,
+                   "KEY=VALUE: data.hardware of the machine that was measured; known from each record if left out")
+      ->delimiter(',');
+  shown_option(*command, "--threads", arguments->threads, "Workers of each rank; 0: cores / ranks on this host",
+               CLI::NonNegativeNumber);
+  shown_option(*command, "--memory", arguments->memory_mib, "MiB that a rank may take for programs being packed",
+               CLI::PositiveNumber);
+  command->callback([arguments, run] { run(*arguments); });
 }
 
 void add_inspect(CLI::App& data_command) {
@@ -148,14 +186,11 @@ void add_inspect(CLI::App& data_command) {
       "Print shapes, duplicates, distinct layout rows, run times and the noise ceiling of each group; of files of "
       "tuning records (JSON lines, plain or gzip) workloads, errors, costs and noise");
   const auto arguments = std::make_shared<InspectArguments>();
-  command
-      ->add_option("files", arguments->files, "Files, collections or tuning records; folders and globs with --format")
-      ->required()
-      ->type_name("FILE");
-  command
-      ->add_option("--format", arguments->format,
-                   "layout, tile or programs; known from the entries of a file if left out")
-      ->check(CLI::IsMember({"layout", "tile", "programs"}));
+  needed_option(*command, "files", arguments->files,
+                "Files, collections or tuning records; folders and globs with --format", "FILE");
+  checked_option(*command, "--format", arguments->format,
+                 "layout, tile or programs; known from the entries of a file if left out",
+                 CLI::IsMember({"layout", "tile", "programs"}));
   command->add_flag("--json", arguments->json, "Print a JSON array");
   command->callback([arguments] { inspect(*arguments); });
 }
@@ -164,9 +199,7 @@ void add_synth(CLI::App& data_command) {
   auto* command = data_command.add_subcommand("synth", "Write a made-up (SYNTHETIC) layout graph for tests of scale");
   const auto arguments = std::make_shared<SynthArguments>();
   auto& settings = arguments->settings;
-  command->add_option("out", arguments->out, "File to write: synthetic_*.npz or synthetic_*.foretime")
-      ->required()
-      ->type_name("OUT");
+  needed_option(*command, "out", arguments->out, "File to write: synthetic_*.npz or synthetic_*.foretime", "OUT");
   command->add_option("--nodes", settings.nodes, "Nodes of the graph")->capture_default_str();
   command->add_option("--configurable", settings.configurable, "Nodes whose layout differs")->capture_default_str();
   command->add_option("--configs", settings.candidates, "Configurations")->capture_default_str();
@@ -182,10 +215,8 @@ void add_pack_tir(CLI::App& data_command) {
   auto* command = data_command.add_subcommand(
       "pack-tir", "Pack programs that tvm.ir.save_json wrote (TVM v0.8 to v0.14) into a collection");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("out", arguments->out, "Collection to write (.foretime)")->required()->type_name("OUT");
-  command->add_option("in", arguments->in, "Files of save_json text or of JSON lines with it, plain or gzip")
-      ->required()
-      ->type_name("IN");
+  needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
+  needed_option(*command, "in", arguments->in, "Files of save_json text or of JSON lines with it, plain or gzip", "IN");
   command->add_option("--member", arguments->member, "Which text of each record, where records have several");
   command->callback([arguments] {
     const int64_t groups = data::pack_tir(arguments->out, arguments->in, arguments->member);
@@ -238,28 +269,21 @@ void add_convert(CLI::App& data_command) {
   auto* command = data_command.add_subcommand(
       "convert", "Write TpuGraphs .npz files of HLO modules and tuning data in protobuf (.pb)");
   const auto arguments = std::make_shared<ConvertArguments>();
-  command->add_option("in", arguments->in, "HloModuleProto, HloProto, ModuleTuningData or TuningData")
-      ->required()
-      ->type_name("IN");
-  command->add_option("out", arguments->out, "File to write (.npz), or folder for one file a module")
-      ->required()
-      ->type_name("OUT");
+  needed_option(*command, "in", arguments->in, "HloModuleProto, HloProto, ModuleTuningData or TuningData", "IN");
+  needed_option(*command, "out", arguments->out, "File to write (.npz), or folder for one file a module", "OUT");
   std::vector<std::string> names = {"auto"};
   for (const auto message : kMessages) names.emplace_back(data::message_name(message));
-  command->add_option("--message", arguments->message, "Which message the file holds, if its content does not show it")
-      ->check(CLI::IsMember(names))
-      ->capture_default_str();
-  command
-      ->add_option("--max-nodes", arguments->nodes, "Instructions of a module at most; one takes up to 2 kB of memory")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  shown_option(*command, "--message", arguments->message,
+               "Which message the file holds, if its content does not show it", CLI::IsMember(names));
+  shown_option(*command, "--max-nodes", arguments->nodes,
+               "Instructions of a module at most; one takes up to 2 kB of memory", CLI::PositiveNumber);
   command->callback([arguments] { convert(*arguments); });
 }
 
 void add_verify(CLI::App& data_command) {
   auto* command = data_command.add_subcommand("verify", "Check every checksum and value of packed collections");
   const auto files = std::make_shared<std::vector<std::string>>();
-  command->add_option("files", *files, "Packed collections")->required()->type_name("FILE");
+  needed_option(*command, "files", *files, "Packed collections", "FILE");
   command->callback([files] { verify(*files); });
 }
 
@@ -284,6 +308,13 @@ void pack(const PackArguments& arguments) {
       arguments.out, headers,
       {.threads = threads_to_use(arguments.threads), .memory = static_cast<uint64_t>(arguments.memory_mib) << 20});
   std::cout << packed_text(arguments, headers);
+}
+
+void pack_records(const data::RecordPackRequest& request) {
+  data::RecordPacking packing(request,
+                              {.threads = threads_to_use(request.threads), .token = std::to_string(::getpid())});
+  packing.pack();
+  std::cout << packing.join();
 }
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records) {

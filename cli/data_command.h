@@ -24,7 +24,6 @@ using Packer = std::function<void(const PackArguments&)>;
 using RecordPacker = std::function<void(const data::RecordPackRequest&)>;
 
 void add_data_command(CLI::App& app, const Packer& pack, const RecordPacker& pack_records);
-void add_pack_records(CLI::App& data_command, const RecordPacker& run);
 
 /// The groups that the arguments name.
 std::vector<data::GroupHeader> groups_to_pack(const PackArguments& arguments);

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/data_command.h"
-#include "cli/program.h"
 #include "cli/programs.h"
 #include "cli/rank_command.h"
 #include "comm/mpi/launched.h"

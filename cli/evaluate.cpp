@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/job_channel.h"
+#include "cli/options.h"
 #include "comm/agree.h"
 #include "configs/load.h"
 #include "worker/evaluation/ensemble.h"
@@ -133,9 +134,8 @@ void run(const EvaluateOptions& options) {
 void add_evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
   auto* command = app.add_subcommand("evaluate", "Measure a checkpoint on its own evaluation sets, or on named files");
-  command
-      ->add_option("checkpoint", options->checkpoint, "a run directory (its best checkpoint) or one checkpoint folder")
-      ->required();
+  needed_option(*command, "checkpoint", options->checkpoint,
+                "a run directory (its best checkpoint) or one checkpoint folder");
   command->add_option("files", options->files, "files, folders or globs; without any, the sets of the run's settings");
   command
       ->add_option("--ensemble", options->ensemble,

@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "cli/programs.h"
 #include "comm/agree.h"
 #include "comm/communicator.h"
-#include "experiments/overview.h"
-#include "experiments/run_trials.h"
+#include "experiments/report.h"
 #include "experiments/trials.h"
 #include "worker/run/launch.h"
 #include "worker/step/determinism.h"
@@ -204,32 +204,26 @@ void run(ExperimentOptions& options, int& exit_code) {
 void add_experiment_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ExperimentOptions>();
   auto* command = app.add_subcommand("experiment", description_of("experiment"));
-  command->add_option("name", options->name, "a file, or a name in configs/experiments/")
-      ->required()
-      ->type_name("NAME");
-  command->add_option("overrides", options->choice.overrides, "settings of every trial, over the file's")
-      ->type_name("KEY=VALUE");
-  auto* variant =
-      command->add_option("--variant", options->choice.variant, "one of the file's variants")->type_name("NAME");
+  needed_option(*command, "name", options->name, "a file, or a name in configs/experiments/", "NAME");
+  typed_option(*command, "overrides", options->choice.overrides, "settings of every trial, over the file's",
+               "KEY=VALUE");
+  auto* variant = typed_option(*command, "--variant", options->choice.variant, "one of the file's variants", "NAME");
   command->add_flag("--quick", options->quick, "the variant quick: a smoke test, whose figures mean nothing")
       ->excludes(variant);
-  command->add_option("--entries", options->choice.entries, "only these, by their labels")
+  typed_option(*command, "--entries", options->choice.entries, "only these, by their labels", "LABELS")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("LABELS");
-  command->add_option("--parts", options->choice.parts, "only these parts of the file")
+      ->allow_extra_args(false);
+  typed_option(*command, "--parts", options->choice.parts, "only these parts of the file", "NAMES")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("NAMES");
-  command->add_option("--data", options->choice.data_root, "data.root of all trials, relative to the working folder")
-      ->type_name("DIR");
-  command->add_option("--fractions", options->choice.fractions, "shares of the training data, e.g. 0.1,1")
+      ->allow_extra_args(false);
+  typed_option(*command, "--data", options->choice.data_root, "data.root of all trials, relative to the working folder",
+               "DIR");
+  typed_option(*command, "--fractions", options->choice.fractions, "shares of the training data, e.g. 0.1,1", "SHARES")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("SHARES");
-  command->add_option("--seeds", options->choice.seeds, "number of seeds")->check(CLI::Range(1, 1000))->type_name("N");
-  command->add_option("--out", options->out, "folder for trials, tables and figures; default: runs/experiments/NAME")
-      ->type_name("DIR");
+      ->allow_extra_args(false);
+  checked_option(*command, "--seeds", options->choice.seeds, "number of seeds", CLI::Range(1, 1000), "N");
+  typed_option(*command, "--out", options->out, "folder for trials, tables and figures; default: runs/experiments/NAME",
+               "DIR");
   command->add_flag("--overwrite", options->overwrite, "make trials anew that were made with other settings");
   auto* dry_run = command->add_flag("--dry-run", options->dry_run, "list the trials, and which are complete");
   auto* report =
@@ -241,14 +235,13 @@ void add_experiment_command(CLI::App& app, int& exit_code) {
   collect->excludes(dry_run)->excludes(report)->excludes(submit);
   command->option_defaults()->group("Each job of --submit");
   const auto number = [&](const char* name, int64_t& value, const char* meaning, int64_t least) {
-    command->add_option(name, value, meaning)->check(CLI::Range(least, int64_t{65536}))->type_name("N");
+    checked_option(*command, name, value, meaning, CLI::Range(least, int64_t{65536}), "N");
   };
   number("--ranks", options->resources.ranks, "processes of mpirun", 1);
   number("--cpus", options->resources.cpus, "CPUs of each rank", 1);
   number("--gpus", options->resources.gpus, "GPUs of each rank", 0);
-  command->add_option("--priority", options->priority, "larger first")
-      ->check(CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority))
-      ->type_name("N");
+  checked_option(*command, "--priority", options->priority, "larger first",
+                 CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority), "N");
   command->option_defaults()->group("Options");
   add_queue_options(*command, options->queue);
   command->footer(

@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/program.h"
+#include "cli/programs.h"
 #include "jobs/progress/channel.h"
 
 int main(int argc, char** argv) {

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
@@ -149,21 +150,15 @@ void add_export_command(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
   auto* command = app.add_subcommand(
       "export", "Hand on a run's best model: as a bundle for tuners, as TorchScript, or as a checkpoint");
-  command
-      ->add_option(
-          "run", options->run,
-          "a run directory (its best checkpoint), one checkpoint folder, a bundle, or the id of a job of the queue")
-      ->required()
-      ->type_name("RUN");
-  command
-      ->add_option("out", options->out,
-                   "what to write: model.foretime, a bundle for libforetime, tuners and foretime rank; model.pt, "
-                   "TorchScript; else a folder that foretime evaluate and rank take")
-      ->required()
-      ->type_name("OUT");
-  command->add_option("--format", options->format, "what to write, where the name does not say")
-      ->check(CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}))
-      ->capture_default_str();
+  needed_option(
+      *command, "run", options->run,
+      "a run directory (its best checkpoint), one checkpoint folder, a bundle, or the id of a job of the queue", "RUN");
+  needed_option(*command, "out", options->out,
+                "what to write: model.foretime, a bundle for libforetime, tuners and foretime rank; model.pt, "
+                "TorchScript; else a folder that foretime evaluate and rank take",
+                "OUT");
+  shown_option(*command, "--format", options->format, "what to write, where the name does not say",
+               CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}));
   command->add_option("--licence", options->licence,
                       "bundle: under what terms others may use the weights, noted in it");
   command->add_flag("--force", options->force, "replace an earlier export");

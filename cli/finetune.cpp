@@ -12,8 +12,8 @@
 
 #include "base/threads.h"
 #include "cli/commands.h"
-#include "cli/dags_option.h"
 #include "cli/job_channel.h"
+#include "cli/options.h"
 #include "comm/single.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -275,48 +275,36 @@ void run(const FinetuneOptions& options, int& exit_code) {
 void add_finetune_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<FinetuneOptions>();
   auto* command = app.add_subcommand("finetune", "Go on training a bundle's model on new measurements, in seconds");
-  command->add_option("model", options->model, "the bundle to tune")->required()->type_name("MODEL.foretime");
-  command
-      ->add_option(
-          "records", options->records,
-          "new measurements: auto_scheduler records (JSON lines, plain or gzip), save_json text with run times, "
-          "or .npz files and packed collections of what the model scores")
-      ->required()
-      ->type_name("RECORDS");
-  command->add_option("-o,--output", options->out, "the new bundle")->required()->type_name("NEW.foretime");
+  needed_option(*command, "model", options->model, "the bundle to tune", "MODEL.foretime");
+  needed_option(*command, "records", options->records,
+                "new measurements: auto_scheduler records (JSON lines, plain or gzip), save_json text with run times, "
+                "or .npz files and packed collections of what the model scores",
+                "RECORDS");
+  needed_option(*command, "-o,--output", options->out, "the new bundle", "NEW.foretime");
   add_dags_option(*command, options->dags, "compute DAGs of the records' workloads (docs/explanations/schedules.md)");
-  command->add_option("--member", options->member, "which text of each record of save_json text, where it has several")
-      ->type_name("NAME");
-  command->add_option("--replay", options->replay, "data that the model has learned from before, against forgetting")
-      ->type_name("OLD");
-  command->add_option("--steps", options->steps, "optimiser steps")->check(CLI::PositiveNumber)->capture_default_str();
-  command
-      ->add_option("--learning-rate", options->learning_rate,
-                   fmt::format("the largest one; {} of that of the training if left out", kRate))
-      ->check(CLI::PositiveNumber)
-      ->type_name("RATE");
-  command
-      ->add_option("--holdout", options->holdout,
-                   "part of the new candidates that is ranked before and after and not learned from; 0: no check")
-      ->check(CLI::Range(0.0, 0.99))
-      ->capture_default_str();
-  command
-      ->add_option("--tolerance", options->tolerance,
-                   "how much worse the tuned weights may order the held-out candidates, in standard errors")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  typed_option(*command, "--member", options->member,
+               "which text of each record of save_json text, where it has several", "NAME");
+  typed_option(*command, "--replay", options->replay, "data that the model has learned from before, against forgetting",
+               "OLD");
+  shown_option(*command, "--steps", options->steps, "optimiser steps", CLI::PositiveNumber);
+  checked_option(*command, "--learning-rate", options->learning_rate,
+                 fmt::format("the largest one; {} of that of the training if left out", kRate), CLI::PositiveNumber,
+                 "RATE");
+  shown_option(*command, "--holdout", options->holdout,
+               "part of the new candidates that is ranked before and after and not learned from; 0: no check",
+               CLI::Range(0.0, 0.99));
+  shown_option(*command, "--tolerance", options->tolerance,
+               "how much worse the tuned weights may order the held-out candidates, in standard errors",
+               CLI::NonNegativeNumber);
   command->add_option("--seed", options->seed,
                       "of the held-out candidates and the batches; that of the training if left out");
   command->add_option("--licence", options->licence,
                       "under what terms others may use the new weights; as the bundle's if left out");
   command->add_flag("--force", options->force, "take the tuned weights however they order the held-out candidates");
-  command->add_option("--threads", options->threads, "0: all cores")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--confine", options->confine, "folders that hold every file that is read (an agent's data roots)")
-      ->allow_extra_args(false)
-      ->type_name("FOLDER");
+  shown_option(*command, "--threads", options->threads, "0: all cores", CLI::NonNegativeNumber);
+  typed_option(*command, "--confine", options->confine,
+               "folders that hold every file that is read (an agent's data roots)", "FOLDER")
+      ->allow_extra_args(false);
   command->add_flag("--json", options->json, "print JSON");
   command->footer(
       "Exit code 6: the tuned weights ordered the held-out candidates worse, and the new bundle has its parent's.\n"

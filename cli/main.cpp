@@ -1,7 +1,5 @@
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/jobs/commands.h"
-#include "cli/program.h"
 #include "cli/programs.h"
 #include "jobs/progress/channel.h"
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "configs/load.h"
 #include "models/model.h"
 #include "sharding/dataset_index.h"
@@ -135,24 +136,23 @@ void add_prediction_options(CLI::App& command, PlanOptions& options) {
   command.add_flag("--predict", options.predict, "predict the time of a step and the efficiency");
   command.add_option("--measured", options.measured, "run directory that tells how fast a rank is here");
   command.add_option("--seconds-per-cost", options.compute.seconds_per_cost, "the same as a number");
-  command.add_option("--seconds-per-step", options.compute.seconds_per_step, "seconds of a step whatever it holds")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--gradient-bytes", options.gradient_bytes, "bytes of all gradients; by default the model's")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--ranks-per-host", options.cluster.ranks_per_host, "ranks of one host (8)")
-      ->check(CLI::Range(1, kMostRanks));
+  checked_option(command, "--seconds-per-step", options.compute.seconds_per_step, "seconds of a step whatever it holds",
+                 CLI::NonNegativeNumber);
+  checked_option(command, "--gradient-bytes", options.gradient_bytes, "bytes of all gradients; by default the model's",
+                 CLI::PositiveNumber);
+  checked_option(command, "--ranks-per-host", options.cluster.ranks_per_host, "ranks of one host (8)",
+                 CLI::Range(1, kMostRanks));
   const auto link = [&](const std::string& name, sharding::Link& link, const std::string& where,
                         const std::string& defaults) {
-    command
-        .add_option("--" + name + "-latency", link.latency, "seconds of an empty message " + where + " (" + defaults)
-        ->check(CLI::NonNegativeNumber);
-    command.add_option("--" + name + "-bandwidth", link.bandwidth, "bytes a second and direction " + where)
-        ->check(CLI::PositiveNumber);
+    checked_option(command, "--" + name + "-latency", link.latency,
+                   "seconds of an empty message " + where + " (" + defaults, CLI::NonNegativeNumber);
+    checked_option(command, "--" + name + "-bandwidth", link.bandwidth, "bytes a second and direction " + where,
+                   CLI::PositiveNumber);
   };
   link("inside", options.cluster.inside, "between ranks of one host", "NVLink 4: 3e-6, 360e9)");
   link("between", options.cluster.between, "between hosts", "100 Gbit/s InfiniBand: 5e-6, 11e9)");
-  command.add_option("--overlap", options.cluster.overlap, "part of the backward pass in which reductions hide (1)")
-      ->check(CLI::Range(0.0, 1.0));
+  checked_option(command, "--overlap", options.cluster.overlap,
+                 "part of the backward pass in which reductions hide (1)", CLI::Range(0.0, 1.0));
 }
 
 }  // namespace
@@ -163,21 +163,16 @@ void add_plan_command(CLI::App& app) {
       "plan", "Who would train on what, how even that is, and how fast: for any number of ranks, without them");
   command->add_option("settings", options->file, "YAML settings; not needed with --sizes");
   command->add_option("overrides", options->overrides, "key=value, e.g. sampler.groups_per_batch=512");
-  command->add_option("--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512")
-      ->delimiter(',')
-      ->check(CLI::Range(1, kMostRanks));
+  checked_option(*command, "--ranks", options->ranks, "numbers of ranks, e.g. 8,64,512", CLI::Range(1, kMostRanks))
+      ->delimiter(',');
   command->add_option("--sizes", options->sizes,
                       "CSV of layout graphs in place of files: nodes,edges[,configurable,candidates,name]");
-  command->add_option("--candidates", options->assumptions.candidates, "candidates where the CSV has none (11648)")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--configurable", options->assumptions.configurable_share,
-                   "configurable share of the nodes where the CSV has none (0.0721)")
-      ->check(CLI::Range(0.0, 1.0));
-  command
-      ->add_option("--groups-per-rank", options->groups_per_rank,
-                   "sampler.groups_per_batch = this times the number of ranks")
-      ->check(CLI::Range(1, kMostRanks));
+  checked_option(*command, "--candidates", options->assumptions.candidates, "candidates where the CSV has none (11648)",
+                 CLI::PositiveNumber);
+  checked_option(*command, "--configurable", options->assumptions.configurable_share,
+                 "configurable share of the nodes where the CSV has none (0.0721)", CLI::Range(0.0, 1.0));
+  checked_option(*command, "--groups-per-rank", options->groups_per_rank,
+                 "sampler.groups_per_batch = this times the number of ranks", CLI::Range(1, kMostRanks));
   command->add_option("--heaviest", options->heaviest, "how many of the heaviest groups to show (5)");
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--assignments", options->assignments, "list which rank has which group and part");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -29,5 +30,13 @@ std::string description_of(std::string_view name);
 
 /// Adds the subcommands of the programs for experiments and for serving, each of which becomes its program.
 void add_other_programs(CLI::App& app, Program self, char** argv);
+
+/// Parses the command line with the subcommands that `add_commands` adds, and runs what it names. Exceptions become
+/// messages on standard error. Returns the exit code of the program (base/error.h).
+int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add_commands);
+
+/// For programs that compute with LibTorch: sets up how memory is kept and how threads wait. Call it first in main; it
+/// may start the program again.
+void prepare_to_compute(char** argv);
 
 }  // namespace foretime::cli

@@ -1,5 +1,3 @@
-#include <future>
-
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -33,25 +31,15 @@ void rank_checkpoints(const RankArguments& arguments) {
       throw DataError("{}: {} node features, the model was trained on {}", header.file.string(), header.feature_count,
                       state.schema.feature_count);
   }
-  // The next group is read while one is scored, and no more than two are in memory.
-  const auto read = [&](size_t i) {
-    return std::async(std::launch::async, [&headers, i] { return data::load_group(headers[i]); });
-  };
   RankOutput output(arguments, arguments.format.empty() ? "csv" : arguments.format);
-  auto next = headers.empty() ? std::future<data::Group>() : read(0);
-  for (size_t i = 0; i < headers.size(); ++i) {
-    const auto& header = headers[i];
-    const auto group = next.get();
-    if (i + 1 < headers.size()) next = read(i + 1);
+  rank_groups(headers, output, [&](const data::GroupHeader& header, const data::Group& group) {
     auto ranking = worker::ranking_of(ensemble.rank(header, group));
     ranking.ids.clear();
     if (!group.candidate_ids.empty()) {
       for (const int64_t c : ranking.candidates) ranking.ids.push_back(group.candidate_ids[static_cast<size_t>(c)]);
     }
-    auto collection = data::to_string(header.collection);
-    if (collection.empty()) collection = data::collection_in(header.file);
-    output.add(ranking, collection, header.file.string());
-  }
+    return ranking;
+  });
   output.write();
 }
 

@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <filesystem>
-#include <future>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -140,19 +139,24 @@ void read_records(const std::string& file, bool several, Workloads& workloads) {
 
 std::vector<std::string_view> views(const std::vector<std::string>& texts) { return {texts.begin(), texts.end()}; }
 
+inference::Ranking ranking_of(const inference::Model& model, std::string group, std::span<const float> scores,
+                              std::span<const double> flops, std::vector<std::string> ids) {
+  inference::Ranking ranking{.group = std::move(group)};
+  ranking.candidates.resize(scores.size());
+  std::iota(ranking.candidates.begin(), ranking.candidates.end(), 0);
+  ranking.scores.assign(scores.begin(), scores.end());
+  ranking.predicted = predicted_runtimes(model, scores, flops);
+  ranking.ids = std::move(ids);
+  return ranking;
+}
+
 inference::Ranking ranking_of(const inference::Model& model, Workload&& workload,
                               const inference::ProgramScores& result, double operations) {
-  inference::Ranking ranking{.group = std::move(workload.name)};
-  ranking.candidates.resize(result.scores.size());
-  std::iota(ranking.candidates.begin(), ranking.candidates.end(), 0);
-  ranking.scores.assign(result.scores.begin(), result.scores.end());
-  const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
-  ranking.predicted = predicted_runtimes(model, result.scores, flops);
-  ranking.ids = std::move(workload.ids);
   if (result.failed > 0)
-    fmt::print(stderr, "foretime: {}: {} of {} programs not scored, the first: program {}\n", ranking.group,
+    fmt::print(stderr, "foretime: {}: {} of {} programs not scored, the first: program {}\n", workload.name,
                result.failed, result.scores.size(), result.first_failure);
-  return ranking;
+  const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
+  return ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
 }
 
 /// Tuning records of all files together, a ranking a workload in the order of the first records. Candidates are counted
@@ -229,35 +233,6 @@ void check(const RankArguments& arguments, const inference::Model& model) {
     throw SettingsError("--member: of models of programs; {} is of kind {}", arguments.model, kind);
 }
 
-inference::Ranking ranking_of(const inference::Model& model, std::string group, std::span<const float> scores,
-                              std::span<const double> flops) {
-  inference::Ranking ranking{.group = std::move(group)};
-  ranking.candidates.resize(scores.size());
-  std::iota(ranking.candidates.begin(), ranking.candidates.end(), 0);
-  ranking.scores.assign(scores.begin(), scores.end());
-  ranking.predicted = predicted_runtimes(model, scores, flops);
-  return ranking;
-}
-
-void rank_groups(const inference::Model& model, const std::vector<std::string>& files, RankOutput& output) {
-  const auto headers = inference::list_groups(model, files);
-  // The next group is read while one is scored, and no more than two are in memory.
-  const auto read = [&](size_t i) {
-    return std::async(std::launch::async, [&headers, i] { return data::load_group(headers[i]); });
-  };
-  auto next = headers.empty() ? std::future<data::Group>() : read(0);
-  for (size_t i = 0; i < headers.size(); ++i) {
-    const auto& header = headers[i];
-    const auto group = next.get();
-    if (i + 1 < headers.size()) next = read(i + 1);
-    auto ranking = ranking_of(model, group.name, model.score_group(group), group.flops.span());
-    ranking.ids = group.candidate_ids;
-    auto collection = data::to_string(header.collection);
-    if (collection.empty()) collection = data::collection_in(header.file);
-    output.add(ranking, collection, header.file.string());
-  }
-}
-
 /// The one graph of a file, and the names of its nodes where it has any.
 data::Group read_graph(const inference::Model& model, const std::string& file, inference::NodeNames& names) {
   if (!data::is_hlo_file(file)) {
@@ -285,9 +260,7 @@ void rank_candidates(const ModelPtr& model, const RankArguments& arguments, Rank
   const auto candidates = inference::read_candidates_file(arguments.candidates, schema);
   const auto scores = schema.kind == CandidateKind::layout ? scorer.score_layouts(candidates.layouts, candidates.count)
                                                            : scorer.score_tiles(candidates.tiles, candidates.count);
-  auto ranking = ranking_of(*model, name, scores, {});
-  ranking.ids = candidates.ids;
-  output.add(ranking, collection, file);
+  output.add(ranking_of(*model, name, scores, {}, candidates.ids), collection, file);
 }
 
 void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {
@@ -299,7 +272,10 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
                                                                                                     : graphs;
     kind.push_back(file);
   }
-  if (!graphs.empty()) rank_groups(*model, graphs, output);
+  if (!graphs.empty())
+    rank_groups(inference::list_groups(*model, graphs), output, [&](const auto&, const data::Group& group) {
+      return ranking_of(*model, group.name, model->score_group(group), group.flops.span(), group.candidate_ids);
+    });
   const auto add = [&](const std::vector<inference::Ranking>& rankings, const std::string& origin) {
     for (const auto& ranking : rankings) output.add(ranking, "", origin);
   };

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -11,8 +12,9 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "cli/dags_option.h"
+#include "cli/options.h"
 #include "configs/load.h"
+#include "data/dataset/group_files.h"
 
 namespace foretime::cli {
 namespace {
@@ -81,46 +83,55 @@ void RankOutput::write() {
   write_stream(stdout, text_, "standard output");
 }
 
+void rank_groups(const std::vector<data::GroupHeader>& headers, RankOutput& output,
+                 const std::function<inference::Ranking(const data::GroupHeader&, const data::Group&)>& rank) {
+  const auto read = [&](size_t i) {
+    return std::async(std::launch::async, [&headers, i] { return data::load_group(headers[i]); });
+  };
+  auto next = headers.empty() ? std::future<data::Group>() : read(0);
+  for (size_t i = 0; i < headers.size(); ++i) {
+    const auto& header = headers[i];
+    const auto group = next.get();
+    if (i + 1 < headers.size()) next = read(i + 1);
+    auto collection = data::to_string(header.collection);
+    if (collection.empty()) collection = data::collection_in(header.file);
+    output.add(rank(header, group), collection, header.file.string());
+  }
+}
+
 void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
   auto arguments = std::make_shared<RankArguments>();
   auto* command = app.add_subcommand("rank", "Score the candidates of graph files, fastest first");
-  command
-      ->add_option("model", arguments->model,
-                   "a bundle (foretime export), a run directory (its best checkpoint) or one checkpoint folder")
-      ->required()
-      ->type_name("MODEL");
-  command
-      ->add_option("files", arguments->files,
-                   "graph files, folders, globs or packed collections; with a bundle also files of tuning records or "
-                   "of save_json text")
-      ->required()
-      ->type_name("FILE");
+  needed_option(*command, "model", arguments->model,
+                "a bundle (foretime export), a run directory (its best checkpoint) or one checkpoint folder", "MODEL");
+  needed_option(*command, "files", arguments->files,
+                "graph files, folders, globs or packed collections; with a bundle also files of tuning records or "
+                "of save_json text",
+                "FILE");
   command
       ->add_option("--ensemble", arguments->ensemble,
                    "another checkpoint whose model scores with the first one; may be repeated. Predicted run times are "
                    "joined by their geometric mean, mere scores by their mean after standardising them in each group")
       ->allow_extra_args(false);
-  command
-      ->add_option("--format", arguments->format,
-                   "csv (the default), json (with --candidates the default), or the contest's submission")
-      ->check(CLI::IsMember({"csv", "json", "submission"}));
+  checked_option(*command, "--format", arguments->format,
+                 "csv (the default), json (with --candidates the default), or the contest's submission",
+                 CLI::IsMember({"csv", "json", "submission"}));
   command->add_option("--output,-o", arguments->output, "file to write; without it, standard output");
   command->add_option("--collection", arguments->collection,
                       "submission: layout:xla:random, tile:xla, …; default: from the path");
-  command->add_option("--top", arguments->top, "csv, json: the fastest so many of each group; 0: all")
-      ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--candidates", arguments->candidates,
-                   "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
-                   "own; .json or .npz, see docs/how-to/rank-xla-layouts.md")
-      ->type_name("FILE");
+  checked_option(*command, "--top", arguments->top, "csv, json: the fastest so many of each group; 0: all",
+                 CLI::NonNegativeNumber);
+  typed_option(*command, "--candidates", arguments->candidates,
+               "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
+               "own; .json or .npz, see docs/how-to/rank-xla-layouts.md",
+               "FILE");
   add_dags_option(
       *command, arguments->dags,
       "bundles: the compute DAGs of the records' workloads, plain or gzip, see docs/explanations/schedules.md");
   command->add_option("--member", arguments->member,
                       "bundles: which text of each record of save_json text, where records have several");
-  command->add_option("--threads", arguments->threads, "bundles: threads that score; 0: one a core")
-      ->check(CLI::Range(0, 256));
+  checked_option(*command, "--threads", arguments->threads, "bundles: threads that score; 0: one a core",
+                 CLI::Range(0, 256));
   command->footer(
       "Examples:\n"
       "  foretime rank runs/quickstart samples/resnet18_conv2d/C3.npz --top 10\n"

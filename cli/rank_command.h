@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/graphs/group.h"
 #include "inference/candidates/ranking.h"
 
 namespace CLI {
@@ -50,5 +51,10 @@ class RankOutput {
   std::string format_, text_;
   nlohmann::json groups_ = nlohmann::json::array();  // format json
 };
+
+/// Ranks groups one after another, each by `rank`. The next one is read meanwhile, and no more than two are in memory.
+void rank_groups(
+    const std::vector<data::GroupHeader>& headers, RankOutput& output,
+    const std::function<inference::Ranking(const data::GroupHeader& header, const data::Group& group)>& rank);
 
 }  // namespace foretime::cli

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/program.h"
+#include "cli/options.h"
 #include "cli/programs.h"
 #include "server/serve.h"
 
@@ -16,37 +16,27 @@ void add_serve_command(CLI::App& app) {
   auto arguments = std::make_shared<server::ServeArguments>();
   auto& limits = arguments->limits;
   auto* command = app.add_subcommand("serve", cli::description_of("serve"));
-  command->add_option("model", arguments->model, "a bundle (foretime export)")->required()->type_name("MODEL");
-  command->add_option("--socket", arguments->socket, "listen on a Unix socket, for this user alone")->type_name("PATH");
-  command->add_option("--port", arguments->port, "listen on this port of --address, for all users; 0: a free one")
-      ->check(CLI::Range(0, 65535));
+  cli::needed_option(*command, "model", arguments->model, "a bundle (foretime export)", "MODEL");
+  cli::typed_option(*command, "--socket", arguments->socket, "listen on a Unix socket, for this user alone", "PATH");
+  cli::checked_option(*command, "--port", arguments->port,
+                      "listen on this port of --address, for all users; 0: a free one", CLI::Range(0, 65535));
   command->add_option("--address", arguments->address, "a loopback address; others are refused")->capture_default_str();
-  command->add_option("--threads", arguments->threads, "threads of one call that scores; 0: one a core")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
-  command->add_option("--max-concurrent", limits.max_concurrent, "calls that score at once")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command->add_option("--max-queue", limits.max_queue, "requests that wait for them; more are refused")
-      ->check(CLI::Range(0, 4096))
-      ->capture_default_str();
-  command
-      ->add_option("--batch-window-us", arguments->batch_window_us,
-                   "microseconds that a request waits for others of its graph or workload, to be scored in one call")
-      ->check(CLI::Range(0, 10'000'000))
-      ->capture_default_str();
-  command->add_option("--max-body", arguments->max_body_mib, "MiB of a request's body")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--max-candidates", limits.max_candidates, "candidates of a request")
-      ->check(CLI::Range(1, 10'000'000))
-      ->capture_default_str();
-  command->add_option("--max-graphs", limits.max_graphs, "graphs, and workloads, that are kept")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--max-nodes", limits.max_nodes, "nodes of a graph; all that are kept have four times as many")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
+  cli::shown_option(*command, "--threads", arguments->threads, "threads of one call that scores; 0: one a core",
+                    CLI::Range(0, 256));
+  cli::shown_option(*command, "--max-concurrent", limits.max_concurrent, "calls that score at once",
+                    CLI::Range(1, 256));
+  cli::shown_option(*command, "--max-queue", limits.max_queue, "requests that wait for them; more are refused",
+                    CLI::Range(0, 4096));
+  cli::shown_option(*command, "--batch-window-us", arguments->batch_window_us,
+                    "microseconds that a request waits for others of its graph or workload, to be scored in one call",
+                    CLI::Range(0, 10'000'000));
+  cli::shown_option(*command, "--max-body", arguments->max_body_mib, "MiB of a request's body", CLI::Range(1, 1024));
+  cli::shown_option(*command, "--max-candidates", limits.max_candidates, "candidates of a request",
+                    CLI::Range(1, 10'000'000));
+  cli::shown_option(*command, "--max-graphs", limits.max_graphs, "graphs, and workloads, that are kept",
+                    CLI::Range(1, 1'000'000));
+  cli::shown_option(*command, "--max-nodes", limits.max_nodes,
+                    "nodes of a graph; all that are kept have four times as many", CLI::Range(1, 100'000'000));
   command->footer(
       "SIGTERM and SIGINT end it with 0, once requests that it has taken are answered; SIGHUP opens the bundle\n"
       "again (docs/how-to/serve.md).\n"

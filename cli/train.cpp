@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "cli/commands.h"
 #include "cli/job_channel.h"
+#include "cli/options.h"
 #include "comm/agree.h"
 #include "configs/load.h"
 #include "worker/run/launch.h"
@@ -78,7 +79,7 @@ void run(const TrainOptions& options, int& exit_code) {
 void add_train_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<TrainOptions>();
   auto* command = app.add_subcommand("train", "Train a model, alone or under mpirun; the same command continues a run");
-  command->add_option("settings", options->file, "YAML settings (see foretime config --reference)")->required();
+  needed_option(*command, "settings", options->file, "YAML settings (see foretime config --reference)");
   command->add_option("overrides", options->overrides, "key=value, e.g. optimizer.learning_rate=3e-4");
   command->add_flag("--quiet", options->quiet, "do not print the resolved settings");
   command->add_flag("--profile", options->profile,

@@ -241,28 +241,7 @@ class FileReader {
   std::vector<std::vector<YamlEntry>> variants_;
 };
 
-Experiment only_part(ExperimentFile file) {
-  if (file.parts.size() != 1) throw ExperimentError("{}: found {} parts, expected one", file.origin, file.parts.size());
-  return std::move(file.parts.front());
-}
-
 }  // namespace
-
-std::string to_string(EntryKind kind) {
-  switch (kind) {
-    case EntryKind::model:
-      return "model";
-    case EntryKind::mean:
-      return "mean";
-    case EntryKind::random:
-      return "random";
-    case EntryKind::ceiling:
-      return "ceiling";
-    case EntryKind::xgboost:
-      return "xgboost";
-  }
-  return "";
-}
 
 std::string ExperimentEntry::slug() const {
   std::string slug;
@@ -299,15 +278,6 @@ ExperimentFile parse_experiments(const std::string& yaml, const std::string& ori
 
 ExperimentFile load_experiments(const fs::path& file, const ExperimentChoice& choice) {
   return parse_experiments(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), choice);
-}
-
-Experiment parse_experiment(const std::string& yaml, const std::string& origin, const fs::path& folder,
-                            const ExperimentChoice& choice) {
-  return only_part(parse_experiments(yaml, origin, folder, choice));
-}
-
-Experiment load_experiment(const fs::path& file, const ExperimentChoice& choice) {
-  return only_part(load_experiments(file, choice));
 }
 
 std::string missing_requirement(const Experiment& experiment) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "configs/choice.h"
 #include "configs/settings.h"
 #include "jobs/sweep/sweep.h"
 
@@ -20,21 +21,14 @@ struct ExperimentError : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-enum class EntryKind {
-  model,    // trained as `foretime train` does
-  mean,     // predicts the mean run time of the training candidates
-  random,   // a random order
-  ceiling,  // predicts each configuration's mean over all of its measurements: what noise leaves to reach
-  xgboost,  // boosted trees over features that a file holds, or over layouts (models/baseline/)
-};
-std::string to_string(EntryKind kind);
+/// What an entry predicts. model: as `foretime train` trains it; mean: the mean run time of the training candidates;
+/// random: a random order; ceiling: each configuration's mean over all of its measurements, what noise leaves to reach;
+/// xgboost: what boosted trees learn from features that a file holds, or from layouts (models/baselines/).
+FORETIME_CHOICE(EntryKind, model, mean, random, ceiling, xgboost);
 
-/// What boosted trees see of a candidate.
-enum class BoostedRows {
-  loops,         // one row a program (AutoTVM's loops)
-  statements,    // one row a statement, TVM's scheme
-  layout_codes,  // one row a layout: which layout each configurable node has; trees for each graph
-};
+/// What boosted trees see of a candidate: one row a program (AutoTVM's loops); one row a statement, TVM's scheme; or
+/// one row a layout, which has the layout of each configurable node, with trees for each graph.
+FORETIME_CHOICE(BoostedRows, loops, statements, layout_codes);
 
 /// How an entry of kind xgboost learns.
 struct XgboostSettings {
@@ -87,7 +81,7 @@ struct FoldRule {
   std::vector<std::string> groups;  // files, folders, globs, as data.train has them
 };
 
-enum class FigureKind { curves, scatter, groups, metrics };
+FORETIME_CHOICE(FigureKind, curves, scatter, groups, metrics);
 
 struct FigureSpec {
   std::string file;  // name.svg in the output folder
@@ -148,11 +142,6 @@ std::filesystem::path find_experiment(const std::string& name);
 ExperimentFile load_experiments(const std::filesystem::path& file, const ExperimentChoice& choice = {});
 ExperimentFile parse_experiments(const std::string& yaml, const std::string& origin,
                                  const std::filesystem::path& folder, const ExperimentChoice& choice = {});
-/// Reads a file with one part, or none. Throws ExperimentError for more.
-Experiment load_experiment(const std::filesystem::path& file, const ExperimentChoice& choice = {});
-Experiment parse_experiment(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
-                            const ExperimentChoice& choice = {});
-
 /// The first of the experiment's requirements that is not there; empty where all are.
 std::string missing_requirement(const Experiment& experiment);
 

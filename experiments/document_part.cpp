@@ -17,33 +17,49 @@ namespace {
 
 using configs::YamlEntry;
 
-constexpr size_t kEntryLabel = 60, kPath = 4096, kMostEntries = 64;
+constexpr size_t kPartLabel = 60, kPartText = 2000, kPath = 4096, kFigureText = 300, kMostEntries = 64;
 const std::vector<std::string> kKeys = {"label", "kind", "settings", "set",    "features", "records",
                                         "dags",  "rows", "target",   "preset", "rounds"};
-constexpr EntryKind kKinds[] = {EntryKind::model, EntryKind::mean, EntryKind::random, EntryKind::ceiling,
-                                EntryKind::xgboost};
 /// Settings that belong to the experiment itself.
 const std::vector<std::string> kOwn = {"data.train_fraction", "trainer.seed", "trainer.baselines",
                                        "data.allowed_roots"};
 
-EntryKind kind_in(const YamlEntry& item) {
-  std::vector<std::string> names;
-  for (const auto kind : kKinds) names.push_back(to_string(kind));
-  const auto name = configs::choice_in(item, names);
-  return kKinds[std::find(names.begin(), names.end(), name) - names.begin()];
+template <configs::Choice T>
+T choice_in(const YamlEntry& item) {
+  return *configs::choice_named<T>(configs::choice_in(item, configs::words_of<T>()));
 }
 
-BoostedRows rows_in(const YamlEntry& item) {
-  const auto name = configs::choice_in(item, {"loops", "statements", "layout_codes"});
-  if (name == "loops") return BoostedRows::loops;
-  return name == "statements" ? BoostedRows::statements : BoostedRows::layout_codes;
+/// The items of a list, each with the list's key and place.
+std::vector<YamlEntry> list_of(const YamlEntry& entry) {
+  if (!entry.node.IsSequence()) fail(entry, "found a single value or a map, expected a list");
+  std::vector<YamlEntry> items;
+  for (const YAML::Node& node : entry.node) items.push_back({entry.key, node, entry.place});
+  return items;
+}
+
+/// A list of texts; a single text stands for a list of one.
+std::vector<std::string> texts_of(const YamlEntry& entry) {
+  if (entry.node.IsScalar()) return {configs::text_in(entry, kPath)};
+  std::vector<std::string> texts;
+  for (const YamlEntry& item : list_of(entry)) texts.push_back(configs::text_in(item, kPath));
+  return texts;
+}
+
+/// Refuses settings that belong to the experiment: its fractions and seeds, the folders of its runs.
+void check_own(const std::vector<jobs::SettingOverride>& overrides) {
+  for (const auto& item : overrides) {
+    if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end() || item.key.starts_with("run."))
+      configs::fail(
+          {item.key, {}, item.entry.place},
+          "belongs to the experiment: fractions and seeds say what is trained, entries beside what, --out where");
+  }
 }
 
 void read_xgboost(const YamlEntry& item, XgboostSettings& xgboost) {
   if (item.key == "features") xgboost.features = texts_of(item);
   if (item.key == "records") xgboost.records = configs::text_in(item, kPath);
   if (item.key == "dags") xgboost.dags = configs::text_in(item, kPath);
-  if (item.key == "rows") xgboost.rows = rows_in(item);
+  if (item.key == "rows") xgboost.rows = choice_in<BoostedRows>(item);
   if (item.key == "target") xgboost.target = configs::choice_in(item, {"time", "flop"});
   if (item.key == "preset")
     xgboost.preset = configs::choice_in(item, {"tvm", "squares", "pairs", "regression", "ranking"});
@@ -68,9 +84,9 @@ ExperimentEntry read_entry(const YamlEntry& map, const std::string& origin, cons
   bool has_boosted = false;
   for (const YamlEntry& item : items_of(map, origin, "", kKeys)) {
     if (item.key == "label") {
-      entry.label = configs::text_in(item, kEntryLabel);
+      entry.label = configs::text_in(item, kPartLabel);
     } else if (item.key == "kind") {
-      entry.kind = kind_in(item);
+      entry.kind = choice_in<EntryKind>(item);
     } else if (item.key == "settings") {
       entry.own = configs::load_settings(folder / configs::text_in(item, kPath));
       apply_all(*entry.own, overrides);
@@ -94,10 +110,83 @@ ExperimentEntry read_entry(const YamlEntry& map, const std::string& origin, cons
   return entry;
 }
 
-constexpr size_t kPartText = 2000, kPartLabel = 60, kPartPath = 4096;
 constexpr size_t kMostFractions = 100, kMostColumns = 40;
 constexpr int64_t kMostSeeds = 1000, kMostFolds = 1000;
 const std::vector<std::string> kSets = {"test", "valid", "holdout"};
+
+std::vector<ExperimentEntry> read_entries(const YamlEntry& list, const std::string& origin,
+                                          const std::filesystem::path& folder,
+                                          const std::vector<jobs::SettingOverride>& overrides) {
+  std::vector<ExperimentEntry> entries;
+  for (const YamlEntry& item : list_of(list)) {
+    auto entry = read_entry(item, origin, folder, overrides);
+    const auto where = YamlEntry{"entries: " + entry.label, item.node, item.place};
+    for (const auto& other : entries) {
+      if (other.slug() == entry.slug())
+        fail(where, fmt::format("found a second entry with the file name {}", entry.slug()));
+    }
+    if (entries.size() == kMostEntries) fail(where, fmt::format("found more than {} entries", kMostEntries));
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+/// A file name of letters, digits, - and _ that ends in .svg: it is written into the output folder and nowhere else.
+std::string file_in(const YamlEntry& item) {
+  const auto name = configs::text_in(item, 100);
+  const auto plain = [](unsigned char c) { return (std::isalnum(c) != 0 && c < 0x80) || c == '-' || c == '_'; };
+  const auto stem = name.substr(0, name.size() - std::min<size_t>(4, name.size()));
+  if (!name.ends_with(".svg") || stem.empty() || !std::all_of(stem.begin(), stem.end(), plain))
+    fail(item, fmt::format("found {}, expected a file name such as error.svg", name));
+  return name;
+}
+
+std::vector<std::string> list_in(const YamlEntry& item) {
+  std::vector<std::string> texts;
+  if (item.node.IsScalar()) return {configs::text_in(item, kFigureText)};
+  if (!item.node.IsSequence()) fail(item, "found a map, expected a list");
+  for (const YAML::Node& node : item.node) texts.push_back(configs::text_in({item.key, node, item.place}, kFigureText));
+  return texts;
+}
+
+FigureSpec read_figure(const YamlEntry& map, const std::string& origin, const Experiment& experiment) {
+  FigureSpec figure;
+  for (const YamlEntry& item :
+       items_of(map, origin, "", {"file", "kind", "title", "metric", "metrics", "entries", "x", "y"})) {
+    if (item.key == "file") figure.file = file_in(item);
+    if (item.key == "kind") figure.kind = choice_in<FigureKind>(item);
+    if (item.key == "title") figure.title = configs::text_in(item, kFigureText);
+    if (item.key == "metric" || item.key == "metrics") {
+      figure.metrics = list_in(item);
+      for (const auto& name : figure.metrics) {
+        if (find_metric(name) == nullptr)
+          fail(item, fmt::format("found the metric {}, expected one of {}", name, fmt::join(metric_names(), ", ")));
+      }
+    }
+    if (item.key == "entries") figure.entries = list_in(item);
+    if (item.key == "x") figure.log_x = configs::choice_in(item, {"linear", "log"}) == "log";
+    if (item.key == "y") figure.log_y = configs::choice_in(item, {"linear", "log"}) == "log";
+  }
+  if (figure.file.empty()) fail(map, "found a figure without file");
+  if (figure.metrics.empty()) {
+    figure.metrics = experiment.metrics;
+    if (figure.kind != FigureKind::metrics) figure.metrics.resize(1);
+  }
+  return figure;
+}
+
+std::vector<FigureSpec> read_figures(const YamlEntry& list, const std::string& origin, const Experiment& experiment) {
+  if (!list.node.IsSequence()) fail(list, "expected a list of figures");
+  std::vector<FigureSpec> figures;
+  for (const YAML::Node& node : list.node) {
+    auto figure = read_figure({list.key, node, list.place}, origin, experiment);
+    for (const auto& other : figures) {
+      if (other.file == figure.file) fail(list, fmt::format("found the file {} a second time", figure.file));
+    }
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
 
 class PartReader {
  public:
@@ -158,7 +247,7 @@ class PartReader {
   }
 
   void read_settings() {
-    if (has("settings")) experiment_.base = configs::load_settings(folder_ / text("settings", "", kPartPath));
+    if (has("settings")) experiment_.base = configs::load_settings(folder_ / text("settings", "", kPath));
     for (const auto& entry : layers_.overrides) {
       const auto list = jobs::flatten_overrides(entry, experiment_.origin);
       check_own(list);
@@ -191,7 +280,7 @@ class PartReader {
     const auto fallback = experiment_.part.empty() ? experiment_.name : experiment_.part;
     experiment_.title = text("title", fallback, kPartText);
     experiment_.description = text("description", "", kPartText);
-    experiment_.remeasured = text("remeasured", "", kPartPath);
+    experiment_.remeasured = text("remeasured", "", kPath);
     if (has("requires")) experiment_.requirements = texts_of(keys_.at("requires"));
     if (!has("submission")) return;
     const auto& entry = keys_.at("submission");
@@ -308,83 +397,7 @@ class PartReader {
   std::vector<jobs::SettingOverride> overrides_;
 };
 
-constexpr size_t kFigureText = 300;
-
-FigureKind figure_kind_in(const YamlEntry& item) {
-  const auto kind = configs::choice_in(item, {"curves", "scatter", "groups", "metrics"});
-  if (kind == "curves") return FigureKind::curves;
-  if (kind == "scatter") return FigureKind::scatter;
-  return kind == "groups" ? FigureKind::groups : FigureKind::metrics;
-}
-
-/// A file name of letters, digits, - and _ that ends in .svg: it is written into the output folder and nowhere else.
-std::string file_in(const YamlEntry& item) {
-  const auto name = configs::text_in(item, 100);
-  const auto plain = [](unsigned char c) { return (std::isalnum(c) != 0 && c < 0x80) || c == '-' || c == '_'; };
-  const auto stem = name.substr(0, name.size() - std::min<size_t>(4, name.size()));
-  if (!name.ends_with(".svg") || stem.empty() || !std::all_of(stem.begin(), stem.end(), plain))
-    fail(item, fmt::format("found {}, expected a file name such as error.svg", name));
-  return name;
-}
-
-std::vector<std::string> list_in(const YamlEntry& item) {
-  std::vector<std::string> texts;
-  if (item.node.IsScalar()) return {configs::text_in(item, kFigureText)};
-  if (!item.node.IsSequence()) fail(item, "found a map, expected a list");
-  for (const YAML::Node& node : item.node) texts.push_back(configs::text_in({item.key, node, item.place}, kFigureText));
-  return texts;
-}
-
-FigureSpec read_figure(const YamlEntry& map, const std::string& origin, const Experiment& experiment) {
-  FigureSpec figure;
-  for (const YamlEntry& item :
-       items_of(map, origin, "", {"file", "kind", "title", "metric", "metrics", "entries", "x", "y"})) {
-    if (item.key == "file") figure.file = file_in(item);
-    if (item.key == "kind") figure.kind = figure_kind_in(item);
-    if (item.key == "title") figure.title = configs::text_in(item, kFigureText);
-    if (item.key == "metric" || item.key == "metrics") {
-      figure.metrics = list_in(item);
-      for (const auto& name : figure.metrics) {
-        if (find_metric(name) == nullptr)
-          fail(item, fmt::format("found the metric {}, expected one of {}", name, fmt::join(metric_names(), ", ")));
-      }
-    }
-    if (item.key == "entries") figure.entries = list_in(item);
-    if (item.key == "x") figure.log_x = configs::choice_in(item, {"linear", "log"}) == "log";
-    if (item.key == "y") figure.log_y = configs::choice_in(item, {"linear", "log"}) == "log";
-  }
-  if (figure.file.empty()) fail(map, "found a figure without file");
-  if (figure.metrics.empty()) {
-    figure.metrics = experiment.metrics;
-    if (figure.kind != FigureKind::metrics) figure.metrics.resize(1);
-  }
-  return figure;
-}
-
 }  // namespace
-
-std::vector<YamlEntry> list_of(const YamlEntry& entry) {
-  if (!entry.node.IsSequence()) fail(entry, "found a single value or a map, expected a list");
-  std::vector<YamlEntry> items;
-  for (const YAML::Node& node : entry.node) items.push_back({entry.key, node, entry.place});
-  return items;
-}
-
-std::vector<std::string> texts_of(const YamlEntry& entry) {
-  if (entry.node.IsScalar()) return {configs::text_in(entry, kPath)};
-  std::vector<std::string> texts;
-  for (const YamlEntry& item : list_of(entry)) texts.push_back(configs::text_in(item, kPath));
-  return texts;
-}
-
-void check_own(const std::vector<jobs::SettingOverride>& overrides) {
-  for (const auto& item : overrides) {
-    if (std::find(kOwn.begin(), kOwn.end(), item.key) != kOwn.end() || item.key.starts_with("run."))
-      configs::fail(
-          {item.key, {}, item.entry.place},
-          "belongs to the experiment: fractions and seeds say what is trained, entries beside what, --out where");
-  }
-}
 
 void apply_all(configs::Settings& settings, const std::vector<jobs::SettingOverride>& overrides) {
   for (const auto& item : overrides) {
@@ -394,23 +407,6 @@ void apply_all(configs::Settings& settings, const std::vector<jobs::SettingOverr
       throw ExperimentError("{}: {}", item.entry.place, error.what());
     }
   }
-}
-
-std::vector<ExperimentEntry> read_entries(const YamlEntry& list, const std::string& origin,
-                                          const std::filesystem::path& folder,
-                                          const std::vector<jobs::SettingOverride>& overrides) {
-  std::vector<ExperimentEntry> entries;
-  for (const YamlEntry& item : list_of(list)) {
-    auto entry = read_entry(item, origin, folder, overrides);
-    const auto where = YamlEntry{"entries: " + entry.label, item.node, item.place};
-    for (const auto& other : entries) {
-      if (other.slug() == entry.slug())
-        fail(where, fmt::format("found a second entry with the file name {}", entry.slug()));
-    }
-    if (entries.size() == kMostEntries) fail(where, fmt::format("found more than {} entries", kMostEntries));
-    entries.push_back(std::move(entry));
-  }
-  return entries;
 }
 
 const std::vector<std::string>& part_keys() {
@@ -423,19 +419,6 @@ const std::vector<std::string>& part_keys() {
 Experiment read_part(const PartKeys& keys, Experiment named, const std::filesystem::path& folder,
                      const ExperimentChoice& choice) {
   return PartReader(keys, std::move(named), folder, choice).read();
-}
-
-std::vector<FigureSpec> read_figures(const YamlEntry& list, const std::string& origin, const Experiment& experiment) {
-  if (!list.node.IsSequence()) fail(list, "expected a list of figures");
-  std::vector<FigureSpec> figures;
-  for (const YAML::Node& node : list.node) {
-    auto figure = read_figure({list.key, node, list.place}, origin, experiment);
-    for (const auto& other : figures) {
-      if (other.file == figure.file) fail(list, fmt::format("found the file {} a second time", figure.file));
-    }
-    figures.push_back(std::move(figure));
-  }
-  return figures;
 }
 
 }  // namespace foretime::experiments

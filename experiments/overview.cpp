@@ -1,5 +1,3 @@
-#include "experiments/overview.h"
-
 #include <charconv>
 #include <optional>
 #include <set>

@@ -210,22 +210,6 @@ std::vector<Row> shares_table(const Results& results) {
   return rows;
 }
 
-std::vector<Row> groups_table(const Results& results, const std::string& metric) {
-  const auto classes = classes_of(results);
-  if (classes.size() > kGroupRows) return {};
-  const auto& experiment = results.experiment;
-  std::vector<Row> rows = {{metric_title(metric, results.unit), "groups"}};
-  for (const auto& entry : experiment.entries) rows.front().push_back(entry.label);
-  if (results.ceiling) rows.front().emplace_back("second measurement");
-  for (const auto& [label, groups] : classes) {
-    rows.push_back({label, fmt::format("{}", groups.size())});
-    for (size_t e = 0; e < experiment.entries.size(); ++e)
-      rows.back().push_back(spread_text(metric, class_spread(results, e, results.whole(), metric, groups)));
-    if (results.ceiling) rows.back().push_back(metric_text(metric, value_of(class_ceiling(results, groups), metric)));
-  }
-  return rows;
-}
-
 std::string markdown(const std::vector<Row>& rows) {
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -249,6 +233,49 @@ std::string variant_text(const std::string& variant) {
   return variant.empty() ? "" : ", variant " + variant;
 }
 
+std::string columns_csv(const Results& results) {
+  const auto& experiment = results.experiment;
+  std::string csv = "entry,kind,fraction,seed,column,metric,set,value\n";
+  const auto add = [&](const ExperimentEntry& entry, double fraction, const std::string& seed,
+                       const std::vector<double>& values) {
+    for (size_t c = 0; c < values.size(); ++c) {
+      const auto& column = experiment.columns[c];
+      if (values[c] == values[c])
+        csv += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(entry.label), configs::word_of(entry.kind), fraction,
+                           seed, csv_field(column_title(column, results.unit)), column.metric, column.set, values[c]);
+    }
+  };
+  for (size_t e = 0; e < experiment.entries.size(); ++e) {
+    const auto& entry = experiment.entries[e];
+    for (const double fraction : experiment.fractions) {
+      for (const auto* trial : results.of(e, fraction))
+        add(entry, fraction, fmt::format("{}", trial->seed), column_values(results, *trial));
+      if (entry.is_learned()) add(entry, fraction, "joined", joined_columns(results, e, fraction));
+    }
+  }
+  return csv;
+}
+
+namespace {
+
+/// Groups, or classes of groups where the experiment names them, by entries, of one metric with all training data.
+std::vector<Row> groups_table(const Results& results, const std::string& metric) {
+  const auto classes = classes_of(results);
+  if (classes.size() > kGroupRows) return {};
+  const auto& experiment = results.experiment;
+  std::vector<Row> rows = {{metric_title(metric, results.unit), "groups"}};
+  for (const auto& entry : experiment.entries) rows.front().push_back(entry.label);
+  if (results.ceiling) rows.front().emplace_back("second measurement");
+  for (const auto& [label, groups] : classes) {
+    rows.push_back({label, fmt::format("{}", groups.size())});
+    for (size_t e = 0; e < experiment.entries.size(); ++e)
+      rows.back().push_back(spread_text(metric, class_spread(results, e, results.whole(), metric, groups)));
+    if (results.ceiling) rows.back().push_back(metric_text(metric, value_of(class_ceiling(results, groups), metric)));
+  }
+  return rows;
+}
+
+/// summary.md: what was done, the tables, and what is missing.
 std::string summary_md(const Results& results, const std::vector<std::string>& figures) {
   const auto& experiment = results.experiment;
   std::string text = fmt::format("# {}\n\n", experiment.title);
@@ -290,30 +317,8 @@ std::string summary_md(const Results& results, const std::vector<std::string>& f
   return text;
 }
 
-std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out) {
-  std::filesystem::create_directories(out);
-  std::vector<std::string> written, figures;
-  const auto write = [&](const std::string& name, const std::string& text) {
-    write_file_atomically(out / name, text);
-    written.push_back(name);
-  };
-  for (const auto& figure : results.experiment.figures) {
-    const auto svg = draw_figure(results, figure);
-    if (svg.empty()) {
-      std::filesystem::remove(out / figure.file);  // of an earlier report
-      continue;
-    }
-    write(figure.file, svg);
-    figures.push_back(figure.file);
-  }
-  write("results.csv", results_csv(results));
-  write("groups.csv", groups_csv(results));
-  write("predictions.csv", predictions_csv(results));
-  if (results.experiment.has_columns) write("columns.csv", columns_csv(results));
-  write("summary.md", summary_md(results, figures));
-  return written;
-}
-
+/// Every trial's value of every metric: entry, kind, fraction, seed, metric, unit, value. Rows with the seed `joined`
+/// are those of the seeds' joined predictions, rows of kind `reference` those of references and second measurements.
 std::string results_csv(const Results& results) {
   const auto& experiment = results.experiment;
   std::string csv = "entry,kind,fraction,seed,metric,unit,value\n";
@@ -330,9 +335,9 @@ std::string results_csv(const Results& results) {
     const auto& entry = experiment.entries[e];
     for (const double fraction : experiment.fractions) {
       for (const auto* trial : results.of(e, fraction))
-        add(entry.label, to_string(entry.kind), fraction, fmt::format("{}", trial->seed), trial->metrics);
+        add(entry.label, configs::word_of(entry.kind), fraction, fmt::format("{}", trial->seed), trial->metrics);
       if (entry.is_learned())
-        add(entry.label, to_string(entry.kind), fraction, "joined", results.joined_metrics(e, fraction));
+        add(entry.label, configs::word_of(entry.kind), fraction, "joined", results.joined_metrics(e, fraction));
     }
   }
   add("second measurement", "reference", results.whole(), "", results.ceiling_metrics);
@@ -342,6 +347,8 @@ std::string results_csv(const Results& results) {
   return csv;
 }
 
+/// The results of single groups, a row each: entry, fraction, seed, group, candidates, then the metrics. Times are in
+/// the unit of the header.
 std::string groups_csv(const Results& results) {
   auto names = all_metrics(results.experiment);
   std::erase_if(names, [](const auto& name) { return find_metric(name)->of_trial; });
@@ -366,6 +373,8 @@ std::string groups_csv(const Results& results) {
   return csv;
 }
 
+/// What the trials with all training data predict: entry, seed, group, id, score, predicted, measured, in the unit of
+/// the run times.
 std::string predictions_csv(const Results& results) {
   std::string csv = "entry,seed,group,id,score,predicted,measured\n";
   for (const auto& trial : results.trials) {
@@ -381,27 +390,30 @@ std::string predictions_csv(const Results& results) {
   return csv;
 }
 
-std::string columns_csv(const Results& results) {
-  const auto& experiment = results.experiment;
-  std::string csv = "entry,kind,fraction,seed,column,metric,set,value\n";
-  const auto add = [&](const ExperimentEntry& entry, double fraction, const std::string& seed,
-                       const std::vector<double>& values) {
-    for (size_t c = 0; c < values.size(); ++c) {
-      const auto& column = experiment.columns[c];
-      if (values[c] == values[c])
-        csv += fmt::format("{},{},{},{},{},{},{},{}\n", csv_field(entry.label), to_string(entry.kind), fraction, seed,
-                           csv_field(column_title(column, results.unit)), column.metric, column.set, values[c]);
-    }
+}  // namespace
+
+std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out) {
+  std::filesystem::create_directories(out);
+  std::vector<std::string> written, figures;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    write_file_atomically(out / name, text);
+    written.push_back(name);
   };
-  for (size_t e = 0; e < experiment.entries.size(); ++e) {
-    const auto& entry = experiment.entries[e];
-    for (const double fraction : experiment.fractions) {
-      for (const auto* trial : results.of(e, fraction))
-        add(entry, fraction, fmt::format("{}", trial->seed), column_values(results, *trial));
-      if (entry.is_learned()) add(entry, fraction, "joined", joined_columns(results, e, fraction));
+  for (const auto& figure : results.experiment.figures) {
+    const auto svg = draw_figure(results, figure);
+    if (svg.empty()) {
+      std::filesystem::remove(out / figure.file);  // of an earlier report
+      continue;
     }
+    write(figure.file, svg);
+    figures.push_back(figure.file);
   }
-  return csv;
+  write("results.csv", results_csv(results));
+  write("groups.csv", groups_csv(results));
+  write("predictions.csv", predictions_csv(results));
+  if (results.experiment.has_columns) write("columns.csv", columns_csv(results));
+  write("summary.md", summary_md(results, figures));
+  return written;
 }
 
 }  // namespace foretime::experiments

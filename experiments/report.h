@@ -24,16 +24,6 @@ std::vector<double> reference_columns(const Results& results, const Reference& r
 
 std::string column_title(const Column& column, const TimeUnit& unit);
 
-/// Every trial's value of every metric: entry, kind, fraction, seed, metric, unit, value. Rows with the seed `joined`
-/// are those of the seeds' joined predictions, rows of kind `reference` those of references and second measurements.
-std::string results_csv(const Results& results);
-/// The results of single groups, a row each: entry, fraction, seed, group, candidates, then the metrics. Times are in
-/// the unit of the header.
-std::string groups_csv(const Results& results);
-/// What the trials with all training data predict: entry, seed, group, id, score, predicted, measured, in the unit of
-/// the run times.
-std::string predictions_csv(const Results& results);
-
 /// The experiment's columns: entry, kind, fraction, seed, column, metric, set, value.
 std::string columns_csv(const Results& results);
 
@@ -41,16 +31,11 @@ std::string columns_csv(const Results& results);
 std::vector<std::vector<std::string>> metrics_table(const Results& results);
 /// Entries by shares of the training data, of the experiment's first metric.
 std::vector<std::vector<std::string>> shares_table(const Results& results);
-/// Groups, or classes of groups where the experiment names them, by entries, of one metric with all training data.
-std::vector<std::vector<std::string>> groups_table(const Results& results, const std::string& metric);
 /// The rows as a Markdown table.
 std::string markdown(const std::vector<std::vector<std::string>>& rows);
 
 /// ", variant NAME", which says of quick that it is a smoke test; empty without a variant.
 std::string variant_text(const std::string& variant);
-
-/// summary.md: what was done, the tables, and what is missing.
-std::string summary_md(const Results& results, const std::vector<std::string>& figures);
 
 /// Names of classes with the groups of each, in the file's order; without classes every group stands for itself.
 /// Groups that no class has are one named "other".
@@ -68,5 +53,35 @@ std::string draw_figure(const Results& results, const FigureSpec& figure);
 /// Writes results.csv, groups.csv, predictions.csv, columns.csv where the file names columns, summary.md and the
 /// figures into `out`; returns their names.
 std::vector<std::string> write_report(const Results& results, const std::filesystem::path& out);
+
+/// The contest's lines of the unlabelled test groups, by the best entry of an experiment.
+struct Submission {
+  std::string entry;                                       // its label
+  size_t seeds = 0;                                        // whose predictions are joined
+  std::vector<std::pair<std::string, std::string>> lines;  // ID ("layout:xla:default:name") and the whole line
+};
+
+/// Of the entries that learn, the one whose first column is best in the mean over its seeds, with all training data.
+/// Empty where the experiment asks for none, or no such entry has a value. Throws data::DataError where its runs ranked
+/// no unlabelled groups, or other ones with each seed, or where a group's collection is not known.
+Submission make_submission(const Results& results, const std::vector<Trial>& trials);
+
+/// The file: a header and the lines of some parts. Of lines with one ID the first counts, a part's being named earlier.
+std::string submission_text(const std::vector<Submission>& parts);
+
+/// What is known of one part of an experiment's file, or of a file without parts.
+struct PartReport {
+  Results results;
+  Submission submission;
+};
+
+/// Writes the tables, figures and, where it asks for one, submission.csv of a part into `out`, and prints its table.
+/// Throws as write_report and make_submission.
+PartReport report_part(Results results, const std::vector<Trial>& trials, const std::filesystem::path& out);
+
+/// summary.md with the main tables of all parts, and submission.csv with the lines of all, in `out`; for a file with
+/// parts. `left_out`: why parts are not among them.
+void report_file(const ExperimentFile& file, const std::vector<PartReport>& parts,
+                 const std::vector<std::string>& left_out, const std::filesystem::path& out);
 
 }  // namespace foretime::experiments

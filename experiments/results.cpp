@@ -105,18 +105,11 @@ Spread spread_of(const std::vector<double>& values) {
   return spread;
 }
 
-Spread Results::spread(size_t entry, double fraction, const std::string& metric, const std::string& group) const {
+Spread Results::spread(size_t entry, double fraction, const std::string& metric) const {
   std::vector<double> values;
   for (const auto* trial : of(entry, fraction)) {
-    Metrics own;
-    if (!group.empty()) {
-      const auto found = std::find_if(trial->groups.begin(), trial->groups.end(),
-                                      [&](const auto& candidate) { return candidate.group == group; });
-      if (found != trial->groups.end()) own = shown(metrics_of(*found, kind));
-    }
-    const auto& metrics = group.empty() ? trial->metrics : own;
-    const auto value = metrics.find(metric);
-    if (value != metrics.end()) values.push_back(value->second);
+    const auto value = trial->metrics.find(metric);
+    if (value != trial->metrics.end()) values.push_back(value->second);
   }
   return spread_of(values);
 }

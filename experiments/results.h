@@ -50,8 +50,8 @@ struct Results {
   void compare_remeasured();
 
   std::vector<const TrialResult*> of(size_t entry, double fraction) const;
-  /// A metric over the seeds that have it, of one group, or over all where `group` is empty.
-  Spread spread(size_t entry, double fraction, const std::string& metric, const std::string& group = "") const;
+  /// A metric over the seeds that have it.
+  Spread spread(size_t entry, double fraction, const std::string& metric) const;
   /// The metrics of the seeds' joined predictions (see `joined`); empty for fewer than two seeds, and where
   /// `joined` is.
   Metrics joined_metrics(size_t entry, double fraction) const;

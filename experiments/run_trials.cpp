@@ -1,5 +1,3 @@
-#include "experiments/run_trials.h"
-
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -15,9 +13,11 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "comm/agree.h"
+#include "comm/communicator.h"
 #include "configs/load.h"
 #include "coordinator/run_directory.h"
 #include "coordinator/run_resources.h"
+#include "experiments/trials.h"
 #include "models/baselines/booster.h"
 #include "models/baselines/record_rows.h"
 #include "models/baselines/runtime_model.h"
@@ -273,8 +273,30 @@ TrialState agreed(comm::Communicator& comm, const TrialState& own) {
   return state;
 }
 
-}  // namespace
+/// Boosted trees for one layout graph: a row a candidate, a column for each distinct layout of each configurable node,
+/// 1 where the candidate has it. They learn the rank of the training candidates' run times, from 0 for the fastest to
+/// 1, and score the evaluated ones. Nothing carries over to another graph: what is there to learn of one graph's
+/// layouts alone, without looking at its operators.
+worker::Scores score_layouts_by_trees(const worker::LoadedGroup& loaded, const XgboostSettings& settings, uint64_t seed,
+                                      int64_t threads) {
+  const auto& layout = loaded.group.layout;
+  models::BoosterSettings booster_settings;
+  booster_settings.base_score = 0.5;
+  booster_settings.seed = static_cast<int64_t>(seed);
+  booster_settings.threads = threads;
+  auto training = one_hot_rows(layout, loaded.train, threads);
+  training.set_labels(ranks_of(loaded.group.runtimes, loaded.train));
+  models::Booster booster(booster_settings, training);
+  const int64_t rounds = settings.rounds > 0 ? settings.rounds : kRounds;
+  for (int64_t round = 0; round < rounds; ++round) booster.update(training, round);
+  const auto predicted = booster.predict(one_hot_rows(layout, loaded.evaluated, threads));
+  return {{predicted.begin(), predicted.end()}, {}};
+}
 
+/// Makes the predictions of an entry that is no model of ours (mean, random, ceiling, xgboost) for the candidates that
+/// a model with the trial's settings would be measured on, from those that it would be trained on, and writes them to
+/// rankings.csv in the trial's folder. Trees over layout codes have none for groups that they did not learn from. One
+/// rank alone calls it. Throws data::DataError, models::ModelError.
 void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
   const Groups groups(trial.settings);
   const bool by_graph = entry.kind == EntryKind::xgboost && entry.xgboost.rows == BoostedRows::layout_codes;
@@ -292,21 +314,7 @@ void run_baseline_trial(const ExperimentEntry& entry, const Trial& trial) {
   write_file_atomically(trial.folder / "rankings.csv", worker::rankings_csv(evaluation));
 }
 
-worker::Scores score_layouts_by_trees(const worker::LoadedGroup& loaded, const XgboostSettings& settings, uint64_t seed,
-                                      int64_t threads) {
-  const auto& layout = loaded.group.layout;
-  models::BoosterSettings booster_settings;
-  booster_settings.base_score = 0.5;
-  booster_settings.seed = static_cast<int64_t>(seed);
-  booster_settings.threads = threads;
-  auto training = one_hot_rows(layout, loaded.train, threads);
-  training.set_labels(ranks_of(loaded.group.runtimes, loaded.train));
-  models::Booster booster(booster_settings, training);
-  const int64_t rounds = settings.rounds > 0 ? settings.rounds : kRounds;
-  for (int64_t round = 0; round < rounds; ++round) booster.update(training, round);
-  const auto predicted = booster.predict(one_hot_rows(layout, loaded.evaluated, threads));
-  return {{predicted.begin(), predicted.end()}, {}};
-}
+}  // namespace
 
 uint64_t TrialStates::fingerprint(const configs::Settings& settings) {
   configs::Settings chosen;

@@ -96,8 +96,13 @@ fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
                                     job.spec.id, job.spec.name, (folder / name).string(), runs.string()));
 }
 
-}  // namespace
+/// What one fold trains on and tests: files, relative to data.root where they lie below it.
+struct Fold {
+  std::vector<std::string> train, test;
+};
 
+/// The experiment's folds, by its FoldRule over the groups sorted by name; empty where it has none. Reads headers.
+/// Throws data::DataError where groups lie in packed collections, share a name, or are fewer than folds.
 std::vector<Fold> make_folds(const Experiment& experiment) {
   const auto& rule = experiment.folds;
   if (rule.count == 0) return {};
@@ -124,6 +129,9 @@ std::vector<Fold> make_folds(const Experiment& experiment) {
   return folds;
 }
 
+/// Makes a trial's settings those of a fold: its files, no validation groups, nothing held out. Without either the last
+/// step's model counts, and trainer.metric becomes that of the test set, which chooses nothing. Throws ExperimentError
+/// where early stopping asks for more.
 void apply_fold(const Fold& fold, configs::Settings& settings, const std::string& origin) {
   settings.data.train = fold.train;
   settings.data.test = fold.test;
@@ -136,6 +144,8 @@ void apply_fold(const Fold& fold, configs::Settings& settings, const std::string
                           origin, trainer.early_stop.patience);
   trainer.metric = "test/" + trainer.metric.substr(trainer.metric.find('/') + 1);
 }
+
+}  // namespace
 
 std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) {
   std::vector<Trial> trials;
@@ -196,7 +206,7 @@ std::string trial_key(const ExperimentEntry& entry, const configs::Settings& set
     own.trainer = defaults.trainer;
     own.trainer.seed = seed;
   }
-  auto key = to_string(entry.kind) + "\n" + configs::to_yaml(own);
+  auto key = configs::word_of(entry.kind) + "\n" + configs::to_yaml(own);
   if (entry.kind == EntryKind::xgboost) {
     const auto& boosted = entry.xgboost;
     key += fmt::format("{} {} {} {} {} {} {}\n", fmt::join(boosted.features, " "), boosted.records, boosted.dags,

@@ -11,21 +11,11 @@
 #include "jobs/queue/queue_reader.h"
 #include "jobs/sweep/sweep.h"
 
+namespace foretime::comm {
+class Communicator;
+}
+
 namespace foretime::experiments {
-
-/// What one fold trains on and tests: files, relative to data.root where they lie below it.
-struct Fold {
-  std::vector<std::string> train, test;
-};
-
-/// The experiment's folds, by its FoldRule over the groups sorted by name; empty where it has none. Reads headers.
-/// Throws data::DataError where groups lie in packed collections, share a name, or are fewer than folds.
-std::vector<Fold> make_folds(const Experiment& experiment);
-
-/// Makes a trial's settings those of a fold: its files, no validation groups, nothing held out. Without either the last
-/// step's model counts, and trainer.metric becomes that of the test set, which chooses nothing. Throws ExperimentError
-/// where early stopping asks for more.
-void apply_fold(const Fold& fold, configs::Settings& settings, const std::string& origin);
 
 /// One run of an experiment: an entry with a share of the training data and a seed, or one fold of it.
 struct Trial {
@@ -79,5 +69,29 @@ struct Collection {
 /// jobs::JobsError where a job that succeeded has no rankings.csv there.
 Collection collect(const Experiment& experiment, const std::vector<Trial>& trials, const jobs::Sweep& sweep,
                    jobs::QueueReader& reader, const std::filesystem::path& runs);
+
+/// Whether a trial's predictions are there, made with these settings from these data; `seconds` that they took. Throws
+/// configs::SettingsError where the folder holds a trial that was made otherwise, unless `overwrite` is set, and
+/// data::DataError where the data cannot be listed.
+struct TrialState {
+  bool complete = false;
+  bool stale = false;  // made otherwise, to be made anew
+  double seconds = 0;
+  std::string key;
+};
+class TrialStates {
+ public:
+  TrialState find(const ExperimentEntry& entry, const Trial& trial, bool overwrite);
+
+ private:
+  uint64_t fingerprint(const configs::Settings& settings);
+
+  std::map<std::string, uint64_t> fingerprints_;  // of data, by the settings that choose them
+};
+
+/// Runs the trials that are not complete, one after another, each on all ranks; what was interrupted continues. All
+/// ranks call it. False: pre-empted.
+bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, bool overwrite,
+                comm::Communicator& comm);
 
 }  // namespace foretime::experiments

@@ -10,8 +10,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "coordinator/run_directory.h"
 #include "jobs/error.h"
 #include "jobs/sweep/proposer.h"
@@ -100,36 +101,29 @@ void run(AgentCommandOptions& options) {
 void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
   command.add_flag("--until-empty", agent.until_empty, "end when no job is left that this agent could ever run");
-  command.add_option("--name", agent.name, "name of this agent; default: host, process and a random number")
-      ->type_name("TEXT");
+  typed_option(command, "--name", agent.name, "name of this agent; default: host, process and a random number", "TEXT");
   command.option_defaults()->group("Slots");
-  command.add_option("--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
-  command.add_option("--gpus", agent.gpus, "GPUs that jobs may use, e.g. 0,1, as CUDA_VISIBLE_DEVICES takes them")
-      ->delimiter(',')
-      ->type_name("IDS");
-  command.add_option("--jobs", agent.max_jobs, "jobs at once; 0: as many as fit")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
+  checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", CLI::NonNegativeNumber, "N");
+  typed_option(command, "--gpus", agent.gpus, "GPUs that jobs may use, e.g. 0,1, as CUDA_VISIBLE_DEVICES takes them",
+               "IDS")
+      ->delimiter(',');
+  checked_option(command, "--jobs", agent.max_jobs, "jobs at once; 0: as many as fit", CLI::NonNegativeNumber, "N");
   command.option_defaults()->group("Jobs");
-  command
-      .add_option("--data-root", options.data_roots,
-                  "folder that jobs may read, may be given several times; relative paths of jobs start in the first")
+  typed_option(command, "--data-root", options.data_roots,
+               "folder that jobs may read, may be given several times; relative paths of jobs start in the first",
+               "DIR")
       ->take_all()
       ->expected(1)
-      ->type_name("DIR")
       ->capture_default_str();
-  command
-      .add_option("--launcher", options.launcher,
-                  "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} "
-                  "-c {cpus} {command}'")
-      ->type_name("TEXT")
+  typed_option(command, "--launcher", options.launcher,
+               "auto (mpirun for more than one rank), direct, mpirun, srun, or a template such as 'srun -n {ranks} "
+               "-c {cpus} {command}'",
+               "TEXT")
       ->capture_default_str();
-  command.add_option("--program", agent.program, "the foretime that runs jobs; default: this one")->type_name("FILE");
+  typed_option(command, "--program", agent.program, "the foretime that runs jobs; default: this one", "FILE");
   command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning) {
-    command.add_option(name, value, meaning)->check(CLI::PositiveNumber)->type_name("S")->capture_default_str();
+    shown_option(command, name, value, meaning, CLI::PositiveNumber, "S");
   };
   seconds("--lease-seconds", options.lease_seconds, "a job whose agent is silent for so long is given to another");
   seconds("--stall-seconds", agent.stall_seconds, "a job without progress for so long is killed and tried again");
@@ -137,12 +131,9 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   seconds("--drain-seconds", agent.drain_seconds, "time for all jobs' checkpoints, after SIGTERM");
   seconds("--retry-seconds", options.queue.retry_seconds,
           "pause before a failed job's second attempt; it doubles with each");
-  command
-      .add_option("--keep-days", options.queue.keep_days,
-                  "jobs that ended so long ago are forgotten (their run folders stay); 0: never")
-      ->check(CLI::Range(0.0, 36500.0))
-      ->type_name("D")
-      ->capture_default_str()
+  shown_option(command, "--keep-days", options.queue.keep_days,
+               "jobs that ended so long ago are forgotten (their run folders stay); 0: never", CLI::Range(0.0, 36500.0),
+               "D")
       ->envname("FORETIME_KEEP_DAYS");
   command.option_defaults()->group("Options");
 }

@@ -3,9 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "jobs/error.h"
 
 /// Commands that change jobs and sweeps: cancel, pause, resume, retry, priority.
@@ -131,13 +132,10 @@ void add_control_commands(CLI::App& app) {
   add(app, "retry", "Let failed, dead and cancelled jobs wait again, or those of sweeps", options, true)
       ->callback([options] { retry(*options); });
   auto* priority = app.add_subcommand("priority", "Change the priority of a job, or of a sweep's jobs");
-  priority->add_option("id", options->id, "id of a job or sweep; the first digits are enough")
-      ->required()
-      ->type_name("ID");
-  priority->add_option("priority", options->priority, "larger first")
-      ->required()
-      ->check(CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority))
-      ->type_name("N");
+  needed_option(*priority, "id", options->id, "id of a job or sweep; the first digits are enough", "ID");
+  checked_option(*priority, "priority", options->priority, "larger first",
+                 CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority), "N")
+      ->required();
   add_queue_options(*priority, options->queue);
   priority->footer("Example: foretime priority 3fa9 100; a negative one: foretime priority 3fa9 -- -100");
   priority->callback([options] { set_priority(*options); });

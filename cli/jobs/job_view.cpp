@@ -19,8 +19,6 @@ constexpr size_t kNameWidth = 40, kReasonWidth = 90;
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
-
 /// Line by line without control characters; `between` stands where a line ended.
 std::string clean(const std::string& text, const std::string& between = "\n") {
   std::string lines;
@@ -46,6 +44,15 @@ std::string format_fields(const Fields& fields) {
     if (!value.empty() && value != "-") text += fmt::format("{:<12} {}\n", name, value);
   }
   return text;
+}
+
+/// 2026-11-21 05:01:07 by this machine's time zone; - for 0.
+std::string time_text(int64_t milliseconds) {
+  if (milliseconds <= 0) return "-";
+  const auto seconds = static_cast<std::time_t>(milliseconds / 1000);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
 }
 
 std::string metrics_text(const std::map<std::string, double>& metrics) {
@@ -116,21 +123,6 @@ std::string age_text(int64_t milliseconds) {
   if (seconds < 100 * 60) return fmt::format("{:.0f} min", seconds / 60);
   if (seconds < 48 * 3600) return fmt::format("{:.1f} h", seconds / 3600);
   return fmt::format("{:.0f} days", seconds / 86400);
-}
-
-std::string time_text(int64_t milliseconds) {
-  if (milliseconds <= 0) return "-";
-  const auto seconds = static_cast<std::time_t>(milliseconds / 1000);
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
-}
-
-std::string parameters_text(const jobs::Parameters& parameters) {
-  std::string text;
-  for (const auto& [key, value] : parameters)
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", last_part(key), value);
-  return text;
 }
 
 std::string job_table(const std::vector<jobs::JobRecord>& jobs) {

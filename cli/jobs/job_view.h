@@ -22,10 +22,6 @@ std::string progress_text(const jobs::JobRecord& job);
 std::string number_text(const std::optional<double>& value);
 /// 3 s, 4 min, 2.5 h, 3 days.
 std::string age_text(int64_t milliseconds);
-/// 2026-11-21 05:01:07 by this machine's time zone; - for 0.
-std::string time_text(int64_t milliseconds);
-/// key=value key=value, with the last part of each key.
-std::string parameters_text(const jobs::Parameters& parameters);
 
 /// The table of `foretime status`.
 std::string job_table(const std::vector<jobs::JobRecord>& jobs);

@@ -9,9 +9,10 @@
 
 #include "base/csv.h"
 #include "base/text.h"
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
 
@@ -211,13 +212,13 @@ void run(const LeaderboardOptions& options) {
 void add_leaderboard_command(CLI::App& app) {
   auto options = std::make_shared<LeaderboardOptions>();
   auto* command = app.add_subcommand("leaderboard", "The trials of a sweep, best first, with what was swept");
-  command->add_option("sweep", options->sweep, "id of the sweep, the first digits are enough; default: the newest")
-      ->type_name("ID");
-  command->add_option("--metric", options->metric, "default: the sweep's")->type_name("NAME");
-  command->add_option("--goal", options->goal, "default: the sweep's; for another --metric by its name")
-      ->check(CLI::IsMember({"maximize", "minimize"}));
-  command->add_option("--with", options->with, "further metrics as columns")->type_name("NAME")->delimiter(',');
-  command->add_option("--top", options->top, "the best so many; 0: all")->check(CLI::NonNegativeNumber)->type_name("N");
+  typed_option(*command, "sweep", options->sweep, "id of the sweep, the first digits are enough; default: the newest",
+               "ID");
+  typed_option(*command, "--metric", options->metric, "default: the sweep's", "NAME");
+  checked_option(*command, "--goal", options->goal, "default: the sweep's; for another --metric by its name",
+                 CLI::IsMember({"maximize", "minimize"}));
+  typed_option(*command, "--with", options->with, "further metrics as columns", "NAME")->delimiter(',');
+  checked_option(*command, "--top", options->top, "the best so many; 0: all", CLI::NonNegativeNumber, "N");
   command->add_flag("--trials", options->trials, "a line for each seed, where the sweep has `seeds`");
   auto* csv = command->add_flag("--csv", options->csv, "print CSV");
   command->add_flag("--json", options->json, "print JSON, with the metrics of every trial")->excludes(csv);

@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {
@@ -64,12 +65,10 @@ void run(const LogOptions& options) {
 void add_log_command(CLI::App& app) {
   auto options = std::make_shared<LogOptions>();
   auto* command = app.add_subcommand("log", "Print the last lines that a job wrote");
-  command->add_option("id", options->id, "id of the job; the first digits are enough")->required()->type_name("ID");
+  needed_option(*command, "id", options->id, "id of the job; the first digits are enough", "ID");
   command->add_flag("--follow,-f", options->follow, "go on until the job has ended");
-  command->add_option("--lines,-n", options->lines, "the last so many; at most 200 are kept in Redis")
-      ->check(CLI::Range(int64_t{0}, jobs::Limits::kLogLines))
-      ->type_name("N")
-      ->capture_default_str();
+  shown_option(*command, "--lines,-n", options->lines, "the last so many; at most 200 are kept in Redis",
+               CLI::Range(int64_t{0}, jobs::Limits::kLogLines), "N");
   add_queue_options(*command, options->queue);
   command->footer("All that a job wrote is in RUNS/ID/attempt-N/output.log on the agent's machine.");
   command->callback([options] { run(*options); });

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
 

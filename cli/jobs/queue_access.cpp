@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "cli/options.h"
 #include "jobs/error.h"
 #include "jobs/queue/redis_queue.h"
 
@@ -29,19 +30,16 @@ void check_prefix(const std::string& prefix) {
 void add_queue_options(CLI::App& command, QueueOptions& options) {
   const auto group = command.option_defaults()->get_group();
   command.option_defaults()->group("Queue");
-  command
-      .add_option("--redis", options.redis,
-                  "redis://host[:port][/database] or unix:///path; default: FORETIME_REDIS, else a Redis that foretime "
-                  "runs itself inside --runs. User and password come from FORETIME_REDIS, or FORETIME_REDIS_USER and "
-                  "FORETIME_REDIS_PASSWORD")
-      ->type_name("URL");
-  command.add_option("--runs", options.runs, "folder of all runs of jobs; the embedded Redis lives in it")
+  typed_option(command, "--redis", options.redis,
+               "redis://host[:port][/database] or unix:///path; default: FORETIME_REDIS, else a Redis that foretime "
+               "runs itself inside --runs. User and password come from FORETIME_REDIS, or FORETIME_REDIS_USER and "
+               "FORETIME_REDIS_PASSWORD",
+               "URL");
+  typed_option(command, "--runs", options.runs, "folder of all runs of jobs; the embedded Redis lives in it", "DIR")
       ->envname("FORETIME_RUNS")
-      ->type_name("DIR")
       ->capture_default_str();
-  command.add_option("--prefix", options.prefix, "start of all keys in Redis, to keep several queues apart")
+  typed_option(command, "--prefix", options.prefix, "start of all keys in Redis, to keep several queues apart", "NAME")
       ->envname("FORETIME_PREFIX")
-      ->type_name("NAME")
       ->capture_default_str();
   command.option_defaults()->group(group);
 }

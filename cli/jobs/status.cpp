@@ -10,9 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {
@@ -189,22 +190,19 @@ void run(const StatusOptions& options) {
 void add_status_command(CLI::App& app) {
   auto options = std::make_shared<StatusOptions>();
   auto* command = app.add_subcommand("status", "Show the queue, one sweep with its trials, or one job in full");
-  command->add_option("id", options->ids, "ids of jobs or sweeps; the first digits are enough")->type_name("ID");
+  typed_option(*command, "id", options->ids, "ids of jobs or sweeps; the first digits are enough", "ID");
   command
       ->add_flag("--watch{2}", options->interval,
                  "show again and again, every 2 s or as --watch=SECONDS says, until what was named has ended")
       ->type_name("");
   command->add_flag("--json", options->json, "print JSON; with --watch one document a line");
-  command
-      ->add_option("--state", options->state,
-                   "only jobs in this state: blocked, waiting, delayed, held, active, succeeded, failed, cancelled, "
-                   "dead")
-      ->type_name("STATE");
-  command->add_option("--sweep", options->sweep, "only this sweep")->type_name("ID");
-  command->add_option("--limit", options->limit, "show at most so many jobs")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
-      ->type_name("N")
-      ->capture_default_str();
+  typed_option(*command, "--state", options->state,
+               "only jobs in this state: blocked, waiting, delayed, held, active, succeeded, failed, cancelled, "
+               "dead",
+               "STATE");
+  typed_option(*command, "--sweep", options->sweep, "only this sweep", "ID");
+  shown_option(*command, "--limit", options->limit, "show at most so many jobs",
+               CLI::Range(int64_t{1}, int64_t{1000000}), "N");
   add_queue_options(*command, options->queue);
   command->footer(
       "Examples:\n"

@@ -8,9 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "cli/jobs/commands.h"
+#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/options.h"
 #include "jobs/error.h"
 #include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/sweep.h"
@@ -152,22 +153,17 @@ void run(const SubmitOptions& options) {
 void add_submit_command(CLI::App& app) {
   auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "Submit a sweep, one training job or one fine-tuning, to the queue");
-  command
-      ->add_option("file", options->file,
-                   "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a "
-                   "fine-tuning (docs/how-to/finetuning.md)")
-      ->required()
-      ->type_name("FILE");
-  command->add_option("overrides", options->overrides, "settings that replace the file's, for every trial")
-      ->type_name("KEY=VALUE");
-  command->add_option("--name", options->name, "name of the sweep or job, for people")->type_name("TEXT");
-  command->add_option("--priority", options->priority, "larger first; 0 where the file says nothing")
-      ->check(CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority))
-      ->type_name("N");
+  needed_option(*command, "file", options->file,
+                "a sweep (W&B's grammar, docs/reference/sweep-files.md), settings of foretime train, or a "
+                "fine-tuning (docs/how-to/finetuning.md)",
+                "FILE");
+  typed_option(*command, "overrides", options->overrides, "settings that replace the file's, for every trial",
+               "KEY=VALUE");
+  typed_option(*command, "--name", options->name, "name of the sweep or job, for people", "TEXT");
+  checked_option(*command, "--priority", options->priority, "larger first; 0 where the file says nothing",
+                 CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority), "N");
   const auto number = [&](const char* name, std::optional<int64_t>& value, const char* meaning, int64_t least) {
-    command->add_option(name, value, meaning)
-        ->check(CLI::Range(least, int64_t{65536}))
-        ->type_name("N")
+    checked_option(*command, name, value, meaning, CLI::Range(least, int64_t{65536}), "N")
         ->group("Each job (over the file's)");
   };
   number("--ranks", options->ranks, "processes of mpirun", 1);

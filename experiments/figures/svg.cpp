@@ -121,9 +121,6 @@ void Svg::marker(Point at, Marker shape, double radius, const std::string& color
       return filled({{x, y - 1.2 * r}, {x + 1.1 * r, y + .8 * r}, {x - 1.1 * r, y + .8 * r}});
     case Marker::diamond:
       return filled({{x, y - 1.3 * r}, {x + 1.3 * r, y}, {x, y + 1.3 * r}, {x - 1.3 * r, y}});
-    case Marker::cross:
-      line({x - r, y - r}, {x + r, y + r}, thick);
-      return line({x - r, y + r}, {x + r, y - r}, thick);
     case Marker::plus:
       line({x - 1.2 * r, y}, {x + 1.2 * r, y}, thick);
       return line({x, y - 1.2 * r}, {x, y + 1.2 * r}, thick);

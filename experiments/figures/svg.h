@@ -34,7 +34,7 @@ struct TextStyle {
   bool upright = false;  // turned by 90 degrees, to be read from below
 };
 
-enum class Marker { circle, square, triangle, diamond, cross, plus };
+enum class Marker { circle, square, triangle, diamond, plus };
 
 /// A drawing as a stand-alone SVG 1.1 file: pixels, y downwards, white ground, no scripts and no outside references.
 /// Any text may be given: what XML does not allow is escaped or left out. Points that are not finite are not drawn.

@@ -10,7 +10,7 @@ try:
 except ImportError:
     np = None
 
-from program import FORETIME, ProgramTest, environment
+from program import FORETIME, ProgramTest, environment, flip_byte
 
 
 def layout_graph():
@@ -93,7 +93,7 @@ class BadDataTest(ProgramTest):
             members["config_runtime"] = members["config_runtime"] + (name == "two")
             np.savez_compressed(self.folder / name / "graph.npz", **members)
         script = self.folder / "rank.sh"
-        (self.folder / "settings.yaml").write_text("run: {directory: x}\n")
+        self.empty_settings()
         settings = self.settings(data__format="layout", data__root=".", data__train="graph.npz", data__test="[]", model__type="residual_gcn",
                                  loss__type="listmle", loss__standardize_target="false", loss__target="runtime", data__holdout=0)
         quoted = " ".join(f"'{s}'" for s in settings)
@@ -142,10 +142,7 @@ class BadSettingsTest(ProgramTest):
 class BadCheckpointTest(ProgramTest):
     def test_flipped_byte(self):
         self.train()
-        path = self.folder / "run/checkpoints/step-00000006/model.safetensors"
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
+        flip_byte(self.folder / "run/checkpoints/step-00000006/model.safetensors")
         for done in (self.run_foretime("evaluate", "run", code=3), self.train(code=3, trainer__steps=8)):
             self.assertIn("model.safetensors", done.stderr)
             self.assertIn("CRC", done.stderr)

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
 from program import FORETIME, SOURCE, ProgramTest, environment
 
@@ -92,11 +91,3 @@ class Server:
         """The exit code after a signal."""
         self.process.send_signal(how)
         return self.process.wait(timeout)
-
-
-def wait_until(condition, seconds=20):
-    limit = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > limit:
-            raise AssertionError("waited in vain")
-        time.sleep(0.01)

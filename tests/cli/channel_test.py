@@ -3,10 +3,9 @@ import json
 import os
 import socket
 import threading
-import time
 import unittest
 
-from program import SAMPLES, ProgramTest
+from program import SAMPLES, ProgramTest, wait_until
 
 
 class Listener:
@@ -57,10 +56,9 @@ class ChannelTest(ProgramTest):
         self.path = self.folder / "agent.sock"
         self.listener = Listener(self.path)
         self.addCleanup(self.listener.close)
-        (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
 
     def start_job(self, ranks=1, **changes):
-        return self.start("train", "--quiet", "settings.yaml", *self.settings(**changes), ranks=ranks, FORETIME_PROGRESS=str(self.path))
+        return self.start_training(ranks, {"FORETIME_PROGRESS": str(self.path)}, **changes)
 
     def finish(self, process, code):
         output = process.communicate(timeout=120)
@@ -137,8 +135,7 @@ class ChannelTest(ProgramTest):
         self.listener.wait_for("evaluation")
         self.listener.connection.shutdown(socket.SHUT_RDWR)
         self.finish(process, 0)
-        done = self.run_foretime("train", "--quiet", "settings.yaml", *self.settings(run__directory=self.folder / "none"),
-                                 FORETIME_PROGRESS=str(self.folder / "nobody.sock"))
+        done = self.run_foretime(*self.training(run__directory=self.folder / "none"), FORETIME_PROGRESS=str(self.folder / "nobody.sock"))
         self.assertIn("progress is not sent", done.stderr)
 
     def test_evaluate_reports_its_metrics(self):
@@ -149,12 +146,8 @@ class ChannelTest(ProgramTest):
     def test_ranks_do_not_outlive_mpirun(self):
         process = self.start_job(2, trainer__steps=1000000)
         self.listener.wait_for("progress")
-        from resume_test import children_of, name_of
         ranks = [pid for pid in children_of(process.pid) if name_of(pid) == "foretime"]
         self.assertEqual(len(ranks), 2)
         process.kill()
         process.communicate(timeout=60)
-        limit = time.monotonic() + 30
-        while any(name_of(pid) == "foretime" for pid in ranks) and time.monotonic() < limit:
-            time.sleep(0.05)
-        self.assertEqual([pid for pid in ranks if name_of(pid) == "foretime"], [])
+        self.assertTrue(wait_until(lambda: not any(name_of(pid) == "foretime" for pid in ranks), 30), ranks)

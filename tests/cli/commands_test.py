@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from program import FORETIME, SAMPLES, ProgramTest, data_dir, environment
+from program import FORETIME, SAMPLES, ProgramTest, data_dir, environment, flip_byte
 
 
 class CommandsTest(ProgramTest):
@@ -89,19 +89,18 @@ class CommandsTest(ProgramTest):
             self.run_foretime("data", "pack", "p.foretime", *files, "--format", "programs", "--threads", threads, ranks=ranks)
             packed.append((self.folder / "p.foretime").read_bytes())
         self.assertEqual(packed[0], packed[1])
-        broken = self.folder / "C0.npz"
-        bytes_ = bytearray(files[3].read_bytes())
-        bytes_[len(bytes_) // 2] ^= 255
-        broken.write_bytes(bytes_)
+        broken = self.damaged("C12.npz", "C0.npz")
         self.run_foretime("data", "pack", "p.foretime", *files, broken, "--format", "programs", ranks=2, code=3)
         self.assertEqual((self.folder / "p.foretime").read_bytes(), packed[0])
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["C0.npz", "p.foretime"])
 
+    def damaged(self, sample, name):
+        path = pathlib.Path(shutil.copyfile(SAMPLES / sample, self.folder / name))
+        flip_byte(path, bits=255)
+        return path
+
     def test_a_damaged_test_set_ends_a_run_at_its_start(self):
-        broken = self.folder / "C10.npz"
-        bytes_ = bytearray((SAMPLES / "C10.npz").read_bytes())
-        bytes_[len(bytes_) // 2] ^= 255
-        broken.write_bytes(bytes_)
+        broken = self.damaged("C10.npz", "C10.npz")
         for ranks in (1, 2):
             done = self.train(ranks=ranks, code=3, data__test=f"['{broken}']", trainer__steps=100000)
             self.assertIn("C10.npz", done.stderr)

@@ -1,10 +1,9 @@
 """Experiments as their users run them: trials, what is complete, tables and figures; and the same over the job queue."""
 import json
-import time
 import unittest
 import xml.etree.ElementTree
 
-from program import SAMPLES, SOURCE, ProgramTest
+from program import SAMPLES, SOURCE, ProgramTest, wait_until
 
 EXPERIMENT = """
 title: A small experiment
@@ -126,9 +125,7 @@ class ExperimentTest(ProgramTest):
                    "trainer.eval_every=0", "--out", "out"]
         process = self.start(*command)
         metrics = self.folder / "out/trials/gcn/fraction-1/seed-1/metrics.jsonl"
-        limit = time.monotonic() + 60
-        while not (metrics.exists() and metrics.stat().st_size > 0) and time.monotonic() < limit:
-            time.sleep(0.05)
+        wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0)
         process.terminate()
         errors = process.communicate(timeout=60)[1]
         self.assertEqual(process.returncode, 75, errors)

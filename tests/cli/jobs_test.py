@@ -4,10 +4,9 @@ import os
 import pathlib
 import re
 import signal
-import time
 import unittest
 
-from program import SAMPLES, ProgramTest
+from program import SAMPLES, ProgramTest, flip_byte, wait_until
 
 BASE = """
 data: {format: programs, root: SAMPLES, train: [C1.npz, C12.npz], holdout: 0.2, max_eval_candidates: 20}
@@ -66,13 +65,9 @@ class JobsTest(ProgramTest):
         return self.json("status", *arguments)["jobs"]
 
     def wait_for(self, what, condition, seconds=60):
-        limit = time.monotonic() + seconds
-        while time.monotonic() < limit:
-            value = condition()
-            if value:
-                return value
-            time.sleep(0.1)
-        self.fail(f"{what}: not within {seconds} s\n{self.foretime('status')}")
+        if not (value := wait_until(condition, seconds, 0.1)):
+            self.fail(f"{what}: not within {seconds} s\n{self.foretime('status')}")
+        return value
 
     def test_a_sweep_from_submit_to_leaderboard(self):
         self.write_sweep("seeds: 2\nthen: [{evaluate: {files: [C11.npz]}}, export]\n")
@@ -289,9 +284,6 @@ class ExportTest(ProgramTest):
 
     def test_a_damaged_checkpoint_is_not_exported(self):
         self.train()
-        path = self.folder / "run/checkpoints/step-00000006/model.safetensors"
-        data = bytearray(path.read_bytes())
-        data[-1] ^= 1
-        path.write_bytes(data)
+        flip_byte(self.folder / "run/checkpoints/step-00000006/model.safetensors", -1)
         self.assertIn("CRC", self.run_foretime("export", "run", "out", code=3).stderr)
         self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith("out")], [])

@@ -43,8 +43,7 @@ class PlanTest(ProgramTest):
         self.assertIn("sizes:41", text)
 
     def test_settings_name_the_files(self):
-        file = self.folder / "settings.yaml"
-        file.write_text("run: {directory: runs/x}\n")
+        file = self.empty_settings()
         text = self.run_foretime("plan", file, *self.settings(), "--ranks", "1,5").stdout
         self.assertIn("2 training groups", text)
         self.assertIn("5 ranks: 3 of them have no draw", text)

@@ -9,8 +9,7 @@ from program import ProgramTest
 
 class ProfileTest(ProgramTest):
     def profile(self, ranks, **changes):
-        (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
-        return self.run_foretime("train", "--quiet", "--profile", "settings.yaml", *self.settings(**changes), ranks=ranks)
+        return self.run_foretime(*self.training(**changes), "--profile", ranks=ranks)
 
     def test_a_trace_of_all_ranks_and_a_summary(self):
         done = self.profile(2, trainer__eval_every=3, trainer__log_every=2, checkpoint__every_steps=2, comm__bucket_bytes=1000)

@@ -34,6 +34,21 @@ def launch(ranks):
     return ["mpirun", "-n", str(ranks)] if ranks > 1 else []
 
 
+def wait_until(condition, seconds=60, pause=0.05):
+    """What `condition` returns once that is true; its last value where it is not in time."""
+    limit = time.monotonic() + seconds
+    while not (value := condition()) and time.monotonic() < limit:
+        time.sleep(pause)
+    return value
+
+
+def flip_byte(path, place=None, bits=1):
+    """Damages a file at `place`, by default in its middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 if place is None else place] ^= bits
+    path.write_bytes(data)
+
+
 class ProgramTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-test-"))
@@ -42,9 +57,7 @@ class ProgramTest(unittest.TestCase):
 
     def wait_for_redis_to_end(self):
         """An embedded one stops by itself when nobody uses it; the folder is removed afterwards."""
-        limit = time.monotonic() + 30
-        while (self.folder / "runs/.redis/redis.sock").exists() and time.monotonic() < limit:
-            time.sleep(0.1)
+        wait_until(lambda: not (self.folder / "runs/.redis/redis.sock").exists(), 30)
 
     def rows(self, path):
         return self.rows_of((self.folder / path).read_text())
@@ -67,9 +80,8 @@ class ProgramTest(unittest.TestCase):
         return subprocess.Popen(launch(ranks) + [FORETIME, *map(str, arguments)], env={**environment(), **variables}, cwd=self.folder,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def start_training(self, ranks=1, **changes):
-        (self.folder / "settings.yaml").write_text("run: {directory: runs/x}\n")
-        return self.start("train", "--quiet", "settings.yaml", *self.settings(**changes), ranks=ranks)
+    def start_training(self, ranks=1, variables=None, **changes):
+        return self.start(*self.training(**changes), ranks=ranks, **(variables or {}))
 
     def run_foretime(self, *arguments, ranks=1, code=0, timeout=240, **variables):
         done = subprocess.run(launch(ranks) + [FORETIME] + [str(a) for a in arguments], env={**environment(), **variables},
@@ -88,10 +100,17 @@ class ProgramTest(unittest.TestCase):
         values.update({key.replace("__", "."): value for key, value in changes.items()})
         return [f"{key}={value}" for key, value in values.items()]
 
+    def empty_settings(self):
+        """A file without settings that matter."""
+        path = self.folder / "settings.yaml"
+        path.write_text("run: {directory: runs/x}\n")
+        return path
+
+    def training(self, **changes):
+        return "train", "--quiet", self.empty_settings(), *self.settings(**changes)
+
     def train(self, ranks=1, code=0, **changes):
-        empty = self.folder / "settings.yaml"
-        empty.write_text("run: {directory: runs/x}\n")
-        return self.run_foretime("train", "--quiet", empty, *self.settings(**changes), ranks=ranks, code=code)
+        return self.run_foretime(*self.training(**changes), ranks=ranks, code=code)
 
     def checkpoint(self, step, run="run"):
         """The bytes of every file of a checkpoint."""

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from program import ProgramTest
+from program import ProgramTest, wait_until
 
 
 def children_of(pid):
@@ -31,13 +31,11 @@ def name_of(pid):
 
 class ResumeTest(ProgramTest):
     def wait_for_step(self, process, step, run="run"):
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+        def reached():
             self.assertIsNone(process.poll(), process.communicate() if process.poll() is not None else "")
-            if (self.folder / run / "metrics.jsonl").exists() and (lines := self.lines_of(run)) and lines[-1]["step"] >= step:
-                return
-            time.sleep(0.02)
-        self.fail(f"no step {step} in 120 s")
+            return (self.folder / run / "metrics.jsonl").exists() and (lines := self.lines_of(run)) and lines[-1]["step"] >= step
+
+        self.assertTrue(wait_until(reached, 120, 0.02), f"no step {step} in 120 s")
 
     def ranks_of(self, process):
         return [pid for pid in [process.pid] + children_of(process.pid) if name_of(pid) == "foretime"]

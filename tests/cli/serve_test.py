@@ -10,8 +10,9 @@ import struct
 import threading
 import unittest
 
-from bundles import BundleTest, Server, UnixConnection, wait_until
+from bundles import BundleTest, Server, UnixConnection
 from hlo_test import field, instruction
+from program import wait_until
 
 NODES = (4, 5, 6)  # of the sample module: a convolution, a dot and a reshape
 BINARY = {"Content-Type": "application/octet-stream"}
@@ -307,7 +308,7 @@ class ServeTest(BundleTest):
         score = {"candidates": [{"layouts": {}}]}
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             waiting = [pool.submit(server.post, path, score) for path in graphs[:2]]
-            wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 2)
+            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 2))
             connection = server.connect()
             connection.request("POST", graphs[2], json.dumps(score))
             response = connection.getresponse()
@@ -327,7 +328,7 @@ class ServeTest(BundleTest):
             server.ask("GET", "/healthz", connection=idle)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(server.post, path, {"candidates": layouts(1)[0]})
-                wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1)
+                self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
                 self.assertEqual(server.end(how, timeout=5), 0)  # long before its window is over
                 self.assertEqual(len(waiting.result()["scores"]), 5)
             idle.close()
@@ -349,7 +350,7 @@ class ServeTest(BundleTest):
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(server.post, path, binary, BINARY)
-            wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1)
+            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
             replace(self.read("tile.foretime"))
             self.assertIn("layout.foretime: opened again", server.process.stdout.readline())
             self.assertEqual(server.ask("GET", "/v1/model")[1]["schema"]["kind"], "tile")
@@ -388,9 +389,9 @@ class ServeTest(BundleTest):
         path = f"/v1/graphs/{graph['id']}/score?top=1"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(server.post, path, body, {"Content-Type": "application/octet-stream"})
-            wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1)
+            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
             server.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: not server.path.exists())
+            self.assertTrue(wait_until(lambda: not server.path.exists()))
             with self.assertRaises(OSError):
                 socket.create_connection(("127.0.0.1", server.port), 5)
             successor = Server(self, "layout.foretime")  # the path is free
@@ -404,7 +405,7 @@ class ServeTest(BundleTest):
         path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(server.post, path, {"candidates": layouts(1)[0]})
-            wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1)
+            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
             self.assertEqual(server.end(signal.SIGKILL), -signal.SIGKILL)
             self.assertRaises((ConnectionError, OSError, ValueError), waiting.result)
         self.assertTrue(server.path.exists())

@@ -12,7 +12,7 @@
 #include "experiments/trials.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
-#include "tests/experiments/damage.h"
+#include "tests/experiments/experiment_support.h"
 #include "tests/support/message_of.h"
 
 namespace foretime::experiments {
@@ -34,16 +34,12 @@ variants:
   quicker: {extends: quick, seeds: [7], overrides: {trainer.steps: 2}}
 )";
 
-Experiment parse(const std::string& yaml, const ExperimentChoice& choice = {}) {
-  return parse_experiment(yaml, "e.yaml", ".", choice);
-}
-
 std::string message_of(const std::string& yaml, const ExperimentChoice& choice = {}) {
-  return foretime::testing::message_of<Error>([&] { trials_of(parse(yaml, choice), "out"); });
+  return foretime::testing::message_of<Error>([&] { trials_of(testing::parse_experiment(yaml, choice), "out"); });
 }
 
 TEST(Experiment, TrialsAreEntriesByFractionsBySeeds) {
-  const auto experiment = parse(kSmall);
+  const auto experiment = testing::parse_experiment(kSmall);
   EXPECT_EQ(experiment.name, "e");
   const auto trials = trials_of(experiment, "out");
   ASSERT_EQ(trials.size(), 3U * 2 * 2);
@@ -60,19 +56,19 @@ TEST(Experiment, TrialsAreEntriesByFractionsBySeeds) {
 }
 
 TEST(Experiment, AVariantAndTheCommandLineGoOverTheEntries) {
-  const auto quick = trials_of(parse(kSmall, {.variant = "quick"}), "out");
+  const auto quick = trials_of(testing::parse_experiment(kSmall, {.variant = "quick"}), "out");
   ASSERT_EQ(quick.size(), 3U * 2);
   EXPECT_EQ(quick[0].settings.trainer.steps, 5);
-  const auto quicker = trials_of(parse(kSmall, {.variant = "quicker"}), "out");
+  const auto quicker = trials_of(testing::parse_experiment(kSmall, {.variant = "quicker"}), "out");
   ASSERT_EQ(quicker.size(), 3U);
   EXPECT_EQ(quicker[0].settings.trainer.steps, 2);
   EXPECT_EQ(quicker[0].settings.trainer.seed, 7U);
   EXPECT_EQ(quicker[0].settings.data.train_fraction, 0.5);
-  const auto chosen = trials_of(parse(kSmall, {.variant = "quick",
-                                               .entries = {"gcn-wide"},
-                                               .fractions = {0.25},
-                                               .seeds = 1,
-                                               .overrides = {"trainer.steps=9"}}),
+  const auto chosen = trials_of(testing::parse_experiment(kSmall, {.variant = "quick",
+                                                                   .entries = {"gcn-wide"},
+                                                                   .fractions = {0.25},
+                                                                   .seeds = 1,
+                                                                   .overrides = {"trainer.steps=9"}}),
                                 "out");
   ASSERT_EQ(chosen.size(), 1U);
   EXPECT_EQ(chosen[0].settings.trainer.steps, 9);
@@ -80,7 +76,7 @@ TEST(Experiment, AVariantAndTheCommandLineGoOverTheEntries) {
 }
 
 TEST(Experiment, KeysFollowWhatShapesTheResult) {
-  const auto experiment = parse(kSmall);
+  const auto experiment = testing::parse_experiment(kSmall);
   const auto trials = trials_of(experiment, "out");
   const auto& entry = experiment.entries[0];
   auto settings = trials[0].settings;
@@ -132,7 +128,7 @@ TEST(Experiment, FiguresAreCheckedAndStayInTheirFolder) {
 }
 
 TEST(Experiment, ModelsBecomeJobsOfOneSweep) {
-  const auto experiment = parse(kSmall);
+  const auto experiment = testing::parse_experiment(kSmall);
   const auto trials = trials_of(experiment, "out");
   const auto sweep = sweep_of(experiment, trials, {}, 3);
   ASSERT_EQ(sweep.jobs.size(), 8U);  // not the mean
@@ -158,7 +154,7 @@ TEST(Experiment, DamagedFilesAreRefusedAndNothingElseHappens) {
   for (int round = 0; round < 3000; ++round) {
     const auto text = testing::damaged(whole, random);
     try {
-      trials_of(parse(text, {.variant = random() % 2 == 0 ? "quicker" : ""}), "out");
+      trials_of(testing::parse_experiment(text, {.variant = random() % 2 == 0 ? "quicker" : ""}), "out");
     } catch (const Error&) {
       ++refused;
     }
@@ -172,7 +168,7 @@ TEST(Experiment, ShippedFilesAreRight) {
     const auto file =
         std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments" / (std::string(name) + ".yaml");
     for (const char* variant : {"", "quick"}) {
-      const auto experiment = load_experiment(file, {.variant = variant});
+      const auto experiment = load_experiments(file, {.variant = variant}).parts.at(0);
       EXPECT_EQ(experiment.name, name);
       EXPECT_GE(trials_of(experiment, "out").size(), 10U);
       EXPECT_FALSE(experiment.figures.empty());
@@ -192,7 +188,8 @@ TEST(Experiment, ShippedFilesAreRight) {
     }
   }
   const auto whole =
-      load_experiment(std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments/resnet18-cross-workload.yaml");
+      load_experiments(std::filesystem::path(FORETIME_SOURCE_DIR) / "configs/experiments/resnet18-cross-workload.yaml")
+          .parts.at(0);
   EXPECT_EQ(whole.fractions, (std::vector<double>{0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 0.75, 1}));
   EXPECT_EQ(whole.base.data.max_eval_candidates, 0);
 }

@@ -12,7 +12,7 @@
 #include "experiments/document.h"
 #include "experiments/trials.h"
 #include "jobs/error.h"
-#include "tests/experiments/damage.h"
+#include "tests/experiments/experiment_support.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 

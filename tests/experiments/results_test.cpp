@@ -11,6 +11,7 @@
 #include "coordinator/run_resources.h"
 #include "experiments/report.h"
 #include "models/metrics/metrics.h"
+#include "tests/experiments/experiment_support.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::experiments {
@@ -95,7 +96,7 @@ TEST_F(ResultsTest, ASecondMeasurementLosesItsDriftAlone) {
 }
 
 TEST_F(ResultsTest, ReportsTablesFilesAndFiguresOfWhatIsThere) {
-  const auto experiment = parse_experiment(R"(
+  const auto experiment = testing::parse_experiment(R"(
 title: The title
 overrides: {data: {format: programs, train: [a.npz], test: [b.npz]}}
 fractions: [0.5, 1]
@@ -108,8 +109,7 @@ figures:
   - {file: scatter.svg, kind: scatter}
   - {file: groups.svg, kind: groups, metric: kendall_tau}
   - {file: metrics.svg, kind: metrics}
-)",
-                                           "e.yaml", ".");
+)");
   const auto trials = trials_of(experiment, folder_ / "out");
   auto results = begin_results(experiment, trials.size());
   for (const auto& trial : trials) {
@@ -126,7 +126,7 @@ figures:
   EXPECT_NEAR(spread.low, 1.0, 1e-12);
   EXPECT_NEAR(spread.deviation, 0.4 / std::sqrt(2), 1e-12);
   EXPECT_EQ(results.spread(1, 0.5, "mae").count, 0U);
-  EXPECT_NEAR(results.spread(0, 1, "kendall_tau", "C3").mean, 1.0 / 3, 1e-12);
+  EXPECT_NEAR(class_spread(results, 0, 1, "kendall_tau", {"C3"}).mean, 1.0 / 3, 1e-12);
   EXPECT_EQ(results.groups(), (std::vector<std::string>{"C3", "C10"}));
 
   const auto out = folder_ / "report";
@@ -182,7 +182,7 @@ TEST_F(ResultsTest, AccuracyIsTheContestsScore) {
 }
 
 TEST_F(ResultsTest, ColumnsAreMetricsOverTheirGroups) {
-  const auto experiment = parse_experiment(R"(
+  const auto experiment = testing::parse_experiment(R"(
 overrides: {data: {format: layout, train: [a.npz], valid: [b.npz], holdout: 0.2}}
 seeds: 2
 set: [test, holdout]
@@ -194,8 +194,7 @@ columns:
   - {metric: memory}
 entries: [{label: A}, {label: ceiling, kind: ceiling}]
 references: [{label: known, all: 0.5, kendall_tau: 0.25, opa: 0.75}]
-)",
-                                           "e.yaml", ".");
+)");
   EXPECT_EQ(experiment.metrics, (std::vector<std::string>{"kendall_tau", "opa", "seconds", "memory"}));
   const auto trials = trials_of(experiment, folder_);
   auto results = begin_results(experiment, trials.size());
@@ -240,12 +239,11 @@ references: [{label: known, all: 0.5, kendall_tau: 0.25, opa: 0.75}]
 }
 
 TEST_F(ResultsTest, FoldsBecomeOneResult) {
-  auto experiment = parse_experiment(R"(
+  auto experiment = testing::parse_experiment(R"(
 overrides: {data: {format: layout, train: [a.npz], test: [b.npz]}}
 metrics: [kendall_tau]
 entries: [{label: A}]
-)",
-                                     "e.yaml", ".");
+)");
   experiment.folds = {2, {"groups"}};
   auto results = begin_results(experiment, 2);
   const std::string head = "set,group,rank,candidate,id,score,predicted_runtime,runtime\n";
@@ -283,13 +281,12 @@ TEST_F(ResultsTest, ResourcesAreReadBackAndDamageIsNone) {
 }
 
 TEST_F(ResultsTest, ClassesGatherGroups) {
-  auto experiment = parse_experiment(R"(
+  auto experiment = testing::parse_experiment(R"(
 overrides: {data: {format: programs, train: [a.npz], test: [b.npz]}}
 metrics: [kendall_tau]
 entries: [{label: A}]
 classes: {ten: ["C1?"]}
-)",
-                                     "e.yaml", ".");
+)");
   const auto trials = trials_of(experiment, folder_);
   auto results = begin_results(experiment, 1);
   write(trials[0].folder.lexically_relative(folder_).string() + "/rankings.csv", kRankings);

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "experiments/overview.h"
+#include "experiments/report.h"
+#include "tests/experiments/experiment_support.h"
 #include "tests/support/scratch.h"
 
 namespace foretime::experiments {
@@ -13,15 +14,14 @@ class SubmissionFileTest : public ::testing::Test {
  protected:
   /// Two entries with two seeds each: B orders the labelled group better, its seeds see the unlabelled one differently.
   Results results(const std::string& unlabelled_of_second_seed) const {
-    experiment_ = parse_experiment(R"(
+    experiment_ = testing::parse_experiment(R"(
 overrides: {data: {format: layout, train: [a.npz], valid: [b.npz], test: [c.npz]}}
 set: valid
 seeds: 2
 metrics: [kendall_tau]
 submission: layout:xla:default
 entries: [{label: A}, {label: B}, {label: ceiling, kind: ceiling}]
-)",
-                                   "e.yaml", ".");
+)");
     trials_ = trials_of(experiment_, folder_);
     auto results = begin_results(experiment_, trials_.size());
     for (const auto& trial : trials_) {

@@ -3,6 +3,8 @@
 #include <random>
 #include <string>
 
+#include "experiments/document.h"
+
 namespace foretime::experiments::testing {
 
 /// A YAML text with one to four places cut out or overwritten, mostly by characters that mean something there.
@@ -17,6 +19,11 @@ inline std::string damaged(std::string text, std::mt19937& random) {
     }
   }
   return text;
+}
+
+/// The one part of an experiment's text.
+inline Experiment parse_experiment(const std::string& yaml, const ExperimentChoice& choice = {}) {
+  return parse_experiments(yaml, "e.yaml", ".", choice).parts.at(0);
 }
 
 }  // namespace foretime::experiments::testing
