@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands.h"
+#include "cli/parsing/commands.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
 #include "inference/scoring/graph_scorer.h"

@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "configs/load.h"
 
 namespace foretime::cli {

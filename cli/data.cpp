@@ -11,7 +11,7 @@
 
 #include "base/threads.h"
 #include "cli/data_command.h"
-#include "cli/options.h"
+#include "cli/parsing/options.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/hlo_convert.h"
 #include "data/dataset/inspect.h"

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "cli/commands.h"
 #include "cli/data_command.h"
+#include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "cli/rank_command.h"
 #include "comm/mpi/launched.h"

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/process.h"
-#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/parsing/commands.h"
 #include "comm/backends/factory.h"
 #include "jobs/error.h"
 

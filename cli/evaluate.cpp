@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
-#include "cli/commands.h"
 #include "cli/job_channel.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "comm/agree.h"
 #include "configs/load.h"
 #include "worker/evaluation/ensemble.h"

@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "cli/programs.h"
 #include "comm/agree.h"
 #include "comm/communicator.h"

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "cli/commands.h"
+#include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "jobs/progress/channel.h"
 

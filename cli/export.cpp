@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"

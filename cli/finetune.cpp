@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/threads.h"
-#include "cli/commands.h"
 #include "cli/job_channel.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "comm/single.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"

@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include "base/threads.h"
-#include "cli/commands.h"
 #include "cli/data_command.h"
+#include "cli/parsing/commands.h"
 #include "comm/agree.h"
 #include "configs/load.h"
 #include "coordinator/packing.h"

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands.h"
+#include "cli/parsing/commands.h"
 #include "cli/rank_command.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/loop_graph.h"

@@ -12,7 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "cli/options.h"
+#include "cli/parsing/options.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
 

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/options.h"
+#include "cli/parsing/options.h"
 #include "cli/programs.h"
 #include "server/serve.h"
 

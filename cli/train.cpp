@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "cli/commands.h"
 #include "cli/job_channel.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "comm/agree.h"
 #include "configs/load.h"
 #include "worker/run/launch.h"

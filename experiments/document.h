@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "configs/choice.h"
 #include "configs/settings.h"
 #include "jobs/sweep/sweep.h"
 

@@ -10,9 +10,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "coordinator/run_directory.h"
 #include "jobs/error.h"
 #include "jobs/sweep/proposer.h"

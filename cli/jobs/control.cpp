@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "jobs/error.h"
 
 /// Commands that change jobs and sweeps: cancel, pause, resume, retry, priority.

@@ -9,10 +9,10 @@
 
 #include "base/csv.h"
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
 

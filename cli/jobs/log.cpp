@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/parsing/commands.h"
 
 namespace foretime::cli {
 namespace {

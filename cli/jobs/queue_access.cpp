@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/options.h"
+#include "cli/parsing/options.h"
 #include "jobs/error.h"
 #include "jobs/queue/redis_queue.h"
 

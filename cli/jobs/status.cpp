@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
-#include "cli/options.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
 #include "jobs/error.h"
 #include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/sweep.h"

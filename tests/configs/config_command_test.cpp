@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
-#include "cli/commands.h"
+#include "cli/parsing/commands.h"
 #include "configs/load.h"
 #include "tests/support/scratch.h"
 
