@@ -107,8 +107,7 @@ class BadDataTest(ProgramTest):
 
 class BadSettingsTest(ProgramTest):
     def test_unknown_key_names_the_nearest(self):
-        path = self.folder / "settings.yaml"
-        path.write_text("optimizer:\n  learning_rat: 0.1\n")
+        path = self.write("settings.yaml", "optimizer:\n  learning_rat: 0.1\n")
         done = self.run_foretime("train", path, code=2)
         self.assertIn("learning_rate", done.stderr)
         self.assertIn("settings.yaml:2", done.stderr)

@@ -22,12 +22,6 @@ class BundleTest(ProgramTest):
     def read(self, name):
         return (self.folder / name).read_bytes()
 
-    def write(self, name, content):
-        path = self.folder / name
-        path.write_bytes(content if isinstance(content, bytes) else
-                         (content if isinstance(content, str) else json.dumps(content)).encode())
-        return path
-
 
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=60):

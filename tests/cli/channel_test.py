@@ -3,7 +3,6 @@ import json
 import os
 import socket
 import threading
-import unittest
 
 from program import SAMPLES, ProgramTest, wait_until
 
@@ -146,6 +145,7 @@ class ChannelTest(ProgramTest):
     def test_ranks_do_not_outlive_mpirun(self):
         process = self.start_job(2, trainer__steps=1000000)
         self.listener.wait_for("progress")
+        from resume_test import children_of, name_of
         ranks = [pid for pid in children_of(process.pid) if name_of(pid) == "foretime"]
         self.assertEqual(len(ranks), 2)
         process.kill()

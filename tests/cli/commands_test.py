@@ -1,11 +1,9 @@
 """Each command does what the README says."""
-import csv
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import unittest
 
 from program import FORETIME, SAMPLES, ProgramTest, data_dir, environment, flip_byte
 

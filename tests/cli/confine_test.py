@@ -1,7 +1,6 @@
 """data.allowed_roots: no file outside of the folders that it names is read, whatever leads there."""
 import os
 import shutil
-import unittest
 
 from program import SAMPLES, ProgramTest
 

@@ -1,7 +1,6 @@
 """Averaged weights and ensembles of checkpoints, as users ask for them."""
 import json
 import math
-import unittest
 
 from program import SAMPLES, ProgramTest
 

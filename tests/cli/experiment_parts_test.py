@@ -71,8 +71,8 @@ class ExperimentPartsTest(ProgramTest):
                 self.run_foretime("data", "synth", self.collection / split / f"synthetic_{name}.npz", "--nodes", 30, "--configurable", 5,
                                   "--configs", 200, "--seed", seed)
         unlabel(self.collection / "test/synthetic_u.npz")
-        (self.folder / "parts.yaml").write_text(PARTS)
-        (self.folder / "gcn.yaml").write_text(GCN)
+        self.write("parts.yaml", PARTS)
+        self.write("gcn.yaml", GCN)
 
     def column(self, path, column, **chosen):
         values = [float(row["value"]) for row in self.rows(path)
@@ -121,7 +121,7 @@ class ExperimentPartsTest(ProgramTest):
         self.assertIn("submission.csv has 1 graphs by GCN", summary)
 
         # A fold is a training run without its groups.
-        (self.folder / "fold.yaml").write_text(GCN.replace("candidates: 7", "candidates: 60"))
+        self.write("fold.yaml", GCN.replace("candidates: 7", "candidates: 60"))
         train, test = "[npz/layout/xla/default/train/synthetic_b.npz]", "[npz/layout/xla/default/train/synthetic_a.npz,npz/layout/xla/default/train/synthetic_c.npz]"
         self.run_foretime("train", "--quiet", "fold.yaml", f"data.root={self.folder}/data", f"data.train={train}", f"data.test={test}", "trainer.steps=4",
                           "trainer.threads=1", "run.directory=alone")
@@ -158,7 +158,7 @@ class ExperimentPartsTest(ProgramTest):
         self.assertIn("found no nowhere", self.run_foretime("experiment", "parts.yaml", "--parts", "nowhere", code=2).stderr)
         packed = self.folder / "data/all.foretime"
         self.run_foretime("data", "pack", packed, self.collection / "train", "--format", "layout")
-        (self.folder / "parts.yaml").write_text(PARTS.replace("groups: [npz/layout/xla/default/train]", "groups: [all.foretime]"))
+        self.write("parts.yaml", PARTS.replace("groups: [npz/layout/xla/default/train]", "groups: [all.foretime]"))
         self.assertIn("packed collection", self.run_foretime("experiment", "parts.yaml", "--data", "data", code=3).stderr)
 
     @unittest.skipIf(data_dir() is None or not (data_dir() / "tpugraphs/npz").is_dir(), "skipped: no TpuGraphs in FORETIME_DATA or ../shared/data")

@@ -1,6 +1,5 @@
 """Experiments as their users run them: trials, what is complete, tables and figures; and the same over the job queue."""
 import json
-import unittest
 import xml.etree.ElementTree
 
 from program import SAMPLES, SOURCE, ProgramTest, wait_until
@@ -47,8 +46,8 @@ figures: [{file: scatter.svg, kind: scatter}, {file: groups.svg, kind: groups}]
 class ExperimentTest(ProgramTest):
     def setUp(self):
         super().setUp()
-        (self.folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(SAMPLES)))
-        (self.folder / "small.yaml").write_text(EXPERIMENT)
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+        self.write("small.yaml", EXPERIMENT)
 
     def values(self, path, **chosen):
         """metric -> value of one trial, but for what the run took: no two runs take the same."""
@@ -167,11 +166,11 @@ class ExperimentTest(ProgramTest):
 
     def test_what_is_wrong_is_said(self):
         (self.folder / "configs/experiments").mkdir(parents=True)
-        (self.folder / "configs/experiments/mine.yaml").write_text("metrics: [mae]\nentries: [{label: A}]\n")
+        self.write("configs/experiments/mine.yaml", "metrics: [mae]\nentries: [{label: A}]\n")
         self.assertIn("(mine)", self.run_foretime("experiment", "min", code=2).stderr)
         self.assertIn("data.train", self.run_foretime("experiment", "mine", code=2).stderr)
-        (self.folder / "bad.yaml").write_text(EXPERIMENT.replace("itervar_features", "retest"))
+        self.write("bad.yaml", EXPERIMENT.replace("itervar_features", "retest"))
         self.assertIn("retest.npz", self.run_foretime("experiment", "bad.yaml", "--entries", "XGBoost", code=3).stderr)
-        (self.folder / "bad.yaml").write_text(EXPERIMENT.replace("resnet18_conv2d_retest", "ansor_retest"))
+        self.write("bad.yaml", EXPERIMENT.replace("resnet18_conv2d_retest", "ansor_retest"))
         message = self.run_foretime("experiment", "bad.yaml", "--entries", "mean", code=3).stderr
         self.assertIn("ansor_retest.npz: holds none of the candidates", message)

@@ -2,7 +2,6 @@
 import json
 import subprocess
 import sys
-import unittest
 
 from program import SAMPLES, SOURCE, ProgramTest
 
@@ -26,7 +25,7 @@ def has_module(name):
 
 class ExportTest(ProgramTest):
     def trained(self, *overrides):
-        (self.folder / "small.yaml").write_text(SMALL)
+        self.write("small.yaml", SMALL)
         self.run_foretime("train", "--quiet", "small.yaml", "run.directory=run", *overrides)
         return "run"
 
@@ -103,7 +102,7 @@ class ExportTest(ProgramTest):
         self.assertIn("--force", self.run_foretime("export", run, "model.foretime", code=2).stderr)
         self.run_foretime("export", run, "model.foretime", "--force")
         self.assertEqual((self.folder / "model.foretime").read_bytes(), first)
-        (self.folder / "cut.foretime").write_bytes(first[:-5])
+        self.write("cut.foretime", first[:-5])
         self.assertIn("cut.foretime", self.run_foretime("rank", "cut.foretime", str(SAMPLES / "C1.npz"), code=3).stderr)
         self.assertIn("ABSENT", self.run_foretime("bundle", "inputs", "model.foretime", str(SAMPLES / "C1.npz"), "--group",
                                                   "ABSENT", "-o", "x.npz", code=3).stderr)

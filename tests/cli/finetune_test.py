@@ -8,7 +8,6 @@ import shutil
 import struct
 import subprocess
 import tempfile
-import unittest
 
 from program import FORETIME, SAMPLES, SOURCE, ProgramTest, environment
 
@@ -176,12 +175,12 @@ class FinetuneTest(ProgramTest):
         done = self.finetune(self.model, "alone.jsonl", "--member", "lowered", "--steps", "2", "--holdout", "0")
         self.assertIn("1 programs of workloads with a single one left out", done.stdout)
         for part, some in (("round1", lines[:5]), ("round2", lines[5:6])):  # the second has the other of C3
-            (self.folder / f"{part}.jsonl").write_text("\n".join(some) + "\n")
+            self.write(f"{part}.jsonl", "\n".join(some) + "\n")
         note = self.tuned_json(self.model, "round*.jsonl", "--member", "lowered", "--steps", "2", "--holdout", "0")
         self.assertEqual((note["groups"], note["trained_on"] + note["held_out"]), (3, 6))
 
         def refused(lines, *arguments, expected):
-            (self.folder / "bad.jsonl").write_text("\n".join(lines) + "\n")
+            self.write("bad.jsonl", "\n".join(lines) + "\n")
             done = self.finetune(self.model, "bad.jsonl", *arguments, out="none.foretime", code=3)
             self.assertIn(expected, done.stderr)
             self.assertFalse((self.folder / "none.foretime").exists())
@@ -214,8 +213,7 @@ class FinetuneTest(ProgramTest):
         failed = json.loads(lines[1])
         failed["r"][0], failed["r"][1] = [1e10], 7
         single = (self.shared / "old.json").read_text().splitlines()[0]
-        path = self.folder / "log.json"
-        path.write_text("\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
+        path = self.write("log.json", "\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
         done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
         for text in ("1 failed measurements left out", "1 lines that are no records left out", "1 records of workloads with a single one"):
             self.assertIn(text, done.stdout)
@@ -226,12 +224,12 @@ class FinetuneTest(ProgramTest):
         path.write_text("\n".join([*lines[:40], *map(json.dumps, other)]) + "\n")
         done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
         self.assertIn("3 records that cannot be replayed left out", done.stdout)
-        (self.folder / "none.json").write_text("\n".join(map(json.dumps, other)) + "\n")
+        self.write("none.json", "\n".join(map(json.dumps, other)) + "\n")
         done = self.finetune(self.model, "none.json", *self.records, out="none.foretime", code=3)
         self.assertIn("no workload has records enough that can be replayed", done.stderr)
         table = (self.shared / "dags.jsonl").read_text().splitlines()
         key = json.loads(lines[0])["i"][0][0]
-        (self.folder / "one.jsonl").write_text("\n".join(line for line in table if key in json.loads(line).values()) + "\n")
+        self.write("one.jsonl", "\n".join(line for line in table if key in json.loads(line).values()) + "\n")
         done = self.finetune(self.model, path, self.shared / "old.json", "--dags", "one.jsonl", "--steps", "2", "--force")
         self.assertIn("without a compute DAG in one.jsonl left out", done.stdout)
 
@@ -243,14 +241,13 @@ class FinetuneTest(ProgramTest):
         refused(self.model, new, code=2, expected="--dags: is missing")
         refused(self.model, new, "--stages", "none.jsonl", code=2, expected="--stages: is called --dags")
         refused(self.model, new, "--dags", "none.jsonl", expected="none.jsonl")
-        empty = self.folder / "empty.json"
-        empty.write_text("")
+        empty = self.write("empty.json", "")
         refused(self.model, empty, *self.records, expected="empty.json: nothing to learn from")
         refused(self.model, new, "--dags", empty, expected="expected compute DAGs")
         (self.folder / "failed.json").write_text("".join(
             json.dumps({**json.loads(line), "r": [[1e10], 7, 1, 1]}) + "\n" for line in new.read_text().splitlines()))
         refused(self.model, "failed.json", *self.records, expected="64 failed")
-        (self.folder / "few.json").write_text("".join(new.read_text().splitlines(keepends=True)[:4]))
+        self.write("few.json", "".join(new.read_text().splitlines(keepends=True)[:4]))
         refused(self.model, "few.json", *self.records, expected="too few to rank")
         self.finetune(self.model, "few.json", *self.records, "--holdout", "0", out="few.foretime")
         refused(self.model, "no*.json", *self.records, expected="nothing of this name")

@@ -1,5 +1,4 @@
 """HLO protobuf: data convert and data inspect, and that a group of a .pb file is what other commands take."""
-import unittest
 
 import numpy
 
@@ -62,11 +61,6 @@ TILES = field(1, tuning(module("a"), [tile_run((4, 8), 30), tile_run((2,), 20, d
 
 
 class HloTest(ProgramTest):
-    def write(self, name, content):
-        path = self.folder / name
-        path.write_bytes(content)
-        return path
-
     def convert(self, content, out, *options, code=0):
         return self.run_foretime("data", "convert", self.write("in.pb", content), out, *options, code=code)
 
@@ -121,7 +115,7 @@ class HloTest(ProgramTest):
         self.assertIn("missing.pb: No such file", self.run_foretime("data", "convert", "missing.pb", "x.npz", code=3).stderr)
         self.convert(module(), "out.npz", "--message", "Module", code=2)
         self.convert(module(), "out.npz", "--max-nodes", "0", code=2)
-        (self.folder / "taken").write_text("a file")
+        self.write("taken", "a file")
         self.assertIn("taken: cannot be made as a folder", self.convert(TILES, "taken", code=3).stderr)
 
     def test_packing_takes_protobuf(self):

@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import signal
-import unittest
 
 from program import SAMPLES, ProgramTest, flip_byte, wait_until
 
@@ -30,11 +29,11 @@ class JobsTest(ProgramTest):
         super().setUp()
         self.processes = []
         self.addCleanup(self.kill_all)
-        (self.folder / "base.yaml").write_text(BASE.replace("SAMPLES", str(SAMPLES)))
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
         self.write_sweep()
 
     def write_sweep(self, more="", text=SWEEP):
-        (self.folder / "sweep.yaml").write_text(text + more)
+        self.write("sweep.yaml", text + more)
 
     def kill_all(self):
         for process in self.processes:
@@ -277,7 +276,7 @@ class ExportTest(ProgramTest):
     def test_what_is_not_an_export_is_never_replaced(self):
         self.train()
         (self.folder / "mine").mkdir()
-        (self.folder / "mine/notes.txt").write_text("keep")
+        self.write("mine/notes.txt", "keep")
         self.run_foretime("export", "run", "mine", "--force", code=2)
         self.assertEqual((self.folder / "mine/notes.txt").read_text(), "keep")
         self.run_foretime("export", "run", "settings.yaml", "--force", code=2)

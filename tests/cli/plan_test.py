@@ -8,9 +8,7 @@ from program import ProgramTest, data_dir
 class PlanTest(ProgramTest):
     def sizes(self, text="nodes,edges,configurable,candidates\n" + "".join(
             f"{900 + 700 * i},{1400 + 1100 * i},{40 + 30 * i},{1000 + 100 * i}\n" for i in range(40))):
-        path = self.folder / "sizes.csv"
-        path.write_text(text)
-        return path
+        return self.write("sizes.csv", text)
 
     def plan(self, *arguments, **more):
         return self.json_of("plan", *arguments, "--json", **more)

@@ -1,7 +1,6 @@
 """What --profile writes, and that trainer.deterministic repeats itself."""
 import json
 import os
-import unittest
 from unittest import mock
 
 from program import ProgramTest

@@ -100,11 +100,16 @@ class ProgramTest(unittest.TestCase):
         values.update({key.replace("__", "."): value for key, value in changes.items()})
         return [f"{key}={value}" for key, value in values.items()]
 
+    def write(self, name, content):
+        """The path of a file of this folder with these bytes, this text, or JSON of what is neither."""
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else
+                         (content if isinstance(content, str) else json.dumps(content)).encode())
+        return path
+
     def empty_settings(self):
         """A file without settings that matter."""
-        path = self.folder / "settings.yaml"
-        path.write_text("run: {directory: runs/x}\n")
-        return path
+        return self.write("settings.yaml", "run: {directory: runs/x}\n")
 
     def training(self, **changes):
         return "train", "--quiet", self.empty_settings(), *self.settings(**changes)

@@ -2,7 +2,6 @@
 import gzip
 import json
 import subprocess
-import unittest
 
 import numpy
 
@@ -148,7 +147,7 @@ class RankBundleTest(BundleTest):
         lines = self.read("records.json").decode().splitlines()
         bare = json.loads(lines[0])
         del bare["r"]
-        (self.folder / "more.json.gz").write_bytes(gzip.compress("\n".join([json.dumps(bare), "nonsense", "# no record", lines[1]]).encode()))
+        self.write("more.json.gz", gzip.compress("\n".join([json.dumps(bare), "nonsense", "# no record", lines[1]]).encode()))
         done = self.rank("loops.foretime", "records.json", "more.json.gz", "--dags", "compute_dag.json", "--format", "json")
         self.assertIn("more.json.gz: 1 lines left out, the first: line 2: no JSON", done.stderr)
         both = {one["id"]: one["score"] for one in json.loads(done.stdout)[0]["ranking"]}

@@ -1,7 +1,6 @@
 """Tuning records: data inspect, data pack-records, and a model trained on what they become."""
 import gzip
 import json
-import unittest
 
 from program import SAMPLES, SOURCE, ProgramTest
 
@@ -16,8 +15,7 @@ class RecordsTest(ProgramTest):
             lines = [next(file) for _ in range(5)]
         failed = json.loads(lines[4])
         failed["r"][0], failed["r"][1] = [1e10], 7
-        path = self.folder / "log.json"
-        path.write_text("".join(lines[:3]) + lines[3][:200] + "\n" + json.dumps(failed) + "\n# the end\n")
+        path = self.write("log.json", "".join(lines[:3]) + lines[3][:200] + "\n" + json.dumps(failed) + "\n# the end\n")
         return path
 
     def test_the_samples(self):
@@ -41,8 +39,7 @@ class RecordsTest(ProgramTest):
         self.assertIn("expected files of one kind", done.stderr)
 
     def test_a_damaged_file(self):
-        path = self.folder / "cut.jsonl.gz"
-        path.write_bytes(RECORDS.read_bytes()[:5000])
+        path = self.write("cut.jsonl.gz", RECORDS.read_bytes()[:5000])
         done = self.run_foretime("data", "inspect", path, code=3)
         self.assertIn("cut.jsonl.gz: gzip data end", done.stderr)
 
@@ -54,10 +51,10 @@ class RecordsTest(ProgramTest):
         self.assertIn("49 workloads, 588 programs", out)
         self.assertIn("1 records of workloads with fewer than 2 left out", out)
         self.assertIn("49 groups", self.run_foretime("data", "verify", "packed.foretime").stdout)
-        (self.folder / "lines.json").write_text(json.dumps({"train": {"a": [0, 49, 96], "b": [1, 50]}}))
+        self.write("lines.json", json.dumps({"train": {"a": [0, 49, 96], "b": [1, 50]}}))
         self.assertIn("2 workloads, 5 programs", self.pack("--lines", "lines.json", "--member", "train").stdout)
         networks = [{"network": "one", "first_line": 0, "lines": 300}, {"network": "two", "first_line": 300, "lines": 100}]
-        (self.folder / "networks.json").write_text(json.dumps(networks))
+        self.write("networks.json", json.dumps(networks))
         out = self.pack("--networks", "networks.json", "--take", "one").stdout
         self.assertIn(" 299 programs", out)
         done = self.pack("--networks", "networks.json", "--take", "one", "--never", "two", code=3)
@@ -76,19 +73,18 @@ class RecordsTest(ProgramTest):
         self.assertIn("no network three", self.pack_with_networks("--take", "three").stderr)
         done = self.pack("--lines", "missing.json", code=3)
         self.assertIn("missing.json: cannot be opened", done.stderr)
-        (self.folder / "lines.json").write_text('{"a": "text"}')
+        self.write("lines.json", '{"a": "text"}')
         self.assertIn("no such member", self.pack("--lines", "lines.json", "--member", "b", code=3).stderr)
         self.assertIn("expected line numbers", self.pack("--lines", "lines.json", "--member", "a", code=3).stderr)
         self.assertIn("KEY=VALUE", self.pack("--hardware", "cores", code=2).stderr)
         self.assertIn("data.hardware.sockets", self.pack("--hardware", "sockets=2", code=2).stderr)
-        empty = self.folder / "none.jsonl"
-        empty.write_text("")
+        empty = self.write("none.jsonl", "")
         done = self.run_foretime("data", "pack-records", "x.foretime", RECORDS, "--dags", empty, code=3)
         self.assertIn("none.jsonl", done.stderr)
         self.assertFalse(list(self.folder.glob("*.part*")))
 
     def pack_with_networks(self, *options):
-        (self.folder / "networks.json").write_text('[{"network": "one", "first_line": 0, "lines": 300}]')
+        self.write("networks.json", '[{"network": "one", "first_line": 0, "lines": 300}]')
         return self.pack("--networks", "networks.json", *options, code=3)
 
     def test_a_model_learns_from_records_and_ranks_trees(self):

@@ -1,10 +1,8 @@
 """Runs end as they should and go on from where they were: bytes compared, ranks killed and signalled."""
-import json
 import os
 import pathlib
 import signal
 import time
-import unittest
 
 from program import ProgramTest, wait_until
 

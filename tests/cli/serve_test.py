@@ -8,7 +8,6 @@ import socket
 import stat
 import struct
 import threading
-import unittest
 
 from bundles import BundleTest, Server, UnixConnection
 from hlo_test import field, instruction
@@ -344,7 +343,7 @@ class ServeTest(BundleTest):
         bundle = self.read("layout.foretime")
 
         def replace(content):
-            (self.folder / "next").write_bytes(content)
+            self.write("next", content)
             (self.folder / "next").rename(self.folder / "layout.foretime")
             server.process.send_signal(signal.SIGHUP)
 

@@ -1,6 +1,5 @@
 """Tensor programs as TVM's own text, and the trees that models are compared with."""
 import json
-import unittest
 
 import numpy
 
@@ -32,7 +31,7 @@ class TensorProgramsTest(ProgramTest):
             self.assertAlmostEqual(score, trees[program], places=5)
 
     def test_text_that_is_damaged_is_named(self):
-        (self.folder / "bad.json").write_text('{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.Add", "attrs": {"a": "1", "b": "9"}}]}')
+        self.write("bad.json", '{"root": 1, "nodes": [{"type_key": ""}, {"type_key": "tir.Add", "attrs": {"a": "1", "b": "9"}}]}')
         for command in (("inspect", "bad.json"), ("pack-tir", "out.foretime", "bad.json")):
             done = self.run_foretime("data", *command, code=3)
             self.assertIn("bad.json", done.stderr)
@@ -62,10 +61,10 @@ class TensorProgramsTest(ProgramTest):
         self.assertEqual((report["workloads"], report["programs"]), (10, 287))
         self.assertGreater(report["kendall_tau"], 0.25)
         lines = {"train_lines": {"all": list(range(400))}, "eval_lines": {"all": list(range(400, 800))}}
-        (self.folder / "split.json").write_text(json.dumps(lines))
+        self.write("split.json", json.dumps(lines))
         report = self.json_of(*arguments, "--split", "split.json")["mean_score"]
         self.assertEqual((report["workloads"], report["programs"]), (49, 400))
-        (self.folder / "split.json").write_text(json.dumps({**lines, "eval_lines": {"all": [4836]}}))
+        self.write("split.json", json.dumps({**lines, "eval_lines": {"all": [4836]}}))
         done = self.run_foretime(*arguments, "--split", "split.json", code=3)
         self.assertIn("400 of the 401 lines that were asked for", done.stderr)
         done = self.run_foretime("baseline", "xgboost", "statements", "--records", ansor / "records.jsonl.gz", code=2)
