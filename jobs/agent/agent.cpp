@@ -70,12 +70,6 @@ class Slots {
   std::vector<std::string> free_gpus_;
 };
 
-/// How often the agent was asked to end; a signal handler counts and wakes the loop by the descriptor (an eventfd).
-struct StopRequests {
-  std::atomic<int> count{0};
-  int descriptor = -1;
-};
-
 /// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
 /// jobs/agent/agent.h.
 class AgentLoop {
@@ -284,7 +278,7 @@ class AgentLoop {
   }
 
   void wait() {
-    std::vector<pollfd> descriptors = {{stops_.descriptor, POLLIN, 0}};
+    std::vector<pollfd> descriptors = {{stops_.wake.get(), POLLIN, 0}};
     for (const auto& held : jobs_) held.job->add_descriptors(descriptors);
     int timeout = kWatchMs;
     if (jobs_.empty())
@@ -292,7 +286,7 @@ class AgentLoop {
           std::clamp(static_cast<int>((next_claim_ - steady_seconds()) * 1e3), 10, link_.down() ? kWatchMs : kIdleMs);
     if (poll(descriptors.data(), descriptors.size(), timeout) > 0 && descriptors.front().revents != 0) {
       uint64_t count = 0;
-      [[maybe_unused]] const auto got = read(stops_.descriptor, &count, sizeof(count));
+      [[maybe_unused]] const auto got = read(stops_.wake.get(), &count, sizeof(count));
     }
   }
 
@@ -364,35 +358,24 @@ AgentOptions completed(AgentOptions options) {
 
 }  // namespace
 
-struct Agent::State {
-  AgentOptions options;
-  QueueFactory make_queue;
-  Proposer proposer;
-  spdlog::logger& log;
-  Slots slots;
-  StopRequests stops;
-};
-
-Agent::Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log) {
-  auto complete = completed(std::move(options));
-  Slots slots(complete.cpus, complete.gpus);
-  state_.reset(new State{std::move(complete), std::move(make_queue), std::move(proposer), log, std::move(slots), {}});
-  state_->stops.descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-
-Agent::~Agent() {
-  if (state_->stops.descriptor >= 0) close(state_->stops.descriptor);
+Agent::Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log)
+    : options_(completed(std::move(options))),
+      make_queue_(std::move(make_queue)),
+      proposer_(std::move(proposer)),
+      log_(log),
+      stops_{0, Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))} {
+  const Slots checked(options_.cpus, options_.gpus);  // throws where a GPU is named twice
 }
 
 int64_t Agent::run() {
-  AgentLoop loop(state_->options, state_->make_queue, state_->proposer, state_->slots, state_->stops, state_->log);
+  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus), stops_, log_);
   return loop.run();
 }
 
 void Agent::request_stop() {
-  state_->stops.count.fetch_add(1);
+  stops_.count.fetch_add(1);
   const uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(state_->stops.descriptor, &one, sizeof(one));
+  [[maybe_unused]] const auto written = write(stops_.wake.get(), &one, sizeof(one));
 }
 
 }  // namespace foretime::jobs

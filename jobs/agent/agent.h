@@ -1,13 +1,20 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include <spdlog/logger.h>
 
+#include "base/descriptor.h"
 #include "jobs/agent/agent_options.h"
 
 namespace foretime::jobs {
+
+/// How often the agent was asked to end; a signal handler counts and wakes the loop by the eventfd.
+struct StopRequests {
+  std::atomic<int> count{0};
+  Descriptor wake;
+};
 
 /// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor/supervisor.h) in
 /// runs/<job id>/attempt-<fence>, so that an agent that lost its lease overwrites nothing; the next attempt continues
@@ -30,7 +37,6 @@ class Agent {
  public:
   /// Makes the run root. Throws JobsError where a root cannot be used or a GPU is named twice.
   Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log);
-  ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
   /// Runs until `stop` is set (SIGTERM drains: jobs checkpoint and wait again) or, with until_empty, nothing is left.
@@ -41,8 +47,11 @@ class Agent {
   void request_stop();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  AgentOptions options_;
+  QueueFactory make_queue_;
+  Proposer proposer_;
+  spdlog::logger& log_;
+  StopRequests stops_;
 };
 
 }  // namespace foretime::jobs

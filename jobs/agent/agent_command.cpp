@@ -226,19 +226,14 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
 }  // namespace
 
 fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
-  const auto plain = [](const std::string& text) {
-    return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-      return std::isalnum(c) != 0 || c == '-' || c == '_';
-    });
-  };
-  if (!plain(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
+  if (!is_id(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
   const auto job = roots.runs / lease.job;
   std::error_code failure;
   fs::create_directories(job, failure);
   if (failure) throw JobsError("{}: {}", job.string(), failure.message());
   const auto real = allowed_path("run directory", job, roots.runs, {roots.runs});
   const auto name = fmt::format("attempt-{}", lease.fence);
-  for (const auto& folder : {real / name, real / (name + "-" + (plain(lease.token) ? lease.token : "again"))}) {
+  for (const auto& folder : {real / name, real / (name + "-" + (is_id(lease.token) ? lease.token : "again"))}) {
     if (fs::create_directory(folder, failure)) return folder;
     if (failure) throw JobsError("{}: {}", folder.string(), failure.message());
   }

@@ -38,26 +38,16 @@ constexpr size_t kEvaluations = 256;        // kept while Redis is away
 constexpr int64_t kBadMessagesNamed = 20;
 constexpr int kLastTurns = 16;
 
-Outcome outcome_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::cancel:
-      return Outcome::cancelled;
-    case StopReason::early_stopping:
-      return Outcome::stopped;
-    default:
-      return Outcome::preempted;
-  }
-}
+/// How a job ends that was asked to, and what it is told.
+struct Ending {
+  Outcome outcome;
+  const char* phrase;
+};
 
-const char* phrase_of(StopReason reason) {
-  switch (reason) {
-    case StopReason::cancel:
-      return "cancelled by request";
-    case StopReason::early_stopping:
-      return "early stopping";
-    default:
-      return "the agent drains";
-  }
+Ending ending_of(StopReason reason) {
+  if (reason == StopReason::cancel) return {Outcome::cancelled, "cancelled by request"};
+  if (reason == StopReason::early_stopping) return {Outcome::stopped, "early stopping"};
+  return {Outcome::preempted, "the agent drains"};
 }
 
 }  // namespace
@@ -282,18 +272,18 @@ void AgentJob::request_stop(StopReason reason, double now) {
   const bool first = stop_reason_ == StopReason::none;
   stop_reason_ = reason;
   if (!process_) {
-    end_without_process(outcome_of(reason), "");
+    end_without_process(ending_of(reason).outcome, "");
     return;
   }
-  log_->note(fmt::format("asked to end: {}", phrase_of(reason)));
-  logger_.info("{}: asked to end: {}", who(), phrase_of(reason));
+  log_->note(fmt::format("asked to end: {}", ending_of(reason).phrase));
+  logger_.info("{}: asked to end: {}", who(), ending_of(reason).phrase);
   if (!first) return;
   stop_requested_at_ = now;
   if (state_ != State::running) return;
   // A job that does not listen has no progress to save, or listens to SIGTERM alone.
   if (lease_.spec.kind == JobKind::train && socket_->connected()) {
     state_ = State::stopping;
-    socket_->send_stop(phrase_of(reason));
+    socket_->send_stop(ending_of(reason).phrase);
   } else {
     send_sigterm();
   }
@@ -381,7 +371,7 @@ void AgentJob::set_outcome(const ExitStatus& status) {
     result_.error = how + log_->tail();
   } else if (signalled || (status.signal == 0 && status.code == kPreempted)) {
     // Ended by this agent or as requested; without a request it was preempted by somebody else.
-    result_.outcome = outcome_of(stop_reason_);
+    result_.outcome = ending_of(stop_reason_).outcome;
   } else {
     result_.outcome = Outcome::error;
     result_.error = how + log_->tail();

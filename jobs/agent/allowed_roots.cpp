@@ -26,13 +26,6 @@ constexpr const char* kSpecial = "*?[{\\";
   throw JobsError("{}: {}: {}", what, path.substr(0, 300), why);
 }
 
-std::string link_target(const fs::path& link) {
-  std::string target(kLongestPath, '\0');
-  const auto size = readlink(link.c_str(), target.data(), target.size());
-  target.resize(size > 0 ? static_cast<size_t>(size) : 0);
-  return target;
-}
-
 /// Every link and .. resolved as the kernel would, also where a link points to what does not exist yet: writing to its
 /// name would create the target. weakly_canonical leaves such a link as it is.
 fs::path resolve(const std::string& what, const fs::path& path) {
@@ -66,7 +59,8 @@ fs::path resolve(const std::string& what, const fs::path& path) {
       continue;
     }
     if (++links > kLinks) refuse(what, path.string(), "too many symbolic links, or a loop of them");
-    const fs::path target = link_target(next);
+    std::error_code failure;
+    const fs::path target = fs::read_symlink(next, failure);
     if (target.empty()) refuse(what, path.string(), "a symbolic link that cannot be read");
     if (target.is_absolute()) real = "/";
     push_front(target);

@@ -29,6 +29,7 @@ struct ProgressMessage {
   std::map<std::string, double> metrics{};  // evaluation, result
   std::string path{};                       // checkpoint: folder of a whole checkpoint
   int64_t pid = 0;                          // hello
+  bool operator==(const ProgressMessage&) const = default;
 };
 /// Bounds of a message: bytes of its line with the newline, number of metrics.
 constexpr size_t kProgressLine = 64 << 10;

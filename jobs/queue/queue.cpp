@@ -19,40 +19,40 @@ bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
 }
 
+/// Throws Error where something of `who` is not as it must be.
 template <class Error>
-void need(bool holds, const std::string& who, const std::string& field, const std::string& found,
-          const std::string& expected) {
-  if (!holds) throw Error(fmt::format("{}: {}: {}, expected {}", who, field, found, expected));
-}
-
-template <class Error>
-void need_between(const std::string& who, const std::string& field, int64_t value, int64_t low, int64_t high) {
-  need<Error>(value >= low && value <= high, who, field, std::to_string(value), fmt::format("{} to {}", low, high));
-}
-
-template <class Error>
-void need_name(const std::string& who, const std::string& field, const std::string& text, bool may_be_empty) {
-  need<Error>(text.size() <= Limits::kName && (may_be_empty || !text.empty()), who, field,
-              fmt::format("{} bytes", text.size()), fmt::format("at most {} bytes", Limits::kName));
-  need<Error>(is_printable(text), who, field, "a control character", "printable text");
-}
-
-void need_size(const std::string& who, const std::string& field, size_t size, size_t limit) {
-  need<SweepError>(size <= limit, who, field, fmt::format("{} bytes", size), fmt::format("at most {} bytes", limit));
-}
+struct Checker {
+  std::string who;
+  void need(bool holds, const char* field, const std::string& found, const std::string& expected) const {
+    if (!holds) throw Error("{}: {}: {}, expected {}", who, field, found, expected);
+  }
+  void between(const char* field, int64_t value, int64_t low, int64_t high) const {
+    need(value >= low && value <= high, field, std::to_string(value), fmt::format("{} to {}", low, high));
+  }
+  void size(const char* field, size_t size, size_t limit) const {
+    need(size <= limit, field, fmt::format("{} bytes", size), fmt::format("at most {} bytes", limit));
+  }
+  void name(const char* field, const std::string& text, bool may_be_empty = true) const {
+    need(text.size() <= Limits::kName && (may_be_empty || !text.empty()), field, fmt::format("{} bytes", text.size()),
+         fmt::format("at most {} bytes", Limits::kName));
+    need(is_printable(text), field, "a control character", "printable text");
+  }
+  void id(const char* field, const std::string& text) const {
+    need(is_id(text), field, fmt::format("{} bytes", text.size()), "1 to 64 letters, digits, - and _");
+  }
+};
 
 void bound_metrics(std::map<std::string, double>& metrics) {
   std::erase_if(metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
   size_t size = 0;
   for (const auto& [name, value] : metrics) size += name.size() + 32;
-  need<JobsError>(size <= Limits::kResult, "metrics", "size", fmt::format("{} bytes", size),
-                  fmt::format("at most {} bytes", Limits::kResult));
+  Checker<JobsError>{"metrics"}.size("size", size, Limits::kResult);
 }
 
 void bound_path(const std::string& path) {
-  need<JobsError>(path.size() <= Limits::kPath && is_printable(path), "checkpoint", "path",
-                  fmt::format("{} bytes", path.size()),
-                  fmt::format("a printable path of at most {} bytes", Limits::kPath));
+  Checker<JobsError>{"checkpoint"}.need(path.size() <= Limits::kPath && is_printable(path), "path",
+                                        fmt::format("{} bytes", path.size()),
+                                        fmt::format("a printable path of at most {} bytes", Limits::kPath));
 }
 
 }  // namespace
@@ -64,62 +64,57 @@ bool is_id(const std::string& text) {
 }
 
 void check(const JobSpec& job) {
-  const std::string who = "job " + job.id.substr(0, kId);
-  need<SweepError>(is_id(job.id), who, "id", fmt::format("{} bytes", job.id.size()),
-                   "1 to 64 letters, digits, - and _");
-  need<SweepError>(job.sweep.empty() || is_id(job.sweep), who, "sweep", fmt::format("{} bytes", job.sweep.size()),
-                   "1 to 64 letters, digits, - and _");
-  need_name<SweepError>(who, "name", job.name, true);
-  need_name<SweepError>(who, "metric", job.metric, true);
-  need_size(who, "settings", job.settings.size(), Limits::kSettings);
-  need_size(who, "parameters", nlohmann::json(job.parameters).dump().size(), Limits::kParameters);
-  need<SweepError>(job.after.size() <= Limits::kDependencies, who, "after", fmt::format("{} jobs", job.after.size()),
-                   fmt::format("at most {}", Limits::kDependencies));
+  const Checker<SweepError> check{"job " + job.id.substr(0, kId)};
+  check.id("id", job.id);
+  if (!job.sweep.empty()) check.id("sweep", job.sweep);
+  check.name("name", job.name);
+  check.name("metric", job.metric);
+  check.size("settings", job.settings.size(), Limits::kSettings);
+  check.size("parameters", nlohmann::json(job.parameters).dump().size(), Limits::kParameters);
+  check.need(job.after.size() <= Limits::kDependencies, "after", fmt::format("{} jobs", job.after.size()),
+             fmt::format("at most {}", Limits::kDependencies));
   for (const auto& id : job.after)
-    need<SweepError>(is_id(id) && id != job.id, who, "after", fmt::format("'{}'", id.substr(0, kId)),
-                     "the id of another job");
-  need<SweepError>(std::set<std::string>(job.after.begin(), job.after.end()).size() == job.after.size(), who, "after",
-                   "a job twice", "each job once");
-  need<SweepError>(!job.deferred || !job.sweep.empty(), who, "deferred", "true without a sweep",
-                   "a sweep whose definition says what to decide");
-  need_between<SweepError>(who, "trial", job.trial, -1, kMostTrials);
-  need_between<SweepError>(who, "resources.ranks", job.resources.ranks, 1, kMostRanks);
-  need_between<SweepError>(who, "resources.cpus", job.resources.cpus, 1, kMostOfRank);
-  need_between<SweepError>(who, "resources.gpus", job.resources.gpus, 0, kMostOfRank);
-  need_between<SweepError>(who, "priority", job.priority, -Limits::kPriority, Limits::kPriority);
-  need_between<SweepError>(who, "max_attempts", job.max_attempts, 1, kMostAttempts);
+    check.need(is_id(id) && id != job.id, "after", fmt::format("'{}'", id.substr(0, kId)), "the id of another job");
+  check.need(std::set<std::string>(job.after.begin(), job.after.end()).size() == job.after.size(), "after",
+             "a job twice", "each job once");
+  check.need(!job.deferred || !job.sweep.empty(), "deferred", "true without a sweep",
+             "a sweep whose definition says what to decide");
+  check.between("trial", job.trial, -1, kMostTrials);
+  check.between("resources.ranks", job.resources.ranks, 1, kMostRanks);
+  check.between("resources.cpus", job.resources.cpus, 1, kMostOfRank);
+  check.between("resources.gpus", job.resources.gpus, 0, kMostOfRank);
+  check.between("priority", job.priority, -Limits::kPriority, Limits::kPriority);
+  check.between("max_attempts", job.max_attempts, 1, kMostAttempts);
 }
 
 void check(const SweepSpec& sweep) {
-  const std::string who = "sweep " + sweep.id.substr(0, kId);
-  need<SweepError>(is_id(sweep.id), who, "id", fmt::format("{} bytes", sweep.id.size()),
-                   "1 to 64 letters, digits, - and _");
-  need_name<SweepError>(who, "name", sweep.name, true);
-  need_name<SweepError>(who, "method", sweep.method, true);
-  need_name<SweepError>(who, "metric", sweep.metric, true);
-  need_size(who, "definition", sweep.definition.size(), Limits::kSettings);
-  need_between<SweepError>(who, "trials", sweep.trials, 0, kMostTrials);
-  need<SweepError>(sweep.halving.eta > 1 && std::isfinite(sweep.halving.eta), who, "early_terminate.eta",
-                   number_text(sweep.halving.eta), "a number above 1");
-  const auto& rungs = sweep.halving.rungs;
-  need<SweepError>(rungs.size() <= 64, who, "early_terminate", fmt::format("{} rungs", rungs.size()), "at most 64");
+  const Checker<SweepError> check{"sweep " + sweep.id.substr(0, kId)};
+  check.id("id", sweep.id);
+  check.name("name", sweep.name);
+  check.name("method", sweep.method);
+  check.name("metric", sweep.metric);
+  check.size("definition", sweep.definition.size(), Limits::kSettings);
+  check.between("trials", sweep.trials, 0, kMostTrials);
+  const auto& [rungs, eta] = sweep.halving;
+  check.need(eta > 1 && std::isfinite(eta), "early_terminate.eta", number_text(eta), "a number above 1");
+  check.need(rungs.size() <= 64, "early_terminate", fmt::format("{} rungs", rungs.size()), "at most 64");
   for (size_t i = 0; i < rungs.size(); ++i)
-    need<SweepError>(rungs[i] >= 1 && (i == 0 || rungs[i] > rungs[i - 1]), who, "early_terminate",
-                     fmt::format("rung {}", rungs[i]), "rungs that rise from 1 or more");
+    check.need(rungs[i] >= 1 && (i == 0 || rungs[i] > rungs[i - 1]), "early_terminate",
+               fmt::format("rung {}", rungs[i]), "rungs that rise from 1 or more");
 }
 
 void check(const ClaimRequest& request) {
-  const std::string who = "claim";
-  need_name<JobsError>(who, "agent", request.agent, false);
-  need<JobsError>(is_id(request.token), who, "token", fmt::format("{} bytes", request.token.size()),
-                  "1 to 64 letters, digits, - and _");
-  need<JobsError>(request.term.count() > 0, who, "term", fmt::format("{} ms", request.term.count()), "more than 0");
+  const Checker<JobsError> check{"claim"};
+  check.name("agent", request.agent, false);
+  check.id("token", request.token);
+  check.need(request.term.count() > 0, "term", fmt::format("{} ms", request.term.count()), "more than 0");
 }
 
 void check(const AgentInfo& agent) {
-  need_name<JobsError>("agent", "name", agent.name, false);
-  need_name<JobsError>("agent " + agent.name, "host", agent.host, true);
-  need_name<JobsError>("agent " + agent.name, "version", agent.version, true);
+  Checker<JobsError>{"agent"}.name("name", agent.name, false);
+  const Checker<JobsError> check{"agent " + agent.name};
+  check.name("host", agent.host);
+  check.name("version", agent.version);
 }
 
 JobReport bounded(JobReport report) {
@@ -141,12 +136,5 @@ JobResult bounded(JobResult result) {
 }
 
 std::string number_text(double value) { return fmt::format("{}", value); }
-
-int64_t backoff_ms(const QueueSettings& settings, int64_t failures, double jitter) {
-  const double longest = std::min(static_cast<double>(settings.backoff_cap.count()),
-                                  static_cast<double>(settings.backoff_base.count()) *
-                                      std::pow(2.0, static_cast<double>(std::min<int64_t>(failures, 1000) - 1)));
-  return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
-}
 
 }  // namespace foretime::jobs

@@ -146,7 +146,5 @@ JobResult bounded(JobResult result);
 bool is_id(const std::string& text);
 /// A number as it stands in Redis: the shortest text that reads back as the same double.
 std::string number_text(double value);
-/// min(cap, base 2^(failures-1)) (0.5 + jitter / 2), whole milliseconds.
-int64_t backoff_ms(const QueueSettings& settings, int64_t failures, double jitter);
 
 }  // namespace foretime::jobs

@@ -203,19 +203,18 @@ void RedisClient::disconnect() { connection_.reset(); }
 void RedisClient::throw_error(const std::string& command, const redisReply& reply) const {
   const auto text = error_text(reply);
   const auto quoted = std::string(text.substr(0, kLongestError));
+  const auto redacted = [&](const std::string& message) { return redact(message, url_.password); };
   for (const auto& [word, meaning] : kPassing) {
     if (starts_with(text, word))
-      throw RedisUnavailable(
-          redact(fmt::format("Redis at {}: {} ({}: {})", name(), meaning, command, quoted), url_.password));
+      throw RedisUnavailable(redacted(fmt::format("Redis at {}: {} ({}: {})", name(), meaning, command, quoted)));
   }
   if (text.find("max number of clients") != std::string_view::npos)
     throw RedisUnavailable("Redis at {}: it has as many clients as it accepts; raise maxclients", name());
-  for (const auto& [word, advice] : kAdvice) {
-    if (text.find(word) != std::string_view::npos && text.find(word) < 8)
-      throw RedisRefused(
-          redact(fmt::format("Redis at {} refused {}: {}; {}", name(), command, quoted, advice), url_.password));
+  std::string advice;
+  for (const auto& [word, what] : kAdvice) {
+    if (text.find(word) < 8 && advice.empty()) advice = fmt::format("; {}", what);
   }
-  throw RedisRefused(redact(fmt::format("Redis at {} refused {}: {}", name(), command, quoted), url_.password));
+  throw RedisRefused(redacted(fmt::format("Redis at {} refused {}: {}{}", name(), command, quoted, advice)));
 }
 
 void RedisClient::refuse_eviction() {

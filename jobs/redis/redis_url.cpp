@@ -1,6 +1,7 @@
 #include "jobs/redis/redis_url.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -24,13 +25,6 @@ bool takes(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-int hexadecimal(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 /// `part` is named in the message; its text is not, since it may hold a password.
 std::string decoded(std::string_view text, const char* part) {
   std::string out;
@@ -39,13 +33,12 @@ std::string decoded(std::string_view text, const char* part) {
       out += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? hexadecimal(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hexadecimal(text[i + 2]) : -1;
-    if (high < 0 || low < 0)
+    const auto digits = text.substr(i + 1, 2);
+    unsigned char value = 0;
+    if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), value, 16).ptr != digits.end())
       refuse_url(fmt::format("the {} has a % without two hexadecimal digits (% itself is %25)", part));
-    const char value = static_cast<char>(high * 16 + low);
     if (value == '\0') refuse_url(fmt::format("the {} holds %00", part));
-    out += value;
+    out += static_cast<char>(value);
     i += 2;
   }
   return out;
@@ -120,14 +113,12 @@ RedisUrl parse_host(std::string_view rest) {
   return url;
 }
 
-bool plain(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' ||
-         c == '_' || c == '~';
-}
-
 std::string encoded(const std::string& text) {
   std::string out;
-  for (const char c : text) out += plain(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  for (const unsigned char c : text) {
+    const bool plain = c < 0x80 && (std::isalnum(c) != 0 || std::string_view("-._~").find(c) != std::string_view::npos);
+    out += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
+  }
   return out;
 }
 

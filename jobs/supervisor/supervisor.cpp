@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include <fcntl.h>
@@ -36,20 +37,18 @@ Descriptor above_standard(int descriptor, const std::string& command, const std:
   return Descriptor(moved);
 }
 
-std::pair<Descriptor, Descriptor> make_pipe(const std::string& command) {
+/// The two ends that `call`, which is `what`, makes.
+std::pair<Descriptor, Descriptor> make_ends(const std::string& command, const char* what,
+                                            const std::function<int(int*)>& call) {
   std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) refuse(command, "pipe", errno);
+  if (call(ends.data()) != 0) refuse(command, what, errno);
   Descriptor second(ends[1]);
-  auto reading = above_standard(ends[0], command, "pipe");
-  return {std::move(reading), above_standard(second.release(), command, "pipe")};
+  auto first = above_standard(ends[0], command, what);
+  return {std::move(first), above_standard(second.release(), command, what)};
 }
 
-std::pair<Descriptor, Descriptor> make_sockets(const std::string& command) {
-  std::array<int, 2> ends{-1, -1};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) refuse(command, "socketpair", errno);
-  Descriptor second(ends[1]);
-  auto first = above_standard(ends[0], command, "socketpair");
-  return {std::move(first), above_standard(second.release(), command, "socketpair")};
+std::pair<Descriptor, Descriptor> make_pipe(const std::string& command) {
+  return make_ends(command, "pipe", [](int* ends) { return pipe2(ends, O_CLOEXEC); });
 }
 
 /// As execvp would find it, but never through a shell.
@@ -113,7 +112,8 @@ SupervisedProcess::SupervisedProcess(const Options& options) {
                                      "working folder " + folder_name);
   const auto proc = above_standard(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), command, "/proc");
   const auto null = above_standard(open("/dev/null", O_RDWR | O_CLOEXEC), command, "/dev/null");
-  auto [control, control_there] = make_sockets(command);
+  auto [control, control_there] = make_ends(
+      command, "socketpair", [](int* ends) { return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends); });
   auto [output, output_there] = make_pipe(command);
   auto [status, status_there] = make_pipe(command);
   auto [failure, failure_there] = make_pipe(command);

@@ -11,6 +11,7 @@
 #include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/queue/queue.h"
+#include "jobs/sweep/sweep.h"
 
 namespace foretime::jobs {
 namespace {
@@ -96,16 +97,7 @@ std::string to_yaml(const FinetuneSettings& settings) {
 
 }  // namespace
 
-bool is_finetune_file(const std::filesystem::path& file) {
-  try {
-    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string())) {
-      if (item.first.IsScalar() && item.first.Scalar() == "finetune") return true;
-    }
-  } catch (const configs::SettingsError&) {
-    // Whoever reads it as settings says what is wrong with it.
-  }
-  return false;
-}
+bool is_finetune_file(const std::filesystem::path& file) { return has_key(file, {"finetune"}); }
 
 JobSpec finetune_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                      const std::string& name) {

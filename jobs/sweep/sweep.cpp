@@ -255,18 +255,18 @@ void prepare_for_queue(configs::Settings& settings) {
   if (settings.checkpoint.every_steps == 0) settings.checkpoint.every_steps = settings.trainer.eval_every;
 }
 
-bool is_sweep_file(const std::filesystem::path& file) {
+bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys) {
   try {
-    const YAML::Node root = configs::parse_yaml(configs::read_yaml_text(file.string()), file.string());
-    for (const auto& item : root) {
-      const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
-      if (key == "method" || key == "parameters") return true;
+    for (const auto& item : configs::parse_yaml(configs::read_yaml_text(file.string()), file.string())) {
+      if (item.first.IsScalar() && std::find(keys.begin(), keys.end(), item.first.Scalar()) != keys.end()) return true;
     }
   } catch (const configs::SettingsError&) {
     // Whoever reads it as settings says what is wrong with it.
   }
   return false;
 }
+
+bool is_sweep_file(const std::filesystem::path& file) { return has_key(file, {"method", "parameters"}); }
 
 JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const std::string& name) {

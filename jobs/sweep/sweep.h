@@ -50,6 +50,8 @@ struct Sweep {
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
+/// Whether a YAML file has one of `keys` at top level; false where it cannot be read.
+bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime train`;
 /// false where it cannot be read.
 bool is_sweep_file(const std::filesystem::path& file);

@@ -62,9 +62,7 @@ class Trial {
     if (verb == "threads") std::cout << "threads=" << settings_.trainer.threads << std::endl;
     if (verb == "sleep" && words >> a) std::this_thread::sleep_for(std::chrono::milliseconds(a));
     if (verb == "progress" && words >> a >> b) tell(Kind::progress, a, b);
-    if (verb == "scored" && words >> a && sender_) {
-      sender_->send({.step = 1, .scored = a});
-    }
+    if (verb == "scored" && words >> a) send({.step = 1, .scored = a});
     if (verb == "evaluate" && words >> a >> b >> text) evaluate(a, b, std::stod(text));
     if (verb == "checkpoint" && words >> a) checkpoint(a);
     if (verb == "publish" && words >> text) publish(1, text);
@@ -88,23 +86,18 @@ class Trial {
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
     return rank == nullptr || std::strcmp(rank, "0") == 0;
   }
+  void send(const ProgressMessage& message) {
+    if (sender_) sender_->send(message);
+  }
   void tell(Kind kind, int64_t step, int64_t total) {
-    if (sender_)
-      sender_->send({.kind = kind, .step = step, .total_steps = total, .loss = 1.0 / static_cast<double>(step + 1)});
+    send({.kind = kind, .step = step, .total_steps = total, .loss = 1.0 / static_cast<double>(step + 1)});
   }
   void evaluate(int64_t step, int64_t iteration, double value) {
-    ProgressMessage message{.kind = Kind::evaluation, .step = step, .iteration = iteration};
-    message.metrics[settings_.trainer.metric] = value;
-    if (sender_) sender_->send(message);
+    const std::map<std::string, double> metrics = {{settings_.trainer.metric, value}};
+    send({.kind = Kind::evaluation, .step = step, .iteration = iteration, .metrics = metrics});
   }
-  void result(double value) {
-    ProgressMessage message{.kind = Kind::result};
-    message.metrics[settings_.trainer.metric] = value;
-    if (sender_) sender_->send(message);
-  }
-  void publish(int64_t step, const std::string& path) {
-    if (sender_) sender_->send({.kind = Kind::checkpoint, .step = step, .path = path});
-  }
+  void result(double value) { send({.kind = Kind::result, .metrics = {{settings_.trainer.metric, value}}}); }
+  void publish(int64_t step, const std::string& path) { send({.kind = Kind::checkpoint, .step = step, .path = path}); }
   void checkpoint(int64_t step) {
     const auto folder = fs::path(settings_.run.directory) / "checkpoints" / ("step-" + std::to_string(step));
     fs::create_directories(folder);

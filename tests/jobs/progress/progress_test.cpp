@@ -27,36 +27,16 @@ using ::testing::HasSubstr;
 ProgressMessage message(Kind kind, int64_t step) { return {.kind = kind, .step = step}; }
 
 TEST(ProgressMessage, EveryKindReadsBackWhatWasWritten) {
-  auto progress = message(Kind::progress, 7);
-  progress.total_steps = 100;
-  progress.loss = 0.1;
-  progress.eta_seconds = 12.5;
-  const auto read = parse_progress_message(to_line(progress));
-  EXPECT_EQ(read.kind, Kind::progress);
-  EXPECT_EQ(read.step, 7);
-  EXPECT_EQ(read.total_steps, 100);
-  EXPECT_EQ(read.loss, 0.1);
-  EXPECT_EQ(read.eta_seconds, 12.5);
-
-  auto evaluation = message(Kind::evaluation, 9);
-  evaluation.iteration = 3;
-  evaluation.metrics = {{"valid/kendall_tau", 0.5}, {"valid/nan", std::nan("")}};
-  const auto evaluated = parse_progress_message(to_line(evaluation));
-  EXPECT_EQ(evaluated.iteration, 3);
-  EXPECT_EQ(evaluated.metrics.at("valid/kendall_tau"), 0.5);
+  for (const ProgressMessage& sent : std::vector<ProgressMessage>{
+           {.kind = Kind::progress, .step = 7, .total_steps = 100, .loss = 0.1, .eta_seconds = 12.5},
+           {.kind = Kind::evaluation, .step = 9, .iteration = 3, .metrics = {{"valid/kendall_tau", 0.5}}},
+           {.kind = Kind::checkpoint, .step = 9, .path = "runs/a \"b\"/checkpoints/step-9"},
+           {.kind = Kind::hello, .pid = 4711},
+           {.kind = Kind::result, .step = 100, .metrics = {{"m", -1e-300}}}})
+    EXPECT_TRUE(parse_progress_message(to_line(sent)) == sent) << to_line(sent);
+  const auto evaluated = parse_progress_message(
+      to_line({.kind = Kind::evaluation, .step = 9, .iteration = 3, .metrics = {{"valid/nan", std::nan("")}}}));
   EXPECT_TRUE(std::isnan(evaluated.metrics.at("valid/nan")));
-
-  auto checkpoint = message(Kind::checkpoint, 9);
-  checkpoint.path = "runs/a \"b\"/checkpoints/step-9";
-  EXPECT_EQ(parse_progress_message(to_line(checkpoint)).path, checkpoint.path);
-
-  auto hello = message(Kind::hello, 0);
-  hello.pid = 4711;
-  EXPECT_EQ(parse_progress_message(to_line(hello)).pid, 4711);
-
-  auto result = message(Kind::result, 100);
-  result.metrics = {{"m", -1e-300}};
-  EXPECT_EQ(parse_progress_message(to_line(result)).metrics, result.metrics);
 }
 
 TEST(ProgressMessage, ADivergedLossArrivesAsNotANumber) {

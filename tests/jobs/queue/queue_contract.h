@@ -64,12 +64,8 @@ class QueueContract : public ::testing::TestWithParam<std::string> {
     return spec;
   }
   void create(const std::string& id, HalvingRule rule = {}, bool maximize = true) {
-    SweepSpec sweep{.id = id};
-    sweep.name = "sweep " + id;
-    sweep.method = "grid";
-    sweep.maximize = maximize;
-    sweep.halving = std::move(rule);
-    EXPECT_TRUE(queue().create_sweep(sweep));
+    EXPECT_TRUE(queue().create_sweep(
+        {.id = id, .name = "sweep " + id, .method = "grid", .maximize = maximize, .halving = std::move(rule)}));
   }
 
   std::unique_ptr<Backend> backend_;
