@@ -97,4 +97,20 @@ class Communicator {
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
+/// What every backend asks of the tensors of its collectives: contiguous, and float16, bfloat16, float32, float64,
+/// int64, int32 or uint8. Throws CommError naming the rank, the call and what was found.
+void require_reducible(int rank, const char* call, const torch::Tensor& tensor);
+/// Throws CommError unless 0 <= root < size.
+void require_root(int rank, int size, const char* call, int root);
+
+/// Another rank's failure, in a step that all ranks take together.
+struct RemoteError : Error {
+  using Error::Error;
+};
+
+/// Runs `step` on every rank and lets them agree on the outcome: where it threw on some rank, it throws on all of them,
+/// the rank's own exception there and RemoteError (with that rank's message and exit code) elsewhere. Nobody is left
+/// waiting in a collective.
+void run_together(Communicator& comm, const std::function<void()>& step);
+
 }  // namespace foretime::comm

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/tensor_check.h"
+#include "comm/communicator.h"
 
 namespace foretime::comm {
 
@@ -37,7 +37,10 @@ void from_bfloat16_pieces(const torch::Tensor& pieces, torch::Tensor& tensor) {
 }  // namespace
 
 std::unique_ptr<Work> all_reduce_bfloat16(Communicator& comm, torch::Tensor tensor) {
-  require_float32(comm.rank(), "all_reduce_bfloat16", tensor);
+  require_reducible(comm.rank(), "all_reduce_bfloat16", tensor);
+  if (tensor.scalar_type() != torch::kFloat)
+    throw CommError("rank {}: all_reduce_bfloat16: type {}, expected float32", comm.rank(),
+                    c10::toString(tensor.scalar_type()));
   if (comm.size() == 1 || tensor.numel() == 0) return comm.all_reduce(std::move(tensor));
   // Made on the compute stream, which a GPU's transport waits for. A transport of the host gets a copy there.
   auto pieces = to_bfloat16_pieces(tensor, comm.size());

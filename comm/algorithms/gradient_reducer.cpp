@@ -72,7 +72,7 @@ struct GradientReducer::State {
   template <class Step>
   void guarded(const char* name, Step&& step) {
     rethrow_failure();
-    if (!armed) throw CommError(fmt::format("rank {}: {}() without prepare()", communicator.rank(), name));
+    if (!armed) throw CommError("rank {}: {}() without prepare()", communicator.rank(), name);
     try {
       step();
     } catch (...) {
@@ -139,9 +139,9 @@ void GradientReducer::State::gradient_arrived(size_t parameter) {
   try {
     if (filled[parameter]) {
       throw CommError(
-          fmt::format("rank {}: parameter {} got a second gradient after prepare(), when its bucket may have left; "
-                      "call prepare() before the last backward only",
-                      communicator.rank(), parameters[parameter].name));
+          "rank {}: parameter {} got a second gradient after prepare(), when its bucket may have left; "
+          "call prepare() before the last backward only",
+          communicator.rank(), parameters[parameter].name);
     }
     fill(parameter);
     start_full_buckets();
@@ -233,9 +233,8 @@ GradientReducer::GradientReducer(Communicator& communicator, std::vector<Paramet
   auto& state = *state_;
   for (const auto& parameter : state.parameters) {
     if (!parameter.tensor.is_leaf()) {
-      throw CommError(
-          fmt::format("rank {}: parameter {} is the result of an operation; expected a leaf of the autograd graph",
-                      communicator.rank(), parameter.name));
+      throw CommError("rank {}: parameter {} is the result of an operation; expected a leaf of the autograd graph",
+                      communicator.rank(), parameter.name);
     }
   }
   // Alone, there is nothing to sum, and the buckets would only cost their copies.
@@ -257,9 +256,7 @@ GradientReducer::~GradientReducer() {
 void GradientReducer::prepare() {
   const std::lock_guard lock(state_->mutex);
   state_->rethrow_failure();
-  if (state_->armed) {
-    throw CommError(fmt::format("rank {}: prepare() twice without finish()", state_->communicator.rank()));
-  }
+  if (state_->armed) throw CommError("rank {}: prepare() twice without finish()", state_->communicator.rank());
   state_->armed = state_->communicator.size() > 1;
   state_->flushed = false;
   state_->next = state_->arrived = 0;

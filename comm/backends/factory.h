@@ -10,6 +10,9 @@
 
 namespace foretime::comm {
 
+/// A group of one: every call returns its own input, so that callers have one path.
+std::unique_ptr<Communicator> make_single_communicator();
+
 struct CommOptions {
   configs::Backend backend = configs::Backend::auto_;
   std::chrono::duration<double> timeout{600.0};  // of one collective
@@ -24,5 +27,10 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options);
 
 /// For `doctor`: versions and what was found of each backend, one line each.
 std::vector<std::string> describe_backends();
+
+/// A group of ranks that are threads of this process: element i belongs to the thread that is rank i. Reductions add in
+/// the order of the ranks. For tests, and for programs that embed the trainer. A late rank is named as by the other
+/// backends; PeerLostError follows `abort` of any rank.
+std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout);
 
 }  // namespace foretime::comm

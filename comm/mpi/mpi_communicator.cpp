@@ -4,15 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "comm/mpi/mpi_channel.h"
-#include "comm/mpi/mpi_stages.h"
-#include "comm/tensor_check.h"
+#include "comm/communicator.h"
 
 namespace foretime::comm {
 
 namespace {
-
-using Channel = MpiCommunicator::Channel;
 
 MPI_Datatype mpi_type(torch::ScalarType type) {
   switch (type) {
@@ -52,7 +48,7 @@ torch::Tensor on_host(const torch::Tensor& tensor) {
 /// Some MPI requests that make up one collective, and the tensor that they work on.
 class Transfer final : public Work {
  public:
-  Transfer(std::shared_ptr<Channel> channel, Call call, torch::Tensor target)
+  Transfer(std::shared_ptr<MpiChannel> channel, Call call, torch::Tensor target)
       : channel_(std::move(channel)), call_(call), target_(std::move(target)), host_(on_host(target_)) {}
   ~Transfer() override {
     if (!done_) channel_->abandoned.push_back(host_);
@@ -99,7 +95,7 @@ class Transfer final : public Work {
   }
 
  private:
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<MpiChannel> channel_;
   Call call_;
   torch::Tensor target_, host_;
   std::vector<MPI_Request> requests_;
@@ -111,7 +107,7 @@ torch::Tensor as_tensor(const void* bytes, size_t size) {
   return torch::from_blob(const_cast<void*>(bytes), {static_cast<int64_t>(size)}, torch::kByte);
 }
 
-void broadcast_pieces(const std::shared_ptr<Channel>& channel, const Call& call, const torch::Tensor& tensor,
+void broadcast_pieces(const std::shared_ptr<MpiChannel>& channel, const Call& call, const torch::Tensor& tensor,
                       int root) {
   Transfer transfer(channel, call, tensor);
   transfer.start([&](void* address, int count, MPI_Datatype type,
@@ -123,21 +119,12 @@ void broadcast_pieces(const std::shared_ptr<Channel>& channel, const Call& call,
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count)
-    : channel_(std::make_shared<Channel>()) {
+    : channel_(std::make_shared<MpiChannel>()) {
   channel_->comm = group->duplicate();
   channel_->later_comm = group->duplicate();
   channel_->group = std::move(group);
   channel_->max_count = max_count;
 }
-
-MpiCommunicator::~MpiCommunicator() = default;
-
-int MpiCommunicator::rank() const { return channel_->group->rank(); }
-int MpiCommunicator::size() const { return channel_->group->size(); }
-int MpiCommunicator::local_rank() const { return channel_->group->local_rank(); }
-int MpiCommunicator::local_size() const { return channel_->group->local_size(); }
-MpiGroup& MpiCommunicator::group() { return *channel_->group; }
-std::shared_ptr<MpiGroup> MpiCommunicator::shared_group() { return channel_->group; }
 
 std::unique_ptr<Work> MpiCommunicator::all_reduce(torch::Tensor tensor, ReduceOp op) {
   require_reducible(rank(), "all_reduce", tensor);

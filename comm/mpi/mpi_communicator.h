@@ -11,6 +11,26 @@
 
 namespace foretime::comm {
 
+class MpiStages;
+
+/// What the collectives of one MpiCommunicator share: what data travel on, and what may not be freed while MPI uses it.
+/// Its destructor frees nothing of MPI; `MpiCommunicator::finish` does.
+struct MpiChannel {
+  std::shared_ptr<MpiGroup> group;
+  MPI_Comm comm = MPI_COMM_NULL;
+  // Later transfers of an algorithm begin whenever earlier ones end, so they need an order of their own.
+  MPI_Comm later_comm = MPI_COMM_NULL;
+  std::weak_ptr<MpiStages> last_stages;
+  int64_t max_count = 0;
+  // Tensors of collectives that were given up: MPI may still write to them.
+  std::vector<torch::Tensor> abandoned;
+};
+
+/// Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count travel in
+/// several calls. Stages after the first begin inside a `poll` or `wait` of this or of a later such work, in the order
+/// of the calls on every rank.
+std::unique_ptr<Work> start_stages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages);
+
 /// Collectives over MPI, all of them non-blocking underneath and waited for through MpiGroup::wait. Tensors on a GPU
 /// and half precision travel through a host copy (half as float32), so any MPI will do.
 class MpiCommunicator final : public Communicator {
@@ -20,12 +40,11 @@ class MpiCommunicator final : public Communicator {
 
   /// Longer data travel in pieces of `max_count` elements. Collective.
   explicit MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count = kMaxCount);
-  ~MpiCommunicator() override;
 
-  int rank() const override;
-  int size() const override;
-  int local_rank() const override;
-  int local_size() const override;
+  int rank() const override { return channel_->group->rank(); }
+  int size() const override { return channel_->group->size(); }
+  int local_rank() const override { return channel_->group->local_rank(); }
+  int local_size() const override { return channel_->group->local_size(); }
   std::string name() const override { return "mpi"; }
   torch::Device device() const override { return torch::kCPU; }
 
@@ -38,14 +57,11 @@ class MpiCommunicator final : public Communicator {
   void finish() override;
   void abort(const std::string& reason) noexcept override;
 
-  MpiGroup& group();
-  std::shared_ptr<MpiGroup> shared_group();
-
-  /// The MPI communicator that data travel on, and what may not be freed while MPI uses it. Shared with every Work.
-  struct Channel;
+  MpiGroup& group() { return *channel_->group; }
+  std::shared_ptr<MpiGroup> shared_group() { return channel_->group; }
 
  private:
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<MpiChannel> channel_;
 };
 
 }  // namespace foretime::comm

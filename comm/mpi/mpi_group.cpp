@@ -1,6 +1,7 @@
 #include "comm/mpi/mpi_group.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -10,8 +11,11 @@
 #include "comm/communicator.h"
 
 namespace foretime::comm {
-
 namespace {
+
+void check(int code, int rank, const char* what) {
+  if (code != MPI_SUCCESS) throw CommError("rank {}: {}: {}", rank, what, mpi_error_text(code));
+}
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
@@ -63,6 +67,96 @@ std::string late_ranks(const Call& call, int self, const std::vector<std::option
 
 }  // namespace
 
+std::string Call::text() const { return fmt::format("{} #{}", what, sequence); }
+
+PeerWatch::PeerWatch(MPI_Comm comm) : comm_(comm) {
+  MPI_Comm_rank(comm_, &rank_);
+  MPI_Comm_size(comm_, &size_);
+  answers_.resize(size_);
+  listen();
+}
+
+PeerWatch::~PeerWatch() {
+  if (leaked_) {
+    // MPI may still read or write these; the process is about to end.
+    new std::list<Sending>(std::move(sending_));
+    return;
+  }
+  if (receiving_ != MPI_REQUEST_NULL) {
+    MPI_Cancel(&receiving_);
+    MPI_Wait(&receiving_, MPI_STATUS_IGNORE);
+  }
+  for (auto& sending : sending_) MPI_Request_free(&sending.request);
+  MPI_Comm_free(&comm_);
+}
+
+void PeerWatch::listen() {
+  check(MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, 0, comm_, &receiving_), rank_, "MPI_Irecv");
+}
+
+void PeerWatch::serve(int64_t entered, const std::string& waiting) {
+  drop_sent();
+  for (;;) {
+    int arrived = 0;
+    MPI_Status status;
+    check(MPI_Test(&receiving_, &arrived, &status), rank_, "MPI_Test of the watch channel");
+    if (!arrived) return;
+    const Message message = incoming_;
+    const int from = status.MPI_SOURCE;
+    listen();
+    const std::string text(message.text.data(), strnlen(message.text.data(), message.text.size()));
+    switch (message.kind) {
+      case Kind::question:
+        send(from, Kind::answer, message.round, entered, waiting);
+        break;
+      case Kind::answer:
+        if (message.round == round_) answers_[from] = Answer{message.entered, text};
+        break;
+      case Kind::end:
+        if (!notice_) notice_ = Notice{from, text};
+        break;
+    }
+  }
+}
+
+void PeerWatch::ask() {
+  ++round_;
+  std::fill(answers_.begin(), answers_.end(), std::nullopt);
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) send(peer, Kind::question, round_, 0, "");
+  }
+}
+
+void PeerWatch::announce_end(const std::string& reason, std::chrono::duration<double> limit) {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) send(peer, Kind::end, 0, 0, reason);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    drop_sent();
+    if (sending_.empty() || std::chrono::steady_clock::now() >= deadline) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void PeerWatch::send(int to, Kind kind, int32_t round, int64_t entered, const std::string& text) {
+  auto& sending = sending_.emplace_back();
+  sending.message.kind = kind;
+  sending.message.round = round;
+  sending.message.entered = entered;
+  text.copy(sending.message.text.data(), sending.message.text.size());
+  check(MPI_Isend(&sending.message, sizeof sending.message, MPI_BYTE, to, 0, comm_, &sending.request), rank_,
+        "MPI_Isend on the watch channel");
+}
+
+void PeerWatch::drop_sent() {
+  for (auto it = sending_.begin(); it != sending_.end();) {
+    int gone = 0;
+    check(MPI_Test(&it->request, &gone, MPI_STATUS_IGNORE), rank_, "MPI_Test of the watch channel");
+    it = gone ? sending_.erase(it) : std::next(it);
+  }
+}
+
 std::string mpi_error_text(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -81,9 +175,8 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
     owns_mpi_ = true;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     // Gradients of GPU parameters are handed over on a thread of the autograd engine.
-    if (provided < MPI_THREAD_SERIALIZED) {
+    if (provided < MPI_THREAD_SERIALIZED)
       throw CommError("this MPI library cannot be called from more than one thread (MPI_THREAD_SERIALIZED)");
-    }
   }
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -114,7 +207,7 @@ MPI_Comm MpiGroup::duplicate() const {
   MPI_Comm copy = MPI_COMM_NULL;
   int code = MPI_Comm_dup(MPI_COMM_WORLD, &copy);
   if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  if (code != MPI_SUCCESS) throw CommError(fmt::format("rank {}: MPI_Comm_dup: {}", rank_, mpi_error_text(code)));
+  if (code != MPI_SUCCESS) throw CommError("rank {}: MPI_Comm_dup: {}", rank_, mpi_error_text(code));
   return copy;
 }
 
@@ -126,12 +219,12 @@ void MpiGroup::check(int code, const char* what) {
 }
 
 Call MpiGroup::enter(const char* what) {
-  if (failed()) throw CommError(fmt::format("rank {}: {} after a failure: {}", rank_, what, failure_));
+  if (failed()) throw CommError("rank {}: {} after a failure: {}", rank_, what, failure_);
   return Call{what, ++entered_};
 }
 
 void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
-  if (failed()) throw CommError(fmt::format("rank {}: {} after a failure: {}", rank_, call.text(), failure_));
+  if (failed()) throw CommError("rank {}: {} after a failure: {}", rank_, call.text(), failure_);
   const auto start = Clock::now();
   const auto grace = std::clamp(timeout_ / 2, Seconds(0.5), Seconds(5.0));
   const auto ask_at = start + clock_time(timeout_);

@@ -1,13 +1,10 @@
-#include "comm/mpi/mpi_stages.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "comm/mpi/mpi_channel.h"
+#include "comm/mpi/mpi_communicator.h"
 
 namespace foretime::comm {
-
 namespace {
 
 constexpr int64_t kWidth = 2;  // bytes of a bfloat16
@@ -39,8 +36,7 @@ class PieceType {
 /// The stages of one collective that is under way. Later ones hold it until its last transfer has begun.
 class MpiStages {
  public:
-  MpiStages(std::shared_ptr<MpiCommunicator::Channel> channel, const Call& call, Stages stages,
-            std::shared_ptr<MpiStages> previous)
+  MpiStages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages, std::shared_ptr<MpiStages> previous)
       : channel_(std::move(channel)), call_(call), stages_(std::move(stages)), previous_(std::move(previous)) {
     for (size_t i = 0; i < stages_.list.size(); ++i) {
       if (!std::holds_alternative<Compute>(stages_.list[i])) last_transfer_ = i;
@@ -127,7 +123,7 @@ class MpiStages {
     return done != 0;
   }
 
-  std::shared_ptr<MpiCommunicator::Channel> channel_;
+  std::shared_ptr<MpiChannel> channel_;
   Call call_;
   Stages stages_;
   std::shared_ptr<MpiStages> previous_;
@@ -152,7 +148,7 @@ class StagesWork final : public Work {
 
 }  // namespace
 
-std::unique_ptr<Work> start_stages(std::shared_ptr<MpiCommunicator::Channel> channel, const Call& call, Stages stages) {
+std::unique_ptr<Work> start_stages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages) {
   auto under_way = std::make_shared<MpiStages>(channel, call, std::move(stages), channel->last_stages.lock());
   channel->last_stages = under_way;
   return std::make_unique<StagesWork>(std::move(under_way));

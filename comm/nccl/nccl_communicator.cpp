@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "comm/communicator.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_gpu.h"
-#include "comm/tensor_check.h"
 #include "comm/torch_stream.h"
 
 namespace foretime::comm {
@@ -34,7 +34,7 @@ ncclDataType_t nccl_type(torch::ScalarType type) {
     case torch::kFloat:
       return ncclFloat32;
     default:
-      throw CommError(fmt::format("NCCL has no type for {}", c10::toString(type)));
+      throw CommError("NCCL has no type for {}", c10::toString(type));
   }
 }
 
@@ -47,7 +47,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
     case ReduceOp::min:
       return ncclMin;
   }
-  throw CommError(fmt::format("NCCL has no reduction for {}", static_cast<int>(op)));
+  throw CommError("NCCL has no reduction for {}", static_cast<int>(op));
 }
 
 /// One collective on NCCL's stream, after what the compute stream held when it began. `enqueue(gpu, call)` puts it
@@ -72,8 +72,7 @@ class StreamWork final : public Work {
 
   bool poll() override {
     if (waited_) return true;
-    if (gpu_->comm == nullptr)
-      throw CommError(fmt::format("rank {}: {} was aborted", gpu_->group->rank(), call_.text()));
+    if (gpu_->comm == nullptr) throw CommError("rank {}: {} was aborted", gpu_->group->rank(), call_.text());
     gpu_->idle(call_.what);
     const auto state = cudaEventQuery(done_.get());
     if (state == cudaErrorNotReady) return false;
@@ -179,8 +178,8 @@ class NcclCommunicator final : public Communicator {
 
   void require_here(const char* call, const torch::Tensor& tensor) const {
     if (tensor.device() == device()) return;
-    throw CommError(fmt::format("rank {}: {}: the tensor is on {}, expected {} or the host", rank(), call,
-                                tensor.device().str(), device().str()));
+    throw CommError("rank {}: {}: the tensor is on {}, expected {} or the host", rank(), call, tensor.device().str(),
+                    device().str());
   }
 
   std::unique_ptr<MpiCommunicator> host_;
@@ -212,14 +211,13 @@ void agree(Communicator& host, const std::string& problem, const std::string& pl
   const auto problems = host.all_gather_bytes(problem);
   const auto places = host.all_gather_bytes(place);
   for (int rank = 0; rank < host.size(); ++rank) {
-    if (!problems[rank].empty()) throw CommError(fmt::format("rank {}: backend nccl: {}", rank, problems[rank]));
+    if (!problems[rank].empty()) throw CommError("rank {}: backend nccl: {}", rank, problems[rank]);
   }
   for (int rank = 0; rank < host.size(); ++rank) {
     const auto other = std::find(places.begin(), places.begin() + rank, places[rank]) - places.begin();
     if (other == rank) continue;
-    throw CommError(
-        fmt::format("backend nccl: ranks {} and {} would share GPU {}, which NCCL refuses; start one rank for each GPU",
-                    other, rank, places[rank]));
+    throw CommError("backend nccl: ranks {} and {} would share GPU {}, which NCCL refuses; start one rank for each GPU",
+                    other, rank, places[rank]);
   }
 }
 

@@ -84,7 +84,7 @@ void Gpu::enqueue(const Call& call, ncclResult_t code) {
 void Gpu::fail(const std::string& what) {
   group->mark_failed(what);
   stop();
-  throw CommError(fmt::format("rank {}: {}", group->rank(), what));
+  throw CommError("rank {}: {}", group->rank(), what);
 }
 
 void Gpu::stop() noexcept {

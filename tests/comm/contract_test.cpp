@@ -14,10 +14,8 @@ namespace {
 using foretime::testing::group_name;
 using foretime::testing::message_of;
 using foretime::testing::rank_groups;
-using foretime::testing::RankGroup;
-using foretime::testing::run_ranks;
 
-class CommunicatorContract : public ::testing::TestWithParam<RankGroup> {};
+using CommunicatorContract = foretime::testing::RanksTest;
 
 INSTANTIATE_TEST_SUITE_P(Groups, CommunicatorContract, ::testing::ValuesIn(rank_groups()), group_name);
 
@@ -30,60 +28,54 @@ torch::Tensor numbers(int rank, int64_t length, torch::ScalarType type) {
   return ((torch::arange(length, torch::kLong) * (rank + 3)) % 11 + rank).to(type);
 }
 
-TEST_P(CommunicatorContract, ReducesEveryTypeAndLength) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    for (const auto type : kTypes) {
-      for (const auto length : kLengths) {
-        auto sum = torch::zeros({length}, torch::kLong);
-        auto most = numbers(0, length, torch::kLong), least = most.clone();
-        for (int rank = 0; rank < comm.size(); ++rank) {
-          const auto theirs = numbers(rank, length, torch::kLong);
-          sum += theirs;
-          most = torch::maximum(most, theirs);
-          least = torch::minimum(least, theirs);
-        }
-        auto a = numbers(comm.rank(), length, type), b = a.clone(), c = a.clone();
-        // Several under way at once.
-        auto first = comm.all_reduce(a, ReduceOp::sum);
-        auto second = comm.all_reduce(b, ReduceOp::max);
-        auto third = comm.all_reduce(c, ReduceOp::min);
-        first->wait();
-        second->wait();
-        third->wait();
-        EXPECT_TRUE(torch::equal(a.to(torch::kLong), sum)) << c10::toString(type) << " " << length;
-        EXPECT_TRUE(torch::equal(b.to(torch::kLong), most)) << c10::toString(type) << " " << length;
-        EXPECT_TRUE(torch::equal(c.to(torch::kLong), least)) << c10::toString(type) << " " << length;
+FORETIME_RANKS_TEST(CommunicatorContract, ReducesEveryTypeAndLength) {
+  for (const auto type : kTypes) {
+    for (const auto length : kLengths) {
+      auto sum = torch::zeros({length}, torch::kLong);
+      auto most = numbers(0, length, torch::kLong), least = most.clone();
+      for (int rank = 0; rank < comm.size(); ++rank) {
+        const auto theirs = numbers(rank, length, torch::kLong);
+        sum += theirs;
+        most = torch::maximum(most, theirs);
+        least = torch::minimum(least, theirs);
       }
+      auto a = numbers(comm.rank(), length, type), b = a.clone(), c = a.clone();
+      // Several under way at once.
+      auto first = comm.all_reduce(a, ReduceOp::sum);
+      auto second = comm.all_reduce(b, ReduceOp::max);
+      auto third = comm.all_reduce(c, ReduceOp::min);
+      first->wait();
+      second->wait();
+      third->wait();
+      EXPECT_TRUE(torch::equal(a.to(torch::kLong), sum)) << c10::toString(type) << " " << length;
+      EXPECT_TRUE(torch::equal(b.to(torch::kLong), most)) << c10::toString(type) << " " << length;
+      EXPECT_TRUE(torch::equal(c.to(torch::kLong), least)) << c10::toString(type) << " " << length;
     }
-  });
+  }
 }
 
-TEST_P(CommunicatorContract, WaitsOutOfOrder) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    auto a = torch::full({3}, 1.0), b = torch::full({2}, 2.0);
-    auto first = comm.all_reduce(a);
-    auto second = comm.all_reduce(b);
-    second->wait();
-    first->wait();
-    EXPECT_TRUE(torch::equal(a, torch::full({3}, 1.0 * comm.size())));
-    EXPECT_TRUE(torch::equal(b, torch::full({2}, 2.0 * comm.size())));
-  });
+FORETIME_RANKS_TEST(CommunicatorContract, WaitsOutOfOrder) {
+  auto a = torch::full({3}, 1.0), b = torch::full({2}, 2.0);
+  auto first = comm.all_reduce(a);
+  auto second = comm.all_reduce(b);
+  second->wait();
+  first->wait();
+  EXPECT_TRUE(torch::equal(a, torch::full({3}, 1.0 * comm.size())));
+  EXPECT_TRUE(torch::equal(b, torch::full({2}, 2.0 * comm.size())));
 }
 
-TEST_P(CommunicatorContract, SumsTheSameBitsEveryTimeAndEverywhere) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    const auto mine = torch::sin(torch::arange(70001) * (0.37 + comm.rank())).to(torch::kFloat) * 1e3;
-    torch::Tensor expected;
-    for (int run = 0; run < 5; ++run) {
-      auto sum = mine.clone();
-      comm.all_reduce(sum)->wait();
-      if (!expected.defined()) expected = sum;
-      EXPECT_TRUE(torch::equal(sum, expected)) << "run " << run;
-    }
-    auto of_rank_0 = expected.clone();
-    comm.broadcast(of_rank_0, 0);
-    EXPECT_TRUE(torch::equal(of_rank_0, expected));
-  });
+FORETIME_RANKS_TEST(CommunicatorContract, SumsTheSameBitsEveryTimeAndEverywhere) {
+  const auto mine = torch::sin(torch::arange(70001) * (0.37 + comm.rank())).to(torch::kFloat) * 1e3;
+  torch::Tensor expected;
+  for (int run = 0; run < 5; ++run) {
+    auto sum = mine.clone();
+    comm.all_reduce(sum)->wait();
+    if (!expected.defined()) expected = sum;
+    EXPECT_TRUE(torch::equal(sum, expected)) << "run " << run;
+  }
+  auto of_rank_0 = expected.clone();
+  comm.broadcast(of_rank_0, 0);
+  EXPECT_TRUE(torch::equal(of_rank_0, expected));
 }
 
 /// What all_reduce_bfloat16 promises, number by number.
@@ -98,122 +90,107 @@ torch::Tensor sum_by_hand(const std::vector<torch::Tensor>& values) {
   return sum;
 }
 
-TEST_P(CommunicatorContract, SumsBfloat16InFloat32) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    const auto values_of = [](int rank, int64_t length) {
-      return (torch::sin(torch::arange(length) * (0.37 + rank)) * torch::exp2(torch::arange(length) % 20 - 10))
-          .to(torch::kFloat);
-    };
-    std::vector<torch::Tensor> own;
-    std::vector<std::unique_ptr<Work>> work;
-    for (const auto length : kLengths) {
-      own.push_back(values_of(comm.rank(), length));
-      work.push_back(all_reduce_bfloat16(comm, own.back()));
-      // Other collectives between the halves of these.
-      comm.barrier();
-    }
-    auto count = torch::ones({1});
-    comm.all_reduce(count)->wait();
-    EXPECT_EQ(count.item<float>(), static_cast<float>(comm.size()));
-    // Polls and waits in an order that differs from rank to rank.
-    for (size_t i = 0; i < work.size(); ++i) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->poll();
-    for (size_t i = work.size(); i-- > 0;) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->wait();
-    for (size_t i = 0; i < kLengths.size(); ++i) {
-      std::vector<torch::Tensor> all;
-      for (int rank = 0; rank < comm.size(); ++rank) all.push_back(values_of(rank, kLengths[i]));
-      EXPECT_TRUE(torch::equal(own[i], sum_by_hand(all))) << kLengths[i] << " on rank " << comm.rank();
-    }
-  });
-}
-
-TEST_P(CommunicatorContract, ManySmallBfloat16ValuesAreNotLost) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    if (comm.size() < 4) return;
-    // 256 + 1 + 1 + 1: in bfloat16 each 1 would be rounded away, in float32 the sum of 259 is, once, to 260.
-    auto value = torch::full({3, 5}, comm.rank() == 0 ? 256.0f : 1.0f);
-    all_reduce_bfloat16(comm, value)->wait();
-    EXPECT_EQ(value.min().item<float>(), comm.size() == 4 ? 260.0f : 256.0f + static_cast<float>(comm.size()));
-    EXPECT_EQ(value.sizes(), (std::vector<int64_t>{3, 5}));
-  });
-}
-
-TEST_P(CommunicatorContract, BroadcastsFromEveryRoot) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    for (int root = 0; root < comm.size(); ++root) {
-      for (const auto type : kTypes) {
-        auto value = numbers(comm.rank(), 4097, type).view({17, 241});
-        comm.broadcast(value, root);
-        EXPECT_TRUE(torch::equal(value, numbers(root, 4097, type).view({17, 241})));
-      }
-      const std::string text = "from " + std::to_string(root) + std::string(root * 1000, '\0');
-      EXPECT_EQ(comm.broadcast_bytes(comm.rank() == root ? text : "ignored", root), text);
-      EXPECT_EQ(comm.broadcast_bytes("", root), "");
-    }
-  });
-}
-
-TEST_P(CommunicatorContract, BroadcastsIntoAParameter) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    auto parameter = torch::full({5}, static_cast<float>(comm.rank())).requires_grad_();
-    comm.broadcast(parameter, comm.size() - 1);
-    EXPECT_TRUE(torch::equal(parameter.detach(), torch::full({5}, comm.size() - 1.0f)));
-    EXPECT_TRUE(parameter.is_leaf() && parameter.requires_grad());
-  });
-}
-
-TEST_P(CommunicatorContract, GathersBytesOfAnyLength) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    // Rank 0 has nothing, the others more and more, with zeros inside.
-    const auto text_of = [](int rank) {
-      return std::string(rank * 70000, static_cast<char>(rank)) + (rank ? "end" : "");
-    };
-    const auto all = comm.all_gather_bytes(text_of(comm.rank()));
-    ASSERT_EQ(all.size(), static_cast<size_t>(comm.size()));
-    for (int rank = 0; rank < comm.size(); ++rank) EXPECT_TRUE(all[rank] == text_of(rank)) << rank;
-    EXPECT_EQ(comm.all_gather_bytes(""), std::vector<std::string>(comm.size()));
-  });
-}
-
-TEST_P(CommunicatorContract, BarrierWaitsForTheLast) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    using Clock = std::chrono::steady_clock;
+FORETIME_RANKS_TEST(CommunicatorContract, SumsBfloat16InFloat32) {
+  const auto values_of = [](int rank, int64_t length) {
+    return (torch::sin(torch::arange(length) * (0.37 + rank)) * torch::exp2(torch::arange(length) % 20 - 10))
+        .to(torch::kFloat);
+  };
+  std::vector<torch::Tensor> own;
+  std::vector<std::unique_ptr<Work>> work;
+  for (const auto length : kLengths) {
+    own.push_back(values_of(comm.rank(), length));
+    work.push_back(all_reduce_bfloat16(comm, own.back()));
+    // Other collectives between the halves of these.
     comm.barrier();
-    const auto start = Clock::now();
-    if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    comm.barrier();
-    EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(90));
-  });
+  }
+  auto count = torch::ones({1});
+  comm.all_reduce(count)->wait();
+  EXPECT_EQ(count.item<float>(), static_cast<float>(comm.size()));
+  // Polls and waits in an order that differs from rank to rank.
+  for (size_t i = 0; i < work.size(); ++i) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->poll();
+  for (size_t i = work.size(); i-- > 0;) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->wait();
+  for (size_t i = 0; i < kLengths.size(); ++i) {
+    std::vector<torch::Tensor> all;
+    for (int rank = 0; rank < comm.size(); ++rank) all.push_back(values_of(rank, kLengths[i]));
+    EXPECT_TRUE(torch::equal(own[i], sum_by_hand(all))) << kLengths[i] << " on rank " << comm.rank();
+  }
 }
 
-TEST_P(CommunicatorContract, LocalRanksAreWithinTheirHost) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    EXPECT_GE(comm.local_rank(), 0);
-    EXPECT_LT(comm.local_rank(), comm.local_size());
-    EXPECT_LE(comm.local_size(), comm.size());
-    EXPECT_TRUE(comm.device().is_cpu());
-  });
+FORETIME_RANKS_TEST(CommunicatorContract, ManySmallBfloat16ValuesAreNotLost) {
+  if (comm.size() < 4) return;
+  // 256 + 1 + 1 + 1: in bfloat16 each 1 would be rounded away, in float32 the sum of 259 is, once, to 260.
+  auto value = torch::full({3, 5}, comm.rank() == 0 ? 256.0f : 1.0f);
+  all_reduce_bfloat16(comm, value)->wait();
+  EXPECT_EQ(value.min().item<float>(), comm.size() == 4 ? 260.0f : 256.0f + static_cast<float>(comm.size()));
+  EXPECT_EQ(value.sizes(), (std::vector<int64_t>{3, 5}));
 }
 
-TEST_P(CommunicatorContract, RefusesWhatItCannotDo) {
-  run_ranks(GetParam(), [](Communicator& comm) {
-    const std::string me = "rank " + std::to_string(comm.rank());
-    using ::testing::AllOf;
-    using ::testing::HasSubstr;
-    EXPECT_THAT(message_of<CommError>([&] {
-                  comm.all_reduce(torch::zeros({4, 3}).t());
-                }),
-                AllOf(HasSubstr(me), HasSubstr("all_reduce"), HasSubstr("contiguous")));
-    EXPECT_THAT(message_of<CommError>([&] { comm.all_reduce(torch::zeros({4}, torch::kBool)); }),
-                AllOf(HasSubstr(me), HasSubstr("Bool")));
-    EXPECT_THAT(message_of<CommError>([&] { all_reduce_bfloat16(comm, torch::zeros({4}, torch::kDouble)); }),
-                AllOf(HasSubstr(me), HasSubstr("Double, expected float32")));
-    EXPECT_THAT(message_of<CommError>([&] { comm.broadcast(torch::zeros({4}), comm.size()); }),
-                AllOf(HasSubstr(me), HasSubstr("root")));
-    EXPECT_THAT(message_of<CommError>([&] { comm.broadcast_bytes("", -1); }),
-                AllOf(HasSubstr(me), HasSubstr("root -1")));
-    // None of these counted as a collective: the group still works.
-    comm.barrier();
-  });
+FORETIME_RANKS_TEST(CommunicatorContract, BroadcastsFromEveryRoot) {
+  for (int root = 0; root < comm.size(); ++root) {
+    for (const auto type : kTypes) {
+      auto value = numbers(comm.rank(), 4097, type).view({17, 241});
+      comm.broadcast(value, root);
+      EXPECT_TRUE(torch::equal(value, numbers(root, 4097, type).view({17, 241})));
+    }
+    const std::string text = "from " + std::to_string(root) + std::string(root * 1000, '\0');
+    EXPECT_EQ(comm.broadcast_bytes(comm.rank() == root ? text : "ignored", root), text);
+    EXPECT_EQ(comm.broadcast_bytes("", root), "");
+  }
+}
+
+FORETIME_RANKS_TEST(CommunicatorContract, BroadcastsIntoAParameter) {
+  auto parameter = torch::full({5}, static_cast<float>(comm.rank())).requires_grad_();
+  comm.broadcast(parameter, comm.size() - 1);
+  EXPECT_TRUE(torch::equal(parameter.detach(), torch::full({5}, comm.size() - 1.0f)));
+  EXPECT_TRUE(parameter.is_leaf() && parameter.requires_grad());
+}
+
+FORETIME_RANKS_TEST(CommunicatorContract, GathersBytesOfAnyLength) {
+  // Rank 0 has nothing, the others more and more, with zeros inside.
+  const auto text_of = [](int rank) {
+    return std::string(rank * 70000, static_cast<char>(rank)) + (rank ? "end" : "");
+  };
+  const auto all = comm.all_gather_bytes(text_of(comm.rank()));
+  ASSERT_EQ(all.size(), static_cast<size_t>(comm.size()));
+  for (int rank = 0; rank < comm.size(); ++rank) EXPECT_TRUE(all[rank] == text_of(rank)) << rank;
+  EXPECT_EQ(comm.all_gather_bytes(""), std::vector<std::string>(comm.size()));
+}
+
+FORETIME_RANKS_TEST(CommunicatorContract, BarrierWaitsForTheLast) {
+  using Clock = std::chrono::steady_clock;
+  comm.barrier();
+  const auto start = Clock::now();
+  if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  comm.barrier();
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(90));
+}
+
+FORETIME_RANKS_TEST(CommunicatorContract, LocalRanksAreWithinTheirHost) {
+  EXPECT_GE(comm.local_rank(), 0);
+  EXPECT_LT(comm.local_rank(), comm.local_size());
+  EXPECT_LE(comm.local_size(), comm.size());
+  EXPECT_TRUE(comm.device().is_cpu());
+}
+
+FORETIME_RANKS_TEST(CommunicatorContract, RefusesWhatItCannotDo) {
+  using Call = std::function<void()>;
+  const std::vector<std::pair<Call, std::string>> cases = {
+      {[&] {
+         comm.all_reduce(torch::zeros({4, 3}).t());
+       },
+       "all_reduce: the tensor is not contiguous"},
+      {[&] { comm.all_reduce(torch::zeros({4}, torch::kBool)); }, "Bool"},
+      {[&] { all_reduce_bfloat16(comm, torch::zeros({4}, torch::kDouble)); }, "Double, expected float32"},
+      {[&] { comm.broadcast(torch::zeros({4}), comm.size()); }, "root"},
+      {[&] { comm.broadcast_bytes("", -1); }, "root -1"},
+  };
+  for (const auto& [call, words] : cases) {
+    const auto message = message_of<CommError>(call);
+    EXPECT_THAT(message, ::testing::HasSubstr("rank " + std::to_string(comm.rank())));
+    EXPECT_THAT(message, ::testing::HasSubstr(words));
+  }
+  // None of these counted as a collective: the group still works.
+  comm.barrier();
 }
 
 }  // namespace

@@ -50,69 +50,35 @@ Outcome run_ranks(int ranks, const std::string& how) {
 // Far below the 60 s that the late rank sleeps and the 30 s time limit of the runs that must not wait for it.
 constexpr double kAtOnce = 25;
 
-TEST(Process, AllWell) {
-  for (const int ranks : {1, 2, 3}) {
-    const auto outcome = run_ranks(ranks, "fine");
-    EXPECT_EQ(outcome.code, 0) << outcome.output;
-    EXPECT_EQ(outcome.output, "");
+TEST(Process, EndsAsItsRanksDo) {
+  struct Case {
+    std::string how;
+    int ranks;
+    ::testing::Matcher<int> code;
+    ::testing::Matcher<std::string> output = ::testing::_;
+  };
+  const std::vector<Case> cases = {
+      {"fine", 1, 0, ""},
+      {"fine", 2, 0, ""},
+      {"fine", 3, 0, ""},
+      {"pieces", 3, 0},  // long data travel in pieces
+      {"late", 3, 5,
+       AllOf(ContainsRegex("all_reduce #[0-9]+ did not finish within 1.0 s; late: rank 1 .no answer."),
+             Not(HasSubstr("rank 0 (no answer)")), Not(HasSubstr("rank 2 (no answer)")))},
+      {"slow", 2, 0},  // within the grace
+      {"astray", 2, 5, ContainsRegex("no rank is late: rank (1 waits in barrier|0 waits in all_reduce) #")},
+      {"throws", 3, 3, HasSubstr("rank 1 ended: graph 17 is broken")},
+      {"agree", 2, 3},  // ranks that fail together keep their code
+      {"leaves", 2, 5, HasSubstr("end of run #")},
+      {"killed", 3, ::testing::Ne(0), AllOf(HasSubstr("rank 1"), HasSubstr("signal 9"))},
+      {"preempted", 2, 75},
+  };
+  for (const auto& [how, ranks, code, output] : cases) {
+    const auto outcome = run_ranks(ranks, how);
+    EXPECT_THAT(outcome.code, code) << how << ": " << outcome.output;
+    EXPECT_THAT(outcome.output, output) << how;
+    EXPECT_LT(outcome.seconds, kAtOnce) << how;
   }
-}
-
-TEST(Process, LongDataTravelInPieces) {
-  const auto outcome = run_ranks(3, "pieces");
-  EXPECT_EQ(outcome.code, 0) << outcome.output;
-}
-
-TEST(Process, TheLateRankIsNamedAndTheCodeIs5) {
-  const auto outcome = run_ranks(3, "late");
-  EXPECT_EQ(outcome.code, 5) << outcome.output;
-  EXPECT_THAT(outcome.output,
-              AllOf(ContainsRegex("all_reduce #[0-9]+ did not finish within 1.0 s; late: rank 1 .no answer."),
-                    Not(HasSubstr("rank 0 (no answer)")), Not(HasSubstr("rank 2 (no answer)"))));
-  EXPECT_LT(outcome.seconds, kAtOnce);
-}
-
-TEST(Process, ASlowRankWithinTheGraceIsNotLost) {
-  const auto outcome = run_ranks(2, "slow");
-  EXPECT_EQ(outcome.code, 0) << outcome.output;
-}
-
-TEST(Process, RanksInDifferentCallsAreToldApart) {
-  const auto outcome = run_ranks(2, "astray");
-  EXPECT_EQ(outcome.code, 5) << outcome.output;
-  EXPECT_THAT(outcome.output, ContainsRegex("no rank is late: rank (1 waits in barrier|0 waits in all_reduce) #"));
-}
-
-TEST(Process, ARankThatThrowsEndsAllWithItsMessageAndCode) {
-  const auto outcome = run_ranks(3, "throws");
-  EXPECT_EQ(outcome.code, 3) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("rank 1 ended: graph 17 is broken"));
-  EXPECT_LT(outcome.seconds, kAtOnce);
-}
-
-TEST(Process, RanksThatFailTogetherKeepTheirCode) {
-  const auto outcome = run_ranks(2, "agree");
-  EXPECT_EQ(outcome.code, 3) << outcome.output;
-  EXPECT_LT(outcome.seconds, kAtOnce);
-}
-
-TEST(Process, ARankThatLeavesEarlyIsFound) {
-  const auto outcome = run_ranks(2, "leaves");
-  EXPECT_EQ(outcome.code, 5) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("end of run #"));
-  EXPECT_LT(outcome.seconds, kAtOnce);
-}
-
-TEST(Process, AKilledRankEndsTheRun) {
-  const auto outcome = run_ranks(3, "killed");
-  EXPECT_NE(outcome.code, 0);
-  EXPECT_THAT(outcome.output, AllOf(HasSubstr("rank 1"), HasSubstr("signal 9")));
-  EXPECT_LT(outcome.seconds, kAtOnce);
-}
-
-TEST(Process, PreemptedRanksKeepTheirCode) {
-  const auto outcome = run_ranks(2, "preempted");
-  EXPECT_EQ(outcome.code, 75) << outcome.output;
 }
 
 TEST(Process, NcclWithoutWhatItNeedsSaysSo) {

@@ -23,35 +23,18 @@ void wait_for_all(Communicator& comm) {
 
 int misbehave(const std::string& how, Communicator& comm) {
   comm.barrier();
-  const bool culprit = comm.rank() == 1;
-  if (how == "late") {
-    if (culprit) std::this_thread::sleep_for(std::chrono::seconds(60));
-    wait_for_all(comm);
-  } else if (how == "astray") {
-    if (culprit) comm.barrier();
-    wait_for_all(comm);
-  } else if (how == "slow") {
-    // Later than the time limit, but within the grace that follows it.
-    if (culprit) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-    wait_for_all(comm);
-  } else if (how == "throws") {
-    if (culprit) throw std::runtime_error("graph 17 is broken");
-    wait_for_all(comm);
-  } else if (how == "agree") {
-    throw std::runtime_error("settings are wrong");
-  } else if (how == "leaves") {
-    if (culprit) return 0;
-    wait_for_all(comm);
-  } else if (how == "killed") {
-    if (culprit) std::raise(SIGKILL);
-    wait_for_all(comm);
-  } else if (how == "preempted") {
-    wait_for_all(comm);
-    return 75;
-  } else {
-    wait_for_all(comm);
+  const auto sleep = [](int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); };
+  if (how == "agree") throw std::runtime_error("settings are wrong");
+  if (comm.rank() == 1) {  // the culprit
+    if (how == "late") sleep(60'000);
+    if (how == "slow") sleep(1200);  // later than the time limit, but within the grace that follows it
+    if (how == "astray") comm.barrier();
+    if (how == "throws") throw std::runtime_error("graph 17 is broken");
+    if (how == "leaves") return 0;
+    if (how == "killed") std::raise(SIGKILL);
   }
-  return 0;
+  wait_for_all(comm);
+  return how == "preempted" ? 75 : 0;
 }
 
 /// Calls that must travel in several pieces.

@@ -14,7 +14,6 @@
 
 #include "comm/backends/factory.h"
 #include "comm/mpi/launched.h"
-#include "comm/threads/threads.h"
 
 /// One test body on every rank of a group: threads of this process, or this process as one rank of an mpirun.
 namespace foretime::testing {
@@ -112,5 +111,12 @@ inline void run_ranks(const RankGroup& group, const std::function<void(comm::Com
   }
   run_threads(group.size, body, group.timeout);
 }
+
+/// A test of every rank group in rank_groups(): its body runs on each rank, with `comm`.
+class RanksTest : public ::testing::TestWithParam<RankGroup> {};
+#define FORETIME_RANKS_TEST(suite, name)                                                        \
+  void suite##_##name##_on_rank(::foretime::comm::Communicator& comm);                          \
+  TEST_P(suite, name) { ::foretime::testing::run_ranks(GetParam(), suite##_##name##_on_rank); } \
+  void suite##_##name##_on_rank([[maybe_unused]] ::foretime::comm::Communicator& comm)
 
 }  // namespace foretime::testing

@@ -1,17 +1,17 @@
-#include "comm/threads/threads.h"
-
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/tensor_check.h"
+#include "comm/backends/factory.h"
+#include "comm/communicator.h"
 
 namespace foretime::comm {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -69,7 +69,7 @@ class Rendezvous {
     const auto limit = std::chrono::duration_cast<Clock::duration>(timeout_);
     const bool in_time = changed_.wait_for(lock, limit, [&] { return collective.done || ended_by_ >= 0; });
     if (collective.done) {
-      if (!collective.mismatch.empty()) throw CommError(fmt::format("rank {}: {}", rank, collective.mismatch));
+      if (!collective.mismatch.empty()) throw CommError("rank {}: {}", rank, collective.mismatch);
       return;
     }
     throw_if_ended(rank, call);
@@ -78,8 +78,8 @@ class Rendezvous {
       for (int peer = 0; peer < size_; ++peer) {
         if (!collective.contributions[peer]) late.push_back(fmt::format("rank {} (no answer)", peer));
       }
-      throw PeerLostError(fmt::format("rank {}: {} #{} did not finish within {:.1f} s; late: {}", rank, call,
-                                      collective.sequence, timeout_.count(), fmt::join(late, ", ")));
+      throw PeerLostError("rank {}: {} #{} did not finish within {:.1f} s; late: {}", rank, call, collective.sequence,
+                          timeout_.count(), fmt::join(late, ", "));
     }
   }
 
@@ -95,7 +95,7 @@ class Rendezvous {
  private:
   void throw_if_ended(int rank, const std::string& call) const {
     if (ended_by_ < 0) return;
-    throw PeerLostError(fmt::format("rank {}: {}: rank {} ended: {}", rank, call, ended_by_, reason_));
+    throw PeerLostError("rank {}: {}: rank {} ended: {}", rank, call, ended_by_, reason_);
   }
 
   void find_mismatch(Collective& collective) const {
@@ -143,36 +143,17 @@ torch::Tensor reduce(const Collective& collective, ReduceOp op) {
   return result;
 }
 
-/// Copies the result of a collective to this rank's own.
-class TensorWork final : public Work {
+/// What is left to do of a collective when it is waited for; nothing where it is done.
+class LastCall final : public Work {
  public:
-  TensorWork(std::shared_ptr<Rendezvous> rendezvous, int rank, const char* call, std::shared_ptr<Collective> collective,
-             torch::Tensor target)
-      : rendezvous_(std::move(rendezvous)),
-        rank_(rank),
-        call_(call),
-        collective_(std::move(collective)),
-        target_(std::move(target)) {}
+  explicit LastCall(std::function<void()> call) : call_(std::move(call)) {}
+  bool poll() override { return !call_; }
   void wait() override {
-    if (!collective_) return;
-    rendezvous_->wait(rank_, call_, *collective_);
-    const torch::NoGradGuard no_grad;
-    target_.copy_(collective_->tensor);
-    collective_.reset();
+    if (const auto call = std::exchange(call_, nullptr)) call();
   }
 
  private:
-  std::shared_ptr<Rendezvous> rendezvous_;
-  int rank_;
-  const char* call_;
-  std::shared_ptr<Collective> collective_;
-  torch::Tensor target_;
-};
-
-class DoneWork final : public Work {
- public:
-  void wait() override {}
-  bool poll() override { return true; }
+  std::function<void()> call_;
 };
 
 class ThreadCommunicator final : public Communicator {
@@ -192,9 +173,10 @@ class ThreadCommunicator final : public Communicator {
     const auto detail = fmt::format("{} op {}", describe(tensor), static_cast<int>(op));
     auto collective =
         rendezvous_->join(rank_, {"all_reduce", detail, tensor, ""}, [op](Collective& c) { c.tensor = reduce(c, op); });
-    return std::make_unique<TensorWork>(rendezvous_, rank_, "all_reduce", std::move(collective), std::move(tensor));
+    return std::make_unique<LastCall>([this, collective = std::move(collective), tensor]() mutable {
+      copy_result("all_reduce", *collective, tensor);
+    });
   }
-
   /// Runs all stages before it returns.
   std::unique_ptr<Work> run(Stages stages) override {
     for (auto& stage : stages.list) {
@@ -206,19 +188,18 @@ class ThreadCommunicator final : public Communicator {
         std::get<Compute>(stage)();
       }
     }
-    return std::make_unique<DoneWork>();
+    return std::make_unique<LastCall>(nullptr);
   }
 
   void broadcast(torch::Tensor tensor, int root) override {
     require_reducible(rank_, "broadcast", tensor);
     require_root(rank_, size(), "broadcast", root);
     const auto detail = fmt::format("{} from {}", describe(tensor), root);
-    auto collective = rendezvous_->join(rank_, {"broadcast", detail, tensor, ""}, [root](Collective& c) {
+    const auto collective = rendezvous_->join(rank_, {"broadcast", detail, tensor, ""}, [root](Collective& c) {
       c.tensor = c.contributions[root]->tensor.detach().clone();
     });
-    TensorWork(rendezvous_, rank_, "broadcast", std::move(collective), std::move(tensor)).wait();
+    copy_result("broadcast", *collective, tensor);
   }
-
   void barrier() override {
     const auto collective = rendezvous_->join(rank_, {"barrier", "", {}, ""}, [](Collective&) {});
     rendezvous_->wait(rank_, "barrier", *collective);
@@ -237,6 +218,11 @@ class ThreadCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override { rendezvous_->abort(rank_, reason); }
 
  private:
+  void copy_result(const char* call, const Collective& collective, torch::Tensor& target) {
+    rendezvous_->wait(rank_, call, collective);
+    const torch::NoGradGuard no_grad;
+    target.copy_(collective.tensor);
+  }
   /// All ranks' tensors, in their order, as one more dimension in front.
   torch::Tensor stack(const char* call, const torch::Tensor& own) {
     const auto collective = rendezvous_->join(rank_, {call, describe(own), own, ""}, [](Collective& c) {

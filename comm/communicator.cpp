@@ -1,0 +1,53 @@
+#include "comm/communicator.h"
+
+#include <exception>
+
+#include <fmt/format.h>
+
+namespace foretime::comm {
+
+void require_reducible(int rank, const char* call, const torch::Tensor& tensor) {
+  if (!tensor.defined()) throw CommError("rank {}: {}: the tensor is undefined", rank, call);
+  if (!tensor.is_contiguous())
+    throw CommError("rank {}: {}: the tensor is not contiguous; expected a contiguous one", rank, call);
+  switch (tensor.scalar_type()) {
+    case torch::kHalf:
+    case torch::kBFloat16:
+    case torch::kFloat:
+    case torch::kDouble:
+    case torch::kLong:
+    case torch::kInt:
+    case torch::kByte:
+      return;
+    default:
+      throw CommError("rank {}: {}: type {}, expected float16, bfloat16, float32, float64, int64, int32 or uint8", rank,
+                      call, c10::toString(tensor.scalar_type()));
+  }
+}
+
+void require_root(int rank, int size, const char* call, int root) {
+  if (root < 0 || root >= size) throw CommError("rank {}: {}: root {}, expected 0 to {}", rank, call, root, size - 1);
+}
+
+void run_together(Communicator& comm, const std::function<void()>& step) {
+  std::exception_ptr own;
+  std::string report;
+  try {
+    step();
+  } catch (const CommError&) {
+    throw;  // the group itself is broken: there is nobody to agree with
+  } catch (const std::exception& error) {
+    own = std::current_exception();
+    report = fmt::format("{} {}", exit_code_of(error), error.what());
+  }
+  const auto reports = comm.all_gather_bytes(report);
+  if (own) std::rethrow_exception(own);
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    if (reports[rank].empty()) continue;
+    const auto space = reports[rank].find(' ');
+    throw RemoteError(std::stoi(reports[rank].substr(0, space)),
+                      fmt::format("rank {}: {}", rank, reports[rank].substr(space + 1)));
+  }
+}
+
+}  // namespace foretime::comm
