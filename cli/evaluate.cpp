@@ -8,12 +8,11 @@
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "configs/load.h"
-#include "worker/evaluation/ensemble.h"
 #include "worker/evaluation/evaluation_run.h"
+#include "worker/run/display.h"
 #include "worker/run/launch.h"
-#include "worker/run/table.h"
 
 namespace foretime::cli {
 namespace {

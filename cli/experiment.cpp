@@ -11,12 +11,10 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "cli/programs.h"
-#include "comm/agree.h"
 #include "comm/communicator.h"
 #include "experiments/report.h"
 #include "experiments/trials.h"
 #include "worker/run/launch.h"
-#include "worker/step/determinism.h"
 
 namespace foretime::cli {
 namespace {

@@ -14,8 +14,7 @@
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
 #include "jobs/error.h"
-#include "worker/export/bundle_export.h"
-#include "worker/export/torchscript_export.h"
+#include "worker/export/bundles.h"
 
 namespace foretime::cli {
 namespace {

@@ -14,19 +14,17 @@
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
-#include "comm/single.h"
+#include "comm/backends/factory.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/queue/job.h"
 #include "jobs/sweep/finetune_job.h"
 #include "sharding/dataset_index.h"
-#include "worker/export/bundle_export.h"
-#include "worker/export/bundle_import.h"
-#include "worker/step/determinism.h"
+#include "worker/export/bundles.h"
+#include "worker/run/launch.h"
 #include "worker/step/fine_tuning.h"
 #include "worker/step/trainer.h"
-#include "worker/tuning/tuning_input.h"
-#include "worker/tuning/tuning_outcome.h"
+#include "worker/tuning/tuning.h"
 
 namespace foretime::cli {
 namespace {

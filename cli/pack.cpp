@@ -8,7 +8,7 @@
 #include "base/threads.h"
 #include "cli/data_command.h"
 #include "cli/parsing/commands.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "configs/load.h"
 #include "coordinator/packing.h"
 #include "models/model.h"

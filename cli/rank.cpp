@@ -5,8 +5,8 @@
 #include "cli/rank_command.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/loop_graph.h"
-#include "worker/evaluation/ensemble.h"
-#include "worker/run/submission.h"
+#include "worker/evaluation/evaluation_run.h"
+#include "worker/run/display.h"
 
 namespace foretime::cli {
 namespace {

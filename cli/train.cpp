@@ -9,11 +9,10 @@
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "configs/load.h"
 #include "worker/run/launch.h"
 #include "worker/run/training_run.h"
-#include "worker/step/determinism.h"
 
 namespace foretime::cli {
 namespace {

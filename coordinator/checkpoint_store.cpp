@@ -36,9 +36,7 @@ std::optional<int64_t> step_of(const fs::path& folder) {
 
 StoredCheckpoint read_folder(const fs::path& folder) {
   const auto manifest_path = folder / kManifest;
-  if (!fs::exists(manifest_path)) {
-    throw RunError(fmt::format("{}: no {}: not a complete checkpoint", folder.string(), kManifest));
-  }
+  if (!fs::exists(manifest_path)) throw RunError("{}: no {}: not a complete checkpoint", folder.string(), kManifest);
   StoredCheckpoint checkpoint{.folder = folder};
   Json manifest;
   try {
@@ -46,23 +44,22 @@ StoredCheckpoint read_folder(const fs::path& folder) {
     checkpoint.step = manifest.at("step");
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos)
-        throw RunError(fmt::format("{}: file name '{}'", manifest_path.string(), name));
+        throw RunError("{}: file name '{}'", manifest_path.string(), name);
       auto bytes = read_file(folder / name);
       const uint64_t size = entry.at("bytes");
       const uint32_t crc = entry.at("crc32");
-      if (bytes.size() != size) {
-        throw RunError(fmt::format("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size));
-      }
+      if (bytes.size() != size)
+        throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size);
       if (checksum(bytes) != crc) {
         throw RunError(
-            fmt::format("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged; remove this checkpoint to "
-                        "continue from the one before it",
-                        (folder / name).string(), checksum(bytes), crc));
+            "{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged; remove this checkpoint to "
+            "continue from the one before it",
+            (folder / name).string(), checksum(bytes), crc);
       }
       checkpoint.files.emplace(name, std::move(bytes));
     }
   } catch (const Json::exception& error) {
-    throw RunError(fmt::format("{}: {}", manifest_path.string(), error.what()));
+    throw RunError("{}: {}", manifest_path.string(), error.what());
   }
   return checkpoint;
 }
@@ -72,8 +69,7 @@ StoredCheckpoint read_folder(const fs::path& folder) {
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
-  if (!file || (bytes << file.rdbuf(), file.bad()))
-    throw RunError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+  if (!file || (bytes << file.rdbuf(), file.bad())) throw RunError("{}: {}", path.string(), std::strerror(errno));
   return std::move(bytes).str();
 }
 
@@ -118,7 +114,7 @@ std::optional<int64_t> CheckpointStore::best_step() const {
     const auto step = Json::parse(read_file(path)).at("step").get<int64_t>();
     return fs::exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
   } catch (const Json::exception& error) {
-    throw RunError(fmt::format("{}: {}", path.string(), error.what()));
+    throw RunError("{}: {}", path.string(), error.what());
   }
 }
 
@@ -132,12 +128,12 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
 
 StoredCheckpoint read_checkpoint(const fs::path& path) {
   if (!fs::is_directory(path))
-    throw RunError(fmt::format("{}: not a folder, expected a checkpoint or a run directory", path.string()));
+    throw RunError("{}: not a folder, expected a checkpoint or a run directory", path.string());
   if (fs::exists(path / kManifest) || step_of(path)) return read_folder(path);
   const auto root = fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
   const CheckpointStore store(root);
   const auto steps = store.steps();
-  if (steps.empty()) throw RunError(fmt::format("{}: holds no complete checkpoint", path.string()));
+  if (steps.empty()) throw RunError("{}: holds no complete checkpoint", path.string());
   return store.read(store.best_step().value_or(steps.back()));
 }
 

@@ -7,9 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/error.h"
+#include "base/error.h"
 
 namespace foretime::coordinator {
+
+/// A run directory or a checkpoint that cannot be used: damaged, of another model, of another configuration.
+struct RunError : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
+};
 
 /// Throws RunError where the file cannot be read.
 std::string read_file(const std::filesystem::path& path);

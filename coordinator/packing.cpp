@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "sharding/dataset_index.h"
 
 namespace foretime::coordinator {

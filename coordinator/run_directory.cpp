@@ -1,10 +1,13 @@
 #include "coordinator/run_directory.h"
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
+#include <string>
 #include <thread>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -14,6 +17,7 @@
 
 #include "base/atomic_file.h"
 #include "configs/load.h"
+#include "coordinator/checkpoint_store.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -49,6 +53,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+using Clock = std::chrono::steady_clock;
+constexpr const char* kFile = "resources.json";
+constexpr double kKibPerMib = 1024;
+
+double rounded(double value) { return std::round(value * 1000) / 1000; }
+
 }  // namespace
 
 std::string config_differences(const configs::Settings& before, const configs::Settings& now) {
@@ -77,21 +87,21 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
     const auto differences = config_differences(configs::load_settings(config), settings);
     if (!differences.empty()) {
       throw configs::SettingsError(
-          fmt::format("{}: holds a run with another configuration:{}\nname another run.directory, or set "
-                      "run.overwrite=true to begin anew there",
-                      path_.string(), differences));
+          "{}: holds a run with another configuration:{}\nname another run.directory, or set "
+          "run.overwrite=true to begin anew there",
+          path_.string(), differences);
     }
     if (fs::exists(path_ / "data.json")) {
       const auto before = Json::parse(read_file(path_ / "data.json"), nullptr, false).value("fingerprint", "");
       if (before != fingerprint) {
-        throw RunError(fmt::format("{}: trained on data with fingerprint {}, the files have {} now",
-                                   (path_ / "data.json").string(), before, fingerprint));
+        throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
+                       before, fingerprint);
       }
     }
   }
   std::error_code failure;
   fs::create_directories(path_ / "checkpoints", failure);
-  if (failure) throw RunError(fmt::format("{}: cannot be created: {}", path_.string(), failure.message()));
+  if (failure) throw RunError("{}: cannot be created: {}", path_.string(), failure.message());
   write("config.yaml", configs::to_yaml(settings));
   write("data.json", Json{{"fingerprint", fingerprint}}.dump() + "\n");
 }
@@ -99,7 +109,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
 void RunDirectory::append_metrics(const Json& line) {
   std::ofstream file(path_ / "metrics.jsonl", std::ios::app);
   file << line.dump() << '\n';
-  if (!file) throw RunError(fmt::format("{}: cannot be written", (path_ / "metrics.jsonl").string()));
+  if (!file) throw RunError("{}: cannot be written", (path_ / "metrics.jsonl").string());
 }
 
 void RunDirectory::rewind_metrics(int64_t step) {
@@ -143,6 +153,46 @@ std::shared_ptr<spdlog::logger> make_logger(const fs::path& file, spdlog::level:
   logger->set_level(level);
   logger->flush_on(spdlog::level::info);
   return logger;
+}
+
+ResourceMeter::ResourceMeter() {
+  malloc_trim(0);  // what earlier runs of this process have freed is not this one's
+  std::ofstream("/proc/self/clear_refs") << "5";
+  start_ = Clock::now();
+}
+
+double ResourceMeter::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+double ResourceMeter::peak_memory() const {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib / kKibPerMib;
+  }
+  return 0;
+}
+
+void write_run_resources(const std::filesystem::path& folder, const RunResources& resources) {
+  const nlohmann::json json = {{"seconds", rounded(resources.seconds)},
+                               {"memory_mib", rounded(resources.memory)},
+                               {"memory_of_all_ranks_mib", rounded(resources.all_memory)}};
+  write_file_atomically(folder / kFile, json.dump(2) + "\n");
+}
+
+std::optional<RunResources> read_run_resources(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / kFile)) return std::nullopt;
+  const auto json = nlohmann::json::parse(coordinator::read_file(folder / kFile), nullptr, false);
+  const auto number = [&](const char* key, double& value) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    if (found == json.end() || !found->is_number() || found->get<double>() < 0) return false;
+    value = found->get<double>();
+    return true;
+  };
+  RunResources resources;
+  if (!number("seconds", resources.seconds) || !number("memory_mib", resources.memory) ||
+      !number("memory_of_all_ranks_mib", resources.all_memory))
+    return std::nullopt;
+  return resources;
 }
 
 }  // namespace foretime::coordinator

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "experiments/report.h"
 #include "sharding/dataset_index.h"
-#include "worker/run/submission.h"
+#include "worker/run/display.h"
 
 namespace foretime::experiments {
 namespace {

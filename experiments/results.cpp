@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "coordinator/run_resources.h"
+#include "coordinator/run_directory.h"
 #include "sharding/dataset_index.h"
 
 namespace foretime::experiments {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "worker/run/progress.h"
+#include "worker/run/display.h"
 
 namespace foretime::cli {
 namespace {

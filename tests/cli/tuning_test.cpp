@@ -1,3 +1,5 @@
+#include "worker/tuning/tuning.h"
+
 #include <random>
 
 #include <gmock/gmock.h>
@@ -6,9 +8,7 @@
 #include <torch/utils.h>
 
 #include "tests/support/message_of.h"
-#include "worker/export/bundle_export.h"
-#include "worker/export/bundle_import.h"
-#include "worker/tuning/tuning_outcome.h"
+#include "worker/export/bundles.h"
 
 namespace foretime::worker {
 namespace {

@@ -21,9 +21,13 @@ void flip_byte(const std::filesystem::path& file, int64_t at) {
   stream.put(byte);
 }
 
-TEST(CheckpointStore, ReadsBackWhatItWrote) {
-  const testing::Scratch scratch;
-  CheckpointStore store(scratch.path());
+class Checkpoints : public ::testing::Test {
+ protected:
+  testing::Scratch scratch;
+  CheckpointStore store{scratch.path() / "checkpoints"};
+};
+
+TEST_F(Checkpoints, ReadsBackWhatItWrote) {
   EXPECT_TRUE(store.steps().empty());
   store.commit(10, kFiles);
   store.commit(5, kFiles);
@@ -32,17 +36,14 @@ TEST(CheckpointStore, ReadsBackWhatItWrote) {
   EXPECT_EQ(store.read(10).step, 10);
 }
 
-TEST(CheckpointStore, EqualFilesGiveEqualBytes) {
-  const testing::Scratch scratch;
+TEST_F(Checkpoints, EqualFilesGiveEqualBytes) {
   CheckpointStore a(scratch.path() / "a"), b(scratch.path() / "b");
   a.commit(1, kFiles);
   b.commit(1, kFiles);
   EXPECT_EQ(read_file(a.folder(1) / "manifest.json"), read_file(b.folder(1) / "manifest.json"));
 }
 
-TEST(CheckpointStore, EveryFlippedByteIsFound) {
-  const testing::Scratch scratch;
-  CheckpointStore store(scratch.path());
+TEST_F(Checkpoints, EveryFlippedByteIsFound) {
   store.commit(1, kFiles);
   for (int64_t at = 0; at < 5; ++at) {
     flip_byte(store.folder(1) / "a.bin", at);
@@ -52,31 +53,25 @@ TEST(CheckpointStore, EveryFlippedByteIsFound) {
   EXPECT_EQ(store.read(1).files, kFiles);
 }
 
-TEST(CheckpointStore, WhatIsIncompleteIsNotSeen) {
-  const testing::Scratch scratch;
-  CheckpointStore store(scratch.path());
+TEST_F(Checkpoints, WhatIsIncompleteIsNotSeen) {
   store.commit(1, kFiles);
   store.commit(2, kFiles);
   std::filesystem::remove(store.folder(2) / "manifest.json");
-  std::filesystem::create_directories(scratch.path() / "step-00000003.foretime-tmp");
+  std::filesystem::create_directories(scratch.path() / "checkpoints/step-00000003.foretime-tmp");
   EXPECT_EQ(store.steps(), std::vector<int64_t>{1});
   EXPECT_THROW(store.read(2), RunError);
   std::filesystem::remove(store.folder(1) / "state.json");
   EXPECT_THROW(store.read(1), RunError);
 }
 
-TEST(CheckpointStore, AManifestCannotNameFilesElsewhere) {
-  const testing::Scratch scratch;
-  CheckpointStore store(scratch.path());
+TEST_F(Checkpoints, AManifestCannotNameFilesElsewhere) {
   store.commit(1, kFiles);
   write_file_atomically(store.folder(1) / "manifest.json",
                         R"({"step": 1, "files": {"../x": {"bytes": 0, "crc32": 0}}})");
   EXPECT_THROW(store.read(1), RunError);
 }
 
-TEST(CheckpointStore, PruningKeepsTheNewestAndTheBest) {
-  const testing::Scratch scratch;
-  CheckpointStore store(scratch.path());
+TEST_F(Checkpoints, PruningKeepsTheNewestAndTheBest) {
   for (const int64_t step : {1, 2, 3, 4, 5}) store.commit(step, kFiles);
   store.mark_best(2, "valid/kendall_tau", 0.5);
   store.prune(2, true);
@@ -86,9 +81,7 @@ TEST(CheckpointStore, PruningKeepsTheNewestAndTheBest) {
   EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
 }
 
-TEST(CheckpointStore, ARunDirectoryStandsForItsBestCheckpoint) {
-  const testing::Scratch scratch;
-  CheckpointStore store(scratch.path() / "checkpoints");
+TEST_F(Checkpoints, ARunDirectoryStandsForItsBestCheckpoint) {
   store.commit(1, kFiles);
   store.commit(2, kFiles);
   EXPECT_EQ(read_checkpoint(scratch.path()).step, 2);

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/synth.h"
 #include "tests/support/ranks.h"

@@ -8,7 +8,7 @@
 
 #include "base/csv.h"
 #include "base/error.h"
-#include "coordinator/run_resources.h"
+#include "coordinator/run_directory.h"
 #include "experiments/report.h"
 #include "models/metrics/metrics.h"
 #include "tests/experiments/experiment_support.h"

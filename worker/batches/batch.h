@@ -1,15 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <torch/types.h>
 
+#include "comm/communicator.h"
 #include "configs/settings.h"
+#include "models/losses/losses.h"
+#include "models/model.h"
 #include "models/sparse/plan_tensors.h"
+#include "plans/plan_source.h"
 #include "worker/batches/sampler.h"
+#include "worker/profile/profiler.h"
+#include "worker/store/group_store.h"
 
 namespace foretime::worker {
 
@@ -43,5 +50,79 @@ torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Te
 /// The mean of all ensemble members' losses, over `parts`: a step adds up the gradients of so many batches.
 torch::Tensor mean_loss(const configs::LossSettings& settings, const std::vector<torch::Tensor>& scores,
                         const Batch& batch, int64_t parts = 1);
+
+/// How a batch gives scores: WholeGraphs, or SegmentTraining with one segment of each graph and values of the past.
+class ForwardPass {
+ public:
+  ForwardPass(const plans::PlanRequest& request, torch::Device device) : request_(request), device_(device) {}
+  virtual ~ForwardPass() = default;
+  ForwardPass(const ForwardPass&) = delete;
+  ForwardPass& operator=(const ForwardPass&) = delete;
+
+  const plans::PlanRequest& request() const { return request_; }
+  torch::Device device() const { return device_; }
+
+  /// The plan of batch.samples; may fill batch.graphs. Called on the loader's thread, beside `scores`.
+  virtual models::PlanTensors plan(Batch& batch, const GroupStore& store) const = 0;
+  /// Scores of each ensemble member: [candidates], with gradients.
+  virtual std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore& store) = 0;
+  /// After optimiser step `step` (1, 2, …). All ranks call it.
+  virtual void end_step(int64_t /*step*/, comm::Communicator& /*comm*/) {}
+
+  /// Whether steps depend on values of earlier ones, which then go into checkpoints.
+  virtual bool keeps_history() const { return false; }
+  /// These values as a file of a checkpoint, on rank 0; empty elsewhere, and without any. All ranks call it.
+  virtual std::string history_file(comm::Communicator& /*comm*/) const { return {}; }
+  /// False where the file is of other data or settings; the history is then left empty.
+  virtual bool restore_history(const std::string& /*file*/, const std::string& /*origin*/) { return false; }
+
+ private:
+  plans::PlanRequest request_;
+  torch::Device device_;
+};
+
+/// The file of a checkpoint that ForwardPass::history_file fills.
+constexpr const char* kHistoryFile = "history.safetensors";
+
+/// Every step computes all nodes of the sampled graphs.
+class WholeGraphs final : public ForwardPass {
+ public:
+  using ForwardPass::ForwardPass;
+  models::PlanTensors plan(Batch& batch, const GroupStore& store) const override {
+    plans::PlanBuilder builder(request());
+    for (const auto& sample : batch.samples) {
+      const auto& loaded = store.get(sample.entry);
+      builder.add(loaded.group, sample.candidates, loaded.plan_source);
+    }
+    return models::to_tensors(std::move(builder).build(), {.device = device()});
+  }
+  std::vector<torch::Tensor> scores(models::CostModel& model, const Batch& batch, const GroupStore&) override {
+    return model.member_scores(batch.plan);
+  }
+};
+
+/// Prepares the next batch in a thread of its own while the current one is computed.
+class BatchLoader {
+ public:
+  /// Keeps references to its arguments. `profiler`, where there is one, records when a batch is made.
+  BatchLoader(const Sampler& sampler, const GroupStore& store, const models::TargetTransform& targets,
+              const ForwardPass& forward, int rank, Profiler* profiler = nullptr)
+      : sampler_(sampler), store_(store), targets_(targets), forward_(forward), rank_(rank), profiler_(profiler) {}
+
+  /// Batch `number`; begins with `number + 1` before returning where `more` is set.
+  Batch get(int64_t number, bool more);
+
+ private:
+  Batch prepare(int64_t number) const;
+
+  const Sampler& sampler_;
+  const GroupStore& store_;
+  const models::TargetTransform& targets_;
+  const ForwardPass& forward_;
+  int rank_;
+  Profiler* profiler_;
+  int64_t next_number_ = -1;
+  std::future<Batch> next_;
+};
 
 }  // namespace foretime::worker

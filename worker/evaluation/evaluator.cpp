@@ -12,7 +12,6 @@
 #include "data/graphs/group.h"
 #include "models/metrics/metrics.h"
 #include "plans/plan_source.h"
-#include "worker/store/plan_pieces.h"
 
 namespace foretime::worker {
 namespace {
@@ -96,9 +95,7 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
   return [model = std::move(model), targets, loss, device, max_states, on_scored = std::move(on_scored)](
              const LoadedGroup& loaded, const std::vector<int64_t>& candidates) {
     const data::Group& group = loaded.group;
-    const torch::NoGradGuard no_grad;
-    const bool was_training = model->is_training();
-    model->eval();
+    const EvaluationMode mode(*model);
     const auto distinct = data::distinct_candidates(group, candidates);
     const auto source = loaded.plan_source ? loaded.plan_source : plans::make_plan_source(group, model->plan_request());
     std::vector<torch::Tensor> embedded;
@@ -117,7 +114,6 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
                               .contiguous();
       all.assign(scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
     }
-    if (was_training) model->train();
     return with_runtimes(std::move(all), group, candidates, loss, targets);
   };
 }
@@ -159,33 +155,29 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
 }
 
 std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm) {
-  auto sums =
-      torch::zeros({static_cast<int64_t>(std::size(kSets)), static_cast<int64_t>(kMetricCount), 2}, torch::kDouble);
-  auto access = sums.accessor<double, 3>();
+  std::vector<double> sums(2 * std::size(kSets) * kMetricCount);  // [sets, metrics, 2]: sum, count
+  const auto place = [](size_t set, size_t metric) { return 2 * (set * kMetricCount + metric); };
   for (const auto& group : own) {
-    const auto set = std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets);
+    const auto set = static_cast<size_t>(std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets));
     for (size_t m = 0; m < kMetricCount; ++m) {
       const auto found = group.metrics.find(kMetrics[m].name);
       if (found == group.metrics.end()) continue;
       const double count = kMetrics[m].by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
-      access[set][static_cast<int64_t>(m)][0] += found->second * count;
-      access[set][static_cast<int64_t>(m)][1] += count;
+      sums[place(set, m)] += found->second * count;
+      sums[place(set, m) + 1] += count;
     }
   }
-  auto reduced = sums.to(comm.device());
+  auto reduced = torch::tensor(sums, torch::kDouble).to(comm.device());
   comm.all_reduce(reduced)->wait();
-  sums = reduced.to(torch::kCPU);
-
+  const auto totals = reduced.to(torch::kCPU);
   std::map<std::string, double> metrics;
-  const auto total = sums.accessor<double, 3>();
   for (size_t s = 0; s < std::size(kSets); ++s) {
     for (size_t m = 0; m < kMetricCount; ++m) {
-      const double sum = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][0],
-                   count = total[static_cast<int64_t>(s)][static_cast<int64_t>(m)][1];
-      if (count == 0) continue;
+      const double* total = totals.data_ptr<double>() + place(s, m);
+      if (total[1] == 0) continue;
+      const double mean = total[0] / total[1];
       const bool squared = std::string(kMetrics[m].name) == "mse";
-      metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] =
-          squared ? std::sqrt(sum / count) : sum / count;
+      metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] = squared ? std::sqrt(mean) : mean;
     }
   }
   return metrics;
@@ -240,6 +232,15 @@ std::string rankings_csv(const Evaluation& evaluation) {
     }
   }
   return csv;
+}
+
+void for_each_plan(const data::Group& group, const std::shared_ptr<const plans::PlanSource>& source,
+                   const std::vector<int64_t>& candidates, int64_t max_states, torch::Device device,
+                   const std::function<void(const models::PlanTensors& plan)>& visit) {
+  const bool gradients = source->request.sharing == plans::Sharing::none;
+  plans::for_each_plan(group, source, candidates, max_states, [&](const plans::MessagePlan& plan) {
+    visit(models::to_tensors(plan, {.device = device, .gradients = gradients}));
+  });
 }
 
 }  // namespace foretime::worker

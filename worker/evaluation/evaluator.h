@@ -7,10 +7,14 @@
 #include <string>
 #include <vector>
 
+#include <torch/types.h>
+
 #include "comm/communicator.h"
 #include "models/losses/losses.h"
 #include "models/metrics/metrics.h"
 #include "models/model.h"
+#include "models/sparse/plan_tensors.h"
+#include "plans/plan_source.h"
 #include "sharding/shard_plan.h"
 #include "worker/store/group_store.h"
 
@@ -26,6 +30,22 @@ struct ShardedData {
 
 using models::Scores;
 using Scorer = std::function<Scores(const LoadedGroup& loaded, const std::vector<int64_t>& candidates)>;
+
+/// Evaluation mode without gradients, and what was before.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(models::CostModel& model) : model_(model), was_training_(model.is_training()) {
+    model_.eval();
+  }
+  ~EvaluationMode() { model_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  models::CostModel& model_;
+  bool was_training_;
+  torch::NoGradGuard no_grad_;
+};
 
 /// Scores by a model, in pieces of at most `max_states` states (one candidate at the least), without gradients; the
 /// group's plan source is made where it is not there. A model trained by a regression loss (mse, huber, l1), or
@@ -88,5 +108,11 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
 /// level.
 /// Numbers are in the shortest form that reads back the same.
 std::string rankings_csv(const Evaluation& evaluation);
+
+/// Plans the candidates of a group in pieces of about `max_states` states (one candidate at the least), for scoring
+/// without gradients, and calls `visit` with each, in the order of the candidates.
+void for_each_plan(const data::Group& group, const std::shared_ptr<const plans::PlanSource>& source,
+                   const std::vector<int64_t>& candidates, int64_t max_states, torch::Device device,
+                   const std::function<void(const models::PlanTensors& plan)>& visit);
 
 }  // namespace foretime::worker

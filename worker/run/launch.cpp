@@ -1,15 +1,18 @@
 #include "worker/run/launch.h"
 
 #include <cstdio>
+#include <cstdlib>
+#include <string>
 
+#include <ATen/Context.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include "base/threads.h"
-#include "comm/agree.h"
 #include "comm/backends/factory.h"
-#include "coordinator/run_directory.h"
+#include "comm/communicator.h"
+#include "configs/load.h"
 
 namespace foretime::worker {
 
@@ -30,9 +33,23 @@ void with_communicator(const configs::CommSettings& settings, int64_t threads,
   }
 }
 
-std::shared_ptr<spdlog::logger> rank_logger(const comm::Communicator& comm, const std::string& file) {
-  const bool root = comm.rank() == 0;
-  return coordinator::make_logger(root ? file : "", root ? spdlog::level::info : spdlog::level::warn);
+void make_deterministic() {
+  constexpr const char* kWorkspace = "CUBLAS_WORKSPACE_CONFIG";
+  // The two values under which cuBLAS promises the same results with several streams.
+  setenv(kWorkspace, ":4096:8", 0);
+  const std::string workspace = std::getenv(kWorkspace);
+  if (workspace != ":4096:8" && workspace != ":16:8") {
+    throw configs::SettingsError(
+        "trainer.deterministic: the environment's {} is '{}', expected :4096:8 or :16:8; unset it", kWorkspace,
+        workspace);
+  }
+  // NCCL chooses by measured speeds otherwise. What the user has set is as fixed.
+  setenv("NCCL_ALGO", "Ring", 0);
+  setenv("NCCL_PROTO", "Simple", 0);
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
 }
 
 }  // namespace foretime::worker

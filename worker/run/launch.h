@@ -1,10 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <string>
-
-#include <spdlog/logger.h>
 
 #include "comm/communicator.h"
 #include "configs/settings.h"
@@ -16,7 +12,11 @@ namespace foretime::worker {
 void with_communicator(const configs::CommSettings& settings, int64_t threads,
                        const std::function<void(comm::Communicator&)>& body);
 
-/// For rank 0 all messages, for others warnings alone. `file` may be empty.
-std::shared_ptr<spdlog::logger> rank_logger(const comm::Communicator& comm, const std::string& file);
+/// Makes this process repeat itself bit by bit, for trainer.deterministic: LibTorch's deterministic algorithms only (an
+/// operation that has none throws), no cuDNN benchmarking, fixed cuBLAS workspaces, one NCCL algorithm. Same settings,
+/// data, ranks, threads, machine and libraries then give the same bytes. On a CPU all of it holds anyway; there it
+/// makes sure. Call before the first use of a GPU and before the communicator is made: cuBLAS and NCCL read the
+/// environment when they start. Throws configs::SettingsError where the environment asks for the opposite.
+void make_deterministic();
 
 }  // namespace foretime::worker

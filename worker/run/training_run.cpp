@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "coordinator/checkpoint_store.h"
-#include "coordinator/run_resources.h"
-#include "worker/profile/profile_report.h"
+#include "coordinator/run_directory.h"
+#include "worker/profile/profiler.h"
+#include "worker/run/display.h"
 #include "worker/run/launch.h"
-#include "worker/run/progress.h"
 
 namespace foretime::worker {
 namespace {
@@ -66,7 +66,10 @@ std::optional<int64_t> train_model(const configs::Settings& settings, comm::Comm
     std::filesystem::create_directories(settings.run.directory);
     earlier = earlier_attempts(settings);
   }
-  const auto log = rank_logger(comm, (std::filesystem::path(settings.run.directory) / "log.txt").string());
+  // Rank 0 says everything, the others only warn.
+  const auto log = coordinator::make_logger(
+      root ? std::filesystem::path(settings.run.directory) / "log.txt" : std::filesystem::path(),
+      root ? spdlog::level::info : spdlog::level::warn);
   ProgressDisplay display(word_of(settings.model.type), settings.trainer.metric);
   Profiler profiler(events_per_rank(comm.size()));
   TrainerOptions training{.listeners = {&display}, .metric_required = options.metric_required};

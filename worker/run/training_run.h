@@ -6,7 +6,7 @@
 
 #include "comm/communicator.h"
 #include "configs/settings.h"
-#include "worker/run/table.h"
+#include "worker/run/display.h"
 #include "worker/step/trainer.h"
 
 namespace foretime::worker {
@@ -19,7 +19,7 @@ struct TrainOptions {
 };
 
 /// Trains one model in settings.run.directory, or continues what is there, with progress on stderr; all ranks call it.
-/// Adds its row, and the constant baseline's. Leaves resources.json (coordinator/run_resources.h). Empty where it was
+/// Adds its row, and the constant baseline's. Leaves resources.json (coordinator/run_directory.h). Empty where it was
 /// pre-empted, else the number of steps.
 std::optional<int64_t> train_model(const configs::Settings& settings, comm::Communicator& comm,
                                    const TrainOptions& options, std::vector<NamedEvaluation>& rows);

@@ -4,10 +4,19 @@
 
 #include <fmt/format.h>
 
+#include "base/counter_random.h"
 #include "configs/load.h"
 
 namespace foretime::worker {
 namespace {
+
+constexpr int64_t kWhole = -1;  // in place of a segment
+
+GraphPiece pooled_by_segment(const data::Group& group, const plans::PlanRequest& request,
+                             const data::Segments& segments) {
+  const auto pool = segments.of_nodes();
+  return {group, plans::make_plan_source(group, request, {{}, pool, segments.count()})};
+}
 
 int64_t history_columns(Stale stale, const models::CostModel& model) {
   return stale == Stale::pools ? model.pool_columns() : 1;
@@ -25,6 +34,82 @@ models::PlanTensors forward_plan(const data::Group& group, std::shared_ptr<const
 }
 
 }  // namespace
+
+GraphPiece induced_piece(const data::Group& group, const plans::PlanRequest& request, std::span<const int32_t> nodes) {
+  if (request.sharing == plans::Sharing::none) {
+    auto induced = plans::induced_group(group, nodes);
+    auto source = plans::make_plan_source(induced, request);
+    return {std::move(induced), std::move(source)};
+  }
+  return {group, plans::make_plan_source(group, request, {nodes, {}, 1})};
+}
+
+SegmentPlans::SegmentPlans(const plans::PlanRequest& request, int64_t cached_nodes)
+    : request_(request), cached_nodes_(cached_nodes) {}
+
+std::shared_ptr<const GraphPiece> SegmentPlans::segment(int64_t entry, const LoadedGroup& loaded, int64_t segment) {
+  return piece(entry, loaded, segment);
+}
+
+std::shared_ptr<const GraphPiece> SegmentPlans::whole(int64_t entry, const LoadedGroup& loaded) {
+  return piece(entry, loaded, kWhole);
+}
+
+std::shared_ptr<const GraphPiece> SegmentPlans::piece(int64_t entry, const LoadedGroup& loaded, int64_t segment) {
+  const std::lock_guard lock(mutex_);
+  const Key key{entry, segment};
+  if (const auto found = places_.find(key); found != places_.end()) {
+    pieces_.splice(pieces_.begin(), pieces_, found->second);
+    return found->second->piece;
+  }
+  const auto& cuts = *loaded.segments;
+  const bool whole = segment == kWhole;
+  auto made = std::make_shared<const GraphPiece>(whole ? pooled_by_segment(loaded.group, request_, cuts)
+                                                       : induced_piece(loaded.group, request_, cuts[segment]));
+  const auto nodes = static_cast<int64_t>(whole ? cuts.nodes.size() : cuts[segment].size());
+  pieces_.push_front({key, nodes, made});
+  places_[key] = pieces_.begin();
+  nodes_ += nodes;
+  while (nodes_ > cached_nodes_ && pieces_.size() > 1) {
+    nodes_ -= pieces_.back().nodes;
+    places_.erase(pieces_.back().key);
+    pieces_.pop_back();
+  }
+  return made;
+}
+
+namespace {}  // namespace
+
+SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int64_t, int64_t)>& present) {
+  SegmentMix mix{torch::empty({request.candidates}, torch::kFloat),
+                 torch::zeros({request.candidates, request.segments}, torch::kFloat)};
+  auto* factor = mix.fresh.data_ptr<float>();
+  auto* kept = mix.stale.data_ptr<float>();
+  const auto fresh = static_cast<double>(request.fresh_end - request.fresh_first);
+  const double p = request.keep_probability;
+  for (int64_t c = 0; c < request.candidates; ++c, kept += request.segments) {
+    double missing = 0;
+    for (int64_t s = 0; s < request.segments; ++s) {
+      if (s >= request.fresh_first && s < request.fresh_end) continue;
+      if (!present(c, s)) {
+        missing += 1;
+        continue;
+      }
+      missing += 1 - p;
+      const double drawn =
+          random_unit({request.key, random_stream::kept_segments, static_cast<uint64_t>(c), static_cast<uint64_t>(s)});
+      if (drawn < p) kept[s] = 1.0F;
+    }
+    factor[c] = static_cast<float>(1 + missing / fresh);
+  }
+  return mix;
+}
+
+int64_t live_segment(uint64_t key, int64_t first, int64_t end) {
+  // The bias of a remainder is below 2^-40 for any number of segments that a graph can have.
+  return first +
+         static_cast<int64_t>(random_bits({key, random_stream::live_segment}) % static_cast<uint64_t>(end - first));
+}
 
 bool is_head_parameter(const std::string& name) {
   return name.starts_with("head.") || (name.starts_with("members.") && name.find(".head.") != std::string::npos);

@@ -1,24 +1,91 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <list>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/types.h>
 
 #include "comm/communicator.h"
 #include "configs/settings.h"
+#include "data/graphs/segments.h"
 #include "models/model.h"
+#include "plans/plan_source.h"
 #include "sharding/shard_plan.h"
-#include "worker/batches/forward_pass.h"
+#include "worker/batches/batch.h"
 #include "worker/segments/segment_history.h"
-#include "worker/segments/segment_mix.h"
-#include "worker/segments/segment_plans.h"
 #include "worker/store/group_store.h"
 
 namespace foretime::worker {
+
+/// A piece of a graph, ready for PlanBuilder::add.
+struct GraphPiece {
+  data::Group group;  // shares the arrays of the group that it is a piece of, where states are shared; else a copy
+  std::shared_ptr<const plans::PlanSource> source;
+};
+
+/// The subgraph that some nodes induce: as a subset of the group's nodes, or as a group of its own for requests without
+/// sharing.
+GraphPiece induced_piece(const data::Group& group, const plans::PlanRequest& request, std::span<const int32_t> nodes);
+
+/// What the plans of a rank's segments have in common, kept for the next sample: pieces of up to about `cached_nodes`
+/// nodes together, those that were used last. Several threads may ask at once.
+class SegmentPlans {
+ public:
+  explicit SegmentPlans(const plans::PlanRequest& request, int64_t cached_nodes = 1 << 18);
+
+  /// `loaded` is the dataset index's entry `entry`, always the same, and has segments.
+  std::shared_ptr<const GraphPiece> segment(int64_t entry, const LoadedGroup& loaded, int64_t segment);
+  /// The graph as a whole, with one pool a segment. Throws DataError for requests without sharing.
+  std::shared_ptr<const GraphPiece> whole(int64_t entry, const LoadedGroup& loaded);
+
+ private:
+  using Key = std::pair<int64_t, int64_t>;  // entry, segment or kWhole
+  struct Cached {
+    Key key;
+    int64_t nodes = 0;
+    std::shared_ptr<const GraphPiece> piece;
+  };
+
+  std::shared_ptr<const GraphPiece> piece(int64_t entry, const LoadedGroup& loaded, int64_t segment);
+
+  plans::PlanRequest request_;
+  int64_t cached_nodes_;
+  std::mutex mutex_;
+  std::list<Cached> pieces_;  // the one that was used last comes first
+  std::map<Key, std::list<Cached>::iterator> places_;
+  int64_t nodes_ = 0;  // of all pieces that are kept
+};
+
+/// How the segments of one sample count, candidate by candidate. Of S segments F are fresh (computed in this step), and
+/// P of the others have a value; each of these is kept with probability p. The fresh ones make up for what is missing
+/// or left out: each counts 1 + ((S - F - P) + (1 - p) P) / F times, a kept one once. Over samples in which each
+/// segment is the fresh one equally often, the expected sum is the sum over all segments. With F = 1 and P = S - 1 this
+/// is the published (S - 1)(1 - p) + 1.
+struct SegmentMix {
+  torch::Tensor fresh;  // [candidates] float32, the factor of each fresh segment
+  torch::Tensor stale;  // [candidates, segments] float32, 1 where a stale segment is kept, else 0
+};
+
+struct MixRequest {
+  int64_t candidates = 0, segments = 0;
+  int64_t fresh_first = 0, fresh_end = 1;  // the fresh segments
+  double keep_probability = 1;
+  uint64_t key = 0;  // of the sample's random choices
+};
+
+/// `present(candidate, segment)`: whether a stale segment has a value for the sample's candidate of that position.
+SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int64_t, int64_t)>& present);
+
+/// The live segment of a sample: one of [first, end), a function of the sample's key.
+int64_t live_segment(uint64_t key, int64_t first, int64_t end);
 
 /// What stands for the segments that a step does not train: segments.stale.
 using configs::Stale;

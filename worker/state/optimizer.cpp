@@ -18,40 +18,22 @@ double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step
   return full * (low + (1 - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
 }
 
-namespace {
-
-/// 0 where there is no gradient.
-double squared_norm(const torch::Tensor& parameter) {
-  return parameter.grad().defined() ? parameter.grad().to(torch::kDouble).square().sum().item<double>() : 0.0;
-}
-
-}  // namespace
-
-double clip_global_norm(const NamedTensors& parameters, double limit) {
-  double square = 0;
-  for (const auto& [name, parameter] : parameters) square += squared_norm(parameter);
-  const double norm = std::sqrt(square);
-  if (limit > 0 && norm > limit) {
-    for (const auto& [name, parameter] : parameters) {
-      if (parameter.grad().defined()) parameter.grad().mul_(limit / norm);
-    }
-  }
-  return norm;
-}
-
-double clip_each_norm(const NamedTensors& parameters, double limit) {
+double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSettings& settings) {
+  const double limit = settings.clip_norm;
+  const bool each = settings.clip == configs::ClipScope::tensor;
   double square = 0;
   for (const auto& [name, parameter] : parameters) {
-    const double own = squared_norm(parameter);
+    if (!parameter.grad().defined()) continue;
+    const double own = parameter.grad().to(torch::kDouble).square().sum().item<double>();
     square += own;
-    if (limit > 0 && own > limit * limit) parameter.grad().mul_(limit / std::sqrt(own));
+    if (each && limit > 0 && own > limit * limit) parameter.grad().mul_(limit / std::sqrt(own));
   }
-  return std::sqrt(square);
-}
-
-double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSettings& settings) {
-  return (settings.clip == configs::ClipScope::tensor ? clip_each_norm : clip_global_norm)(parameters,
-                                                                                           settings.clip_norm);
+  const double norm = std::sqrt(square);
+  if (each || limit <= 0 || !(norm > limit)) return norm;
+  for (const auto& [name, parameter] : parameters) {
+    if (parameter.grad().defined()) parameter.grad().mul_(limit / norm);
+  }
+  return norm;
 }
 
 Adam::Adam(NamedTensors parameters, const configs::OptimizerSettings& settings)

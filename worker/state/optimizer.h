@@ -20,11 +20,8 @@ using models::NamedTensors;
 /// of it.
 double learning_rate_at(const configs::OptimizerSettings& settings, int64_t step, int64_t total_steps);
 
-/// Scales all gradients so that their global ℓ2 norm is at most `limit` (0: leaves them). Returns the norm before.
-double clip_global_norm(const NamedTensors& parameters, double limit);
-/// Scales each gradient so that its own ℓ2 norm is at most `limit` (0: leaves them). Returns the global norm before.
-double clip_each_norm(const NamedTensors& parameters, double limit);
-/// One of the two, as optimizer.clip and optimizer.clip_norm say.
+/// Scales gradients so that their ℓ2 norm is at most optimizer.clip_norm (0: leaves them): the global one, or with
+/// optimizer.clip tensor each gradient's own. Returns the global norm before.
 double clip_gradients(const NamedTensors& parameters, const configs::OptimizerSettings& settings);
 
 /// Adam (Kingma and Ba 2015) or AdamW (Loshchilov and Hutter 2019), with weight decay as each defines it. Ours rather

@@ -21,7 +21,7 @@ constexpr const char* kStateFile = "state.json";
 
 const std::string& file_of(const StoredCheckpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.files.find(name);
-  if (found == checkpoint.files.end()) throw RunError(fmt::format("{}: no {}", checkpoint.folder.string(), name));
+  if (found == checkpoint.files.end()) throw RunError("{}: no {}", checkpoint.folder.string(), name);
   return found->second;
 }
 
@@ -31,8 +31,7 @@ models::Safetensors tensors_of(const StoredCheckpoint& checkpoint, const char* n
 
 Json state_json(const StoredCheckpoint& checkpoint) {
   const auto state = Json::parse(file_of(checkpoint, kStateFile), nullptr, false);
-  if (!state.is_object())
-    throw RunError(fmt::format("{}: not a JSON object", (checkpoint.folder / kStateFile).string()));
+  if (!state.is_object()) throw RunError("{}: not a JSON object", (checkpoint.folder / kStateFile).string());
   return state;
 }
 
@@ -102,9 +101,9 @@ TrainingState read_state(const StoredCheckpoint& checkpoint) {
     for (const auto& [graph, thresholds] : levels.items())
       state.tie_thresholds[std::stoull(graph, nullptr, 16)] = thresholds.get<std::vector<double>>();
   } catch (const Json::exception& error) {
-    throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));
+    throw RunError("{}: {}", (checkpoint.folder / kStateFile).string(), error.what());
   } catch (const std::logic_error& error) {
-    throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));
+    throw RunError("{}: {}", (checkpoint.folder / kStateFile).string(), error.what());
   }
   return state;
 }
@@ -121,17 +120,16 @@ void copy_tensors(const models::Safetensors& stored, const NamedTensors& own, co
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : own) {
     const auto found = stored.tensors.find(name);
-    if (found == stored.tensors.end())
-      throw RunError(fmt::format("{}: no tensor {}: a checkpoint of another model", origin, name));
+    if (found == stored.tensors.end()) throw RunError("{}: no tensor {}: a checkpoint of another model", origin, name);
     if (found->second.sizes() != tensor.sizes() || found->second.scalar_type() != tensor.scalar_type()) {
-      throw RunError(fmt::format("{}: tensor {}: {} {}, expected {} {}: a checkpoint of another model", origin, name,
-                                 c10::toString(found->second.scalar_type()), shape_text(found->second),
-                                 c10::toString(tensor.scalar_type()), shape_text(tensor)));
+      throw RunError("{}: tensor {}: {} {}, expected {} {}: a checkpoint of another model", origin, name,
+                     c10::toString(found->second.scalar_type()), shape_text(found->second),
+                     c10::toString(tensor.scalar_type()), shape_text(tensor));
     }
   }
   if (stored.tensors.size() != own.size()) {
-    throw RunError(fmt::format("{}: {} tensors, expected {}: a checkpoint of another model", origin,
-                               stored.tensors.size(), own.size()));
+    throw RunError("{}: {} tensors, expected {}: a checkpoint of another model", origin, stored.tensors.size(),
+                   own.size());
   }
   for (auto [name, tensor] : own) tensor.copy_(stored.tensors.at(name));
 }
@@ -154,9 +152,9 @@ void restore_progress(const StoredCheckpoint& checkpoint, Adam& optimizer, coord
     early_stop.restore(best.is_null() ? std::nullopt : std::optional<double>(best.get<double>()), json.at("best_step"),
                        json.at("waited"));
   } catch (const Json::exception& error) {
-    throw RunError(fmt::format("{}: {}", (checkpoint.folder / kStateFile).string(), error.what()));
+    throw RunError("{}: {}", (checkpoint.folder / kStateFile).string(), error.what());
   } catch (const std::out_of_range&) {
-    throw RunError(fmt::format("{}: lacks moments of some parameter", (checkpoint.folder / kOptimizerFile).string()));
+    throw RunError("{}: lacks moments of some parameter", (checkpoint.folder / kOptimizerFile).string());
   }
 }
 

@@ -22,7 +22,7 @@ int64_t parse_count(const models::Safetensors& stored, const std::string& origin
   int64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 1)
-    throw coordinator::RunError(fmt::format("{}: metadata count '{}', expected 1 or more steps", origin, text));
+    throw coordinator::RunError("{}: metadata count '{}', expected 1 or more steps", origin, text);
   return count;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "worker/evaluation/evaluator.h"
@@ -70,21 +71,11 @@ class TrainingEvents final : public TrainingListener {
  public:
   /// Keeps the pointer.
   void add(TrainingListener* listener) { listeners_.push_back(listener); }
-  void on_step(const StepEvent& event) override {
-    for (auto* listener : listeners_) listener->on_step(event);
-  }
-  void on_evaluation(const EvaluationEvent& event) override {
-    for (auto* listener : listeners_) listener->on_evaluation(event);
-  }
-  void on_scored(int64_t candidates) override {
-    for (auto* listener : listeners_) listener->on_scored(candidates);
-  }
-  void on_checkpoint(const CheckpointEvent& event) override {
-    for (auto* listener : listeners_) listener->on_checkpoint(event);
-  }
-  void on_end(const EndEvent& event) override {
-    for (auto* listener : listeners_) listener->on_end(event);
-  }
+  void on_step(const StepEvent& event) override { tell(&TrainingListener::on_step, event); }
+  void on_evaluation(const EvaluationEvent& event) override { tell(&TrainingListener::on_evaluation, event); }
+  void on_scored(int64_t candidates) override { tell(&TrainingListener::on_scored, candidates); }
+  void on_checkpoint(const CheckpointEvent& event) override { tell(&TrainingListener::on_checkpoint, event); }
+  void on_end(const EndEvent& event) override { tell(&TrainingListener::on_end, event); }
   bool stop_requested() override {
     bool stop = false;
     for (auto* listener : listeners_) stop |= listener->stop_requested();
@@ -92,6 +83,11 @@ class TrainingEvents final : public TrainingListener {
   }
 
  private:
+  template <class Event>
+  void tell(void (TrainingListener::*call)(Event), std::type_identity_t<Event> event) {
+    for (auto* listener : listeners_) (listener->*call)(event);
+  }
+
   std::vector<TrainingListener*> listeners_;
 };
 

@@ -1,13 +1,40 @@
 #include "worker/step/run_checkpoints.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "configs/load.h"
+#include "worker/evaluation/scoring.h"
 
 namespace foretime::worker {
+
+void ModelEvaluation::fit_thresholds() {
+  const auto& settings = run_.settings;
+  if (settings.trainer.tie_threshold_candidates == 0 || std::exchange(thresholds_fitted_, true)) return;
+  const AveragedWeights averaged(*run_.model, run_.average.get());
+  auto options = scoring_options(run_.state, run_.device);
+  options.tie_thresholds.clear();  // those of weights that have changed
+  std::vector<Scorer> scorers;
+  for (const auto& model : settings.trainer.cross_fitting ? run_.model->members() : std::vector{run_.model})
+    scorers.push_back(scorer_for(model, options));
+  run_.state.tie_thresholds = fit_tie_thresholds(scorers, settings.trainer.tie_threshold_candidates, run_.data());
+}
+
+Evaluation ModelEvaluation::evaluate(const std::vector<std::string>& sets) {
+  const ProfileSpan span(run_.profiler, "evaluation");
+  fit_thresholds();
+  const AveragedWeights averaged(*run_.model, run_.average.get());
+  auto options = scoring_options(run_.state, run_.device);
+  if (run_.root()) options.on_scored = [this](int64_t candidates) { events_.on_scored(candidates); };
+  return evaluate_model(run_.model, options, sets, run_.data());
+}
+
+Evaluation ModelEvaluation::evaluate_constant() const {
+  return worker::evaluate(constant_scorer(run_.state.train_mean_runtime), {"holdout", "valid", "test"}, run_.data());
+}
 
 void RunCheckpoints::save(int64_t step) {
   if (saved_step_ == step) return;
@@ -52,9 +79,9 @@ void RunCheckpoints::resume() {
     const auto steps = run_.directory->checkpoints().steps();
     if (wanted == "never" && !steps.empty()) {
       throw configs::SettingsError(
-          fmt::format("{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
-                      "run.overwrite=true",
-                      run_.directory->path().string()));
+          "{}: holds checkpoints, and checkpoint.resume is never; name another run.directory, or set "
+          "run.overwrite=true",
+          run_.directory->path().string());
     }
     if (wanted == "auto" && !steps.empty()) {
       found = serialize(run_.directory->checkpoints().read(steps.back()));
@@ -73,10 +100,9 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
   const auto folder = checkpoint.folder.string();
   auto& state = run_.state;
   if (!(stored.schema == state.schema)) {
-    throw coordinator::RunError(
-        fmt::format("{}: made for other data: {} node features and {} node types, expected {} and {}", folder,
-                    stored.schema.feature_count, stored.schema.node_type_count, state.schema.feature_count,
-                    state.schema.node_type_count));
+    throw coordinator::RunError("{}: made for other data: {} node features and {} node types, expected {} and {}",
+                                folder, stored.schema.feature_count, stored.schema.node_type_count,
+                                state.schema.feature_count, state.schema.node_type_count);
   }
   restore_model(checkpoint, *run_.model);
   restore_progress(checkpoint, *run_.optimizer, run_.early_stop);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/cuda.h>
 
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"

@@ -12,7 +12,7 @@
 #include "coordinator/run_directory.h"
 #include "models/model.h"
 #include "sharding/shard_plan.h"
-#include "worker/batches/forward_pass.h"
+#include "worker/batches/batch.h"
 #include "worker/evaluation/evaluator.h"
 #include "worker/profile/profiler.h"
 #include "worker/state/optimizer.h"

@@ -1,16 +1,21 @@
 #include "worker/step/trainer.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "configs/load.h"
-#include "worker/step/preemption.h"
 #include "worker/step/training_step.h"
 
 namespace foretime::worker {
 namespace {
+
+double seconds_between(StepReports::Clock::time_point from, StepReports::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
@@ -32,6 +37,30 @@ class StepThreads {
 
  private:
   int all_, few_;
+};
+
+// A signal handler can reach nothing but this.
+volatile std::sig_atomic_t preemption_requested = 0;
+
+void request_preemption(int signal) {
+  preemption_requested = 1;
+  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
+}
+
+/// Turns SIGTERM and SIGINT into a request that the training loop sees at its next step boundary, while it lives. A
+/// second SIGINT ends the process as usual.
+class PreemptionGuard final : public TrainingListener {
+ public:
+  PreemptionGuard() {
+    preemption_requested = 0;
+    for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, request_preemption);
+  }
+  ~PreemptionGuard() override {
+    for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, SIG_DFL);
+  }
+  PreemptionGuard(const PreemptionGuard&) = delete;
+  PreemptionGuard& operator=(const PreemptionGuard&) = delete;
+  bool stop_requested() override { return preemption_requested != 0; }
 };
 
 }  // namespace
@@ -139,9 +168,63 @@ void Trainer::require_metric(const Evaluation& evaluation) const {
   if (evaluation.metrics.contains(name)) return;
   std::string known;
   for (const auto& [metric, value] : evaluation.metrics) known += " " + metric;
-  throw configs::SettingsError(
-      fmt::format("trainer.metric: {} is not among this run's metrics:{}", name,
-                  known.empty() ? " there is nothing to evaluate (data.holdout, data.valid)" : known));
+  throw configs::SettingsError("trainer.metric: {} is not among this run's metrics:{}", name,
+                               known.empty() ? " there is nothing to evaluate (data.holdout, data.valid)" : known);
+}
+
+StepEvent StepReports::event(int64_t step, const StepTotals& totals, TrainingStep& training) {
+  candidates_ += totals.candidates;
+  const int64_t total = run_.total_steps();
+  StepEvent event{
+      .step = step, .total_steps = total, .loss = totals.loss, .seconds_per_step = timer_.after(step), .report = {}};
+  if (step % run_.settings.trainer.log_every != 0 && step != total) return event;
+  const ProfileSpan span(run_.profiler, "report");
+  auto& report = event.report.emplace();
+  report.ranks = training.monitor().report(run_.comm);
+  const auto now = Clock::now();
+  report.learning_rate = learning_rate_at(run_.settings.optimizer, step - 1, total);
+  report.gradient_norm = training.gradient_norm();
+  report.candidates_per_second = candidates_ / seconds_between(reported_, now);
+  report.seconds = seconds_between(started_, now);
+  report.metric = metric_;
+  candidates_ = 0;
+  reported_ = now;
+  return event;
+}
+
+void RunRecorder::on_step(const StepEvent& event) {
+  if (!event.report) return;
+  const auto& report = *event.report;
+  nlohmann::json line = {{"kind", "train"},
+                         {"step", event.step},
+                         {"loss", event.loss},
+                         {"learning_rate", report.learning_rate},
+                         {"gradient_norm", report.gradient_norm},
+                         {"candidates_per_second", report.candidates_per_second},
+                         {"seconds", report.seconds}};
+  line.update(to_json(report.ranks));
+  run_.directory->append_metrics(line);
+  if (is_straggling(report.ranks) &&
+      std::exchange(straggler_, report.ranks.straggler_rank) != report.ranks.straggler_rank)
+    run_.log.info("{}", describe_straggler(report.ranks));
+}
+
+void RunRecorder::on_evaluation(const EvaluationEvent& event) {
+  nlohmann::json line = {{"kind", "eval"}, {"step", event.step}};
+  std::string text;
+  for (const auto& [name, value] : event.evaluation.metrics) {
+    line[name] = value;
+    if (name.ends_with("/kendall_tau") || name.ends_with("/mae")) text += fmt::format("  {} {:.4g}", name, value);
+  }
+  run_.directory->append_metrics(line);
+  run_.log.info("step {}{}", event.step, text);
+}
+
+void RunRecorder::on_end(const EndEvent& event) {
+  nlohmann::json line = {{"kind", "final"}, {"step", event.step}, {"best_step", event.best_step}};
+  for (const auto& [name, value] : event.evaluation.metrics) line[name] = value;
+  run_.directory->append_metrics(line);
+  run_.directory->write("rankings.csv", rankings_csv(event.evaluation));
 }
 
 }  // namespace foretime::worker

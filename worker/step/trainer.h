@@ -1,16 +1,51 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "worker/step/events.h"
-#include "worker/step/model_evaluation.h"
 #include "worker/step/run_checkpoints.h"
 #include "worker/step/run_context.h"
-#include "worker/step/run_recorder.h"
-#include "worker/step/step_reports.h"
+#include "worker/step/training_step.h"
 
 namespace foretime::worker {
+
+/// Makes the events of the steps of a run, with a report where one is due. The clock starts with it.
+class StepReports {
+ public:
+  using Clock = StepMonitor::Clock;
+
+  explicit StepReports(RunContext& run) : run_(run) {}
+
+  /// Of `step` steps that are done (1, 2, …). All ranks call it; the report holds values of all ranks.
+  StepEvent event(int64_t step, const StepTotals& totals, TrainingStep& training);
+  /// Time that does not count as training.
+  void exclude(Clock::duration time) { reported_ += time; }
+  /// trainer.metric at an evaluation, for the reports that follow.
+  void set_metric(double value) { metric_ = value; }
+
+ private:
+  RunContext& run_;
+  StepTimer timer_;
+  Clock::time_point started_ = Clock::now(), reported_ = started_;
+  double candidates_ = 0;  // trained on by all ranks since the last report
+  std::optional<double> metric_;
+};
+
+/// Writes a run's events to its directory: metrics.jsonl, rankings.csv and the log. On rank 0.
+class RunRecorder final : public TrainingListener {
+ public:
+  /// Keeps the reference.
+  explicit RunRecorder(RunContext& run) : run_(run) {}
+  void on_step(const StepEvent& event) override;
+  void on_evaluation(const EvaluationEvent& event) override;
+  void on_end(const EndEvent& event) override;
+
+ private:
+  RunContext& run_;
+  int straggler_ = -1;  // the rank that was last logged as one
+};
 
 /// Of `available` threads, those that pay in the steps of a rank. Steps of little work are slower on more of them:
 /// threads wait for each other at every operation, and one of them for the core that the loader's thread is on.

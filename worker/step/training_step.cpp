@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/counter_random.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "models/autograd/autocast.h"
 #include "models/layers/layers.h"
-#include "worker/profile/profile_report.h"
+#include "worker/profile/profiler.h"
 #include "worker/segments/segment_training.h"
 
 namespace foretime::worker {
@@ -123,9 +123,9 @@ StepTotals TrainingStep::finish(int64_t step, const torch::Tensor& totals, comm:
   if (all.failed_stores > 0) comm::run_together(run_.comm, [&] { run_.store->check(); });
   if (!std::isfinite(all.loss) || !std::isfinite(gradient_norm_)) {
     throw coordinator::RunError(
-        fmt::format("step {}: loss {} and gradient norm {}: training has diverged; try a lower "
-                    "optimizer.learning_rate, or a smaller optimizer.clip_norm",
-                    step + 1, all.loss, gradient_norm_));
+        "step {}: loss {} and gradient norm {}: training has diverged; try a lower "
+        "optimizer.learning_rate, or a smaller optimizer.clip_norm",
+        step + 1, all.loss, gradient_norm_);
   }
   return all;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/algorithms/gradient_reducer.h"
-#include "worker/batches/batch_loader.h"
+#include "worker/batches/batch.h"
 #include "worker/profile/step_monitor.h"
 #include "worker/step/events.h"
 #include "worker/step/run_context.h"

@@ -12,7 +12,6 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "sharding/dataset_index.h"
-#include "worker/store/cross_fitting.h"
 
 namespace foretime::worker {
 namespace {
@@ -70,12 +69,12 @@ void merge_duplicates(LoadedGroup& loaded, const std::vector<uint64_t>& hashes, 
 void check_official(const std::vector<int64_t>& indices, const std::string& name, int64_t candidates,
                     const configs::Settings& settings) {
   for (const int64_t id : indices) {
-    if (id < 0 || id >= candidates) {
-      throw DataError(
-          fmt::format("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id, candidates - 1));
-    }
+    if (id < 0 || id >= candidates)
+      throw DataError("{}: {}: candidate {}, expected 0 … {}", settings.data.eval_indices, name, id, candidates - 1);
   }
 }
+
+constexpr uint64_t kFold = 14;  // purpose of the random number, beside those of group_store.cpp
 
 }  // namespace
 
@@ -100,8 +99,7 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
     held_out.resize(static_cast<size_t>(group.candidates));
     std::iota(held_out.begin(), held_out.end(), 0);
   } else {
-    if (!group.labelled())
-      throw DataError(fmt::format("{}: all run times are 0, expected labels in training data", group.name));
+    if (!group.labelled()) throw DataError("{}: all run times are 0, expected labels in training data", group.name);
     std::vector<uint64_t> hashes(configurations.begin(), configurations.end());
     if (hashes.empty()) hashes = data::configuration_hashes(group);
     for (int64_t c = 0; c < group.candidates; ++c) {
@@ -113,9 +111,8 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
       }
     }
     if (loaded.train.empty()) {
-      throw DataError(
-          fmt::format("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
-                      group.name, group.candidates, settings.data.holdout, settings.data.train_fraction));
+      throw DataError("{}: no candidate is left to train on (of {}, with data.holdout {} and data.train_fraction {})",
+                      group.name, group.candidates, settings.data.holdout, settings.data.train_fraction);
     }
     if (settings.data.duplicates != configs::Duplicates::keep)
       merge_duplicates(loaded, hashes, settings.data.duplicates == configs::Duplicates::mean);
@@ -125,6 +122,16 @@ void divide_candidates(LoadedGroup& loaded, sharding::Role role, const configs::
   // Nothing is measured of unlabelled groups, they are there to be ranked: as a whole or not at all.
   const int64_t limit = group.labelled() ? settings.data.max_eval_candidates : 0;
   loaded.evaluated = limited(std::move(held_out), limit, seed);
+}
+
+LoadedGroup labels_of(const data::GroupHeader& header, const data::GroupSummary& summary) {
+  LoadedGroup labels;
+  labels.group.name = header.name;
+  labels.group.kind = header.kind;
+  labels.group.candidates = header.candidates;
+  labels.group.runtimes = summary.runtimes;
+  labels.group.flops = summary.flops;
+  return labels;
 }
 
 data::SegmentRule segment_rule(const configs::Settings& settings) {
@@ -241,12 +248,7 @@ TrainingPart GroupStore::training_part(int64_t entry) const {
       part.tile_features = data::column_statistics(loaded.group.tile_features.span(), data::kTileFeatures, log);
   } else {
     const auto summary = data::load_summary(header);
-    LoadedGroup labels;
-    labels.group.name = header.name;
-    labels.group.kind = header.kind;
-    labels.group.candidates = header.candidates;
-    labels.group.runtimes = summary.runtimes;
-    labels.group.flops = summary.flops;
+    auto labels = labels_of(header, summary);
     divide_candidates(labels, sharding::Role::train, settings_, official_, summary.configurations.span());
     part.labels = std::move(labels.group);
     part.train = std::move(labels.train);
@@ -298,6 +300,16 @@ void GroupStore::read_in_background() {
       continue;  // kept in the slot: who asks for the group hears of it
     }
   }
+}
+
+std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t members, uint64_t seed) {
+  std::vector<uint8_t> folds;
+  folds.reserve(configurations.size());
+  for (const uint64_t hash : configurations) {
+    const double drawn = random_unit({seed, kFold, hash});
+    folds.push_back(static_cast<uint8_t>(drawn * static_cast<double>(members)));
+  }
+  return folds;
 }
 
 }  // namespace foretime::worker

@@ -26,8 +26,8 @@ struct LoadedGroup {
   data::Group group;  // pruned to data.prune_hops; data.duplicates mean puts the mean run time at training candidates
   std::shared_ptr<const plans::PlanSource> plan_source = {};  // under the model's plan request; null: not prepared
   std::shared_ptr<const data::Segments> segments = {};  // of graphs that sampler.max_segment_nodes cuts, else null
-  std::vector<int64_t> train = {};  // candidates to train on, ascending; empty unless the role is train
-  std::vector<uint8_t> folds = {};  // [candidates] worker/cross_fitting.h; empty without, and unless the role is train
+  std::vector<int64_t> train = {};      // candidates to train on, ascending; empty unless the role is train
+  std::vector<uint8_t> folds = {};      // [candidates] of folds_of; empty without, and unless the role is train
   std::vector<double> speed_rank = {};  // [train] 0: fastest … 1: slowest; empty where sampler.fast_bias is 0
   std::vector<int64_t> evaluated = {};  // candidates to evaluate: held out (train), or official or all (valid, test)
 };
@@ -51,6 +51,9 @@ data::SegmentRule segment_rule(const configs::Settings& settings);
 
 /// The segments of a group whose graph the settings cut; null for all others.
 std::shared_ptr<const data::Segments> segments_of(const data::Group& group, const configs::Settings& settings);
+
+/// What a packed group's summary knows of it: no graph, nothing divided.
+LoadedGroup labels_of(const data::GroupHeader& header, const data::GroupSummary& summary);
 
 /// Divides a group's candidates as the settings say; a pure function of them and the group's contents. For training
 /// groups `configurations` are the group's configuration hashes, computed where they are not given. data.duplicates
@@ -110,5 +113,14 @@ class GroupStore {
   mutable std::atomic<bool> failed_ = false;
   std::vector<std::jthread> readers_;
 };
+
+/// Cross-fitting (trainer.cross_fitting): the ensemble members of a model (model.ensemble_size) divide the
+/// configurations of each training group into folds, and each learns from the folds of the others. Out-of-fold scores,
+/// a candidate's score by the member that has not seen it, show how well scores order candidates that nobody measured:
+/// tie thresholds (worker/evaluation/scoring.h) are found from them.
+
+/// The fold of each configuration, given by its hash: the member that does not learn from it. Candidates of one
+/// configuration are in one fold, whatever rank asks.
+std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t members, uint64_t seed);
 
 }  // namespace foretime::worker

@@ -8,7 +8,7 @@
 
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "comm/agree.h"
+#include "comm/communicator.h"
 #include "data/frontends/tir/type_embedding.h"
 #include "data/graphs/schema.h"
 #include "sharding/dataset_index.h"
@@ -18,9 +18,8 @@ namespace {
 
 std::span<const std::string_view> names_of(int64_t types) {
   const auto names = data::tir_type_names();
-  if (types > static_cast<int64_t>(names.size())) {
-    throw DataError(fmt::format("{} node types, expected the {} of tensor programs", types, names.size()));
-  }
+  if (types > static_cast<int64_t>(names.size()))
+    throw DataError("{} node types, expected the {} of tensor programs", types, names.size());
   return names.first(static_cast<size_t>(types));
 }
 

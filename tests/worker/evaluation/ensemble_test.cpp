@@ -1,41 +1,33 @@
-#include "worker/evaluation/ensemble.h"
-
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/agree.h"
-#include "comm/threads/threads.h"
+#include "comm/backends/factory.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/dataset/group_files.h"
 #include "models/metrics/metrics.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks.h"
-#include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
 #include "worker/evaluation/evaluation_run.h"
-#include "worker/evaluation/segment_evaluation.h"
+#include "worker/evaluation/scoring.h"
 
 namespace foretime::worker {
 namespace {
 
 using foretime::testing::message_of;
-using foretime::testing::Scratch;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-EnsembleMember trained_member(const configs::Settings& settings, const std::filesystem::path& folder) {
-  testing::train(settings, 1, folder);
-  return {folder.filename().string(), load_trained_model(coordinator::read_checkpoint(folder))};
-}
-
-/// Two architectures, one of which only ranks.
-std::vector<EnsembleMember> program_members(const std::filesystem::path& folder) {
-  auto gcn = testing::sample_settings(), sage = gcn;
-  sage.model.type = configs::ModelType::sage;
-  sage.model.hidden = 8;
-  sage.model.features.transform = configs::FeatureTransform::minmax;
-  sage.loss.type = configs::LossType::listmle;
-  return {trained_member(gcn, folder / "gcn"), trained_member(sage, folder / "sage")};
-}
+class EnsembleTest : public testing::RunTest {
+ protected:
+  EnsembleMember trained_member(const configs::Settings& settings, const std::string& name) const {
+    train(settings, 1, name);
+    return {name, load_trained_model(coordinator::read_checkpoint(folder(name)))};
+  }
+};
+using JoinedEvaluation = EnsembleTest;
 
 /// On so many ranks, as threads; what rank 0 has.
 Evaluation evaluate_together(const std::vector<EnsembleMember>& members, const configs::Settings& settings, int ranks,
@@ -52,10 +44,15 @@ Evaluation evaluate_together(const std::vector<EnsembleMember>& members, const c
   return joined.front();
 }
 
-TEST(JoinedEvaluation, JoinsScoresAndMeasuresThemOnAnyNumberOfRanks) {
-  const Scratch scratch;
-  const auto members = program_members(scratch.path());
-  auto settings = testing::sample_settings();
+TEST_F(JoinedEvaluation, JoinsScoresAndMeasuresThemOnAnyNumberOfRanks) {
+  // Two architectures, one of which only ranks.
+  const auto settings = testing::sample_settings();
+  auto sage = settings;
+  sage.model.type = configs::ModelType::sage;
+  sage.model.hidden = 8;
+  sage.model.features.transform = configs::FeatureTransform::minmax;
+  sage.loss.type = configs::LossType::listmle;
+  const std::vector members = {trained_member(settings, "gcn"), trained_member(sage, "sage")};
   std::vector<Evaluation> apart;
   const auto one = evaluate_together(members, settings, 1, &apart);
   ASSERT_EQ(one.groups.size(), 3u);
@@ -78,16 +75,15 @@ TEST(JoinedEvaluation, JoinsScoresAndMeasuresThemOnAnyNumberOfRanks) {
   for (const auto& [name, value] : one.metrics) EXPECT_NEAR(three.metrics.at(name), value, 1e-12) << name;
 }
 
-TEST(JoinedEvaluation, OfOneModelTwiceIsThatModel) {
-  const Scratch scratch;
-  const auto member = trained_member(testing::sample_settings(), scratch.path());
+TEST_F(JoinedEvaluation, OfOneModelTwiceIsThatModel) {
+  const auto member = trained_member(testing::sample_settings(), "run");
   std::vector<Evaluation> apart;
   const auto joined = evaluate_together({member, member}, testing::sample_settings(), 1, &apart);
   for (const auto& [name, value] : apart.front().metrics)
     EXPECT_NEAR(joined.metrics.at(name), value, 1e-9 * std::max(1.0, std::abs(value))) << name;
 }
 
-TEST(JoinedEvaluation, RefusesDifferentCandidates) {
+TEST_F(JoinedEvaluation, RefusesDifferentCandidates) {
   const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
   Evaluation a, b;
   a.groups = {{.set = "test", .group = "g", .candidates = {0, 1}, .scores = {{1, 2}, {}}}};
@@ -99,9 +95,8 @@ TEST(JoinedEvaluation, RefusesDifferentCandidates) {
   EXPECT_EQ(joined_evaluation({a, a}, data::CandidateKind::tile, *comm[0]).groups.size(), 1u);
 }
 
-TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
-  const Scratch scratch;
-  auto plain = testing::segmented_settings(scratch.path() / "data");
+TEST_F(EnsembleTest, MembersRankWithTheGraphsOfTheirTraining) {
+  auto plain = testing::segmented_settings(folder("data"));
   plain.sampler.max_segment_nodes = 0;
   auto pruned = plain, cut = plain, both = plain;
   pruned.data.prune_hops = 1;
@@ -112,7 +107,7 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   std::vector<EnsembleMember> members;
   for (const auto& [name, settings] :
        {std::pair("plain", plain), std::pair("pruned", pruned), std::pair("cut", cut), std::pair("both", both)})
-    members.push_back(trained_member(settings, scratch.path() / name));
+    members.push_back(trained_member(settings, name));
   const auto header = sharding::make_dataset_index(plain).entries.front().header;
   const auto group = data::load_group(header);
   std::vector<int64_t> all(static_cast<size_t>(group.candidates));
@@ -137,31 +132,27 @@ TEST(Ensemble, MembersRankWithTheGraphsOfTheirTraining) {
   EXPECT_NE(whole({.group = group}, all).scores, apart[1].scores);
 }
 
-TEST(Ensemble, RefusesMembersOfOtherInputs) {
-  const Scratch scratch;
-  const auto programs = trained_member(testing::sample_settings(), scratch.path() / "programs");
+TEST_F(EnsembleTest, RefusesMembersOfOtherInputs) {
+  const auto programs = trained_member(testing::sample_settings(), "programs");
   const auto refusal = [&](const EnsembleMember& other) {
     return message_of<coordinator::RunError>([&] { check_same_inputs({programs, other}); });
   };
   EXPECT_EQ(refusal(programs), "no exception");
-  auto other = programs;
-  other.name = "other";
-  other.trained.state.schema.feature_count = 3;
-  EXPECT_NE(refusal(other).find("other: was trained on tensor programs of 3 node features"), std::string::npos)
-      << refusal(other);
-  EXPECT_NE(refusal(other).find("as programs: "), std::string::npos) << refusal(other);
-  other = programs;
-  other.trained.state.schema.kind = data::CandidateKind::tile;
-  EXPECT_NE(refusal(other), "no exception");
-  other = programs;
-  other.trained.state.settings.data.representation = configs::Representation::loops;
-  EXPECT_NE(refusal(other), "no exception");
-  other = programs;
-  other.trained.state.settings.data.hardware.cores = 8;
-  EXPECT_NE(refusal(other), "no exception");
+  const auto changed = [&](const auto& change) {
+    auto other = programs;
+    other.name = "other";
+    change(other.trained.state);
+    return refusal(other);
+  };
+  EXPECT_THAT(changed([](auto& state) { state.schema.feature_count = 3; }),
+              AllOf(HasSubstr("other: was trained on tensor programs of 3 node features"), HasSubstr("as programs: ")));
+  EXPECT_NE(changed([](auto& state) { state.schema.kind = data::CandidateKind::tile; }), "no exception");
+  EXPECT_NE(changed([](auto& state) { state.settings.data.representation = configs::Representation::loops; }),
+            "no exception");
+  EXPECT_NE(changed([](auto& state) { state.settings.data.hardware.cores = 8; }), "no exception");
 }
 
-TEST(Ensemble, KnowsWhetherCandidatesWereHeldOutByAll) {
+TEST_F(EnsembleTest, KnowsWhetherCandidatesWereHeldOutByAll) {
   const auto settings = testing::sample_settings();
   std::vector<EnsembleMember> members(2);
   for (auto& member : members) member.trained.state.settings = settings;

@@ -11,7 +11,6 @@
 #include "models/metrics/metrics.h"
 #include "plans/plan_source.h"
 #include "tests/support/ranks.h"
-#include "tests/worker/groups.h"
 #include "tests/worker/samples.h"
 
 namespace foretime::worker {
@@ -30,7 +29,7 @@ Scorer by_position() {
 }
 
 std::vector<Evaluation> evaluate_on(int ranks, const Scorer& scorer = by_position()) {
-  testing::SampleRun run(ranks);
+  testing::RunParts run(testing::sample_settings(), ranks);
   std::vector<Evaluation> results(static_cast<size_t>(ranks));
   foretime::testing::run_threads(ranks, [&](comm::Communicator& comm) {
     results[static_cast<size_t>(comm.rank())] =

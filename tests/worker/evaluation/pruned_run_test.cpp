@@ -8,17 +8,20 @@
 #include "data/graphs/pruning.h"
 #include "models/safetensors.h"
 #include "plans/symbolic_plan.h"
-#include "tests/support/scratch.h"
+#include "tests/support/values.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
 #include "worker/evaluation/evaluation_run.h"
-#include "worker/evaluation/segment_evaluation.h"
+#include "worker/evaluation/scoring.h"
 
 /// Runs on graphs without their far nodes, and on training candidates without their duplicates.
 namespace foretime::worker {
 namespace {
 
-using foretime::testing::Scratch;
+using PrunedRun = testing::RunTest;
+using PrunedStore = testing::RunTest;
+using PrunedScores = testing::RunTest;
+using foretime::testing::values;
 
 /// Whole synthetic graphs, of which a few hops leave a part, as .npz and packed.
 configs::Settings pruned_settings(const std::filesystem::path& folder, int64_t hops) {
@@ -36,11 +39,8 @@ configs::Settings pruned_settings(const std::filesystem::path& folder, int64_t h
   return settings;
 }
 
-std::vector<double> values(const Array<double>& array) { return {array.begin(), array.end()}; }
-
-TEST(PrunedStore, OpensWhatIsLeftAndSumsUpAll) {
-  const Scratch scratch;
-  auto settings = pruned_settings(scratch.path(), 2);
+TEST_F(PrunedStore, OpensWhatIsLeftAndSumsUpAll) {
+  auto settings = pruned_settings(scratch_.path(), 2);
   const testing::RunParts packed(settings, 1);
   const auto whole = data::load_group(packed.dataset.entries[0].header);
   const auto& opened = packed.store.get(0).group;
@@ -57,9 +57,8 @@ TEST(PrunedStore, OpensWhatIsLeftAndSumsUpAll) {
   EXPECT_EQ(values(from_npz.sums), values(from_packed.sums));
 }
 
-TEST(PrunedStore, SegmentsAreThoseOfWhatIsLeft) {
-  const Scratch scratch;
-  auto settings = pruned_settings(scratch.path(), 2);
+TEST_F(PrunedStore, SegmentsAreThoseOfWhatIsLeft) {
+  auto settings = pruned_settings(scratch_.path(), 2);
   settings.sampler.max_segment_nodes = 12;
   const testing::RunParts run(settings, 1);
   const auto& loaded = run.store.get(0);
@@ -67,9 +66,8 @@ TEST(PrunedStore, SegmentsAreThoseOfWhatIsLeft) {
   EXPECT_EQ(static_cast<int64_t>(loaded.segments->nodes.size()), loaded.group.graphs.nodes());
 }
 
-TEST(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
-  const Scratch scratch;
-  auto settings = pruned_settings(scratch.path(), 2);
+TEST_F(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
+  auto settings = pruned_settings(scratch_.path(), 2);
   const plans::PlanRequest request{2, {{}}, plans::TileJoin::early, plans::Sharing::states};
   const auto group = data::load_group(sharding::make_dataset_index(settings).entries[0].header);
   // A plan that is known again: it was made for three layers.
@@ -78,7 +76,7 @@ TEST(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
   const auto keep = [&](const data::Group&) {
     return data::PackedPlans{{plans::symbolic_plan_key(request, 2), plan}, {plans::symbolic_plan_key(request, 3), {}}};
   };
-  data::PackedWriter writer(scratch.path() / "plans.foretime", keep);
+  data::PackedWriter writer(scratch_.path() / "plans.foretime", keep);
   writer.add(group);
   writer.finish();
   settings.data.train = {"plans.foretime"};
@@ -94,9 +92,8 @@ TEST(PrunedStore, TakesThePlanThatWasPackedForItsHops) {
   EXPECT_EQ(opened(1), plans::to_bytes(*plans::make_symbolic_plan(data::pruned_group(group, 1), request, {})));
 }
 
-TEST(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
-  const Scratch scratch;
-  const auto settings = pruned_settings(scratch.path(), data::kNoPruning);
+TEST_F(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
+  const auto settings = pruned_settings(scratch_.path(), data::kNoPruning);
   const auto group = data::load_group(sharding::make_dataset_index(settings).entries[0].header);
   std::vector<int64_t> all(static_cast<size_t>(group.candidates));
   std::iota(all.begin(), all.end(), 0);
@@ -127,36 +124,30 @@ TEST(PrunedScores, AreThoseOfTheWholeGraphWhereOnlyConfigurableNodesAreRead) {
   }
 }
 
-TEST(PrunedRun, RanksAgreeWithOneRankAndPackedWithNpz) {
-  const Scratch scratch;
-  auto settings = pruned_settings(scratch.path() / "data", 2);
+TEST_F(PrunedRun, RanksAgreeWithOneRankAndPackedWithNpz) {
+  auto settings = pruned_settings(folder("data"), 2);
   for (const int64_t segment : {0, 12}) {
     settings.sampler.max_segment_nodes = segment;
-    const auto folder = scratch.path() / std::to_string(segment);
-    const auto one = testing::train(settings, 1, folder / "1"), two = testing::train(settings, 2, folder / "2");
-    EXPECT_LE(testing::largest_difference(one.files.at("model.safetensors"), two.files.at("model.safetensors")), 2e-4);
+    const auto name = std::to_string(segment) + "/";
+    const auto one = train(settings, 1, name + "1"), two = train(settings, 2, name + "2");
+    EXPECT_LE(testing::largest_difference(one, two), 2e-4);
     ASSERT_EQ(one.metrics.size(), two.metrics.size());
     // What was trained is what is evaluated later.
     const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
-    const auto trained = load_trained_model(coordinator::read_checkpoint(folder / "1"));
-    auto later = settings;
-    later.data.prune_hops = data::kNoPruning;  // the model's own counts
-    EXPECT_EQ(evaluate_trained(trained, later, {"holdout", "valid", "test"}, *comm[0], torch::kCPU).metrics,
+    const auto trained = load_trained_model(coordinator::read_checkpoint(folder(name + "1")));
+    auto whole = settings;
+    whole.data.prune_hops = data::kNoPruning;  // the model's own counts
+    EXPECT_EQ(evaluate_trained(trained, whole, {"holdout", "valid", "test"}, *comm[0], torch::kCPU).metrics,
               one.metrics);
     auto npz = settings;
     npz.data.train = {"synthetic_a.npz", "synthetic_b.npz"};
-    EXPECT_TRUE(testing::train(npz, 1, folder / "npz").files.at("model.safetensors") ==
-                one.files.at("model.safetensors"));
-    auto whole = settings;
-    whole.data.prune_hops = data::kNoPruning;
-    EXPECT_FALSE(testing::train(whole, 1, folder / "whole").files.at("model.safetensors") ==
-                 one.files.at("model.safetensors"));
+    EXPECT_TRUE(train(npz, 1, name + "npz").weights() == one.weights());
+    EXPECT_FALSE(train(whole, 1, name + "whole").weights() == one.weights());
   }
 }
 
-TEST(DuplicateRun, RanksAgreeAndEvaluationStays) {
-  const Scratch scratch;
-  auto settings = pruned_settings(scratch.path() / "data", data::kNoPruning);
+TEST_F(PrunedRun, WithDuplicatesRanksAgreeAndEvaluationStays) {
+  auto settings = pruned_settings(folder("data"), data::kNoPruning);
   settings.loss.type = configs::LossType::mse;  // a mean run time changes what is learned
   settings.loss.target = configs::LossTarget::log_runtime;
   settings.data.holdout = 0.4;
@@ -164,7 +155,7 @@ TEST(DuplicateRun, RanksAgreeAndEvaluationStays) {
   std::map<std::string, std::pair<std::vector<int64_t>, std::vector<double>>> evaluated;
   for (const std::string mode : {"keep", "first", "mean"}) {
     settings.data.duplicates = configs::choice_named<configs::Duplicates>(mode).value();
-    runs[mode] = testing::train(settings, 1, scratch.path() / mode);
+    runs[mode] = train(settings, 1, mode);
     const testing::RunParts run(settings, 1);
     const auto& loaded = run.store.get(0);
     for (const int64_t c : loaded.evaluated) evaluated[mode].second.push_back(loaded.group.runtimes[c]);
@@ -174,11 +165,9 @@ TEST(DuplicateRun, RanksAgreeAndEvaluationStays) {
     EXPECT_EQ(part.train, loaded.train);
     EXPECT_EQ(values(part.labels.runtimes), values(loaded.group.runtimes)) << "a summary says the same";
   }
-  EXPECT_FALSE(runs["keep"].files.at("model.safetensors") == runs["first"].files.at("model.safetensors"));
-  EXPECT_FALSE(runs["mean"].files.at("model.safetensors") == runs["first"].files.at("model.safetensors"));
-  const auto two = testing::train(settings, 2, scratch.path() / "two");
-  EXPECT_LE(testing::largest_difference(two.files.at("model.safetensors"), runs["mean"].files.at("model.safetensors")),
-            1e-5);
+  EXPECT_FALSE(runs["keep"].weights() == runs["first"].weights());
+  EXPECT_FALSE(runs["mean"].weights() == runs["first"].weights());
+  EXPECT_LE(testing::largest_difference(train(settings, 2, "two"), runs["mean"]), 1e-5);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "worker/evaluation/tie_thresholds.h"
+#include "models/metrics/tie_thresholds.h"
 
 #include <cmath>
 
@@ -6,13 +6,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "models/losses/losses.h"
 #include "models/metrics/metrics.h"
-#include "models/metrics/tie_thresholds.h"
-#include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
+#include "worker/batches/batch.h"
+#include "worker/evaluation/scoring.h"
 #include "worker/state/training_state.h"
+#include "worker/store/group_store.h"
 
 namespace foretime::worker {
 namespace {
@@ -28,11 +30,19 @@ configs::Settings level_settings(const std::filesystem::path& data) {
   return settings;
 }
 
-nlohmann::json levels_of(const testing::TrainingRun& run) {
-  return nlohmann::json::parse(run.files.at("state.json")).value("levels", nlohmann::json());
+/// Of three members, each of which learns from the folds of the others.
+configs::Settings folded_settings(const std::filesystem::path& data) {
+  auto settings = level_settings(data);
+  settings.trainer.eval_every = 0;
+  settings.model.ensemble_size = 3;
+  settings.trainer.cross_fitting = true;
+  return settings;
 }
 
-TEST(TieThresholds, OfAGraphAreFoundAgainWithOtherCandidates) {
+using TieThresholdsTest = testing::RunTest;
+using CrossFittingTest = testing::RunTest;
+
+TEST_F(TieThresholdsTest, OfAGraphAreFoundAgainWithOtherCandidates) {
   const auto group = data::synthesize_layout_group({30, 6, 20, 3}, "synthetic_levels");
   LoadedGroup loaded{.group = group};
   const Scorer scorer = [](const LoadedGroup&, const std::vector<int64_t>& candidates) {
@@ -48,7 +58,7 @@ TEST(TieThresholds, OfAGraphAreFoundAgainWithOtherCandidates) {
             data::graph_fingerprint(data::synthesize_layout_group({30, 6, 20, 4}, "synthetic_levels")));
 }
 
-TEST(TieThresholds, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
+TEST_F(TieThresholdsTest, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
   LoadedGroup loaded;
   std::vector<int64_t> candidates;
   for (int64_t c = 0; c < 30; ++c) {
@@ -69,25 +79,23 @@ TEST(TieThresholds, MembersOfOneOpinionGiveItsScoresWhateverTheirScale) {
   EXPECT_EQ(out_of_fold_scores({alone}, loaded, candidates), alone(loaded, candidates).scores);
 }
 
-TEST(TieThresholds, AreSavedWithTheModelAndCountInKendallsTau) {
-  const foretime::testing::Scratch scratch;
-  auto settings = level_settings(scratch.path() / "data");
-  const auto run = testing::train(settings, 1, scratch.path() / "run");
-  EXPECT_FALSE(levels_of(run).empty());
+TEST_F(TieThresholdsTest, AreSavedWithTheModelAndCountInKendallsTau) {
+  auto settings = level_settings(folder("data"));
+  const auto run = train(settings, 1, "run");
+  EXPECT_FALSE(run.levels().empty());
   EXPECT_TRUE(run.metrics.contains("holdout/kendall_tau_of_scores"));
   EXPECT_NE(run.metrics.at("holdout/kendall_tau_of_scores"), run.metrics.at("holdout/kendall_tau"));
   settings.trainer.tie_threshold_candidates = 0;
-  const auto without = testing::train(settings, 1, scratch.path() / "without");
-  EXPECT_TRUE(levels_of(without).empty());
+  const auto without = train(settings, 1, "without");
+  EXPECT_TRUE(without.levels().empty());
   EXPECT_FALSE(without.metrics.contains("holdout/kendall_tau_of_scores"));
   EXPECT_EQ(without.metrics.at("holdout/kendall_tau"), run.metrics.at("holdout/kendall_tau_of_scores"));
 }
 
-TEST(TieThresholds, ComeBackFromACheckpoint) {
-  const foretime::testing::Scratch scratch;
-  const auto settings = level_settings(scratch.path() / "data");
-  const auto saved = levels_of(testing::train(settings, 1, scratch.path() / "run"));
-  const coordinator::CheckpointStore store(scratch.path() / "run" / "checkpoints");
+TEST_F(TieThresholdsTest, ComeBackFromACheckpoint) {
+  const auto settings = level_settings(folder("data"));
+  const auto saved = train(settings, 1, "run").levels();
+  const auto store = checkpoints("run");
   const auto read = read_state(store.read(store.steps().back())).tie_thresholds;
   ASSERT_EQ(read.size(), saved.size());
   ASSERT_GT(read.size(), 1u);
@@ -95,15 +103,76 @@ TEST(TieThresholds, ComeBackFromACheckpoint) {
     EXPECT_EQ(thresholds, saved.at(fmt::format("{:016x}", graph)).get<std::vector<double>>());
 }
 
-TEST(TieThresholds, AreTheSameOnAnyNumberOfRanks) {
-  const foretime::testing::Scratch scratch;
-  auto settings = level_settings(scratch.path() / "data");
+TEST_F(TieThresholdsTest, AreTheSameOnAnyNumberOfRanks) {
+  auto settings = level_settings(folder("data"));
   settings.trainer.steps = 0;  // the weights that all begin with
   settings.trainer.eval_every = 0;
-  const auto one = testing::train(settings, 1, scratch.path() / "one"),
-             two = testing::train(settings, 2, scratch.path() / "two");
-  ASSERT_FALSE(levels_of(one).empty());
-  EXPECT_EQ(levels_of(one), levels_of(two));
+  const auto one = train(settings, 1, "one"), two = train(settings, 2, "two");
+  ASSERT_FALSE(one.levels().empty());
+  EXPECT_EQ(one.levels(), two.levels());
+}
+
+TEST_F(CrossFittingTest, ConfigurationsAreSharedOut) {
+  std::vector<uint64_t> configurations;
+  for (uint64_t i = 0; i < 300; ++i) configurations.push_back(i / 2 * 0x9e3779b97f4a7c15);
+  const auto folds = folds_of(configurations, 3, 7);
+  std::vector<int> counts(3);
+  for (size_t i = 0; i < folds.size(); ++i) {
+    ++counts.at(folds[i]);
+    EXPECT_EQ(folds[i], folds[i / 2 * 2]) << "one configuration, candidate " << i;
+  }
+  for (const int count : counts) EXPECT_GT(count, 60);
+  EXPECT_EQ(folds, folds_of(configurations, 3, 7));
+  EXPECT_NE(folds, folds_of(configurations, 3, 8));
+}
+
+TEST_F(CrossFittingTest, AMemberLearnsFromOthersFoldsOnly) {
+  configs::LossSettings settings;
+  settings.type = configs::LossType::pairwise_logistic;
+  Batch batch;
+  batch.targets = torch::tensor({3.0, 1.0, 2.0, 5.0, 4.0, 6.0, 7.0}, torch::kDouble);
+  batch.plan.group_ptr = {0, 4, 5, 7};
+  batch.weights = {0.5, 0.25, 0.25};
+  batch.folds = {0, 1, 2, 1, 0, 2, 2};
+  auto scores = torch::tensor({0.3, -0.2, 0.5, 0.1, 0.9, -0.4, 0.2}, torch::kDouble).requires_grad_(true);
+
+  // Member 0: candidates 1, 2, 3 of the first group, none of the second, both of the third.
+  const auto of = [&](const std::vector<int64_t>& ids) {
+    return models::group_loss(settings, scores.index_select(0, torch::tensor(ids)),
+                              batch.targets.index_select(0, torch::tensor(ids)));
+  };
+  const auto expected = 0.5 * of({1, 2, 3}) + 0.25 * of({5, 6});
+  const auto loss = member_loss(settings, scores, 0, batch);
+  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-12);
+  loss.backward();
+  EXPECT_EQ(scores.grad()[0].item<double>(), 0);
+  EXPECT_EQ(scores.grad()[4].item<double>(), 0);
+  EXPECT_NE(scores.grad()[1].item<double>(), 0);
+
+  batch.folds.clear();
+  const auto all = 0.5 * of({0, 1, 2, 3}) + 0.25 * of({4}) + 0.25 * of({5, 6});
+  EXPECT_NEAR(member_loss(settings, scores, 0, batch).item<double>(), all.item<double>(), 1e-12);
+}
+
+TEST_F(CrossFittingTest, RanksAgree) {
+  const auto settings = folded_settings(folder("data"));
+  const auto one = train(settings, 1, "one"), two = train(settings, 2, "two");
+  EXPECT_LE(testing::largest_difference(one, two), 1e-5);
+  EXPECT_FALSE(one.levels().empty());
+  auto apart = settings;
+  apart.trainer.cross_fitting = false;
+  const auto without = train(apart, 1, "without");
+  EXPECT_NE(one.weights(), without.weights());
+}
+
+TEST_F(CrossFittingTest, LevelsComeFromUnseenCandidates) {
+  auto settings = folded_settings(folder("data"));
+  settings.trainer.steps = 0;  // the same weights: only the scores that levels are found from differ
+  const auto levels = [&](bool folds) {
+    settings.trainer.cross_fitting = folds;
+    return train(settings, 1, folds ? "folds" : "all").levels();
+  };
+  EXPECT_NE(levels(true), levels(false));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/ranks.h"
-#include "worker/profile/profile_report.h"
 #include "worker/profile/step_monitor.h"
 
 namespace foretime::worker {

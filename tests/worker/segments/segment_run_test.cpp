@@ -6,35 +6,18 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "coordinator/checkpoint_store.h"
 #include "models/safetensors.h"
 #include "sharding/cost.h"
-#include "tests/support/scratch.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
-#include "worker/evaluation/segment_evaluation.h"
+#include "worker/evaluation/scoring.h"
 #include "worker/step/trainer.h"
 
 /// Whole runs with segments, on one rank and on several.
 namespace foretime::worker {
 namespace {
 
-using Files = std::map<std::string, std::string>;
-using foretime::testing::Scratch;
-using testing::train;
-
-Files checkpoint_of(const std::filesystem::path& folder, int64_t step) {
-  return coordinator::CheckpointStore(folder / "checkpoints").read(step).files;
-}
-
-/// What a run that was killed after `step` leaves behind.
-void leave_behind(const std::filesystem::path& run, const std::filesystem::path& copy, int64_t step) {
-  std::filesystem::copy(run, copy, std::filesystem::copy_options::recursive);
-  const coordinator::CheckpointStore store(copy / "checkpoints");
-  for (const int64_t later : store.steps()) {
-    if (later > step) std::filesystem::remove_all(store.folder(later));
-  }
-}
+using SegmentRun = testing::RunTest;
 
 /// The larger graph has its 3 segments in 3 parts; draws of a group lie in more than one lane.
 configs::Settings spanning_settings(const std::filesystem::path& folder) {
@@ -60,38 +43,35 @@ void expect_close(const std::string& a, const std::string& b, double tolerance =
   }
 }
 
-TEST(SegmentRun, GraphsOfOneSegmentTrainBitForBit) {
-  const Scratch scratch;
-  auto settings = testing::segmented_settings(scratch.path() / "data");
+TEST_F(SegmentRun, GraphsOfOneSegmentTrainBitForBit) {
+  auto settings = testing::segmented_settings(folder("data"));
   settings.sampler.max_segment_nodes = 0;
-  const auto plain = train(settings, 1, scratch.path() / "plain");
+  const auto plain = train(settings, 1, "plain");
   for (const auto* stale : {"scores", "pools", "full_forward"}) {
     settings.sampler.max_segment_nodes = 1000;
     settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
-    const auto cut = train(settings, 1, scratch.path() / stale);
-    EXPECT_EQ(cut.files.at("model.safetensors"), plain.files.at("model.safetensors")) << stale;
+    const auto cut = train(settings, 1, stale);
+    EXPECT_EQ(cut.weights(), plain.weights()) << stale;
     EXPECT_EQ(cut.files.at("optimizer.safetensors"), plain.files.at("optimizer.safetensors")) << stale;
     EXPECT_EQ(cut.metrics, plain.metrics) << stale;
   }
 }
 
-TEST(SegmentRun, CutGraphsTrainOtherwise) {
-  const Scratch scratch;
-  auto settings = testing::segmented_settings(scratch.path() / "data");
+TEST_F(SegmentRun, CutGraphsTrainOtherwise) {
+  auto settings = testing::segmented_settings(folder("data"));
   std::set<std::string> seen;
   for (const auto* stale : {"scores", "pools", "full_forward", "none"}) {
     settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
-    const auto run = train(settings, 1, scratch.path() / stale);
-    EXPECT_TRUE(seen.insert(run.files.at("model.safetensors")).second) << stale;
+    const auto run = train(settings, 1, stale);
+    EXPECT_TRUE(seen.insert(run.weights()).second) << stale;
     EXPECT_EQ(run.files.contains("history.safetensors"), *stale == 's' || *stale == 'p') << stale;
   }
   settings.segments.method = configs::SegmentMethod::metis;
-  EXPECT_TRUE(seen.insert(train(settings, 1, scratch.path() / "metis").files.at("model.safetensors")).second);
+  EXPECT_TRUE(seen.insert(train(settings, 1, "metis").weights()).second);
 }
 
-TEST(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
-  const Scratch scratch;
-  auto settings = spanning_settings(scratch.path() / "data");
+TEST_F(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
+  auto settings = spanning_settings(folder("data"));
   settings.trainer.steps = 9;
   settings.segments.finetune_steps = 3;
   settings.checkpoint.every_steps = 1;
@@ -107,20 +87,19 @@ TEST(SegmentRun, ResumingGivesTheBytesOfAStraightRun) {
     settings.segments.history_bytes = bytes;
     // Ranks that are threads share LibTorch's generator.
     settings.model.dropout = ranks == 1 ? 0.2 : 0.0;
-    const auto folder = scratch.path() / (stale + std::to_string(ranks));
-    const auto straight = train(settings, ranks, folder / "straight");
+    const auto name = stale + std::to_string(ranks);
+    const auto straight = train(settings, ranks, name);
     // Step 5 has rows that wait for the exchange of step 6, step 7 lies in the head's part of the run.
     for (const int64_t step : {5, 7}) {
-      const auto resumed = folder / std::to_string(step);
-      leave_behind(folder / "straight", resumed, step);
-      EXPECT_EQ(train(settings, ranks, resumed).files, straight.files) << stale << " from step " << step;
+      const auto resumed = name + " from step " + std::to_string(step);
+      leave_behind(name, resumed, step);
+      EXPECT_EQ(train(settings, ranks, resumed).files, straight.files) << resumed;
     }
   }
 }
 
-TEST(SegmentRun, RanksAgreeWithOneRank) {
-  const Scratch scratch;
-  auto settings = spanning_settings(scratch.path() / "data");
+TEST_F(SegmentRun, RanksAgreeWithOneRank) {
+  auto settings = spanning_settings(folder("data"));
   const auto dataset = sharding::make_dataset_index(settings);
   ASSERT_EQ(dataset.entries.front().parts, 3);
   const auto plan = sharding::make_shard_plan(dataset, settings, 2);
@@ -128,49 +107,43 @@ TEST(SegmentRun, RanksAgreeWithOneRank) {
   settings.trainer.steps = 10;
   for (const auto* stale : {"scores", "pools"}) {
     settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
-    const auto folder = scratch.path() / stale;
-    const auto one = train(settings, 1, folder / "1");
+    const auto one = train(settings, 1, stale);
     for (const int ranks : {2, 4}) {
-      const auto many = train(settings, ranks, folder / std::to_string(ranks));
-      expect_close(many.files.at("model.safetensors"), one.files.at("model.safetensors"));
-      expect_close(many.files.at("history.safetensors"), one.files.at("history.safetensors"));
+      const auto many = train(settings, ranks, stale + std::to_string(ranks));
+      for (const auto* file : {"model.safetensors", "history.safetensors"})
+        expect_close(many.files.at(file), one.files.at(file));
       ASSERT_EQ(many.metrics.size(), one.metrics.size());
       for (const auto& [name, value] : one.metrics) EXPECT_NEAR(many.metrics.at(name), value, 0.02) << stale << name;
     }
   }
 }
 
-TEST(SegmentRun, ResumesOnAnotherNumberOfRanks) {
-  const Scratch scratch;
-  auto settings = spanning_settings(scratch.path() / "data");
+TEST_F(SegmentRun, ResumesOnAnotherNumberOfRanks) {
+  auto settings = spanning_settings(folder("data"));
   settings.trainer.steps = 9;
   settings.checkpoint.every_steps = 1;
-  const auto one = train(settings, 1, scratch.path() / "one");
+  const auto one = train(settings, 1, "one");
   for (const int64_t step : {3, 6}) {
-    const auto folder = scratch.path() / std::to_string(step);
-    leave_behind(scratch.path() / "one", folder, step);
-    const auto two = train(settings, 2, folder);
-    expect_close(two.files.at("model.safetensors"), one.files.at("model.safetensors"));
-    expect_close(two.files.at("history.safetensors"), one.files.at("history.safetensors"));
+    leave_behind("one", "two", step);
+    const auto two = train(settings, 2, "two");
+    for (const auto* file : {"model.safetensors", "history.safetensors"})
+      expect_close(two.files.at(file), one.files.at(file));
+    std::filesystem::remove_all(folder("two"));
   }
 }
 
-TEST(SegmentRun, TheLastStepsMoveTheHeadAlone) {
-  const Scratch scratch;
-  auto settings = testing::segmented_settings(scratch.path() / "data");
+TEST_F(SegmentRun, TheLastStepsMoveTheHeadAlone) {
+  auto settings = testing::segmented_settings(folder("data"));
   settings.trainer.steps = 6;
   settings.segments.finetune_steps = 2;
   settings.checkpoint.every_steps = 1;
   settings.checkpoint.keep_last = 20;
   settings.optimizer.weight_decay = 0.01;
   for (const int ranks : {1, 2}) {
-    const auto folder = scratch.path() / std::to_string(ranks);
-    const auto last = train(settings, ranks, folder);
-    const auto before = models::parse_safetensors(checkpoint_of(folder, 4).at("model.safetensors"), "before");
-    const auto after = models::parse_safetensors(last.files.at("model.safetensors"), "after");
-    for (const auto& [name, tensor] : before.tensors) {
-      EXPECT_EQ(torch::equal(tensor, after.tensors.at(name)), !is_head_parameter(name)) << name;
-    }
+    const auto run = std::to_string(ranks);
+    const auto after = train(settings, ranks, run).tensors();
+    for (const auto& [name, tensor] : tensors_at(run, 4))
+      EXPECT_EQ(torch::equal(tensor, after.at(name)), !is_head_parameter(name)) << name;
   }
 }
 
@@ -194,10 +167,9 @@ int64_t peak_growth(const std::function<void()>& work) {
   return peak_memory() - before;
 }
 
-TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
+TEST_F(SegmentRun, PeakMemoryIsThatOfASegment) {
   if (!reset_peak_memory()) GTEST_SKIP() << "this kernel does not reset the peak of resident memory";
-  const Scratch scratch;
-  auto settings = testing::segmented_settings(scratch.path() / "small");
+  auto settings = testing::segmented_settings(folder("small"));
   settings.model.hidden = 32;
   settings.model.sharing =
       configs::StateSharing::none;  // activations of all nodes and candidates: the most there can be
@@ -205,10 +177,10 @@ TEST(SegmentRun, PeakMemoryIsThatOfASegment) {
   settings.data.train = {"synthetic_graph.foretime"};
   std::vector<int64_t> candidates(48);
   std::iota(candidates.begin(), candidates.end(), 0);
-  const auto growth = [&](int64_t nodes, int64_t max_segment_nodes, const std::string& folder) {
-    settings.data.root = (scratch.path() / folder).string();
+  const auto growth = [&](int64_t nodes, int64_t max_segment_nodes, const std::string& name) {
+    settings.data.root = folder(name).string();
     std::filesystem::create_directories(settings.data.root);
-    data::write_synthetic(scratch.path() / folder / "synthetic_graph.foretime",
+    data::write_synthetic(folder(name) / "synthetic_graph.foretime",
                           {.nodes = nodes, .configurable = 60, .candidates = 64, .seed = 1});
     settings.sampler.max_segment_nodes = max_segment_nodes;
     testing::SegmentedRun run(settings);

@@ -4,16 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include "base/counter_random.h"
 #include "configs/load.h"
+#include "data/graphs/group.h"
+#include "models/model.h"
 #include "tests/support/scratch.h"
-#include "tests/worker/dense_reference.h"
 #include "tests/worker/segments/segmented.h"
-#include "worker/evaluation/segment_evaluation.h"
+#include "worker/evaluation/scoring.h"
 
 namespace foretime::worker {
 namespace {
 
-using foretime::testing::Scratch;
 using testing::SegmentedRun;
 
 void expect_close(const torch::Tensor& found, const torch::Tensor& expected, double tolerance = 1e-4) {
@@ -22,17 +23,102 @@ void expect_close(const torch::Tensor& found, const torch::Tensor& expected, dou
   EXPECT_LE(most / scale, tolerance) << "found " << found << "\nexpected " << expected;
 }
 
-configs::Settings settings_with(const Scratch& scratch, const std::string& stale, double keep) {
-  auto settings = testing::segmented_settings(scratch.path());
-  settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
-  settings.segments.keep_probability = keep;
-  return settings;
-}
+/// The residual GCN of testing::segmented_settings once more, in plain LibTorch and float64: one candidate at a time,
+/// dense adjacency, readout [mean, normalized_sum, configurable_max]. Its parameters are leaves with gradients.
+class DenseReference {
+ public:
+  DenseReference(const configs::ModelSettings& settings, const models::CostModel& model) : settings_(settings) {
+    for (const auto& item : model.named_parameters()) {
+      values_[item.key()] = item.value().detach().to(torch::kDouble).requires_grad_();
+    }
+    for (const auto& item : model.named_buffers()) values_[item.key()] = item.value().to(torch::kDouble);
+  }
 
-TEST(SegmentTraining, GraphsOfOneSegmentAreScoredAsEver) {
-  const Scratch scratch;
+  /// Final states of the subgraph that `nodes` induce: [nodes, hidden].
+  torch::Tensor states(const data::Group& group, const std::vector<int64_t>& nodes, int64_t candidate) {
+    const auto& graphs = group.graphs;
+    const auto count = static_cast<int64_t>(nodes.size());
+    std::map<int64_t, int64_t> local;
+    for (int64_t i = 0; i < count; ++i) local[nodes[static_cast<size_t>(i)]] = i;
+    const auto features =
+        torch::from_blob(const_cast<float*>(graphs.node_features.data()), {graphs.nodes(), graphs.feature_count})
+            .to(torch::kDouble)
+            .index_select(0, torch::tensor(nodes));
+    std::vector<int64_t> types;
+    for (const int64_t v : nodes) types.push_back(graphs.node_types[v]);
+    auto layouts = torch::zeros({count, data::kLayoutFeatures}, torch::kDouble);
+    for (int64_t j = 0; j < group.layout.configurable(); ++j) {
+      const auto at = local.find(group.layout.nodes[j]);
+      if (at == local.end()) continue;
+      const int64_t row = group.layout.row_ptr[j] + group.layout.codes[candidate * group.layout.configurable() + j];
+      for (int64_t f = 0; f < data::kLayoutFeatures; ++f) {
+        layouts[at->second][f] =
+            settings_.features.layout_scale * static_cast<double>(group.layout.rows[row * data::kLayoutFeatures + f]);
+      }
+    }
+    auto adjacency = torch::eye(count, torch::kDouble);
+    for (int64_t e = 0; e < graphs.edges(); ++e) {
+      const auto u = local.find(graphs.edge_source[e]), v = local.find(graphs.edge_target[e]);
+      if (u == local.end() || v == local.end()) continue;
+      adjacency[u->second][v->second] += 1.0;
+      adjacency[v->second][u->second] += 1.0;
+    }
+    const auto root = adjacency.sum(1).rsqrt();
+    adjacency = root.unsqueeze(1) * adjacency * root.unsqueeze(0);
+
+    const auto scaled =
+        (features - values_.at("encoder.node_features.offset")) * values_.at("encoder.node_features.scale");
+    const auto embedded = values_.at("encoder.node_types.weight").index_select(0, torch::tensor(types));
+    auto x = dense("encoder.dense", torch::cat({layouts, scaled, embedded}, 1), settings_.encoder_layers, true);
+    for (int64_t i = 0; i < settings_.layers; ++i) {
+      const auto mixed = adjacency.matmul(torch::cat({layouts, x}, 1));
+      x = x + act(dense("layers." + std::to_string(i) + ".mlp", mixed, 2, false));
+    }
+    return x;
+  }
+
+  torch::Tensor head(const data::Group& group, const torch::Tensor& states) {
+    const auto sum = states.sum(0);
+    std::vector<int64_t> configurable(group.layout.nodes.begin(), group.layout.nodes.end());
+    const auto largest = std::get<0>(states.index_select(0, torch::tensor(configurable)).max(0));
+    const auto pooled = torch::cat({states.mean(0), sum / sum.norm(), largest});
+    return dense("head", pooled.unsqueeze(0), settings_.head_layers, false)[0][0];
+  }
+
+  std::map<std::string, torch::Tensor>& values() { return values_; }
+
+ private:
+  torch::Tensor dense(const std::string& name, torch::Tensor x, int64_t layers, bool activate_last) {
+    for (int64_t i = 0; i < layers; ++i) {
+      const auto layer = name + "." + std::to_string(i);
+      x = x.matmul(values_.at(layer + ".weight").t());
+      if (values_.contains(layer + ".bias")) x = x + values_.at(layer + ".bias");
+      if (i + 1 < layers || activate_last) x = act(x);
+    }
+    return x;
+  }
+  torch::Tensor act(const torch::Tensor& x) const { return torch::leaky_relu(x, settings_.leaky_slope); }
+
+  configs::ModelSettings settings_;
+  std::map<std::string, torch::Tensor> values_;
+};
+
+class SegmentTrainingTest : public ::testing::Test {
+ protected:
+  configs::Settings settings_with(const std::string& stale, double keep) const {
+    auto settings = testing::segmented_settings(scratch_.path());
+    settings.segments.stale = configs::choice_named<configs::Stale>(stale).value();
+    settings.segments.keep_probability = keep;
+    return settings;
+  }
+
+  foretime::testing::Scratch scratch_;
+};
+using SegmentEvaluation = SegmentTrainingTest;
+
+TEST_F(SegmentTrainingTest, GraphsOfOneSegmentAreScoredAsEver) {
   for (const auto* stale : {"scores", "pools", "full_forward", "none"}) {
-    auto settings = settings_with(scratch, stale, 0.5);
+    auto settings = settings_with(stale, 0.5);
     settings.sampler.max_segment_nodes = 90;
     SegmentedRun run(settings);
     plans::PlanBuilder builder(run.model->plan_request());
@@ -43,9 +129,8 @@ TEST(SegmentTraining, GraphsOfOneSegmentAreScoredAsEver) {
   }
 }
 
-TEST(SegmentTraining, ScoresOfAMixedBatchComeFromEachGraphsOwnCandidates) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "scores", 1.0));
+TEST_F(SegmentTrainingTest, ScoresOfAMixedBatchComeFromEachGraphsOwnCandidates) {
+  SegmentedRun run(settings_with("scores", 1.0));
   // The graphs share candidate ids, in another order: every past score must come from its own graph and candidate.
   const std::vector<int64_t> a = {3, 1, 4}, b = {4, 0, 3};
   for (int64_t live = 0; live < 3; ++live) {
@@ -67,9 +152,8 @@ TEST(SegmentTraining, ScoresOfAMixedBatchComeFromEachGraphsOwnCandidates) {
   expect_close(scores.detach(), torch::cat({of_a, of_b}));
 }
 
-TEST(SegmentTraining, AbsentScoresAreMadeUpForByTheLiveOne) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "scores", 1.0));
+TEST_F(SegmentTrainingTest, AbsentScoresAreMadeUpForByTheLiveOne) {
+  SegmentedRun run(settings_with("scores", 1.0));
   run.score({run.draw(0, {1, 2}, 0)});
   // Candidate 1 has segment 0's score, candidate 7 has none.
   const auto scores = run.score({run.draw(0, {1, 7}, 2, 1, 1)}).detach();
@@ -77,16 +161,14 @@ TEST(SegmentTraining, AbsentScoresAreMadeUpForByTheLiveOne) {
   expect_close(scores, torch::stack({first[0] + 2 * live[0], 3 * live[1]}));
 }
 
-TEST(SegmentTraining, NoneIsTheLiveSegmentForAll) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "none", 0.5));
+TEST_F(SegmentTrainingTest, NoneIsTheLiveSegmentForAll) {
+  SegmentedRun run(settings_with("none", 0.5));
   run.score({run.draw(0, {1, 2}, 0)});
   expect_close(run.score({run.draw(0, {1, 2}, 2, 1, 1)}).detach(), 3 * run.segment_scores(0, {1, 2}, 2));
 }
 
-TEST(SegmentTraining, GradientsReachTheLiveSegmentOnly) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "scores", 1.0));
+TEST_F(SegmentTrainingTest, GradientsReachTheLiveSegmentOnly) {
+  SegmentedRun run(settings_with("scores", 1.0));
   run.score({run.draw(0, {1, 2}, 0)});
   run.score({run.draw(0, {1, 2}, 1, 1, 1)});
   run.score({run.draw(0, {1, 2}, 2, 1, 2)}).sum().backward();
@@ -97,9 +179,8 @@ TEST(SegmentTraining, GradientsReachTheLiveSegmentOnly) {
   for (const auto& item : run.model->named_parameters()) expect_close(found[item.key()], item.value().grad());
 }
 
-TEST(SegmentTraining, PoolsOfTheOthersComeFromThePast) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "pools", 1.0));
+TEST_F(SegmentTrainingTest, PoolsOfTheOthersComeFromThePast) {
+  SegmentedRun run(settings_with("pools", 1.0));
   const std::vector<int64_t> candidates = {3, 1, 4};
   for (int64_t live = 0; live < 3; ++live) run.score({run.draw(0, candidates, live, 1, live)});
   std::vector<torch::Tensor> pools;
@@ -116,9 +197,8 @@ TEST(SegmentTraining, PoolsOfTheOthersComeFromThePast) {
 
 /// The published pass: all states of the whole graph without gradient, those of the live segment with it, chosen node
 /// by node, then pooled.
-TEST(SegmentTraining, FullForwardEqualsItsReference) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "full_forward", 1.0));
+TEST_F(SegmentTrainingTest, FullForwardEqualsItsReference) {
+  SegmentedRun run(settings_with("full_forward", 1.0));
   const auto& group = run.store.get(0).group;
   const auto cut = data::make_segments(group, segment_rule(run.settings));
   std::vector<int64_t> all(static_cast<size_t>(group.graphs.nodes()));
@@ -130,7 +210,7 @@ TEST(SegmentTraining, FullForwardEqualsItsReference) {
     run.model->zero_grad();
     (scores * weights.to(torch::kFloat)).sum().backward();
 
-    testing::DenseReference reference(run.settings.model, *run.model);
+    DenseReference reference(run.settings.model, *run.model);
     const std::vector<int64_t> nodes(cut[live].begin(), cut[live].end());
     std::vector<torch::Tensor> expected;
     for (const int64_t c : candidates) {
@@ -147,16 +227,14 @@ TEST(SegmentTraining, FullForwardEqualsItsReference) {
   }
 }
 
-TEST(SegmentTraining, FullForwardNeedsSharedStates) {
-  const Scratch scratch;
-  auto settings = settings_with(scratch, "full_forward", 1.0);
+TEST_F(SegmentTrainingTest, FullForwardNeedsSharedStates) {
+  auto settings = settings_with("full_forward", 1.0);
   settings.model.sharing = configs::StateSharing::none;
   EXPECT_THROW(SegmentedRun{settings}, configs::SettingsError);
 }
 
-TEST(SegmentTraining, ModelsThatShareNothingGetTheSameScores) {
-  const Scratch scratch;
-  auto settings = settings_with(scratch, "scores", 1.0);
+TEST_F(SegmentTrainingTest, ModelsThatShareNothingGetTheSameScores) {
+  auto settings = settings_with("scores", 1.0);
   SegmentedRun shared(settings);
   settings.model.sharing = configs::StateSharing::none;
   SegmentedRun plain(settings);
@@ -166,9 +244,8 @@ TEST(SegmentTraining, ModelsThatShareNothingGetTheSameScores) {
   }
 }
 
-TEST(SegmentTraining, ExpectedScoresAreUnbiased) {
-  const Scratch scratch;
-  SegmentedRun run(settings_with(scratch, "scores", 0.5));
+TEST_F(SegmentTrainingTest, ExpectedScoresAreUnbiased) {
+  SegmentedRun run(settings_with("scores", 0.5));
   const std::vector<int64_t> candidates = {2, 6};
   const torch::NoGradGuard no_grad;
   for (int64_t live = 0; live < 3; ++live) run.score({run.draw(0, candidates, live, 1, live)});
@@ -183,10 +260,9 @@ TEST(SegmentTraining, ExpectedScoresAreUnbiased) {
   expect_close(sum / kDraws, expected, 0.1);
 }
 
-TEST(SegmentTraining, TheHeadSeesAllSegmentsFresh) {
-  const Scratch scratch;
+TEST_F(SegmentTrainingTest, TheHeadSeesAllSegmentsFresh) {
   for (const auto* stale : {"scores", "pools", "full_forward", "none"}) {
-    SegmentedRun run(settings_with(scratch, stale, 0.5));
+    SegmentedRun run(settings_with(stale, 0.5));
     const std::vector<int64_t> a = {3, 1}, b = {0};
     run.model->train();
     const auto scores = run.segments->score_for_head(*run.model, {run.draw(0, a, 1), run.draw(1, b, 0)}, run.store);
@@ -203,11 +279,10 @@ TEST(SegmentTraining, TheHeadSeesAllSegmentsFresh) {
   }
 }
 
-TEST(SegmentEvaluation, SumsAndCombinesAllSegments) {
-  const Scratch scratch;
+TEST_F(SegmentEvaluation, SumsAndCombinesAllSegments) {
   const std::vector<int64_t> candidates = {7, 2, 9, 0};
   for (const auto* stale : {"scores", "pools"}) {
-    SegmentedRun run(settings_with(scratch, stale, 0.5));
+    SegmentedRun run(settings_with(stale, 0.5));
     run.model->eval();
     auto sum = torch::zeros({4});
     std::vector<torch::Tensor> pools;
@@ -231,6 +306,54 @@ TEST(SegmentEvaluation, SumsAndCombinesAllSegments) {
       expect_close(torch::tensor(repeated.scores, torch::kDouble), torch::tensor(twice, torch::kDouble));
     }
   }
+}
+
+/// Requests: candidates, segments, the fresh ones from … to, keep probability, key.
+TEST(SegmentMix, PublishedFactorWhereAllPastValuesAreThere) {
+  const auto mix = mix_segments({1, 9, 4, 5, 0.5, 1}, [](int64_t, int64_t) { return true; });
+  EXPECT_FLOAT_EQ(mix.fresh[0].item<float>(), 8 / 2.0F + 1);
+  EXPECT_EQ(mix.stale[0][4].item<float>(), 0) << "the fresh segment has no stale value";
+}
+
+TEST(SegmentMix, AbsentValuesAreMadeUpForCandidateByCandidate) {
+  // Candidate 0 has no past values, candidate 1 all three, candidate 2 one of them.
+  const auto mix =
+      mix_segments({3, 4, 0, 1, 1.0, 1}, [](int64_t c, int64_t s) { return c == 1 || (c == 2 && s == 3); });
+  EXPECT_TRUE(torch::equal(mix.fresh, torch::tensor({4.0F, 1.0F, 3.0F})));
+  EXPECT_TRUE(torch::equal(
+      mix.stale, torch::tensor({{0.0F, 0.0F, 0.0F, 0.0F}, {0.0F, 1.0F, 1.0F, 1.0F}, {0.0F, 0.0F, 0.0F, 1.0F}})));
+}
+
+TEST(SegmentMix, SeveralFreshSegmentsShareWhatIsMissing) {
+  const auto mix = mix_segments({1, 6, 2, 5, 1.0, 1}, [](int64_t, int64_t s) { return s != 0; });
+  EXPECT_FLOAT_EQ(mix.fresh[0].item<float>(), 1 + 1 / 3.0F);
+  EXPECT_EQ(mix.stale.sum().item<float>(), 2);
+}
+
+TEST(SegmentMix, TheExpectedSumIsTheSumOverAllSegments) {
+  constexpr int64_t kSegments = 5, kDraws = 40000;
+  const double value[kSegments] = {1.0, -2.0, 0.5, 4.0, 3.0};
+  // With all past values there, for any keep probability.
+  for (const double keep : {0.0, 0.3, 0.5, 1.0}) {
+    double sum = 0;
+    for (int64_t draw = 0; draw < kDraws; ++draw) {
+      const auto key = random_bits({9, static_cast<uint64_t>(draw)});
+      const int64_t live = live_segment(key, 0, kSegments);
+      const auto mix = mix_segments({1, kSegments, live, live + 1, keep, key}, [](int64_t, int64_t) { return true; });
+      sum += value[live] * static_cast<double>(mix.fresh.data_ptr<float>()[0]);
+      for (int64_t s = 0; s < kSegments; ++s) sum += value[s] * static_cast<double>(mix.stale.data_ptr<float>()[s]);
+    }
+    EXPECT_NEAR(sum / kDraws, 6.5, 0.2) << "keep probability " << keep;
+  }
+}
+
+TEST(SegmentMix, DrawsDependOnTheKeyAlone) {
+  const MixRequest request{4, 8, 1, 2, 0.5, 77};
+  const auto all = [](int64_t, int64_t) { return true; };
+  EXPECT_TRUE(torch::equal(mix_segments(request, all).stale, mix_segments(request, all).stale));
+  auto other = request;
+  other.key = 78;
+  EXPECT_FALSE(torch::equal(mix_segments(request, all).stale, mix_segments(other, all).stale));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "data/dataset/synth.h"
 #include "models/model.h"
-#include "tests/worker/run_parts.h"
+#include "tests/worker/samples.h"
 #include "worker/batches/sampler.h"
 #include "worker/segments/segment_training.h"
 

@@ -85,19 +85,23 @@ TEST(LearningRate, WarmsUpThenFollowsTheCosine) {
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 90, 104), 2.0);
 }
 
-TEST(ClipGlobalNorm, ScalesAllGradientsTogether) {
+TEST(ClipGradients, ScalesAllGradientsTogether) {
   const auto p = two_parameters();
   p[0].second.mutable_grad() = torch::full({4, 3}, 2.0);
   p[1].second.mutable_grad() = torch::full({5}, -1.0);
+  configs::OptimizerSettings settings;
+  settings.clip = configs::ClipScope::global;
+  settings.clip_norm = 0;
   const double norm = std::sqrt(12 * 4.0 + 5.0);
-  EXPECT_NEAR(clip_global_norm(p, 0), norm, 1e-6);
+  EXPECT_NEAR(clip_gradients(p, settings), norm, 1e-6);
   EXPECT_NEAR(p[0].second.grad()[0][0].item<double>(), 2.0, 1e-7);
-  EXPECT_NEAR(clip_global_norm(p, 1.0), norm, 1e-6);
+  settings.clip_norm = 1.0;
+  EXPECT_NEAR(clip_gradients(p, settings), norm, 1e-6);
   EXPECT_NEAR(p[0].second.grad()[0][0].item<double>(), 2.0 / norm, 1e-6);
   EXPECT_NEAR(p[1].second.grad()[0].item<double>(), -1.0 / norm, 1e-6);
 }
 
-TEST(ClipEachNorm, ScalesEachGradientAlone) {
+TEST(ClipGradients, ScalesEachGradientAlone) {
   const auto p = two_parameters();
   p[0].second.mutable_grad() = torch::full({4, 3}, 2.0);
   p[1].second.mutable_grad() = torch::full({5}, -0.1);

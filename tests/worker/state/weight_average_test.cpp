@@ -5,12 +5,11 @@
 
 #include <gmock/gmock.h>
 
-#include "comm/threads/threads.h"
+#include "comm/backends/factory.h"
 #include "coordinator/checkpoint_store.h"
 #include "models/layers/layers.h"
 #include "models/safetensors.h"
 #include "tests/support/message_of.h"
-#include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/training_run.h"
 #include "worker/evaluation/evaluation_run.h"
@@ -18,8 +17,6 @@
 
 namespace foretime::worker {
 namespace {
-
-using foretime::testing::Scratch;
 
 /// A weight, a buffer as a normalisation has it, and one that counts.
 class ToyModel : public models::CostModel {
@@ -199,110 +196,96 @@ configs::Settings run_settings(const configs::AveragingSettings& averaging) {
   return settings;
 }
 
-std::map<std::string, torch::Tensor> tensors_at(const std::filesystem::path& run, int64_t step,
-                                                const std::string& file) {
-  const auto checkpoint = coordinator::CheckpointStore(run / "checkpoints").read(step);
-  return models::parse_safetensors(checkpoint.files.at(file), file).tensors;
-}
-
-TEST(AveragedRun, HoldsTheMeanOfItsCheckpointsAndTrainsAsWithout) {
-  const Scratch scratch;
-  const auto plain = testing::train(run_settings({}), 1, scratch.path() / "plain");
-  EXPECT_FALSE(plain.files.contains(kAverageFile));
-  for (const auto& averaging : {ema(0.8), swa(0.4, 2)}) {
-    const auto folder = scratch.path() / word_of(averaging.type);
-    const auto run = testing::train(run_settings(averaging), 1, folder);
-    EXPECT_TRUE(run.files.at("model.safetensors") == plain.files.at("model.safetensors"));
-    EXPECT_TRUE(run.files.at("optimizer.safetensors") == plain.files.at("optimizer.safetensors"));
-    EXPECT_NE(run.metrics, plain.metrics) << "the average is what is evaluated";
-    const auto average = tensors_at(folder, 9, kAverageFile);
-    const bool is_ema = averaging.type == configs::AveragingType::ema;
-    std::map<std::string, torch::Tensor> sums;
+class AveragedRun : public testing::RunTest {
+ protected:
+  /// The mean of the weights after these steps, which weigh `share` of the step.
+  std::map<std::string, torch::Tensor> mean_of(
+      const std::string& run, const std::vector<int64_t>& steps,
+      const std::function<double(int64_t)>& share = [](int64_t) { return 1.0; }) const {
+    std::map<std::string, torch::Tensor> mean;
     double total = 0;
-    for (int64_t step = 1; step <= 9; ++step) {
-      if (!is_ema && step != 5 && step != 7 && step != 9) continue;
-      const double share = is_ema ? std::pow(0.8, static_cast<double>(9 - step)) : 1.0;
-      total += share;
-      for (const auto& [name, tensor] : tensors_at(folder, step, "model.safetensors")) {
-        const auto value = share * tensor.to(torch::kDouble);
-        sums[name] = sums.contains(name) ? sums[name] + value : value;
+    for (const int64_t step : steps) total += share(step);
+    for (const int64_t step : steps) {
+      for (const auto& [name, tensor] : tensors_at(run, step)) {
+        const auto value = tensor.to(torch::kDouble) * (share(step) / total);
+        mean[name] = mean.contains(name) ? mean[name] + value : value;
       }
     }
-    ASSERT_EQ(average.size(), sums.size());
-    for (const auto& [name, sum] : sums) EXPECT_LE(difference(average.at(name), sum / total), 1e-6) << name;
+    return mean;
+  }
+};
+
+TEST_F(AveragedRun, HoldsTheMeanOfItsCheckpointsAndTrainsAsWithout) {
+  const auto plain = train(run_settings({}), 1, "plain");
+  EXPECT_FALSE(plain.files.contains(kAverageFile));
+  for (const auto& averaging : {ema(0.8), swa(0.4, 2)}) {
+    const std::string name = word_of(averaging.type);
+    const auto run = train(run_settings(averaging), 1, name);
+    EXPECT_TRUE(run.weights() == plain.weights());
+    EXPECT_TRUE(run.files.at("optimizer.safetensors") == plain.files.at("optimizer.safetensors"));
+    EXPECT_NE(run.metrics, plain.metrics) << "the average is what is evaluated";
+    const bool is_ema = averaging.type == configs::AveragingType::ema;
+    const auto average = tensors_at(name, 9, kAverageFile);
+    const auto expected = is_ema ? mean_of(name, {1, 2, 3, 4, 5, 6, 7, 8, 9},
+                                           [](int64_t step) { return std::pow(0.8, static_cast<double>(9 - step)); })
+                                 : mean_of(name, {5, 7, 9});
+    ASSERT_EQ(average.size(), expected.size());
+    for (const auto& [tensor, mean] : expected) EXPECT_LE(difference(average.at(tensor), mean), 1e-6) << tensor;
     // Until the first step that counts there is no average.
-    EXPECT_EQ(coordinator::CheckpointStore(folder / "checkpoints").read(4).files.contains(kAverageFile), is_ema);
+    EXPECT_EQ(checkpoints(name).read(4).files.contains(kAverageFile), is_ema);
   }
 }
 
-TEST(AveragedRun, RunningStatisticsCountAsAllRanksAgreeOnThem) {
-  const Scratch scratch;
+TEST_F(AveragedRun, RunningStatisticsCountAsAllRanksAgreeOnThem) {
   auto settings = run_settings(swa(0, 1));
   settings.model.norm = configs::Norm::batch;
-  testing::train(settings, 2, scratch.path());
-  std::map<std::string, torch::Tensor> sums;
-  for (int64_t step = 1; step <= 9; ++step) {
-    for (const auto& [name, tensor] : tensors_at(scratch.path(), step, "model.safetensors")) {
-      const auto value = tensor.to(torch::kDouble) / 9;
-      sums[name] = sums.contains(name) ? sums[name] + value : value;
-    }
-  }
+  train(settings, 2, "run");
+  const auto expected = mean_of("run", {1, 2, 3, 4, 5, 6, 7, 8, 9});
   int64_t statistics = 0;
-  for (const auto& [name, tensor] : tensors_at(scratch.path(), 9, kAverageFile)) {
+  for (const auto& [name, tensor] : tensors_at("run", 9, kAverageFile)) {
     if (!models::is_running_statistic(name)) continue;
-    EXPECT_LE(difference(tensor, sums.at(name)), 1e-5 * std::max(1.0, sums.at(name).abs().max().item<double>()))
-        << name;
+    const auto& mean = expected.at(name);
+    EXPECT_LE(difference(tensor, mean), 1e-5 * std::max(1.0, mean.abs().max().item<double>())) << name;
     ++statistics;
   }
   EXPECT_GT(statistics, 0);
 }
 
-TEST(AveragedRun, ResumingGivesTheBytesOfAStraightRun) {
-  const Scratch scratch;
+TEST_F(AveragedRun, ResumingGivesTheBytesOfAStraightRun) {
   for (const auto& averaging : {ema(0.8), swa(0.4, 2)}) {
     for (const int ranks : {1, 2}) {
-      const auto folder = scratch.path() / (word_of(averaging.type) + std::to_string(ranks));
-      const auto straight = testing::train(run_settings(averaging), ranks, folder / "straight");
+      const auto name = word_of(averaging.type) + std::to_string(ranks);
+      const auto straight = train(run_settings(averaging), ranks, name);
       for (const int64_t step : {2, 6}) {
-        const auto resumed = folder / std::to_string(step);
-        std::filesystem::copy(folder / "straight", resumed, std::filesystem::copy_options::recursive);
-        const coordinator::CheckpointStore store(resumed / "checkpoints");
-        for (const int64_t later : store.steps()) {
-          if (later > step) std::filesystem::remove_all(store.folder(later));
-        }
-        const auto run = testing::train(run_settings(averaging), ranks, resumed);
-        EXPECT_TRUE(run.files == straight.files) << word_of(averaging.type) << " from step " << step;
-        EXPECT_EQ(run.metrics, straight.metrics);
+        const auto resumed = name + " from step " + std::to_string(step);
+        leave_behind(name, resumed, step);
+        const auto run = train(run_settings(averaging), ranks, resumed);
+        EXPECT_TRUE(run.files == straight.files) << resumed;
+        EXPECT_EQ(run.metrics, straight.metrics) << resumed;
       }
     }
   }
 }
 
-TEST(AveragedRun, RanksAgreeWithOneRankAlsoAfterAResume) {
-  const Scratch scratch;
+TEST_F(AveragedRun, RanksAgreeWithOneRankAlsoAfterAResume) {
   const auto settings = run_settings(ema(0.8));
-  const auto one = testing::train(settings, 1, scratch.path() / "1");
-  std::filesystem::copy(scratch.path() / "1", scratch.path() / "resumed", std::filesystem::copy_options::recursive);
-  const coordinator::CheckpointStore store(scratch.path() / "resumed/checkpoints");
-  for (const int64_t step : store.steps()) {
-    if (step > 4) std::filesystem::remove_all(store.folder(step));
-  }
-  const auto expected = tensors_at(scratch.path() / "1", 9, kAverageFile);
-  for (const std::string folder : {"2", "resumed"}) {
-    testing::train(settings, 2, scratch.path() / folder);
-    const auto found = tensors_at(scratch.path() / folder, 9, kAverageFile);
+  train(settings, 1, "1");
+  leave_behind("1", "resumed", 4);
+  const auto expected = tensors_at("1", 9, kAverageFile);
+  for (const std::string name : {"2", "resumed"}) {
+    train(settings, 2, name);
+    const auto found = tensors_at(name, 9, kAverageFile);
     ASSERT_EQ(found.size(), expected.size());
-    for (const auto& [name, tensor] : expected) EXPECT_LE(difference(found.at(name), tensor), 1e-5) << folder << name;
+    for (const auto& [tensor, mean] : expected) EXPECT_LE(difference(found.at(tensor), mean), 1e-5) << name << tensor;
   }
 }
 
-TEST(AveragedRun, WhatIsLoadedLaterIsWhatWasEvaluated) {
-  const Scratch scratch;
+TEST_F(AveragedRun, WhatIsLoadedLaterIsWhatWasEvaluated) {
   auto settings = run_settings(ema(0.7));
   settings.trainer.eval_every = 2;
   settings.checkpoint.every_steps = 0;
-  const auto run = testing::train(settings, 1, scratch.path());
-  const auto checkpoint = coordinator::read_checkpoint(scratch.path());  // the best one
+  const auto run = train(settings, 1, "run");
+  const auto checkpoint = coordinator::read_checkpoint(folder("run"));  // the best one
   const auto trained = load_trained_model(checkpoint);
   const auto comm = comm::make_thread_group(1, std::chrono::seconds(60));
   const std::vector<std::string> sets = {"holdout", "valid", "test"};
@@ -312,23 +295,16 @@ TEST(AveragedRun, WhatIsLoadedLaterIsWhatWasEvaluated) {
       << "the last weights give other figures, so the test can fail";
 }
 
-TEST(AveragedRun, BeginsAnewWhereTheCheckpointHasAnotherAverage) {
-  const Scratch scratch;
+TEST_F(AveragedRun, BeginsAnewWhereTheCheckpointHasAnotherAverage) {
   auto settings = run_settings(ema(0.8));
   settings.trainer.steps = 5;
-  testing::train(settings, 1, scratch.path() / "before");
+  train(settings, 1, "before");
   settings = run_settings(swa(0, 1));
-  settings.checkpoint.resume = coordinator::CheckpointStore(scratch.path() / "before/checkpoints").folder(5).string();
-  testing::train(settings, 1, scratch.path() / "after");
-  std::map<std::string, torch::Tensor> sums;
-  for (int64_t step = 6; step <= 9; ++step) {
-    for (const auto& [name, tensor] : tensors_at(scratch.path() / "after", step, "model.safetensors")) {
-      const auto value = tensor.to(torch::kDouble) / 4;
-      sums[name] = sums.contains(name) ? sums[name] + value : value;
-    }
-  }
-  for (const auto& [name, tensor] : tensors_at(scratch.path() / "after", 9, kAverageFile))
-    EXPECT_LE(difference(tensor, sums.at(name)), 1e-6) << name;
+  settings.checkpoint.resume = checkpoints("before").folder(5).string();
+  train(settings, 1, "after");
+  const auto expected = mean_of("after", {6, 7, 8, 9});
+  for (const auto& [name, tensor] : tensors_at("after", 9, kAverageFile))
+    EXPECT_LE(difference(tensor, expected.at(name)), 1e-6) << name;
 }
 
 }  // namespace

@@ -7,12 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "coordinator/error.h"
+#include "coordinator/checkpoint_store.h"
 #include "data/files/packed.h"
 #include "models/layers/layers.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
-#include "tests/worker/groups.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/training_run.h"
 
@@ -36,16 +35,16 @@ bool equal(const Values& a, const Values& b) {
 }
 
 /// A model that was trained for a few steps on C1 and C12, to be tuned on C10.
-class FineTuningTest : public ::testing::Test {
+class FineTuningTest : public testing::RunTest {
  protected:
   FineTuningTest() {
     settings_ = testing::sample_settings();
     settings_.model.norm = configs::Norm::batch;
     settings_.trainer.steps = 12;
-    testing::train(settings_, 1, scratch_.path() / "run");
+    train(settings_, 1, "run");
   }
 
-  TrainedModel trained() const { return load_trained_model(coordinator::read_checkpoint(scratch_.path() / "run")); }
+  TrainedModel trained() const { return load_trained_model(coordinator::read_checkpoint(folder("run"))); }
   configs::Settings new_data(double holdout = 0.2) const {
     auto settings = tuning_settings(settings_);
     settings.data.train = {settings_.data.root + "/C10.npz"};
@@ -53,7 +52,6 @@ class FineTuningTest : public ::testing::Test {
     return settings;
   }
 
-  foretime::testing::Scratch scratch_;
   configs::Settings settings_;
 };
 
@@ -101,8 +99,8 @@ TEST_F(FineTuningTest, LearnsWithoutChangingTransformsAndRunningStatistics) {
 
 TEST_F(FineTuningTest, RepeatsItself) {
   settings_.model.dropout = 0.1;  // draws numbers, which must be the same ones
-  std::filesystem::remove_all(scratch_.path() / "run");
-  testing::train(settings_, 1, scratch_.path() / "run");
+  std::filesystem::remove_all(folder("run"));
+  train(settings_, 1, "run");
   std::vector<Values> results;
   for (int time = 0; time < 2; ++time) {
     const auto trained = this->trained();

@@ -82,7 +82,7 @@ TEST(Autocast, SparseSumsOfBfloat16AreThoseOfFloat32) {
 }
 
 TEST(Autocast, ModelsScoreAndLearnNearlyAsInFloat32) {
-  const testing::SampleRun run(1);
+  const testing::RunParts run(testing::sample_settings(), 1);
   for (const std::string type : {"mlp", "gcn", "sage"}) {
     auto settings = run.settings.model;
     settings.type = configs::choice_named<configs::ModelType>(type).value();

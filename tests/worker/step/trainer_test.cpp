@@ -1,18 +1,16 @@
 #include "worker/step/trainer.h"
 
-#include <fstream>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
-#include "comm/agree.h"
-#include "comm/threads/threads.h"
+#include "comm/backends/factory.h"
+#include "data/dataset/hlo_convert.h"
+#include "data/dataset/synth.h"
 #include "data/files/packed.h"
-#include "models/safetensors.h"
 #include "plans/symbolic_plan.h"
-#include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
@@ -20,75 +18,59 @@
 namespace foretime::worker {
 namespace {
 
-/// What a run killed after step `step` leaves behind: the whole one's folder without the later checkpoints.
-void copy_as_of_step(int64_t step, const std::filesystem::path& whole, const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
-  std::filesystem::copy(whole, folder, std::filesystem::copy_options::recursive);
-  const coordinator::CheckpointStore store(folder / "checkpoints");
-  for (const int64_t later : store.steps()) {
-    if (later > step) std::filesystem::remove_all(store.folder(later));
+using TrainerTest = testing::RunTest;
+
+TEST_F(TrainerTest, SameSeedGivesTheSameBytes) {
+  const auto settings = testing::sample_settings();
+  EXPECT_EQ(train(settings, 1, "a").files, train(settings, 1, "b").files);
+}
+
+TEST_F(TrainerTest, RanksAgreeWithOne) {
+  struct Case {
+    std::string name;
+    int ranks;
+    int64_t steps, accumulation;
+  };
+  for (const auto& [name, ranks, steps, accumulation] :
+       {Case{"two ranks", 2, 10, 1}, Case{"more ranks than lanes, which pad", 4, 6, 1},
+        // Ranks pad in different batches, the last of a step among them: gradients of the earlier ones must survive.
+        Case{"accumulation", 4, 4, 3}}) {
+    auto settings = testing::sample_settings();
+    settings.trainer.steps = steps;
+    settings.optimizer.accumulation = accumulation;
+    const auto one = train(settings, 1, name + "/one"), many = train(settings, ranks, name + "/many");
+    EXPECT_LE(testing::largest_difference(one, many), 1e-5) << name;
   }
 }
 
-/// The files of the last checkpoint.
-std::map<std::string, std::string> train(const configs::Settings& settings, int ranks,
-                                         const std::filesystem::path& folder) {
-  return testing::train(settings, ranks, folder).files;
-}
-
-TEST(Trainer, SameSeedGivesTheSameBytes) {
-  const foretime::testing::Scratch scratch;
-  const auto settings = testing::sample_settings();
-  EXPECT_EQ(train(settings, 1, scratch.path() / "a"), train(settings, 1, scratch.path() / "b"));
-}
-
-TEST(Trainer, TwoRanksAgreeWithOneAfterTenSteps) {
-  const foretime::testing::Scratch scratch;
+TEST_F(TrainerTest, GradientsInBfloat16StayNearThoseInFloat32) {
   auto settings = testing::sample_settings();
-  settings.trainer.steps = 10;
-  const auto one = train(settings, 1, scratch.path() / "one"), two = train(settings, 2, scratch.path() / "two");
-  EXPECT_LE(testing::largest_difference(one.at("model.safetensors"), two.at("model.safetensors")), 1e-5);
-}
-
-TEST(Trainer, GradientsInBfloat16StayNearThoseInFloat32) {
-  const foretime::testing::Scratch scratch;
-  auto settings = testing::sample_settings();
-  const auto full = train(settings, 2, scratch.path() / "full");
-  const auto alone = train(settings, 1, scratch.path() / "alone");
+  const auto full = train(settings, 2, "full"), alone = train(settings, 1, "alone");
   settings.comm.gradient_dtype = configs::Precision::bfloat16;
-  const auto rounded = train(settings, 2, scratch.path() / "rounded");
-  const double difference = testing::largest_difference(full.at("model.safetensors"), rounded.at("model.safetensors"));
+  const auto rounded = train(settings, 2, "rounded");
+  const double difference = testing::largest_difference(full, rounded);
   // Adam turns a gradient near 0 that changes its sign into a step of the learning rate.
   EXPECT_LE(difference, 2 * settings.optimizer.learning_rate * static_cast<double>(settings.trainer.steps));
   EXPECT_GT(difference, 0) << "nothing was rounded";
-  EXPECT_EQ(rounded, train(settings, 2, scratch.path() / "again")) << "the same bytes each time";
-  // With one rank nothing travels.
-  EXPECT_EQ(alone.at("model.safetensors"), train(settings, 1, scratch.path() / "alone_too").at("model.safetensors"));
+  EXPECT_EQ(rounded.files, train(settings, 2, "again").files) << "the same bytes each time";
+  EXPECT_EQ(alone.weights(), train(settings, 1, "alone too").weights()) << "with one rank nothing travels";
 }
 
-/// The losses of a run's steps, from its metrics.
-std::vector<double> losses_of(const std::filesystem::path& folder) {
-  std::ifstream metrics(folder / "metrics.jsonl");
-  std::vector<double> losses;
-  for (std::string text; std::getline(metrics, text);) {
-    const auto line = nlohmann::json::parse(text);
-    if (line.at("kind") == "train") losses.push_back(line.at("loss"));
-  }
-  return losses;
-}
-
-TEST(Trainer, MixedPrecisionLearnsAsFloat32Does) {
-  const foretime::testing::Scratch scratch;
+TEST_F(TrainerTest, MixedPrecisionLearnsAsFloat32Does) {
   auto settings = testing::sample_settings();
   settings.trainer.steps = 40;
   settings.optimizer.learning_rate = 5e-3;
-  train(settings, 1, scratch.path() / "float32");
+  train(settings, 1, "float32");
   settings.trainer.precision = configs::Precision::bfloat16;
-  const auto first = train(settings, 1, scratch.path() / "bfloat16");
-  EXPECT_EQ(first, train(settings, 1, scratch.path() / "again")) << "the same bytes each time";
-  const auto weights = models::parse_safetensors(first.at("model.safetensors"), "model").tensors;
-  for (const auto& [name, tensor] : weights) EXPECT_EQ(tensor.scalar_type(), torch::kFloat) << name;
-  const auto full = losses_of(scratch.path() / "float32"), mixed = losses_of(scratch.path() / "bfloat16");
+  const auto first = train(settings, 1, "bfloat16");
+  EXPECT_EQ(first.files, train(settings, 1, "again").files) << "the same bytes each time";
+  for (const auto& [name, tensor] : first.tensors()) EXPECT_EQ(tensor.scalar_type(), torch::kFloat) << name;
+  const auto losses_of = [&](const std::string& name) {
+    std::vector<double> losses;
+    for (const auto& line : testing::metrics_lines(folder(name), "train")) losses.push_back(line.at("loss"));
+    return losses;
+  };
+  const auto full = losses_of("float32"), mixed = losses_of("bfloat16");
   ASSERT_EQ(full.size(), 40u);
   ASSERT_EQ(mixed.size(), 40u);
   EXPECT_NE(full, mixed) << "nothing was rounded";
@@ -99,81 +81,58 @@ TEST(Trainer, MixedPrecisionLearnsAsFloat32Does) {
   EXPECT_NEAR(end(mixed), end(full), 0.1 * end(full));
 }
 
-TEST(Trainer, ReportsWaitsAndTheSlowestRank) {
-  const foretime::testing::Scratch scratch;
+TEST_F(TrainerTest, ReportsWaitsAndTheSlowestRank) {
   auto settings = testing::sample_settings();
   settings.trainer.log_every = 4;  // the last report is of the two steps that are left
-  train(settings, 2, scratch.path());
-  std::ifstream metrics(scratch.path() / "metrics.jsonl");
+  train(settings, 2, "run");
   std::vector<int64_t> steps;
-  for (std::string text; std::getline(metrics, text);) {
-    const auto line = nlohmann::json::parse(text);
-    if (line.at("kind") != "train") continue;
+  for (const auto& line : testing::metrics_lines(folder("run"), "train")) {
     steps.push_back(line.at("step"));
     EXPECT_GE(line.at("comm_exposed_ms").get<double>(), 0);
     EXPECT_GE(line.at("comm_wait_ms").get<double>(), line.at("comm_exposed_ms").get<double>());
     EXPECT_GE(line.at("straggler_ratio").get<double>(), 1.0);
     EXPECT_LE(line.at("straggler_ratio").get<double>(), 2.0);
-    EXPECT_TRUE(line.at("straggler_group") == "C1" || line.at("straggler_group") == "C12") << text;
-    EXPECT_TRUE(line.at("straggler_rank") == 0 || line.at("straggler_rank") == 1) << text;
+    EXPECT_TRUE(line.at("straggler_group") == "C1" || line.at("straggler_group") == "C12") << line;
+    EXPECT_TRUE(line.at("straggler_rank") == 0 || line.at("straggler_rank") == 1) << line;
   }
   EXPECT_EQ(steps, (std::vector<int64_t>{4, 6}));
 }
 
-TEST(Trainer, MoreRanksThanLanesPad) {
-  const foretime::testing::Scratch scratch;
-  const auto settings = testing::sample_settings();
-  const auto one = train(settings, 1, scratch.path() / "one"), four = train(settings, 4, scratch.path() / "four");
-  EXPECT_LE(testing::largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
-}
-
-TEST(Trainer, AccumulationEqualsTheSumOfItsBatches) {
-  const foretime::testing::Scratch scratch;
+/// Ten steps with a checkpoint at the fifth.
+configs::Settings halved_settings() {
   auto settings = testing::sample_settings();
-  settings.optimizer.accumulation = 3;
-  settings.trainer.steps = 4;
-  // Ranks pad in different batches, the last of a step among them: gradients of the earlier ones must survive.
-  const auto one = train(settings, 1, scratch.path() / "one"), four = train(settings, 4, scratch.path() / "four");
-  EXPECT_LE(testing::largest_difference(one.at("model.safetensors"), four.at("model.safetensors")), 1e-5);
-}
-
-TEST(Trainer, ResumingGivesTheBytesOfAStraightRun) {
-  const foretime::testing::Scratch scratch;
-  auto settings = testing::sample_settings();
-  settings.model.dropout = 0.3;
-  settings.trainer.eval_every = 2;
+  settings.trainer.steps = 10;
   settings.checkpoint.every_steps = 5;
   settings.checkpoint.keep_last = 10;
-  settings.trainer.steps = 10;
+  return settings;
+}
+
+TEST_F(TrainerTest, ResumingGivesTheBytesOfAStraightRun) {
+  auto settings = halved_settings();
+  settings.model.dropout = 0.3;
+  settings.trainer.eval_every = 2;
   settings.optimizer.schedule = configs::Schedule::cosine;
-  const auto straight = train(settings, 1, scratch.path() / "straight");
-  copy_as_of_step(5, scratch.path() / "straight", scratch.path() / "resumed");
-  EXPECT_EQ(train(settings, 1, scratch.path() / "resumed"), straight);
+  const auto straight = train(settings, 1, "straight");
+  leave_behind("straight", "resumed", 5);
+  EXPECT_EQ(train(settings, 1, "resumed").files, straight.files);
 }
 
 /// Every rank has the running statistics that rank 0 saves; else a resumed run would evaluate another model.
-TEST(Trainer, RanksShareTheRunningStatisticsOfBatchNormalisation) {
-  const foretime::testing::Scratch scratch;
-  auto settings = testing::sample_settings();
+TEST_F(TrainerTest, RanksShareTheRunningStatisticsOfBatchNormalisation) {
+  auto settings = halved_settings();
   settings.model.type = configs::ModelType::sage;
   settings.model.norm = configs::Norm::batch;
-  settings.trainer.eval_every = 0;
-  settings.checkpoint.every_steps = 5;
-  settings.checkpoint.keep_last = 10;
-  settings.trainer.steps = 10;
-  const auto straight = testing::train(settings, 2, scratch.path() / "straight");
-  copy_as_of_step(5, scratch.path() / "straight", scratch.path() / "resumed");
-  const auto resumed = testing::train(settings, 2, scratch.path() / "resumed");
+  const auto straight = train(settings, 2, "straight");
+  leave_behind("straight", "resumed", 5);
+  const auto resumed = train(settings, 2, "resumed");
   EXPECT_EQ(resumed.files, straight.files);
   EXPECT_EQ(resumed.metrics, straight.metrics);
-  const auto model = models::parse_safetensors(straight.files.at("model.safetensors"), "model");
-  EXPECT_FALSE(torch::equal(model.tensors.at("norms.0.running_mean"),
-                            torch::zeros_like(model.tensors.at("norms.0.running_mean"))));
+  const auto mean = straight.tensors().at("norms.0.running_mean");
+  EXPECT_FALSE(torch::equal(mean, torch::zeros_like(mean)));
 }
 
-TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {
-  const foretime::testing::Scratch scratch;
-  auto settings = testing::segmented_settings(scratch.path() / "data");
+TEST_F(TrainerTest, PlansKeptInAPackedCollectionGiveTheSameBytes) {
+  auto settings = testing::segmented_settings(folder("data"));
   settings.sampler.max_segment_nodes = 0;
   const auto header = sharding::make_dataset_index(settings).entries.at(0).header;
   const auto group = data::load_group(header);
@@ -182,9 +141,9 @@ TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {
                                                            .node_type_count = group.graphs.node_type_count})
                            ->plan_request();
   settings.data.root = ".";
-  std::map<bool, std::map<std::string, std::string>> files;
+  std::map<bool, testing::TrainingRun> runs;
   for (const bool with_plans : {false, true}) {
-    const auto file = scratch.path() / (with_plans ? "plans.foretime" : "plain.foretime");
+    const auto file = folder(with_plans ? "plans.foretime" : "plain.foretime");
     const auto keep = [&](const data::Group& packed) {
       return data::PackedPlans{
           {plans::symbolic_plan_key(request), plans::to_bytes(*plans::make_symbolic_plan(packed, request, {}))}};
@@ -195,14 +154,14 @@ TEST(Trainer, PlansKeptInAPackedCollectionGiveTheSameBytes) {
     settings.data.train = {file.string()};
     const auto packed = sharding::make_dataset_index(settings).entries.at(0).header;
     EXPECT_EQ(data::load_packed_plan(packed, plans::symbolic_plan_key(request)).has_value(), with_plans);
-    files[with_plans] = train(settings, 1, scratch.path() / (with_plans ? "a" : "b"));
+    runs[with_plans] = train(settings, 1, with_plans ? "a" : "b");
   }
-  EXPECT_EQ(files[true].at("model.safetensors"), files[false].at("model.safetensors"));
-  EXPECT_EQ(files[true].at("optimizer.safetensors"), files[false].at("optimizer.safetensors"));
+  EXPECT_EQ(runs[true].weights(), runs[false].weights());
+  EXPECT_EQ(runs[true].files.at("optimizer.safetensors"), runs[false].files.at("optimizer.safetensors"));
 }
 
-TEST(Trainer, SmallStepsTakeOneThread) {
-  const testing::SampleRun run(1);
+TEST(Threads, SmallStepsTakeOneThread) {
+  const testing::RunParts run(testing::sample_settings(), 1);
   auto plan = run.plan;
   const auto per_step = static_cast<double>(plan.batches_per_epoch);
   for (const auto& [work, threads] : {std::pair(0.0, 1), {3e8, 1}, {6.5e8, 3}, {1e12, 8}}) {
@@ -211,12 +170,11 @@ TEST(Trainer, SmallStepsTakeOneThread) {
   }
 }
 
-TEST(Trainer, LearnsTheSamples) {
-  const foretime::testing::Scratch scratch;
+TEST_F(TrainerTest, LearnsTheSamples) {
   auto settings = testing::sample_settings();
   settings.trainer.steps = 120;
   settings.optimizer.learning_rate = 5e-3;
-  settings.run.directory = scratch.path().string();
+  settings.run.directory = folder("run").string();
   auto group = comm::make_thread_group(1, std::chrono::seconds(60));
   const auto log = coordinator::make_logger("", spdlog::level::err);
   Trainer trainer(settings, *group[0], *log);
@@ -224,6 +182,52 @@ TEST(Trainer, LearnsTheSamples) {
   const auto outcome = trainer.run();
   EXPECT_GT(outcome.final_evaluation.metrics.at("holdout/kendall_tau"), 0.4);
   EXPECT_LT(outcome.final_evaluation.metrics.at("holdout/mae"), trainer.evaluate_constant().metrics.at("holdout/mae"));
+}
+
+/// Several collections of TpuGraphs at once, in which one name stands for different graphs.
+configs::Settings joint_settings(const std::filesystem::path& root) {
+  for (const auto& [folder, seed] : std::vector<std::pair<std::string, uint64_t>>{
+           {"layout/xla/random/train", 1}, {"layout/xla/default/train", 2}, {"layout/xla/default/valid", 3}}) {
+    std::filesystem::create_directories(root / folder);
+    data::write_layout_npz(root / folder / "a.npz", data::synthesize_layout_group({40, 8, 30, seed}, "a"));
+  }
+  configs::Settings settings;
+  settings.data.format = configs::DataFormat::layout;
+  settings.data.root = root.string();
+  settings.data.train = {"layout/*/*/train"};
+  settings.data.valid = {"layout/*/*/valid"};
+  settings.data.holdout = 0.3;
+  settings.model.type = configs::ModelType::gcn;
+  settings.model.hidden = 8;
+  settings.model.node_type_embedding = 4;
+  settings.model.collection_embedding = 3;
+  settings.model.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::decision_sum};
+  settings.sampler = {.groups_per_batch = 2, .candidates_per_group = 6, .samples_per_group = 4};
+  settings.trainer.steps = 6;
+  settings.trainer.device = configs::Device::cpu;
+  settings.trainer.log_every = 100;
+  return settings;
+}
+
+using Collections = testing::RunTest;
+
+TEST_F(Collections, TrainTogetherOnAnyNumberOfRanks) {
+  const auto settings = joint_settings(folder("data"));
+  const auto one = train(settings, 1, "one"), two = train(settings, 2, "two");
+  EXPECT_TRUE(one.metrics.contains("valid/kendall_tau"));
+  const auto a = one.tensors(), b = two.tensors();
+  for (const auto& [name, tensor] : a) EXPECT_TRUE(torch::allclose(tensor, b.at(name), 1e-4, 1e-5)) << name;
+  // Those of the two collections have been trained, the others are as they were drawn.
+  auto other = settings;
+  other.trainer.steps = 1;
+  other.optimizer.learning_rate = 1e-9;
+  const auto drawn = train(other, 1, "drawn").tensors();
+  const auto moved = (a.at("encoder.collections.weight") - drawn.at("encoder.collections.weight")).abs();
+  for (int64_t c = 0; c < data::kCollections; ++c) {
+    const bool trained = c == static_cast<int64_t>(data::Collection::layout_xla_random) ||
+                         c == static_cast<int64_t>(data::Collection::layout_xla_default);
+    EXPECT_EQ(moved[c].max().item<double>() > 1e-5, trained) << c;
+  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "plans/symbolic_plan.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
-#include "tests/worker/groups.h"
+#include "tests/worker/samples.h"
 
 namespace foretime::worker {
 namespace {

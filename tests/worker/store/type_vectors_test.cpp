@@ -9,9 +9,7 @@
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/tir/type_embedding.h"
 #include "data/graphs/schema.h"
-#include "models/safetensors.h"
 #include "models/statistics.h"
-#include "tests/support/scratch.h"
 #include "tests/worker/samples.h"
 #include "tests/worker/training_run.h"
 
@@ -29,25 +27,21 @@ configs::Settings fasttext_settings() {
   return settings;
 }
 
-torch::Tensor vectors_in(const std::map<std::string, std::string>& checkpoint) {
-  return models::parse_safetensors(checkpoint.at("model.safetensors"), "model").tensors.at("encoder.type_vectors");
-}
+torch::Tensor vectors_in(const testing::TrainingRun& run) { return run.tensors().at("encoder.type_vectors"); }
 
-TEST(TypeVectors, AreTheSameOnAnyNumberOfRanksAndKeptAsTheyAre) {
-  const foretime::testing::Scratch scratch;
+using TypeVectors = testing::RunTest;
+
+TEST_F(TypeVectors, AreTheSameOnAnyNumberOfRanksAndKeptAsTheyAre) {
   auto settings = fasttext_settings();
-  const auto one = testing::train(settings, 1, scratch.path() / "one"),
-             two = testing::train(settings, 2, scratch.path() / "two");
-  const auto vectors = vectors_in(one.files);
+  const auto vectors = vectors_in(train(settings, 1, "one"));
   EXPECT_EQ(vectors.sizes(), (std::vector<int64_t>{data::kTirTypes, 6}));
   EXPECT_GT(vectors.std().item<float>(), 0);
-  EXPECT_TRUE(torch::equal(vectors, vectors_in(two.files)));
+  EXPECT_TRUE(torch::equal(vectors, vectors_in(train(settings, 2, "two"))));
   settings.trainer.seed = 2;
-  EXPECT_FALSE(torch::equal(vectors, vectors_in(testing::train(settings, 1, scratch.path() / "seed").files)));
+  EXPECT_FALSE(torch::equal(vectors, vectors_in(train(settings, 1, "seed"))));
 }
 
-TEST(TypeVectors, ComeFromAFileThatIsNeededOnlyOnce) {
-  const foretime::testing::Scratch scratch;
+TEST_F(TypeVectors, ComeFromAFileThatIsNeededOnlyOnce) {
   auto settings = fasttext_settings();
   std::vector<float> made;
   std::string text = fmt::format("{} 6", data::kTirTypes);
@@ -56,22 +50,17 @@ TEST(TypeVectors, ComeFromAFileThatIsNeededOnlyOnce) {
     made.push_back(static_cast<float>(i) / 7);
     text += fmt::format(" {}", made.back());
   }
-  const auto file = scratch.write("types.vec", text + "\n");
+  const auto file = scratch_.write("types.vec", text + "\n");
   settings.data.node_type_vectors = file.string();
-  const auto folder = scratch.path() / "run";
-  const auto run = testing::train(settings, 2, folder);
-  EXPECT_TRUE(torch::equal(vectors_in(run.files).view(-1), torch::tensor(made)));
-
+  const auto vectors = vectors_in(train(settings, 2, "run"));
+  EXPECT_TRUE(torch::equal(vectors.view(-1), torch::tensor(made)));
   std::filesystem::remove(file);
-  const coordinator::CheckpointStore store(folder / "checkpoints");
-  const auto trained = load_trained_model(store.read(store.steps().back()));
-  EXPECT_TRUE(torch::equal(trained.model->named_buffers()["encoder.type_vectors"], vectors_in(run.files)));
+  const auto trained = load_trained_model(coordinator::read_checkpoint(folder("run")));
+  EXPECT_TRUE(torch::equal(trained.model->named_buffers()["encoder.type_vectors"], vectors));
 }
 
-TEST(TypeVectors, AreReadFromAdmittedFoldersOnly) {
-  const foretime::testing::Scratch scratch;
-  const auto file = scratch.path() / "types.vec";
-  std::ofstream(file) << "1 6\nFor 1 2 3 4 5 6\n";
+TEST_F(TypeVectors, AreReadFromAdmittedFoldersOnly) {
+  const auto file = scratch_.write("types.vec", "1 6\nFor 1 2 3 4 5 6\n");
   testing::RunParts parts(fasttext_settings(), 1);
   auto settings = parts.settings;
   settings.data.node_type_vectors = file.string();
@@ -81,7 +70,7 @@ TEST(TypeVectors, AreReadFromAdmittedFoldersOnly) {
   EXPECT_EQ(make()[0][5].item<float>(), 6) << "a type that the file lacks";
   settings.data.allowed_roots = {settings.data.root};
   EXPECT_THROW(make(), DataError);
-  settings.data.allowed_roots.push_back(scratch.path().string());
+  settings.data.allowed_roots.push_back(scratch_.path().string());
   EXPECT_NO_THROW(make());
   settings.model.node_types.vectors = configs::NodeTypeVectors::learned;
   EXPECT_FALSE(make().defined());

@@ -23,4 +23,12 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
 /// where there is none.
 std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64_t step);
 
+/// The trained model that a bundle holds, with its transforms, on the CPU: the inverse of make_bundle. `origin` stands
+/// for the file in messages. Throws inference::BundleError where settings and weights do not fit together.
+worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::string& origin);
+
+/// Writes a bundle's graph as a TorchScript module (inference/graph/graph.h), which `torch.jit.load` reads; its extra
+/// file manifest.json is the bundle's manifest. Written aside and renamed. Throws models::ModelError.
+void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle);
+
 }  // namespace foretime::worker

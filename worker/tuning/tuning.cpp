@@ -1,11 +1,16 @@
-#include "worker/tuning/tuning_input.h"
+#include "worker/tuning/tuning.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/glob.h"
+#include "base/text.h"
 #include "configs/load.h"
 #include "data/files/packed.h"
 #include "data/frontends/loops/record_pack.h"
@@ -21,7 +26,7 @@ std::vector<fs::path> paths_of(const std::string& input) {
   // A name that exists is taken as it stands, even if it has braces or stars in it.
   if (fs::exists(input)) return {input};
   auto found = glob(input, ".");
-  if (found.empty()) throw DataError(fmt::format("{}: nothing of this name, expected files to learn from", input));
+  if (found.empty()) throw DataError("{}: nothing of this name, expected files to learn from", input);
   return found;
 }
 
@@ -38,33 +43,32 @@ const char* candidates_of(const inference::ScoringSpec& spec) {
 void check_records(const fs::path& first, const TuningSources& sources, const inference::ScoringSpec& spec) {
   const auto file = first.string();
   if (spec.kind != data::CandidateKind::program || spec.representation == configs::Representation::ast) {
-    throw DataError(fmt::format(
+    throw DataError(
         "{}: taken for tuning records, which become loop programs, but {} scores {}: expected .npz files or packed "
         "collections of these",
-        file, sources.model, candidates_of(spec)));
+        file, sources.model, candidates_of(spec));
   }
-  if (first.extension() == ".foretime")
-    throw DataError(fmt::format("{}: is no packed collection, expected new measurements", file));
+  if (first.extension() == ".foretime") throw DataError("{}: is no packed collection, expected new measurements", file);
   if (sources.dags.empty())
-    throw configs::SettingsError(fmt::format(
-        "--dags: is missing, expected the compute DAGs of the workloads in {} (docs/explanations/schedules.md)", file));
+    throw configs::SettingsError(
+        "--dags: is missing, expected the compute DAGs of the workloads in {} (docs/explanations/schedules.md)", file);
 }
 
 void check_runtimes(const data::Group& group, const std::string& file) {
   const auto wrong = std::find_if(group.runtimes.begin(), group.runtimes.end(), [](double t) { return !(t > 0.0); });
   if (wrong != group.runtimes.end())
     throw DataError(
-        fmt::format("{}: workload {}: programs without a run time, expected \"runtime\", seconds, of "
-                    "each",
-                    file, group.name));
+        "{}: workload {}: programs without a run time, expected \"runtime\", seconds, of "
+        "each",
+        file, group.name);
 }
 
 /// Packs save_json text.
 void add_programs(const std::vector<fs::path>& files, const TuningSources& sources, const inference::ScoringSpec& spec,
                   const fs::path& packed, TuningInput& input) {
   if (spec.kind != data::CandidateKind::program)
-    throw DataError(fmt::format("{}: programs as save_json text, but {} scores {}", files.front().string(),
-                                sources.model, candidates_of(spec)));
+    throw DataError("{}: programs as save_json text, but {} scores {}", files.front().string(), sources.model,
+                    candidates_of(spec));
   const auto form = inference::featurizer_of(spec);
   data::PackedWriter writer(packed);
   int64_t groups = 0, alone = 0;
@@ -77,8 +81,7 @@ void add_programs(const std::vector<fs::path>& files, const TuningSources& sourc
     writer.add(group);
     ++groups;
   }
-  if (groups == 0)
-    throw DataError(fmt::format("{}: nothing to learn from: no workload has two programs", files.front().string()));
+  if (groups == 0) throw DataError("{}: nothing to learn from: no workload has two programs", files.front().string());
   writer.finish();
   input.files.push_back(packed.string());
   if (alone > 0) input.notes.push_back(fmt::format("{} programs of workloads with a single one left out", alone));
@@ -101,11 +104,11 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
 }
 
 [[noreturn]] void fail_without_workloads(const data::RecordIndex& index, const std::string& dags) {
-  throw DataError(fmt::format(
+  throw DataError(
       "{}: nothing to learn from: no workload with a compute DAG in {} has two measurements ({} failed, {} lines are "
       "no records, {} records of workloads without a DAG{}, {} of workloads with a single record)",
       index.files.front().string(), dags, index.failed, index.malformed, index.without_dag,
-      index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.left_out));
+      index.missing_keys.empty() ? "" : fmt::format(", such as {}", index.missing_keys.front()), index.left_out);
 }
 
 /// Packs tuning records.
@@ -119,6 +122,39 @@ void add_records(const std::vector<fs::path>& files, const TuningSources& source
   input.files.push_back(packed.string());
   const auto notes = left_out(index, counts, sources.dags);
   input.notes.insert(input.notes.end(), notes.begin(), notes.end());
+}
+
+constexpr const char* kJudge = "holdout/kendall_tau";
+
+double sign(double x) { return static_cast<double>((x > 0) - (x < 0)); }
+
+/// Of one group: what τ changed by, with the variance of that.
+struct GroupChange {
+  double mean = 0, variance = 0;
+};
+
+GroupChange change_of(const worker::GroupEvaluation& before, const worker::GroupEvaluation& after) {
+  const size_t n = before.runtimes.size();
+  std::vector<double> of_candidate(n);  // sums over the pairs that it is in
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const auto order = sign(before.runtimes[i] - before.runtimes[j]);
+      const auto changed = order * (sign(after.scores.scores[i] - after.scores.scores[j]) -
+                                    sign(before.scores.scores[i] - before.scores.scores[j]));
+      of_candidate[i] += changed;
+      of_candidate[j] += changed;
+      sum += changed;
+    }
+  }
+  const auto count = static_cast<double>(n);
+  GroupChange change{sum / (count * (count - 1) / 2)};
+  if (n == 2) return {change.mean, change.mean * change.mean};
+  for (const double own : of_candidate) {
+    const double without = (sum - own) / ((count - 1) * (count - 2) / 2) - change.mean;
+    change.variance += (count - 1) / count * without * without;
+  }
+  return change;
 }
 
 }  // namespace
@@ -143,6 +179,67 @@ TuningInput prepare_tuning_input(const TuningSources& sources, const inference::
   }
   if (!texts.empty()) add_programs(texts, sources, spec, packed.string() + "-programs.foretime", input);
   return input;
+}
+
+OrderChange order_change(const worker::Evaluation& before, const worker::Evaluation& after) {
+  OrderChange change;
+  double variance = 0;
+  for (size_t g = 0; g < before.groups.size(); ++g) {
+    if (before.groups[g].runtimes.size() < 2) continue;
+    const auto group = change_of(before.groups[g], after.groups[g]);
+    change.mean += group.mean;
+    variance += group.variance;
+    ++change.groups;
+  }
+  if (change.groups == 0) return change;
+  const auto groups = static_cast<double>(change.groups);
+  return {change.mean / groups, std::sqrt(variance) / groups, change.groups};
+}
+
+bool TuningOutcome::measurable() const { return before.contains(kJudge); }
+
+TuningOutcome::Metrics TuningOutcome::of_job() const {
+  auto metrics = kept_parent ? before : after;
+  const auto add = [&](const char* prefix, const Metrics& more) {
+    for (const auto& [name, value] : more) metrics[prefix + name.substr(name.find('/'))] = value;
+  };
+  add("parent", before);
+  add("replay", kept_parent ? replay_before : replay_after);
+  metrics["kept_parent"] = kept_parent ? 1.0 : 0.0;
+  return metrics;
+}
+
+void TuningOutcome::add_to(nlohmann::json& note) const {
+  note["before"] = before;
+  note["after"] = after;
+  note["change"] = {{"kendall_tau", change.mean}, {"standard_error", change.error}};
+  note["weights"] = kept_parent ? "parent" : "tuned";
+  if (replay_before.empty()) return;
+  note["replay_before"] = replay_before;
+  note["replay_after"] = replay_after;
+}
+
+std::string TuningOutcome::table() const {
+  std::vector<std::vector<std::string>> rows = {{"held out", "before", "after"}};
+  const auto add = [&](const char* which, const Metrics& first, const Metrics& second) {
+    for (const auto& [name, label] :
+         {std::pair("kendall_tau", "Kendall τ"), std::pair("pairwise_accuracy", "ordered pairs"),
+          std::pair("top1_slowdown", "top-1 slowdown")}) {
+      const auto key = fmt::format("holdout/{}", name);
+      if (!first.contains(key) || !second.contains(key)) continue;
+      rows.push_back({fmt::format("{}: {}", which, label), fmt::format("{:.3f}", first.at(key)),
+                      fmt::format("{:.3f}", second.at(key))});
+    }
+  };
+  add("new", before, after);
+  add("old", replay_before, replay_after);
+  return rows.size() > 1 ? format_table(rows) : std::string();
+}
+
+TuningOutcome::Metrics finite_metrics(const worker::Evaluation& evaluation) {
+  auto metrics = evaluation.metrics;
+  std::erase_if(metrics, [](const auto& metric) { return !std::isfinite(metric.second); });
+  return metrics;
 }
 
 }  // namespace foretime::worker

@@ -1,14 +1,19 @@
-#include "worker/export/bundle_export.h"
+#include "worker/export/bundles.h"
 
 #include <algorithm>
 #include <fstream>
+#include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <torch/script.h>
 
+#include "base/atomic_file.h"
 #include "configs/load.h"
+#include "inference/graph/graph.h"
 #include "models/graph/error.h"
-#include "worker/evaluation/segment_evaluation.h"
+#include "worker/evaluation/scoring.h"
 
 namespace foretime::worker {
 namespace {
@@ -32,6 +37,22 @@ std::string model_settings(const std::string& yaml) {
   return yaml.substr(start, end - start);
 }
 
+void copy_weights(const inference::Weights& weights, const models::CostModel& model, const std::string& origin) {
+  const torch::NoGradGuard no_grad;
+  for (auto [name, tensor] : worker::model_tensors(model)) {
+    const auto found = weights.find(name);
+    if (found == weights.end())
+      throw inference::BundleError("{}: no tensor {}, which its settings ask for", origin, name);
+    const auto& [shape, values] = found->second;
+    if (tensor.sizes().vec() != shape) {
+      throw inference::BundleError("{}: tensor {}: shape [{}], expected [{}] by its settings", origin, name,
+                                   fmt::join(shape, ", "), fmt::join(tensor.sizes().vec(), ", "));
+    }
+    // Copied at once: the tensor on the right only borrows.
+    tensor.copy_(torch::from_blob(const_cast<float*>(values.data()), shape, torch::kFloat));
+  }
+}
+
 }  // namespace
 
 inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleNotes& notes) {
@@ -42,9 +63,9 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   settings.data.allowed_roots = {};
   if (worker::SegmentScorer(trained.model, {.settings = settings, .targets = state.targets}).cuts()) {
     throw models::ModelError(
-        fmt::format("sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
-                    "bundle cannot; train with segments.stale full_forward, or on whole graphs",
-                    settings.sampler.max_segment_nodes, word_of(settings.segments.stale)));
+        "sampler.max_segment_nodes: {}, segments.stale: {}: this model scores graphs in segments, which a "
+        "bundle cannot; train with segments.stale full_forward, or on whole graphs",
+        settings.sampler.max_segment_nodes, word_of(settings.segments.stale));
   }
   const auto graph = trained.model->inference_graph();
   const auto& schema = state.schema;
@@ -110,6 +131,52 @@ std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64
     }
   }
   return metrics;
+}
+
+worker::TrainedModel trained_model(const inference::Bundle& bundle, const std::string& origin) {
+  const auto spec = inference::read_scoring_spec(bundle);
+  worker::TrainedModel trained;
+  auto& state = trained.state;
+  try {
+    const auto& training = bundle.manifest.at("training");
+    state.settings = configs::parse_settings(bundle.manifest.at("settings"), origin + ": settings");
+    state.step = training.at("step");
+    state.data_fingerprint = std::stoull(training.at("data_fingerprint").get<std::string>(), nullptr, 16);
+    state.train_mean_runtime = training.at("mean_runtime");
+    state.schema = {spec.kind, spec.feature_count, spec.node_type_count};
+    state.targets = {spec.targets};
+    trained.model = models::make_model(state.settings.model, state.schema);
+  } catch (const nlohmann::json::exception& error) {
+    throw inference::BundleError("{}: manifest: {}", origin, error.what());
+  } catch (const configs::SettingsError& error) {
+    throw inference::BundleError(error.what());
+  } catch (const models::ModelError& error) {
+    throw inference::BundleError("{}: settings: {}", origin, error.what());
+  } catch (const std::logic_error& error) {
+    throw inference::BundleError("{}: training.data_fingerprint: {}", origin, error.what());
+  }
+  copy_weights(bundle.weights, *trained.model, origin);
+  trained.model->eval();
+  return trained;
+}
+
+void write_torchscript(const std::filesystem::path& file, const inference::Bundle& bundle) {
+  const auto spec = inference::read_scoring_spec(bundle);
+  const auto source = inference::torchscript_source(spec.graph);
+  torch::jit::Module module("ForetimeModel");
+  for (const auto& [attribute, name] : source.attributes) {
+    const auto& weight = bundle.weights.at(name);
+    const auto borrowed = torch::from_blob(const_cast<float*>(weight.values.data()), weight.shape, torch::kFloat);
+    module.register_buffer(attribute, borrowed.clone());
+  }
+  std::ostringstream bytes;
+  try {
+    module.define(source.text);
+    module.save(bytes, {{"manifest.json", bundle.manifest.dump(2)}});
+  } catch (const std::exception& error) {
+    throw models::ModelError("{}: TorchScript refused the model: {}", file.string(), error.what());
+  }
+  write_file_atomically(file, bytes.str());
 }
 
 }  // namespace foretime::worker

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "inference/candidates/ranking.h"
+#include "worker/evaluation/evaluator.h"
+#include "worker/step/events.h"
+
+namespace foretime::worker {
+
+/// A model's name and its evaluation: a row of the comparison.
+using NamedEvaluation = std::pair<std::string, worker::Evaluation>;
+
+/// One table for each evaluation set: models by metrics, the noise ceiling in the last row.
+std::string comparison_table(const std::vector<NamedEvaluation>& evaluations);
+
+/// One row for each group: set, name, candidates, τ beside its noise ceiling, and more.
+std::string group_table(const worker::Evaluation& evaluation);
+
+/// An evaluation for those that write rankings (cli/ranking.h).
+inference::Ranking ranking_of(const worker::GroupEvaluation& group);
+
+/// submission_line of it.
+std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group);
+
+/// 1:05 or 2:03:09.
+std::string duration_text(double seconds);
+
+/// Shows training progress on stderr: one bar that is redrawn on a terminal, lines elsewhere.
+class ProgressDisplay final : public TrainingListener {
+ public:
+  /// `label` stands before every line; `metric` is the name of TrainingReport::metric.
+  ProgressDisplay(std::string label, std::string metric);
+  void on_step(const StepEvent& event) override;
+  /// Ends the bar, so that what follows starts on a line of its own.
+  void finish();
+
+ private:
+  std::string label_, metric_;
+  bool terminal_;
+  bool drawn_ = false;
+};
+
+}  // namespace foretime::worker
