@@ -1,20 +1,17 @@
 // All-reduce bandwidth of the Communicator beside MPI_Allreduce in the same run, and how much of the reduction of
 // gradients stays exposed beyond backward. Run under mpirun; rank 0 prints the tables; with --bandwidth the first one
 // alone, for the three sizes of all_reduce_c10d.py. bench/README.md says what is claimed.
-#include <algorithm>
-#include <chrono>
-#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <malloc.h>
 #include <mpi.h>
 #include <torch/nn.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "bench/bench.h"
 #include "comm/algorithms/gradient_reducer.h"
 #include "comm/backends/factory.h"
 
@@ -24,23 +21,16 @@ namespace {
 using comm::Communicator;
 constexpr int kRounds = 5;  // the best one counts: other processes only ever add time
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 /// Seconds of one call, of the slowest rank, in the best round.
 double time_call(Communicator& comm, int calls, const std::function<void()>& call) {
   call();
   double best = 1e30;
   for (int round = 0; round < kRounds; ++round) {
     comm.barrier();
-    auto seconds = torch::full({1}, seconds_of([&] {
-                                      for (int i = 0; i < calls; ++i) call();
-                                    }) / calls,
-                               torch::kFloat64);
-    seconds = seconds.to(comm.device());
+    const double own = bench::seconds_of(bench::wall_seconds, [&] {
+      for (int i = 0; i < calls; ++i) call();
+    });
+    const auto seconds = torch::full({1}, own / calls, torch::kFloat64).to(comm.device());
     comm.all_reduce(seconds, comm::ReduceOp::max)->wait();
     best = std::min(best, seconds.item<double>());
   }
@@ -103,7 +93,7 @@ void print_exposure(Communicator& comm, int64_t bucket_bytes, comm::GradientRedu
     const bool reduces = step % 2 == 0;
     model->zero_grad();
     comm.barrier();
-    (reduces ? steps : computing).push_back(seconds_of([&] {
+    (reduces ? steps : computing).push_back(bench::seconds_of(bench::wall_seconds, [&] {
       const auto loss = model->forward(input).square().mean();
       if (reduces) reducer.prepare();
       loss.backward();
@@ -154,11 +144,6 @@ int main(int count, char** arguments) {
   // As the program does: tensors are not given back to the kernel at each free.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  try {
-    foretime::run(count > 1 && std::string(arguments[1]) == "--bandwidth");
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "all_reduce_bench: {}\n", error.what());
-    return 1;
-  }
+  const bool bandwidth_only = count > 1 && std::string(arguments[1]) == "--bandwidth";
+  return foretime::bench::run(count, arguments, "[--bandwidth]", 0, 1, [&] { foretime::run(bandwidth_only); });
 }

@@ -9,17 +9,17 @@ call to warm up, with one computing thread a process. The two sides take turns, 
 medians and the range of the ratio. Needs a Python with torch.distributed (Debian's python3-torch) and mpirun.
 """
 
-import argparse
 import datetime
 import multiprocessing
-import os
 import statistics
-import subprocess
 import tempfile
 import time
 
 import torch
 import torch.distributed as dist
+
+from common import MPI, options_of, run
+
 
 SIZES = (1 << 10, 1 << 20, 64 << 20)  # bytes
 ROUNDS = 5
@@ -64,18 +64,14 @@ def gloo_times():
 
 
 def foretime_times(bench):
-    environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                       OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none")
-    printed = subprocess.run(["mpirun", "-n", "2", bench, "--bandwidth"], env=environment, check=True,
-                             capture_output=True, text=True).stdout
+    printed = run(["mpirun", "-n", "2", bench, "--bandwidth"], {**MPI, "OMP_NUM_THREADS": "1"})
     rows = [line.split() for line in printed.splitlines()]
     return {int(row[0]): float(row[1]) * 1e-6 for row in rows if row and row[0].isdigit() and int(row[0]) in SIZES}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, repeats=5)  # how often the two sides take turns
     parser.add_argument("--bench", default="build/release/bench/all_reduce_bench", help="the binary of all_reduce_bench")
-    parser.add_argument("--repeats", type=int, default=5, help="how often the two sides take turns")
     options = parser.parse_args()
     turns = [(foretime_times(options.bench), gloo_times()) for _ in range(options.repeats)]
     print(f"{'bytes':>10} {'foretime us':>12} {'gloo us':>12} {'ratio':>8}  {'range of the ratio'}")

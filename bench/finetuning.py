@@ -11,7 +11,6 @@ better; how often the command itself would take the tuned weights, by the fifth 
 tau where it decides by the default. The seed is that of the records that are drawn.
 A work folder that has a bundle already is used again.
 """
-import argparse
 import collections
 import csv
 import gzip
@@ -22,10 +21,10 @@ import math
 import pathlib
 import random
 import statistics
-import subprocess
 import tempfile
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent
+import common
+
 KNOWN = [*range(18), *range(32, 39)]
 UNSEEN = [*range(21, 29), 31, *range(42, 50)]  # tasks 29 and 30 have too few records
 KEPT_BACK = 15
@@ -42,10 +41,10 @@ run: {directory: run}
 
 def records():
     """{task: its records that did not fail}"""
-    with (SOURCE / "samples/ansor/tasks.jsonl").open() as file:
+    with (common.SOURCE / "samples/ansor/tasks.jsonl").open() as file:
         tasks = {task["workload_key"]: task["task"] for task in map(json.loads, file)}
     found = collections.defaultdict(list)
-    with gzip.open(SOURCE / "samples/ansor/records.jsonl.gz", "rt") as file:
+    with gzip.open(common.SOURCE / "samples/ansor/records.jsonl.gz", "rt") as file:
         for line in file:
             record = json.loads(line)
             if record["r"][1] == 0:
@@ -67,13 +66,10 @@ class Bench:
     def __init__(self, arguments, folder):
         self.program, self.folder = arguments.foretime, folder
         self.dags = folder / "dags.jsonl"
-        self.dags.write_bytes(gzip.open(SOURCE / "samples/ansor/dags.jsonl.gz").read())
+        self.dags.write_bytes(gzip.open(common.SOURCE / "samples/ansor/dags.jsonl.gz").read())
 
-    def run(self, *words, accept=(0,)):
-        done = subprocess.run([self.program, *map(str, words)], cwd=self.folder, capture_output=True, text=True, check=False)
-        if done.returncode not in accept:
-            raise SystemExit(f"{words}: {done.stderr}")
-        return done.stdout
+    def run(self, *words):
+        return common.run([self.program, *words], cwd=self.folder)
 
     def train(self, old):
         if (self.folder / "model.foretime").exists():
@@ -114,8 +110,8 @@ def row(name, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--foretime", default=SOURCE / "build/release/cli/foretime", type=pathlib.Path)
+    parser = common.options_of(__doc__)
+    parser.add_argument("--foretime", default=common.SOURCE / "build/release/cli/foretime", type=pathlib.Path)
     parser.add_argument("--counts", default="16,32,64", help="records of a task to tune on")
     parser.add_argument("--seed", type=int, default=1, help="of the records that are drawn (1)")
     parser.add_argument("--work", type=pathlib.Path, help="folder to work in, kept; else a temporary one")

@@ -11,18 +11,16 @@
 /// not held against it. Rounds of the three alternate, and the best of each counts; files are in the page cache for all
 /// of them.
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include "bench/bench.h"
+#include "bench/npz_kind.h"
 #include "data/dataset/group_files.h"
 #include "data/dataset/pack.h"
-#include "data/files/npz_reader.h"
 #include "data/files/packed.h"
 #include "plans/message_plan.h"
 #include "plans/plan_source.h"
@@ -36,58 +34,6 @@ namespace fs = std::filesystem;
 using namespace foretime;
 
 constexpr int kRounds = 5;
-constexpr const char* kNumpyProgram =
-    "import sys, time, numpy\n"
-    "for line in sys.stdin:\n"
-    "    start = time.perf_counter()\n"
-    "    with numpy.load(sys.argv[1]) as archive:\n"
-    "        arrays = [archive[name] for name in archive.files]\n"
-    "    print(time.perf_counter() - start, flush=True)\n"
-    "    del arrays\n";
-
-/// A Python process that reads a file each time it is asked to, and says how long it took.
-class Numpy {
- public:
-  explicit Numpy(const std::string& file) {
-    int to[2], from[2];
-    if (pipe(to) != 0 || pipe(from) != 0) throw std::runtime_error("pipe failed");
-    child_ = fork();
-    if (child_ == 0) {
-      dup2(to[0], 0);
-      dup2(from[1], 1);
-      for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
-      execl("/usr/bin/python3", "/usr/bin/python3", "-c", kNumpyProgram, file.c_str(), nullptr);
-      _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    ask_ = fdopen(to[1], "w");
-    answers_ = fdopen(from[0], "r");
-  }
-  ~Numpy() {
-    fclose(ask_);
-    fclose(answers_);
-  }
-  double seconds() {
-    double seconds = -1;
-    fmt::print(ask_, "\n");
-    fflush(ask_);
-    if (fscanf(answers_, "%lf", &seconds) != 1) throw std::runtime_error("/usr/bin/python3 has no numpy");
-    return seconds;
-  }
-
- private:
-  pid_t child_ = -1;
-  FILE* ask_ = nullptr;
-  FILE* answers_ = nullptr;
-};
-
-data::CandidateKind kind_of(const std::string& file) {
-  const data::NpzReader reader(file);
-  if (reader.has("node_config_feat")) return data::CandidateKind::layout;
-  return reader.has("config_feat") ? data::CandidateKind::tile : data::CandidateKind::program;
-}
-
 struct Times {
   double sampled = 1e300, planned = 1e300;  // seconds since nothing was open
   void keep_best(const Times& other) {
@@ -110,8 +56,8 @@ Times first_batch(const std::string& file, data::CandidateKind kind, bool labell
   settings.data.max_eval_candidates = candidates;
   settings.sampler.groups_per_batch = 1;
   settings.sampler.candidates_per_group = candidates;
-  const auto start = std::chrono::steady_clock::now();
-  const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  const double start = bench::wall_seconds();
+  const auto since = [&] { return bench::wall_seconds() - start; };
   const auto dataset = sharding::make_dataset_index(settings);
   worker::GroupStore store(settings, dataset, {0}, {});
   store.prepare_plans(request);
@@ -146,7 +92,7 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
   };
   for (const auto& name : files) {
     const std::string file = fs::canonical(name).string(), packed = (folder / "packed.foretime").string();
-    const auto kind = kind_of(file);
+    const auto kind = bench::kind_of(file);
     const auto headers = data::list_groups({file}, "/", kind);
     data::PackedWriter writer(packed, [&](const data::Group& group) {
       data::PackedPlans plans;
@@ -159,9 +105,11 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     const bool labelled = data::load_packed(data::packed_headers(packed)[0]).labelled();
     double numpy_best = 1e300;
     Times npz_best, packed_best;
-    Numpy numpy(file);
     for (int round = 0; round < kRounds; ++round) {
-      numpy_best = std::min(numpy_best, numpy.seconds());
+      // The first of two warms its modules up.
+      const double numpy = bench::numpy_seconds(file, 2);
+      if (numpy < 0) throw std::runtime_error("/usr/bin/python3 has no numpy");
+      numpy_best = std::min(numpy_best, numpy);
       npz_best.keep_best(first_batch(file, kind, labelled, candidates, request));
       packed_best.keep_best(first_batch(packed, kind, labelled, candidates, request));
     }
@@ -191,15 +139,7 @@ int main(int argc, char** argv) {
       files.push_back(word);
     }
   }
-  if (files.empty()) {
-    fmt::print(stderr, "usage: first_batch_bench [--candidates N] [--layers L] FILE.npz...\n");
-    return 2;
-  }
-  try {
-    measure(files, candidates, layers);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "first_batch_bench: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+  const int least = files.empty() ? argc : 0;
+  return bench::run(argc, argv, "[--candidates N] [--layers L] FILE.npz...", least, argc,
+                    [&] { measure(files, candidates, layers); });
 }

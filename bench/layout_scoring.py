@@ -6,14 +6,10 @@ baseline's, `ratio_tuned` over the baseline's with glibc told to keep freed memo
 
 usage: layout_scoring.py --bench build/release/bench/scoring_bench --peer torch_layout.py --data FOLDER [--python python3]
 """
-import argparse
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+from common import KEEP_MEMORY, add_peer_options, find_graphs, last_json, options_of, run
 
 # The baseline's own functions, without its command line.
 PEER = """
@@ -40,34 +36,20 @@ print(json.dumps({"scored": len(rows), "seconds": round(seconds, 3), "candidates
 """
 
 
-def run(command, environment=None):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    if done.returncode != 0:
-        sys.exit(f"{command[0]}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, hidden=32, layers=2, threads=2, sample=2000, rounds=5)
     parser.add_argument("--bench", required=True, help="the scoring_bench program")
-    parser.add_argument("--peer", required=True, help="the PyTorch baseline's script")
-    parser.add_argument("--data", required=True, help="folder with TpuGraphs layout files")
     parser.add_argument("--graph", default="alexnet", help="start of the file's name")
-    parser.add_argument("--python", default="python3", help="an interpreter that has torch and numpy")
-    for name, value in dict(hidden=32, layers=2, threads=2, sample=2000, rounds=5).items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+    add_peer_options(parser)
     options = parser.parse_args()
-    files = sorted(path for path in pathlib.Path(options.data).rglob("*.npz") if path.name.startswith(options.graph))
-    if not files:
-        sys.exit(f"{options.data}: no {options.graph}*.npz below it")
-    peer = [options.python, "-c", PEER, options.peer, files[0], options.hidden, options.layers, options.threads, options.sample]
-    threads = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
-    plain = run(peer, threads)
-    tuned = run(peer, dict(threads, **KEEP_MEMORY))
-    ours = run([options.bench, files[0], "residual_gcn", options.hidden, options.layers, options.threads, options.rounds],
-               dict(threads, OMP_WAIT_POLICY="passive"))
+    file = find_graphs(options.data, [options.graph])[0]
+    threads = {"OMP_NUM_THREADS": str(options.threads)}
+    peer = [options.python, "-c", PEER, options.peer, file, options.hidden, options.layers, options.threads, options.sample]
+    plain, tuned = (last_json(run(peer, {**threads, **more})) for more in ({}, KEEP_MEMORY))
+    ours = last_json(run([options.bench, file, "residual_gcn", options.hidden, options.layers, options.threads, options.rounds],
+                         {**threads, "OMP_WAIT_POLICY": "passive"}))
     rate = ours["candidates_per_second"]
-    print(json.dumps({"bench": "layout_scoring", "graph": files[0].stem, "hidden": options.hidden, "layers": options.layers,
+    print(json.dumps({"bench": "layout_scoring", "graph": pathlib.Path(file).stem, "hidden": options.hidden, "layers": options.layers,
                       "threads": options.threads, "pytorch": plain, "pytorch_tuned": tuned, "foretime": ours,
                       "ratio": round(rate / plain["candidates_per_second"], 1),
                       "ratio_tuned": round(rate / tuned["candidates_per_second"], 1)}))

@@ -11,40 +11,18 @@ the time. Foretime's rate counts from the second report on, when the plans of it
 usage: layout_training.py --foretime build/release/cli/foretime --peer torch_layout.py --data FOLDER [--python python3]
 FOLDER is searched for the graphs, by default alexnet and unet3d.
 """
-import argparse
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-
-def find_graphs(folder, names):
-    found = []
-    for name in names:
-        matches = sorted(path for path in pathlib.Path(folder).rglob("*.npz") if path.name.startswith(name + "_") or path.stem == name)
-        if not matches:
-            sys.exit(f"{folder}: no {name}*.npz below it; name the graphs with --graphs")
-        found.append(str(matches[0].resolve()))
-    return found
-
-
-def run(command, environment=None):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
-
-
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+from common import KEEP_MEMORY, add_peer_options, find_graphs, last_json, options_of, reports, run
 
 
 def peer_rate(options, files, environment):
     command = [options.python, options.peer, "--train", *files, "--steps", options.steps, "--configs", options.candidates,
                "--batch", options.batch, "--hidden", options.hidden, "--layers", options.layers, "--threads", options.threads,
                "--segment", 10**9, "--seed", options.seed]
-    result = json.loads(run([str(word) for word in command], environment).strip().splitlines()[-1])
+    result = last_json(run(command, environment))
     return {"candidates_per_second": result["graph_configs_per_s"], "first_loss": result["first_loss"],
             "last_loss": result["last_loss"], "peak_rss_mb": result["peak_rss_mb"]}
 
@@ -69,21 +47,14 @@ run: {{directory: {directory}}}
 """
 
 
-def training_lines(file):
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return [line for line in lines if "candidates_per_second" in line]
-
-
 def foretime_rate(options, files):
     with tempfile.TemporaryDirectory() as folder:
         run_folder = pathlib.Path(folder) / "run"
         settings = pathlib.Path(folder) / "layout.yaml"
         log_every = max(1, int(options.steps) // 5)
         settings.write_text(SETTINGS.format(**vars(options), files=json.dumps(files), log_every=log_every, directory=run_folder))
-        run([options.foretime, "train", str(settings)], dict(os.environ, OMP_NUM_THREADS=str(options.threads)))
-        lines = training_lines(run_folder / "metrics.jsonl")
-    if len(lines) < 2:
-        sys.exit(f"metrics.jsonl: {len(lines)} training lines, expected at least 2: ask for more --steps")
+        run([options.foretime, "train", settings], {"OMP_NUM_THREADS": str(options.threads)})
+        lines = reports(run_folder, 2)
     # Each report covers as many candidates as steps, so the mean rate is the harmonic one.
     steps = [line["step"] - before["step"] for before, line in zip(lines, lines[1:])]
     seconds = [count / line["candidates_per_second"] for count, line in zip(steps, lines[1:])]
@@ -92,18 +63,14 @@ def foretime_rate(options, files):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, steps=20, batch=4, candidates=16, hidden=32, layers=2, threads=2, seed=1)
     parser.add_argument("--foretime", required=True, help="the foretime program")
-    parser.add_argument("--peer", required=True, help="the PyTorch baseline's script")
-    parser.add_argument("--data", required=True, help="folder with TpuGraphs layout files")
     parser.add_argument("--graphs", nargs="+", default=["alexnet", "unet3d"], help="starts of file names")
-    parser.add_argument("--python", default="python3", help="an interpreter that has torch and numpy")
-    for name, value in dict(steps=20, batch=4, candidates=16, hidden=32, layers=2, threads=2, seed=1).items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+    add_peer_options(parser)
     parser.add_argument("--model", default="residual_gcn", help="Foretime's model.type; the baseline has the residual GCN alone")
     options = parser.parse_args()
     files = find_graphs(options.data, options.graphs)
-    environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
+    environment = {"OMP_NUM_THREADS": str(options.threads)}
     peer, tuned = peer_rate(options, files, environment), peer_rate(options, files, dict(environment, **KEEP_MEMORY))
     ours = foretime_rate(options, files)
     settings = {name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers", "threads", "seed")}

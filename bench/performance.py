@@ -4,7 +4,6 @@ ratio of two sides measured in the same run. A row whose inputs are missing says
 
 usage: performance.py --build build/release --data FOLDER --peer torch_layout.py [--python python3] [--rows 1,2,5] [--scratch FOLDER]
 """
-import argparse
 import json
 import os
 import pathlib
@@ -14,18 +13,9 @@ import sys
 import tempfile
 import time
 
+from common import MPI, add_peer_options, find_graphs, last_json, options_of, reports, run
+
 BENCH = pathlib.Path(__file__).resolve().parent
-
-
-def run(command, environment=None):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    if done.returncode != 0:
-        raise RuntimeError(f"{shlex.join(map(str, command))}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
-    return done.stdout
-
-
-def last_json(text):
-    return json.loads(text.strip().splitlines()[-1])
 
 
 class Rows:
@@ -91,11 +81,9 @@ class Rows:
     def row8(self):
         """all-reduce exposed beyond compute, 2 ranks, SAGE 3 x 256 | step time | <= 5 %"""
         directory = self.scratch / "exposed"
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        files = [str(next(pathlib.Path(self.options.data).rglob(name))) for name in ("alexnet_*.npz", "unet3d.npz")]
-        run(["mpirun", "-n", 2, "--oversubscribe", self.foretime, "train", "--quiet", self.settings(files), f"run.directory={directory}"], environment)
-        lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-        lines = [line for line in lines if "comm_exposed_ms" in line][1:]
+        files = find_graphs(self.options.data, ("alexnet", "unet3d"))
+        run(["mpirun", "-n", 2, "--oversubscribe", self.foretime, "train", "--quiet", self.settings(files), f"run.directory={directory}"], MPI)
+        lines = reports(directory, 2)[1:]
         exposed = sum(line["comm_exposed_ms"] for line in lines) / len(lines)
         step = 1000 * sum(64 / line["candidates_per_second"] for line in lines) / len(lines)
         return f"{100 * exposed / step:.1f} %", f"{exposed:.2f} ms of a step of {step:.0f} ms"
@@ -133,11 +121,9 @@ class Rows:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--data", required=True, help="folder with TpuGraphs layout files")
-    parser.add_argument("--peer", required=True, help="the PyTorch baseline's script")
-    parser.add_argument("--python", default="python3", help="an interpreter that has torch and numpy")
+    add_peer_options(parser)
     parser.add_argument("--rows", default="1,2,3,4,5,6,7,8,9")
     parser.add_argument("--scratch", help="folder for large files, 3 GiB; a temporary one by default")
     options = parser.parse_args()
@@ -148,7 +134,7 @@ def main():
             row = getattr(rows, f"row{number}")
             try:
                 ratio, details = row()
-            except (RuntimeError, StopIteration, OSError) as failure:
+            except (RuntimeError, SystemExit, StopIteration, OSError) as failure:
                 ratio, details = "not measured", str(failure).replace("\n", " ")[:300]
             print(f"| {row.__doc__} | {ratio} | {details} |", flush=True)
 

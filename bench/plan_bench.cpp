@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -7,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench.h"
 #include "data/dataset/group_files.h"
 #include "plans/plan_source.h"
 
@@ -17,12 +17,6 @@ namespace {
 using namespace foretime;
 using namespace foretime::data;
 using namespace foretime::plans;
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 std::vector<int64_t> draw(int64_t of, int64_t count, uint64_t seed) {
   std::vector<int64_t> all(static_cast<size_t>(of));
   std::iota(all.begin(), all.end(), 0);
@@ -36,25 +30,25 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
   const Group group = load_group(header);
   PlanRequest request{layers, {{Direction::in, EdgeNorm::mean, false}, {Direction::out, EdgeNorm::mean, false}}};
   request.sharing = Sharing::states;
-  auto start = Clock::now();
-  const auto source = make_plan_source(group, request);
-  const double symbolic = milliseconds_since(start);
+  std::shared_ptr<const PlanSource> source;
+  const double symbolic =
+      1e3 * bench::seconds_of(bench::wall_seconds, [&] { source = make_plan_source(group, request); });
   std::printf(
       "%s: %ld nodes, %ld configurable, %ld candidates; symbolic plan %.1f ms, %ld classes, %ld and %ld parts\n",
       group.name.c_str(), group.graphs.nodes(), group.layout.configurable(), group.candidates, symbolic,
       source->symbolic->classes.count(), source->symbolic->node_parts.size(),
       source->symbolic->configurable_parts.size());
-  double best = 1e300;
+  bench::Best best;
   MessagePlan plan;
   for (uint64_t round = 0; round < 5; ++round) {
     const auto chosen = draw(group.candidates, candidates, round);
-    start = Clock::now();
-    PlanBuilder builder(request);
-    builder.add(group, chosen, source);
-    plan = std::move(builder).build();
-    best = std::min(best, milliseconds_since(start));
+    best.time(bench::wall_seconds, [&] {
+      PlanBuilder builder(request);
+      builder.add(group, chosen, source);
+      plan = std::move(builder).build();
+    });
   }
-  std::printf("  plan of %ld candidates: %.2f ms\n", plan.candidates(), best);
+  std::printf("  plan of %ld candidates: %.2f ms\n", plan.candidates(), 1e3 * best.seconds());
   for (size_t l = 0; l < plan.levels.size(); ++l) {
     const auto& level = source->symbolic->levels[l];
     const auto states = plan.levels[l]->states();
@@ -74,17 +68,9 @@ void measure(const GroupHeader& header, int64_t layers, int64_t candidates) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) {
-    std::fprintf(stderr, "usage: %s LAYERS CANDIDATES FILE...\n", argv[0]);
-    return 2;
-  }
-  try {
+  return bench::run(argc, argv, "LAYERS CANDIDATES FILE...", 3, argc, [&] {
     const std::vector<std::string> files(argv + 3, argv + argc);
     for (const auto& header : list_groups(files, ".", CandidateKind::layout))
       measure(header, std::atol(argv[1]), std::atol(argv[2]));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "plan_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  });
 }

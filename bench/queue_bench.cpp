@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "bench/bench.h"
 #include "jobs/queue/redis_queue.h"
 #include "jobs/redis/redis_client.h"
 #include "tests/support/redis_server.h"
@@ -64,18 +65,6 @@ call('XADD', '{peer}:events', 'MAXLEN', '~', '10000', '*', 'event', 'claim', 'jo
      'active')
 return {'ok', call('HGET', key, 'settings')}
 )lua";
-
-std::string path_of(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::string rest = path ? path : "/usr/bin";
-  while (!rest.empty()) {
-    const auto colon = rest.find(':');
-    const auto file = rest.substr(0, colon) + "/" + program;
-    if (access(file.c_str(), X_OK) == 0) return file;
-    rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
-  }
-  return "";
-}
 
 jobs::JobSpec job(const std::string& id) {
   jobs::JobSpec spec;
@@ -189,7 +178,7 @@ Measured peer(const RedisServer& server, RedisClient& client, int clients, doubl
   const auto command = fmt::format(
       "{} -s '{}' -c {} -n {} -r {} --csv evalsha {} 1 '{{peer}}:job:__rand_int__' "
       "token-__rand_int__ agent-1 '{{\"opa\":0.75,\"tau\":0.5}}' {} 2>/dev/null",
-      path_of("redis-benchmark"), server.socket().string(), clients, calls, kPeerKeys, sha, std::string(60, 'a'));
+      "redis-benchmark", server.socket().string(), clients, calls, kPeerKeys, sha, std::string(60, 'a'));
   FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) throw std::runtime_error("redis-benchmark could not be started");
   std::string output;
@@ -267,9 +256,9 @@ constexpr int kCalls = 400;
 
 void measure(RedisQueue& queue, int round, Cost& best) {
   const auto seconds = [](const auto& call) {
-    const auto start = Clock::now();
-    for (int i = 0; i < kCalls; ++i) call(i);
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return seconds_of(wall_seconds, [&] {
+      for (int i = 0; i < kCalls; ++i) call(i);
+    });
   };
   std::vector<jobs::Lease> leases;
   best.submit = std::min(best.submit, seconds([&](int i) { queue.submit(job(fmt::format("r{}-{}", round, i))); }));
@@ -301,28 +290,27 @@ void depth() {
   print("claim", with_few.claim, with_many.claim);
 }
 
-int run() {
+/// Says what is missing.
+bool programs_are_there() {
   for (const auto* program : {"redis-server", "redis-benchmark"}) {
-    if (!path_of(program).empty()) continue;
+    if (std::system(fmt::format("command -v {} >/dev/null", program).c_str()) == 0) continue;
     fmt::print(stderr, "queue_bench: {} is not in PATH; Debian has it in redis-{}\n", program,
                std::string(program) == "redis-server" ? "server" : "tools");
-    return 77;
+    return false;
   }
-  std::signal(SIGINT, [](int) { interrupted = true; });
-  std::signal(SIGTERM, [](int) { interrupted = true; });
-  throughput();
-  depth();
-  return 0;
+  return true;
 }
 
 }  // namespace
 }  // namespace foretime::bench
 
-int main() {
-  try {
-    return foretime::bench::run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "queue_bench: %s\n", error.what());
-    return 1;
-  }
+int main(int argc, char** argv) {
+  using namespace foretime::bench;
+  if (!programs_are_there()) return 77;
+  return run(argc, argv, "", 0, 0, [] {
+    std::signal(SIGINT, [](int) { interrupted = true; });
+    std::signal(SIGTERM, [](int) { interrupted = true; });
+    throughput();
+    depth();
+  });
 }

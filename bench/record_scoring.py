@@ -7,11 +7,12 @@ Needs TVM with LLVM and Python's xgboost, and FORETIME_LIBRARY. For each task of
 search space. Ours: states as record text, then text to scores. TVM's: features of each statement, then XGBoost of the size that
 auto_scheduler trains (trained here on random labels: time does not depend on them). The best of five rounds counts.
 """
-import argparse
 import os
 import pathlib
 import sys
 import time
+
+from common import options_of
 
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -38,7 +39,7 @@ def main(arguments):
     from tvm import auto_scheduler
     import json
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__)
     parser.add_argument("bundle")
     parser.add_argument("--states", type=int, default=512)
     parser.add_argument("--tasks", nargs="+", default=list(tuner_tasks.TASKS))

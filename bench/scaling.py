@@ -14,15 +14,12 @@ FOLDER holds TpuGraphs layout files (alexnet and unet3d). They are two graphs, a
 of a batch costs more than half: with them, `other` is sharing that ranks lose. --synthetic makes so many different graphs of 3,000 nodes.
 Without either the samples' tensor programs are used.
 """
-import argparse
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import tempfile
 
-SOURCE = pathlib.Path(__file__).resolve().parents[1]
+from common import MPI, SOURCE, find_graphs, finish, options_of, reports, run, start
+
 LAYOUT = """\
 data: {{format: layout, train: {files}}}
 model: {{type: {model}, hidden: {hidden}, layers: {layers}}}
@@ -39,36 +36,12 @@ run: {{directory: {directory}}}
 """
 
 
-def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-
-
-def start(command):
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-
-
-def finish(process):
-    output, errors = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"{process.args}: exit code {process.returncode}\n{errors[-3000:]}")
-    return output
-
-
-def find_graphs(folder):
-    found = [sorted(pathlib.Path(folder).rglob(pattern)) for pattern in ("alexnet_*.npz", "unet3d.npz")]
-    if not all(found):
-        sys.exit(f"{folder}: no alexnet and unet3d below it")
-    return [str(matches[0].resolve()) for matches in found]
+ENVIRONMENT = {**MPI, "OMP_NUM_THREADS": "1"}
 
 
 def report(directory):
     """Seconds a step and exposed seconds a step, without the first interval."""
-    lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    lines = [line for line in lines if line["kind"] == "train"]
-    if len(lines) < 3:
-        sys.exit(f"{directory}: {len(lines)} reports, expected at least 3: ask for more --steps")
+    lines = reports(directory, 3)
     steps = lines[-1]["step"] - lines[0]["step"]
     return (lines[-1]["seconds"] - lines[0]["seconds"]) / steps, sum(line["comm_exposed_ms"] for line in lines[1:]) / 1e3 / (len(lines) - 1)
 
@@ -76,14 +49,14 @@ def report(directory):
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder, self.count = options, pathlib.Path(folder), 0
-        files = find_graphs(options.data) if options.data else self.synthesize(options.synthetic)
+        files = find_graphs(options.data, ("alexnet", "unet3d")) if options.data else self.synthesize(options.synthetic)
         self.text = (LAYOUT.format(files=json.dumps(files), **vars(options)) if files else
                      PROGRAMS.format(root=SOURCE / "samples" / "resnet18_conv2d", **vars(options)))
 
     def synthesize(self, graphs):
         files = [str(self.folder / f"synthetic_{i}.foretime") for i in range(graphs)]
         for seed, file in enumerate(files):
-            finish(start([self.options.foretime, "data", "synth", file, "--nodes", 3000, "--configurable", 60, "--configs", 1000, "--seed", seed + 1]))
+            run([self.options.foretime, "data", "synth", file, "--nodes", 3000, "--configurable", 60, "--configs", 1000, "--seed", seed + 1], ENVIRONMENT)
         return files
 
     def settings(self):
@@ -97,28 +70,26 @@ class Bench:
         """The slowest copy's seconds a step, exposed seconds, run directory."""
         runs = [self.settings() for _ in range(copies)]
         launch = ["mpirun", "-n", ranks] if ranks > 1 else []
-        for process in [start([*launch, self.options.foretime, "train", "--quiet", path]) for path, _ in runs]:
+        for process in [start([*launch, self.options.foretime, "train", "--quiet", path], ENVIRONMENT) for path, _ in runs]:
             finish(process)
         return max((*report(directory), directory) for _, directory in runs)
 
     def predict(self, directory):
         path = self.folder / "settings1.yaml"
-        plan = json.loads(finish(start([
+        plan = json.loads(run([
             self.options.foretime, "plan", path, "--ranks", f"1,{self.options.ranks}", "--json", "--predict", "--measured", directory,
-            "--ranks-per-host", self.options.ranks, "--inside-latency", self.options.latency, "--inside-bandwidth", self.options.bandwidth])))
+            "--ranks-per-host", self.options.ranks, "--inside-latency", self.options.latency, "--inside-bandwidth", self.options.bandwidth], ENVIRONMENT))
         return plan["plans"][1]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__, ranks=2, rounds=3, steps=80, batch=8, candidates=16, hidden=32, layers=2)
     parser.add_argument("--foretime", required=True, help="the foretime program")
     parser.add_argument("--data", help="folder with TpuGraphs layout files")
     parser.add_argument("--synthetic", type=int, default=0, help="number of made-up layout graphs")
     parser.add_argument("--model", default="residual_gcn", help="model.type for layout graphs")
     parser.add_argument("--latency", type=float, default=5e-6, help="seconds of a small message between ranks of this machine")
     parser.add_argument("--bandwidth", type=float, default=3e9, help="bytes a second between ranks of this machine")
-    for name, value in dict(ranks=2, rounds=3, steps=80, batch=8, candidates=16, hidden=32, layers=2).items():
-        parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     options.foretime = str(pathlib.Path(options.foretime).resolve())
     with tempfile.TemporaryDirectory() as folder:

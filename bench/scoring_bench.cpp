@@ -1,16 +1,13 @@
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <malloc.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "bench/bench.h"
 #include "data/dataset/group_files.h"
 #include "models/statistics.h"
 #include "worker/evaluation/evaluator.h"
@@ -20,20 +17,6 @@
 namespace {
 
 using namespace foretime;
-using Clock = std::chrono::steady_clock;
-
-double best_seconds(const worker::Scorer& scorer, const worker::LoadedGroup& loaded, int64_t rounds) {
-  std::vector<int64_t> all(static_cast<size_t>(loaded.group.candidates));
-  std::iota(all.begin(), all.end(), 0);
-  double best = 1e300;
-  for (int64_t round = 0; round < rounds; ++round) {
-    const auto start = Clock::now();
-    const auto scores = scorer(loaded, all);
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
-    if (scores.scores.size() != all.size()) throw std::runtime_error("scores are missing");
-  }
-  return best;
-}
 
 void measure(const std::vector<std::string>& arguments) {
   const auto argument = [&](size_t i, const char* otherwise) {
@@ -55,7 +38,11 @@ void measure(const std::vector<std::string>& arguments) {
   model->fit_transform(statistics.finish());
   const auto scorer = worker::model_scorer(model, models::TargetTransform::from(settings.loss), settings.loss,
                                            torch::kCPU, settings.trainer.eval_states);
-  const double seconds = best_seconds(scorer, loaded, std::atol(argument(5, "5").c_str()));
+  std::vector<int64_t> all(static_cast<size_t>(group.candidates));
+  std::iota(all.begin(), all.end(), 0);
+  const double seconds = bench::best_seconds(std::atoi(argument(5, "5").c_str()), bench::wall_seconds, [&] {
+    if (scorer(loaded, all).scores.size() != all.size()) throw std::runtime_error("scores are missing");
+  });
   fmt::print(
       "{{\"graph\": \"{}\", \"candidates\": {}, \"nodes\": {}, \"seconds\": {:.6f}, "
       "\"candidates_per_second\": {:.1f}}}\n",
@@ -68,12 +55,6 @@ int main(int argc, char** argv) {
   // As the program itself does.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  try {
-    measure(std::vector<std::string>(argv + 1, argv + argc));
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "scoring_bench: {}\nusage: scoring_bench FILE [TYPE HIDDEN LAYERS THREADS ROUNDS]\n",
-               error.what());
-    return 1;
-  }
-  return 0;
+  return bench::run(argc, argv, "FILE [TYPE HIDDEN LAYERS THREADS ROUNDS]", 1, 6,
+                    [&] { measure(std::vector<std::string>(argv + 1, argv + argc)); });
 }

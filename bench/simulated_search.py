@@ -11,12 +11,13 @@ workloads, until the one found is within `--budget` of the best. Several files o
 Order without a model is not drawn but computed: the expectation over all orders.
 """
 
-import argparse
 import collections
 import csv
 import math
 import statistics
 import sys
+
+from common import options_of
 
 
 def read(path, wanted):
@@ -55,7 +56,7 @@ def needed_without_model(runtimes, budget):
 
 
 def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__)
     parser.add_argument("rankings", nargs="+", metavar="NAME=RANKINGS.csv")
     parser.add_argument("--set", default="test")
     parser.add_argument("--picks", default="1,2,4,8,16,32,64")

@@ -4,18 +4,11 @@
 ///
 /// The first figure is parsing and unfolding alone, from memory; the second includes gzip, JSON lines and node
 /// features. The best of several passes over the file counts.
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <exception>
-#include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
+#include "bench/bench.h"
 #include "data/frontends/tir/tir_file.h"
 #include "data/frontends/tir/tir_reader.h"
 
@@ -25,16 +18,6 @@ using namespace foretime;
 using namespace foretime::data;
 
 constexpr int kPasses = 7;
-
-double best_seconds(const std::function<void()>& pass) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kPasses; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    pass();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
-}
 
 void run(const std::string& path, const std::string& member) {
   std::vector<std::string> texts;
@@ -47,15 +30,15 @@ void run(const std::string& path, const std::string& member) {
       texts.push_back(std::move(text));
     }
   }
-  if (texts.empty()) throw DataError(fmt::format("{}: no texts {}", path, member));
+  if (texts.empty()) throw DataError("{}: no texts {}", path, member);
   size_t nodes = 0;
-  const double parsing = best_seconds([&] {
+  const double parsing = bench::best_seconds(kPasses, bench::wall_seconds, [&] {
     TirReader reader;
     ProgramNodes trees;
     for (const auto& text : texts) reader.read(text, "text", trees);
     nodes = trees.nodes();
   });
-  const double whole = best_seconds([&] { read_tir_groups(path, member); });
+  const double whole = bench::best_seconds(kPasses, bench::wall_seconds, [&] { read_tir_groups(path, member); });
   const auto programs = static_cast<double>(texts.size());
   fmt::print("{} programs, {:.0f} tree nodes and {:.1f} kB of text each\n", texts.size(),
              static_cast<double>(nodes) / programs, static_cast<double>(bytes) / programs / 1e3);
@@ -67,15 +50,5 @@ void run(const std::string& path, const std::string& member) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: tir_bench FILE.jsonl.gz MEMBER\n", stderr);
-    return 2;
-  }
-  try {
-    run(argv[1], argv[2]);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tir_bench: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+  return bench::run(argc, argv, "FILE.jsonl.gz MEMBER", 2, 2, [&] { run(argv[1], argv[2]); });
 }

@@ -1,0 +1,69 @@
+"""What the benchmark scripts share: commands and their failures, options, and the graphs and reports that they read."""
+import argparse
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+# glibc told to keep freed memory, as Foretime's program does for itself.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
+# For mpirun on one machine: as root, and with more ranks than cores.
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def start(command, environment=None, **options):
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, **(environment or {})}, **options)
+
+
+def finish(process):
+    output, errors = process.communicate()
+    if process.returncode != 0:
+        raise SystemExit(f"{shlex.join(process.args)}: exit code {process.returncode}\n{output[-2000:]}{errors[-3000:]}")
+    return output
+
+
+def run(command, environment=None, **options):
+    """What a command prints. `environment` adds to this script's own."""
+    return finish(start(command, environment, **options))
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def options_of(doc, **numbers):
+    """A parser with a script's text, and whole numbers as options."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    return parser
+
+
+def add_peer_options(parser):
+    parser.add_argument("--peer", required=True, help="the PyTorch baseline's script")
+    parser.add_argument("--data", required=True, help="folder with TpuGraphs layout files")
+    parser.add_argument("--python", default="python3", help="an interpreter that has torch and numpy")
+
+
+def find_graphs(folder, names):
+    """The first file below the folder of each graph."""
+    found = []
+    for name in names:
+        matches = sorted(path for path in pathlib.Path(folder).rglob("*.npz") if path.name.startswith(name + "_") or path.stem == name)
+        if not matches:
+            raise SystemExit(f"{folder}: no {name}*.npz below it")
+        found.append(str(matches[0].resolve()))
+    return found
+
+
+def reports(directory, least):
+    """The reports of a training run's metrics.jsonl."""
+    lines = [json.loads(line) for line in (pathlib.Path(directory) / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if line["kind"] == "train"]
+    if len(lines) < least:
+        raise SystemExit(f"{directory}: {len(lines)} reports, expected at least {least}: ask for more --steps")
+    return lines
