@@ -4,12 +4,10 @@
 ///                                                             table, RECORDS auto_scheduler's JSON lines, both plain
 ///   libforetime_bench layouts MODEL GRAPH.npz [THREADS]       all candidates of a layout graph in one call
 ///   libforetime_bench start MODEL STAGES RECORDS              a fresh process: from exec to the first score, memory
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 #include <torch/version.h>
-#include <unistd.h>
 
 #include "base/process.h"
 #include "cli/jobs/queue_access.h"

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <string>
 #include <system_error>
 #include <vector>
 

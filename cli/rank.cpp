@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "cli/parsing/commands.h"
 #include "cli/rank_command.h"

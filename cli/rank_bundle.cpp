@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <span>

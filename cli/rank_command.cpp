@@ -8,7 +8,6 @@
 #include <memory>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "base/atomic_file.h"
 #include "base/error.h"

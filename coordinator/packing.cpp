@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include "comm/communicator.h"
 #include "sharding/dataset_index.h"
 
 namespace foretime::coordinator {

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
-#include <string>
 #include <thread>
 
 #include <fmt/format.h>
@@ -17,7 +16,6 @@
 
 #include "base/atomic_file.h"
 #include "configs/load.h"
-#include "coordinator/checkpoint_store.h"
 
 namespace foretime::coordinator {
 namespace {

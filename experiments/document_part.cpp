@@ -8,7 +8,6 @@
 
 #include "configs/load.h"
 #include "data/graphs/group.h"
-#include "experiments/document.h"
 #include "experiments/metrics.h"
 #include "jobs/error.h"
 

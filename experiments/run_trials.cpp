@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <unordered_map>

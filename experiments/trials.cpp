@@ -11,7 +11,6 @@
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/loop_graph.h"
-#include "experiments/document.h"
 #include "experiments/document_part.h"
 #include "jobs/error.h"
 #include "sharding/dataset_index.h"
@@ -92,8 +91,8 @@ fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
     const auto own = item.path().filename().string();
     if ((own == name || own.starts_with(name + "-")) && fs::exists(item.path() / "rankings.csv")) return item.path();
   }
-  throw jobs::JobsError(fmt::format("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?",
-                                    job.spec.id, job.spec.name, (folder / name).string(), runs.string()));
+  throw jobs::JobsError("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?", job.spec.id,
+                        job.spec.name, (folder / name).string(), runs.string());
 }
 
 /// What one fold trains on and tests: files, relative to data.root where they lie below it.

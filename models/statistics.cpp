@@ -1,6 +1,5 @@
 #include "models/statistics.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "data/files/packed.h"
-#include "plans/symbolic_plan.h"
 
 namespace foretime::plans {
 namespace {

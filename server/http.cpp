@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "base/error.h"
 #include "configs/load.h"
 
 namespace foretime::server {

@@ -6,12 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,9 +18,6 @@
 #include "base/error.h"
 #include "base/json_reader.h"
 #include "inference/candidates/ranking.h"
-#include "server/batcher.h"
-#include "server/http.h"
-#include "server/targets.h"
 
 namespace foretime::server {
 namespace {

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <semaphore>
 #include <string>
-#include <string_view>
 
 #include "server/batcher.h"
 #include "server/http.h"

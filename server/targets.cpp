@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>

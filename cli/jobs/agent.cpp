@@ -8,7 +8,6 @@
 #include <thread>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include "cli/parsing/options.h"
 #include "jobs/error.h"

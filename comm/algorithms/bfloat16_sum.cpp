@@ -1,9 +1,5 @@
 #include "comm/algorithms/bfloat16_sum.h"
 
-#include <fmt/format.h>
-
-#include "comm/communicator.h"
-
 namespace foretime::comm {
 
 namespace {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "comm/communicator.h"
 #include "comm/mpi/launched.h"
 #include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_communicator.h"

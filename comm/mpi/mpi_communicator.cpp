@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "comm/communicator.h"
-
 namespace foretime::comm {
 
 namespace {

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
-#include "comm/communicator.h"
-#include "comm/mpi/mpi_communicator.h"
 #include "comm/nccl/nccl_gpu.h"
 #include "comm/torch_stream.h"
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <set>
 #include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
 #include <zip.h>

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/figures/svg.h"
-
 namespace foretime::figures {
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -94,16 +93,16 @@ Bundle parse_bundle(std::string_view bytes, const std::string& origin) { return 
 Bundle read_bundle(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
-    throw FileError(fmt::format("{}: {}", path.string(), error ? error.message() : "no regular file"));
+    throw FileError("{}: {}", path.string(), error ? error.message() : "no regular file");
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) throw FileError(fmt::format("{}: cannot be opened", path.string()));
+  if (!in) throw FileError("{}: cannot be opened", path.string());
   const std::streamoff size = in.tellg();
   if (size > kLargestFile)
     throw BundleError("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile);
   std::string bytes(static_cast<size_t>(std::max<std::streamoff>(size, 0)), '\0');
   in.seekg(0);
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!in) throw FileError(fmt::format("{}: cannot be read", path.string()));
+  if (!in) throw FileError("{}: cannot be read", path.string());
   return parse_bundle(bytes, path.string());
 }
 

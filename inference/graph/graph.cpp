@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "data/graphs/group.h"
-#include "inference/runtime/references.h"
 
 namespace foretime::inference {
 namespace {

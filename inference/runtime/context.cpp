@@ -2,8 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include "inference/runtime/references.h"
-
 namespace foretime::inference {
 namespace {
 

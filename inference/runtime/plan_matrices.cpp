@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "inference/runtime/references.h"
-
 namespace foretime::inference {
 namespace {
 

@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "inference/kernels/sparse_kernels.h"
-
 namespace foretime::inference {
 
 Matrix sum_of_products(const Run& run, const std::vector<SumTerm>& terms, const float* bias, float slope) {

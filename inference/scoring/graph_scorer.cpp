@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/threads.h"
 #include "data/frontends/hlo/hlo_groups.h"
-#include "data/graphs/group.h"
 #include "data/graphs/pruning.h"
 #include "data/graphs/validate.h"
-#include "plans/plan_source.h"
 
 namespace foretime::inference {
 namespace {

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/error.h"
 #include "configs/settings.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "data/graphs/pruning.h"

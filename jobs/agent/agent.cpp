@@ -1,7 +1,6 @@
 #include "jobs/agent/agent.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,14 +10,12 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
-#include <spdlog/logger.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/process.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
-#include "jobs/agent/agent_options.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {

@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "jobs/error.h"
 
 namespace foretime::jobs {

@@ -11,14 +11,12 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/descriptor.h"
 #include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"

@@ -3,9 +3,6 @@
 #include <charconv>
 #include <cstdlib>
 
-#include <nlohmann/json.hpp>
-
-#include "jobs/queue/queue.h"
 #include "jobs/redis/redis_client.h"
 
 namespace foretime::jobs {

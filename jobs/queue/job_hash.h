@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <hiredis/hiredis.h>
 #include <nlohmann/json.hpp>
 

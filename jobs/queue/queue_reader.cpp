@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
-#include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
 namespace {

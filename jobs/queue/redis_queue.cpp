@@ -1,18 +1,15 @@
 #include "jobs/queue/redis_queue.h"
 
 #include <algorithm>
-#include <array>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
-#include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
 namespace {

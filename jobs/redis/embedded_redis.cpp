@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
-#include <string>
 #include <system_error>
 #include <thread>
 
@@ -20,7 +17,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "base/descriptor.h"
 #include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/redis/embedded_guardian.h"

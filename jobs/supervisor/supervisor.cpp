@@ -9,13 +9,11 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/descriptor.h"
 #include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor_process.h"

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
 #include <ctime>
 

@@ -4,8 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "jobs/error.h"
 #include "jobs/redis/redis_client.h"
 

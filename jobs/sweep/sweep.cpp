@@ -8,9 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
-#include "configs/yaml_reader.h"
 #include "jobs/error.h"
-#include "jobs/sweep/search_space.h"
 #include "jobs/sweep/sweep_document.h"
 
 namespace foretime::jobs {

@@ -1,14 +1,12 @@
 #include "jobs/sweep/sweep_document.h"
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "configs/fields.h"
 #include "configs/load.h"
-#include "configs/yaml_reader.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
 

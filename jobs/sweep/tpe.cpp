@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/counter_random.h"
 #include "jobs/sweep/search_space.h"

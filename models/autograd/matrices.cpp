@@ -1,5 +1,3 @@
-#include <utility>
-
 #include "inference/runtime/plan_matrices.h"
 #include "models/autograd/run.h"
 #include "models/graph/error.h"

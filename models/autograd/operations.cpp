@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "models/autograd/run.h"
 #include "models/graph/error.h"
 #include "models/sparse/sparse_ops.h"

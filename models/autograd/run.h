@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 

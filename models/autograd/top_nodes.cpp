@@ -1,8 +1,5 @@
-
 #include <cmath>
 #include <limits>
-
-#include <fmt/format.h>
 
 #include "models/autograd/autocast.h"
 #include "models/autograd/run.h"

@@ -1,7 +1,6 @@
 #include "models/convolutions/convolution.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace foretime::models {
 namespace {

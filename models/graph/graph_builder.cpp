@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "data/graphs/group.h"
 #include "inference/runtime/references.h"
 
 namespace foretime::models {

@@ -1,6 +1,5 @@
 #include "experiments/document.h"
 
-#include <fstream>
 #include <random>
 #include <set>
 

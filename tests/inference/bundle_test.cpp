@@ -1,6 +1,5 @@
 #include "inference/bundle/bundle.h"
 
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <limits>

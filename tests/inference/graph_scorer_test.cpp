@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>

@@ -1,5 +1,4 @@
 /// TPGNN and its pooling against a twin that removes nodes for real, one dense graph at a time.
-#include <algorithm>
 #include <random>
 #include <utility>
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/counter_random.h"

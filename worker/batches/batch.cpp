@@ -3,8 +3,6 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
-#include "models/losses/losses.h"
-
 namespace foretime::worker {
 
 torch::Tensor member_loss(const configs::LossSettings& settings, const torch::Tensor& scores, int64_t member,

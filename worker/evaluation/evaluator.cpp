@@ -10,8 +10,6 @@
 
 #include "base/csv.h"
 #include "data/graphs/group.h"
-#include "models/metrics/metrics.h"
-#include "plans/plan_source.h"
 
 namespace foretime::worker {
 namespace {

@@ -4,15 +4,12 @@
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "comm/communicator.h"
 #include "data/graphs/group.h"
 #include "models/metrics/tie_thresholds.h"
 #include "models/safetensors.h"
-#include "worker/evaluation/evaluator.h"
-#include "worker/segments/segment_training.h"
 
 namespace foretime::worker {
 namespace {

@@ -1,6 +1,5 @@
 #include "worker/export/bundles.h"
 
-#include <algorithm>
 #include <fstream>
 #include <stdexcept>
 

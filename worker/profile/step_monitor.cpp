@@ -1,6 +1,5 @@
 #include "worker/profile/step_monitor.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "worker/run/display.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 #include <unistd.h>

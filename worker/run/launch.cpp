@@ -11,7 +11,6 @@
 
 #include "base/threads.h"
 #include "comm/backends/factory.h"
-#include "comm/communicator.h"
 #include "configs/load.h"
 
 namespace foretime::worker {

@@ -8,11 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/atomic_file.h"
-#include "comm/communicator.h"
 #include "coordinator/checkpoint_store.h"
 #include "coordinator/run_directory.h"
 #include "worker/profile/profiler.h"
-#include "worker/run/display.h"
 #include "worker/run/launch.h"
 
 namespace foretime::worker {

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <tuple>
-
-#include <fmt/format.h>
 
 #include "models/graph/error.h"
 #include "models/safetensors.h"

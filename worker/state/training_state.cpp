@@ -1,7 +1,5 @@
 #include "worker/state/training_state.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,6 @@
 #include <charconv>
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "worker/state/training_state.h"
 
 namespace foretime::worker {

@@ -1,11 +1,7 @@
 #include "worker/step/fine_tuning.h"
 
 #include <cmath>
-#include <memory>
 #include <utility>
-#include <vector>
-
-#include <fmt/format.h>
 
 #include "base/counter_random.h"
 #include "comm/backends/factory.h"

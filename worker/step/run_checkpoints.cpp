@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "worker/evaluation/scoring.h"

@@ -5,10 +5,8 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <torch/cuda.h>
 
-#include "comm/communicator.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
-#include "worker/step/training_step.h"
 
 namespace foretime::worker {
 namespace {

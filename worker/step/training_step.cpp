@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include "base/counter_random.h"
 #include "comm/communicator.h"
 #include "models/autograd/autocast.h"

@@ -4,14 +4,10 @@
 #include <exception>
 #include <numeric>
 #include <optional>
-#include <span>
 #include <unordered_map>
-
-#include <fmt/format.h>
 
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "sharding/dataset_index.h"
 
 namespace foretime::worker {
 namespace {

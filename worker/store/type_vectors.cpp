@@ -4,14 +4,10 @@
 #include <deque>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "base/counter_random.h"
 #include "base/error.h"
-#include "comm/communicator.h"
 #include "data/frontends/tir/type_embedding.h"
 #include "data/graphs/schema.h"
-#include "sharding/dataset_index.h"
 
 namespace foretime::worker {
 namespace {

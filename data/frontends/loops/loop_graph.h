@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "configs/settings.h"
 #include "data/frontends/loops/loop_columns.h"

@@ -351,8 +351,7 @@ std::optional<Hardware> chosen_hardware(const std::vector<std::string>& assignme
   configs::Settings settings;
   for (const auto& assignment : assignments) {
     const size_t equals = assignment.find('=');
-    if (equals == std::string::npos)
-      throw configs::SettingsError(fmt::format("--hardware {}: expected KEY=VALUE", assignment));
+    if (equals == std::string::npos) throw configs::SettingsError("--hardware {}: expected KEY=VALUE", assignment);
     configs::apply_override(settings, "data.hardware." + assignment.substr(0, equals), assignment.substr(equals + 1));
   }
   return hardware_of(settings.data.hardware);

@@ -1,7 +1,6 @@
 #include "data/graphs/group.h"
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <set>
 

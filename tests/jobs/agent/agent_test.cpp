@@ -1,7 +1,6 @@
 #include "jobs/agent/agent.h"
 
 #include <csignal>
-#include <set>
 
 #include <gmock/gmock.h>
 #include <spdlog/sinks/null_sink.h>

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "jobs/error.h"
-#include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
 

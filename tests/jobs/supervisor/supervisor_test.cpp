@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 #include "worker/state/optimizer.h"
 
 #include <cmath>
-#include <numbers>
 
 #include <gtest/gtest.h>
 #include <torch/optim.h>

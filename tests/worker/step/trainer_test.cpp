@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <numeric>
-#include <thread>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 #include "worker/store/type_vectors.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -8,8 +8,6 @@
 #include <functional>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include "base/error.h"
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/features/store_value.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
-#include <span>
 #include <string>
 
 #include "base/error.h"

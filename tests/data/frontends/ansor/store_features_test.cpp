@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
