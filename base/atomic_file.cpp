@@ -1,65 +1,58 @@
 #include "base/atomic_file.h"
 
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-
-#include "base/descriptor.h"
 
 namespace foretime {
 namespace {
 
-namespace fs = std::filesystem;
-
-[[noreturn]] void fail_to_write(const fs::path& path, const char* call) {
-  throw FileError("{}: cannot be written: {}: {}", path.string(), call, std::strerror(errno));
-}
-
-/// Some file systems cannot sync folders, and some folders may be written but not read: neither is an error.
-void sync_folder(const fs::path& path) {
-  const Descriptor folder(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0 && errno == EACCES) return;
-  if (folder.get() < 0) fail_to_write(path, "open");
-  if (::fsync(folder.get()) != 0 && errno != EINVAL) fail_to_write(path, "fsync");
-}
+constexpr size_t kBuffer = 1 << 18;
 
 }  // namespace
 
+namespace fs = std::filesystem;
+
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
-  for (int attempt = 0; !stream_; ++attempt) {  // another container's process may have this one's id
+  for (int attempt = 0; !file_; ++attempt) {  // another container's process may have this one's id
     aside_ = path_;
-    aside_ += fmt::format(".{}-{}.foretime-tmp", ::getpid(), attempt);
-    stream_.reset(std::fopen(aside_.c_str(), "wbxe"));
-    if (!stream_ && errno != EEXIST) fail("open");
+    aside_ += fmt::format(".{}-{}{}", ::getpid(), attempt, kAsideSuffix);
+    file_ = files().open(aside_, Files::Open::create);
   }
 }
 
 AtomicFile::~AtomicFile() {
-  if (!stream_) return;
-  stream_.reset();
-  ::unlink(aside_.c_str());
+  if (!file_) return;
+  file_.reset();
+  try {
+    files().remove(aside_);
+  } catch (const FileError&) {
+    // The failure that leads here is the one to tell.
+  }
 }
 
-void AtomicFile::fail(const char* call) const { fail_to_write(path_, call); }
-
 void AtomicFile::write(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stream()) != bytes.size()) fail("write");
+  buffer_.append(bytes);
+  if (buffer_.size() >= kBuffer) flush();
+}
+
+void AtomicFile::seek(uint64_t offset) {
+  flush();
+  file_->seek(offset);
 }
 
 void AtomicFile::flush() {
-  if (std::fflush(stream()) != 0) fail("write");
+  file_->write(buffer_);
+  buffer_.clear();
 }
 
 void AtomicFile::commit() {
   flush();
-  if (::fsync(::fileno(stream())) != 0) fail("fsync");
-  if (std::rename(aside_.c_str(), path_.c_str()) != 0) fail("rename");
-  stream_.reset();
-  sync_folder(path_.parent_path());
+  file_->sync();
+  files().rename(aside_, path_);
+  file_.reset();
+  files().sync_folder(path_.parent_path());
 }
 
 void write_file_atomically(const fs::path& path, std::string_view bytes) {
@@ -69,20 +62,34 @@ void write_file_atomically(const fs::path& path, std::string_view bytes) {
 }
 
 void write_synced(const fs::path& path, std::string_view bytes) {
-  const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "wbe"), &std::fclose);
-  if (!file) fail_to_write(path, "open");
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() || std::fflush(file.get()) != 0)
-    fail_to_write(path, "write");
-  if (::fsync(::fileno(file.get())) != 0) fail_to_write(path, "fsync");
+  const auto file = files().open(path, Files::Open::replace);
+  file->write(bytes);
+  file->sync();
 }
 
 void replace_folder(const fs::path& aside, const fs::path& path) {
-  sync_folder(aside);
-  std::error_code failure;
-  fs::remove_all(path, failure);
-  if (!failure) fs::rename(aside, path, failure);
-  if (failure) throw FileError("{}: cannot be replaced: {}", path.string(), failure.message());
-  sync_folder(path.parent_path());
+  files().sync_folder(aside);
+  auto old = aside;
+  if (!files().exists(path)) {
+    files().rename(aside, path);
+  } else if (!files().exchange(aside, path)) {
+    old = path;
+    old += fmt::format(".old-{}{}", ::getpid(), kAsideSuffix);
+    files().remove(old);
+    files().rename(path, old);
+    files().rename(aside, path);
+  }
+  // Before the old one loses its files: after a loss of power the name may still be its own.
+  files().sync_folder(path.parent_path());
+  files().remove(old);
+}
+
+void remove_folder(const fs::path& path) {
+  auto aside = path;
+  aside += fmt::format(".old-{}{}", ::getpid(), kAsideSuffix);
+  files().rename(path, aside);
+  files().sync_folder(path.parent_path());
+  files().remove(aside);
 }
 
 }  // namespace foretime

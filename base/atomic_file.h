@@ -1,18 +1,13 @@
 #pragma once
 
-#include <cstdio>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/files.h"
 
 namespace foretime {
-
-/// A file that cannot be opened, read or written. The message names the file and says what the system says.
-struct FileError : ErrorOf<kData> {
-  using ErrorOf::ErrorOf;
-};
 
 /// A file that others see either complete or not at all: its bytes are written to a file beside it, synced, and renamed
 /// into place by commit(). Without commit() the file beside it is removed. Everything throws FileError.
@@ -26,21 +21,20 @@ class AtomicFile {
   const std::filesystem::path& path() const { return path_; }
   /// Where the bytes are until commit(): `path` with a suffix that ends in ".foretime-tmp".
   const std::filesystem::path& aside() const { return aside_; }
-  /// Buffered; for seeking and for the descriptor.
-  std::FILE* stream() const { return stream_.get(); }
+  /// Buffered.
   void write(std::string_view bytes);
+  /// The next bytes go there.
+  void seek(uint64_t offset);
   void flush();
+  /// Of the flushed file; -1 where the file system has none.
+  int descriptor() const { return file_->descriptor(); }
   /// Syncs the file, renames it and syncs its folder.
   void commit();
-  /// Throws what errno says of `call` on this file.
-  [[noreturn]] void fail(const char* call) const;
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::filesystem::path path_, aside_;
-  std::unique_ptr<std::FILE, Close> stream_;
+  std::unique_ptr<OutputFile> file_;
+  std::string buffer_;
 };
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
@@ -48,8 +42,12 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 /// Writes `bytes` under their final name and syncs them: for a folder that replace_folder() puts in place as a whole.
 void write_synced(const std::filesystem::path& path, std::string_view bytes);
 
-/// Renames the folder `aside` to `path`, where an older one is removed, and syncs both folders and the one above.
-/// Throws FileError.
+/// Puts the folder `aside` in the place of `path`, and syncs both folders and the one above. An older folder of that
+/// name is exchanged with it in one step and then removed; where the file system cannot exchange, it is moved away
+/// first, and for a moment there is none.
 void replace_folder(const std::filesystem::path& aside, const std::filesystem::path& path);
+
+/// Removes a folder so that others see it whole or not at all, also after a loss of power.
+void remove_folder(const std::filesystem::path& path);
 
 }  // namespace foretime

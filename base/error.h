@@ -10,7 +10,16 @@
 namespace foretime {
 
 /// Exit codes of the program, as the README documents them. 1 is left to crashes.
-enum ExitCode : int { kSuccess = 0, kInternal = 1, kUsage = 2, kData = 3, kComm = 4, kPeerLost = 5, kPreempted = 75 };
+enum ExitCode : int {
+  kSuccess = 0,
+  kInternal = 1,
+  kUsage = 2,
+  kData = 3,
+  kComm = 4,
+  kPeerLost = 5,
+  kStorage = 74,  // EX_IOERR of sysexits.h
+  kPreempted = 75
+};
 
 /// A failure that the program foresees, with the exit code that it stands for. Each folder has types of its own. The
 /// message reads `file: member or field: what was found, expected what`.
@@ -46,8 +55,8 @@ struct ReportedError : Error {
   using Error::Error;
 };
 
-/// The exit code that stands for an exception: an Error's own, kData for files that cannot be read or written, and
-/// kInternal for anything else.
+/// The exit code that stands for an exception: an Error's own, kStorage and kData for files that cannot be read or
+/// written (base/files.h), and kInternal for anything else.
 int exit_code_of(const std::exception& error);
 
 }  // namespace foretime

@@ -126,7 +126,7 @@ void run(const ExportOptions& options) {
   check_target(out, options.force);
   const auto checkpoint = coordinator::read_checkpoint(run);  // sizes and checksums are checked
   auto aside = out;
-  aside += ".foretime-tmp";
+  aside += kAsideSuffix;
   fs::remove_all(aside);
   fs::create_directories(aside);
   for (const auto& [name, bytes] : checkpoint.files) write_synced(aside / name, bytes);

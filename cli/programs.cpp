@@ -41,8 +41,9 @@ std::string name_of(Program program) {
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device, communication or\n"
-    "Redis, 5 a peer rank was lost, 6 fine-tuning kept the weights of its parent, 75 pre-empted (a\n"
-    "checkpoint was written; run the same command again).";
+    "Redis, 5 a peer rank was lost, 6 fine-tuning kept the weights of its parent, 74 the storage\n"
+    "failed (a full or read-only disk, an I/O error), 75 pre-empted (a checkpoint was written; run\n"
+    "the same command again).";
 
 /// glibc gives large blocks back to the kernel at each free and faults them in again at each allocation; tensors are
 /// such blocks.

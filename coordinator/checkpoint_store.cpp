@@ -1,10 +1,7 @@
 #include "coordinator/checkpoint_store.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -36,7 +33,8 @@ std::optional<int64_t> step_of(const fs::path& folder) {
 
 StoredCheckpoint read_folder(const fs::path& folder) {
   const auto manifest_path = folder / kManifest;
-  if (!fs::exists(manifest_path)) throw RunError("{}: no {}: not a complete checkpoint", folder.string(), kManifest);
+  if (!files().exists(manifest_path))
+    throw RunError("{}: no {}: not a complete checkpoint", folder.string(), kManifest);
   StoredCheckpoint checkpoint{.folder = folder};
   Json manifest;
   try {
@@ -66,36 +64,42 @@ StoredCheckpoint read_folder(const fs::path& folder) {
 
 }  // namespace
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (!file || (bytes << file.rdbuf(), file.bad())) throw RunError("{}: {}", path.string(), std::strerror(errno));
-  return std::move(bytes).str();
-}
+std::string read_file(const fs::path& path) { return files().read(path); }
 
 fs::path CheckpointStore::folder(int64_t step) const { return root_ / fmt::format("{}{:08}", kPrefix, step); }
 
-void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& files) {
+void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
+  // What a killed process or a full disk left behind would keep the disk full.
+  for (const auto& path : files().list(root_)) {
+    if (path.filename().string().ends_with(kAsideSuffix)) files().remove(path);
+  }
   const auto final_folder = folder(step);
   auto aside = final_folder;
-  aside += ".foretime-tmp";
-  fs::remove_all(aside);
-  fs::create_directories(aside);
-  Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
-  for (const auto& [name, bytes] : files) {
-    write_synced(aside / name, bytes);
-    manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
+  aside += kAsideSuffix;
+  files().create_folders(aside);
+  try {
+    Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
+    for (const auto& [name, bytes] : contents) {
+      write_synced(aside / name, bytes);
+      manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
+    }
+    write_synced(aside / kManifest, manifest.dump(2) + "\n");
+    replace_folder(aside, final_folder);
+  } catch (const FileError&) {
+    try {
+      files().remove(aside);
+    } catch (const FileError&) {
+      // The failure that leads here is the one to tell.
+    }
+    throw;
   }
-  write_synced(aside / kManifest, manifest.dump(2) + "\n");
-  replace_folder(aside, final_folder);
 }
 
 std::vector<int64_t> CheckpointStore::steps() const {
   std::vector<int64_t> found;
-  if (!fs::is_directory(root_)) return found;
-  for (const auto& item : fs::directory_iterator(root_)) {
-    const auto step = step_of(item.path());
-    if (step && fs::exists(item.path() / kManifest)) found.push_back(*step);
+  for (const auto& path : files().list(root_)) {
+    const auto step = step_of(path);
+    if (step && files().exists(path / kManifest)) found.push_back(*step);
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -109,10 +113,10 @@ void CheckpointStore::mark_best(int64_t step, const std::string& metric, double 
 
 std::optional<int64_t> CheckpointStore::best_step() const {
   const auto path = root_ / "best.json";
-  if (!fs::exists(path)) return std::nullopt;
+  if (!files().exists(path)) return std::nullopt;
   try {
     const auto step = Json::parse(read_file(path)).at("step").get<int64_t>();
-    return fs::exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
+    return files().exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), error.what());
   }
@@ -122,15 +126,15 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
   const auto all = steps();
   const auto best = keep_best ? best_step() : std::nullopt;
   for (size_t i = 0; i + static_cast<size_t>(last) < all.size(); ++i) {
-    if (best != all[i]) fs::remove_all(folder(all[i]));
+    if (best != all[i]) remove_folder(folder(all[i]));
   }
 }
 
 StoredCheckpoint read_checkpoint(const fs::path& path) {
-  if (!fs::is_directory(path))
+  if (!files().is_folder(path))
     throw RunError("{}: not a folder, expected a checkpoint or a run directory", path.string());
-  if (fs::exists(path / kManifest) || step_of(path)) return read_folder(path);
-  const auto root = fs::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
+  if (files().exists(path / kManifest) || step_of(path)) return read_folder(path);
+  const auto root = files().is_folder(path / "checkpoints") ? path / "checkpoints" : path;
   const CheckpointStore store(root);
   const auto steps = store.steps();
   if (steps.empty()) throw RunError("{}: holds no complete checkpoint", path.string());

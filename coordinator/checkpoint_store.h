@@ -16,7 +16,7 @@ struct RunError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
 
-/// Throws RunError where the file cannot be read.
+/// Throws FileError where the file cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
 /// One complete checkpoint: its step, and the bytes of its files by name.
@@ -34,7 +34,7 @@ class CheckpointStore {
   explicit CheckpointStore(std::filesystem::path root) : root_(std::move(root)) {}
 
   /// Writes a checkpoint; equal files give equal bytes on disk. Throws FileError.
-  void commit(int64_t step, const std::map<std::string, std::string>& files);
+  void commit(int64_t step, const std::map<std::string, std::string>& contents);
   /// Steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;
   /// Reads and checks one. Throws RunError naming the file where a size or checksum is wrong, or the manifest is

@@ -105,9 +105,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
 }
 
 void RunDirectory::append_metrics(const Json& line) {
-  std::ofstream file(path_ / "metrics.jsonl", std::ios::app);
-  file << line.dump() << '\n';
-  if (!file) throw RunError("{}: cannot be written", (path_ / "metrics.jsonl").string());
+  files().open(path_ / "metrics.jsonl", Files::Open::append)->write(line.dump() + '\n');
 }
 
 void RunDirectory::rewind_metrics(int64_t step) {

@@ -20,7 +20,7 @@ build_packages=(
 # Python is a test tool only: a second opinion on numbers (NumPy, SciPy, PyTorch) and the repository's own checks.
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  librapidcheck-dev socat faketime
+  librapidcheck-dev socat faketime liblua5.1-0-dev
   python3-redis python3 python3-numpy python3-scipy python3-torch
   clang-format procps
 )

@@ -68,12 +68,12 @@ void Output::copy_bytes(const File& from, uint64_t offset, uint64_t bytes) {
   auto in_at = static_cast<off_t>(offset), out_at = static_cast<off_t>(position_);
   position_ += bytes;
   while (bytes > 0) {
-    const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, ::fileno(file_.stream()), &out_at, bytes, 0);
+    const ssize_t copied = ::copy_file_range(from.descriptor(), &in_at, file_.descriptor(), &out_at, bytes, 0);
     if (copied < 0 && errno == EINTR) continue;
     if (copied <= 0) break;  // not between these file systems: what is left goes through memory
     bytes -= static_cast<uint64_t>(copied);
   }
-  if (::fseeko(file_.stream(), out_at, SEEK_SET) != 0) file_.fail("seek");
+  file_.seek(static_cast<uint64_t>(out_at));
   std::vector<char> piece(std::min(bytes, kCopyPiece));
   for (; bytes > 0; bytes -= std::min<uint64_t>(bytes, piece.size())) {
     const uint64_t now = std::min<uint64_t>(bytes, piece.size());
@@ -125,7 +125,7 @@ void Output::commit() {
   preamble.file_bytes = position_;
   preamble.checksum = own_checksum(preamble);
 
-  if (::fseeko(file_.stream(), 0, SEEK_SET) != 0) file_.fail("seek");
+  file_.seek(0);
   write(&preamble, sizeof preamble);
   file_.commit();
 }

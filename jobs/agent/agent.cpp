@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/process.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
@@ -22,7 +23,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
-constexpr int kWatchMs = 100, kIdleMs = 1000;
+constexpr double kWatch = 0.1, kIdle = 1.0;                                    // seconds between two looks
 constexpr int kReapBatches = 20;
 
 AgentInfo info_of(const AgentOptions& options) {
@@ -72,20 +73,21 @@ class Slots {
 class AgentLoop {
  public:
   AgentLoop(const AgentOptions& options, const QueueFactory& make_queue, const Proposer& proposer, Slots slots,
-            const StopRequests& stops, spdlog::logger& log)
+            const StopRequests& stops, World& world, spdlog::logger& log)
       : options_(options),
         proposer_(proposer),
         slots_(std::move(slots)),
         stops_(stops),
+        world_(world),
         log_(log),
         queue_(make_queue()),
-        link_("agent", kLongestPause, log),
-        heartbeat_(make_queue(), options.lease_term, info_of(options), log) {}
+        link_("agent", kLongestPause, world, log),
+        heartbeat_(make_queue(), options.lease_term, info_of(options), world, log) {}
 
   int64_t run() {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
               options_.roots.runs.string());
-    for (double now = steady_seconds();; now = steady_seconds()) {
+    for (double now = world_.steady_seconds();; now = world_.steady_seconds()) {
       heartbeat_.tick(running());
       obey_stop_requests(now);
       obey_directives(now);
@@ -148,19 +150,19 @@ class AgentLoop {
   void forward(Held& held) {
     auto& job = *held.job;
     while (!job.silent()) {
-      const auto* report = job.next_report(steady_seconds());
+      const auto* report = job.next_report(world_.steady_seconds());
       if (report == nullptr) break;
       auto directive = Directive::proceed;
       if (!with_queue(job, [&] { directive = queue_->report(job.lease(), *report); })) break;
-      job.reported(steady_seconds());
-      obey(job, directive, steady_seconds());
+      job.reported(world_.steady_seconds());
+      obey(job, directive, world_.steady_seconds());
     }
     if (!job.ended()) return;
     if (std::exchange(held.has_slots, false)) {
       slots_.give_back(job.lease().spec.resources, job.gpus());
       // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
       const bool came_back = job.result().outcome == Outcome::preempted;
-      next_claim_ = steady_seconds() + (came_back ? kClaimInterval : 0);
+      next_claim_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
       claim_pause_ = kClaimSoon;  // its retry may be due in a moment
     }
     if (!job.silent() && !job.has_news()) finish(job);
@@ -172,7 +174,7 @@ class AgentLoop {
   void finish(AgentJob& job) {
     const auto& result = job.result();
     with_queue(job, [&] {
-      if (!queue_->finish(job.lease(), result, random_fraction())) {
+      if (!queue_->finish(job.lease(), result, world_.random_fraction())) {
         log_.warn("job {}: its lease was lost; the result was refused", job.lease().job);
       } else if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) {
         ++finished_;
@@ -184,25 +186,26 @@ class AgentLoop {
   void claim_jobs() {
     if (obeyed_stops_ > 0) {
       // A claim whose answer was lost may have given us a job, which would wait for the end of its lease.
-      if (!claim_token_.empty() && link_.open(steady_seconds())) claim_one();
+      if (!claim_token_.empty() && link_.open(world_.steady_seconds())) claim_one();
       return;
     }
     drained_ = false;
     const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
-    while (steady_seconds() >= next_claim_ && link_.open(steady_seconds()) && slots_.free_cpus() > 0 &&
+    while (world_.steady_seconds() >= next_claim_ && link_.open(world_.steady_seconds()) && slots_.free_cpus() > 0 &&
            running() < most && stops_.count.load() == 0) {
       if (claim_one()) continue;
-      next_claim_ = steady_seconds() + std::exchange(claim_pause_, kClaimInterval) * (0.75 + random_fraction() / 2);
+      next_claim_ =
+          world_.steady_seconds() + std::exchange(claim_pause_, kClaimInterval) * (0.75 + world_.random_fraction() / 2);
     }
   }
 
   bool claim_one() {
-    if (claim_token_.empty()) claim_token_ = random_hex(32);
+    if (claim_token_.empty()) claim_token_ = world_.random_hex(32);
     try {
       const auto lease =
           queue_->claim({options_.name, claim_token_, slots_.free_cpus(), slots_.free_gpus(), options_.lease_term});
       claim_token_.clear();
-      link_.worked(steady_seconds());
+      link_.worked(world_.steady_seconds());
       if (!lease) {
         if (jobs_.empty()) look_for_an_end();
         return false;
@@ -210,15 +213,15 @@ class AgentLoop {
       auto gpus = slots_.take(lease->spec.resources);
       if (!gpus || obeyed_stops_ > 0) {
         if (gpus) slots_.give_back(lease->spec.resources, *gpus);
-        queue_->finish(*lease, {.outcome = Outcome::preempted}, random_fraction());
+        queue_->finish(*lease, {.outcome = Outcome::preempted}, world_.random_fraction());
         return false;
       }
       heartbeat_.hold(*lease);
-      jobs_.push_back({std::make_unique<AgentJob>(*lease, *gpus, options_, log_)});
+      jobs_.push_back({std::make_unique<AgentJob>(*lease, *gpus, options_, world_, log_)});
       start_jobs();
       return true;
     } catch (const RedisUnavailable& error) {
-      link_.failed(error.what(), steady_seconds());
+      link_.failed(error.what(), world_.steady_seconds());
       return false;
     }
   }
@@ -250,12 +253,12 @@ class AgentLoop {
 
   void reap(double now) {
     if (!reaping_ || now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
-    next_reap_ = now + kReapInterval * (0.75 + random_fraction() / 2);
+    next_reap_ = now + kReapInterval * (0.75 + world_.random_fraction() / 2);
     try {
       for (int i = 0; i < kReapBatches && queue_->reap().more; ++i) heartbeat_.tick(running());
-      link_.worked(steady_seconds());
+      link_.worked(world_.steady_seconds());
     } catch (const RedisUnavailable& error) {
-      link_.failed(error.what(), steady_seconds());
+      link_.failed(error.what(), world_.steady_seconds());
     } catch (const JobsError& error) {
       log_.error("agent {}: lost leases are left to other agents: {}", options_.name, error.what());
       reaping_ = false;
@@ -277,11 +280,10 @@ class AgentLoop {
   void wait() {
     std::vector<pollfd> descriptors = {{stops_.wake.get(), POLLIN, 0}};
     for (const auto& held : jobs_) held.job->add_descriptors(descriptors);
-    int timeout = kWatchMs;
-    if (jobs_.empty())
-      timeout =
-          std::clamp(static_cast<int>((next_claim_ - steady_seconds()) * 1e3), 10, link_.down() ? kWatchMs : kIdleMs);
-    if (poll(descriptors.data(), descriptors.size(), timeout) > 0 && descriptors.front().revents != 0) {
+    double pause = kWatch;
+    if (jobs_.empty()) pause = std::clamp(next_claim_ - world_.steady_seconds(), 0.01, link_.down() ? kWatch : kIdle);
+    world_.wait(descriptors, pause);
+    if (descriptors.front().revents != 0) {
       uint64_t count = 0;
       [[maybe_unused]] const auto got = read(stops_.wake.get(), &count, sizeof(count));
     }
@@ -294,13 +296,13 @@ class AgentLoop {
   /// Calls the queue; false where Redis is away, or this job's call was refused, which ends its attempt here.
   template <class Call>
   bool with_queue(AgentJob& job, const Call& call) {
-    if (!link_.open(steady_seconds())) return false;
+    if (!link_.open(world_.steady_seconds())) return false;
     try {
       call();
-      link_.worked(steady_seconds());
+      link_.worked(world_.steady_seconds());
       return true;
     } catch (const RedisUnavailable& error) {
-      link_.failed(error.what(), steady_seconds());
+      link_.failed(error.what(), world_.steady_seconds());
     } catch (const std::exception& error) {
       log_.error("job {}: {}", job.lease().job, error.what());
       job.give_up();
@@ -312,6 +314,7 @@ class AgentLoop {
   const Proposer& proposer_;
   Slots slots_;
   const StopRequests& stops_;
+  World& world_;
   spdlog::logger& log_;
   std::shared_ptr<JobQueue> queue_;
   Link link_;
@@ -334,20 +337,17 @@ int64_t usable_cores() {
 }
 
 fs::path real_folder(const char* what, const fs::path& path) {
-  std::error_code failure;
-  auto real = fs::canonical(path, failure);
-  if (!failure && !fs::is_directory(real, failure)) failure = std::make_error_code(std::errc::not_a_directory);
-  if (failure) throw JobsError("agent: {} {}: {}", what, path.string(), failure.message());
+  auto real = allowed_path(fmt::format("agent: {}", what), path, fs::current_path(), {"/"});
+  if (!files().is_folder(real))
+    throw JobsError("agent: {} {}: {}", what, path.string(), files().exists(real) ? "not a folder" : "not there");
   return real;
 }
 
-AgentOptions completed(AgentOptions options) {
+AgentOptions completed(AgentOptions options, World& world) {
   const auto host = host_name();
-  if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), random_hex(6));
+  if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), world.random_hex(6));
   if (options.cpus <= 0) options.cpus = usable_cores();
-  std::error_code failure;
-  fs::create_directories(options.roots.runs, failure);
-  if (failure) throw JobsError("agent: run root {}: {}", options.roots.runs.string(), failure.message());
+  files().create_folders(options.roots.runs);
   options.roots.runs = real_folder("run root", options.roots.runs);
   for (auto& root : options.roots.data) root = real_folder("data root", root);
   return options;
@@ -355,17 +355,18 @@ AgentOptions completed(AgentOptions options) {
 
 }  // namespace
 
-Agent::Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log)
-    : options_(completed(std::move(options))),
+Agent::Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log, World& world)
+    : options_(completed(std::move(options), world)),
       make_queue_(std::move(make_queue)),
       proposer_(std::move(proposer)),
       log_(log),
+      world_(world),
       stops_{0, Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))} {
   const Slots checked(options_.cpus, options_.gpus);  // throws where a GPU is named twice
 }
 
 int64_t Agent::run() {
-  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus), stops_, log_);
+  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus), stops_, world_, log_);
   return loop.run();
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/descriptor.h"
 #include "jobs/agent/agent_options.h"
+#include "jobs/agent/world.h"
 
 namespace foretime::jobs {
 
@@ -36,7 +37,8 @@ struct StopRequests {
 class Agent {
  public:
   /// Makes the run root. Throws JobsError where a root cannot be used or a GPU is named twice.
-  Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log);
+  Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, spdlog::logger& log,
+        World& world = real_world());
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
   /// Runs until `stop` is set (SIGTERM drains: jobs checkpoint and wait again) or, with until_empty, nothing is left.
@@ -51,6 +53,7 @@ class Agent {
   QueueFactory make_queue_;
   Proposer proposer_;
   spdlog::logger& log_;
+  World& world_;
   StopRequests stops_;
 };
 

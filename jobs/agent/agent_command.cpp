@@ -1,7 +1,6 @@
 #include "jobs/agent/agent_command.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/files.h"
 #include "configs/load.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/finetune_job.h"
@@ -25,7 +25,7 @@ constexpr size_t kEvaluatedFiles = 4096;
 /// Where a checkpoint of `roots.runs` really is; JobsError unless it is whole and inside.
 fs::path stored_checkpoint(const std::string& what, const std::string& path, const AllowedRoots& roots) {
   auto real = allowed_path(what, path, roots.runs, {roots.runs});
-  if (!fs::exists(real / kManifest))
+  if (!files().exists(real / kManifest))
     throw JobsError(
         "{}: {}: no whole checkpoint there (no {}); is {} the run root of the agent that wrote "
         "it?",
@@ -39,13 +39,10 @@ fs::path stored_checkpoint(const std::string& what, const std::string& path, con
 fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roots) {
   try {
     const auto real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
-    if (fs::exists(real / kManifest)) return real;
+    if (files().exists(real / kManifest)) return real;
     fs::path newest;
-    std::error_code failure;
-    for (const auto& entry : fs::directory_iterator(real.parent_path(), failure)) {
-      const auto& folder = entry.path();
-      if (folder.filename().string().starts_with("step-") && fs::exists(folder / kManifest) && newest < folder)
-        newest = folder;
+    for (const auto& folder : files().list(real.parent_path())) {
+      if (folder.filename().string().starts_with("step-") && files().exists(folder / kManifest)) newest = folder;
     }
     return newest;
   } catch (const JobsError&) {
@@ -96,9 +93,7 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   }
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";
-  std::ofstream out(file, std::ios::binary);
-  out << configs::to_yaml(settings);
-  if (!out.flush()) throw JobsError("{}: cannot be written", file.string());
+  files().open(file, Files::Open::replace)->write(configs::to_yaml(settings));
   return {"train", "--quiet", file.string()};
 }
 
@@ -169,7 +164,7 @@ fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueu
                       needed ? "left no bundle" : "is unknown (forgotten after its time to live?)");
   const auto& runs = options.roots.runs;
   auto real = allowed_path("bundle of job " + id, needed->checkpoint, runs, {runs});
-  if (!fs::is_regular_file(real))
+  if (!files().exists(real) || files().is_folder(real))
     throw JobsError("bundle of job {}: {}: no such file; is {} the run root of the agent that wrote it?", id,
                     real.string(), runs.string());
   return real;
@@ -213,7 +208,6 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
 
 std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const AttemptPlace& place) {
   std::map<std::string, std::string> environment = {
-      {"FORETIME_PROGRESS", place.progress},
       {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
       // A job that asked for no GPU sees none: -1 is no device, while an empty value would be no variable here.
       {"CUDA_VISIBLE_DEVICES", place.gpus.empty() ? "-1" : fmt::format("{}", fmt::join(place.gpus, ","))}};
@@ -228,14 +222,11 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
 fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   if (!is_id(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
   const auto job = roots.runs / lease.job;
-  std::error_code failure;
-  fs::create_directories(job, failure);
-  if (failure) throw JobsError("{}: {}", job.string(), failure.message());
+  files().create_folders(job);
   const auto real = allowed_path("run directory", job, roots.runs, {roots.runs});
   const auto name = fmt::format("attempt-{}", lease.fence);
   for (const auto& folder : {real / name, real / (name + "-" + (is_id(lease.token) ? lease.token : "again"))}) {
-    if (fs::create_directory(folder, failure)) return folder;
-    if (failure) throw JobsError("{}: {}", folder.string(), failure.message());
+    if (files().create_folder(folder)) return folder;
   }
   throw JobsError("{}: exists already, from another attempt with this fence", (real / name).string());
 }
@@ -274,9 +265,9 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
 
 std::string published_checkpoint(const std::string& path, const fs::path& folder, const AllowedRoots& roots) {
   const auto real = allowed_path("checkpoint", path, folder, {folder});
-  if (!fs::exists(real / kManifest))
+  if (!files().exists(real / kManifest))
     throw JobsError("checkpoint: {}: no {}, expected a whole checkpoint", real.string(), kManifest);
-  const auto relative = real.lexically_relative(fs::canonical(roots.runs));
+  const auto relative = real.lexically_relative(allowed_path("run root", roots.runs, roots.runs, {roots.runs}));
   if (relative.empty() || *relative.begin() == "..")
     throw JobsError("checkpoint: {}: not below the run root", real.string());
   return relative.string();

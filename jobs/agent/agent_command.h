@@ -30,7 +30,6 @@ inline constexpr const char* kBundleFile = "model.foretime";
 struct AttemptPlace {
   std::filesystem::path folder;
   std::vector<std::string> gpus;
-  std::string progress;  // path of the socket
 };
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, JobQueue& queue, const AttemptPlace& place);

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include <spdlog/logger.h>
 
+#include "jobs/agent/world.h"
 #include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
@@ -19,8 +18,8 @@ constexpr double kLongestPause = 20;  // seconds between two attempts to reach R
 /// once when it begins and once when it is over.
 class Link {
  public:
-  Link(std::string who, double longest_seconds, spdlog::logger& log)
-      : who_(std::move(who)), longest_(longest_seconds), log_(log) {}
+  Link(std::string who, double longest_seconds, World& world, spdlog::logger& log)
+      : who_(std::move(who)), longest_(longest_seconds), world_(world), log_(log) {}
   bool open(double now) const { return now >= next_; }
   bool down() const { return failures_ > 0; }
   void failed(const std::string& what, double now);
@@ -29,21 +28,18 @@ class Link {
  private:
   std::string who_;
   double longest_;
+  World& world_;
   spdlog::logger& log_;
   int failures_ = 0;
   double next_ = 0, since_ = 0;
 };
 
-/// In [0, 1).
-double random_fraction();
-std::string random_hex(size_t digits);
-
-/// Renews the leases of an agent from a thread and over a connection of its own, so that a loop that is busy loses
+/// Renews the leases of an agent beside its loop and over a connection of its own, so that a loop that is busy loses
 /// none. When the loop has not ticked for a term, it hangs, and its jobs with it: renewing then stops, and other agents
 /// take over.
 class Heartbeat {
  public:
-  Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, spdlog::logger& log);
+  Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, World& world, spdlog::logger& log);
   ~Heartbeat();  // says that the agent leaves
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -56,20 +52,22 @@ class Heartbeat {
   std::map<std::string, Directive> take_directives();
 
  private:
-  void run();
-  void renew_all(std::unique_lock<std::mutex>& lock);
+  /// Renews all; returns the seconds until it is to be called again.
+  double step();
+  void renew_all();
 
   std::shared_ptr<JobQueue> queue_;
   Milliseconds term_;
-  AgentInfo info_;
+  World& world_;
   spdlog::logger& log_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false, hanging_ = false;
+  Link link_;
+  std::mutex mutex_;  // over all that follows; never held over a call to Redis, for which the loop would wait
+  AgentInfo info_;
+  bool hanging_ = false;
   double last_tick_;
   std::map<std::string, Lease> leases_;  // by token
   std::map<std::string, Directive> directives_;
-  std::thread thread_;  // last: it uses all of the above
+  std::unique_ptr<Background> background_;  // last: it uses all of the above
 };
 
 }  // namespace foretime::jobs

@@ -31,7 +31,6 @@ std::string cut(std::string text, size_t limit) {
 }
 
 constexpr double kReportInterval = 1.0;     // seconds between reports that nobody waits for
-constexpr size_t kReadAtOnce = 1 << 20;     // then the other jobs have their turn
 constexpr size_t kPrintedBytes = 16 << 20;  // stdout of an evaluation
 constexpr size_t kEvaluations = 256;        // kept while Redis is away
 constexpr int64_t kBadMessagesNamed = 20;
@@ -52,15 +51,23 @@ Ending ending_of(StopReason reason) {
 }  // namespace
 
 JobLog::JobLog(const std::filesystem::path& file, size_t file_limit)
-    : splitter_(Limits::kLogLine, true), file_(file, std::ios::binary | std::ios::app), file_left_(file_limit) {}
+    : splitter_(Limits::kLogLine, true), file_(files().open(file, Files::Open::append)), file_left_(file_limit) {}
+
+void JobLog::write(std::string_view text) {
+  try {
+    if (file_) file_->write(text);
+  } catch (const FileError& error) {
+    file_.reset();
+    add(fmt::format("[agent] output.log ends here: {}", error.what()));
+  }
+}
 
 void JobLog::feed(std::string_view output) {
   if (file_left_ > 0) {
     const auto kept = std::min(file_left_, output.size());
-    file_.write(output.data(), static_cast<std::streamsize>(kept));
+    write(output.substr(0, kept));
     file_left_ -= kept;
-    if (file_left_ == 0) file_ << "\n[agent] the output is longer: the rest is not kept here\n";
-    file_.flush();
+    if (file_left_ == 0) write("\n[agent] the output is longer: the rest is not kept here\n");
   }
   splitter_.feed(output, [&](const std::string& line, bool) {
     ++lines_;
@@ -69,7 +76,7 @@ void JobLog::feed(std::string_view output) {
 }
 
 void JobLog::note(const std::string& text) {
-  file_ << "[agent] " << text << '\n' << std::flush;
+  write("[agent] " + text + "\n");
   add(printable_utf8("[agent] " + text));
 }
 
@@ -109,9 +116,10 @@ std::string JobLog::tail() const {
   return "\n…" + text.substr(begin);
 }
 
-AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, spdlog::logger& log)
-    : lease_(std::move(lease)), gpus_(std::move(gpus)), options_(options), logger_(log) {
-  started_at_ = last_progress_at_ = steady_seconds();
+AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, World& world,
+                   spdlog::logger& log)
+    : lease_(std::move(lease)), gpus_(std::move(gpus)), options_(options), world_(world), logger_(log) {
+  started_at_ = last_progress_at_ = world.steady_seconds();
 }
 
 std::string AgentJob::who() const { return fmt::format("job {} (attempt {})", lease_.job, lease_.attempt); }
@@ -124,14 +132,11 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     }
     if (folder_.empty()) folder_ = make_attempt_folder(options_.roots, lease_);
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
-    if (!socket_) socket_ = std::make_unique<ProgressReceiver>(folder_);
-    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue, {folder_, gpus_, socket_->path()});
+    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue, {folder_, gpus_});
     command.kill_grace_seconds = std::clamp(options_.stop_grace_seconds, 0.1, 30.0);
-    process_ = std::make_unique<SupervisedProcess>(command);
-    output_ = process_->output();
-    printed_output_ = process_->standard_output();
+    command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
-    started_at_ = last_progress_at_ = steady_seconds();
+    started_at_ = last_progress_at_ = world_.steady_seconds();
     logger_.info("{}: {} starts in {}", who(),
                  lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string());
   } catch (const RedisUnavailable&) {
@@ -155,26 +160,20 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   result_.exit_code = -1;
   if (log_ && !error.empty()) log_->note(error);
   if (!error.empty()) logger_.warn("{}: {} before its start: {}", who(), to_string(outcome), error);
-  socket_.reset();
   state_ = State::ended;
 }
 
 void AgentJob::add_descriptors(std::vector<pollfd>& descriptors) const {
-  if (!process_) return;
-  descriptors.push_back({process_->status_descriptor(), POLLIN, 0});
-  for (const int output : {output_, printed_output_}) {
-    if (output >= 0) descriptors.push_back({output, POLLIN, 0});
-  }
-  socket_->add_descriptors(descriptors);
+  if (command_) command_->add_descriptors(descriptors);
 }
 
 void AgentJob::tick(double now) {
-  if (!process_) return;
-  const auto status = process_->poll_exit();  // before the reads: what it wrote before its end is then there
+  if (!command_) return;
+  const auto status = command_->poll_exit();  // before the reads: what it wrote before its end is then there
   read_output(now, status.has_value());
   receive(now);
   // What the dead had still sent is read to its end, in a bounded number of turns.
-  for (int turn = 0; status && socket_->connected() && turn < kLastTurns; ++turn) receive(now);
+  for (int turn = 0; status && command_->connected() && turn < kLastTurns; ++turn) receive(now);
   if (status) {
     conclude(*status);
     return;
@@ -188,32 +187,19 @@ void AgentJob::tick(double now) {
 }
 
 void AgentJob::receive(double now) {
-  socket_->receive([&](const ProgressMessage& message) { take(message, now); },
-                   [&](const std::string& what) {
-                     if (++bad_messages_ <= kBadMessagesNamed) log_->note(what);
-                   });
+  command_->receive([&](const ProgressMessage& message) { take(message, now); },
+                    [&](const std::string& what) {
+                      if (++bad_messages_ <= kBadMessagesNamed) log_->note(what);
+                    });
 }
 
 void AgentJob::read_output(double now, bool all) {
-  char buffer[65536];
-  const auto read_from = [&](int& descriptor, const auto& sink) {
-    for (size_t total = 0; descriptor >= 0 && (all || total < kReadAtOnce);) {
-      const auto got = read(descriptor, buffer, sizeof(buffer));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (got <= 0) {
-        descriptor = -1;
-        return;
-      }
-      total += static_cast<size_t>(got);
-      sink(std::string_view(buffer, static_cast<size_t>(got)));
-    }
-  };
   const auto lines = log_->lines();
-  read_from(output_, [&](std::string_view text) { log_->feed(text); });
-  read_from(printed_output_, [&](std::string_view text) {
-    printed_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, printed_.size())));
-  });
+  command_->read_output(
+      all, [&](std::string_view text) { log_->feed(text); },
+      [&](std::string_view text) {
+        printed_.append(text.substr(0, kPrintedBytes - std::min(kPrintedBytes, printed_.size())));
+      });
   if (!has_messages_ && log_->lines() > lines) last_progress_at_ = now;
 }
 
@@ -263,14 +249,14 @@ void AgentJob::check_stall(double now) {
   state_ = State::stalled;
   log_->note(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
   logger_.warn("{}: no progress for {:.0f} s: killed", who(), options_.stall_seconds);
-  process_->kill();
+  command_->kill();
 }
 
 void AgentJob::request_stop(StopReason reason, double now) {
   if (ended() || reason <= stop_reason_) return;
   const bool first = stop_reason_ == StopReason::none;
   stop_reason_ = reason;
-  if (!process_) {
+  if (!command_) {
     end_without_process(ending_of(reason).outcome, "");
     return;
   }
@@ -280,9 +266,9 @@ void AgentJob::request_stop(StopReason reason, double now) {
   stop_requested_at_ = now;
   if (state_ != State::running) return;
   // A job that does not listen has no progress to save, or listens to SIGTERM alone.
-  if (lease_.spec.kind == JobKind::train && socket_->connected()) {
+  if (lease_.spec.kind == JobKind::train && command_->connected()) {
     state_ = State::stopping;
-    socket_->send_stop(ending_of(reason).phrase);
+    command_->request_stop(ending_of(reason).phrase);
   } else {
     send_sigterm();
   }
@@ -290,20 +276,20 @@ void AgentJob::request_stop(StopReason reason, double now) {
 
 void AgentJob::send_sigterm() {
   state_ = State::terminating;
-  process_->terminate();
+  command_->terminate();
 }
 
 void AgentJob::kill() {
   if (state_ != State::running && state_ != State::stopping && state_ != State::terminating) return;
   state_ = State::killing;
-  process_->kill();
+  command_->kill();
 }
 
 void AgentJob::give_up() {
   if (silent()) return;
   if (!ended()) logger_.warn("{}: given up, and killed", who());
-  state_ = process_ ? State::lost : State::released;
-  if (process_) process_->kill();
+  state_ = command_ ? State::lost : State::released;
+  if (command_) command_->kill();
 }
 
 const JobReport* AgentJob::next_report(double now) {
@@ -335,12 +321,11 @@ void AgentJob::conclude(const ExitStatus& status) {
   if (bad_messages_ > 0) log_->note(fmt::format("{} messages were of no use", bad_messages_));
   set_outcome(status);
   result_.exit_code = status.code;
-  result_.seconds = steady_seconds() - started_at_;
+  result_.seconds = world_.steady_seconds() - started_at_;
   result_.checkpoint = checkpoint_;
-  std::error_code failure;
   const auto kind = lease_.spec.kind;
   const std::filesystem::path made = kind == JobKind::export_ ? "export" : kind == JobKind::finetune ? kBundleFile : "";
-  if (!made.empty() && std::filesystem::exists(folder_ / made, failure))
+  if (!made.empty() && files().exists(folder_ / made))
     result_.checkpoint = (folder_ / made).lexically_relative(options_.roots.runs).string();
   for (const auto& [name, value] : metrics_) {
     if (std::isfinite(value)) result_.metrics[name] = value;
@@ -348,8 +333,7 @@ void AgentJob::conclude(const ExitStatus& status) {
   if (const auto found = result_.metrics.find(lease_.spec.metric); found != result_.metrics.end())
     result_.objective = found->second;
   logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds, status.code);
-  process_.reset();
-  socket_.reset();
+  command_.reset();
   state_ = state_ == State::lost ? State::released : State::ended;
 }
 
@@ -379,7 +363,7 @@ void AgentJob::set_outcome(const ExitStatus& status) {
 
 /// The metrics in the JSON that `foretime evaluate --json` prints, unless they came as a message.
 void AgentJob::read_printed_metrics() {
-  std::ofstream(folder_ / "evaluation.json", std::ios::binary) << printed_;
+  files().open(folder_ / "evaluation.json", Files::Open::replace)->write(printed_);
   if (has_result_) return;
   const auto begin = printed_.find('{'), end = printed_.rfind('}');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return;

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,10 +12,10 @@
 #include <poll.h>
 #include <spdlog/logger.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "jobs/agent/agent_options.h"
-#include "jobs/progress/channel.h"
-#include "jobs/supervisor/supervisor.h"
+#include "jobs/agent/world.h"
 
 namespace foretime::jobs {
 
@@ -43,9 +42,11 @@ class JobLog {
 
  private:
   void add(std::string line);
+  /// To the file. A file that cannot be written is given up, with a line that says so: the job goes on.
+  void write(std::string_view text);
 
   LineSplitter splitter_;
-  std::ofstream file_;
+  std::unique_ptr<OutputFile> file_;
   size_t file_left_;
   std::deque<std::string> pending_, tail_;
   int64_t left_out_ = 0, lines_ = 0;
@@ -58,7 +59,7 @@ enum class StopReason { none, drain, early_stopping, cancel };
 /// `tick`, forwards reports and the result to the queue, and passes on what the queue wants.
 class AgentJob {
  public:
-  AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, spdlog::logger& log);
+  AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, World& world, spdlog::logger& log);
 
   /// Makes the folder and starts the command. May be called again after RedisUnavailable; any other failure ends the
   /// attempt as failed or as an error.
@@ -118,12 +119,11 @@ class AgentJob {
   Lease lease_;
   std::vector<std::string> gpus_;
   const AgentOptions& options_;
+  World& world_;
   spdlog::logger& logger_;
   std::filesystem::path folder_;
-  std::unique_ptr<ProgressReceiver> socket_;
   std::unique_ptr<JobLog> log_;
-  std::unique_ptr<SupervisedProcess> process_;
-  int output_ = -1, printed_output_ = -1;  // the process' descriptors; -1 at their end
+  std::unique_ptr<RunningCommand> command_;
 
   State state_ = State::starting;
   StopReason stop_reason_ = StopReason::none;

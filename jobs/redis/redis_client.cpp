@@ -232,7 +232,7 @@ void RedisClient::refuse_eviction() {
 
 void RedisClient::connect() {
   if (prepare_) prepare_();
-  connection_ = std::make_unique<RedisConnection>(url_, timeout_, largest_reply_);
+  connection_ = connect_by_ ? connect_by_(url_) : std::make_unique<RedisConnection>(url_, timeout_, largest_reply_);
   const auto ask = [&](const Arguments& arguments) {
     connection_->send({arguments});
     return connection_->receive(arguments.front());

@@ -18,24 +18,30 @@ struct ReplyDeleter {
 };
 using Reply = std::unique_ptr<redisReply, ReplyDeleter>;
 
+/// One conversation with Redis: commands out, replies in, in their order. Everything throws RedisUnavailable, after
+/// which the conversation must be dropped: what comes next on it may be the answer to an older call.
+class RedisTransport {
+ public:
+  using Arguments = std::vector<std::string>;
+  virtual ~RedisTransport() = default;
+  virtual void send(const std::vector<Arguments>& calls) = 0;
+  /// The next reply; `command` is for messages.
+  virtual Reply receive(const std::string& command) = 0;
+};
+
 /// One socket to Redis: commands out, replies in, each within a time limit, and no reply above a size. hiredis makes
 /// the connection, formats and parses; sending and receiving are ours, because hiredis raises SIGPIPE, starts its time
 /// limit anew with every byte, and allocates arrays by the length that they announce.
-///
-/// Every function throws RedisUnavailable, after which the connection must be dropped: what comes next on it may be the
-/// answer to an older call.
-class RedisConnection {
+class RedisConnection final : public RedisTransport {
  public:
-  using Arguments = std::vector<std::string>;
   /// Connects. `largest_reply` in bytes, as on the wire or as held in memory, whichever is more.
   RedisConnection(const RedisUrl& url, std::chrono::milliseconds timeout, size_t largest_reply);
-  ~RedisConnection();
+  ~RedisConnection() override;
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  void send(const std::vector<Arguments>& calls);
-  /// The next reply; `command` is for messages.
-  Reply receive(const std::string& command);
+  void send(const std::vector<Arguments>& calls) override;
+  Reply receive(const std::string& command) override;
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -79,7 +85,7 @@ class RedisClient {
   explicit RedisClient(RedisUrl url, std::chrono::milliseconds timeout = std::chrono::seconds(5),
                        size_t largest_reply = kLargestReply);
 
-  using Arguments = RedisConnection::Arguments;
+  using Arguments = RedisTransport::Arguments;
   /// Throws RedisUnavailable (no connection, no answer within the timeout, an answer above the limit; a Redis that
   /// loads its data, is out of memory, or runs a script for too long) and RedisRefused (any other error answer; its
   /// text is in the message). Follows a cluster's MOVED to the node that it names, at most three times.
@@ -91,6 +97,10 @@ class RedisClient {
 
   /// Called before each new connection, also the first: where Redis may have to be started first.
   void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }
+
+  /// In place of sockets, for simulations: makes the transport of a new connection.
+  using Connect = std::function<std::unique_ptr<RedisTransport>(const RedisUrl&)>;
+  void connect_by(Connect connect) { connect_by_ = std::move(connect); }
 
   /// For messages: without the password.
   std::string name() const;
@@ -109,7 +119,8 @@ class RedisClient {
   std::chrono::milliseconds timeout_;
   size_t largest_reply_;
   std::function<void()> prepare_;
-  std::unique_ptr<RedisConnection> connection_;
+  Connect connect_by_;
+  std::unique_ptr<RedisTransport> connection_;
 };
 
 /// Text of a string or status reply, "" for nil; throws RedisUnavailable for another type.

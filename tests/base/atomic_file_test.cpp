@@ -48,6 +48,18 @@ TEST_F(AtomicFiles, FailuresNameTheFileAndTheReason) {
   EXPECT_THAT(message_of([&] { write_file_atomically("/dev/full/x", ""); }), HasSubstr("Not a directory"));
 }
 
+TEST_F(AtomicFiles, AFullDiskIsToldFromBadInput) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this machine has no /dev/full";
+  const auto file = files().open("/dev/full", Files::Open::replace);
+  try {
+    file->write("bytes");
+    FAIL() << "a full device took bytes";
+  } catch (const StorageError& error) {
+    EXPECT_EQ(exit_code_of(error), kStorage);
+    EXPECT_EQ(std::string(error.what()), "/dev/full: cannot be written: write: No space left on device");
+  }
+}
+
 TEST_F(AtomicFiles, FoldersAreReplacedAsAWhole) {
   const auto aside = folder_ / "aside", target = folder_ / "target";
   for (const char* text : {"first", "second"}) {

@@ -12,6 +12,7 @@
 
 #include "jobs/error.h"
 #include "jobs/queue/queue.h"
+#include "tests/simulation/model_connection.h"
 #include "tests/support/paths.h"
 
 namespace foretime::jobs {
@@ -60,8 +61,9 @@ int free_port() {
 
 }  // namespace
 
-RedisBackend::RedisBackend(const RedisUrl& url, QueueSettings settings)
+RedisBackend::RedisBackend(const RedisUrl& url, QueueSettings settings, RedisClient::Connect connect)
     : client_(url), settings_(std::move(settings)), queue_(client_, settings_, QueueClock::test_key) {
+  client_.connect_by(std::move(connect));
   set_clock(now_);
 }
 
@@ -98,6 +100,15 @@ std::vector<MemoryQueue::Event> RedisBackend::events() {
                    std::stoll(fields.at("fence")), fields.at("agent")});
   }
   return all;
+}
+
+std::unique_ptr<Backend> model_backend(QueueSettings settings) {
+  const auto model = std::make_shared<simulation::RedisModel>([] { return kStart * 1000; });
+  RedisUrl url;
+  url.host = "model";
+  return std::make_unique<RedisBackend>(url, std::move(settings), [model](const RedisUrl&) {
+    return std::make_unique<simulation::ModelConnection>(model);
+  });
 }
 
 QueueSettings fresh_settings(QueueSettings settings) {

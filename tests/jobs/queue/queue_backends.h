@@ -43,7 +43,7 @@ class MemoryBackend final : public Backend {
 /// Keys under a prefix of its own, so that many can share one server.
 class RedisBackend final : public Backend {
  public:
-  RedisBackend(const RedisUrl& url, QueueSettings settings);
+  RedisBackend(const RedisUrl& url, QueueSettings settings, RedisClient::Connect connect = nullptr);
   RedisQueue& queue() override { return queue_; }
   MemoryQueue::Dump dump() override;
   std::vector<MemoryQueue::Event> events() override;
@@ -56,6 +56,9 @@ class RedisBackend final : public Backend {
   QueueSettings settings_;
   RedisQueue queue_;
 };
+
+/// The same over the model of Redis that simulations use.
+std::unique_ptr<Backend> model_backend(QueueSettings settings);
 
 /// A prefix that no other test of this process uses.
 QueueSettings fresh_settings(QueueSettings settings = {});

@@ -19,8 +19,9 @@ std::string refusal(Call&& call) {
   return foretime::testing::message_of<JobRefused>(std::forward<Call>(call));
 }
 
-/// One suite for every queue: the reference in memory, Redis, and Redis as a node of a cluster that holds the slot of
-/// the test's prefix and, but for other tests' slots, no other: a key without the hash tag is an error there.
+/// One suite for every queue: the reference in memory, the model of Redis that simulations use, Redis, and Redis as a
+/// node of a cluster that holds the slot of the test's prefix and, but for other tests' slots, no other: a key without
+/// the hash tag is an error there.
 class QueueContract : public ::testing::TestWithParam<std::string> {
  protected:
   QueueContract() { make({}); }
@@ -29,6 +30,8 @@ class QueueContract : public ::testing::TestWithParam<std::string> {
     settings = fresh_settings(settings);
     if (GetParam() == "memory") {
       backend_ = std::make_unique<MemoryBackend>(settings);
+    } else if (GetParam() == "model") {
+      backend_ = model_backend(settings);
     } else {
       auto& server = GetParam() == "redis" ? shared_server() : shared_cluster();
       if (GetParam() == "cluster") {

@@ -357,7 +357,7 @@ TEST_P(QueueContract, WhatIsTooLargeIsRefusedWithItsName) {
   EXPECT_THROW(queue().claim({"", "token"}), JobsError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Queues, QueueContract, ::testing::Values("memory", "redis", "cluster"),
+INSTANTIATE_TEST_SUITE_P(Queues, QueueContract, ::testing::Values("memory", "model", "redis", "cluster"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -182,7 +182,7 @@ TEST_P(QueueSweepContract, AgentsAreListedUntilTheyLeaveOrFallSilent) {
   EXPECT_EQ(backend_->dump().at("agents").size(), 1U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Queues, QueueSweepContract, ::testing::Values("memory", "redis", "cluster"),
+INSTANTIATE_TEST_SUITE_P(Queues, QueueSweepContract, ::testing::Values("memory", "model", "redis", "cluster"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

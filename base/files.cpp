@@ -1,0 +1,169 @@
+#include "base/files.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+
+namespace foretime {
+namespace {
+
+namespace fs = std::filesystem;
+
+thread_local Files* current_files = nullptr;
+
+class RealOutputFile final : public OutputFile {
+ public:
+  RealOutputFile(fs::path path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  void write(std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw_file_error(path_, "cannot be written: write", errno);
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  void seek(uint64_t offset) override {
+    if (::lseek(file_.get(), static_cast<off_t>(offset), SEEK_SET) < 0)
+      throw_file_error(path_, "cannot be written: lseek", errno);
+  }
+  void sync() override {
+    if (::fsync(file_.get()) != 0) throw_file_error(path_, "cannot be written: fsync", errno);
+  }
+  int descriptor() const override { return file_.get(); }
+
+ private:
+  fs::path path_;
+  Descriptor file_;
+};
+
+class RealFiles final : public Files {
+ public:
+  std::unique_ptr<OutputFile> open(const Path& path, Open how) override {
+    constexpr std::array kFlags = {O_TRUNC, O_EXCL, O_APPEND};
+    Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | kFlags[static_cast<size_t>(how)], 0666));
+    if (file.get() < 0 && errno == EEXIST && how == Open::create) return nullptr;
+    if (file.get() < 0) throw_file_error(path, "cannot be written: open", errno);
+    return std::make_unique<RealOutputFile>(path, std::move(file));
+  }
+
+  std::string read(const Path& path) override {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) throw_file_error(path, "cannot be read: open", errno);
+    struct stat status {};
+    std::string bytes;
+    if (::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode))
+      bytes.reserve(static_cast<size_t>(status.st_size));
+    std::array<char, 1 << 16> piece;
+    for (;;) {
+      const ssize_t got = ::read(file.get(), piece.data(), piece.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw_file_error(path, "cannot be read: read", errno);
+      if (got == 0) return bytes;
+      bytes.append(piece.data(), static_cast<size_t>(got));
+    }
+  }
+
+  bool exists(const Path& path) override {
+    return is(path, [](const fs::file_status& status) { return fs::exists(status); });
+  }
+  bool is_folder(const Path& path) override {
+    return is(path, [](const fs::file_status& status) { return fs::is_directory(status); });
+  }
+
+  std::vector<Path> list(const Path& folder) override {
+    std::vector<Path> found;
+    std::error_code failure;
+    for (fs::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure))
+      found.push_back(at->path());
+    if (failure && failure != std::errc::no_such_file_or_directory) fail(folder, "cannot be listed", failure);
+    std::ranges::sort(found);
+    return found;
+  }
+
+  void create_folders(const Path& path) override {
+    std::error_code failure;
+    fs::create_directories(path, failure);
+    if (failure) fail(path, "cannot be created", failure);
+  }
+  bool create_folder(const Path& path) override {
+    std::error_code failure;
+    const bool created = fs::create_directory(path, failure);
+    if (failure) fail(path, "cannot be created", failure);
+    return created;
+  }
+  void rename(const Path& from, const Path& to) override {
+    std::error_code failure;
+    fs::rename(from, to, failure);
+    if (failure) fail(to, "cannot be replaced", failure);
+  }
+  bool exchange(const Path& a, const Path& b) override {
+    if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
+    throw_file_error(b, "cannot be replaced: rename", errno);
+  }
+  void remove(const Path& path) override {
+    std::error_code failure;
+    fs::remove_all(path, failure);
+    if (failure) fail(path, "cannot be removed", failure);
+  }
+
+  /// Some file systems cannot sync folders, and some folders may be written but not read: neither is an error.
+  void sync_folder(const Path& path) override {
+    const Descriptor folder(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.get() < 0 && errno == EACCES) return;
+    if (folder.get() < 0) throw_file_error(path, "cannot be written: open", errno);
+    if (::fsync(folder.get()) != 0 && errno != EINVAL) throw_file_error(path, "cannot be written: fsync", errno);
+  }
+
+ private:
+  [[noreturn]] static void fail(const Path& path, const char* doing, const std::error_code& failure) {
+    throw_file_error(path, doing, failure.value());
+  }
+  template <class Test>
+  static bool is(const Path& path, const Test& test) {
+    std::error_code failure;
+    const auto status = fs::status(path, failure);
+    if (failure && is_storage_failure(failure.value())) fail(path, "cannot be read", failure);
+    return test(status);
+  }
+};
+
+}  // namespace
+
+bool is_storage_failure(int error) {
+  constexpr std::array kErrors = {ENOSPC,    EDQUOT,   EIO,   EROFS,  ESTALE, EREMOTEIO,
+                                  ETIMEDOUT, ENOTCONN, ENXIO, ENODEV, ENFILE, EMFILE};
+  return std::ranges::find(kErrors, error) != kErrors.end();
+}
+
+void throw_file_error(const fs::path& path, const std::string& doing, int error) {
+  auto meant = path;  // PATH.PID-NUMBER.foretime-tmp is where PATH is written first
+  if (path.extension() == kAsideSuffix && path.stem().extension().string().find('-') != std::string::npos)
+    meant.replace_extension().replace_extension();
+  const auto message = fmt::format("{}: {}: {}", meant.string(), doing, std::strerror(error));
+  if (is_storage_failure(error)) throw StorageError(message);
+  throw FileError(message);
+}
+
+Files& real_files() {
+  static RealFiles files;
+  return files;
+}
+
+Files& files() { return current_files != nullptr ? *current_files : real_files(); }
+
+FilesScope::FilesScope(Files& files) : before_(std::exchange(current_files, &files)) {}
+FilesScope::~FilesScope() { current_files = before_; }
+
+}  // namespace foretime

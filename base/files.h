@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace foretime {
+
+/// A file that cannot be opened, read or written. The message names the file and says what the system says.
+struct FileError : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
+};
+
+/// The storage failed, not the input: a full disk or quota, an I/O error, a read-only or stale file system. The same
+/// command may succeed later or on another machine.
+struct StorageError : ErrorOf<kStorage, FileError> {
+  using ErrorOf::ErrorOf;
+};
+
+/// Whether an errno tells of the storage (StorageError) rather than of what is stored there.
+bool is_storage_failure(int error);
+/// How the names end of what is written aside, to be renamed into place when it is whole.
+inline constexpr const char* kAsideSuffix = ".foretime-tmp";
+/// Throws StorageError or FileError: "PATH: DOING: what the system says"; of a file aside, the name that it will have.
+[[noreturn]] void throw_file_error(const std::filesystem::path& path, const std::string& doing, int error);
+
+/// A file that is being written. Closed, not synced, by its destructor.
+class OutputFile {
+ public:
+  virtual ~OutputFile() = default;
+  /// All of the bytes, at the present position.
+  virtual void write(std::string_view bytes) = 0;
+  virtual void seek(uint64_t offset) = 0;
+  /// Returns when what was written is on disk.
+  virtual void sync() = 0;
+  /// For copy_file_range and the like; -1: there is none, write() has to do.
+  virtual int descriptor() const { return -1; }
+};
+
+/// The file system as far as results depend on it: what is written for others to read, and whether it is there after a
+/// loss of power. A simulation puts another one in its place. Every function throws FileError, or StorageError.
+class Files {
+ public:
+  using Path = std::filesystem::path;
+  enum class Open { replace, create, append };
+
+  virtual ~Files() = default;
+  /// `create`: empty where the file is there already. `append`: made where it is not there.
+  virtual std::unique_ptr<OutputFile> open(const Path& path, Open how) = 0;
+  virtual std::string read(const Path& path) = 0;
+  virtual bool exists(const Path& path) = 0;
+  virtual bool is_folder(const Path& path) = 0;
+  /// What lies in a folder, sorted; empty where it is not there.
+  virtual std::vector<Path> list(const Path& folder) = 0;
+  /// With those above it; no error where it is there.
+  virtual void create_folders(const Path& path) = 0;
+  /// False: it is there already.
+  virtual bool create_folder(const Path& path) = 0;
+  virtual void rename(const Path& from, const Path& to) = 0;
+  /// Exchanges two names in one step. False: this file system cannot.
+  virtual bool exchange(const Path& a, const Path& b) = 0;
+  /// A file, or a folder with all that it holds; no error where it is not there.
+  virtual void remove(const Path& path) = 0;
+  /// Returns when the names in a folder are on disk.
+  virtual void sync_folder(const Path& path) = 0;
+};
+
+/// The machine's own.
+Files& real_files();
+/// Of this thread: the machine's own, unless a FilesScope is alive.
+Files& files();
+
+/// Puts another file system in place for this thread.
+class FilesScope {
+ public:
+  explicit FilesScope(Files& files);
+  ~FilesScope();
+  FilesScope(const FilesScope&) = delete;
+  FilesScope& operator=(const FilesScope&) = delete;
+
+ private:
+  Files* before_;
+};
+
+}  // namespace foretime

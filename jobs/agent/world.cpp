@@ -1,0 +1,142 @@
+#include "jobs/agent/world.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include <unistd.h>
+
+#include "base/process.h"
+
+namespace foretime::jobs {
+namespace {
+
+constexpr size_t kReadAtOnce = 1 << 20;  // then the other jobs have their turn
+
+class SupervisedCommand final : public RunningCommand {
+ public:
+  SupervisedCommand(SupervisedProcess::Options options, const std::filesystem::path& folder)
+      : channel_(folder), process_(with_channel(std::move(options), channel_.path())) {
+    streams_ = {process_.output(), process_.standard_output()};
+  }
+
+  void add_descriptors(std::vector<pollfd>& descriptors) const override {
+    descriptors.push_back({process_.status_descriptor(), POLLIN, 0});
+    for (const int stream : streams_) {
+      if (stream >= 0) descriptors.push_back({stream, POLLIN, 0});
+    }
+    channel_.add_descriptors(descriptors);
+  }
+  std::optional<ExitStatus> poll_exit() override { return process_.poll_exit(); }
+  void read_output(bool all, const Sink& output, const Sink& printed) override {
+    read_from(streams_[0], all, output);
+    read_from(streams_[1], all, printed);
+  }
+  void receive(const std::function<void(const ProgressMessage&)>& message,
+               const std::function<void(const std::string&)>& bad) override {
+    channel_.receive(message, bad);
+  }
+  bool connected() const override { return channel_.connected(); }
+  void request_stop(const std::string& reason) override { channel_.send_stop(reason); }
+  void terminate() override { process_.terminate(); }
+  void kill() override { process_.kill(); }
+
+ private:
+  static SupervisedProcess::Options with_channel(SupervisedProcess::Options options, const std::string& path) {
+    options.environment["FORETIME_PROGRESS"] = path;
+    return options;
+  }
+
+  /// `stream` becomes -1 at its end.
+  static void read_from(int& stream, bool all, const Sink& sink) {
+    std::array<char, 65536> buffer;
+    for (size_t total = 0; stream >= 0 && (all || total < kReadAtOnce);) {
+      const auto got = read(stream, buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (got <= 0) {
+        stream = -1;
+        return;
+      }
+      total += static_cast<size_t>(got);
+      sink({buffer.data(), static_cast<size_t>(got)});
+    }
+  }
+
+  ProgressReceiver channel_;
+  SupervisedProcess process_;
+  std::array<int, 2> streams_{-1, -1};
+};
+
+class ThreadBeside final : public Background {
+ public:
+  explicit ThreadBeside(std::function<double()> step) : step_(std::move(step)), thread_([this] { run(); }) {}
+  ~ThreadBeside() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      lock.unlock();
+      const auto pause = std::chrono::duration<double>(step_());
+      lock.lock();
+      wake_.wait_for(lock, pause, [this] { return stop_; });
+    }
+  }
+
+  std::function<double()> step_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+class RealWorld final : public World {
+ public:
+  double steady_seconds() override { return foretime::steady_seconds(); }
+  uint64_t random_bits() override {
+    std::random_device device;
+    return static_cast<uint64_t>(device()) << 32 | device();
+  }
+  std::unique_ptr<RunningCommand> start(SupervisedProcess::Options command,
+                                        const std::filesystem::path& folder) override {
+    return std::make_unique<SupervisedCommand>(std::move(command), folder);
+  }
+  std::unique_ptr<Background> run_beside(std::function<double()> step) override {
+    return std::make_unique<ThreadBeside>(std::move(step));
+  }
+  void wait(std::vector<pollfd>& descriptors, double seconds) override {
+    poll(descriptors.data(), descriptors.size(), static_cast<int>(seconds * 1e3));
+  }
+};
+
+}  // namespace
+
+std::string World::random_hex(size_t digits) {
+  std::string text;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < digits; ++i, bits >>= 4) {
+    if (i % 16 == 0) bits = random_bits();
+    text += "0123456789abcdef"[bits % 16];
+  }
+  return text;
+}
+
+World& real_world() {
+  static RealWorld world;
+  return world;
+}
+
+}  // namespace foretime::jobs

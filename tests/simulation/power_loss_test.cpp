@@ -1,0 +1,121 @@
+// What is left after a loss of power at any moment of a write opens as before it or as after it, never between.
+
+#include "tests/simulation/power_loss.h"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/atomic_file.h"
+#include "coordinator/checkpoint_store.h"
+
+namespace foretime::simulation {
+namespace {
+
+using coordinator::CheckpointStore;
+using Contents = std::map<std::string, std::string>;
+
+Contents checkpoint(char letter) {
+  return {{"model.safetensors", std::string(3000, letter)}, {"state.json", std::string(200, letter)}};
+}
+
+TEST(PowerLoss, AFileIsTheOldOneOrTheNewOne) {
+  at_every_power_loss(
+      [] {
+        files().create_folders("/run");
+        write_file_atomically("/run/best.json", "old");
+      },
+      [] {
+        AtomicFile file("/run/best.json");
+        file.write(std::string(300000, 'n'));
+        file.seek(0);
+        file.write("new");
+        file.commit();
+      },
+      [](const std::string& where) {
+        const auto found = files().read("/run/best.json");
+        EXPECT_TRUE(found == "old" || found == "new" + std::string(299997, 'n'))
+            << where << ": " << found.size() << " bytes";
+      });
+}
+
+/// A loss of power in the very first write of a file leaves none, or the whole.
+TEST(PowerLoss, ANewFileIsThereWholeOrNotAtAll) {
+  at_every_power_loss([] { files().create_folders("/out"); },
+                      [] { write_file_atomically("/out/model.foretime", "bundle"); },
+                      [](const std::string& where) {
+                        if (!files().exists("/out/model.foretime")) return;
+                        EXPECT_EQ(files().read("/out/model.foretime"), "bundle") << where;
+                      });
+}
+
+TEST(PowerLoss, ANewCheckpointLeavesTheOlderOnes) {
+  at_every_power_loss(
+      [] {
+        files().create_folders("/run/checkpoints");
+        CheckpointStore store("/run/checkpoints");
+        store.commit(10, checkpoint('a'));
+        store.mark_best(10, "opa", 0.5);
+      },
+      [] {
+        CheckpointStore store("/run/checkpoints");
+        store.commit(20, checkpoint('b'));
+        store.mark_best(20, "opa", 0.75);
+        store.prune(1, true);
+      },
+      [](const std::string& where) {
+        CheckpointStore store("/run/checkpoints");
+        ASSERT_FALSE(store.steps().empty()) << where;
+        for (const auto step : store.steps())
+          EXPECT_EQ(store.read(step).files, checkpoint(step == 10 ? 'a' : 'b')) << where;
+        const auto read = coordinator::read_checkpoint("/run");
+        EXPECT_EQ(read.files, checkpoint(read.step == 10 ? 'a' : 'b')) << where;
+        // Training goes on over whatever is left.
+        store.commit(30, checkpoint('c'));
+        EXPECT_EQ(store.read(30).files, checkpoint('c')) << where;
+      });
+}
+
+TEST(PowerLoss, ACheckpointThatIsWrittenAgainIsTheOldOneOrTheNewOne) {
+  at_every_power_loss(
+      [] {
+        files().create_folders("/run/checkpoints");
+        CheckpointStore("/run/checkpoints").commit(10, checkpoint('a'));
+      },
+      [] { CheckpointStore("/run/checkpoints").commit(10, checkpoint('b')); },
+      [](const std::string& where) {
+        const auto found = CheckpointStore("/run/checkpoints").read(10).files;
+        EXPECT_TRUE(found == checkpoint('a') || found == checkpoint('b')) << where;
+      });
+}
+
+/// Without a sync in the right place this file system shows it: the check can fail.
+TEST(PowerLoss, AWriteWithoutSyncIsSeenToTear) {
+  std::set<std::string> seen;
+  at_every_power_loss(
+      [] { files().create_folders("/run"); },
+      [] {
+        const auto file = files().open("/run/aside", Files::Open::replace);
+        file->write("whole");
+        files().rename("/run/aside", "/run/file");
+        files().sync_folder("/run");
+      },
+      [&](const std::string&) { seen.insert(files().exists("/run/file") ? files().read("/run/file") : "none"); });
+  EXPECT_EQ(seen, (std::set<std::string>{"", "none", "wh", "whole"}));
+}
+
+TEST(SimulatedFiles, AFullDiskIsAStorageErrorThatKeepsWhatFits) {
+  SimulatedFiles disk;
+  disk.set_capacity(10);
+  const FilesScope scope(disk);
+  EXPECT_THROW(write_file_atomically("/a", "eleven bytes"), StorageError);
+  EXPECT_TRUE(disk.contents().empty());  // nothing is left behind to keep it full
+  write_file_atomically("/a", "ten bytes.");
+  EXPECT_EQ(files().read("/a"), "ten bytes.");
+}
+
+}  // namespace
+}  // namespace foretime::simulation

@@ -1,0 +1,193 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+struct lua_State;
+
+namespace foretime::simulation {
+
+/// What Redis answers.
+struct Answer {
+  enum class Kind { nil, integer, status, error, text, array };
+  Kind kind = Kind::nil;
+  int64_t integer = 0;
+  std::string text;  // of status, error and text
+  std::vector<Answer> elements;
+
+  static Answer of(int64_t integer) { return {Kind::integer, integer, "", {}}; }
+  static Answer of(std::string text) { return {Kind::text, 0, std::move(text), {}}; }
+  static Answer ok() { return {Kind::status, 0, "OK", {}}; }
+  static Answer error(std::string text) { return {Kind::error, 0, std::move(text), {}}; }
+  static Answer array(std::vector<Answer> elements = {}) { return {Kind::array, 0, "", std::move(elements)}; }
+  /// The bytes of the protocol, RESP2.
+  std::string wire() const;
+};
+
+/// A sorted set as Redis has it: by score, then by member.
+class SortedSet {
+ public:
+  /// True: the member is new.
+  bool set(const std::string& member, double score);
+  bool erase(const std::string& member);
+  std::optional<double> score(const std::string& member) const;
+  const std::set<std::pair<double, std::string>>& order() const { return order_; }
+  size_t size() const { return order_.size(); }
+
+ private:
+  std::map<std::string, double> scores_;
+  std::set<std::pair<double, std::string>> order_;
+};
+
+struct StreamEntry {
+  int64_t milliseconds = 0, sequence = 0;
+  std::vector<std::string> fields;
+};
+
+/// One key's value.
+using Text = std::string;
+using Hash = std::map<std::string, std::string>;
+using Set = std::set<std::string>;
+using List = std::deque<std::string>;
+struct Stream {
+  std::deque<StreamEntry> entries;
+  int64_t last_milliseconds = 0, last_sequence = -1;
+};
+using Value = std::variant<Text, Hash, Set, List, SortedSet, Stream>;
+
+/// The subset of Redis 7.0 that the queue uses, in memory, for one thread: the commands of jobs/queue, and EVALSHA with
+/// the queue's real scripts in Lua 5.1, the Lua of Redis. Nothing in it is random and its clock is the caller's, so
+/// what it does is decided by what it is asked. tests/simulation/redis_model_test.cpp holds it against a real Redis.
+///
+/// Source of the semantics: redis.io/commands, and script.c, script_lua.c, t_zset.c of Redis 7.0.
+class RedisModel {
+ public:
+  using Command = std::vector<std::string>;
+
+  /// `now_us` is Redis' own clock: microseconds since 1970.
+  explicit RedisModel(std::function<int64_t()> now_us);
+  ~RedisModel();
+  RedisModel(const RedisModel&) = delete;
+  RedisModel& operator=(const RedisModel&) = delete;
+
+  Answer run(const Command& command);
+
+  /// From here on, answers LOADING, READONLY, OOM or MISCONF as Redis does in that state.
+  struct Trouble {
+    bool loading = false;
+    bool replica = false;     // refuses writes
+    bool full = false;        // above maxmemory: refuses what may take memory, but not in a script that wrote already
+    bool disk_error = false;  // the last save failed: refuses writes
+    std::string authentication;  // an error that every command answers, for example "NOAUTH Authentication required."
+  };
+  Trouble trouble;
+
+  /// What is on disk: with appendfsync everysec Redis fsyncs each second, and a crash loses what came after. A script's
+  /// writes are one unit.
+  void fsync();
+  /// Units of writes since the last fsync.
+  size_t unsynced() const { return log_.size(); }
+  /// The process dies; of the units since the last fsync the first `kept` are on disk. Scripts are forgotten.
+  void crash(size_t kept);
+
+  /// For invariants: all keys with their values; expired ones may still be there.
+  const std::map<std::string, Value>& keys() const { return data_.keys; }
+  size_t bytes() const;  // roughly, of all keys and values
+  int64_t commands() const { return commands_; }
+
+ private:
+  struct Data {
+    std::map<std::string, Value> keys;
+    std::map<std::string, int64_t> expires_ms;
+  };
+  struct Handler {
+    size_t least = 1;  // elements of the command
+    bool writes = false, grows = false;
+    Answer (RedisModel::*run)(const Command&) = nullptr;
+  };
+  static const std::map<std::string, Handler>& handlers();
+  friend struct LuaCalls;
+
+  /// One command, of a client or of a script.
+  Answer perform(const Command& command);
+  Answer evaluate(const Command& command);
+  Answer load(const Command& command);
+  void record(Command command) { unit_.push_back(std::move(command)); }
+  void commit();
+  static void apply(RedisModel& scratch, const std::vector<Command>& unit);
+
+  template <class T>
+  T* find(const std::string& key);
+  template <class T>
+  T& make(const std::string& key);
+  void drop_if_empty(const std::string& key);
+  int64_t now_ms() const { return now_us_() / 1000; }
+  bool expired(const std::string& key);
+
+  // Commands.
+  Answer ping(const Command&);
+  Answer info(const Command&);
+  Answer config(const Command&);
+  Answer client(const Command&);
+  Answer select(const Command&);
+  Answer time(const Command&);
+  Answer get(const Command&);
+  Answer set(const Command&);
+  Answer incr(const Command&);
+  Answer del(const Command&);
+  Answer exists(const Command&);
+  Answer type(const Command&);
+  Answer names(const Command&);
+  Answer hset(const Command&);
+  Answer hsetnx(const Command&);
+  Answer hget(const Command&);
+  Answer hmget(const Command&);
+  Answer hgetall(const Command&);
+  Answer hincrby(const Command&);
+  Answer hdel(const Command&);
+  Answer sadd(const Command&);
+  Answer srem(const Command&);
+  Answer scard(const Command&);
+  Answer sismember(const Command&);
+  Answer smembers(const Command&);
+  Answer srandmember(const Command&);
+  Answer rpush(const Command&);
+  Answer lrange(const Command&);
+  Answer ltrim(const Command&);
+  Answer zadd(const Command&);
+  Answer zrem(const Command&);
+  Answer zcard(const Command&);
+  Answer zscore(const Command&);
+  Answer zcount(const Command&);
+  Answer zrange(const Command&);
+  Answer zrevrange(const Command&);
+  Answer zrangebyscore(const Command&);
+  Answer zrangebylex(const Command&);
+  Answer xadd(const Command&);
+  Answer xrange(const Command&);
+  Answer xrevrange(const Command&);
+
+  std::function<int64_t()> now_us_;
+  Data data_;
+  Data on_disk_;                           // as of the last fsync
+  std::vector<std::vector<Command>> log_;  // units of writes since then
+  std::vector<Command> unit_;              // of the script or command that runs
+  bool replaying_ = false, in_script_ = false, script_wrote_ = false;
+  int64_t commands_ = 0;
+  lua_State* lua_ = nullptr;
+  std::map<std::string, int> scripts_;  // SHA-1 -> reference in Lua's registry
+};
+
+/// As Redis writes a double: the shortest text with 17 digits at most that reads back as the same.
+std::string score_text(double value);
+
+}  // namespace foretime::simulation
