@@ -22,6 +22,12 @@ struct RedisRefused : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
+/// A refusal over a password or a right. Whoever was let in before may be let in again: when passwords are being
+/// changed such a refusal passes, and agents retry on it.
+struct RedisDenied : RedisRefused {
+  using RedisRefused::RedisRefused;
+};
+
 /// What was asked for does not exist or contradicts the job's state: an unknown id, an ambiguous prefix, a job that
 /// cannot be retried.
 struct JobRefused : JobsError {

@@ -32,7 +32,7 @@ void add_queue_options(CLI::App& command, QueueOptions& options) {
   typed_option(command, "--redis", options.redis,
                "redis://host[:port][/database] or unix:///path; default: FORETIME_REDIS, else a Redis that foretime "
                "runs itself inside --runs. User and password come from FORETIME_REDIS, or FORETIME_REDIS_USER and "
-               "FORETIME_REDIS_PASSWORD",
+               "FORETIME_REDIS_PASSWORD or FORETIME_REDIS_PASSWORD_FILE, which is read again at each connection",
                "URL");
   typed_option(command, "--runs", options.runs, "folder of all runs of jobs; the embedded Redis lives in it", "DIR")
       ->envname("FORETIME_RUNS")

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -23,7 +22,10 @@ namespace foretime::jobs {
 namespace {
 
 constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
-constexpr double kWatch = 0.1, kIdle = 1.0;                                    // seconds between two looks
+constexpr double kClaimIntervalTold = 15.0;  // seconds, where the queue tells when jobs come to wait
+constexpr double kClaimSpread = 0.05;        // seconds over which agents spread that were told at the same time
+constexpr double kListenInterval = 5.0;      // seconds between two attempts to be told
+constexpr double kShortestWait = 0.001;      // seconds
 constexpr int kReapBatches = 20;
 
 AgentInfo info_of(const AgentOptions& options) {
@@ -73,16 +75,19 @@ class Slots {
 class AgentLoop {
  public:
   AgentLoop(const AgentOptions& options, const QueueFactory& make_queue, const Proposer& proposer, Slots slots,
-            const StopRequests& stops, World& world, spdlog::logger& log)
+            const std::atomic<int>& stops, Waiter& waiter, World& world, spdlog::logger& log)
       : options_(options),
         proposer_(proposer),
         slots_(std::move(slots)),
         stops_(stops),
+        waiter_(waiter),
         world_(world),
         log_(log),
         queue_(make_queue()),
+        listener_(make_queue()),
         link_("agent", kLongestPause, world, log),
-        heartbeat_(make_queue(), options.lease_term, info_of(options), world, log) {}
+        heartbeat_(
+            make_queue(), options.lease_term, info_of(options), [&waiter] { waiter.wake(); }, world, log) {}
 
   int64_t run() {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
@@ -97,6 +102,7 @@ class AgentLoop {
         forward(held);
       }
       std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
+      listen(now);
       claim_jobs();
       reap(now);
       if (done(now)) break;
@@ -113,7 +119,7 @@ class AgentLoop {
   };
 
   void obey_stop_requests(double now) {
-    const int count = stops_.count.load();
+    const int count = stops_.load();
     if (count == obeyed_stops_) return;
     if (obeyed_stops_ == 0) {
       stopped_at_ = now;
@@ -183,6 +189,25 @@ class AgentLoop {
     });
   }
 
+  /// Keeps the connection over which the queue tells when jobs come to wait. Without it the agent asks more often.
+  void listen(double now) {
+    try {
+      if (wake_ups_ && wake_ups_->take())
+        next_claim_ = std::min(next_claim_, now + kClaimSpread * world_.random_fraction());
+      if (wake_ups_ || now < next_listen_ || !link_.open(now)) return;
+      next_listen_ = now + kListenInterval * (0.75 + world_.random_fraction() / 2);
+      wake_ups_ = listener_->wake_ups();
+      if (!wake_ups_) next_listen_ = kNever;
+    } catch (const RedisUnavailable&) {
+      wake_ups_.reset();  // claiming says what there is to say
+    } catch (const RedisRefused& error) {
+      log_.info("agent {}: asks for jobs every {:g} s, since it may not be told: {}", options_.name, kClaimInterval,
+                error.what());
+      next_listen_ = kNever;
+    }
+    next_claim_ = now;  // for what came before the queue listened, or after it did no more
+  }
+
   void claim_jobs() {
     if (obeyed_stops_ > 0) {
       // A claim whose answer was lost may have given us a job, which would wait for the end of its lease.
@@ -192,38 +217,43 @@ class AgentLoop {
     drained_ = false;
     const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
     while (world_.steady_seconds() >= next_claim_ && link_.open(world_.steady_seconds()) && slots_.free_cpus() > 0 &&
-           running() < most && stops_.count.load() == 0) {
+           running() < most && stops_.load() == 0) {
       if (claim_one()) continue;
-      next_claim_ =
-          world_.steady_seconds() + std::exchange(claim_pause_, kClaimInterval) * (0.75 + world_.random_fraction() / 2);
+      const bool told = wake_ups_ && !options_.until_empty;
+      const double pause = std::exchange(claim_pause_, told ? kClaimIntervalTold : kClaimInterval);
+      next_claim_ = world_.steady_seconds() + pause * (0.75 + world_.random_fraction() / 2);
     }
   }
 
   bool claim_one() {
     if (claim_token_.empty()) claim_token_ = world_.random_hex(32);
-    try {
+    bool got_one = false;
+    const auto claim = [&] {
       const auto lease =
           queue_->claim({options_.name, claim_token_, slots_.free_cpus(), slots_.free_gpus(), options_.lease_term});
       claim_token_.clear();
-      link_.worked(world_.steady_seconds());
       if (!lease) {
         if (jobs_.empty()) look_for_an_end();
-        return false;
+        return;
       }
       auto gpus = slots_.take(lease->spec.resources);
       if (!gpus || obeyed_stops_ > 0) {
         if (gpus) slots_.give_back(lease->spec.resources, *gpus);
         queue_->finish(*lease, {.outcome = Outcome::preempted}, world_.random_fraction());
-        return false;
+        return;
       }
       heartbeat_.hold(*lease);
       jobs_.push_back({std::make_unique<AgentJob>(*lease, *gpus, options_, world_, log_)});
-      start_jobs();
-      return true;
-    } catch (const RedisUnavailable& error) {
+      got_one = true;
+    };
+    try {
+      reach_queue(claim);
+    } catch (const JobsError& error) {
+      if (!reached_) throw;  // later it must not cost the jobs that run
       link_.failed(error.what(), world_.steady_seconds());
-      return false;
     }
+    if (got_one) start_jobs();
+    return got_one;
   }
 
   /// Called when there is nothing to claim and nothing to do. Decides whether the agent is done (until_empty), and
@@ -255,10 +285,9 @@ class AgentLoop {
     if (!reaping_ || now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
     next_reap_ = now + kReapInterval * (0.75 + world_.random_fraction() / 2);
     try {
-      for (int i = 0; i < kReapBatches && queue_->reap().more; ++i) heartbeat_.tick(running());
-      link_.worked(world_.steady_seconds());
-    } catch (const RedisUnavailable& error) {
-      link_.failed(error.what(), world_.steady_seconds());
+      reach_queue([&] {
+        for (int i = 0; i < kReapBatches && queue_->reap().more; ++i) heartbeat_.tick(running());
+      });
     } catch (const JobsError& error) {
       log_.error("agent {}: lost leases are left to other agents: {}", options_.name, error.what());
       reaping_ = false;
@@ -277,32 +306,60 @@ class AgentLoop {
     return true;
   }
 
-  void wait() {
-    std::vector<pollfd> descriptors = {{stops_.wake.get(), POLLIN, 0}};
-    for (const auto& held : jobs_) held.job->add_descriptors(descriptors);
-    double pause = kWatch;
-    if (jobs_.empty()) pause = std::clamp(next_claim_ - world_.steady_seconds(), 0.01, link_.down() ? kWatch : kIdle);
-    world_.wait(descriptors, pause);
-    if (descriptors.front().revents != 0) {
-      uint64_t count = 0;
-      [[maybe_unused]] const auto got = read(stops_.wake.get(), &count, sizeof(count));
+  /// When there is something to do although nothing became readable.
+  double next_turn(double now) const {
+    double next = now + std::chrono::duration<double>(options_.lease_term).count() / 4;  // the heartbeat hears from us
+    const auto calls_at = [&](double time) { next = std::min(next, std::max(time, link_.next())); };
+    for (const auto& held : jobs_) {
+      next = std::min(next, held.job->next_timer());
+      calls_at(held.job->next_call());
     }
+    const bool late_soon = obeyed_stops_ > 0 && now - stopped_at_ <= options_.drain_seconds;
+    if (late_soon) next = std::min(next, stopped_at_ + options_.drain_seconds);
+    if (obeyed_stops_ > 0 && !claim_token_.empty()) calls_at(0);
+    if (obeyed_stops_ > 0) return next;
+    const bool room = options_.max_jobs <= 0 || running() < options_.max_jobs;
+    if (room && slots_.free_cpus() > 0) calls_at(next_claim_);
+    if (reaping_) calls_at(next_reap_);
+    if (!wake_ups_) calls_at(next_listen_);
+    return next;
+  }
+
+  void wait() {
+    std::vector<pollfd> descriptors;
+    for (const auto& held : jobs_) held.job->add_descriptors(descriptors);
+    if (wake_ups_ && wake_ups_->descriptor() >= 0) descriptors.push_back({wake_ups_->descriptor(), POLLIN, 0});
+    const double now = world_.steady_seconds();
+    waiter_.wait(descriptors, std::max(next_turn(now) - now, kShortestWait));
   }
 
   int64_t running() const {
     return std::count_if(jobs_.begin(), jobs_.end(), [](const Held& held) { return held.job && !held.job->ended(); });
   }
 
-  /// Calls the queue; false where Redis is away, or this job's call was refused, which ends its attempt here.
+  /// Calls the queue; false where Redis is away, or refuses for now what it took before: passwords are being changed.
+  template <class Call>
+  bool reach_queue(const Call& call) {
+    try {
+      call();
+      link_.worked(world_.steady_seconds());
+      reached_ = true;
+      return true;
+    } catch (const RedisUnavailable& error) {
+      link_.failed(error.what(), world_.steady_seconds());
+    } catch (const RedisDenied& error) {
+      if (!reached_) throw;
+      link_.failed(error.what(), world_.steady_seconds());
+    }
+    return false;
+  }
+
+  /// The same for a job; also false where its call was refused, which ends its attempt here.
   template <class Call>
   bool with_queue(AgentJob& job, const Call& call) {
     if (!link_.open(world_.steady_seconds())) return false;
     try {
-      call();
-      link_.worked(world_.steady_seconds());
-      return true;
-    } catch (const RedisUnavailable& error) {
-      link_.failed(error.what(), world_.steady_seconds());
+      return reach_queue(call);
     } catch (const std::exception& error) {
       log_.error("job {}: {}", job.lease().job, error.what());
       job.give_up();
@@ -313,18 +370,20 @@ class AgentLoop {
   const AgentOptions& options_;
   const Proposer& proposer_;
   Slots slots_;
-  const StopRequests& stops_;
+  const std::atomic<int>& stops_;
+  Waiter& waiter_;
   World& world_;
   spdlog::logger& log_;
-  std::shared_ptr<JobQueue> queue_;
+  std::shared_ptr<JobQueue> queue_, listener_;  // each with a connection of its own
+  std::unique_ptr<WakeUps> wake_ups_;
   Link link_;
   Heartbeat heartbeat_;
   std::vector<Held> jobs_;
   std::string claim_token_;  // of a claim without an answer; empty: none is open
-  bool drained_ = false, reaping_ = true, told_too_large_ = false;
+  bool drained_ = false, reaping_ = true, told_too_large_ = false, reached_ = false;
   int obeyed_stops_ = 0;
   double claim_pause_ = 1;  // seconds, after a claim that found nothing
-  double next_claim_ = 0, next_reap_ = 0, stopped_at_ = 0;
+  double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, stopped_at_ = 0;
   int64_t finished_ = 0;
 };
 
@@ -361,19 +420,18 @@ Agent::Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, s
       proposer_(std::move(proposer)),
       log_(log),
       world_(world),
-      stops_{0, Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))} {
+      waiter_(world.make_waiter()) {
   const Slots checked(options_.cpus, options_.gpus);  // throws where a GPU is named twice
 }
 
 int64_t Agent::run() {
-  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus), stops_, world_, log_);
+  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus), stops_, *waiter_, world_, log_);
   return loop.run();
 }
 
 void Agent::request_stop() {
-  stops_.count.fetch_add(1);
-  const uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(stops_.wake.get(), &one, sizeof(one));
+  stops_.fetch_add(1);
+  waiter_->wake();
 }
 
 }  // namespace foretime::jobs

@@ -2,20 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include <spdlog/logger.h>
 
-#include "base/descriptor.h"
 #include "jobs/agent/agent_options.h"
 #include "jobs/agent/world.h"
 
 namespace foretime::jobs {
-
-/// How often the agent was asked to end; a signal handler counts and wakes the loop by the eventfd.
-struct StopRequests {
-  std::atomic<int> count{0};
-  Descriptor wake;
-};
 
 /// Claims jobs that fit its free slots and runs each as a supervised child (jobs/supervisor/supervisor.h) in
 /// runs/<job id>/attempt-<fence>, so that an agent that lost its lease overwrites nothing; the next attempt continues
@@ -54,7 +48,8 @@ class Agent {
   Proposer proposer_;
   spdlog::logger& log_;
   World& world_;
-  StopRequests stops_;
+  std::unique_ptr<Waiter> waiter_;
+  std::atomic<int> stops_{0};  // requests to end
 };
 
 }  // namespace foretime::jobs

@@ -211,7 +211,8 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
       {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
       // A job that asked for no GPU sees none: -1 is no device, while an empty value would be no variable here.
       {"CUDA_VISIBLE_DEVICES", place.gpus.empty() ? "-1" : fmt::format("{}", fmt::join(place.gpus, ","))}};
-  for (const auto* secret : {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD"})
+  for (const auto* secret :
+       {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD", "FORETIME_REDIS_PASSWORD_FILE"})
     environment[secret] = "";
   if (geteuid() == 0) environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   return environment;

@@ -7,11 +7,16 @@
 #include "jobs/error.h"
 
 namespace foretime::jobs {
+namespace {
+
+constexpr size_t kReasons = 5;  // of one outage that are logged
+
+}  // namespace
+
 void Link::failed(const std::string& what, double now) {
-  if (failures_ == 0) {
-    since_ = now;
+  if (failures_ == 0) since_ = now;
+  if (said_.size() < kReasons && said_.insert(what).second)
     log_.warn("{}: {}; trying again, jobs go on meanwhile", who_, what);
-  }
   const double wait = std::min(longest_, std::ldexp(1.0, std::min(failures_, 10)));
   ++failures_;
   next_ = now + wait * (0.75 + world_.random_fraction() / 2);
@@ -20,13 +25,15 @@ void Link::failed(const std::string& what, double now) {
 void Link::worked(double now) {
   if (failures_ > 0) log_.info("{}: Redis is back after {:.1f} s", who_, now - since_);
   failures_ = 0;
+  said_.clear();
   next_ = 0;
 }
 
-Heartbeat::Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, World& world,
-                     spdlog::logger& log)
+Heartbeat::Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, std::function<void()> wake,
+                     World& world, spdlog::logger& log)
     : queue_(std::move(queue)),
       term_(term),
+      wake_(std::move(wake)),
       world_(world),
       log_(log),
       // A pause longer than a third of the term could cost a lease after Redis is back.
@@ -78,7 +85,8 @@ double Heartbeat::step() {
       link_.failed(error.what(), world_.steady_seconds());
     }
   }
-  return link_.down() ? interval / 4 : interval;
+  // Spread, or agents that were started together would always call together.
+  return (link_.down() ? interval / 4 : interval) * (0.75 + world_.random_fraction() / 2);
 }
 
 void Heartbeat::renew_all() {
@@ -100,6 +108,9 @@ void Heartbeat::renew_all() {
   for (const auto& [token, directive] : found) {
     if (leases_.count(token) != 0) directives_[token] = directive;
   }
+  const bool any = !directives_.empty();
+  lock.unlock();
+  if (any) wake_();
 }
 
 }  // namespace foretime::jobs

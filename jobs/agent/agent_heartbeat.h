@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include <spdlog/logger.h>
@@ -14,14 +16,15 @@ namespace foretime::jobs {
 
 constexpr double kLongestPause = 20;  // seconds between two attempts to reach Redis
 
-/// When to talk to Redis again: after 1, 2, 4, … seconds with jitter, never more than `longest`. An outage is logged
-/// once when it begins and once when it is over.
+/// When to talk to Redis again: after 1, 2, 4, … seconds with jitter, never more than `longest`. Of an outage each
+/// reason is logged once, and its end.
 class Link {
  public:
   Link(std::string who, double longest_seconds, World& world, spdlog::logger& log)
       : who_(std::move(who)), longest_(longest_seconds), world_(world), log_(log) {}
   bool open(double now) const { return now >= next_; }
   bool down() const { return failures_ > 0; }
+  double next() const { return next_; }  // when to try again; 0: at once
   void failed(const std::string& what, double now);
   void worked(double now);
 
@@ -31,6 +34,7 @@ class Link {
   World& world_;
   spdlog::logger& log_;
   int failures_ = 0;
+  std::set<std::string> said_;  // of this outage, a few
   double next_ = 0, since_ = 0;
 };
 
@@ -39,7 +43,9 @@ class Link {
 /// take over.
 class Heartbeat {
  public:
-  Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, World& world, spdlog::logger& log);
+  /// `wake` is called when there are directives to take.
+  Heartbeat(std::shared_ptr<JobQueue> queue, Milliseconds term, AgentInfo info, std::function<void()> wake,
+            World& world, spdlog::logger& log);
   ~Heartbeat();  // says that the agent leaves
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -58,6 +64,7 @@ class Heartbeat {
 
   std::shared_ptr<JobQueue> queue_;
   Milliseconds term_;
+  std::function<void()> wake_;
   World& world_;
   spdlog::logger& log_;
   Link link_;

@@ -186,6 +186,21 @@ void AgentJob::tick(double now) {
   if (state_ == State::running) check_stall(now);
 }
 
+double AgentJob::next_timer() const {
+  double next = kNever;
+  const bool may_be_killed = state_ == State::running || state_ == State::stopping || state_ == State::terminating;
+  if (stop_reason_ == StopReason::drain && may_be_killed) next = stop_requested_at_ + options_.drain_seconds;
+  if (state_ == State::stopping) next = std::min(next, stop_requested_at_ + options_.stop_grace_seconds);
+  if (state_ == State::running) next = std::min(next, last_progress_at_ + options_.stall_seconds);
+  return next;
+}
+
+double AgentJob::next_call() const {
+  if (silent()) return kNever;
+  if (starting() || ended() || in_flight_ || urgent()) return 0;
+  return has_news() ? last_report_ + kReportInterval : kNever;
+}
+
 void AgentJob::receive(double now) {
   command_->receive([&](const ProgressMessage& message) { take(message, now); },
                     [&](const std::string& what) {

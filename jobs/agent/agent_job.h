@@ -69,6 +69,10 @@ class AgentJob {
   /// Reads what arrived, sends SIGTERM or SIGKILL where a request to stop had no effect, and kills a job without
   /// progress.
   void tick(double now);
+  /// When tick() has something to do although nothing became readable.
+  double next_timer() const;
+  /// When it has something to say to the queue.
+  double next_call() const;
   /// No process of it lives, and result() stands.
   bool ended() const { return state_ == State::ended || state_ == State::released; }
 

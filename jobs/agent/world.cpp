@@ -3,14 +3,17 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/process.h"
 
 namespace foretime::jobs {
@@ -103,6 +106,24 @@ class ThreadBeside final : public Background {
   std::thread thread_;  // last: it uses all of the above
 };
 
+class PollWaiter final : public Waiter {
+ public:
+  void wait(std::vector<pollfd>& descriptors, double seconds) override {
+    descriptors.push_back({event_.get(), POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), static_cast<int>(std::ceil(seconds * 1e3)));
+    uint64_t count = 0;
+    if (descriptors.back().revents != 0) static_cast<void>(!read(event_.get(), &count, sizeof(count)));
+    descriptors.pop_back();
+  }
+  void wake() override {
+    const uint64_t one = 1;
+    static_cast<void>(!write(event_.get(), &one, sizeof(one)));
+  }
+
+ private:
+  Descriptor event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+};
+
 class RealWorld final : public World {
  public:
   double steady_seconds() override { return foretime::steady_seconds(); }
@@ -117,9 +138,7 @@ class RealWorld final : public World {
   std::unique_ptr<Background> run_beside(std::function<double()> step) override {
     return std::make_unique<ThreadBeside>(std::move(step));
   }
-  void wait(std::vector<pollfd>& descriptors, double seconds) override {
-    poll(descriptors.data(), descriptors.size(), static_cast<int>(seconds * 1e3));
-  }
+  std::unique_ptr<Waiter> make_waiter() override { return std::make_unique<PollWaiter>(); }
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,18 @@ class Background {
   virtual ~Background() = default;
 };
 
+constexpr double kNever = std::numeric_limits<double>::infinity();  // as a time
+
+/// Where an agent's loop waits.
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+  /// Returns when a descriptor is ready, after wake(), or after the time; sets `revents`.
+  virtual void wait(std::vector<pollfd>& descriptors, double seconds) = 0;
+  /// Ends the wait that runs, or the next one. From any thread, and async-signal-safe.
+  virtual void wake() = 0;
+};
+
 /// What an agent takes from the machine beneath it, beside files (base/files.h) and Redis (RedisTransport): time,
 /// randomness, processes, and waiting. A simulation puts another one in its place.
 class World {
@@ -59,8 +72,7 @@ class World {
                                                 const std::filesystem::path& folder) = 0;
   /// Calls `step` now, and again after as many seconds as it answers, beside the caller.
   virtual std::unique_ptr<Background> run_beside(std::function<double()> step) = 0;
-  /// Returns when a descriptor is ready or after the time; sets `revents`.
-  virtual void wait(std::vector<pollfd>& descriptors, double seconds) = 0;
+  virtual std::unique_ptr<Waiter> make_waiter() = 0;
 
   /// In [0, 1).
   double random_fraction() { return static_cast<double>(random_bits() >> 11) * 0x1p-53; }

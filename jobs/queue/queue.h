@@ -3,6 +3,7 @@
 #include <chrono>
 #include <compare>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,17 @@ struct Demand {
   auto operator<=>(const Demand&) const = default;
 };
 
+/// Tells when jobs come to wait, so that idle agents need not ask all the time. It may miss any of them: who listens
+/// asks once after it began, and now and then all the same.
+class WakeUps {
+ public:
+  virtual ~WakeUps() = default;
+  /// Readable when take() may have something to say; -1: there is none.
+  virtual int descriptor() const = 0;
+  /// Whether any came since the last call. Does not wait. Throws RedisUnavailable, after which it is of no more use.
+  virtual bool take() = 0;
+};
+
 /// Jobs wait, are leased to one agent, then finish or wait again. Each call is one atomic transition; time is the
 /// queue's own, never the caller's. Throws RedisUnavailable when it cannot be reached (the transition may then have
 /// happened or not; each call can be repeated safely), RedisRefused, and JobRefused as said.
@@ -116,6 +128,8 @@ class JobQueue {
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
+  /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
+  virtual std::unique_ptr<WakeUps> wake_ups() { return nullptr; }
   /// Whether no job is in any of `states`.
   virtual bool none_in(const std::vector<JobState>& states) = 0;
   /// How many jobs wait, by what they need in all.

@@ -31,6 +31,20 @@ const redisReply& element(const redisReply& reply, size_t index, const std::stri
   return *reply.element[index];
 }
 
+class PublishedWakeUps final : public WakeUps {
+ public:
+  explicit PublishedWakeUps(std::unique_ptr<RedisTransport> messages) : messages_(std::move(messages)) {}
+  int descriptor() const override { return messages_->descriptor(); }
+  bool take() override {
+    bool any = false;
+    while (messages_->try_receive("SUBSCRIBE")) any = true;
+    return any;
+  }
+
+ private:
+  std::unique_ptr<RedisTransport> messages_;
+};
+
 }  // namespace
 
 std::map<std::string, Script> load_scripts(QueueClock clock) {
@@ -196,6 +210,10 @@ void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
   run("heartbeat_agent", {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
                           std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0"});
+}
+
+std::unique_ptr<WakeUps> RedisQueue::wake_ups() {
+  return std::make_unique<PublishedWakeUps>(client_.subscribe(prefix_ + "wake"));
 }
 
 bool RedisQueue::none_in(const std::vector<JobState>& states) {

@@ -55,6 +55,7 @@ class RedisQueue final : public JobQueue {
   void resume(const std::string& sweep) override;
   ReapCounts reap() override;
   void heartbeat_agent(const AgentInfo& agent) override;
+  std::unique_ptr<WakeUps> wake_ups() override;
   std::optional<JobRecord> find(const std::string& id) override;
   bool none_in(const std::vector<JobState>& states) override;
   std::map<Demand, int64_t> waiting() override;

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/files.h"
+#include "base/text.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -35,24 +37,25 @@ constexpr int kMoves = 3;
 constexpr size_t kLongestError = 1000;  // bytes of an error answer that are quoted
 
 /// Error answers that tell of a passing state: the first word, and what to do.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kPassing = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kPassing = {{
     {"LOADING", "it loads its data; try again in a moment"},
     {"BUSY", "a script runs there for too long"},
     {"MISCONF", "it cannot write its data; is its disk full?"},
     {"OOM", "it is out of memory; raise maxmemory there"},
     {"CLUSTERDOWN", "its cluster is down"},
     {"MASTERDOWN", "it has lost its primary"},
+    {"READONLY", "it is a read-only replica, or was made one by a failover; name its primary"},
     {"NOREPLICAS", "it has too few replicas to accept writes"},
     {"TRYAGAIN", "its cluster moves keys; try again in a moment"},
     {"ASK", "its cluster moves keys; try again in a moment"},
 }};
 
-/// Those that need somebody to change something.
+/// Those that need somebody to change something: RedisDenied.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kAdvice = {{
-    {"NOAUTH", "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD"},
-    {"WRONGPASS", "check FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD"},
+    {"NOAUTH", "set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD (or FORETIME_REDIS_PASSWORD_FILE)"},
+    {"WRONGPASS", "check FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD (or FORETIME_REDIS_PASSWORD_FILE)"},
     {"NOPERM", "the Redis user lacks this right; docs/reference/jobs.md lists what Foretime needs"},
-    {"READONLY", "this Redis is a read-only replica; name its primary"},
+    {"ACL failure", "the Redis user lacks this right; docs/reference/jobs.md lists what Foretime needs"},
     {"DENIED", "Redis is in protected mode; give it a password, or reach it over its Unix socket"},
 }};
 
@@ -168,7 +171,12 @@ void RedisConnection::send(const std::vector<Arguments>& calls) {
 }
 
 Reply RedisConnection::receive(const std::string& command) {
-  const auto deadline = steady_clock::now() + timeout_;
+  return receive_until(steady_clock::now() + timeout_, command);
+}
+
+Reply RedisConnection::try_receive(const std::string& command) { return receive_until(Deadline::min(), command); }
+
+Reply RedisConnection::receive_until(Deadline deadline, const std::string& command) {
   budget_.left = largest_reply_;
   budget_.exceeded = false;
   size_t received = 0;
@@ -179,7 +187,7 @@ Reply RedisConnection::receive(const std::string& command) {
     if (budget_.exceeded || received > largest_reply_)
       fail(fmt::format("the answer to {} is above the limit of {} bytes", command, largest_reply_));
     if (!sound) fail(fmt::format("the answer to {} cannot be from Redis: {}", command, context_->reader->errstr));
-    wait(POLLIN, deadline, command);
+    if (deadline != Deadline::min()) wait(POLLIN, deadline, command);
     std::array<char, 64 << 10> buffer;
     const ssize_t count = recv(context_->fd, buffer.data(), buffer.size(), 0);
     if (count == 0) fail(fmt::format("it closed the connection instead of answering {}", command));
@@ -187,6 +195,8 @@ Reply RedisConnection::receive(const std::string& command) {
       received += static_cast<size_t>(count);
       if (redisReaderFeed(context_->reader, buffer.data(), static_cast<size_t>(count)) != REDIS_OK)
         fail(fmt::format("no memory for the answer to {}", command));
+    } else if (errno == EAGAIN && deadline == Deadline::min()) {
+      return nullptr;
     } else if (errno != EINTR && errno != EAGAIN) {
       fail(fmt::format("connection lost before the answer to {}: {}", command, std::strerror(errno)));
     }
@@ -209,11 +219,13 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
   }
   if (text.find("max number of clients") != std::string_view::npos)
     throw RedisUnavailable("Redis at {}: it has as many clients as it accepts; raise maxclients", name());
-  std::string advice;
+  const auto refusal = [&](const auto& advice) {
+    return redacted(fmt::format("Redis at {} refused {}: {}{}", name(), command, quoted, advice));
+  };
   for (const auto& [word, what] : kAdvice) {
-    if (text.find(word) < 8 && advice.empty()) advice = fmt::format("; {}", what);
+    if (text.find(word) < 8) throw RedisDenied(refusal(fmt::format("; {}", what)));
   }
-  throw RedisRefused(redacted(fmt::format("Redis at {} refused {}: {}{}", name(), command, quoted, advice)));
+  throw RedisRefused(refusal(""));
 }
 
 void RedisClient::refuse_eviction() {
@@ -237,6 +249,14 @@ void RedisClient::connect() {
     connection_->send({arguments});
     return connection_->receive(arguments.front());
   };
+  if (!url_.password_file.empty()) {
+    try {
+      url_.password = trimmed(files().read(url_.password_file));
+    } catch (const FileError& error) {
+      connection_.reset();
+      throw RedisDenied("FORETIME_REDIS_PASSWORD_FILE: {}", error.what());
+    }
+  }
   if (!url_.user.empty() || !url_.password.empty()) {
     Arguments arguments = {"AUTH"};
     if (!url_.user.empty()) arguments.push_back(url_.user);
@@ -292,7 +312,20 @@ std::vector<Reply> RedisClient::exchange(const std::vector<Arguments>& calls) {
     disconnect();
     throw;
   }
+  for (const auto& reply : replies) {
+    // A new connection says the password again, and may find the new primary.
+    const auto text = is_error(*reply) ? error_text(*reply) : "";
+    if (starts_with(text, "NOAUTH") || starts_with(text, "READONLY")) disconnect();
+  }
   return replies;
+}
+
+std::unique_ptr<RedisTransport> RedisClient::subscribe(const std::string& channel) {
+  if (!connection_) connect();
+  connection_->send({{"SUBSCRIBE", channel}});
+  const auto reply = connection_->receive("SUBSCRIBE");
+  if (is_error(*reply)) throw_error("SUBSCRIBE", *reply);
+  return std::move(connection_);
 }
 
 Reply RedisClient::call(const Arguments& arguments) { return std::move(pipeline({arguments}).front()); }

@@ -27,6 +27,10 @@ class RedisTransport {
   virtual void send(const std::vector<Arguments>& calls) = 0;
   /// The next reply; `command` is for messages.
   virtual Reply receive(const std::string& command) = 0;
+  /// A reply that is there already; empty: none yet.
+  virtual Reply try_receive(const std::string& command) = 0;
+  /// Readable when there may be a reply; -1: there is no such thing.
+  virtual int descriptor() const { return -1; }
 };
 
 /// One socket to Redis: commands out, replies in, each within a time limit, and no reply above a size. hiredis makes
@@ -42,9 +46,13 @@ class RedisConnection final : public RedisTransport {
 
   void send(const std::vector<Arguments>& calls) override;
   Reply receive(const std::string& command) override;
+  Reply try_receive(const std::string& command) override;
+  int descriptor() const override { return context_->fd; }
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
+  /// Deadline::min(): does not wait, and returns nothing where no reply is there.
+  Reply receive_until(Deadline deadline, const std::string& command);
   void wait(short events, Deadline deadline, const std::string& doing);
   [[noreturn]] void fail(const std::string& what) const;
 
@@ -87,13 +95,18 @@ class RedisClient {
 
   using Arguments = RedisTransport::Arguments;
   /// Throws RedisUnavailable (no connection, no answer within the timeout, an answer above the limit; a Redis that
-  /// loads its data, is out of memory, or runs a script for too long) and RedisRefused (any other error answer; its
-  /// text is in the message). Follows a cluster's MOVED to the node that it names, at most three times.
+  /// loads its data, is out of memory, is a replica, or runs a script for too long), RedisDenied (a password or a
+  /// right) and RedisRefused (any other error answer; its text is in the message). Follows a cluster's MOVED to the
+  /// node that it names, at most three times.
   Reply call(const Arguments& arguments);
   /// Sends all, then reads all; an error answer throws like `call` after everything was read.
   std::vector<Reply> pipeline(const std::vector<Arguments>& calls);
   /// Runs a Lua script by its SHA-1, loading it where this Redis does not know it (after a restart, say).
   Reply script(const std::string& text, const std::string& sha1, const Arguments& keys, const Arguments& arguments);
+
+  /// A connection of its own that gets what is published on a channel, each as an array "message", channel, text; the
+  /// next call connects anew.
+  std::unique_ptr<RedisTransport> subscribe(const std::string& channel);
 
   /// Called before each new connection, also the first: where Redis may have to be started first.
   void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }

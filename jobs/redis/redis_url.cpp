@@ -159,6 +159,9 @@ RedisUrl RedisUrl::from_environment(const std::string& option, bool& found) {
         "without them and set FORETIME_REDIS_USER and FORETIME_REDIS_PASSWORD, or set FORETIME_REDIS to the whole URL");
   if (const auto user = environment("FORETIME_REDIS_USER"); !user.empty()) url.user = user;
   if (const auto password = environment("FORETIME_REDIS_PASSWORD"); !password.empty()) url.password = password;
+  url.password_file = environment("FORETIME_REDIS_PASSWORD_FILE");
+  if (!url.password_file.empty() && !url.password.empty())
+    throw JobsError("FORETIME_REDIS_PASSWORD_FILE names a file, and a password is given too: leave one of them out");
   return url;
 }
 

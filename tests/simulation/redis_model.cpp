@@ -342,6 +342,7 @@ const std::map<std::string, RedisModel::Handler>& RedisModel::handlers() {
       {"ZREVRANGE", {4, false, false, &M::zrevrange}},
       {"ZRANGEBYSCORE", {4, false, false, &M::zrangebyscore}},
       {"ZRANGEBYLEX", {4, false, false, &M::zrangebylex}},
+      {"PUBLISH", {3, false, false, &M::publish_text}},
       {"XADD", {5, kWrites, kGrows, &M::xadd}},
       {"XREVRANGE", {4, false, false, &M::xrevrange}},
       {"XRANGE", {4, false, false, &M::xrange}},
@@ -865,6 +866,8 @@ Answer RedisModel::zrangebylex(const Command& c) {
   }
   return found;
 }
+
+Answer RedisModel::publish_text(const Command& c) { return Answer::of(publish ? publish(c[1], c[2]) : 0); }
 
 Answer RedisModel::xadd(const Command& c) {
   size_t at = 2;

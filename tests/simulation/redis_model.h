@@ -91,6 +91,9 @@ class RedisModel {
   };
   Trouble trouble;
 
+  /// Gets what is published; returns how many got it.
+  std::function<int64_t(const std::string& channel, const std::string& text)> publish;
+
   /// What is on disk: with appendfsync everysec Redis fsyncs each second, and a crash loses what came after. A script's
   /// writes are one unit.
   void fsync();
@@ -172,6 +175,7 @@ class RedisModel {
   Answer zrevrange(const Command&);
   Answer zrangebyscore(const Command&);
   Answer zrangebylex(const Command&);
+  Answer publish_text(const Command&);
   Answer xadd(const Command&);
   Answer xrange(const Command&);
   Answer xrevrange(const Command&);

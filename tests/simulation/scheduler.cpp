@@ -5,12 +5,21 @@
 #include <tuple>
 #include <utility>
 
+#include <cxxabi.h>
 #include <ucontext.h>
 
 namespace foretime::simulation {
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10;
+constexpr size_t kStackBytes = 512 << 10;
+
+/// What the C++ runtime keeps for each thread about exceptions in flight; tasks share one thread (Itanium C++ ABI,
+/// 2.2.2).
+struct ExceptionState {
+  void* caught = nullptr;
+  unsigned int uncaught = 0;
+};
+ExceptionState& exception_state() { return *reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals()); }
 
 }  // namespace
 
@@ -19,6 +28,7 @@ struct Scheduler::Task {
   std::function<void()> body;
   std::unique_ptr<char[]> stack;
   ucontext_t context{}, back{};
+  ExceptionState exceptions{};
   int64_t ticket = 0;  // of the wait that may resume it; older ones are out of date
   bool killed = false, ended = false, woken = false;
   const void* waits_for = nullptr;
@@ -48,7 +58,7 @@ void Scheduler::enter(unsigned int low, unsigned int high) {
   swapcontext(&task->context, &task->back);
 }
 
-void Scheduler::start(int64_t process, std::function<void()> body) {
+int64_t Scheduler::start(int64_t process, std::function<void()> body) {
   auto task = std::make_shared<Task>();
   task->process = process;
   task->body = std::move(body);
@@ -68,6 +78,7 @@ void Scheduler::start(int64_t process, std::function<void()> body) {
   task->number = ++order_;
   tasks_[task->number] = task;
   schedule(now_, task);
+  return task->number;
 }
 
 void Scheduler::schedule(Time time, const std::shared_ptr<Task>& task) {
@@ -88,7 +99,9 @@ int64_t Scheduler::process() const { return running_ ? running_->process : 0; }
 void Scheduler::resume(const std::shared_ptr<Task>& task) {
   const auto before = std::exchange(running_, task);
   ++steps_;
+  const auto outer = std::exchange(exception_state(), task->exceptions);
   swapcontext(&task->back, &task->context);
+  task->exceptions = std::exchange(exception_state(), outer);
   running_ = before;
   if (!task->ended) return;
   tasks_.erase(task->number);
@@ -107,12 +120,19 @@ void Scheduler::kill(int64_t process) {
   for (const auto& [number, task] : tasks_) {
     if (task->process == process && task != running_) doomed.push_back(task);
   }
-  for (const auto& task : doomed) {
-    task->killed = true;
-    task->ticket = ++order_;
-    if (task->waits_for != nullptr) std::erase(waiting_[task->waits_for], task);
-    while (!task->ended) resume(task);
-  }
+  for (const auto& task : doomed) task->killed = true;
+  for (const auto& task : doomed) unwind(task);
+}
+
+void Scheduler::end(int64_t task) {
+  const auto found = tasks_.find(task);
+  if (found != tasks_.end() && found->second != running_) unwind(std::shared_ptr(found->second));
+}
+
+void Scheduler::unwind(const std::shared_ptr<Task>& task) {
+  task->killed = true;
+  task->ticket = ++order_;
+  while (!task->ended) resume(task);
 }
 
 void Scheduler::sleep_until(Time time) {

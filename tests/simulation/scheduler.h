@@ -35,12 +35,15 @@ class Scheduler {
   int64_t integer(int64_t least, int64_t most);
   bool chance(double probability) { return fraction() < probability; }
 
-  /// Tasks with the same process end together. Starts at the present moment, after what is due before.
-  void start(int64_t process, std::function<void()> body);
+  /// Tasks with the same process end together. Starts at the present moment, after what is due before. Returns the
+  /// task's number.
+  int64_t start(int64_t process, std::function<void()> body);
   /// Runs at a time, outside of all tasks: it must not wait.
   void at(Time time, std::function<void()> action);
   /// Kills a process: its tasks are unwound by Killed, and run no more. Not to be called by a task of that process.
   void kill(int64_t process);
+  /// Ends one task, of the running task's process or another.
+  void end(int64_t task);
   /// Whether the running task's process was killed: it is being unwound, and must have no effect any more.
   bool dying() const;
   /// Process of the running task; 0: none runs.
@@ -68,6 +71,7 @@ class Scheduler {
     bool operator()(const Due& a, const Due& b) const { return std::tie(a.time, a.order) > std::tie(b.time, b.order); }
   };
   void resume(const std::shared_ptr<Task>& task);
+  void unwind(const std::shared_ptr<Task>& task);
   void suspend();
   void schedule(Time time, const std::shared_ptr<Task>& task);
   static void enter(unsigned int low, unsigned int high);

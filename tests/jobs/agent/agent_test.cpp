@@ -221,14 +221,20 @@ TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
   EXPECT_EQ(log.find("agent: redis at nowhere", first + 1), std::string::npos) << "said once";
 }
 
-TEST_F(AgentTest, ARedisThatRefusesClaimsEndsTheAgentAndItsJobs) {
-  const auto mark = fmt::format("ft-refused-{}", getpid());
-  const auto id = submit("running", "connect\ndaemon " + mark + "\nsteps 100000 1000 5\n");
-  const auto agent = start_agent();
-  ASSERT_TRUE(eventually([&] { return job(id).step > 2 && !testing::session_leaders_with(mark).empty(); }));
+TEST_F(AgentTest, ARedisThatRefusesTheFirstClaimEndsTheAgent) {
   faults_.refuses_claims = true;
-  EXPECT_THAT(agent->error(), HasSubstr("NOPERM"));
-  EXPECT_TRUE(processes_with(mark).empty());
+  EXPECT_THAT(start_agent()->error(), HasSubstr("NOPERM"));
+}
+
+TEST_F(AgentTest, ARedisThatRefusesLaterClaimsDoesNotDisturbARunningJob) {
+  const auto id = submit("running", "connect\nsteps 40 20 50\nresult 1\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step > 2; }));
+  faults_.refuses_claims = true;
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
+  faults_.refuses_claims = false;
+  EXPECT_EQ(agent->join(), 1);
+  EXPECT_EQ(job(id).fence, 1);
 }
 
 TEST_F(AgentTest, AJobWhoseReportIsRefusedEndsAloneAndTheAgentGoesOn) {
@@ -342,12 +348,17 @@ struct OwnQueue {
 
 class AgentKillTest : public testing::AgentTest {
  protected:
+  RedisUrl url() const {
+    auto url = redis_.url();
+    url.password_file = password_file_;
+    return url;
+  }
   AgentKillTest() {
     options_.name.clear();
     options_.lease_term = Milliseconds(1500);
   }
   QueueFactory factory() {
-    return [url = redis_.url()] {
+    return [url = url()] {
       const auto own = std::make_shared<OwnQueue>(url);
       return std::shared_ptr<JobQueue>(own, &own->queue);
     };
@@ -364,7 +375,98 @@ class AgentKillTest : public testing::AgentTest {
     return pid;
   }
   testing::RedisServer redis_;
+  std::string password_file_;
 };
+
+/// A Redis that an agent and its users lose and find again.
+class AgentTroubleTest : public AgentKillTest {
+ protected:
+  /// Runs a job while `begin` and `end` change Redis around the middle of it.
+  void expect_to_pass(const std::function<void(RedisClient&)>& begin, const std::function<void(RedisClient&)>& end,
+                      const std::string& said) {
+    options_.lease_term = Milliseconds(60000);
+    options_.until_empty = false;
+    OwnQueue own(url()), operator_(url());
+    operator_.client.call({"PING"});
+    const auto running =
+        trial("running", "connect\nprogress 1 3\nsleep 2500\nevaluate 2 1 0.5\ncheckpoint 2\nresult 0.5\n");
+    own.queue.submit(running);
+    testing::RunningAgent agent(options_, factory());
+    const auto state = [&](const std::string& id) { return own.queue.find(id).value().state; };
+    ASSERT_TRUE(eventually([&] { return own.queue.find(running.id).value().step == 1; }));
+    begin(operator_.client);
+    EXPECT_TRUE(eventually([&] { return agent.log().find(said) != std::string::npos; })) << agent.log();
+    EXPECT_TRUE(eventually([&] {
+      return testing::read_text(runs_ / running.id / "attempt-1" / "output.log").find("evaluate") !=
+                 std::string::npos ||
+             agent.log().find("succeeded after") != std::string::npos;
+    }));
+    end(operator_.client);
+    const auto next = trial("next", "connect\nresult 1\n");
+    own.client.disconnect();
+    own.queue.submit(next);
+    EXPECT_TRUE(eventually([&] { return state(running.id) == JobState::succeeded; })) << agent.log();
+    EXPECT_TRUE(eventually([&] { return state(next.id) == JobState::succeeded; })) << agent.log();
+    EXPECT_EQ(own.queue.find(running.id).value().fence, 1) << "tried again";
+    agent.stop();
+    agent.join();
+    EXPECT_EQ(agent.error(), "");
+  }
+};
+
+TEST_F(AgentTroubleTest, ARedisThatIsAReplicaForAWhilePasses) {
+  expect_to_pass(
+      [](RedisClient& redis) {
+        redis.call({"REPLICAOF", "127.0.0.1", "1"});
+      },
+      [](RedisClient& redis) {
+        redis.call({"REPLICAOF", "NO", "ONE"});
+      },
+      "READONLY");
+}
+
+TEST_F(AgentTroubleTest, ARedisThatIsFullForAWhilePasses) {
+  expect_to_pass(
+      [](RedisClient& redis) {
+        redis.call({"CONFIG", "SET", "maxmemory", "1"});
+      },
+      [](RedisClient& redis) {
+        redis.call({"CONFIG", "SET", "maxmemory", "0"});
+      },
+      "");
+}
+
+TEST_F(AgentTroubleTest, APasswordThatChangesPassesWhereItStandsInAFile) {
+  const auto file = scratch_.path() / "password";
+  std::ofstream(file) << "old\n";
+  const auto change = [&](RedisClient& redis, const std::string& password) {
+    redis.call({"CONFIG", "SET", "requirepass", password});
+    redis.call({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  };
+  {
+    OwnQueue before(redis_.url());
+    before.client.call({"CONFIG", "SET", "requirepass", "old"});
+  }
+  password_file_ = file;
+  expect_to_pass([&](RedisClient& redis) { change(redis, "new"); },
+                 [&](RedisClient&) { std::ofstream(file) << "new\n"; }, "WRONGPASS");
+}
+
+TEST_F(AgentKillTest, AnIdleAgentIsToldWhenAJobComes) {
+  options_.until_empty = false;
+  OwnQueue own(redis_.url());
+  testing::RunningAgent agent(options_, factory());
+  ASSERT_TRUE(eventually([&] {
+    return integer_of(*own.client.call({"PUBLISH", "{foretime}:wake", "0"})) == 1;
+  })) << "nobody listens";
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto spec = trial("short", "connect\nresult 1\n");
+  const auto start = std::chrono::steady_clock::now();
+  own.queue.submit(spec);
+  own.client.call({"PUBLISH", "{foretime}:wake", "0"});
+  ASSERT_TRUE(eventually([&] { return own.queue.find(spec.id).value().state == JobState::succeeded; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8)) << "it asks every 15 s without";
+}
 
 TEST_F(AgentKillTest, AKilledAgentLeavesNoProcessAndTheNextOneContinues) {
   OwnQueue own(redis_.url());

@@ -67,16 +67,18 @@ RedisBackend::RedisBackend(const RedisUrl& url, QueueSettings settings, RedisCli
   set_clock(now_);
 }
 
-MemoryQueue::Dump RedisBackend::dump() {
+MemoryQueue::Dump RedisBackend::dump() { return dump_keys(client_, settings_.prefix); }
+
+MemoryQueue::Dump dump_keys(RedisClient& client, const std::string& prefix) {
   MemoryQueue::Dump all;
-  const auto start = key("").size();
+  const auto start = "{" + prefix + "}:";
   std::set<std::string> shapes;
-  for (const auto& name : texts_of(*client_.call({"KEYS", key("*")}))) {
-    const auto rest = name.substr(start);
+  for (const auto& name : texts_of(*client.call({"KEYS", start + "*"}))) {
+    const auto rest = name.substr(start.size());
     if (rest == "shapes")
-      for (const auto& [shape, member] : content(client_, name)) shapes.insert(shape);
+      for (const auto& [shape, member] : content(client, name)) shapes.insert(shape);
     if (is_left_out(rest)) continue;
-    auto fields = content(client_, name);
+    auto fields = content(client, name);
     if (rest == "paused") fields["value"] = "set";
     std::erase_if(fields, [&](const auto& entry) {
       return entry.second.empty() || entry.second == "0" || (entry.first == "eta_s" && entry.second == "-1");
@@ -233,7 +235,8 @@ std::vector<std::string> documented_acl(const std::string& name, const std::stri
   std::ifstream document(testing::source_dir() / "docs/reference/jobs.md");
   for (std::string line; std::getline(document, line);) {
     if (!line.starts_with("ACL SETUSER " + name + " ")) continue;
-    line.replace(line.find("{foretime}"), 10, "{" + prefix + "}");
+    for (size_t at = 0; (at = line.find("{foretime}", at)) != std::string::npos; at += prefix.size() + 2)
+      line.replace(at, 10, "{" + prefix + "}");
     std::istringstream words(line);
     return {std::istream_iterator<std::string>(words), {}};
   }

@@ -57,6 +57,9 @@ class RedisBackend final : public Backend {
   RedisQueue queue_;
 };
 
+/// All that a queue's keys hold, as MemoryQueue has it.
+MemoryQueue::Dump dump_keys(RedisClient& client, const std::string& prefix);
+
 /// The same over the model of Redis that simulations use.
 std::unique_ptr<Backend> model_backend(QueueSettings settings);
 

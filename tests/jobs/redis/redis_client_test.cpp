@@ -247,7 +247,7 @@ TEST(RedisClient, ReplicasAndFullOnesSayWhatToDo) {
   RedisServer::Options options{.config = {"replicaof 127.0.0.1 1"}};
   RedisServer replica(options);
   RedisClient client(replica.url());
-  EXPECT_THAT(refused(client, {"SET", "k", "v"}), AllOf(HasSubstr("READONLY"), HasSubstr("primary")));
+  EXPECT_THAT(unavailable(client, {"SET", "k", "v"}), AllOf(HasSubstr("READONLY"), HasSubstr("primary")));
   const auto health = examine(client);
   EXPECT_EQ(health.role, "slave");
   EXPECT_THAT(health.warnings, ::testing::Contains(HasSubstr("replica")));
