@@ -284,6 +284,8 @@ Collection collect(const Experiment& experiment, const std::vector<Trial>& trial
     const auto found = records.find(sweep.jobs[next++].id);
     if (found == records.end()) {
       ++collection.others["not submitted"];
+    } else if (!found->second.unreadable.empty()) {
+      ++collection.others["unreadable"];
     } else if (found->second.state != jobs::JobState::succeeded) {
       ++collection.others[to_string(found->second.state)];
     } else {

@@ -102,6 +102,7 @@ std::string shown(const std::string& text, size_t width) {
 }
 
 std::string state_text(const jobs::JobRecord& job) {
+  if (!job.unreadable.empty()) return "unreadable";
   if (job.state == jobs::JobState::succeeded && job.stopped) return "stopped";
   if (job.state == jobs::JobState::active && job.cancel_requested) return "cancelling";
   return jobs::to_string(job.state);
@@ -132,7 +133,9 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
     const bool active = job.state == jobs::JobState::active;
     // What went wrong says more than that something did.
     const bool wrong = !job.error.empty() && (job.state == jobs::JobState::failed || job.state == jobs::JobState::dead);
-    const auto why = wrong || job.reason.empty() ? short_error(job.error) : job.reason;
+    const auto why = !job.unreadable.empty()       ? job.unreadable
+                     : wrong || job.reason.empty() ? short_error(job.error)
+                                                   : job.reason;
     rows.push_back({job.spec.id, shown(job.spec.name, kNameWidth), state_text(job),
                     job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? shown(job.agent, kNameWidth) : "-",
                     progress_text(job), number_text(job.best_objective ? job.best_objective : job.objective),
@@ -161,6 +164,7 @@ std::string describe(const jobs::JobRecord& job) {
       {"name", shown(spec.name, jobs::Limits::kName)},
       {"sweep", spec.sweep.empty() ? "" : fmt::format("{}, trial {}", spec.sweep, spec.trial)},
       {"state", state_text(job)},
+      {"unreadable", shown(job.unreadable, 500)},
       {"reason", shown(job.reason, 500)},
       {"attempt",
        fmt::format("{} of {} (failures: {}, fence {})", job.attempt, spec.max_attempts, job.failures, job.fence)},
@@ -206,7 +210,8 @@ std::string describe(const jobs::SweepRecord& sweep) {
                         {"objective", fmt::format("{} ({})", spec.metric, spec.maximize ? "maximize" : "minimize")},
                         {"halving", rungs},
                         {"created", time_text(sweep.created_ms)},
-                        {"jobs", counts_text(sweep.jobs)}});
+                        {"jobs", counts_text(sweep.jobs)},
+                        {"unreadable", sweep.unreadable > 0 ? fmt::format("{} jobs", sweep.unreadable) : ""}});
 }
 
 Json to_json(const jobs::JobRecord& job) {
@@ -216,7 +221,8 @@ Json to_json(const jobs::JobRecord& job) {
           {"name", clean(spec.name)},
           {"sweep", spec.sweep},
           {"trial", spec.trial},
-          {"state", jobs::to_string(job.state)},
+          {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
+          {"unreadable", job.unreadable.empty() ? Json() : Json(clean(job.unreadable))},
           {"stopped", job.stopped},
           {"cancel_requested", job.cancel_requested},
           {"attempt", job.attempt},
@@ -265,7 +271,8 @@ Json to_json(const jobs::SweepRecord& sweep) {
           {"rungs", spec.halving.rungs},
           {"eta", spec.halving.eta},
           {"created_ms", sweep.created_ms},
-          {"jobs", counts(sweep.jobs)}};
+          {"jobs", counts(sweep.jobs)},
+          {"unreadable", sweep.unreadable}};
 }
 
 Json to_json(const jobs::QueueStatistics& statistics) {
@@ -278,6 +285,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
                       {"cpus", agent.cpus},
                       {"gpus", agent.gpus},
                       {"jobs", agent.jobs},
+                      {"unreadable", agent.unreadable.empty() ? Json() : Json(clean(agent.unreadable))},
                       {"started_ms", agent.started_ms},
                       {"seen_ms", agent.seen_ms}});
   }

@@ -179,7 +179,7 @@ std::string to_json_text(const Board& board) {
       const auto value = jobs::metric_of(job, board.metric);
       trials.push_back({{"trial", job.spec.trial},
                         {"job", job.spec.id},
-                        {"state", jobs::to_string(job.state)},
+                        {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
                         {"stopped", job.stopped},
                         {"value", value ? Json(*value) : Json()},
                         {"parameters", job.spec.parameters},

@@ -40,7 +40,9 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
   for (const auto& agent : statistics.agents) {
     rows.push_back({shown(agent.name, 40), shown(agent.host, 40), fmt::format("{}", agent.pid),
                     fmt::format("{}", agent.cpus), fmt::format("{}", agent.gpus), fmt::format("{}", agent.jobs),
-                    shown(agent.version, 20), age_text(statistics.now_ms - agent.seen_ms) + " ago"});
+                    shown(agent.version, 20),
+                    agent.unreadable.empty() ? age_text(statistics.now_ms - agent.seen_ms) + " ago"
+                                             : shown(agent.unreadable, 200)});
   }
   return format_table(rows);
 }

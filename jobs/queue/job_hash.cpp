@@ -15,9 +15,6 @@ bool parse_whole(const std::string& text, Number& number) {
   return error == std::errc() && stopped == end;
 }
 
-std::string goal_text(bool maximize) { return maximize ? "maximize" : "minimize"; }
-std::string flag_text(bool flag) { return flag ? "1" : ""; }
-
 }  // namespace
 
 std::string HashReader::text(const std::string& field, size_t limit) const {
@@ -61,34 +58,122 @@ std::string HashReader::quoted(const std::string& value) {
   return fmt::format("'{}'", printable_utf8(value.substr(0, 40)));
 }
 
+namespace {
+
+/// Fields and values of the members that a visitor is shown.
+struct FieldWriter {
+  std::vector<std::string> list{};
+  void add(const char* name, std::string value) {
+    list.emplace_back(name);
+    list.push_back(std::move(value));
+  }
+  void operator()(const char* name, const std::string& value, size_t) { add(name, value); }
+  void operator()(const char* name, const int64_t& value) { add(name, std::to_string(value)); }
+  void operator()(const char* name, const uint64_t& value) { add(name, std::to_string(value)); }
+  void operator()(const char* name, const double& value) { add(name, number_text(value)); }
+  void operator()(const char* name, const std::optional<double>& value) { add(name, value ? number_text(*value) : ""); }
+  void operator()(const char* name, const bool& value) { add(name, value ? "1" : ""); }
+  void operator()(const char* name, const bool& maximize, Goal) { add(name, maximize ? "maximize" : "minimize"); }
+  void operator()(const char* name, const JobKind& value) { add(name, to_string(value)); }
+  void operator()(const char* name, const JobState& value) { add(name, to_string(value)); }
+  void operator()(const char* name, const std::map<std::string, double>& value, size_t) {
+    add(name, value.empty() ? "" : nlohmann::json(value).dump());
+  }
+  template <class Value>
+  void operator()(const char* name, const Value& value, size_t) {
+    add(name, nlohmann::json(value).dump());
+  }
+};
+
+bool maximizes(const std::string& goal) {
+  if (goal != "maximize" && goal != "minimize") throw JobsError("'{}': expected maximize or minimize", goal);
+  return goal == "maximize";
+}
+
+/// Members as the fields of a hash say. With `salvage`, what is damaged keeps its default, and the first message stays
+/// there; otherwise it is thrown.
+struct FieldParser {
+  const HashReader& read;
+  const Fields& fields;
+  std::string* salvage = nullptr;
+
+  template <class Call>
+  void take(const Call& call) const {
+    try {
+      call();
+    } catch (const JobsError& error) {
+      if (salvage == nullptr) throw;
+      if (salvage->empty()) *salvage = error.what();
+    }
+  }
+  void operator()(const char* name, std::string& value, size_t limit) const {
+    take([&] { value = read.text(name, limit); });
+  }
+  void operator()(const char* name, int64_t& value) const {
+    take([&] { value = read.integer(name, value); });
+  }
+  void operator()(const char* name, uint64_t& value) const {
+    take([&] { value = read.natural(name, value); });
+  }
+  void operator()(const char* name, double& value) const {
+    take([&] { value = read.number(name).value_or(value); });
+  }
+  void operator()(const char* name, std::optional<double>& value) const {
+    take([&] { value = read.number(name); });
+  }
+  void operator()(const char* name, bool& value) const {
+    take([&] { value = read.flag(name); });
+  }
+  void operator()(const char* name, bool& maximize, Goal) const {
+    const auto found = fields.find(name);
+    if (found == fields.end() || found->second.empty()) return;
+    take([&] { maximize = read.word(name, maximizes); });
+  }
+  void operator()(const char* name, JobKind& value) const {
+    take([&] { value = read.word(name, parse_job_kind); });
+  }
+  void operator()(const char* name, JobState& value) const {
+    take([&] { value = read.word(name, parse_job_state); });
+  }
+  template <class Value>
+  void operator()(const char* name, Value& value, size_t limit) const {
+    take([&] { value = read.json<Value>(name, limit); });
+  }
+};
+
+void check_format(const HashReader& read, int64_t known) {
+  const auto format = read.integer("format", 1);
+  if (format < 1) read.damaged("format", std::to_string(format), "1 or more");
+  if (format > known)
+    throw JobsError(
+        "{}: its record has format {}, and this program reads 1 to {}: it was submitted by a newer foretime",
+        read.who(), format, known);
+}
+
+void parse(JobRecord& record, const FieldParser& parser) {
+  visit_submitted(record.spec, parser);
+  visit_progress(record, parser);
+}
+
+}  // namespace
+
 std::vector<std::string> spec_fields(const JobSpec& spec) {
-  return {"kind",         to_string(spec.kind),
-          "name",         spec.name,
-          "sweep",        spec.sweep,
-          "trial",        std::to_string(spec.trial),
-          "settings",     spec.settings,
-          "parameters",   nlohmann::json(spec.parameters).dump(),
-          "deferred",     flag_text(spec.deferred),
-          "metric",       spec.metric,
-          "goal",         goal_text(spec.maximize),
-          "after",        nlohmann::json(spec.after).dump(),
-          "ranks",        std::to_string(spec.resources.ranks),
-          "cpus",         std::to_string(spec.resources.cpus),
-          "gpus",         std::to_string(spec.resources.gpus),
-          "priority",     std::to_string(spec.priority),
-          "max_attempts", std::to_string(spec.max_attempts)};
+  FieldWriter writer;
+  visit_submitted(spec, writer);
+  return writer.list;
+}
+
+std::vector<std::string> record_fields(const JobRecord& record) {
+  FieldWriter writer;
+  visit_submitted(record.spec, writer);
+  visit_progress(record, writer);
+  return writer.list;
 }
 
 std::vector<std::string> sweep_fields(const SweepSpec& sweep) {
-  return {"name",       sweep.name,
-          "method",     sweep.method,
-          "definition", sweep.definition,
-          "metric",     sweep.metric,
-          "goal",       goal_text(sweep.maximize),
-          "trials",     std::to_string(sweep.trials),
-          "seed",       std::to_string(sweep.seed),
-          "rungs",      nlohmann::json(sweep.halving.rungs).dump(),
-          "eta",        number_text(sweep.halving.eta)};
+  FieldWriter writer;
+  visit_sweep(sweep, writer);
+  return writer.list;
 }
 
 Fields fields_of(const redisReply& reply) {
@@ -98,50 +183,32 @@ Fields fields_of(const redisReply& reply) {
   return fields;
 }
 
-JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key) {
+JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key, int64_t format) {
   const HashReader read(key.empty() ? "job " + id : key, fields);
+  check_format(read, format);
   JobRecord record;
-  auto& spec = record.spec;
-  spec.id = id;
-  spec.kind = read.word("kind", parse_job_kind);
-  spec.name = read.text("name", Limits::kName);
-  spec.sweep = read.text("sweep", Limits::kName);
-  spec.trial = read.integer("trial", -1);
-  spec.settings = read.text("settings", Limits::kSettings);
-  spec.parameters = read.json<Parameters>("parameters", Limits::kParameters);
-  spec.deferred = read.flag("deferred");
-  spec.metric = read.text("metric", Limits::kName);
-  spec.maximize = read.text("goal", Limits::kName) != "minimize";
-  spec.after = read.json<std::vector<std::string>>("after", Limits::kParameters);
-  spec.resources = {read.integer("ranks", 1), read.integer("cpus", 1), read.integer("gpus")};
-  spec.priority = read.integer("priority");
-  spec.max_attempts = read.integer("max_attempts", 3);
-  record.state = read.word("state", parse_job_state);
-  record.attempt = read.integer("attempt");
-  record.failures = read.integer("failures");
-  record.fence = read.integer("fence");
-  record.agent = read.text("agent", Limits::kName);
-  record.submitted_ms = read.integer("submitted_ms");
-  record.claimed_ms = read.integer("claimed_ms");
-  record.finished_ms = read.integer("finished_ms");
-  record.due_ms = read.integer("due_ms");
-  record.updated_ms = read.integer("updated_ms");
-  record.step = read.integer("step");
-  record.total_steps = read.integer("total_steps");
-  record.eta_seconds = read.number("eta_s").value_or(-1);
-  record.loss = read.number("loss").value_or(0);
-  record.seconds = read.number("seconds").value_or(0);
-  record.objective = read.number("objective");
-  record.best_objective = read.number("best_objective");
-  record.metrics = read.json<std::map<std::string, double>>("metrics", 2 * Limits::kResult);
-  record.checkpoint = read.text("checkpoint", Limits::kResult);
-  record.error = read.text("error", Limits::kError);
-  record.reason = read.text("reason", Limits::kError);
-  record.stopped = read.flag("stopped");
-  record.cancel_requested = read.flag("cancel");
-  record.log_lines = read.integer("log_lines");
-  record.results = read.integer("results");
+  record.spec.id = id;
+  parse(record, {read, fields});
   return record;
+}
+
+JobRecord salvaged_record(const std::string& id, const Fields& fields, const std::string& key) {
+  const HashReader read(key, fields);
+  JobRecord record;
+  record.spec.id = id;
+  const FieldParser parser{read, fields, &record.unreadable};
+  parser.take([&] { check_format(read, kRecordFormat); });
+  parse(record, parser);
+  return record;
+}
+
+SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::string& key) {
+  const HashReader read(key, fields);
+  check_format(read, kRecordFormat);
+  SweepSpec spec;
+  spec.id = id;
+  visit_sweep(spec, FieldParser{read, fields});
+  return spec;
 }
 
 }  // namespace foretime::jobs

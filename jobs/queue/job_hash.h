@@ -24,6 +24,7 @@ class HashReader {
   using Fields = std::map<std::string, std::string>;
   /// `fields` must outlive the reader.
   HashReader(std::string who, const Fields& fields) : who_(std::move(who)), fields_(fields) {}
+  const std::string& who() const { return who_; }
 
   /// `limit` in bytes.
   std::string text(const std::string& field, size_t limit) const;
@@ -66,14 +67,92 @@ class HashReader {
 
 using Fields = std::map<std::string, std::string>;
 
-/// Field, value, field, value… of what is submitted.
+/// Stands behind a bool that is written as maximize or minimize.
+struct Goal {};
+
+/// The fields of a job's hash that are submitted: calls `field` with the name, the member, and its limit in bytes where
+/// it is text or JSON. `Spec` is JobSpec or const JobSpec.
+template <class Spec, class Field>
+void visit_submitted(Spec& spec, Field&& field) {
+  field("kind", spec.kind);
+  field("name", spec.name, Limits::kName);
+  field("sweep", spec.sweep, Limits::kName);
+  field("trial", spec.trial);
+  field("settings", spec.settings, Limits::kSettings);
+  field("parameters", spec.parameters, Limits::kParameters);
+  field("deferred", spec.deferred);
+  field("metric", spec.metric, Limits::kName);
+  field("goal", spec.maximize, Goal{});
+  field("after", spec.after, Limits::kParameters);
+  field("ranks", spec.resources.ranks);
+  field("cpus", spec.resources.cpus);
+  field("gpus", spec.resources.gpus);
+  field("priority", spec.priority);
+  field("max_attempts", spec.max_attempts);
+}
+
+/// All other fields of a job's hash that programs read. What scripts keep for themselves is in docs/reference/jobs.md.
+template <class Record, class Field>
+void visit_progress(Record& record, Field&& field) {
+  field("state", record.state);
+  field("attempt", record.attempt);
+  field("failures", record.failures);
+  field("fence", record.fence);
+  field("agent", record.agent, Limits::kName);
+  field("submitted_ms", record.submitted_ms);
+  field("claimed_ms", record.claimed_ms);
+  field("finished_ms", record.finished_ms);
+  field("due_ms", record.due_ms);
+  field("updated_ms", record.updated_ms);
+  field("step", record.step);
+  field("total_steps", record.total_steps);
+  field("eta_s", record.eta_seconds);
+  field("loss", record.loss);
+  field("seconds", record.seconds);
+  field("objective", record.objective);
+  field("best_objective", record.best_objective);
+  field("metrics", record.metrics, 2 * Limits::kResult);
+  field("checkpoint", record.checkpoint, Limits::kResult);
+  field("error", record.error, Limits::kError);
+  field("reason", record.reason, Limits::kError);
+  field("stopped", record.stopped);
+  field("cancel", record.cancel_requested);
+  field("log_lines", record.log_lines);
+  field("results", record.results);
+}
+
+/// The fields of a sweep's hash that are submitted.
+template <class Spec, class Field>
+void visit_sweep(Spec& spec, Field&& field) {
+  field("name", spec.name, Limits::kName);
+  field("method", spec.method, Limits::kName);
+  field("definition", spec.definition, Limits::kSettings);
+  field("metric", spec.metric, Limits::kName);
+  field("goal", spec.maximize, Goal{});
+  field("trials", spec.trials);
+  field("seed", spec.seed);
+  field("rungs", spec.halving.rungs, Limits::kParameters);
+  field("eta", spec.halving.eta);
+}
+
+/// The format of records, in their field `format` (missing: 1). It rises when programs that know the one before must
+/// not run such a job: they leave it to agents that can, and show it with a mark.
+inline constexpr int64_t kRecordFormat = 1;
+
+/// Field, value, field, value… of what is submitted; of all that `visit_submitted` and `visit_progress` name.
 std::vector<std::string> spec_fields(const JobSpec& spec);
+std::vector<std::string> record_fields(const JobRecord& record);
 std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 
 /// The answer to HGETALL. Throws RedisUnavailable where it is something else.
 Fields fields_of(const redisReply& reply);
-/// Fields that are missing or empty keep the default of the struct. Throws JobsError naming job and field where a value
-/// is malformed or above its limit; `key`, where given, stands for the job there.
-JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "");
+/// Fields that are missing or empty keep the default of the struct, but `kind` and `state`, which must be there. Throws
+/// JobsError naming job and field where a value is malformed or above its limit, or the record of a format above
+/// `format`; `key`, where given, stands for the job there.
+JobRecord record_of(const std::string& id, const Fields& fields, const std::string& key = "",
+                    int64_t format = kRecordFormat);
+/// What can be read of a damaged record. Whatever cannot keeps its default, and `unreadable` says what is wrong first.
+JobRecord salvaged_record(const std::string& id, const Fields& fields, const std::string& key);
+SweepSpec sweep_of(const std::string& id, const Fields& fields, const std::string& key);
 
 }  // namespace foretime::jobs

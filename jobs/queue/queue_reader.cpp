@@ -51,11 +51,6 @@ void check_read(const std::string& key, const Spec& spec) {
   }
 }
 
-bool maximizes(const std::string& goal) {
-  if (goal != "maximize" && goal != "minimize") throw JobsError("'{}': expected maximize or minimize", goal);
-  return goal == "maximize";
-}
-
 std::string sweep_state(const std::string& state) {
   if (state != "running" && state != "paused" && state != "cancelled")
     throw JobsError("'{}': expected running, paused or cancelled", state);
@@ -76,12 +71,25 @@ JobRecord checked_record(const std::string& key, const std::string& id, const Fi
   return record;
 }
 
+/// One job that cannot be read must not keep people from seeing the others.
+JobRecord marked_record(const std::string& key, const std::string& id, const Fields& fields) {
+  try {
+    return checked_record(key, id, fields);
+  } catch (const JobsError& error) {
+    auto record = salvaged_record(id, fields, key);
+    record.unreadable = error.what();
+    for (double* seconds : {&record.eta_seconds, &record.seconds})
+      if (!(std::abs(*seconds) < 1e12)) *seconds = 0;
+    return record;
+  }
+}
+
 }  // namespace
 
 QueueReader::QueueReader(RedisClient& client, QueueSettings settings)
     : client_(client), settings_(std::move(settings)), prefix_("{" + settings_.prefix + "}:") {}
 
-std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls) {
+std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls, std::map<size_t, std::string>* wrong) {
   try {
     return client_.pipeline(calls);
   } catch (const RedisRefused& error) {
@@ -94,15 +102,20 @@ std::vector<Reply> QueueReader::ask(const std::vector<Arguments>& calls) {
       replies.push_back(client_.call(call));
     } catch (const RedisRefused& error) {
       if (std::string(error.what()).find("WRONGTYPE") == std::string::npos) throw;
-      throw JobsError("{}: it is not of the type that docs/reference/jobs.md says; was it written by another program?",
-                      printable_utf8(call.at(1)));
+      const JobsError named(
+          "{}: it is not of the type that docs/reference/jobs.md says; was it written by another program?",
+          printable_utf8(call.at(1)));
+      if (wrong == nullptr) throw named;
+      (*wrong)[replies.size()] = named.what();
+      replies.emplace_back();
     }
   }
   return replies;
 }
 
 void QueueReader::ask_each(const std::string& kind, const std::vector<std::string>& names, const Arguments& command,
-                           const std::function<void(const std::string&, const redisReply&)>& take) {
+                           const std::function<void(const std::string&, const redisReply&)>& take,
+                           const std::function<void(const std::string&, const std::string&)>& mark) {
   const size_t batch = command.front() == "HGETALL" ? kHashesInPipeline : kFieldsInPipeline;
   for (size_t from = 0; from < names.size(); from += batch) {
     const size_t to = std::min(names.size(), from + batch);
@@ -111,8 +124,15 @@ void QueueReader::ask_each(const std::string& kind, const std::vector<std::strin
       calls.push_back(command);
       calls.back().insert(calls.back().begin() + 1, key(kind + names[i]));
     }
-    const auto replies = ask(calls);
-    for (size_t i = from; i < to; ++i) take(names[i], *replies[i - from]);
+    std::map<size_t, std::string> wrong;
+    const auto replies = ask(calls, mark ? &wrong : nullptr);
+    for (size_t i = from; i < to; ++i) {
+      if (const auto found = wrong.find(i - from); found != wrong.end()) {
+        mark(names[i], found->second);
+      } else {
+        take(names[i], *replies[i - from]);
+      }
+    }
   }
 }
 
@@ -184,10 +204,16 @@ std::optional<JobRecord> QueueReader::job(const std::string& id) {
 std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
   std::vector<JobRecord> records;
   records.reserve(ids.size());
-  ask_each("job:", ids, {"HGETALL"}, [&](const std::string& id, const redisReply& reply) {
+  const auto take = [&](const std::string& id, const redisReply& reply) {
     const auto fields = fields_of(reply);
-    if (!fields.empty()) records.push_back(checked_record(key("job:" + id), id, fields));
-  });
+    if (!fields.empty()) records.push_back(marked_record(key("job:" + id), id, fields));
+  };
+  const auto mark = [&](const std::string& id, const std::string& why) {
+    auto& record = records.emplace_back();
+    record.spec.id = id;
+    record.unreadable = why;
+  };
+  ask_each("job:", ids, {"HGETALL"}, take, mark);
   return records;
 }
 
@@ -198,22 +224,12 @@ std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   if (fields.empty()) return std::nullopt;
   const HashReader read(name, fields);
   SweepRecord record;
-  auto& spec = record.spec;
-  spec.id = id;
-  spec.name = read.text("name", Limits::kName);
-  spec.method = read.text("method", Limits::kName);
-  spec.definition = read.text("definition", Limits::kSettings);
-  spec.metric = read.text("metric", Limits::kName);
-  spec.maximize = read.word("goal", maximizes);
-  spec.trials = read.integer("trials");
-  spec.seed = read.natural("seed", 1);
-  spec.halving.rungs = read.json<std::vector<int64_t>>("rungs", Limits::kParameters);
-  spec.halving.eta = read.number("eta").value_or(spec.halving.eta);
-  check_read(name, spec);
+  record.spec = sweep_of(id, fields, name);
+  check_read(name, record.spec);
   record.state = read.word("state", sweep_state);
   record.created_ms = read.integer("created_ms");
   record.proposals = read.integer("proposals");
-  record.jobs = count_states(ids_of_sweep(id));
+  record.jobs = count_states(ids_of_sweep(id), record.unreadable);
   return record;
 }
 
@@ -223,13 +239,17 @@ std::map<JobState, int64_t> QueueReader::no_jobs() {
   return counts;
 }
 
-std::map<JobState, int64_t> QueueReader::count_states(const std::vector<std::string>& ids) {
+std::map<JobState, int64_t> QueueReader::count_states(const std::vector<std::string>& ids, int64_t& unreadable) {
   auto counts = no_jobs();
-  ask_each("job:", ids, {"HGET", "state"}, [&](const std::string& id, const redisReply& reply) {
+  const auto take = [&](const std::string&, const redisReply& reply) {
     if (reply.type == REDIS_REPLY_NIL) return;
-    const Fields state = {{"state", text_of(reply)}};
-    ++counts[HashReader(key("job:" + id), state).word("state", parse_job_state)];
-  });
+    if (const auto state = configs::choice_named<JobState>(text_of(reply))) {
+      ++counts[*state];
+    } else {
+      ++unreadable;
+    }
+  };
+  ask_each("job:", ids, {"HGET", "state"}, take, [&](const std::string&, const std::string&) { ++unreadable; });
   return counts;
 }
 

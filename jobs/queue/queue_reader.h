@@ -17,11 +17,13 @@ struct SweepRecord {
   int64_t created_ms = 0;
   int64_t proposals = 0;               // deferred parameters decided so far
   std::map<JobState, int64_t> jobs{};  // counts, of every state
+  int64_t unreadable = 0;              // jobs whose state cannot be read
 };
 
 struct AgentRecord {
   std::string name{}, host{}, version{};
   int64_t seen_ms = 0, started_ms = 0, pid = 0, cpus = 0, gpus = 0, jobs = 0;
+  std::string unreadable{};  // empty, or why its record cannot be read; the numbers are then 0
 };
 
 struct QueueStatistics {
@@ -37,8 +39,9 @@ struct QueueStatistics {
 };
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything
-/// read is checked against Limits; what is damaged is a JobsError that names key and field. Answers about many keys
-/// come in batches, so a job may move or be forgotten in between; one that is gone is left out.
+/// read is checked against Limits. A job or an agent whose record is damaged, or written by a newer program, comes with
+/// `unreadable`, so that the others can still be seen; other damage is a JobsError that names key and field. Answers
+/// about many keys come in batches, so a job may move or be forgotten in between; one that is gone is left out.
 class QueueReader {
  public:
   static constexpr int64_t kMostAgents = 1000;
@@ -68,18 +71,20 @@ class QueueReader {
   using Arguments = RedisClient::Arguments;
   std::string key(const std::string& rest) const { return prefix_ + rest; }
   /// A pipeline; a key of another type than documented is a JobsError that names it.
-  std::vector<Reply> ask(const std::vector<Arguments>& calls);
+  /// Into `wrong`, where given, go the messages instead, by the index of the call, whose reply is then null.
+  std::vector<Reply> ask(const std::vector<Arguments>& calls, std::map<size_t, std::string>* wrong = nullptr);
   /// Asks for the key `kind` + name of each of `names`, as `command` (HGETALL, or HGET and a field behind the key)
-  /// says, in batches.
+  /// says, in batches. Where `mark` is given, it is called for keys of another type.
   void ask_each(const std::string& kind, const std::vector<std::string>& names, const Arguments& command,
-                const std::function<void(const std::string& name, const redisReply& reply)>& take);
+                const std::function<void(const std::string& name, const redisReply& reply)>& take,
+                const std::function<void(const std::string& name, const std::string& why)>& mark = nullptr);
   /// Ids of a sorted set, in the order of `command` (ZRANGE or ZREVRANGE).
   std::vector<std::string> ids(const std::string& command, const std::string& key, int64_t limit);
   /// A few jobs, or sweeps, that begin so.
   std::vector<std::string> jobs_like(const std::string& prefix);
   std::vector<std::string> sweeps_like(const std::string& prefix);
   static std::map<JobState, int64_t> no_jobs();  // 0 of every state
-  std::map<JobState, int64_t> count_states(const std::vector<std::string>& ids);
+  std::map<JobState, int64_t> count_states(const std::vector<std::string>& ids, int64_t& unreadable);
   void read_rates(QueueStatistics& statistics);
   void read_agents(const std::vector<std::string>& names, QueueStatistics& statistics);
 

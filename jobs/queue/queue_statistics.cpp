@@ -29,6 +29,7 @@ constexpr Counter kCounters[] = {
     {"failed", "foretime_jobs_failed_total", "Jobs that would fail again: settings, data."},
     {"cancelled", "foretime_jobs_cancelled_total", "Jobs that were cancelled."},
     {"dead", "foretime_jobs_dead_total", "Jobs that failed as often as they may."},
+    {"unreadable", "foretime_jobs_unreadable_total", "Of these, jobs whose record no agent could read."},
     {"retried", "foretime_jobs_retried_total", "Jobs that somebody had tried again."},
     {"preempted", "foretime_jobs_preempted_total", "Attempts that their agent gave back."},
     {"errors", "foretime_attempt_errors_total", "Attempts that ended in an error."},
@@ -42,6 +43,7 @@ std::vector<std::string> counted(const std::string& event, const std::string& fr
   if (event == "refuse") return {"refused"};
   std::vector<std::string> names;
   if (event == "submit") names.push_back("submitted");
+  if (event == "unreadable") names.push_back("unreadable");
   if (event == "claim") names.push_back("claimed");
   if (event == "error") names.push_back("errors");
   if (event == "lost") names.push_back("lost_leases");
@@ -146,20 +148,30 @@ void QueueReader::read_agents(const std::vector<std::string>& names, QueueStatis
     if (name.size() > Limits::kName)
       damaged(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName));
   }
-  ask_each("agent:", names, {"HGETALL"}, [&](const std::string& name, const redisReply& reply) {
+  const auto mark = [&](const std::string& name, const std::string& why) {
+    auto& agent = statistics.agents.emplace_back();
+    agent.name = name;
+    agent.unreadable = why;
+  };
+  const auto take = [&](const std::string& name, const redisReply& reply) {
     const auto fields = fields_of(reply);
     if (fields.empty()) return;  // it left
     const HashReader read(key("agent:" + name), fields);
-    statistics.agents.push_back({.name = name,
-                                 .host = read.text("host", Limits::kName),
-                                 .version = read.text("version", Limits::kName),
-                                 .seen_ms = read.integer("seen_ms"),
-                                 .started_ms = read.integer("started_ms"),
-                                 .pid = read.integer("pid"),
-                                 .cpus = read.integer("cpus"),
-                                 .gpus = read.integer("gpus"),
-                                 .jobs = read.integer("jobs")});
-  });
+    try {
+      statistics.agents.push_back({.name = name,
+                                   .host = read.text("host", Limits::kName),
+                                   .version = read.text("version", Limits::kName),
+                                   .seen_ms = read.integer("seen_ms"),
+                                   .started_ms = read.integer("started_ms"),
+                                   .pid = read.integer("pid"),
+                                   .cpus = read.integer("cpus"),
+                                   .gpus = read.integer("gpus"),
+                                   .jobs = read.integer("jobs")});
+    } catch (const JobsError& error) {
+      mark(name, error.what());
+    }
+  };
+  ask_each("agent:", names, {"HGETALL"}, take, mark);
   std::sort(statistics.agents.begin(), statistics.agents.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
 }

@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/queue/job_hash.h"
 
 namespace foretime::jobs {
 namespace {
+
+constexpr int kUnreadable = 16;  // damaged records that one claim ends
 
 std::string json_text(const std::map<std::string, double>& metrics) {
   return metrics.empty() ? "" : nlohmann::json(metrics).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -47,10 +50,11 @@ class PublishedWakeUps final : public WakeUps {
 
 }  // namespace
 
-std::map<std::string, Script> load_scripts(QueueClock clock) {
+std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol) {
   std::map<std::string, std::string> texts;
   for (size_t i = 0; i < kScriptCount; ++i) texts[kScriptTexts[i].name] = kScriptTexts[i].text;
-  const std::string before = texts.at(clock == QueueClock::redis ? "clock" : "clock_test") + texts.at("common");
+  const std::string before = fmt::format("local PROTOCOL, FORMAT = {}, {}\n", protocol.version, protocol.format) +
+                             texts.at(clock == QueueClock::redis ? "clock" : "clock_test") + texts.at("common");
   std::map<std::string, Script> scripts;
   for (const auto& [name, text] : texts) {
     if (name == "common" || name == "clock" || name == "clock_test") continue;
@@ -62,8 +66,12 @@ std::map<std::string, Script> load_scripts(QueueClock clock) {
   return scripts;
 }
 
-RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock)
-    : client_(client), settings_(settings), prefix_("{" + settings.prefix + "}:"), scripts_(load_scripts(clock)) {}
+RedisQueue::RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock, Protocol protocol)
+    : client_(client),
+      settings_(settings),
+      protocol_(protocol),
+      prefix_("{" + settings.prefix + "}:"),
+      scripts_(load_scripts(clock, protocol)) {}
 
 Reply RedisQueue::run(const std::string& name, const Arguments& arguments) {
   const auto& script = scripts_.at(name);
@@ -109,22 +117,28 @@ std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
   check(request);
   const Arguments arguments = {request.agent, request.token, std::to_string(request.free_cpus),
                                std::to_string(request.free_gpus), std::to_string(request.term.count())};
-  for (;;) {
+  for (int i = 0; i < kUnreadable; ++i) {
     const auto reply = run("claim", arguments);
-    const auto word = text_of(element(*reply, 0, "claim"));
-    if (word == "none") return std::nullopt;
-    if (word == "again") continue;
+    if (text_of(element(*reply, 0, "claim")) == "none") return std::nullopt;
+    const auto id = text_of(element(*reply, 1, "claim"));
     const auto fields = fields_of(element(*reply, 3, "claim"));
-    const auto record = record_of(text_of(element(*reply, 1, "claim")), fields);
-    return Lease{.job = record.spec.id,
-                 .agent = record.agent,
-                 .fence = record.fence,
-                 .token = request.token,
-                 .attempt = record.attempt,
-                 .deadline_ms = static_cast<int64_t>(std::stod(text_of(element(*reply, 2, "claim")))),
-                 .spec = record.spec,
-                 .checkpoint = record.checkpoint};
+    try {
+      const auto record = record_of(id, fields, "", protocol_.format);
+      check(record.spec);
+      return Lease{.job = id,
+                   .agent = record.agent,
+                   .fence = record.fence,
+                   .token = request.token,
+                   .attempt = record.attempt,
+                   .deadline_ms = static_cast<int64_t>(std::stod(text_of(element(*reply, 2, "claim")))),
+                   .spec = record.spec,
+                   .checkpoint = record.checkpoint};
+    } catch (const JobsError& error) {
+      run("unreadable", {id, fields.at("fence"), request.token, request.agent,
+                         printable_utf8(std::string(error.what()).substr(0, Limits::kError / 4))});
+    }
   }
+  return std::nullopt;  // the caller's next claim goes on
 }
 
 Directive RedisQueue::renew(const Lease& lease, Milliseconds term) {
@@ -231,9 +245,11 @@ std::map<Demand, int64_t> RedisQueue::waiting() {
   std::map<Demand, int64_t> found;
   for (size_t i = 0; i < shapes.size(); ++i) {
     Demand demand;
+    int64_t format = 1;
     const auto jobs = integer_of(*replies[i]);
-    if (std::sscanf(shapes[i].c_str(), "c%" SCNd64 "g%" SCNd64, &demand.cpus, &demand.gpus) == 2 && jobs > 0)
-      found[demand] = jobs;
+    const int read =
+        std::sscanf(shapes[i].c_str(), "c%" SCNd64 "g%" SCNd64 "v%" SCNd64, &demand.cpus, &demand.gpus, &format);
+    if (read >= 2 && format <= protocol_.format && jobs > 0) found[demand] += jobs;
   }
   return found;
 }
@@ -242,7 +258,7 @@ std::optional<JobRecord> RedisQueue::find(const std::string& id) {
   const auto reply = client_.call({"HGETALL", prefix_ + "job:" + id});
   const auto fields = fields_of(*reply);
   if (fields.empty()) return std::nullopt;
-  return record_of(id, fields);
+  return record_of(id, fields, "", protocol_.format);
 }
 
 }  // namespace foretime::jobs

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/queue/job_hash.h"
 #include "jobs/queue/queue.h"
 #include "jobs/redis/redis_client.h"
 
@@ -16,7 +17,14 @@ enum class QueueClock {
   test_key  // {prefix}:test_clock, milliseconds, which a test sets
 };
 
-/// One Lua script of jobs/queue/scripts as it is sent: the clock, common.lua, then the script itself.
+/// What a program knows. It changes nothing in a queue that needs a later protocol ({prefix}:settings, field protocol),
+/// and leaves jobs alone whose record has a later format.
+struct Protocol {
+  int64_t version = 2;  // 1: before there was such a number
+  int64_t format = kRecordFormat;
+};
+
+/// One Lua script of jobs/queue/scripts as it is sent: the protocol, the clock, common.lua, then the script itself.
 struct Script {
   std::string text, sha1;
 };
@@ -30,7 +38,7 @@ extern const ScriptText kScriptTexts[];
 extern const size_t kScriptCount;
 
 /// All scripts by the name of their file without .lua; the texts are part of the program.
-std::map<std::string, Script> load_scripts(QueueClock clock);
+std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol = {});
 
 /// The queue in Redis; docs/reference/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so
 /// that it happens whole or not at all; where a transition concerns many jobs its scripts go on in batches. As
@@ -38,7 +46,7 @@ std::map<std::string, Script> load_scripts(QueueClock clock);
 class RedisQueue final : public JobQueue {
  public:
   /// `client` must outlive the queue. Talks to Redis at the first call.
-  RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock = QueueClock::redis);
+  RedisQueue(RedisClient& client, QueueSettings settings, QueueClock clock = QueueClock::redis, Protocol protocol = {});
 
   bool create_sweep(const SweepSpec& sweep) override;
   bool submit(const JobSpec& job) override;
@@ -70,6 +78,7 @@ class RedisQueue final : public JobQueue {
 
   RedisClient& client_;
   QueueSettings settings_;
+  Protocol protocol_;
   std::string prefix_;  // {prefix}:
   std::map<std::string, Script> scripts_;
 };

@@ -37,6 +37,7 @@ void summarize(LeaderboardRow& row, const std::string& metric, bool maximize) {
 }  // namespace
 
 std::optional<double> metric_of(const JobRecord& job, const std::string& metric) {
+  if (!job.unreadable.empty()) return std::nullopt;
   const auto found = job.metrics.find(metric);
   const std::optional<double> reported =
       found == job.metrics.end() || !std::isfinite(found->second) ? std::nullopt : std::optional(found->second);

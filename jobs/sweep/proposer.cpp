@@ -29,7 +29,8 @@ class RedisSource final : public TrialSource {
 std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except) {
   std::vector<const JobRecord*> trials;
   for (const JobRecord& job : jobs) {
-    const bool decided = job.spec.kind == JobKind::train && !job.spec.deferred && !job.spec.parameters.empty();
+    const bool decided =
+        job.unreadable.empty() && job.spec.kind == JobKind::train && !job.spec.deferred && !job.spec.parameters.empty();
     if (decided && job.spec.id != except) trials.push_back(&job);
   }
   // The estimator's answer may depend on the order of equals; Redis' order must not matter.

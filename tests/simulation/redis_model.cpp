@@ -212,7 +212,11 @@ struct LuaCalls {
     }
   }
 
-  static int call(lua_State* lua) {
+  static int call(lua_State* lua) { return call_as(lua, false); }
+  /// redis.pcall: an error is a table with the field err.
+  static int protected_call(lua_State* lua) { return call_as(lua, true); }
+
+  static int call_as(lua_State* lua, bool is_protected) {
     RedisModel::Command command;
     for (int i = 1; i <= lua_gettop(lua); ++i) {
       if (lua_type(lua, i) == LUA_TNUMBER) {
@@ -228,7 +232,7 @@ struct LuaCalls {
     bool failed = false;
     {
       const auto answer = model_of(lua).perform(command);
-      failed = answer.kind == Answer::Kind::error;
+      failed = answer.kind == Answer::Kind::error && !is_protected;
       if (failed)
         lua_pushlstring(lua, answer.text.data(), answer.text.size());
       else
@@ -288,6 +292,8 @@ RedisModel::RedisModel(std::function<int64_t()> now_us) : now_us_(std::move(now_
   lua_newtable(lua_);
   lua_pushcfunction(lua_, LuaCalls::call);
   lua_setfield(lua_, -2, "call");
+  lua_pushcfunction(lua_, LuaCalls::protected_call);
+  lua_setfield(lua_, -2, "pcall");
   lua_pushcfunction(lua_, LuaCalls::error_reply);
   lua_setfield(lua_, -2, "error_reply");
   lua_setglobal(lua_, "redis");

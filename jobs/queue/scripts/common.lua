@@ -7,20 +7,47 @@ local P = KEYS[1]
 local call = redis.call
 local BATCH = 64       -- jobs that one call moves for one reason
 local CHILDREN = 1000  -- jobs that may wait for one job
-local SETTLE = 256     -- of these, how many one call moves
+local settling = 256   -- of these, how many this call may still move
 local now = clock_ms()
+
+-- A queue of a later protocol may hold what this program would break: it changes nothing there.
+local least = tonumber(call('HGET', P .. 'settings', 'protocol') or '1')
+if least and least > PROTOCOL then
+  return {'refused', 'the queue ' .. P .. ' needs programs of protocol ' .. least .. ', and this one has protocol ' ..
+          PROTOCOL .. ': use the newer foretime here too'}
+end
 
 -- Numbers of up to 53 bits as text; Lua's own conversion rounds to 14 digits.
 local function int(x) return string.format('%.0f', x) end
-local function num(x) return tonumber(x or 0) or 0 end
+-- 0 for what is no finite number. No field of a record, however damaged, may end a script: what it was about to do for
+-- other jobs would never be done.
+local function num(x)
+  local n = tonumber(x or 0) or 0
+  if n ~= n or n == math.huge or n == -math.huge then return 0 end
+  return n
+end
+-- The texts in a JSON array; with `kind` its numbers, say.
+local function list(text, kind)
+  local sound, values = pcall(cjson.decode, text or '[]')
+  local texts = {}
+  for _, value in ipairs(sound and type(values) == 'table' and values or {}) do
+    if type(value) == (kind or 'string') then texts[#texts + 1] = value end
+  end
+  return texts
+end
 local function job_key(id) return P .. 'job:' .. id end
 local function children_key(id) return P .. 'job:' .. id .. ':children' end
 local function sweep_key(id) return P .. 'sweep:' .. id end
 local function set(id, ...) call('HSET', job_key(id), ...) end
-local function get(id, field) return call('HGET', job_key(id), field) or '' end
+-- Fields of a hash, false where it has none; all are false where the key is of another type.
+local function fields(key, ...)
+  local f = redis.pcall('HMGET', key, ...)
+  return f.err and {} or f
+end
+local function get(id, field) return fields(job_key(id), field)[1] or '' end
 local function sweep_state(sweep)
   if sweep == '' then return '' end
-  return call('HGET', sweep_key(sweep), 'state') or ''
+  return fields(sweep_key(sweep), 'state')[1] or ''
 end
 
 local FINAL = {succeeded = true, failed = true, cancelled = true, dead = true}
@@ -34,17 +61,19 @@ local function event(name, id, from, to, fence, agent)
 end
 
 -- Where a job waits: one sorted set for each demand of CPUs and GPUs, so that a claim looks at the first of each set
--- that fits, however many jobs wait. The number of submission keeps a job's place over retries.
+-- that fits, however many jobs wait. The number of submission keeps a job's place over retries. Records of a format
+-- above 1 wait in sets of their own, which programs that cannot read them do not look at.
 local function place(id)
-  local f = call('HMGET', job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence')
+  local f = fields(job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format')
   local shape = 'c' .. int(num(f[1]) * num(f[2])) .. 'g' .. int(num(f[1]) * num(f[3]))
+  if num(f[6]) > 1 then shape = shape .. 'v' .. int(num(f[6])) end
   return shape, int(num(f[5]) - num(f[4]) * 2 ^ 40)
 end
 
 -- Moves a job from one state to another with all that is indexed by state; the only place that does. A lease (active)
 -- and the time when it is due (delayed) are added by the caller.
 local function enter_state(id, to, name)
-  local f = call('HMGET', job_key(id), 'state', 'fence', 'agent', 'sweep')
+  local f = fields(job_key(id), 'state', 'fence', 'agent', 'sweep')
   local from, sweep = f[1] or '', f[4] or ''
   if from ~= '' then call('ZREM', P .. 'state:' .. from, id) end
   call('ZADD', P .. 'state:' .. to, int(now), id)
@@ -88,7 +117,7 @@ end
 -- Only the newest lease writes, and only while the job is active. The token tells two leases of one fence apart: with
 -- appendfsync everysec Redis may forget its last second, and then gives a fence for the second time.
 local function holds(id, fence, token, agent)
-  local f = call('HMGET', job_key(id), 'state', 'fence', 'token')
+  local f = fields(job_key(id), 'state', 'fence', 'token')
   if f[1] == 'active' and f[2] == fence and f[3] == token then return true end
   count('refused')
   event('refuse', id, f[1] or '', f[1] or '', fence, agent)
@@ -96,7 +125,7 @@ local function holds(id, fence, token, agent)
 end
 
 local function directive(id)
-  local f = call('HMGET', job_key(id), 'cancel', 'stop')
+  local f = fields(job_key(id), 'cancel', 'stop')
   if f[1] == '1' then return {'cancel'} end
   if f[2] == '1' then return {'stop'} end
   return {'proceed'}
@@ -104,7 +133,7 @@ end
 
 -- The value of a job's metric, and whether it is the best one yet.
 local function note_objective(id, objective)
-  local f = call('HMGET', job_key(id), 'goal', 'best_objective')
+  local f = fields(job_key(id), 'goal', 'best_objective')
   local value, best = tonumber(objective), tonumber(f[2] or '')
   set(id, 'objective', objective)
   if not best or (f[1] == 'maximize' and value > best) or (f[1] ~= 'maximize' and value < best) then
@@ -114,7 +143,7 @@ end
 
 -- Which job in the way keeps a cancelled one from being blocked again.
 local function failed_need(id, except)
-  for _, need in ipairs(cjson.decode(call('HGET', job_key(id), 'after') or '[]')) do
+  for _, need in ipairs(list(get(id, 'after'))) do
     if need ~= except and call('SISMEMBER', children_key(need), id) == 1 and ended_badly(get(need, 'state')) then
       return need
     end
@@ -132,7 +161,7 @@ end
 -- that wait for them, and a retry blocks those again that were cancelled because of it. Each step is good for itself and
 -- can be repeated; what exceeds the bound stays in {P}fallout for reap.lua. Returns how many were cancelled.
 local function settle(first)
-  local line, budget, cancelled = {first}, SETTLE, 0
+  local line, cancelled = {first}, 0
   local at = 1
   while line[at] do
     local parent = line[at]
@@ -140,26 +169,28 @@ local function settle(first)
     local children = call('SMEMBERS', children_key(parent))
     table.sort(children)
     for _, child in ipairs(children) do
-      if budget <= 0 then
+      if settling <= 0 then
         call('SADD', P .. 'fallout', parent)
         break
       end
-      local f = call('HMGET', job_key(child), 'state', 'cancelled_by')
+      local f = fields(job_key(child), 'state', 'cancelled_by')
       if state == 'succeeded' then
-        budget = budget - 1
+        settling = settling - 1
         call('SREM', children_key(parent), child)
-        if f[1] and call('HINCRBY', job_key(child), 'pending', -1) <= 0 and f[1] == 'blocked' then
-          enter_state(child, 'waiting', 'unblock')
+        if f[1] then
+          local pending = num(get(child, 'pending')) - 1
+          set(child, 'pending', int(pending))
+          if pending <= 0 and f[1] == 'blocked' then enter_state(child, 'waiting', 'unblock') end
         end
       elseif FINAL[state] then
         if f[1] == 'blocked' then
-          budget = budget - 1
+          settling = settling - 1
           cancelled = cancelled + 1
           cancel_one(child, 'cancel', 'job ' .. parent .. ', which it needs, ended as ' .. state, parent)
           line[#line + 1] = child
         end
       elseif f[1] == 'cancelled' and f[2] == parent then
-        budget = budget - 1
+        settling = settling - 1
         local other = failed_need(child, parent)
         if other then
           set(child, 'cancelled_by', other)
@@ -182,7 +213,7 @@ end
 
 -- At once where nobody works on it; an active one is asked, and its agent sees it at the next renewal or report.
 local function cancel_or_ask(id, reason)
-  local f = call('HMGET', job_key(id), 'state', 'cancel', 'fence', 'agent')
+  local f = fields(job_key(id), 'state', 'cancel', 'fence', 'agent')
   if not f[1] or FINAL[f[1]] then return 0 end
   if f[1] ~= 'active' then return cancel_now(id, 'cancel', reason) end
   if f[2] == '1' then return 0 end
@@ -191,17 +222,23 @@ local function cancel_or_ask(id, reason)
   return 1
 end
 
+-- Moves jobs from one state to waiting. What is in the index and not in that state, nothing of ours put there.
+local function move_waiting(ids, from, index, name)
+  for _, id in ipairs(ids) do
+    if get(id, 'state') == from then enter_state(id, 'waiting', name) else call('ZREM', index, id) end
+  end
+  return #ids
+end
+
 -- Retries that are due wait again, with the place that they had.
 local function promote()
   local due = call('ZRANGEBYSCORE', P .. 'delayed', '-inf', int(now), 'LIMIT', 0, BATCH)
-  for _, id in ipairs(due) do enter_state(id, 'waiting', 'promote') end
-  return #due
+  return move_waiting(due, 'delayed', P .. 'delayed', 'promote')
 end
 
 local function release_held(sweep)
-  local ids = call('ZRANGE', P .. 'held:' .. sweep, 0, BATCH - 1)
-  for _, id in ipairs(ids) do enter_state(id, 'waiting', 'release') end
-  return #ids
+  local index = P .. 'held:' .. sweep
+  return move_waiting(call('ZRANGE', index, 0, BATCH - 1), 'held', index, 'release')
 end
 
 local function refused(message) return {'refused', message} end

@@ -8,14 +8,14 @@ if get(id, 'finished_by') == by then return {'ok'} end
 if not holds(id, fence, token, agent) then return {'no'} end
 set(id, 'finished_by', by, 'exit_code', ARGV[11], 'seconds', ARGV[12], 'error', ARGV[10])
 if ARGV[9] ~= '' then set(id, 'checkpoint', ARGV[9]) end
-local f = call('HMGET', job_key(id), 'cancel', 'stop', 'failures', 'max_attempts', 'attempt')
+local f = fields(job_key(id), 'cancel', 'stop', 'failures', 'max_attempts', 'attempt')
 local asked, told_to_stop = f[1] == '1', f[2] == '1'
 
 if outcome == 'succeeded' or outcome == 'stopped' then
   -- The only place where a result is written. A request to cancel came too late.
   if ARGV[7] ~= '' then set(id, 'metrics', ARGV[7]) end
   if ARGV[8] ~= '' then note_objective(id, ARGV[8]) end
-  call('HINCRBY', job_key(id), 'results', 1)
+  set(id, 'results', int(num(get(id, 'results')) + 1))
   count('results')
   count('succeeded')
   if outcome == 'stopped' then
@@ -55,7 +55,7 @@ elseif outcome == 'error' then
       enter_state(id, 'dead', 'error')
       settle(id)
     else
-      if not told_to_stop then set(id, 'reason', 'attempt ' .. f[5] .. ' failed') end
+      if not told_to_stop then set(id, 'reason', 'attempt ' .. (f[5] or '') .. ' failed') end
       -- Half of the wait is random, so that jobs that failed together do not come back together.
       local longest = math.min(tonumber(ARGV[15]), tonumber(ARGV[14]) * 2 ^ (failures - 1))
       local due = int(now + math.floor(longest * (0.5 + tonumber(ARGV[13]) / 2)))

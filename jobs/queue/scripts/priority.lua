@@ -1,6 +1,6 @@
 -- ARGV: events, job, priority.
 local id = ARGV[2]
-local f = call('HMGET', job_key(id), 'state', 'sweep')
+local f = fields(job_key(id), 'state', 'sweep')
 if not f[1] then return unknown_job(id) end
 if FINAL[f[1]] then return refused('job ' .. id .. ' has ended as ' .. f[1] .. ': its priority means nothing') end
 set(id, 'priority', ARGV[3])

@@ -5,7 +5,7 @@ touch()
 
 -- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
 local function lose(id)
-  local f = call('HMGET', job_key(id), 'agent', 'cancel', 'failures', 'max_attempts', 'stop')
+  local f = fields(job_key(id), 'agent', 'cancel', 'failures', 'max_attempts', 'stop')
   local reason = 'lease lost by ' .. (f[1] or '')
   count('lost_leases')
   if f[2] == '1' then
@@ -35,7 +35,7 @@ end
 -- A lease that ran out while no agent reached Redis at all, for longer than half of its term, gets another term: Redis
 -- was away, not the holder. Once only until the holder renews it, so that a dead holder is found all the same.
 local function grace(id, deadline)
-  local f = call('HMGET', job_key(id), 'term_ms', 'graced')
+  local f = fields(job_key(id), 'term_ms', 'graced')
   if f[2] == '1' then return false end
   for _, silence in ipairs(silences) do
     if silence[1] <= deadline and deadline <= silence[2] and 2 * (silence[2] - silence[1]) > num(f[1]) then
@@ -64,7 +64,9 @@ more = more or #expired == 2 * BATCH
 local orphans = 0
 if call('ZCARD', P .. 'state:active') ~= call('ZCARD', P .. 'leases') then
   for _, id in ipairs(call('ZRANGE', P .. 'state:active', 0, 999)) do
-    if orphans < BATCH and not call('ZSCORE', P .. 'leases', id) then
+    if get(id, 'state') ~= 'active' then
+      call('ZREM', P .. 'state:active', id)
+    elseif orphans < BATCH and not call('ZSCORE', P .. 'leases', id) then
       lose(id)
       orphans = orphans + 1
     end
@@ -88,9 +90,9 @@ end
 more = more or call('EXISTS', P .. 'fallout') == 1
 
 local function forget(id, state)
-  local f = call('HMGET', job_key(id), 'sweep', 'after', 'fence', 'agent')
+  local f = fields(job_key(id), 'sweep', 'after', 'fence', 'agent')
   local sweep = f[1] or ''
-  for _, need in ipairs(cjson.decode(f[2] or '[]')) do call('SREM', children_key(need), id) end
+  for _, need in ipairs(list(f[2])) do call('SREM', children_key(need), id) end
   call('DEL', job_key(id), job_key(id) .. ':log', children_key(id))
   call('ZREM', P .. 'state:' .. state, id)
   call('ZREM', P .. 'ids', id)
@@ -98,7 +100,7 @@ local function forget(id, state)
   if sweep == '' then return end
   call('ZREM', sweep_key(sweep) .. ':jobs', id)
   if call('EXISTS', sweep_key(sweep) .. ':jobs') == 1 then return end
-  for _, rung in ipairs(cjson.decode(call('HGET', sweep_key(sweep), 'rungs') or '[]')) do
+  for _, rung in ipairs(list(fields(sweep_key(sweep), 'rungs')[1], 'number')) do
     call('DEL', sweep_key(sweep) .. ':rung:' .. int(rung))
   end
   call('DEL', sweep_key(sweep), P .. 'held:' .. sweep)

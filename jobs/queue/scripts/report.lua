@@ -14,12 +14,12 @@ if kind == 'nan' then set(id, 'objective', '') end
 
 -- Asynchronous successive halving: decided here, where all values at a rung are seen at once, so that agents need not
 -- agree on anything. A value stands as it was first reported: an attempt that resumes does not count twice.
-local f = call('HMGET', job_key(id), 'sweep', 'kind', 'stop')
+local f = fields(job_key(id), 'sweep', 'kind', 'stop')
 local sweep = f[1] or ''
 if kind ~= 'none' and sweep ~= '' and f[2] == 'train' and f[3] ~= '1' then
-  local s = call('HMGET', sweep_key(sweep), 'rungs', 'eta', 'goal')
-  local maximize, stopped = s[3] == 'maximize', false
-  for _, rung in ipairs(cjson.decode(s[1] or '[]')) do
+  local s = fields(sweep_key(sweep), 'rungs', 'eta', 'goal')
+  local maximize, eta, stopped = s[3] == 'maximize', num(s[2]), false
+  for _, rung in ipairs(eta > 1 and list(s[1], 'number') or {}) do
     local key = sweep_key(sweep) .. ':rung:' .. int(rung)
     local score = kind == 'finite' and objective or (maximize and '-inf' or '+inf')
     if rung <= iteration and call('ZADD', key, 'NX', score, id) == 1 and not stopped then
@@ -28,7 +28,7 @@ if kind ~= 'none' and sweep ~= '' and f[2] == 'train' and f[3] ~= '1' then
       local reason = 'early stopping at rung ' .. int(rung)
       if kind == 'nan' then
         stopped = reason .. ': the objective is not a number'
-      elseif better >= math.max(1, math.floor(n / tonumber(s[2]))) then
+      elseif better >= math.max(1, math.floor(n / eta)) then
         stopped = reason .. ': rank ' .. int(better + 1) .. ' of ' .. int(n)
       end
     end
@@ -39,6 +39,6 @@ end
 if tonumber(ARGV[15]) > 0 then
   call('RPUSH', job_key(id) .. ':log', unpack(ARGV, 17))
   call('LTRIM', job_key(id) .. ':log', -tonumber(ARGV[16]), -1)
-  call('HINCRBY', job_key(id), 'log_lines', ARGV[15])
+  set(id, 'log_lines', int(num(get(id, 'log_lines')) + tonumber(ARGV[15])))
 end
 return directive(id)

@@ -1,6 +1,6 @@
 -- ARGV: events, job.
 local id = ARGV[2]
-local f = call('HMGET', job_key(id), 'state', 'sweep', 'pending', 'after')
+local f = fields(job_key(id), 'state', 'sweep', 'pending', 'after')
 local state, pending = f[1], num(f[3])
 if not state then return unknown_job(id) end
 if not ended_badly(state) then
@@ -11,7 +11,7 @@ if sweep_state(f[2] or '') == 'cancelled' then
 end
 -- Blocked again it may only be where everything that it still needs can still succeed.
 local needed = 0
-for _, need in ipairs(cjson.decode(f[4] or '[]')) do
+for _, need in ipairs(list(f[4])) do
   if call('SISMEMBER', children_key(need), id) == 1 then
     local other = get(need, 'state')
     if ended_badly(other) then

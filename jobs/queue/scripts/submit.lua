@@ -25,7 +25,7 @@ end
 for _, need in ipairs(pending) do call('SADD', children_key(need), id) end
 local sequence = call('INCR', P .. 'sequence')
 set(id, 'id', id, 'sequence', int(sequence), 'pending', int(#pending), 'submitted_ms', int(now), 'attempt', '0',
-    'failures', '0', 'fence', '0', 'results', '0', unpack(ARGV, 6 + needs))
+    'failures', '0', 'fence', '0', 'results', '0', 'format', int(FORMAT), unpack(ARGV, 6 + needs))
 call('ZADD', P .. 'ids', 0, id)
 if sweep ~= '' then call('ZADD', P .. 'sweep:' .. sweep .. ':jobs', trial, id) end
 count('submitted')

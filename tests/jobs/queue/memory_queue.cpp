@@ -11,6 +11,8 @@ namespace foretime::jobs {
 
 using Lock = std::lock_guard<std::mutex>;
 constexpr size_t kChildren = 1000;  // jobs that may wait for one job
+constexpr size_t kLook = 1000;      // waiting jobs that one claim looks at
+constexpr int64_t kMoved = 64;      // of these, jobs of paused and cancelled sweeps that it holds or cancels
 
 /// min(cap, base 2^(failures-1)) (0.5 + jitter / 2), whole milliseconds.
 static int64_t backoff_ms(const QueueSettings& settings, int64_t failures, double jitter) {
@@ -85,20 +87,24 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
       return lease_of(job);
   if (paused_) return std::nullopt;
   promote();
-  for (;;) {
+  int64_t after = INT64_MIN, moved = 0;
+  for (size_t looked_at = 0; looked_at < kLook; ++looked_at) {
     Job* best = nullptr;
     for (auto& [id, job] : jobs_) {
-      if (job.record.state != JobState::waiting) continue;
+      if (job.record.state != JobState::waiting || job.score() <= after) continue;
       if (job.cpus() > request.free_cpus || job.gpus() > request.free_gpus) continue;
       if (best == nullptr || job.score() < best->score()) best = &job;
     }
     if (best == nullptr) return std::nullopt;
-    if (sweep_is(*best, "paused")) {
-      enter(*best, JobState::held, "hold");
-      continue;
-    }
-    if (sweep_is(*best, "cancelled")) {
-      cancel_now(*best, "cancel", "its sweep was cancelled");
+    const bool paused = sweep_is(*best, "paused");
+    if (paused || sweep_is(*best, "cancelled")) {
+      after = best->score();
+      if (moved == kMoved) continue;
+      ++moved;
+      if (paused)
+        enter(*best, JobState::held, "hold");
+      else
+        cancel_now(*best, "cancel", "its sweep was cancelled");
       continue;
     }
     auto& record = best->record;
@@ -115,6 +121,7 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
     ++totals_["claimed"];
     return lease_of(*best);
   }
+  return std::nullopt;
 }
 
 Directive MemoryQueue::renew(const Lease& lease, Milliseconds term) {

@@ -332,44 +332,20 @@ MemoryQueue::Dump MemoryQueue::dump() {
   for (const auto& [id, job] : jobs_) {
     const auto& record = job.record;
     const auto& spec = record.spec;
-    auto hash = pairs(spec_fields(spec));
-    const auto optional = [](const std::optional<double>& value) { return value ? number_text(*value) : ""; };
+    auto hash = pairs(record_fields(record));
+    if (record.eta_seconds == -1) hash.erase("eta_s");
     const Hash more = {{"id", id},
                        {"sequence", text(job.sequence)},
                        {"pending", text(job.pending)},
-                       {"state", to_string(record.state)},
-                       {"attempt", text(record.attempt)},
-                       {"failures", text(record.failures)},
-                       {"fence", text(record.fence)},
                        {"token", job.token},
-                       {"agent", record.agent},
-                       {"submitted_ms", text(record.submitted_ms)},
-                       {"claimed_ms", text(record.claimed_ms)},
-                       {"finished_ms", text(record.finished_ms)},
-                       {"due_ms", text(record.due_ms)},
-                       {"updated_ms", text(record.updated_ms)},
                        {"term_ms", text(job.term_ms)},
                        {"graced", flag(job.graced)},
-                       {"step", text(record.step)},
-                       {"total_steps", text(record.total_steps)},
-                       {"loss", number_text(record.loss)},
-                       {"eta_s", record.eta_seconds == -1 ? "" : number_text(record.eta_seconds)},
                        {"iteration", text(job.iteration)},
-                       {"objective", optional(record.objective)},
-                       {"best_objective", optional(record.best_objective)},
-                       {"metrics", record.metrics.empty() ? "" : nlohmann::json(record.metrics).dump()},
-                       {"checkpoint", record.checkpoint},
                        {"stop", flag(job.stop)},
-                       {"stopped", flag(record.stopped)},
-                       {"cancel", flag(record.cancel_requested)},
-                       {"reason", record.reason},
-                       {"error", record.error},
                        {"exit_code", text(job.exit_code)},
-                       {"seconds", number_text(record.seconds)},
                        {"cancelled_by", job.cancelled_by},
                        {"finished_by", job.finished_by},
-                       {"log_lines", text(record.log_lines)},
-                       {"results", text(record.results)}};
+                       {"format", text(kRecordFormat)}};
     hash.insert(more.begin(), more.end());
     all["job:" + id] = hash;
     for (size_t i = 0; i < job.log.size(); ++i) all["job:" + id + ":log"][fmt::format("{:04}", i)] = job.log[i];
@@ -389,6 +365,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
   for (const auto& [id, sweep] : sweeps_) {
     auto hash = pairs(sweep_fields(sweep.spec));
     hash["state"] = sweep.state;
+    hash["format"] = text(kRecordFormat);
     hash["created_ms"] = text(sweep.created_ms);
     hash["proposals"] = text(sweep.proposals);
     all["sweep:" + id] = hash;
@@ -398,10 +375,10 @@ MemoryQueue::Dump MemoryQueue::dump() {
   }
   for (const auto& [name, agent] : agents_) {
     all["agents"][name] = score(static_cast<double>(agent.seen_ms));
-    all["agent:" + name] = {{"host", agent.info.host},        {"version", agent.info.version},
-                            {"pid", text(agent.info.pid)},    {"cpus", text(agent.info.cpus)},
-                            {"gpus", text(agent.info.gpus)},  {"jobs", text(agent.info.jobs)},
-                            {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)}};
+    all["agent:" + name] = {
+        {"host", agent.info.host},       {"version", agent.info.version},  {"pid", text(agent.info.pid)},
+        {"cpus", text(agent.info.cpus)}, {"gpus", text(agent.info.gpus)},  {"jobs", text(agent.info.jobs)},
+        {"format", text(kRecordFormat)}, {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)}};
   }
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);

@@ -94,6 +94,8 @@ TEST_P(QueueSweepContract, JobsOfAPausedSweepAreSetAsideAndComeBackInOrder) {
   queue().pause("s");
   EXPECT_EQ(claim()->job, "other");
   EXPECT_EQ(state("s-0"), JobState::held);
+  EXPECT_EQ(backend_->dump().at("state:held").size(), 64U);  // one claim does a bounded part
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(claim());
   EXPECT_EQ(backend_->dump().at("state:held").size(), 150U);
   queue().set_priority("s-7", 1);
   EXPECT_FALSE(claim());

@@ -1,0 +1,191 @@
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "jobs/error.h"
+#include "jobs/queue/queue_reader.h"
+#include "tests/jobs/queue/queue_backends.h"
+#include "tests/support/message_of.h"
+
+/// Records that somebody damaged, or that a newer program wrote: no agent, no script and no reader may end over one.
+namespace foretime::jobs {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DamagedRecords : public ::testing::Test {
+ protected:
+  DamagedRecords() : settings_(fresh_settings()), backend_(shared_server().url(), settings_) {}
+
+  RedisQueue& queue() { return backend_.queue(); }
+  void damage(const std::string& job, const std::string& field, const std::string& value) {
+    backend_.client().call({"HSET", backend_.key("job:" + job), field, value});
+  }
+  std::optional<Lease> claim() {
+    return queue().claim({"agent", fmt::format("t{}", ++tokens_), 8, 2, Milliseconds(1000)});
+  }
+  /// What an agent would do with a job that it cannot read, then with the next one.
+  void expect_ends_dead(const std::string& field, const std::string& value, const std::string& said) {
+    SCOPED_TRACE(field + " = " + value.substr(0, 40));
+    const auto bad = fmt::format("bad{}", ++jobs_), good = fmt::format("good{}", jobs_);
+    queue().submit(job_named(bad));
+    queue().submit(job_named(good));
+    damage(bad, field, value);
+    const auto lease = claim();
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(lease->job, good);
+    EXPECT_TRUE(queue().finish(*lease, {}, 0));
+    QueueReader reader(backend_.client(), settings_);
+    const auto record = reader.job(bad).value();
+    EXPECT_EQ(record.state, JobState::dead);
+    EXPECT_EQ(record.reason, "its record cannot be read");
+    EXPECT_THAT(record.error, HasSubstr(said));
+    EXPECT_THAT(record.unreadable, HasSubstr(said));
+  }
+
+  QueueSettings settings_;
+  RedisBackend backend_;
+  int tokens_ = 0, jobs_ = 0;
+};
+
+TEST_F(DamagedRecords, AJobOfAnUnknownKindEndsDeadAndTheAgentGoesOn) {
+  expect_ends_dead("kind", "distill", "field kind: job kind 'distill': expected one of train");
+  expect_ends_dead("kind", "", "field kind");
+}
+
+TEST_F(DamagedRecords, ClaimsCheckWhatAJobDemands) {
+  expect_ends_dead("gpus", "-3", "resources.gpus: -3, expected 0 to");
+  expect_ends_dead("ranks", "0", "resources.ranks: 0, expected 1 to");
+  expect_ends_dead("max_attempts", "100000", "max_attempts: 100000");
+}
+
+TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
+  for (const auto* field : {"trial", "step", "loss", "eta_s", "cpus", "objective", "log_lines", "submitted_ms"})
+    expect_ends_dead(field, "x", fmt::format("field {}", field));
+  for (const auto* field : {"parameters", "after", "metrics"})
+    expect_ends_dead(field, "[1", fmt::format("field {}", field));
+  expect_ends_dead("goal", "best", "field goal");
+  expect_ends_dead("settings", std::string(300'000, 's'), "field settings: 300000 bytes, expected at most");
+  expect_ends_dead("format", "0", "field format");
+  const auto statistics = QueueReader(backend_.client(), settings_).statistics();
+  EXPECT_EQ(statistics.totals.at("unreadable"), statistics.totals.at("dead"));
+  EXPECT_EQ(statistics.totals.at("unreadable"), jobs_);
+}
+
+/// Whatever stands in a field, every script works for the other jobs.
+TEST_F(DamagedRecords, NoScriptFailsOverADamagedField) {
+  const std::vector<std::string> garbage = {"x", "-1", "1e300", "nan", "[", "[1,{}]"};
+  for (const auto* field :
+       {"ranks",     "cpus",      "gpus",           "priority",    "sequence",      "format",  "sweep",
+        "pending",   "after",     "fence",          "failures",    "max_attempts",  "attempt", "results",
+        "log_lines", "objective", "best_objective", "term_ms",     "due_ms",        "goal",    "kind",
+        "deferred",  "step",      "lost",           "preemptions", "preempted_step"}) {
+    for (const auto& value : garbage) {
+      SCOPED_TRACE(fmt::format("{} = {}", field, value));
+      backend_.client().call({"FLUSHDB"});
+      backend_.advance(0);
+      queue().create_sweep({.id = "s", .name = "sweep", .method = "grid", .halving = {{1}, 2}});
+      for (const auto* id : {"waiting", "active", "delayed", "lost", "failed", "need"}) {
+        auto spec = job_named(id);
+        if (std::string(id) != "need") spec.sweep = "s";
+        queue().submit(spec);
+      }
+      auto blocked = job_named("blocked");
+      blocked.after = {"need"};
+      queue().submit(blocked);
+      std::map<std::string, Lease> leases;
+      queue().set_priority("waiting", -1);
+      for (int i = 0; i < 5; ++i) {
+        const auto lease = claim().value();
+        leases[lease.job] = lease;
+      }
+      queue().finish(leases["delayed"], {.outcome = Outcome::error}, 0);
+      queue().finish(leases["failed"], {.outcome = Outcome::failed}, 0);
+      for (const auto* id : {"waiting", "active", "delayed", "lost", "failed", "blocked"}) damage(id, field, value);
+      backend_.advance(700);
+      const auto tolerates = [](const auto& call) {
+        try {
+          call();
+        } catch (const JobRefused&) {
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << error.what();
+        }
+      };
+      tolerates([&] { queue().renew(leases["active"], Milliseconds(1000)); });
+      tolerates([&] { queue().report(leases["active"], {.iteration = 1, .objective = 0.5, .log_lines = {"line"}}); });
+      tolerates([&] { queue().propose(leases["active"], {{"a", "1"}}, 0); });
+      tolerates([&] { queue().finish(leases["active"], {.objective = 0.5}, 0); });
+      tolerates([&] { queue().finish(leases["need"], {}, 0); });
+      tolerates([&] { queue().retry("failed"); });
+      tolerates([&] { queue().set_priority("waiting", 2); });
+      tolerates([&] { queue().pause("s"); });
+      tolerates([&] { claim(); });
+      tolerates([&] { queue().resume("s"); });
+      backend_.advance(400);
+      for (int i = 0; i < 3; ++i) tolerates([&] { queue().reap(); });
+      backend_.advance(20'000);
+      for (int i = 0; i < 7; ++i) {
+        tolerates([&] { queue().reap(); });
+        tolerates([&] {
+          if (const auto lease = claim()) queue().finish(*lease, {.outcome = Outcome::error}, 0);
+        });
+      }
+      tolerates([&] { queue().cancel("waiting"); });
+      tolerates([&] { queue().cancel_sweep("s"); });
+      queue().submit(job_named("healthy"));
+      std::optional<Lease> lease;
+      for (int i = 0; i < 10 && !(lease && lease->job == "healthy"); ++i) lease = claim();
+      EXPECT_TRUE(lease && lease->job == "healthy");
+    }
+  }
+}
+
+TEST_F(DamagedRecords, AKeyOfAnotherTypeKeepsNobodyFromTheOtherJobs) {
+  for (const auto* id : {"text", "good"}) queue().submit(job_named(id));
+  backend_.client().call({"DEL", backend_.key("job:text")});
+  backend_.client().call({"SET", backend_.key("job:text"), "text"});
+  EXPECT_EQ(claim()->job, "good");
+  queue().reap();
+  QueueReader reader(backend_.client(), settings_);
+  const auto records = reader.jobs({"text", "good"});
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_THAT(records[0].unreadable, HasSubstr("it is not of the type"));
+  EXPECT_EQ(records[1].unreadable, "");
+}
+
+TEST_F(DamagedRecords, ReadersShowThemWithAMarkBesideTheOthers) {
+  queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  for (const auto* id : {"a", "b", "c"}) {
+    auto spec = job_named(id);
+    spec.sweep = "s";
+    queue().submit(spec);
+  }
+  damage("a", "kind", "distill");
+  damage("b", "state", "frozen");
+  damage("a", "eta_s", "1e300");
+  queue().heartbeat_agent({"one", "host", "1", 1, 1, 0, 0, false});
+  queue().heartbeat_agent({"two", "host", "1", 1, 1, 0, 0, false});
+  backend_.client().call({"HSET", backend_.key("agent:one"), "cpus", "many"});
+  QueueReader reader(backend_.client(), settings_);
+  const auto records = reader.jobs({"a", "b", "c"});
+  ASSERT_EQ(records.size(), 3U);
+  EXPECT_THAT(records[0].unreadable, HasSubstr("field kind"));
+  EXPECT_EQ(records[0].spec.name, "job a");
+  EXPECT_EQ(records[0].spec.metric, "opa");
+  EXPECT_EQ(records[0].eta_seconds, 0);
+  EXPECT_THAT(records[1].unreadable, HasSubstr("field state"));
+  EXPECT_EQ(records[2].unreadable, "");
+  const auto sweep = reader.sweep("s").value();
+  EXPECT_EQ(sweep.unreadable, 1);
+  EXPECT_EQ(sweep.jobs.at(JobState::waiting), 2);
+  const auto agents = reader.statistics().agents;
+  ASSERT_EQ(agents.size(), 2U);
+  EXPECT_THAT(agents[0].unreadable, HasSubstr("field cpus"));
+  EXPECT_EQ(agents[1].cpus, 1);
+}
+
+}  // namespace
+}  // namespace foretime::jobs
