@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def variants():
             yield path, ["model.type=sage", f"model.readout=[{readout},mean]" if readout != "mean" else "model.readout=[mean]"]
         for extra in ("model.dropout=0.2", "model.edge_dropout=0.2", "model.l2_normalize=true", "model.candidate_norm=true",
                       "model.candidate_attention=true", "model.ensemble_size=3", "model.head_bias=all", "averaging.type=ema",
-                      "trainer.precision=bfloat16", "optimizer.type=adam", "optimizer.clip_scope=tensor"):
+                      "trainer.precision=bfloat16", "optimizer.type=adam", "optimizer.clip=tensor"):
             yield path, ["model.type=sage", extra]
         for loss in ("mse", "huber", "l1", "listmle", "pairwise_hinge", "pairwise_logistic"):
             yield path, ["model.type=sage", f"loss.type={loss}"]
@@ -98,10 +99,26 @@ def difference(old, new):
     return worst, where
 
 
+def data_overrides(path, data):
+    """Where the data lie; a split that is not there is left out of valid, and taken from another split for train."""
+    root, found = pathlib.Path(data, "tpugraphs"), []
+    if "data/tpugraphs" not in path.read_text():
+        return found
+    found.append(f"data.root={root}")
+    for split, folder in re.findall(r"^  (train|valid): \[(npz/[^\],]+)\]", path.read_text(), re.MULTILINE):
+        if (root / folder).exists():
+            continue
+        others = [f"npz/{other.relative_to(root / 'npz')}" for other in sorted((root / folder).parent.glob("*"))]
+        found += [f"data.{split}=[{others[0]}]" if split == "train" and others else f"data.{split}=[]"]
+        if split == "valid":
+            found.append("data.eval_indices=")
+    return found
+
+
 def run(program, path, overrides, ranks, data, folder):
-    command = [str(program), "train", str(path), "--quiet", *STEPS, f"run.directory={folder}"]
-    if "data/tpugraphs" in path.read_text():
-        command.append(f"data.root={data}/tpugraphs")
+    command = [str(program), "train", str(path), "--quiet", *STEPS, f"run.directory={folder}", *data_overrides(path, data)]
+    if "finetune_steps" in path.read_text():
+        command.append("segments.finetune_steps=1")
     command += overrides
     if ranks > 1:
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *command]

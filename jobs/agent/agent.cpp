@@ -22,6 +22,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
+constexpr double kLongestReapInterval = 60.0;                                  // of one agent of many
 constexpr double kClaimIntervalTold = 15.0;  // seconds, where the queue tells when jobs come to wait
 constexpr double kClaimSpread = 0.05;        // seconds over which agents spread that were told at the same time
 constexpr double kListenInterval = 5.0;      // seconds between two attempts to be told
@@ -283,10 +284,18 @@ class AgentLoop {
 
   void reap(double now) {
     if (!reaping_ || now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
-    next_reap_ = now + kReapInterval * (0.75 + world_.random_fraction() / 2);
+    // All agents together reap about every three seconds.
+    const double interval =
+        std::min(kReapInterval * static_cast<double>(std::max<int64_t>(agents_, 1)), kLongestReapInterval);
+    next_reap_ = now + interval * (0.75 + world_.random_fraction() / 2);
     try {
       reach_queue([&] {
-        for (int i = 0; i < kReapBatches && queue_->reap().more; ++i) heartbeat_.tick(running());
+        for (int i = 0; i < kReapBatches; ++i) {
+          const auto counts = queue_->reap();
+          agents_ = counts.agents;
+          if (!counts.more) break;
+          heartbeat_.tick(running());
+        }
       });
     } catch (const JobsError& error) {
       log_.error("agent {}: lost leases are left to other agents: {}", options_.name, error.what());
@@ -384,7 +393,7 @@ class AgentLoop {
   int obeyed_stops_ = 0;
   double claim_pause_ = 1;  // seconds, after a claim that found nothing
   double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, stopped_at_ = 0;
-  int64_t finished_ = 0;
+  int64_t finished_ = 0, agents_ = 1;  // agents: that live, as far as the queue knows
 };
 
 namespace fs = std::filesystem;

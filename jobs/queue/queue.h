@@ -50,7 +50,8 @@ struct SweepSpec {
 
 struct ReapCounts {
   int64_t lost_leases = 0, orphans = 0, promoted = 0, released = 0, expired = 0;
-  bool more = false;  // a batch was full: call again
+  bool more = false;   // a batch was full: call again
+  int64_t agents = 0;  // that were heard of within five minutes
 };
 
 /// What an agent tells about itself, for whoever watches.

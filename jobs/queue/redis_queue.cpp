@@ -217,7 +217,8 @@ ReapCounts RedisQueue::reap() {
           .promoted = count(3),
           .released = count(4),
           .expired = count(5),
-          .more = count(6) != 0};
+          .more = count(6) != 0,
+          .agents = count(7)};
 }
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {

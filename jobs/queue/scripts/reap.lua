@@ -1,3 +1,4 @@
+-- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
 -- ARGV: events, how long finished jobs are kept in ms (0: for ever).
 local keep = tonumber(ARGV[2])
 local more = false
@@ -120,4 +121,5 @@ if keep > 0 then
     more = more or #old == BATCH
   end
 end
-return {'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0'}
+return {'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0',
+        int(call('ZCOUNT', P .. 'agents', int(now - 300000), '+inf'))}

@@ -377,6 +377,8 @@ ReapCounts MemoryQueue::reap() {
   counts.promoted = promote();
   counts.released = release_held("");
   counts.expired = forget_old();
+  counts.agents = std::count_if(agents_.begin(), agents_.end(),
+                                [this](const auto& agent) { return agent.second.seen_ms >= now() - 300'000; });
   return counts;
 }
 
