@@ -14,6 +14,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/atomic_file.h"
 #include "base/error.h"
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
@@ -39,6 +40,7 @@ constexpr double kLeaseTerm = 60;  // seconds
 
 /// What a simulated training is made of; drawn once for each job, from its id.
 struct Plan {
+  jobs::JobKind kind = jobs::JobKind::train;
   int64_t steps = 10;
   double step_seconds = 60;
   int64_t checkpoint_every = 3;
@@ -173,6 +175,7 @@ class Cluster {
     choose_faults();
     for (int64_t node = 0; node < kNodes; ++node) start_agent(node);
     scheduler.start(next_process(), [this] { submit_jobs(); });
+    scheduler.start(next_process(), [this] { submit_sweeps(); });
     scheduler.at(kMinute, [this] { housekeeping(); });
     plan_next_fault();
     const auto end = static_cast<Time>(options_.hours * kHour);
@@ -324,47 +327,99 @@ class Cluster {
     });
   }
 
+  jobs::JobSpec training(int64_t number) {
+    jobs::JobSpec spec;
+    spec.name = fmt::format("job {}", number);
+    configs::Settings settings;
+    settings.data.root = kDataRoot;
+    settings.data.train = {fmt::format("{}.npz", number)};
+    settings.data.holdout = 0.1;
+    settings.trainer.metric = kMetric;
+    spec.settings = configs::to_yaml(settings);
+    spec.metric = kMetric;
+    spec.priority = scheduler.integer(-2, 2);
+    return spec;
+  }
+
+  /// Submits until it is answered. False: refused, because what it needs has ended badly meanwhile.
+  bool submit(jobs::RedisQueue& queue, jobs::JobSpec& spec) {
+    spec.id = jobs::job_id(spec);
+    plans_[spec.id] = draw_plan(spec.kind);
+    bool there = false;
+    persist([&] { there = asked([&] { queue.submit(spec); }); });
+    if (there) submitted_[spec.id].at = scheduler.now();
+    ++report_.jobs;
+    return there;
+  }
+  static bool asked(const std::function<void()>& call) {
+    try {
+      call();
+      return true;
+    } catch (const jobs::JobRefused&) {
+      return false;
+    }
+  }
+  void wait_up_to(double seconds) {
+    scheduler.sleep_until(scheduler.now() + static_cast<Time>(scheduler.fraction() * seconds * kSecond));
+  }
+
   /// Somebody who submits jobs, until the faults stop; every call is repeated until it is answered.
   void submit_jobs() {
     Client client(*this, -1, nullptr);
+    std::string previous;
     for (int64_t number = 1; scheduler.now() < static_cast<Time>(options_.hours * kHour); ++number) {
-      jobs::JobSpec spec;
-      spec.name = fmt::format("job {}", number);
-      configs::Settings settings;
-      settings.data.root = kDataRoot;
-      settings.data.train = {fmt::format("{}.npz", number)};
-      settings.data.holdout = 0.1;
-      settings.trainer.metric = kMetric;
-      spec.settings = configs::to_yaml(settings);
-      spec.metric = kMetric;
-      spec.id = jobs::job_id(spec);
-      spec.priority = scheduler.integer(-2, 2);
-      const auto previous = submitted_.empty() ? "" : submitted_.rbegin()->first;
-      if (!previous.empty() && scheduler.chance(0.15) && !is_final(submitted_[previous].state)) spec.after = {previous};
-      plans_[spec.id] = draw_plan();
-      bool there = false;
-      persist([&] {
-        try {
-          client.queue.submit(spec);
-          there = true;
-        } catch (const jobs::JobRefused&) {
-          // What it needs has ended badly meanwhile.
-        }
-      });
-      if (there) submitted_[spec.id] = {scheduler.now(), JobState::waiting, false};
-      ++report_.jobs;
+      auto spec = training(number);
+      if (!previous.empty() && scheduler.chance(0.3)) {
+        spec.after = {previous};
+        if (scheduler.chance(0.5)) spec.kind = jobs::JobKind::export_;
+      }
+      if (spec.kind == jobs::JobKind::export_) spec.settings = spec.metric = "";
+      const bool there = submit(client.queue, spec);
       if (there && scheduler.chance(0.08)) {
-        scheduler.sleep_until(scheduler.now() + scheduler.integer(0, 3600) * kSecond);
-        persist([&] {
-          try {
-            client.queue.cancel(spec.id);
-          } catch (const jobs::JobRefused&) {
-          }
-        });
+        wait_up_to(3600);
+        persist([&] { asked([&] { client.queue.cancel(spec.id); }); });
         trace("cancelled " + spec.id);
       }
+      previous = there && spec.kind == jobs::JobKind::train ? spec.id : "";
       const double pause = -std::log(1 - scheduler.fraction()) * 3600 / options_.jobs_an_hour;
       scheduler.sleep_until(scheduler.now() + static_cast<Time>(pause * kSecond));
+    }
+  }
+
+  /// Somebody who submits sweeps, pauses and resumes them, and now and then cancels one.
+  void submit_sweeps() {
+    Client client(*this, -1, nullptr);
+    for (int64_t number = 1; scheduler.now() < static_cast<Time>(options_.hours * kHour); ++number) {
+      wait_up_to(3 * 3600 / options_.jobs_an_hour * 6);
+      jobs::SweepSpec sweep;
+      sweep.id = jobs::content_id(fmt::format("sweep {}", number));
+      sweep.name = fmt::format("sweep {}", number);
+      sweep.method = "grid";
+      sweep.metric = kMetric;
+      sweep.trials = scheduler.integer(2, 6);
+      if (scheduler.chance(0.7)) sweep.halving = {.rungs = {2, 4}, .eta = 2};
+      bool there = false;
+      persist([&] { there = asked([&] { client.queue.create_sweep(sweep); }); });
+      for (int64_t trial = 0; there && trial < sweep.trials; ++trial) {
+        auto spec = training(1'000'000 + 100 * number + trial);
+        spec.sweep = sweep.id;
+        spec.trial = trial;
+        // A crash of Redis may have taken the sweep back: whoever submits says all of it again.
+        if (!submit(client.queue, spec)) persist([&] { asked([&] { client.queue.create_sweep(sweep); }); });
+      }
+      if (scheduler.chance(0.3)) {
+        wait_up_to(600);
+        persist([&] { asked([&] { client.queue.pause(sweep.id); }); });
+        trace("paused " + sweep.id);
+        wait_up_to(3600);
+        persist([&] { asked([&] { client.queue.resume(sweep.id); }); });
+        trace("resumed " + sweep.id);
+      }
+      if (scheduler.chance(0.15)) {
+        wait_up_to(3600);
+        persist([&] { asked([&] { client.queue.cancel_sweep(sweep.id); }); });
+        trace("cancelled sweep " + sweep.id);
+      }
     }
   }
 
@@ -383,8 +438,9 @@ class Cluster {
 
   // ---- Trainings
 
-  Plan draw_plan() {
+  Plan draw_plan(jobs::JobKind kind) {
     Plan plan;
+    plan.kind = kind;
     const double seconds = options_.minutes_a_job * 60 * (0.1 + 1.8 * scheduler.fraction());
     plan.steps =
         std::max(scheduler.integer(3, 30), static_cast<int64_t>(seconds / 400) + 1);  // an agent kills after 600 s
@@ -430,6 +486,7 @@ class Cluster {
     trial.connected = true;
     send(trial, {.kind = Kind::hello});
     if (plan.bad) return kData;
+    if (plan.kind == jobs::JobKind::export_) return write_export(trial);
     coordinator::CheckpointStore store(trial.folder / "checkpoints");
     int64_t first = 0;
     const auto yaml = files.read(trial.folder / "config.yaml");
@@ -475,6 +532,18 @@ class Cluster {
                  .step = plan.steps,
                  .total_steps = plan.steps,
                  .metrics = {{kMetric, objective_at(trial.job, plan.steps)}}});
+    return kSuccess;
+  }
+
+  int write_export(Trial& trial) {
+    const auto out = trial.folder / "export";
+    auto aside = out;
+    aside += kAsideSuffix;
+    files.create_folders(aside);
+    pause(trial, 10);
+    write_synced(aside / "model", "weights");
+    replace_folder(aside, out);
+    send(trial, {.kind = jobs::ProgressMessage::Kind::result});
     return kSuccess;
   }
 
@@ -711,16 +780,24 @@ class Cluster {
     ++report_.succeeded;
     const auto& plan = plans_.at(job);
     const auto checkpoint = field(job, "checkpoint"), objective = field(job, "objective");
-    if (checkpoint.empty() || objective.empty())
-      fail(fmt::format("{} succeeded with checkpoint '{}' and objective '{}'", job, checkpoint, objective));
+    const bool stopped = field(job, "stopped") == "1", trains = plan.kind == jobs::JobKind::train;
     if (field(job, "results") != "1") fail(fmt::format("{} succeeded with {} results", job, field(job, "results")));
+    if (stopped && checkpoint.empty()) return;
+    if (checkpoint.empty() || (trains && objective.empty()))
+      fail(fmt::format("{} succeeded with checkpoint '{}' and objective '{}'", job, checkpoint, objective));
+    const auto folder = std::filesystem::path(kRunRoot) / checkpoint;
+    if (!trains) {
+      if (!files.exists(folder / "model")) fail(fmt::format("the result of {}, {}, is not there", job, checkpoint));
+      return;
+    }
     coordinator::StoredCheckpoint found;
     try {
-      found = coordinator::read_checkpoint(std::filesystem::path(kRunRoot) / checkpoint);
+      found = coordinator::read_checkpoint(folder);
     } catch (const std::exception& error) {
       fail(fmt::format("the result of {} cannot be read: {}", job, error.what()));
     }
     if (found.files.at("job") != job) fail(fmt::format("the result of {} is {}, of another job", job, checkpoint));
+    if (stopped) return;
     if (found.files.at("step") != std::to_string(plan.steps))
       fail(fmt::format("the result of {} is {}, not of its last step {}", job, checkpoint, plan.steps));
     if (std::abs(std::stod(objective) - objective_at(job, plan.steps)) > 1e-9)

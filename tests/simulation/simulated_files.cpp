@@ -30,7 +30,8 @@ class SimulatedFiles::Writer final : public OutputFile {
 
   void write(std::string_view bytes) override {
     if (!files_.check("write", path_, bytes.size())) return;
-    const auto used = files_.used();
+    const bool bounded = files_.capacity_ != UINT64_MAX;  // or the sum of all files need not be known
+    const auto used = bounded ? files_.used() : 0;
     const auto room = files_.capacity_ > used ? files_.capacity_ - used : 0;
     const auto now = bytes.substr(0, std::min<uint64_t>(room, bytes.size()));
     if (!now.empty()) node_->write({at_, std::string(now), false});
