@@ -9,8 +9,11 @@ import subprocess
 import tempfile
 import time
 
+import faults
+
 SOURCE = pathlib.Path(os.environ.get("FORETIME_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 FORETIME = os.environ.get("FORETIME", str(SOURCE / "build/release/cli/foretime"))
+CLOCK_SHIFT = pathlib.Path(os.environ.get("FORETIME_CLOCK_SHIFT", SOURCE / "build/release/tests/soak/libclock_shift.so"))
 TRIAL = str(pathlib.Path(__file__).with_name("trial.py"))
 PREFIX = "{foretime}"
 
@@ -25,13 +28,14 @@ class RedisClient:
     """redis-cli, so that no answer passes through code under test."""
 
     def __init__(self, path):
-        self.path = str(path)
+        self.path, self.password = str(path), ""
 
     def __call__(self, *words):
         """Waits for a server that is being restarted."""
         command = ["redis-cli", "-e", "--json", "-s", self.path, *map(str, words)]
         for _ in range(300):
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20)
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20,
+                                  env={**os.environ, **({"REDISCLI_AUTH": self.password} if self.password else {})})
             if done.returncode == 0:
                 return json.loads(done.stdout)
             time.sleep(0.1)
@@ -41,7 +45,8 @@ class RedisClient:
 class World:
     """One scratch folder with a Redis server, run root and agents; every process carries a mark in its environment."""
 
-    def __init__(self, fsync="always"):
+    def __init__(self, fsync="always", bad_days=False):
+        """`bad_days`: with what faults.py needs, as far as this machine has it."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-soak-"))
         self.mark = f"FORETIME_SOAK_MARK={self.folder.name}"
         self.socket, self.fsync = self.folder / "redis.sock", fsync
@@ -51,19 +56,37 @@ class World:
         self.seen_events, self.next_event = [], "-"
         (self.folder / "witness").mkdir()
         (self.folder / "data").mkdir()
+        (self.folder / "data/there").touch()
+        self.runs_disk = faults.mount_small_disk(self.folder / "runs", 64) if bad_days else "not asked for"
+        self.password_file = self.folder / "password" if bad_days else None
+        self.clock = self.folder / "clock" if bad_days and CLOCK_SHIFT.exists() else None
+        if self.clock:
+            self.clock.write_text("+0\n")
         self.start_redis()
+        if bad_days:
+            self.redis("CONFIG", "SET", "requirepass", "first")
+            self.redis.password = "first"
+            self.write_password()
+
+    def write_password(self):
+        file = self.password_file.with_suffix(".new")
+        file.write_text(self.redis.password + "\n")
+        file.rename(self.password_file)
 
     def environment(self, **extra):
         name, value = self.mark.split("=")
         return {**os.environ, name: value, "FORETIME_REDIS": f"unix://{self.socket}", "OMP_WAIT_POLICY": "passive",
-                "TRIAL_WITNESS": str(self.folder / "witness"), "PYTHONDONTWRITEBYTECODE": "1", **extra}
+                "TRIAL_WITNESS": str(self.folder / "witness"), "PYTHONDONTWRITEBYTECODE": "1",
+                **({"FORETIME_REDIS_PASSWORD_FILE": str(self.password_file)} if self.password_file else {}), **extra}
 
     def start_redis(self):
         # Loopback as well as a socket: a partition is cut into the loopback connection.
         self.server = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket), "--dir", str(self.folder),
-             "--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--loglevel", "warning"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.environment())
+             "--appendonly", "yes", "--appendfsync", self.fsync, "--save", "", "--loglevel", "warning",
+             *(["--requirepass", self.redis.password] if self.redis.password else [])],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=self.environment(**({"LD_PRELOAD": str(CLOCK_SHIFT), "CLOCK_SHIFT": str(self.clock)} if self.clock else {})))
         self.redis("PING")
 
     def kill_redis(self):
@@ -164,4 +187,6 @@ class World:
                 pass
         if self.server.poll() is None:
             self.kill_redis()
+        if not self.runs_disk:
+            subprocess.run(["umount", "-l", str(self.folder / "runs")], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)

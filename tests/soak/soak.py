@@ -2,7 +2,10 @@
 """Kills agents and Redis at random while they work through hundreds of short jobs, and then counts.
 
   tests/soak/soak.py --seconds 25            the short form, which the tests run
-  tests/soak/soak.py --seconds 600 --jobs 2000 --agents 4
+  tests/soak/soak.py --seconds 3600 --jobs 2000 --agents 4 --bad-days
+
+--bad-days adds what faults.py has: full disks, a Redis that is read-only or full or changes its password, clock jumps, a
+broken node. Jobs then get three attempts, as users give them: no job may end badly through another fault than its own.
 
 Chaos lasts for --seconds; then everything is left in peace until each job has ended. Fails unless
   submitted = succeeded + failed + cancelled + dead, each as the job's own script says; one result a job, of the newest lease;
@@ -16,29 +19,36 @@ import signal
 import sys
 import time
 
+import faults
 from harness import PREFIX, World
 
 
 class Soak:
     def __init__(self, options):
         self.options, self.random = options, random.Random(options.seed)
-        self.world = World("always")
+        self.world = World("always", options.bad_days)
         self.agent_kills = self.redis_kills = self.cancels = self.submitted = self.batches = 0
+        self.played = collections.Counter()
+        self.faults = [kind(self.world, self.random) for kind in faults.ALL] if options.bad_days else []
+        for fault in self.faults:
+            if fault.unavailable:
+                print(f"not played: {fault.name}: {fault.unavailable}", flush=True)
+        self.faults = [fault for fault in self.faults if not fault.unavailable]
 
     def start_agent(self):
         # Retries are quick, so that a run of minutes sees many of them.
         self.world.start_agent("--cpus", "4", "--lease-seconds", "2", "--retry-seconds", "0.1", "--drain-seconds", "20")
 
     def submit(self, jobs, first_seed):
-        """Killed agents cost attempts, so jobs that shall succeed have many; those that always crash have few."""
         seeds = range(first_seed, first_seed + jobs)
         poison = [seed for seed in seeds if 88 <= seed % 100 <= 93]
         steady = [seed for seed in seeds if seed not in poison]
-        self.world.submit_sweep(f"steady-{first_seed}", steady, max_attempts=100)
+        attempts = 3 if self.options.bad_days else 100
+        self.world.submit_sweep(f"steady-{first_seed}", steady, max_attempts=attempts)
         if poison:
             self.world.submit_sweep(f"poison-{first_seed}", poison, max_attempts=4)
         halving = [200000 + first_seed + 100 * i for i in range(max(8, jobs // 10))]
-        self.world.submit_sweep(f"halving-{first_seed}", halving, max_attempts=100,
+        self.world.submit_sweep(f"halving-{first_seed}", halving, max_attempts=attempts,
                                 early_terminate={"type": "hyperband", "min_iter": 1, "eta": 2})
         self.submitted += jobs + len(halving)
         assert self.submitted == len(self.world.ids()), (self.submitted, len(self.world.ids()))
@@ -55,6 +65,8 @@ class Soak:
                 time.sleep(self.random.uniform(0.0, 1.5))
                 world.start_redis()
                 redis_due = time.monotonic() + self.random.uniform(5, 15)
+            elif self.faults and self.random.random() < 0.4:
+                self.play(self.random.choice(self.faults))
             elif self.random.random() < 0.1:
                 identity = self.random.choice(self.waiting() or [None])
                 if identity:
@@ -68,6 +80,18 @@ class Soak:
                 # All are done before the time is over.
                 self.batches += 1
                 self.submit(self.options.jobs, 1000 * self.batches)
+
+    def play(self, fault):
+        self.played[fault.name] += 1
+        fault.begin()
+        end = time.monotonic() + self.random.uniform(*fault.seconds)
+        while time.monotonic() < end:
+            time.sleep(0.3)
+            if self.random.random() < 0.05:  # a fault seldom comes alone
+                self.world.kill_agent(self.random.choice([agent for agent in self.world.agents if agent is not getattr(fault, "agent", None)]))
+                self.agent_kills += 1
+                self.start_agent()
+        fault.end()
 
     def waiting(self):
         return self.world.redis("ZRANGE", f"{PREFIX}:state:waiting", 0, 200)
@@ -126,13 +150,15 @@ class Soak:
         totals = world.hash("totals")
         print(json.dumps({"seconds": self.options.seconds, "jobs": len(ids), **{k: v for k, v in states.items() if v}, "attempts": attempts,
                           "attempts resumed from a checkpoint": sum(witness["from"] > 0 for witness in witnesses),
-                          "kills of agents": self.agent_kills, "kills of Redis": self.redis_kills, "cancels": self.cancels,
+                          "kills of agents": self.agent_kills, "kills of Redis": self.redis_kills, "cancels": self.cancels, **self.played,
                           "leases lost": int(totals.get("lost_leases", 0)), "writes refused": int(totals.get("refused", 0)),
                           "lost": lost, "duplicated": duplicated}, indent=1))
         if lost or duplicated:
             problems.append(f"{lost} results lost, {duplicated} duplicated")
         if self.agent_kills == 0 or self.redis_kills == 0:
             problems.append("nothing was killed")
+        if self.options.seconds > 600 and len(self.played) < len(self.faults):
+            problems.append(f"played only {list(self.played)}")
         return problems
 
 
@@ -144,6 +170,7 @@ def main():
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--pause", type=float, default=3, help="longest time between two kills, in seconds")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--bad-days", action="store_true", help="with full disks, a Redis in trouble, clock jumps, a broken node")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = random.randrange(1 << 30)

@@ -5,6 +5,7 @@
                94..99  crashes in the first attempt
   seed >= 1000000      sleeps TRIAL_SLOW seconds in the first attempt, less afterwards
 """
+import errno
 import json
 import os
 import pathlib
@@ -61,4 +62,8 @@ def main():
     send(type="result", step=steps, metrics={"holdout/mae": value})
 
 
-main()
+try:
+    main()
+except OSError as error:
+    print(f"trial: {error}", flush=True)
+    sys.exit(74 if error.errno in (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.ESTALE) else 1)
