@@ -1,6 +1,7 @@
-#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -29,29 +30,41 @@ struct SubmitOptions {
   bool dry_run = false, json = false;
 };
 
+/// What the options say of each job, over the file's.
+void apply(const SubmitOptions& options, jobs::JobSpec& job) {
+  if (options.priority) job.priority = *options.priority;
+  if (options.max_attempts) job.max_attempts = *options.max_attempts;
+  if (job.kind == jobs::JobKind::export_) return;                                                  // it copies files
+  if (options.ranks && job.kind != jobs::JobKind::finetune) job.resources.ranks = *options.ranks;  // one process
+  if (options.cpus) job.resources.cpus = *options.cpus;
+  if (options.gpus) job.resources.gpus = *options.gpus;
+}
+
+jobs::SweepPlan plan_of_one(jobs::JobSpec job) {
+  return {{}, 1, [job = std::move(job)](const jobs::SweepPlan::Take& take) { take(jobs::JobSpec(job)); }};
+}
+
 /// What a file asks for. A single job is a sweep without an id.
-jobs::Sweep load(const SubmitOptions& options) {
-  jobs::Sweep sweep;
+jobs::SweepPlan load(const SubmitOptions& options) {
   if (!std::filesystem::is_regular_file(options.file))
     throw jobs::SweepError("{}: no such file, expected a sweep or settings (YAML)", options.file);
+  jobs::SweepPlan plan;
   if (jobs::is_finetune_file(options.file)) {
-    sweep.jobs = {jobs::finetune_job(options.file, options.overrides, options.name)};
+    plan = plan_of_one(jobs::finetune_job(options.file, options.overrides, options.name));
   } else if (jobs::is_sweep_file(options.file)) {
     auto overrides = options.overrides;
     if (!options.name.empty()) overrides.push_back("name=" + options.name);
-    sweep = jobs::load_sweep(options.file, overrides);
+    plan = jobs::plan_sweep(options.file, overrides);
   } else {
-    sweep.jobs = {jobs::single_job(options.file, options.overrides, options.name)};
+    plan = plan_of_one(jobs::single_job(options.file, options.overrides, options.name));
   }
-  for (auto& job : sweep.jobs) {
-    if (options.priority) job.priority = *options.priority;
-    if (options.max_attempts) job.max_attempts = *options.max_attempts;
-    if (job.kind == jobs::JobKind::export_) continue;                                                // it copies files
-    if (options.ranks && job.kind != jobs::JobKind::finetune) job.resources.ranks = *options.ranks;  // one process
-    if (options.cpus) job.resources.cpus = *options.cpus;
-    if (options.gpus) job.resources.gpus = *options.gpus;
-  }
-  return sweep;
+  plan.each_job = [&options, each = std::move(plan.each_job)](const jobs::SweepPlan::Take& take) {
+    each([&](jobs::JobSpec&& job) {
+      apply(options, job);
+      take(std::move(job));
+    });
+  };
+  return plan;
 }
 
 /// Columns for what differs between trials.
@@ -75,37 +88,46 @@ std::string trial_table(const std::vector<jobs::JobSpec>& specs) {
   return format_table(rows);
 }
 
-struct Added {
-  bool sweep = false;
-  std::vector<bool> jobs;  // beside Sweep::jobs
-  int64_t count() const { return std::count(jobs.begin(), jobs.end(), true); }
-};
+constexpr size_t kJobsAtOnce = 512;
 
-Added submit(const jobs::Sweep& sweep, jobs::JobQueue& queue) {
-  Added added;
-  if (!sweep.spec.id.empty()) added.sweep = queue.create_sweep(sweep.spec);
-  for (const auto& job : sweep.jobs) added.jobs.push_back(queue.submit(job));
-  return added;
+/// Submits all jobs; `tell` hears of each whether it was added. Returns how many were.
+int64_t submit(const jobs::SweepPlan& plan, jobs::JobQueue& queue,
+               const std::function<void(const jobs::JobSpec&, bool added)>& tell) {
+  if (!plan.sweep.spec.id.empty()) queue.create_sweep(plan.sweep.spec);
+  int64_t count = 0;
+  std::vector<jobs::JobSpec> some;
+  const auto send = [&] {
+    const auto added = queue.submit_all(some);
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (added[i]) ++count;
+      tell(some[i], added[i]);
+    }
+    some.clear();
+  };
+  plan.each_job([&](jobs::JobSpec&& job) {
+    some.push_back(std::move(job));
+    if (some.size() == kJobsAtOnce) send();
+  });
+  if (!some.empty()) send();
+  return count;
 }
 
-Json submission_json(const jobs::Sweep& sweep, const Added* added) {
-  Json list = Json::array();
-  for (size_t i = 0; i < sweep.jobs.size(); ++i) {
-    const auto& spec = sweep.jobs[i];
-    Json job = {{"id", spec.id},       {"kind", jobs::to_string(spec.kind)}, {"name", spec.name},
-                {"trial", spec.trial}, {"parameters", spec.parameters},      {"after", spec.after}};
-    if (added != nullptr) job["added"] = static_cast<bool>(added->jobs[i]);
-    list.push_back(std::move(job));
-  }
+Json job_json(const jobs::JobSpec& spec) {
+  return {{"id", spec.id},       {"kind", jobs::to_string(spec.kind)}, {"name", spec.name},
+          {"trial", spec.trial}, {"parameters", spec.parameters},      {"after", spec.after}};
+}
+
+std::string submission_text(const jobs::Sweep& sweep, Json list, std::optional<int64_t> added) {
+  const auto count = static_cast<int64_t>(list.size());
   Json json = {{"sweep", sweep.spec.id.empty() ? Json() : Json(sweep.spec.id)},
                {"name", sweep.spec.name},
                {"jobs", std::move(list)},
                {"warnings", sweep.warnings}};
-  if (added != nullptr) {
-    json["added"] = added->count();
-    json["existing"] = static_cast<int64_t>(sweep.jobs.size()) - added->count();
+  if (added) {
+    json["added"] = *added;
+    json["existing"] = count - *added;
   }
-  return json;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string where(const SubmitOptions& options) {
@@ -115,37 +137,55 @@ std::string where(const SubmitOptions& options) {
   return text;
 }
 
-std::string summary(const SubmitOptions& options, const jobs::Sweep& sweep, const Added& added) {
-  const int64_t all = static_cast<int64_t>(sweep.jobs.size()), there = all - added.count();
-  if (sweep.spec.id.empty()) {
-    const auto& id = sweep.jobs.front().id;
-    return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n", id, id)
-                     : fmt::format("job {} added; run it with: foretime agent{}\n", id, where(options));
+/// `first`: id of the first job.
+std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, int64_t added,
+                    const std::string& first) {
+  const int64_t there = plan.count - added;
+  const auto& spec = plan.sweep.spec;
+  if (spec.id.empty()) {
+    return there > 0 ? fmt::format("job {} was there already; nothing was added (foretime status {})\n", first, first)
+                     : fmt::format("job {} added; run it with: foretime agent{}\n", first, where(options));
   }
-  const auto& spec = sweep.spec;
   auto text = fmt::format("sweep {} ({}{}{} {} trials): {} jobs added", spec.id, shown(spec.name, 60),
-                          spec.name.empty() ? "" : ", ", spec.trials, spec.method, added.count());
+                          spec.name.empty() ? "" : ", ", spec.trials, spec.method, added);
   if (there > 0) text += fmt::format(", {} were there already", there);
   text += "\n";
-  if (added.count() > 0) text += fmt::format("run them with: foretime agent{}\n", where(options));
+  if (added > 0) text += fmt::format("run them with: foretime agent{}\n", where(options));
   return text + fmt::format("watch them with: foretime status {} --watch{}\n", spec.id, where(options));
 }
 
+void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {
+  Json list = Json::array();
+  std::vector<jobs::JobSpec> specs;
+  plan.each_job([&](jobs::JobSpec&& job) {
+    if (options.json) {
+      list.push_back(job_json(job));
+    } else {
+      specs.push_back(std::move(job));
+    }
+  });
+  fmt::print("{}", options.json ? submission_text(plan.sweep, std::move(list), {})
+                                : trial_table(specs) + fmt::format("{} jobs; nothing was submitted\n", plan.count));
+}
+
 void run(const SubmitOptions& options) {
-  const auto sweep = load(options);
-  for (const auto& warning : sweep.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  const auto plan = load(options);
+  for (const auto& warning : plan.sweep.warnings) fmt::print(stderr, "warning: {}\n", warning);
   if (options.dry_run) {
-    fmt::print("{}",
-               options.json
-                   ? submission_json(sweep, nullptr).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                   : trial_table(sweep.jobs) + fmt::format("{} jobs; nothing was submitted\n", sweep.jobs.size()));
+    dry_run(options, plan);
     return;
   }
   QueueAccess access(options.queue, Start::if_needed);
-  const auto added = submit(sweep, access.queue());
-  fmt::print("{}", options.json
-                       ? submission_json(sweep, &added).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
-                       : summary(options, sweep, added));
+  Json list = Json::array();
+  std::string first;
+  const auto added = submit(plan, access.queue(), [&](const jobs::JobSpec& job, bool is_new) {
+    if (first.empty()) first = job.id;
+    if (!options.json) return;
+    list.push_back(job_json(job));
+    list.back()["added"] = is_new;
+  });
+  fmt::print("{}",
+             options.json ? submission_text(plan.sweep, std::move(list), added) : summary(options, plan, added, first));
 }
 
 }  // namespace

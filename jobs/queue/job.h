@@ -58,6 +58,10 @@ struct Limits {
   static constexpr int64_t kPriority = 4000;   // absolute value
 };
 
+/// In place of settings: those of the job's sweep (SweepSpec::settings), which stand once for all of its trials. No
+/// YAML begins so: a program that does not know it refuses the job.
+inline constexpr const char* kSweepSettings = "@sweep";
+
 /// What is submitted. Never a command: only settings, checked by the agent against configs::Settings.
 struct JobSpec {
   std::string id{};  // see job_id
@@ -65,10 +69,11 @@ struct JobSpec {
   std::string name{};   // for people; printable, at most Limits::kName
   std::string sweep{};  // id of the sweep, or empty
   int64_t trial = -1;   // number in the sweep
-  /// train: resolved settings as YAML (configs::to_yaml), without the swept parameters where these are deferred.
-  /// evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see jobs/sweep/finetune_job.h.
+  /// train: settings as YAML (configs::to_yaml), over which the agent lays `parameters`; or kSweepSettings, which a
+  /// lease never has. evaluate: YAML {files: [pattern…], set: {key: value…}}. export: empty. finetune: see
+  /// jobs/sweep/finetune_job.h.
   std::string settings{};
-  Parameters parameters{};  // the swept settings of this job; part of `settings` already unless deferred
+  Parameters parameters{};  // the swept settings of this job; empty while deferred
   bool deferred = false;    // bayes: whoever runs the job first decides its parameters
   std::string metric{};     // objective, as in trainer.metric
   bool maximize = true;

@@ -127,6 +127,7 @@ void visit_sweep(Spec& spec, Field&& field) {
   field("name", spec.name, Limits::kName);
   field("method", spec.method, Limits::kName);
   field("definition", spec.definition, Limits::kSettings);
+  field("settings", spec.settings, Limits::kSettings);
   field("metric", spec.metric, Limits::kName);
   field("goal", spec.maximize, Goal{});
   field("trials", spec.trials);

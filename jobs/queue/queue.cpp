@@ -70,6 +70,8 @@ void check(const JobSpec& job) {
   check.name("name", job.name);
   check.name("metric", job.metric);
   check.size("settings", job.settings.size(), Limits::kSettings);
+  check.need(job.settings != kSweepSettings || (!job.sweep.empty() && job.kind == JobKind::train), "settings",
+             kSweepSettings, "settings of its own where it is no trial of a sweep");
   check.size("parameters", nlohmann::json(job.parameters).dump().size(), Limits::kParameters);
   check.need(job.after.size() <= Limits::kDependencies, "after", fmt::format("{} jobs", job.after.size()),
              fmt::format("at most {}", Limits::kDependencies));
@@ -94,6 +96,7 @@ void check(const SweepSpec& sweep) {
   check.name("method", sweep.method);
   check.name("metric", sweep.metric);
   check.size("definition", sweep.definition.size(), Limits::kSettings);
+  check.size("settings", sweep.settings.size(), Limits::kSettings);
   check.between("trials", sweep.trials, 0, kMostTrials);
   const auto& [rungs, eta] = sweep.halving;
   check.need(eta > 1 && std::isfinite(eta), "early_terminate.eta", number_text(eta), "a number above 1");

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct SweepSpec {
   std::string method{};  // grid | random | bayes
   /// The search space as JSON, for whoever decides deferred parameters (jobs/sweep/search_space.h).
   std::string definition{};
+  std::string settings{};  // YAML, of jobs whose own are kSweepSettings
   std::string metric{};
   bool maximize = true;
   int64_t trials = 0;
@@ -59,6 +61,7 @@ struct AgentInfo {
   std::string name{}, host{}, version{};
   int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
   bool leaving = false;  // forget this agent
+  bool operator==(const AgentInfo&) const = default;
 };
 
 enum class CancelOutcome { cancelled, requested, already_final };
@@ -92,6 +95,13 @@ class JobQueue {
   /// False: a job of that id is there already, whatever its state. Throws JobRefused where a job in `after` is unknown
   /// or ended without success, and where the sweep was cancelled.
   virtual bool submit(const JobSpec& job) = 0;
+  /// Submits one after the other, with what `submit` says of each; where one is refused, those before it stay and some
+  /// after it may have been added. Many at once are far faster than single calls.
+  virtual std::vector<bool> submit_all(std::span<const JobSpec> jobs) {
+    std::vector<bool> added;
+    for (const auto& job : jobs) added.push_back(submit(job));
+    return added;
+  }
 
   /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs; promotes retries that
   /// are due. Empty when there is none, or the queue is paused.

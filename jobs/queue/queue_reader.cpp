@@ -198,6 +198,11 @@ std::vector<std::string> QueueReader::sweeps(int64_t limit) { return ids("ZREVRA
 std::optional<JobRecord> QueueReader::job(const std::string& id) {
   auto found = jobs({id});
   if (found.empty()) return std::nullopt;
+  auto& spec = found.front().spec;
+  if (spec.settings == kSweepSettings) {
+    const auto replies = ask({{"HGET", key("sweep:" + spec.sweep), "settings"}});
+    if (const auto shared = text_of(*replies[0]); !shared.empty()) spec.settings = shared;
+  }
   return std::move(found.front());
 }
 

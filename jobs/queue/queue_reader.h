@@ -54,6 +54,7 @@ class QueueReader {
   std::string resolve_sweep(const std::string& prefix);
   /// Whether it names a sweep rather than a job; false where it names neither. JobRefused where it could be both.
   bool is_sweep(const std::string& prefix);
+  /// With the settings of its sweep where it has none of its own.
   std::optional<JobRecord> job(const std::string& id);
   /// In the order of `ids`.
   std::vector<JobRecord> jobs(const std::vector<std::string>& ids);

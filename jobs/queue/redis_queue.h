@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ class RedisQueue final : public JobQueue {
 
   bool create_sweep(const SweepSpec& sweep) override;
   bool submit(const JobSpec& job) override;
+  std::vector<bool> submit_all(std::span<const JobSpec> jobs) override;
   std::optional<Lease> claim(const ClaimRequest& request) override;
   Directive renew(const Lease& lease, Milliseconds term) override;
   Directive report(const Lease& lease, const JobReport& report) override;

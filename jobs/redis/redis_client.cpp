@@ -340,17 +340,32 @@ std::vector<Reply> RedisClient::pipeline(const std::vector<Arguments>& calls) {
 
 Reply RedisClient::script(const std::string& text, const std::string& sha1, const Arguments& keys,
                           const Arguments& arguments) {
-  Arguments call = {"EVALSHA", sha1, std::to_string(keys.size())};
-  call.insert(call.end(), keys.begin(), keys.end());
-  call.insert(call.end(), arguments.begin(), arguments.end());
-  auto replies = exchange({call});
-  if (is_error(*replies[0]) && starts_with(error_text(*replies[0]), "NOSCRIPT")) {
-    call[0] = "EVAL";
-    call[1] = text;
-    replies = exchange({call});
+  return std::move(scripts(text, sha1, keys, {arguments}).front());
+}
+
+std::vector<Reply> RedisClient::scripts(const std::string& text, const std::string& sha1, const Arguments& keys,
+                                        const std::vector<Arguments>& arguments) {
+  std::vector<Arguments> calls;
+  for (const auto& each : arguments) {
+    auto& call = calls.emplace_back(Arguments{"EVALSHA", sha1, std::to_string(keys.size())});
+    call.insert(call.end(), keys.begin(), keys.end());
+    call.insert(call.end(), each.begin(), each.end());
   }
-  if (is_error(*replies[0])) throw_error(call.front(), *replies[0]);
-  return std::move(replies[0]);
+  auto replies = exchange(calls);
+  const auto unknown = std::find_if(replies.begin(), replies.end(), [](const Reply& reply) {
+    return is_error(*reply) && starts_with(error_text(*reply), "NOSCRIPT");
+  });
+  if (unknown != replies.end()) {
+    calls.erase(calls.begin(), calls.begin() + (unknown - replies.begin()));
+    calls.front()[0] = "EVAL";
+    calls.front()[1] = text;
+    replies.erase(unknown, replies.end());
+    for (auto& reply : exchange(calls)) replies.push_back(std::move(reply));
+  }
+  for (const auto& reply : replies) {
+    if (is_error(*reply)) throw_error("EVALSHA", *reply);
+  }
+  return replies;
 }
 
 std::string text_of(const redisReply& reply) {

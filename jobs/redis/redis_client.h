@@ -103,6 +103,10 @@ class RedisClient {
   std::vector<Reply> pipeline(const std::vector<Arguments>& calls);
   /// Runs a Lua script by its SHA-1, loading it where this Redis does not know it (after a restart, say).
   Reply script(const std::string& text, const std::string& sha1, const Arguments& keys, const Arguments& arguments);
+  /// The same script for each of several arguments, in their order, as one pipeline. Where Redis did not know it, those
+  /// from the first unanswered one on are sent again.
+  std::vector<Reply> scripts(const std::string& text, const std::string& sha1, const Arguments& keys,
+                             const std::vector<Arguments>& arguments);
 
   /// A connection of its own that gets what is published on a channel, each as an array "message", channel, text; the
   /// next call connects anew.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,6 +27,12 @@ void flatten(const YamlEntry& entry, const std::string& origin, std::vector<Sett
     flatten(item, origin, leaves);
 }
 
+/// What the agent chooses is put back to its defaults.
+void leave_to_the_agent(configs::Settings& settings) {
+  settings.run = {};
+  settings.data.allowed_roots.clear();
+}
+
 /// Jobs of one sweep, checked before anything of that size is allocated.
 constexpr int64_t kMostJobs = 100000;
 
@@ -38,39 +46,64 @@ class Expansion {
  public:
   explicit Expansion(SweepDocument document) : document_(std::move(document)) {}
 
-  Sweep run() {
+  /// All jobs were checked; `expansion` makes them when they are asked for.
+  static SweepPlan run(const std::shared_ptr<Expansion>& expansion) {
+    const int64_t count = expansion->check();
+    return {expansion->sweep_, count, [expansion](const SweepPlan::Take& take) { expansion->each_job(take); }};
+  }
+
+  void each_job(const SweepPlan::Take& take) const {
+    for (int64_t i = 0; i < configurations_; ++i) {
+      auto parameters = parameters_of(i);
+      for (int64_t s = 0; s < seeds(); ++s) {
+        set_seed(parameters, s);
+        make_jobs(i * seeds() + s, parameters, take);
+      }
+    }
+  }
+
+ private:
+  int64_t seeds() const { return static_cast<int64_t>(std::max<size_t>(1, document_.seeds.size())); }
+
+  /// Of a configuration; none where an agent decides.
+  Parameters parameters_of(int64_t configuration) const {
+    if (document_.method == "bayes") return {};
+    return document_.method == "grid" ? grid_trial(document_.space, configuration)
+                                      : random_trial(document_.space, document_.seed, configuration);
+  }
+  void set_seed(Parameters& parameters, int64_t s) const {
+    if (!document_.seeds.empty() && document_.method != "bayes")
+      parameters["trainer.seed"] = fmt::format("{}", document_.seeds[static_cast<size_t>(s)]);
+  }
+
+  /// Returns how many jobs there are.
+  int64_t check() {
     check_owned_keys();
     const int64_t configurations = count_configurations();
-    const auto seeds = static_cast<int64_t>(std::max<size_t>(1, document_.seeds.size()));
-    const int64_t jobs_of_one = seeds * static_cast<int64_t>(1 + document_.then.size());
+    const int64_t jobs_of_one = seeds() * static_cast<int64_t>(1 + document_.then.size());
     if (configurations > kMostJobs / jobs_of_one) {
       throw SweepError(
           "{}: found a sweep of {} configurations with {} jobs each, expected at most {} jobs: set run_cap, or sweep "
           "fewer values",
           document_.origin, configurations, jobs_of_one, kMostJobs);
     }
-    prepare_for_queue(document_.base);
-    base_yaml_ = configs::to_yaml(document_.base);
-    describe(configurations * seeds);
+    configurations_ = configurations;
+    leave_to_the_agent(document_.base);
+    describe(configurations * seeds());
     if (document_.method == "bayes") check_deferred();
+    each_job([](const JobSpec&) {});
+    const int64_t count = configurations * jobs_of_one;
+    if (document_.method == "bayes") return count;
     for (int64_t i = 0; i < configurations; ++i) {
-      if (document_.method == "bayes") {
-        add_trial(i, {}, document_.base);
-        continue;
-      }
-      Parameters parameters = document_.method == "grid" ? grid_trial(document_.space, i)
-                                                         : random_trial(document_.space, document_.seed, i);
-      for (int64_t s = 0; s < seeds; ++s) {
-        if (!document_.seeds.empty())
-          parameters["trainer.seed"] = fmt::format("{}", document_.seeds[static_cast<size_t>(s)]);
-        const int64_t trial = i * seeds + s;
-        add_trial(trial, parameters, settings_of(parameters, fmt::format("trial {}", trial)));
+      auto parameters = parameters_of(i);
+      for (int64_t s = 0; s < seeds(); ++s) {
+        set_seed(parameters, s);
+        settings_of(parameters, fmt::format("trial {}", i * seeds() + s));
       }
     }
-    return std::move(sweep_);
+    return count;
   }
 
- private:
   [[noreturn]] void fail_at(const std::string& key, const std::string& text) const {
     const auto place = document_.places.find(key);
     throw SweepError("{}: {}", place == document_.places.end() ? document_.origin : place->second, text);
@@ -114,10 +147,22 @@ class Expansion {
     spec.trials = trials;
     spec.seed = document_.seed;
     spec.halving = document_.halving;
+    spec.settings = configs::to_yaml(document_.base);
+    check_size("settings", spec.settings);
+    auto prepared = document_.base;
+    prepare_for_queue(prepared);
     nlohmann::json then = nlohmann::json::array();
     for (const FollowUp& job : document_.then) then.push_back({to_string(job.kind), job.settings});
-    const nlohmann::json content = {spec.method, spec.definition,    spec.metric,      spec.maximize, spec.trials,
-                                    spec.seed,   spec.halving.rungs, spec.halving.eta, base_yaml_,    document_.seeds,
+    const nlohmann::json content = {spec.method,
+                                    spec.definition,
+                                    spec.metric,
+                                    spec.maximize,
+                                    spec.trials,
+                                    spec.seed,
+                                    spec.halving.rungs,
+                                    spec.halving.eta,
+                                    configs::to_yaml(prepared),
+                                    document_.seeds,
                                     then};
     spec.id = content_id(content.dump());
     if (spec.definition.size() > Limits::kSettings)
@@ -174,21 +219,23 @@ class Expansion {
     }
   }
 
-  void add_trial(int64_t trial, const Parameters& parameters, const configs::Settings& settings) {
+  /// A trial's jobs, each after what it needs.
+  void make_jobs(int64_t trial, const Parameters& parameters, const SweepPlan::Take& take) const {
     JobSpec job{.kind = JobKind::train,
                 .name = fmt::format("{}-{}", document_.name, trial),
                 .sweep = sweep_.spec.id,
                 .trial = trial,
+                .settings = kSweepSettings,
+                .parameters = parameters,
                 .deferred = document_.method == "bayes"};
-    job.settings = job.deferred ? base_yaml_ : configs::to_yaml(settings);
-    job.parameters = parameters;
     job.metric = document_.metric;
     job.maximize = document_.maximize;
     job.resources = document_.resources;
     job.priority = document_.priority;
     job.max_attempts = document_.max_attempts;
-    add(job);
-    std::vector<std::string> after = {sweep_.jobs.back().id};
+    finish(job);
+    std::vector<JobSpec> follow_ups;
+    std::vector<std::string> after = {job.id};
     for (const FollowUp& follow : document_.then) {
       JobSpec next = job;
       next.kind = follow.kind;
@@ -198,26 +245,32 @@ class Expansion {
       next.deferred = false;
       next.after = after;
       if (follow.kind == JobKind::export_) next.resources = {};  // it copies files
-      add(next);
-      after.push_back(sweep_.jobs.back().id);
+      finish(next);
+      after.push_back(next.id);
+      follow_ups.push_back(std::move(next));
     }
+    take(std::move(job));
+    for (auto& next : follow_ups) take(std::move(next));
   }
 
-  void add(JobSpec job) {
+  void finish(JobSpec& job) const {
     const size_t size = nlohmann::json(job.parameters).dump().size();
     if (size > Limits::kParameters)
       throw SweepError("{}: {}: found {} bytes of parameters, expected at most {}", document_.origin, job.name, size,
                        Limits::kParameters);
-    if (job.settings.size() > Limits::kSettings)
-      throw SweepError("{}: {}: found {} bytes of settings, expected at most {}: shorten its lists of files",
-                       document_.origin, job.name, job.settings.size(), Limits::kSettings);
+    check_size(job.name, job.settings);
     job.id = job_id(job);
-    sweep_.jobs.push_back(std::move(job));
+  }
+
+  void check_size(const std::string& what, const std::string& settings) const {
+    if (settings.size() > Limits::kSettings)
+      throw SweepError("{}: {}: found {} bytes of settings, expected at most {}: shorten its lists of files",
+                       document_.origin, what, settings.size(), Limits::kSettings);
   }
 
   SweepDocument document_;
-  std::string base_yaml_;
-  Sweep sweep_;
+  int64_t configurations_ = 0;
+  Sweep sweep_;  // without jobs
 };
 
 /// No run has more evaluations, and no sweep more rungs.
@@ -248,8 +301,7 @@ void check_overrides(const std::vector<SettingOverride>& overrides) {
 }
 
 void prepare_for_queue(configs::Settings& settings) {
-  settings.run = {};
-  settings.data.allowed_roots.clear();
+  leave_to_the_agent(settings);
   if (settings.checkpoint.every_steps == 0) settings.checkpoint.every_steps = settings.trainer.eval_every;
 }
 
@@ -296,17 +348,32 @@ configs::Settings trial_settings(const JobSpec& spec, const Parameters& paramete
   return configs::parse_settings(configs::to_yaml(settings), origin);  // contradictions between keys
 }
 
-Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
-                  const std::vector<std::string>& overrides) {
+static SweepPlan plan_of(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                         const std::vector<std::string>& overrides) {
   try {
-    return Expansion(read_document(yaml, origin, folder, overrides)).run();
+    return Expansion::run(std::make_shared<Expansion>(read_document(yaml, origin, folder, overrides)));
   } catch (const nlohmann::json::exception&) {
     throw SweepError("{}: found text that is no UTF-8", origin);
   }
 }
 
+SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  return plan_of(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), overrides);
+}
+
+Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
+                  const std::vector<std::string>& overrides) {
+  auto plan = plan_of(yaml, origin, folder, overrides);
+  plan.each_job([&](JobSpec&& job) { plan.sweep.jobs.push_back(std::move(job)); });
+  return std::move(plan.sweep);
+}
+
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   return parse_sweep(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), overrides);
+}
+
+const std::string& settings_text(const JobSpec& job, const SweepSpec& sweep) {
+  return job.settings == kSweepSettings ? sweep.settings : job.settings;
 }
 
 HalvingRule halving_from_min(int64_t min_iter, double eta) {

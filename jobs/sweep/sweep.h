@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,16 +42,26 @@ struct Sweep {
       warnings;  // keys that were accepted and have no meaning here: program, command, project, entity…
 };
 
+/// A sweep whose jobs are made one after the other, so that a hundred thousand take no more memory than one.
+struct SweepPlan {
+  using Take = std::function<void(JobSpec&&)>;
+  Sweep sweep;  // without jobs
+  int64_t count = 0;
+  std::function<void(const Take&)> each_job;  // may be called more than once
+};
+
 /// Reads and expands a sweep. `overrides` are key=value: run_cap, name, seed, seeds, settings (relative to the working
 /// folder), priority and max_attempts stand for the file's, every other key, with or without `set.` before it, is a
 /// setting of every trial. Each trial's settings are resolved and checked as configs::load_settings does (bounds,
 /// contradictions, unknown keys with the nearest known one); deferred (bayes) trials are checked at each bound and each
 /// value of each parameter. The id of the sweep is that of everything that shapes its trials: not its name, priority,
-/// resources, attempts or run.directory. At most 100,000 jobs, checked before they are made. Throws SweepError or
-/// configs::SettingsError with file, line (or override), key and value.
+/// resources, attempts or run.directory. At most 100,000 jobs, all checked before the sweep is returned. Throws
+/// SweepError or configs::SettingsError with file, line (or override), key and value.
 Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
+/// Like load_sweep, without holding the jobs.
+SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 /// Whether a YAML file has one of `keys` at top level; false where it cannot be read.
 bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime train`;
@@ -66,6 +78,8 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
 HalvingRule halving_from_min(int64_t min_iter, double eta);
 HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
 
+/// The settings of a job as YAML, where kSweepSettings stands for those of its sweep.
+const std::string& settings_text(const JobSpec& job, const SweepSpec& sweep);
 /// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
 

@@ -1,10 +1,12 @@
 -- ARGV: events, agent, token, free CPUs, free GPUs, term in ms.
 local agent, token, cpus, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local LOOK = 1000  -- waiting jobs that one claim looks at
-touch()
+-- A claim that finds nothing writes nothing: idle agents ask often, and each write would be an fsync.
 
 local function lease(id)
-  return {'lease', id, call('ZSCORE', P .. 'leases', id), call('HGETALL', job_key(id))}
+  local f = call('HMGET', job_key(id), 'settings', 'sweep')
+  local shared = f[1] == '@sweep' and call('HGET', sweep_key(f[2] or ''), 'settings')
+  return {'lease', id, call('ZSCORE', P .. 'leases', id), call('HGETALL', job_key(id)), shared or ''}
 end
 
 -- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
@@ -47,6 +49,7 @@ for _ = 1, LOOK do
   if f[5] ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
   elseif state ~= 'paused' and state ~= 'cancelled' then
+    touch(true)
     set(id, 'fence', int(num(f[2]) + 1), 'token', token, 'agent', agent, 'attempt', int(num(f[3]) + 1),
         'claimed_ms', int(now), 'term_ms', int(term), 'graced', '')
     if f[4] ~= '1' then set(id, 'reason', '') end
@@ -54,6 +57,7 @@ for _ = 1, LOOK do
     call('ZADD', P .. 'leases', int(now + term), id)
     call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))
     count('claimed')
+    if woken > 0 then woken = woken - 1 end  -- this one is taken
     return lease(id)
   elseif moved == BATCH then
     passed[best] = (passed[best] or 0) + 1

@@ -9,6 +9,7 @@ local BATCH = 64       -- jobs that one call moves for one reason
 local CHILDREN = 1000  -- jobs that may wait for one job
 local settling = 256   -- of these, how many this call may still move
 local now = clock_ms()
+local woken = 0        -- jobs that this call put into waiting; jobs/queue/redis_queue.cpp announces them at its end
 
 -- A queue of a later protocol may hold what this program would break: it changes nothing there.
 local least = tonumber(call('HGET', P .. 'settings', 'protocol') or '1')
@@ -85,6 +86,7 @@ local function enter_state(id, to, name)
       if call('EXISTS', P .. 'held:' .. sweep) == 0 then call('SREM', P .. 'held', sweep) end
     end
     if to == 'waiting' then
+      woken = woken + 1
       call('ZADD', P .. 'waiting:' .. shape, score, id)
       call('SADD', P .. 'shapes', shape)
     end
@@ -103,10 +105,13 @@ local function enter_state(id, to, name)
   event(name, id, from, to, f[2] or '0', f[3] or '')
 end
 
--- Every call of an agent says that agents can reach Redis. A silence in which leases expired is remembered (the last 8):
--- nobody could renew them, so reap.lua gives them one more term instead of blaming their holders.
-local function touch()
+-- Calls of agents say that agents can reach Redis; once a second is enough, and where nothing is leased nobody asks. A
+-- silence in which leases expired is remembered (the last 8): nobody could renew them, so reap.lua gives them one more
+-- term instead of blaming their holders.
+local function touch(leasing)
+  if not leasing and call('EXISTS', P .. 'leases') == 0 then return end
   local before = num(call('GET', P .. 'alive_ms'))
+  if before > 0 and now >= before and now - before <= 1000 then return end
   if before > 0 and now - before > 1000 and call('ZCOUNT', P .. 'leases', int(before), int(now)) > 0 then
     call('RPUSH', P .. 'silences', int(before) .. ' ' .. int(now))
     call('LTRIM', P .. 'silences', -8, -1)

@@ -80,7 +80,6 @@ bool MemoryQueue::submit(const JobSpec& spec) {
 std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
   check(request);
   const auto lock = begin("claim");
-  touch();
   // The answer to this claim was lost: the same lease again, even while the queue is paused.
   for (const auto& [id, job] : jobs_)
     if (job.record.state == JobState::active && job.token == request.token && job.deadline_ms >= now())
@@ -107,6 +106,7 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
         cancel_now(*best, "cancel", "its sweep was cancelled");
       continue;
     }
+    touch(true);
     auto& record = best->record;
     ++record.fence;
     best->token = request.token;

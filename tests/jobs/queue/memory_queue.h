@@ -85,7 +85,7 @@ class MemoryQueue final : public JobQueue {
 
   std::unique_lock<std::mutex> begin(const char* call);
   int64_t now() const;
-  void touch();
+  void touch(bool leasing = false);
   void event(const std::string& name, const Job& job, JobState from);
   void enter(Job& job, JobState state, const std::string& name);
   Job* holder(const Lease& lease);

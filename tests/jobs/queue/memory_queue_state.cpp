@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kDay = 24LL * 3600 * 1000;
 constexpr int64_t kShortestSilence = 1000;  // shorter ones are never told from an idle queue
 constexpr size_t kSilences = 8;
+constexpr int64_t kAgentNews = 30000;  // an agent that says nothing new is written down again after so long
 
 using Hash = std::map<std::string, std::string>;
 
@@ -63,7 +64,11 @@ int64_t MemoryQueue::now_ms() {
   return now();
 }
 
-void MemoryQueue::touch() {
+void MemoryQueue::touch(bool leasing) {
+  const bool leases = std::any_of(jobs_.begin(), jobs_.end(),
+                                  [](const auto& entry) { return entry.second.record.state == JobState::active; });
+  if (!leasing && !leases) return;
+  if (alive_ms_ > 0 && now() >= alive_ms_ && now() - alive_ms_ <= kShortestSilence) return;
   const bool expired = std::any_of(jobs_.begin(), jobs_.end(), [this](const auto& entry) {
     return entry.second.record.state == JobState::active && entry.second.deadline_ms >= alive_ms_ &&
            entry.second.deadline_ms <= now();
@@ -121,7 +126,10 @@ bool MemoryQueue::sweep_is(const Job& job, const std::string& state) {
 }
 
 Lease MemoryQueue::lease_of(const Job& job) const {
-  const auto& record = job.record;
+  auto record = job.record;
+  if (const auto found = sweeps_.find(record.spec.sweep);
+      found != sweeps_.end() && record.spec.settings == kSweepSettings && !found->second.spec.settings.empty())
+    record.spec.settings = found->second.spec.settings;
   return {.job = record.spec.id,
           .agent = record.agent,
           .fence = record.fence,
@@ -274,10 +282,11 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
   const auto lock = begin("heartbeat_agent");
   touch();
+  auto& entry = agents_[agent.name];
+  const int64_t age = now() - entry.seen_ms;
   if (agent.leaving) {
     agents_.erase(agent.name);
-  } else {
-    auto& entry = agents_[agent.name];
+  } else if (entry.info != agent || age < 0 || age >= kAgentNews) {
     entry.info = agent;
     entry.seen_ms = now();
     if (entry.started_ms == 0) entry.started_ms = now();

@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -148,6 +151,46 @@ TEST_P(QueueSweepContract, HalvingStopsTrialsThatAreNotAmongTheBest) {
     EXPECT_EQ(tell(5, 6, 0.65), Directive::cancel);
     for (const auto& lease : leases) EXPECT_TRUE(finish(lease, Outcome::stopped));
   }
+}
+
+TEST_P(QueueSweepContract, TrialsTakeTheSettingsThatStandOnceInTheirSweep) {
+  queue().create_sweep({.id = "s", .method = "grid", .settings = "trainer: {steps: 7}\n"});
+  auto spec = trial("s", 0);
+  spec.settings = kSweepSettings;
+  queue().submit(spec);
+  EXPECT_EQ(claim()->spec.settings, "trainer: {steps: 7}\n");
+  spec.sweep.clear();
+  spec.id = "alone";
+  EXPECT_THROW(queue().submit(spec), SweepError);
+}
+
+TEST_P(QueueSweepContract, ManyJobsAreSubmittedAtOnceAndASecondTimeAddNothing) {
+  create("s");
+  std::vector<JobSpec> specs;
+  for (int i = 0; i < 700; ++i) {
+    specs.push_back(trial("s", i));
+    if (i % 7 == 6) specs.back().after = {specs[specs.size() - 2].id};
+    if (i == 300) specs.back().settings.append(Limits::kSettings - 100, '#');  // a call of its own
+  }
+  const std::span<const JobSpec> all(specs);
+  EXPECT_EQ(queue().submit_all(all.first(70)), std::vector<bool>(70, true));
+  // Its answer was lost: again, with all the others.
+  std::vector<bool> expected(700, true);
+  std::fill_n(expected.begin(), 70, false);
+  EXPECT_EQ(queue().submit_all(all), expected);
+  EXPECT_EQ(queue().submit_all(all), std::vector<bool>(700, false));
+  EXPECT_EQ(backend_->dump().at("state:waiting").size(), 600U);
+  EXPECT_EQ(backend_->dump().at("state:blocked").size(), 100U);
+  EXPECT_EQ(backend_->dump().at("totals").at("submitted"), "700");
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(claim()->job, all[static_cast<size_t>(i + i / 6)].id) << "in their order";
+  EXPECT_TRUE(queue().submit_all({}).empty());
+}
+
+TEST_P(QueueSweepContract, WhereOneOfManyIsRefusedThoseBeforeItStay) {
+  const std::vector<JobSpec> specs = {job_named("a"), needing("b", {"nothing"}), job_named("c")};
+  EXPECT_THAT(refusal([&] { queue().submit_all(specs); }), HasSubstr("needs job nothing, which is unknown"));
+  EXPECT_EQ(state("a"), JobState::waiting);
+  EXPECT_FALSE(queue().find("b"));
 }
 
 TEST_P(QueueSweepContract, DeferredParametersAreFixedOnceAndOneAtATime) {

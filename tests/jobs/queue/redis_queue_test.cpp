@@ -71,6 +71,69 @@ TEST(RedisQueue, ManyClaimantsNeverShareAJob) {
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 200U);
 }
 
+/// Changes of keys since the server began.
+int64_t changes(RedisClient& client) {
+  return std::stoll(info_field(text_of(*client.call({"INFO", "persistence"})), "rdb_changes_since_last_save"));
+}
+
+TEST(RedisQueue, AnIdleAgentWritesNothing) {
+  RedisServer server({true, "no", {"save ''"}});
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  const AgentInfo agent{"agent", "host", "1", 1, 1, 1, 0, false};
+  queue.heartbeat_agent(agent);
+  EXPECT_TRUE(queue.finish((queue.submit(job_named("done")), queue.claim(request("t")).value()), {}, 0));
+  auto large = job_named("large");
+  large.resources.cpus = 64;
+  queue.submit(large);
+  EXPECT_FALSE(queue.claim(request("first")));  // tidies up where the finished job waited
+  const auto before = changes(client);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(queue.claim(request(fmt::format("idle{}", i))));
+    queue.reap();
+    queue.heartbeat_agent(agent);
+  }
+  EXPECT_EQ(changes(client), before);
+}
+
+TEST(RedisQueue, JobsThatComeToWaitAreAnnouncedWithTheirNumber) {
+  const auto settings = fresh_settings();
+  RedisClient client(shared_server().url());
+  RedisQueue queue(client, settings);
+  RedisConnection listener(shared_server().url(), std::chrono::seconds(5), 1 << 20);
+  listener.send({{"SUBSCRIBE", "{" + settings.prefix + "}:wake"}});
+  listener.receive("SUBSCRIBE");
+  const auto message = [&] { return texts_of(*listener.receive("SUBSCRIBE")).at(2); };
+  queue.submit(job_named("a"));
+  EXPECT_EQ(message(), "1");
+  auto child = job_named("child");
+  child.after = {"a"};
+  const std::vector<JobSpec> more = {job_named("b"), job_named("c"), child};
+  queue.submit_all(more);
+  EXPECT_EQ(message(), "2") << "the child does not wait yet";
+  const auto lease = queue.claim(request("t")).value();
+  EXPECT_TRUE(queue.finish(lease, {}, 0));
+  EXPECT_EQ(message(), "1") << "now it does";
+  EXPECT_TRUE(queue.finish(queue.claim(request("u")).value(), {.outcome = Outcome::preempted}, 0));
+  EXPECT_EQ(message(), "1");
+}
+
+TEST(RedisQueue, ManyJobsAreSubmittedInFewCalls) {
+  RedisServer server({true, "always", {}});
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  std::vector<JobSpec> specs;
+  for (int i = 0; i < 10'000; ++i) specs.push_back(job_named(fmt::format("j{}", i)));
+  const auto start = Clock::now();
+  queue.submit_all(specs);
+  // A durable round trip each took four times as long, and the number of calls tells on any machine.
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(8));
+  const auto stat = text_of(*client.call({"INFO", "commandstats"}));
+  const auto at = stat.find("cmdstat_evalsha:calls=");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_LT(std::stoi(stat.substr(at + 22)), 10'000 / 32);
+}
+
 TEST(RedisQueue, AnActiveJobWithoutALeaseIsAnOrphan) {
   RedisBackend backend(shared_server().url(), fresh_settings());
   backend.queue().submit(job_named("j"));

@@ -32,7 +32,12 @@ const char* const kRandom =
     "parameters:\n  optimizer.learning_rate: {distribution: log_uniform_values, min: 0.001, max: 0.1}\n"
     "  model.layers: {min: 1, max: 3}\n";
 
-configs::Settings settings_of(const JobSpec& job) { return configs::parse_settings(job.settings, job.name); }
+/// What the agent trains with: the job as its lease has it.
+configs::Settings settings_of(const Sweep& sweep, size_t index) {
+  auto job = sweep.jobs.at(index);
+  job.settings = settings_text(job, sweep.spec);
+  return trial_settings(job, job.parameters);
+}
 
 TEST(Sweep, RandomTrialsCarryResolvedSettings) {
   const Sweep sweep = parse(with(kRandom));
@@ -50,7 +55,7 @@ TEST(Sweep, RandomTrialsCarryResolvedSettings) {
     EXPECT_EQ(job.name, "s-" + std::to_string(i));
     EXPECT_FALSE(job.deferred);
     EXPECT_EQ(job.parameters, random_trial(sweep.space, 1, job.trial));
-    const configs::Settings settings = settings_of(job);
+    const configs::Settings settings = settings_of(sweep, i);
     EXPECT_EQ(settings.optimizer.learning_rate, std::stod(job.parameters.at("optimizer.learning_rate")));
     EXPECT_EQ(settings.model.layers, std::stoll(job.parameters.at("model.layers")));
     EXPECT_EQ(settings.trainer.metric, "valid/kendall_tau");
@@ -95,10 +100,10 @@ TEST(Sweep, GridNestedParametersAndLists) {
                                                   {"model.readout", "[mean, max]"},
                                                   {"model.residual", "true"},
                                                   {"trainer.early_stop.patience", "3"}}));
-  const configs::Settings settings = settings_of(sweep.jobs[0]);
+  const configs::Settings settings = settings_of(sweep, 0);
   EXPECT_THAT(settings.model.readout, ElementsAre(configs::ReadoutPart::mean, configs::ReadoutPart::max));
   EXPECT_EQ(settings.trainer.early_stop.patience, 3);
-  EXPECT_EQ(settings_of(sweep.jobs[7]).model.residual, false);
+  EXPECT_EQ(settings_of(sweep, 7).model.residual, false);
   EXPECT_EQ(sweep.spec.metric, "valid/kendall_tau") << "without metric, the settings' own";
   const std::string text = "method: grid\nparameters: {model.hidden: {values: [1, 2, 3, 4]}}\n";
   EXPECT_EQ(parse(with(text), {"run_cap=3"}).jobs.size(), 3U);
@@ -120,23 +125,23 @@ TEST(Sweep, SeedsRepeatEachTrial) {
   const Sweep sweep = parse(with(std::string(kRandom) + "seeds: [5, 9]\n"));
   ASSERT_EQ(sweep.jobs.size(), 8U);
   EXPECT_EQ(sweep.spec.trials, 8);
-  EXPECT_EQ(settings_of(sweep.jobs[2]).trainer.seed, 5U);
-  EXPECT_EQ(settings_of(sweep.jobs[3]).trainer.seed, 9U);
+  EXPECT_EQ(settings_of(sweep, 2).trainer.seed, 5U);
+  EXPECT_EQ(settings_of(sweep, 3).trainer.seed, 9U);
   EXPECT_EQ(sweep.jobs[3].parameters.at("trainer.seed"), "9");
   EXPECT_EQ(sweep.jobs[2].parameters.at("model.layers"), sweep.jobs[3].parameters.at("model.layers"));
-  EXPECT_EQ(settings_of(parse(with(kRandom), {"seeds=3", "trainer.seed=7"}).jobs[2]).trainer.seed, 9U);
+  EXPECT_EQ(settings_of(parse(with(kRandom), {"seeds=3", "trainer.seed=7"}), 2).trainer.seed, 9U);
   EXPECT_EQ(parse(with(kRandom), {"seeds=[4,5]"}).jobs.size(), 8U);
 }
 
 TEST(Sweep, MetricOfTheSweepIsTheTrainersUnlessSetThere) {
   const std::string text = "method: grid\nmetric: {name: holdout/mae}\nparameters: {model.hidden: {values: [8]}}\n";
   const Sweep sweep = parse(with(text));
-  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric, "holdout/mae");
-  EXPECT_EQ(settings_of(sweep.jobs[0]).trainer.metric_goal, configs::Goal::minimize) << "W&B's default";
+  EXPECT_EQ(settings_of(sweep, 0).trainer.metric, "holdout/mae");
+  EXPECT_EQ(settings_of(sweep, 0).trainer.metric_goal, configs::Goal::minimize) << "W&B's default";
   EXPECT_EQ(sweep.jobs[0].metric, "holdout/mae");
   EXPECT_FALSE(sweep.jobs[0].maximize);
   const Sweep other = parse(with(text), {"set.trainer.metric=valid/opa"});
-  EXPECT_EQ(settings_of(other.jobs[0]).trainer.metric, "valid/opa");
+  EXPECT_EQ(settings_of(other, 0).trainer.metric, "valid/opa");
   EXPECT_EQ(other.jobs[0].metric, "holdout/mae");
 }
 
@@ -151,10 +156,13 @@ TEST(Sweep, BayesDefersParameters) {
     EXPECT_EQ(job.settings, sweep.jobs[0].settings);
   }
   EXPECT_EQ(to_json(parse_search_space(sweep.spec.definition)), to_json(sweep.space));
-  const configs::Settings settings = trial_settings(sweep.jobs[0], {{"model.layers", "2"}});
+  EXPECT_THROW(trial_settings(sweep.jobs[0], {{"model.layers", "2"}}), configs::SettingsError) << "@sweep is no YAML";
+  auto job = sweep.jobs[0];
+  job.settings = settings_text(job, sweep.spec);
+  const configs::Settings settings = trial_settings(job, {{"model.layers", "2"}});
   EXPECT_EQ(settings.model.layers, 2);
-  EXPECT_THROW(trial_settings(sweep.jobs[0], {{"model.layers", "-2"}}), configs::SettingsError);
-  EXPECT_THROW(trial_settings(sweep.jobs[0], {{"sampler.candidates_per_group", "1"}}), configs::SettingsError);
+  EXPECT_THROW(trial_settings(job, {{"model.layers", "-2"}}), configs::SettingsError);
+  EXPECT_THROW(trial_settings(job, {{"sampler.candidates_per_group", "1"}}), configs::SettingsError);
 }
 
 TEST(Sweep, ThenMakesJobsThatDependOnTheTrial) {
@@ -225,7 +233,7 @@ TEST(Sweep, EveryShippedFileParses) {
   const Sweep quick = load_sweep(testing::source_dir() / "configs" / "sweeps" / "quickstart.yaml");
   EXPECT_EQ(quick.jobs.size(), 8U);
   EXPECT_TRUE(quick.warnings.empty());
-  EXPECT_EQ(settings_of(quick.jobs[0]).data.root, "samples/resnet18_conv2d") << "stays relative";
+  EXPECT_EQ(settings_of(quick, 0).data.root, "samples/resnet18_conv2d") << "stays relative";
 }
 
 TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
@@ -235,7 +243,7 @@ TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
   std::ofstream(scratch.path() / "sub" / "sweep.yaml")
       << "settings: ../base.yaml\nmethod: grid\nparameters: {model.layers: {values: [1, 2]}}\n";
   const Sweep sweep = load_sweep(scratch.path() / "sub" / "sweep.yaml", {"max_attempts=5"});
-  EXPECT_EQ(settings_of(sweep.jobs[0]).model.hidden, 48);
+  EXPECT_EQ(settings_of(sweep, 0).model.hidden, 48);
   EXPECT_EQ(sweep.spec.name, "sweep");
   EXPECT_EQ(sweep.jobs[0].max_attempts, 5);
   EXPECT_THROW(load_sweep(scratch.path() / "none.yaml"), configs::SettingsError);
@@ -243,7 +251,7 @@ TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
   // From the command line it is relative to where the user is.
   const std::string base = (scratch.path() / "base.yaml").string();
   const std::string text = "method: grid\nparameters: {model.layers: {values: [1, 2]}}\n";
-  EXPECT_EQ(settings_of(parse(text, {"settings=" + base}).jobs[0]).model.hidden, 48);
+  EXPECT_EQ(settings_of(parse(text, {"settings=" + base}), 0).model.hidden, 48);
 }
 
 TEST(Sweep, SingleJobFromASettingsFile) {
@@ -254,8 +262,8 @@ TEST(Sweep, SingleJobFromASettingsFile) {
   EXPECT_EQ(job.trial, -1);
   EXPECT_EQ(job.metric, "holdout/mae");
   EXPECT_FALSE(job.maximize);
-  EXPECT_EQ(settings_of(job).trainer.steps, 12);
-  EXPECT_EQ(settings_of(job).run.directory, configs::RunSettings().directory);
+  EXPECT_EQ(configs::parse_settings(job.settings, job.name).trainer.steps, 12);
+  EXPECT_EQ(configs::parse_settings(job.settings, job.name).run.directory, configs::RunSettings().directory);
   EXPECT_EQ(single_job(file, {"trainer.steps=12", "run.directory=x"}, "named").id, job.id);
   EXPECT_THROW(single_job(file, {"trainer.stepz=12"}, ""), configs::SettingsError);
 }
