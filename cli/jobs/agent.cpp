@@ -134,6 +134,11 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "jobs that ended so long ago are forgotten (their run folders stay); 0: never", CLI::Range(0.0, 36500.0),
                "D")
       ->envname("FORETIME_KEEP_DAYS");
+  checked_option(command, "--keep-jobs", options.queue.keep_jobs,
+                 "of more jobs that ended the oldest are forgotten; about 3 KB of Redis each; 0: none",
+                 CLI::NonNegativeNumber, "N")
+      ->envname("FORETIME_KEEP_JOBS")
+      ->capture_default_str();
   command.option_defaults()->group("Options");
 }
 

@@ -45,6 +45,9 @@ void run(const LogOptions& options) {
     fmt::print(stderr, "job {} has written nothing ({})\n", id, job ? to_string(job->state) : "forgotten");
     return;
   }
+  const auto kept = static_cast<int64_t>(ring.size());
+  if (job && is_final(job->state) && total > kept && options.lines > kept)
+    fmt::print(stderr, "the last {} of {} lines; output.log in the folder of the attempt has all\n", kept, total);
   print_new(ring, total, options.lines, seen);
   while (options.follow && job && !is_final(job->state)) {
     std::this_thread::sleep_for(kInterval);

@@ -47,6 +47,7 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   check_prefix(options.prefix);
   settings_.prefix = options.prefix;
   settings_.backoff_base = jobs::Milliseconds(static_cast<int64_t>(options.retry_seconds * 1000));
+  settings_.keep_jobs = options.keep_jobs;
   settings_.keep_finished = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
   bool found = false;
   url_ = jobs::RedisUrl::from_environment(options.redis, found);

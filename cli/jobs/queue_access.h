@@ -19,8 +19,9 @@ struct QueueOptions {
   std::string redis;  // URL; empty: FORETIME_REDIS, else the embedded Redis of `runs`
   std::string runs = "runs";
   std::string prefix = "foretime";
-  double retry_seconds = 5;  // agents: back-off before the second attempt
-  double keep_days = 30;     // agents: then jobs that ended are forgotten; 0: never
+  double retry_seconds = 5;     // agents: back-off before the second attempt
+  double keep_days = 30;        // agents: then jobs that ended are forgotten; 0: never
+  int64_t keep_jobs = 200'000;  // agents: of more jobs that ended the oldest are forgotten; 0: none
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 

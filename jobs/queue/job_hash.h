@@ -140,7 +140,8 @@ void visit_sweep(Spec& spec, Field&& field) {
 /// not run such a job: they leave it to agents that can, and show it with a mark.
 inline constexpr int64_t kRecordFormat = 1;
 
-/// Field, value, field, value… of what is submitted; of all that `visit_submitted` and `visit_progress` name.
+/// Field, value, field, value… of what is submitted, without fields that have their usual value; of all that
+/// `visit_submitted` and `visit_progress` name.
 std::vector<std::string> spec_fields(const JobSpec& spec);
 std::vector<std::string> record_fields(const JobRecord& record);
 std::vector<std::string> sweep_fields(const SweepSpec& sweep);

@@ -112,9 +112,9 @@ class JobQueue {
   /// Writes progress; where the report carries an objective at a new rung, decides whether the trial goes on. A trial
   /// that was told to stop is told so again at each report.
   virtual Directive report(const Lease& lease, const JobReport& report) = 0;
-  /// Fixes deferred parameters. False: the lease was lost, or `known` (the number of proposals that the proposer saw)
-  /// is out of date: look again. Parameters that are fixed already stand; they come with the lease.
-  virtual bool propose(const Lease& lease, const Parameters& parameters, int64_t known) = 0;
+  /// Fixes deferred parameters. False: the lease was lost, or others are fixed already, which stand and come with the
+  /// lease. Agents decide side by side: each knows what was fixed when it read (jobs/sweep/proposer.h).
+  virtual bool propose(const Lease& lease, const Parameters& parameters) = 0;
   /// Ends the attempt; writes the result for succeeded and stopped. `jitter` in [0, 1) spreads retries:
   /// min(cap, base 2^(failures-1)) (0.5 + jitter / 2). False: the lease was lost and nothing was written. True again
   /// when the same lease repeats the same call.
@@ -152,6 +152,7 @@ struct QueueSettings {
   Milliseconds backoff_base{5000};  // before the second attempt
   Milliseconds backoff_cap{600000};
   Milliseconds keep_finished{30LL * 24 * 3600 * 1000};  // 0: for ever
+  int64_t keep_jobs = 200'000;                          // finished ones, the newest; 0: all
   int64_t events = 10000;                               // transitions kept in the event stream
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -223,6 +224,48 @@ std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
 }
 
 std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
+  auto record = sweep_record(id);
+  if (record) record->jobs = count_states(ids_of_sweep(id), record->unreadable);
+  return record;
+}
+
+TrialChanges QueueReader::changes(const std::string& sweep, int64_t from) {
+  TrialChanges found;
+  const auto name = key("sweep:" + sweep);
+  for (;;) {
+    const auto replies =
+        ask({{"HGET", name, "created_ms"},
+             {"LRANGE", name + ":changes", std::to_string(from), std::to_string(from + kIdsInAnswer - 1)}});
+    const Fields fields = {{"created_ms", text_of(*replies[0])}};
+    found.created_ms = HashReader(name, fields).integer("created_ms");
+    auto page = texts_of(*replies[1]);
+    for (const auto& id : page) check_id(name + ":changes", id);
+    from += static_cast<int64_t>(page.size());
+    const bool last = static_cast<int64_t>(page.size()) < kIdsInAnswer;
+    found.ids.insert(found.ids.end(), std::make_move_iterator(page.begin()), std::make_move_iterator(page.end()));
+    if (last) return found;
+  }
+}
+
+std::vector<JobRecord> QueueReader::trials(const std::vector<std::string>& ids) {
+  static const Arguments kFields = {"kind",   "sweep", "trial", "parameters", "deferred",
+                                    "metric", "goal",  "state", "objective",  "best_objective"};
+  Arguments command = {"HMGET"};
+  command.insert(command.end(), kFields.begin(), kFields.end());
+  std::vector<JobRecord> records;
+  ask_each(
+      "job:", ids, command,
+      [&](const std::string& id, const redisReply& reply) {
+        const auto texts = texts_of(reply);
+        Fields fields;
+        for (size_t i = 0; i < std::min(texts.size(), kFields.size()); ++i) fields[kFields[i]] = texts[i];
+        if (!fields["state"].empty()) records.push_back(salvaged_record(id, fields, key("job:" + id)));
+      },
+      [](const std::string&, const std::string&) {});
+  return records;
+}
+
+std::optional<SweepRecord> QueueReader::sweep_record(const std::string& id) {
   const auto name = key("sweep:" + id);
   const auto replies = ask({{"HGETALL", name}});
   const auto fields = fields_of(*replies[0]);
@@ -234,7 +277,7 @@ std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   record.state = read.word("state", sweep_state);
   record.created_ms = read.integer("created_ms");
   record.proposals = read.integer("proposals");
-  record.jobs = count_states(ids_of_sweep(id), record.unreadable);
+  record.tracked = read.flag("tracked");
   return record;
 }
 

@@ -16,8 +16,15 @@ struct SweepRecord {
   std::string state{};  // running | paused | cancelled
   int64_t created_ms = 0;
   int64_t proposals = 0;               // deferred parameters decided so far
+  bool tracked = false;                // its list of changes is complete (method bayes)
   std::map<JobState, int64_t> jobs{};  // counts, of every state
   int64_t unreadable = 0;              // jobs whose state cannot be read
+};
+
+/// Trials of a Bayesian search whose observation changed: they were decided, ended, or wait again.
+struct TrialChanges {
+  int64_t created_ms = 0;          // of the sweep; 0: unknown
+  std::vector<std::string> ids{};  // oldest change first; a trial may come more than once
 };
 
 struct AgentRecord {
@@ -63,6 +70,10 @@ class QueueReader {
   std::vector<std::string> ids_of_sweep(const std::string& sweep);  // by trial
   std::vector<std::string> sweeps(int64_t limit);                   // newest first
   std::optional<SweepRecord> sweep(const std::string& id);
+  std::optional<SweepRecord> sweep_record(const std::string& id);  // without counts of jobs
+  TrialChanges changes(const std::string& sweep, int64_t from);
+  /// What leaderboards and searches need of trials, and no more: kind, trial, parameters, state and objectives.
+  std::vector<JobRecord> trials(const std::vector<std::string>& ids);
   std::vector<std::string> log(const std::string& id,
                                int64_t& total);  // the ring, and how many lines were ever written
   QueueStatistics statistics();

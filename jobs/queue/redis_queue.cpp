@@ -209,9 +209,9 @@ Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
   return run_directive("report", arguments);
 }
 
-bool RedisQueue::propose(const Lease& lease, const Parameters& parameters, int64_t known) {
+bool RedisQueue::propose(const Lease& lease, const Parameters& parameters) {
   auto arguments = holder(lease);
-  append(arguments, {nlohmann::json(parameters).dump(), std::to_string(known)});
+  arguments.push_back(nlohmann::json(parameters).dump());
   return run_word("propose", arguments) == "ok";
 }
 
@@ -258,7 +258,8 @@ void RedisQueue::resume(const std::string& sweep) {
 }
 
 ReapCounts RedisQueue::reap() {
-  const auto reply = run("reap", {std::to_string(settings_.keep_finished.count())});
+  const auto reply =
+      run("reap", {std::to_string(settings_.keep_finished.count()), std::to_string(settings_.keep_jobs)});
   const auto count = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "reap"))); };
   return {.lost_leases = count(1),
           .orphans = count(2),

@@ -55,7 +55,7 @@ class RedisQueue final : public JobQueue {
   std::optional<Lease> claim(const ClaimRequest& request) override;
   Directive renew(const Lease& lease, Milliseconds term) override;
   Directive report(const Lease& lease, const JobReport& report) override;
-  bool propose(const Lease& lease, const Parameters& parameters, int64_t known) override;
+  bool propose(const Lease& lease, const Parameters& parameters) override;
   bool finish(const Lease& lease, const JobResult& result, double jitter) override;
   CancelOutcome cancel(const std::string& id) override;
   int64_t cancel_sweep(const std::string& sweep) override;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "jobs/error.h"
 #include "jobs/redis/redis_client.h"
@@ -10,76 +9,123 @@
 namespace foretime::jobs {
 namespace {
 
+/// Sweeps that an agent remembers at a time.
+constexpr size_t kHistories = 4;
+
 class RedisSource final : public TrialSource {
  public:
   RedisSource(RedisUrl url, QueueSettings settings) : client_(std::move(url)), reader_(client_, std::move(settings)) {}
 
-  std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep(id); }
-  std::vector<JobRecord> jobs_of(const std::string& sweep) override {
-    return reader_.jobs(reader_.ids_of_sweep(sweep));
-  }
+  std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep_record(id); }
+  TrialChanges changes(const std::string& sweep, int64_t from) override { return reader_.changes(sweep, from); }
+  std::vector<std::string> ids_of(const std::string& sweep) override { return reader_.ids_of_sweep(sweep); }
+  std::vector<JobRecord> jobs(const std::vector<std::string>& ids) override { return reader_.trials(ids); }
+
+  ParameterProposer proposer{*this};
 
  private:
   RedisClient client_;
   QueueReader reader_;
 };
 
+std::optional<Observation> observation_of(const JobRecord& job) {
+  const bool decided =
+      job.unreadable.empty() && job.spec.kind == JobKind::train && !job.spec.deferred && !job.spec.parameters.empty();
+  if (!decided) return std::nullopt;
+  const std::optional<double> reached = job.best_objective ? job.best_objective : job.objective;
+  if (job.state == JobState::succeeded) return Observation{job.spec.parameters, reached};
+  if (job.state == JobState::cancelled)
+    return reached ? std::optional(Observation{job.spec.parameters, reached}) : std::nullopt;
+  return Observation{job.spec.parameters, std::nullopt};
+}
+
 }  // namespace
 
 std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except) {
-  std::vector<const JobRecord*> trials;
-  for (const JobRecord& job : jobs) {
-    const bool decided =
-        job.unreadable.empty() && job.spec.kind == JobKind::train && !job.spec.deferred && !job.spec.parameters.empty();
-    if (decided && job.spec.id != except) trials.push_back(&job);
-  }
   // The estimator's answer may depend on the order of equals; Redis' order must not matter.
-  std::sort(trials.begin(), trials.end(), [](const JobRecord* a, const JobRecord* b) {
-    return a->spec.trial != b->spec.trial ? a->spec.trial < b->spec.trial : a->spec.id < b->spec.id;
-  });
-  std::vector<Observation> seen;
-  for (const JobRecord* trial : trials) {
-    const std::optional<double> reached = trial->best_objective ? trial->best_objective : trial->objective;
-    switch (trial->state) {
-      case JobState::succeeded:
-        seen.push_back({trial->spec.parameters, reached});
-        break;
-      case JobState::cancelled:
-        if (reached) seen.push_back({trial->spec.parameters, reached});
-        break;
-      default:
-        seen.push_back({trial->spec.parameters, std::nullopt});
-    }
+  std::map<std::pair<int64_t, std::string>, Observation> trials;
+  for (const JobRecord& job : jobs) {
+    if (auto observation = observation_of(job); observation && job.spec.id != except)
+      trials[{job.spec.trial, job.spec.id}] = std::move(*observation);
   }
+  std::vector<Observation> seen;
+  for (auto& [trial, observation] : trials) seen.push_back(std::move(observation));
   return seen;
 }
 
-Parameters decide_parameters(TrialSource& source, JobQueue& queue, const Lease& lease) {
-  if (!lease.spec.deferred) return lease.spec.parameters;
-  for (int attempt = 0; attempt < kProposalTries; ++attempt) {
-    // The count of proposals is read before the trials: whoever proposes in between makes this attempt fail.
-    const std::optional<SweepRecord> sweep = source.sweep(lease.spec.sweep);
-    if (!sweep) {
-      throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job,
-                       lease.spec.sweep);
-    }
-    const SearchSpace space = parse_search_space(sweep->spec.definition);
-    const std::vector<Observation> seen = observations_of(source.jobs_of(lease.spec.sweep), lease.job);
-    const Parameters parameters = propose_trial(space, seen, sweep->spec.maximize, sweep->spec.seed, lease.spec.trial);
-    if (queue.propose(lease, parameters, sweep->proposals)) return parameters;
+void ParameterProposer::read_all(const std::string& sweep, History& history, TrialChanges& changes,
+                                 std::vector<std::string>& ids) {
+  history = {};
+  const auto record = source_.sweep(sweep);
+  if (!record) return;
+  history.space = parse_search_space(record->spec.definition);
+  history.sweep = *record;
+  // The changes come before the trials: what changes in between is read twice.
+  changes = source_.changes(sweep, 0);
+  // An older version did not write down what it changed.
+  if (!record->tracked) ids = source_.ids_of(sweep);
+}
 
-    const std::optional<JobRecord> now = queue.find(lease.job);
-    if (!now || now->state != JobState::active || now->fence != lease.fence)
-      throw JobRefused("job {}: the lease was lost before its parameters were decided", lease.job);
-    if (!now->spec.deferred) return now->spec.parameters;  // fixed by an earlier holder, or an answer that was lost
+ParameterProposer::History& ParameterProposer::read(const Lease& lease) {
+  const auto& id = lease.spec.sweep;
+  if (!histories_.contains(id) && histories_.size() >= kHistories) histories_.clear();
+  auto& history = histories_[id];
+  // The last change that was read comes again, and must be the same: Redis may have been put back to an earlier state,
+  // or the sweep forgotten and submitted again.
+  auto changes = source_.changes(id, std::max<int64_t>(0, history.read - 1));
+  std::vector<std::string> ids;
+  const bool goes_on = history.sweep.created_ms != 0 && changes.created_ms == history.sweep.created_ms &&
+                       (history.read == 0 || (!changes.ids.empty() && changes.ids.front() == history.last));
+  if (!goes_on) {
+    read_all(id, history, changes, ids);
+  } else if (history.read > 0) {
+    changes.ids.erase(changes.ids.begin());
   }
-  throw JobsError("job {}: other agents decided theirs first, {} times in a row; it will be tried again", lease.job,
-                  kProposalTries);
+  if (history.sweep.created_ms == 0) {
+    histories_.erase(id);
+    throw JobRefused("job {}: its sweep {} is unknown; its record has expired or was deleted", lease.job, id);
+  }
+  history.read += static_cast<int64_t>(changes.ids.size());
+  if (!changes.ids.empty()) history.last = changes.ids.back();
+  ids.insert(ids.end(), changes.ids.begin(), changes.ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  try {
+    for (const JobRecord& job : source_.jobs(ids)) {
+      if (auto observation = observation_of(job)) {
+        history.seen[{job.spec.trial, job.spec.id}] = std::move(*observation);
+      } else {
+        history.seen.erase({job.spec.trial, job.spec.id});
+      }
+    }
+  } catch (...) {
+    histories_.erase(id);  // counted as read, and was not
+    throw;
+  }
+  return history;
+}
+
+Parameters ParameterProposer::decide(JobQueue& queue, const Lease& lease) {
+  if (!lease.spec.deferred) return lease.spec.parameters;
+  const auto& history = read(lease);
+  std::vector<const Observation*> seen;
+  seen.reserve(history.seen.size());
+  for (const auto& [trial, observation] : history.seen) {
+    if (trial.second != lease.job) seen.push_back(&observation);
+  }
+  const auto& spec = history.sweep.spec;
+  const Parameters parameters = propose_trial(history.space, seen, spec.maximize, spec.seed, lease.spec.trial);
+  if (queue.propose(lease, parameters)) return parameters;
+
+  const std::optional<JobRecord> now = queue.find(lease.job);
+  if (!now || now->state != JobState::active || now->fence != lease.fence || now->spec.deferred)
+    throw JobRefused("job {}: the lease was lost before its parameters were decided", lease.job);
+  return now->spec.parameters;  // fixed by an earlier holder, or an answer that was lost
 }
 
 std::function<Parameters(JobQueue& queue, const Lease& lease)> redis_proposer(RedisUrl url, QueueSettings settings) {
   const auto source = std::make_shared<RedisSource>(std::move(url), std::move(settings));
-  return [source](JobQueue& queue, const Lease& lease) { return decide_parameters(*source, queue, lease); };
+  return [source](JobQueue& queue, const Lease& lease) { return source->proposer.decide(queue, lease); };
 }
 
 }  // namespace foretime::jobs

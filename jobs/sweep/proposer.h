@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jobs/queue/queue.h"
@@ -12,13 +15,15 @@
 
 namespace foretime::jobs {
 
-/// What deciding a deferred trial must read; jobs/queue/queue_reader.h reads it from Redis.
+/// What deciding deferred trials must read; jobs/queue/queue_reader.h reads it from Redis.
 class TrialSource {
  public:
   virtual ~TrialSource() = default;
-  virtual std::optional<SweepRecord> sweep(const std::string& id) = 0;
-  /// The jobs of the sweep, of any kind, in any order.
-  virtual std::vector<JobRecord> jobs_of(const std::string& sweep) = 0;
+  virtual std::optional<SweepRecord> sweep(const std::string& id) = 0;  // counts of jobs may be missing
+  virtual TrialChanges changes(const std::string& sweep, int64_t from) = 0;
+  virtual std::vector<std::string> ids_of(const std::string& sweep) = 0;
+  /// Those that exist; progress may be missing.
+  virtual std::vector<JobRecord> jobs(const std::vector<std::string>& ids) = 0;
 };
 
 /// What the other trials of a sweep tell the estimator. Succeeded and stopped ones count with the best objective that
@@ -26,14 +31,35 @@ class TrialSource {
 /// ones only where they reached one. `except` and trials without parameters are left out.
 std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except);
 
-/// Decides the parameters of a deferred job (method bayes) for the agent that holds its lease, and fixes them in the
-/// queue. Agents decide one after the other: where another one was faster, it looks again at what is known by then.
-/// Parameters that are fixed already are returned. Throws JobRefused where the lease was lost or the sweep is unknown,
-/// JobsError where others were faster kProposalTries times, SweepError where the definition is damaged.
-Parameters decide_parameters(TrialSource& source, JobQueue& queue, const Lease& lease);
-constexpr int kProposalTries = 200;
+/// Decides the parameters of deferred jobs (method bayes) for one agent. It remembers what it read of a sweep and reads
+/// only what changed since, so a decision takes as long for the ten-thousandth trial as for the hundredth. Agents
+/// decide side by side: none waits for another, and two that decide at once do not see each other's trial; as their
+/// draws depend on the number of the trial, they decide differently all the same.
+class ParameterProposer {
+ public:
+  /// `source` must outlive it.
+  explicit ParameterProposer(TrialSource& source) : source_(source) {}
 
-/// decide_parameters with a connection of its own for reading, as jobs/agent/agent_options.h takes it.
+  /// Fixes the parameters in the queue and returns them; those that are fixed already are returned as they are. Throws
+  /// JobRefused where the lease was lost or the sweep is unknown, SweepError where the definition is damaged.
+  Parameters decide(JobQueue& queue, const Lease& lease);
+
+ private:
+  struct History {
+    SweepRecord sweep;
+    SearchSpace space;
+    int64_t read = 0;                                             // changes
+    std::string last;                                             // of these
+    std::map<std::pair<int64_t, std::string>, Observation> seen;  // by trial and id
+  };
+  History& read(const Lease& lease);
+  void read_all(const std::string& sweep, History& history, TrialChanges& changes, std::vector<std::string>& ids);
+
+  TrialSource& source_;
+  std::map<std::string, History> histories_;  // by sweep
+};
+
+/// Decides with a connection of its own for reading, as jobs/agent/agent_options.h takes it.
 std::function<Parameters(JobQueue& queue, const Lease& lease)> redis_proposer(RedisUrl url, QueueSettings settings);
 
 }  // namespace foretime::jobs

@@ -72,6 +72,8 @@ struct Observation {
 constexpr int64_t kStartup = 10;
 /// Draws from the good density, of which the one with the best ratio is taken.
 constexpr int64_t kCandidates = 24;
+/// Of more trials that are not among the good ones, so many stand for all: evenly over their values and ages.
+constexpr size_t kRest = 1000;
 
 /// The next trial by a tree-structured Parzen estimator (Bergstra et al. 2011, "Algorithms for hyper-parameter
 /// optimization"; each parameter on its own, as in Optuna's default). Of the n trials with a value the best
@@ -81,10 +83,13 @@ constexpr int64_t kCandidates = 24;
 /// distribution itself as one more kernel; of kCandidates samples of the good density the one with the best ratio is
 /// taken. Categories have counts smoothed by their probabilities. Trials without a value (they run, or failed) count as
 /// the worst (constant liar), so agents that decide at once do not decide the same. A proposal that was seen already is
-/// sampled anew a few times. With fewer than kStartup values it is random_trial(space, seed, trial). Earlier trials
-/// that lack a parameter do not count for it. A function of its arguments alone.
+/// sampled anew a few times. The time of a proposal is bounded by kRest. With fewer than kStartup values it is
+/// random_trial(space, seed, trial). Earlier trials that lack a parameter do not count for it. A function of its
+/// arguments alone.
 Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
                          int64_t trial);
+Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,
+                         uint64_t seed, int64_t trial);
 
 /// Phi(x), the standard normal distribution function.
 double normal_cdf(double x);

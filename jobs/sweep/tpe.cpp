@@ -15,14 +15,14 @@ struct Split {
   std::vector<const Parameters*> good, rest;
 };
 
-Split split_trials(const std::vector<Observation>& seen, bool maximize) {
+Split split_trials(const std::vector<const Observation*>& seen, bool maximize) {
   std::vector<const Observation*> finished;
   Split split;
-  for (const Observation& trial : seen) {
-    if (trial.value && std::isfinite(*trial.value)) {
-      finished.push_back(&trial);
+  for (const Observation* trial : seen) {
+    if (trial->value && std::isfinite(*trial->value)) {
+      finished.push_back(trial);
     } else {
-      split.rest.push_back(&trial.parameters);
+      split.rest.push_back(&trial->parameters);
     }
   }
   std::stable_sort(finished.begin(), finished.end(), [&](const Observation* a, const Observation* b) {
@@ -31,6 +31,11 @@ Split split_trials(const std::vector<Observation>& seen, bool maximize) {
   const size_t count = std::min<size_t>(25, (finished.size() + 9) / 10);
   for (size_t i = 0; i < finished.size(); ++i)
     (i < count ? split.good : split.rest).push_back(&finished[i]->parameters);
+  if (split.rest.size() > kRest) {
+    std::vector<const Parameters*> some;
+    for (size_t i = 0; i < kRest; ++i) some.push_back(split.rest[i * split.rest.size() / kRest]);
+    split.rest = std::move(some);
+  }
   return split;
 }
 
@@ -143,8 +148,15 @@ double ParzenDensity::log_density(const UnitInterval& at) const {
 
 Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
                          int64_t trial) {
-  const auto finished = std::count_if(seen.begin(), seen.end(), [](const Observation& observation) {
-    return observation.value && std::isfinite(*observation.value);
+  std::vector<const Observation*> pointers;
+  for (const Observation& observation : seen) pointers.push_back(&observation);
+  return propose_trial(space, pointers, maximize, seed, trial);
+}
+
+Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,
+                         uint64_t seed, int64_t trial) {
+  const auto finished = std::count_if(seen.begin(), seen.end(), [](const Observation* observation) {
+    return observation->value && std::isfinite(*observation->value);
   });
   if (finished < kStartup) return random_trial(space, seed, trial);
 
@@ -162,8 +174,9 @@ Parameters propose_trial(const SearchSpace& space, const std::vector<Observation
         parameters[p.key] = propose_number(p, split, salt);
       }
     }
-    const bool seen_already = std::any_of(
-        seen.begin(), seen.end(), [&](const Observation& observation) { return observation.parameters == parameters; });
+    const bool seen_already = std::any_of(seen.begin(), seen.end(), [&](const Observation* observation) {
+      return observation->parameters == parameters;
+    });
     if (!seen_already) break;
   }
   return parameters;

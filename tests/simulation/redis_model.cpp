@@ -240,7 +240,7 @@ struct LuaCalls {
     }
     command.clear();
     command.shrink_to_fit();  // lua_error jumps over destructors
-    return failed && raise ? lua_error(lua) : 1;
+    return failed ? lua_error(lua) : 1;
   }
 
   static int error_reply(lua_State* lua) {

@@ -71,6 +71,46 @@ local function place(id)
   return shape, int(num(f[5]) - num(f[4]) * 2 ^ 40)
 end
 
+-- What a job that has ended still needs of its log: its agent kept all of it in output.log.
+local function trim_log(id, lines, bytes)
+  local key = job_key(id) .. ':log'
+  local last = redis.pcall('LRANGE', key, -lines, -1)
+  if last.err then return end
+  local kept = 0
+  while kept < #last and (kept == 0 or bytes >= #last[#last - kept]) do
+    bytes = bytes - #last[#last - kept]
+    kept = kept + 1
+  end
+  if kept > 0 then call('LTRIM', key, -kept, -1) end
+end
+
+-- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs. It is written anew,
+-- because a hash that once had more fields keeps their room.
+local ENDED = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true}
+local SUCCEEDED = {eta_s = true, loss = true, sequence = true, stop = true, error = true, exit_code = true,
+                   updated_ms = true}
+local function settle_down(id, state)
+  local token = get(id, 'token')
+  if token ~= '' then call('DEL', P .. 'token:' .. token) end
+  local succeeded = state == 'succeeded'
+  local all, kept = call('HGETALL', job_key(id)), {}
+  local objective = succeeded and get(id, 'objective')
+  for i = 1, #all, 2 do
+    local name, value = all[i], all[i + 1]
+    local known = succeeded and (SUCCEEDED[name] or (name == 'best_objective' and value == objective))
+    if value ~= '' and not ENDED[name] and not known then
+      kept[#kept + 1] = name
+      kept[#kept + 1] = value
+    end
+  end
+  call('DEL', job_key(id))
+  set(id, unpack(kept))
+  if succeeded then trim_log(id, 2, 160) else trim_log(id, 50, 8192) end
+end
+
+-- The proposer of a Bayesian search reads a trial anew where it is named here.
+local function note_trial(sweep, id) call('RPUSH', sweep_key(sweep) .. ':changes', id) end
+
 -- Moves a job from one state to another with all that is indexed by state; the only place that does. A lease (active)
 -- and the time when it is due (delayed) are added by the caller.
 local function enter_state(id, to, name)
@@ -101,17 +141,23 @@ local function enter_state(id, to, name)
     set(id, 'due_ms', '')
   end
   set(id, 'state', to, 'updated_ms', int(now))
-  if FINAL[to] then set(id, 'finished_ms', int(now), 'cancel', '') end
+  if FINAL[to] then
+    set(id, 'finished_ms', int(now))
+    settle_down(id, to)
+  end
+  if sweep ~= '' and (FINAL[to] or FINAL[from]) and fields(sweep_key(sweep), 'method')[1] == 'bayes' then
+    note_trial(sweep, id)
+  end
   event(name, id, from, to, f[2] or '0', f[3] or '')
 end
 
--- Calls of agents say that agents can reach Redis; once a second is enough, and where nothing is leased nobody asks. A
+-- Calls of agents say that agents can reach Redis; a few times a second is enough, and where nothing is leased nobody asks. A
 -- silence in which leases expired is remembered (the last 8): nobody could renew them, so reap.lua gives them one more
 -- term instead of blaming their holders.
 local function touch(leasing)
   if not leasing and call('EXISTS', P .. 'leases') == 0 then return end
   local before = num(call('GET', P .. 'alive_ms'))
-  if before > 0 and now >= before and now - before <= 1000 then return end
+  if before > 0 and now >= before and now - before <= 250 then return end
   if before > 0 and now - before > 1000 and call('ZCOUNT', P .. 'leases', int(before), int(now)) > 0 then
     call('RPUSH', P .. 'silences', int(before) .. ' ' .. int(now))
     call('LTRIM', P .. 'silences', -8, -1)

@@ -5,7 +5,9 @@ if state == 'cancelled' then
   return refused('sweep ' .. id .. ' was cancelled; change its file or its seed to submit it again')
 end
 if state then return {'no'} end
-call('HSET', sweep_key(id), 'state', 'running', 'created_ms', int(now), 'proposals', '0', 'format',
+-- A sweep of this id whose jobs were all forgotten may have left its list.
+call('DEL', sweep_key(id) .. ':changes')
+call('HSET', sweep_key(id), 'state', 'running', 'created_ms', int(now), 'proposals', '0', 'tracked', '1', 'format',
      int(FORMAT), unpack(ARGV, 3))
 call('ZADD', P .. 'sweeps', int(now), id)
 return {'ok'}

@@ -1,4 +1,4 @@
--- ARGV: events, job, fence, token, agent, parameters, number of proposals that the proposer saw.
+-- ARGV: events, job, fence, token, agent, parameters.
 local id, parameters = ARGV[2], ARGV[6]
 touch()
 if not holds(id, ARGV[3], ARGV[4], ARGV[5]) then return {'no'} end
@@ -7,8 +7,7 @@ local f = fields(job_key(id), 'deferred', 'sweep', 'parameters')
 if f[1] ~= '1' then return {f[3] == parameters and 'ok' or 'no'} end
 local key = sweep_key(f[2])
 if call('EXISTS', key) == 0 then return unknown_sweep(f[2]) end
--- Two agents that decide at once would decide the same: the second one must look again.
-if num(fields(key, 'proposals')[1]) ~= tonumber(ARGV[7]) then return {'no'} end
-call('HSET', key, 'proposals', int(tonumber(ARGV[7]) + 1))
+call('HSET', key, 'proposals', int(num(fields(key, 'proposals')[1]) + 1))
+note_trial(f[2], id)
 set(id, 'deferred', '', 'parameters', parameters)
 return {'ok'}

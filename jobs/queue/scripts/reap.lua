@@ -1,6 +1,6 @@
 -- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
--- ARGV: events, how long finished jobs are kept in ms (0: for ever).
-local keep = tonumber(ARGV[2])
+-- ARGV: events, how long finished jobs are kept in ms (0: for ever), how many of them (0: all).
+local keep, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local more = false
 touch()
 
@@ -104,13 +104,14 @@ local function forget(id, state)
   for _, rung in ipairs(list(fields(sweep_key(sweep), 'rungs')[1], 'number')) do
     call('DEL', sweep_key(sweep) .. ':rung:' .. int(rung))
   end
-  call('DEL', sweep_key(sweep), P .. 'held:' .. sweep)
+  call('DEL', sweep_key(sweep), sweep_key(sweep) .. ':changes', P .. 'held:' .. sweep)
   call('ZREM', P .. 'sweeps', sweep)
 end
 
 local forgotten = 0
+local ENDS = {'succeeded', 'failed', 'cancelled', 'dead'}
 if keep > 0 then
-  for _, state in ipairs({'succeeded', 'failed', 'cancelled', 'dead'}) do
+  for _, state in ipairs(ENDS) do
     local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(now - keep), 'LIMIT', 0, BATCH)
     for _, id in ipairs(old) do
       if call('SISMEMBER', P .. 'fallout', id) == 0 then
@@ -120,6 +121,28 @@ if keep > 0 then
     end
     more = more or #old == BATCH
   end
+end
+-- Of too many finished jobs those that ended first.
+local finished = 0
+for _, state in ipairs(ENDS) do finished = finished + call('ZCARD', P .. 'state:' .. state) end
+if most > 0 and finished > most then
+  local first = {}
+  for order, state in ipairs(ENDS) do
+    local old = call('ZRANGE', P .. 'state:' .. state, 0, BATCH - 1, 'WITHSCORES')
+    for i = 1, #old, 2 do first[#first + 1] = {tonumber(old[i + 1]), order, old[i], state} end
+  end
+  table.sort(first, function(a, b)
+    if a[1] ~= b[1] then return a[1] < b[1] end
+    if a[2] ~= b[2] then return a[2] < b[2] end
+    return a[3] < b[3]
+  end)
+  for i = 1, math.min(BATCH, finished - most, #first) do
+    if call('SISMEMBER', P .. 'fallout', first[i][3]) == 0 then
+      forget(first[i][3], first[i][4])
+      forgotten = forgotten + 1
+    end
+  end
+  more = more or finished - most > BATCH
 end
 return {'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0',
         int(call('ZCOUNT', P .. 'agents', int(now - 300000), '+inf'))}

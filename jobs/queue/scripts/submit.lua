@@ -31,8 +31,9 @@ local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   -- Nothing was written up to here: a refusal leaves no trace.
   for _, need in ipairs(pending) do call('SADD', children_key(need), id) end
   local sequence = call('INCR', P .. 'sequence')
-  set(id, 'id', id, 'sequence', int(sequence), 'pending', int(#pending), 'submitted_ms', int(now), 'attempt', '0',
-      'failures', '0', 'fence', '0', 'results', '0', 'format', int(FORMAT), unpack(ARGV, fields_from, fields_from + size - 1))
+  set(id, 'sequence', int(sequence), 'submitted_ms', int(now), unpack(ARGV, fields_from, fields_from + size - 1))
+  if #pending > 0 then set(id, 'pending', int(#pending)) end
+  if FORMAT > 1 then set(id, 'format', int(FORMAT)) end
   call('ZADD', P .. 'ids', 0, id)
   if sweep ~= '' then call('ZADD', P .. 'sweep:' .. sweep .. ':jobs', trial, id) end
   count('submitted')

@@ -266,7 +266,7 @@ TEST_F(AgentCommandTest, DeferredParametersAreDecidedBeforeTheStart) {
   }
   const auto propose = [&](JobQueue& queue, const Lease& lease) {
     Parameters parameters{{"trainer.threads", lease.job == good.id ? "3" : "-3"}};
-    EXPECT_TRUE(queue.propose(lease, parameters, queue_.proposals(sweep.id)));
+    EXPECT_TRUE(queue.propose(lease, parameters));
     return parameters;
   };
   run_all(propose);

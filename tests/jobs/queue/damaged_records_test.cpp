@@ -116,7 +116,7 @@ TEST_F(DamagedRecords, NoScriptFailsOverADamagedField) {
       };
       tolerates([&] { queue().renew(leases["active"], Milliseconds(1000)); });
       tolerates([&] { queue().report(leases["active"], {.iteration = 1, .objective = 0.5, .log_lines = {"line"}}); });
-      tolerates([&] { queue().propose(leases["active"], {{"a", "1"}}, 0); });
+      tolerates([&] { queue().propose(leases["active"], {{"a", "1"}}); });
       tolerates([&] { queue().finish(leases["active"], {.objective = 0.5}, 0); });
       tolerates([&] { queue().finish(leases["need"], {}, 0); });
       tolerates([&] { queue().retry("failed"); });

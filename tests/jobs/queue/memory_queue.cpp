@@ -159,8 +159,10 @@ Directive MemoryQueue::report(const Lease& lease, const JobReport& unbounded) {
     decide_rungs(*job, report);
   }
   for (const auto& line : report.log_lines) {
-    job->log.push_back(line);
-    if (job->log.size() > static_cast<size_t>(Limits::kLogLines)) job->log.pop_front();
+    for (auto* log : {&job->log, &job->written}) {
+      log->push_back(line);
+      if (log->size() > static_cast<size_t>(Limits::kLogLines)) log->pop_front();
+    }
     ++record.log_lines;
   }
   return directive(*job);
@@ -190,7 +192,7 @@ void MemoryQueue::decide_rungs(Job& job, const JobReport& report) {
   }
 }
 
-bool MemoryQueue::propose(const Lease& lease, const Parameters& parameters, int64_t known) {
+bool MemoryQueue::propose(const Lease& lease, const Parameters& parameters) {
   const auto lock = begin("propose");
   touch();
   Job* job = holder(lease);
@@ -198,8 +200,8 @@ bool MemoryQueue::propose(const Lease& lease, const Parameters& parameters, int6
   auto& spec = job->record.spec;
   if (!spec.deferred) return spec.parameters == parameters;
   auto& sweep = known_sweep(spec.sweep);
-  if (sweep.proposals != known) return false;
   ++sweep.proposals;
+  sweep.changes.push_back(spec.id);
   spec.deferred = false;
   spec.parameters = parameters;
   return true;

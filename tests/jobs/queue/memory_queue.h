@@ -32,7 +32,7 @@ class MemoryQueue final : public JobQueue {
   std::optional<Lease> claim(const ClaimRequest& request) override;
   Directive renew(const Lease& lease, Milliseconds term) override;
   Directive report(const Lease& lease, const JobReport& report) override;
-  bool propose(const Lease& lease, const Parameters& parameters, int64_t known) override;
+  bool propose(const Lease& lease, const Parameters& parameters) override;
   bool finish(const Lease& lease, const JobResult& result, double jitter) override;
   CancelOutcome cancel(const std::string& id) override;
   int64_t cancel_sweep(const std::string& sweep) override;
@@ -52,9 +52,11 @@ class MemoryQueue final : public JobQueue {
     std::string agent;
     auto operator<=>(const Event&) const = default;
   };
-  std::vector<Event> events();  // all since ever, oldest first
-  std::vector<std::string> log(const std::string& id);
+  std::vector<Event> events();                          // all since ever, oldest first
+  std::vector<std::string> log(const std::string& id);  // the last lines, also of a job that has ended
   int64_t proposals(const std::string& sweep);
+  std::vector<std::string> changes(const std::string& sweep);  // of trials, for method bayes
+  void forget_changes(const std::string& sweep, size_t last);  // as a Redis that lost its last second
   /// Everything that Redis would hold: key without the prefix -> field, member or index -> text. Fields that are empty
   /// or 0 are left out, and so are events, tokens and the hash of totals.
   using Dump = std::map<std::string, std::map<std::string, std::string>>;
@@ -68,7 +70,7 @@ class MemoryQueue final : public JobQueue {
     int64_t term_ms = 0, deadline_ms = 0;  // of the lease
     bool stop = false, graced = false;
     std::set<std::string> children;
-    std::deque<std::string> log;
+    std::deque<std::string> log, written;  // what Redis keeps; the last lines whatever became of the job
     int64_t cpus() const { return record.spec.resources.total_cpus(); }
     int64_t gpus() const { return record.spec.resources.total_gpus(); }
     int64_t score() const { return -record.spec.priority * (int64_t{1} << 40) + sequence; }
@@ -77,6 +79,7 @@ class MemoryQueue final : public JobQueue {
     SweepSpec spec;
     std::string state = "running";
     int64_t created_ms = 0, proposals = 0;
+    std::vector<std::string> changes;                        // trials to read anew, for method bayes
     std::map<int64_t, std::map<std::string, double>> rungs;  // rung -> job -> objective
   };
   struct Silence {
@@ -104,7 +107,10 @@ class MemoryQueue final : public JobQueue {
   void set_paused(const std::string& sweep, bool paused);
   int64_t promote();
   int64_t release_held(const std::string& only_sweep);
+  void settle_down(Job& job);
+  void note_trial(const Job& job);
   int64_t forget_old();
+  int64_t forget(const std::vector<std::string>& ids);
 
   std::mutex mutex_;
   QueueSettings settings_;

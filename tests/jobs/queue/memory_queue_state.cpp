@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int64_t kDay = 24LL * 3600 * 1000;
 constexpr int64_t kShortestSilence = 1000;  // shorter ones are never told from an idle queue
+constexpr int64_t kAliveNews = 250;         // after so long it is written down again that agents reach the queue
 constexpr size_t kSilences = 8;
 constexpr int64_t kAgentNews = 30000;  // an agent that says nothing new is written down again after so long
 
@@ -68,7 +70,7 @@ void MemoryQueue::touch(bool leasing) {
   const bool leases = std::any_of(jobs_.begin(), jobs_.end(),
                                   [](const auto& entry) { return entry.second.record.state == JobState::active; });
   if (!leasing && !leases) return;
-  if (alive_ms_ > 0 && now() >= alive_ms_ && now() - alive_ms_ <= kShortestSilence) return;
+  if (alive_ms_ > 0 && now() >= alive_ms_ && now() - alive_ms_ <= kAliveNews) return;
   const bool expired = std::any_of(jobs_.begin(), jobs_.end(), [this](const auto& entry) {
     return entry.second.record.state == JobState::active && entry.second.deadline_ms >= alive_ms_ &&
            entry.second.deadline_ms <= now();
@@ -92,9 +94,41 @@ void MemoryQueue::enter(Job& job, JobState state, const std::string& name) {
   job.record.due_ms = 0;
   if (is_final(state)) {
     job.record.finished_ms = now();
-    job.record.cancel_requested = false;
+    settle_down(job);
   }
+  if (is_final(state) || is_final(from)) note_trial(job);
   event(name, job, from);
+}
+
+/// What nobody asks of a job that has ended is dropped, and so is most of its log.
+void MemoryQueue::settle_down(Job& job) {
+  auto& record = job.record;
+  const bool succeeded = record.state == JobState::succeeded;
+  record.cancel_requested = job.graced = false;
+  job.token.clear();
+  job.term_ms = job.iteration = 0;
+  if (succeeded) {
+    record.eta_seconds = -1;
+    record.loss = 0;
+    job.sequence = job.exit_code = 0;
+    job.stop = false;
+    record.error.clear();
+  }
+  size_t bytes = succeeded ? 160 : 8192, kept = 0;
+  const size_t most = succeeded ? 2 : 50;
+  while (kept < std::min(most, job.log.size())) {
+    const auto size = job.log[job.log.size() - 1 - kept].size();
+    if (kept > 0 && size > bytes) break;
+    bytes -= std::min(bytes, size);
+    ++kept;
+  }
+  job.log.erase(job.log.begin(), job.log.end() - static_cast<std::ptrdiff_t>(kept));
+}
+
+void MemoryQueue::note_trial(const Job& job) {
+  const auto found = sweeps_.find(job.record.spec.sweep);
+  if (found != sweeps_.end() && found->second.spec.method == "bayes")
+    found->second.changes.push_back(job.record.spec.id);
 }
 
 MemoryQueue::Job* MemoryQueue::holder(const Lease& lease) {
@@ -259,10 +293,24 @@ int64_t MemoryQueue::release_held(const std::string& only_sweep) {
 }
 
 int64_t MemoryQueue::forget_old() {
-  if (settings_.keep_finished.count() == 0) return 0;
   std::vector<std::string> old;
+  if (settings_.keep_finished.count() > 0) {
+    for (const auto& [id, job] : jobs_)
+      if (is_final(job.record.state) && job.entered_ms < now() - settings_.keep_finished.count()) old.push_back(id);
+  }
+  const int64_t count = forget(old);
+  if (settings_.keep_jobs == 0) return count;
+  std::vector<std::tuple<int64_t, JobState, std::string>> finished;
   for (const auto& [id, job] : jobs_)
-    if (is_final(job.record.state) && job.entered_ms < now() - settings_.keep_finished.count()) old.push_back(id);
+    if (is_final(job.record.state)) finished.emplace_back(job.entered_ms, job.record.state, id);
+  std::sort(finished.begin(), finished.end());
+  old.clear();
+  for (size_t i = 0; i + static_cast<size_t>(settings_.keep_jobs) < finished.size(); ++i)
+    old.push_back(std::get<2>(finished[i]));
+  return count + forget(old);
+}
+
+int64_t MemoryQueue::forget(const std::vector<std::string>& old) {
   for (const auto& id : old) {
     const auto sweep = jobs_.at(id).record.spec.sweep;
     const auto state = to_string(jobs_.at(id).record.state);
@@ -327,12 +375,23 @@ std::vector<MemoryQueue::Event> MemoryQueue::events() {
 std::vector<std::string> MemoryQueue::log(const std::string& id) {
   Lock lock(mutex_);
   const Job& job = known(id);
-  return {job.log.begin(), job.log.end()};
+  return {job.written.begin(), job.written.end()};
 }
 
 int64_t MemoryQueue::proposals(const std::string& sweep) {
   Lock lock(mutex_);
   return known_sweep(sweep).proposals;
+}
+
+std::vector<std::string> MemoryQueue::changes(const std::string& sweep) {
+  Lock lock(mutex_);
+  return known_sweep(sweep).changes;
+}
+
+void MemoryQueue::forget_changes(const std::string& sweep, size_t last) {
+  Lock lock(mutex_);
+  auto& changes = known_sweep(sweep).changes;
+  changes.resize(changes.size() - std::min(last, changes.size()));
 }
 
 MemoryQueue::Dump MemoryQueue::dump() {
@@ -343,8 +402,11 @@ MemoryQueue::Dump MemoryQueue::dump() {
     const auto& spec = record.spec;
     auto hash = pairs(record_fields(record));
     if (record.eta_seconds == -1) hash.erase("eta_s");
-    const Hash more = {{"id", id},
-                       {"sequence", text(job.sequence)},
+    if (record.state == JobState::succeeded && record.best_objective == record.objective) hash.erase("best_objective");
+    if (record.state == JobState::succeeded) hash.erase("updated_ms");  // that is finished_ms
+    if (spec.trial == -1) hash.erase("trial");
+    if (spec.after.empty()) hash.erase("after");
+    const Hash more = {{"sequence", text(job.sequence)},
                        {"pending", text(job.pending)},
                        {"token", job.token},
                        {"term_ms", text(job.term_ms)},
@@ -354,7 +416,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
                        {"exit_code", text(job.exit_code)},
                        {"cancelled_by", job.cancelled_by},
                        {"finished_by", job.finished_by},
-                       {"format", text(kRecordFormat)}};
+                       {"format", kRecordFormat > 1 ? text(kRecordFormat) : ""}};
     hash.insert(more.begin(), more.end());
     all["job:" + id] = hash;
     for (size_t i = 0; i < job.log.size(); ++i) all["job:" + id + ":log"][fmt::format("{:04}", i)] = job.log[i];
@@ -377,6 +439,9 @@ MemoryQueue::Dump MemoryQueue::dump() {
     hash["format"] = text(kRecordFormat);
     hash["created_ms"] = text(sweep.created_ms);
     hash["proposals"] = text(sweep.proposals);
+    hash["tracked"] = "1";
+    for (size_t i = 0; i < sweep.changes.size(); ++i)
+      all["sweep:" + id + ":changes"][fmt::format("{:04}", i)] = sweep.changes[i];
     all["sweep:" + id] = hash;
     all["sweeps"][id] = score(static_cast<double>(sweep.created_ms));
     for (const auto& [rung, seen] : sweep.rungs)

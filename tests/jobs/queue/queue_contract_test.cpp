@@ -1,6 +1,7 @@
 #include "tests/jobs/queue/queue_contract.h"
 
 #include <limits>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -108,7 +109,7 @@ TEST_P(QueueContract, OnlyTheNewestLeaseWrites) {
   EXPECT_EQ(fresh.attempt, 2);
   EXPECT_EQ(queue().renew(old, Milliseconds(1000)), Directive::lost);
   EXPECT_EQ(queue().report(old, {}), Directive::lost);
-  EXPECT_FALSE(queue().propose(old, {}, 0));
+  EXPECT_FALSE(queue().propose(old, {}));
   EXPECT_FALSE(finish(old, Outcome::succeeded));
   EXPECT_EQ(queue().find("j")->results, 0);
   auto forged = fresh;
@@ -337,6 +338,40 @@ TEST_P(QueueContract, FinishedJobsAreForgottenAfterTheirTime) {
   EXPECT_FALSE(queue().find("s-0"));
   for (const auto& [key, fields] : backend_->dump())
     EXPECT_TRUE(key == "alive_ms" || key == "sequence" || key == "totals") << key;
+}
+
+TEST_P(QueueContract, OfTooManyFinishedJobsThoseThatEndedFirstAreForgotten) {
+  make({.keep_finished = Milliseconds(0), .keep_jobs = 3});
+  for (int i = 0; i < 100; ++i) {
+    advance(1);
+    EXPECT_TRUE(finish(leased(fmt::format("j{}", i)), i % 3 == 0 ? Outcome::failed : Outcome::succeeded));
+  }
+  queue().submit(job_named("waits"));
+  int64_t forgotten = 0;
+  for (bool more = true; more;) {
+    const auto counts = queue().reap();
+    forgotten += counts.expired;
+    more = counts.more;
+  }
+  EXPECT_EQ(forgotten, 97);
+  EXPECT_FALSE(queue().find("j96"));
+  for (const auto* id : {"j97", "j98", "j99", "waits"}) EXPECT_TRUE(queue().find(id)) << id;
+  EXPECT_EQ(queue().reap().expired, 0);
+}
+
+TEST_P(QueueContract, AJobThatEndedKeepsTheEndOfItsLogALongerOneAfterAFailure) {
+  JobReport report;
+  for (int i = 0; i < 150; ++i) report.log_lines.push_back(fmt::format("line {:3} {}", i, std::string(70, 'x')));
+  for (const auto& [id, outcome, kept] :
+       {std::tuple{"good", Outcome::succeeded, 2U}, std::tuple{"bad", Outcome::failed, 50U}}) {
+    const auto lease = leased(id);
+    queue().report(lease, report);
+    EXPECT_TRUE(finish(lease, outcome));
+    const auto log = backend_->dump().at("job:" + std::string(id) + ":log");
+    EXPECT_EQ(log.size(), kept);
+    EXPECT_EQ(log.rbegin()->second, report.log_lines.back());
+    EXPECT_EQ(queue().find(id)->log_lines, 150);
+  }
 }
 
 TEST_P(QueueContract, WhatIsTooLargeIsRefusedWithItsName) {

@@ -84,7 +84,7 @@ class Driver {
       case 23:
         return reap();
       case 24:
-        return propose(x, y, z);
+        return propose(x, z);
       case 25:
         queue.heartbeat_agent({fmt::format("agent{}", x % 3), "host", "1", x, y, z, 1, y % 5 == 0});
         return "";
@@ -102,8 +102,12 @@ class Driver {
   }
 
   std::string create(int x, int y) {
-    SweepSpec spec{
-        .id = sweep(x), .name = "sweep", .method = "random", .metric = "opa", .maximize = x % 2 == 0, .trials = 4};
+    SweepSpec spec{.id = sweep(x),
+                   .name = "sweep",
+                   .method = y % 5 == 0 ? "bayes" : "random",
+                   .metric = "opa",
+                   .maximize = x % 2 == 0,
+                   .trials = 4};
     if (y % 3 != 0) spec.halving = {{1, 3, 9}, y % 2 == 0 ? 3.0 : 2.0};
     return fmt::format("created {}", backend_.queue().create_sweep(spec));
   }
@@ -183,10 +187,10 @@ class Driver {
     return fmt::format("finished {} {}", first, again);
   }
 
-  std::string propose(int x, int y, int z) {
+  std::string propose(int x, int z) {
     if (leases_.empty()) return "nothing to propose";
     const Parameters parameters = {{"optimizer.learning_rate", std::to_string(z % 3)}};
-    return fmt::format("proposed {}", backend_.queue().propose(lease(x), parameters, y % 2));
+    return fmt::format("proposed {}", backend_.queue().propose(lease(x), parameters));
   }
 
   std::string reap() {
@@ -211,8 +215,10 @@ std::vector<MemoryQueue::Event> fresh(const std::vector<MemoryQueue::Event>& all
 }
 
 void same_as_twin(const std::vector<Command>& commands) {
-  QueueSettings settings{
-      .backoff_base = Milliseconds(500), .backoff_cap = Milliseconds(3000), .keep_finished = Milliseconds(3'600'000)};
+  QueueSettings settings{.backoff_base = Milliseconds(500),
+                         .backoff_cap = Milliseconds(3000),
+                         .keep_finished = Milliseconds(3'600'000),
+                         .keep_jobs = 5};
   RedisBackend redis(shared_server().url(), fresh_settings(settings));
   MemoryBackend memory(settings);
   Driver real(redis), reference(memory);

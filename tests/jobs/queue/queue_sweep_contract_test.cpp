@@ -193,7 +193,7 @@ TEST_P(QueueSweepContract, WhereOneOfManyIsRefusedThoseBeforeItStay) {
   EXPECT_FALSE(queue().find("b"));
 }
 
-TEST_P(QueueSweepContract, DeferredParametersAreFixedOnceAndOneAtATime) {
+TEST_P(QueueSweepContract, DeferredParametersAreFixedOnceAndByManyAgentsSideBySide) {
   create("s");
   std::vector<Lease> leases;
   for (int i = 0; i < 2; ++i) {
@@ -205,11 +205,10 @@ TEST_P(QueueSweepContract, DeferredParametersAreFixedOnceAndOneAtATime) {
     EXPECT_TRUE(leases.back().spec.deferred);
   }
   const Parameters one = {{"a", "1"}}, two = {{"a", "2"}};
-  EXPECT_TRUE(queue().propose(leases[0], one, 0));
-  EXPECT_TRUE(queue().propose(leases[0], one, 0));   // its answer was lost
-  EXPECT_FALSE(queue().propose(leases[0], two, 1));  // what is fixed stands
-  EXPECT_FALSE(queue().propose(leases[1], two, 0));  // it did not see the first
-  EXPECT_TRUE(queue().propose(leases[1], two, 1));
+  EXPECT_TRUE(queue().propose(leases[0], one));
+  EXPECT_TRUE(queue().propose(leases[0], one));   // its answer was lost
+  EXPECT_FALSE(queue().propose(leases[0], two));  // what is fixed stands
+  EXPECT_TRUE(queue().propose(leases[1], two));
   EXPECT_TRUE(finish(leases[0], Outcome::preempted));
   const auto again = claim().value();
   EXPECT_EQ(again.spec.parameters, one);

@@ -32,17 +32,33 @@ class Proposing : public ::testing::Test, public TrialSource {
   }
 
   std::optional<SweepRecord> sweep(const std::string& id) override {
-    ++reads_;
     if (id != sweep_.spec.id || forgotten_) return std::nullopt;
     SweepRecord record;
     record.spec = sweep_.spec;
-    record.proposals = queue_.proposals(id);
+    record.created_ms = 1;
+    record.tracked = tracked_;
     return record;
   }
-  std::vector<JobRecord> jobs_of(const std::string&) override {
+  TrialChanges changes(const std::string& id, int64_t from) override {
+    const auto all = queue_.changes(id);
+    return {1, {all.begin() + std::min(from, static_cast<int64_t>(all.size())), all.end()}};
+  }
+  std::vector<std::string> ids_of(const std::string&) override {
+    std::vector<std::string> ids;
+    for (const auto& job : sweep_.jobs) ids.push_back(job.id);
+    return ids;
+  }
+  std::vector<JobRecord> jobs(const std::vector<std::string>& ids) override {
+    std::vector<JobRecord> records;
+    for (const auto& id : ids) records.push_back(*queue_.find(id));
+    std::reverse(records.begin(), records.end());
+    reads_ += static_cast<int>(ids.size());
+    if (meanwhile_) std::exchange(meanwhile_, nullptr)();
+    return records;
+  }
+  std::vector<JobRecord> all_jobs() {
     std::vector<JobRecord> records;
     for (auto job = sweep_.jobs.rbegin(); job != sweep_.jobs.rend(); ++job) records.push_back(*queue_.find(job->id));
-    if (meanwhile_) meanwhile_();
     return records;
   }
 
@@ -62,7 +78,8 @@ class Proposing : public ::testing::Test, public TrialSource {
   MemoryQueue queue_;
   std::function<void()> meanwhile_;
   int reads_ = 0, tokens_ = 0;
-  bool forgotten_ = false;
+  bool forgotten_ = false, tracked_ = true;
+  ParameterProposer proposer_{*this};
 };
 
 TEST_F(Proposing, DecidesTrialsOneAfterTheOtherAndLearns) {
@@ -70,7 +87,7 @@ TEST_F(Proposing, DecidesTrialsOneAfterTheOtherAndLearns) {
   for (int i = 0; i < 40; ++i) {
     const Lease lease = claim();
     ASSERT_TRUE(lease.spec.deferred);
-    const Parameters parameters = decide_parameters(*this, queue_, lease);
+    const Parameters parameters = proposer_.decide(queue_, lease);
     const auto record = queue_.find(lease.job);
     EXPECT_EQ(record->spec.parameters, parameters);
     EXPECT_FALSE(record->spec.deferred);
@@ -86,43 +103,53 @@ TEST_F(Proposing, DecidesTrialsOneAfterTheOtherAndLearns) {
 TEST_F(Proposing, TheSameHistoryGivesTheSameDecision) {
   for (int i = 0; i < 12; ++i) {
     const Lease lease = claim();
-    finish(lease, decide_parameters(*this, queue_, lease));
+    finish(lease, proposer_.decide(queue_, lease));
   }
   const Lease lease = claim();
-  const Parameters decided = decide_parameters(*this, queue_, lease);
-  EXPECT_EQ(decided, propose_trial(sweep_.space, observations_of(jobs_of(""), lease.job), false, sweep_.spec.seed,
+  const Parameters decided = proposer_.decide(queue_, lease);
+  EXPECT_EQ(decided, propose_trial(sweep_.space, observations_of(all_jobs(), lease.job), false, sweep_.spec.seed,
                                    lease.spec.trial));
 }
 
-TEST_F(Proposing, LooksAgainWhenAnotherAgentWasFaster) {
+TEST_F(Proposing, AgentsDecideSideBySide) {
   const Lease mine = claim(), other = claim();
-  meanwhile_ = [&] {
-    meanwhile_ = nullptr;
-    decide_parameters(*this, queue_, other);
-  };
-  decide_parameters(*this, queue_, mine);
-  EXPECT_EQ(reads_, 3) << "mine, the other's, mine again";
-  EXPECT_EQ(queue_.proposals(sweep_.spec.id), 2);
+  ParameterProposer others(*this);
+  Parameters theirs;
+  meanwhile_ = [&] { theirs = others.decide(queue_, other); };
+  const auto parameters = proposer_.decide(queue_, mine);
+  EXPECT_NE(parameters, theirs);
+  EXPECT_EQ(queue_.proposals(sweep_.spec.id), 2) << "nobody had to look again";
 }
 
-TEST_F(Proposing, GivesUpWhenOthersAreAlwaysFaster) {
-  /// A source whose count is always behind.
-  class Stale final : public TrialSource {
-   public:
-    explicit Stale(TrialSource& source) : source_(source) {}
-    std::optional<SweepRecord> sweep(const std::string& id) override {
-      auto record = source_.sweep(id);
-      --record->proposals;
-      return record;
-    }
-    std::vector<JobRecord> jobs_of(const std::string& id) override { return source_.jobs_of(id); }
-
-   private:
-    TrialSource& source_;
-  } stale(*this);
+TEST_F(Proposing, ADecisionReadsOnlyWhatChangedSinceTheLastOne) {
+  for (int i = 0; i < 30; ++i) {
+    const Lease lease = claim();
+    reads_ = 0;
+    finish(lease, proposer_.decide(queue_, lease));
+    EXPECT_LE(reads_, 1) << "the one that was decided and finished since";
+  }
+  // Another agent reads all that was decided once, and then changes only; it decides as one that always did.
   const Lease lease = claim();
-  EXPECT_THROW(decide_parameters(stale, queue_, lease), JobsError);
-  EXPECT_EQ(reads_, kProposalTries);
+  ParameterProposer fresh(*this);
+  tracked_ = false;  // the sweep of an older version: all jobs, too
+  ParameterProposer older(*this);
+  reads_ = 0;
+  const auto parameters = fresh.decide(queue_, lease);
+  EXPECT_EQ(reads_, 40);
+  EXPECT_EQ(older.decide(queue_, lease), parameters) << "fixed by now";
+}
+
+TEST_F(Proposing, AHistoryThatWasPutBackIsReadAnew) {
+  for (int i = 0; i < 12; ++i) {
+    const Lease lease = claim();
+    finish(lease, proposer_.decide(queue_, lease));
+  }
+  // Redis lost its last second, and other trials were decided since.
+  queue_.forget_changes(sweep_.spec.id, 3);
+  const Lease lease = claim();
+  reads_ = 0;
+  proposer_.decide(queue_, lease);
+  EXPECT_GE(reads_, 10);
 }
 
 TEST_F(Proposing, ALostLeaseDecidesNothing) {
@@ -132,22 +159,22 @@ TEST_F(Proposing, ALostLeaseDecidesNothing) {
   JobResult cancelled;
   cancelled.outcome = Outcome::cancelled;
   queue_.finish(lost, cancelled, 0);
-  EXPECT_THAT(testing::message_of<JobRefused>([&] { decide_parameters(*this, queue_, lost); }),
+  EXPECT_THAT(testing::message_of<JobRefused>([&] { proposer_.decide(queue_, lost); }),
               HasSubstr("the lease was lost"));
   EXPECT_EQ(queue_.proposals(sweep_.spec.id), 0);
 }
 
 TEST_F(Proposing, WhatIsFixedStays) {
   const Lease lease = claim();
-  const Parameters first = decide_parameters(*this, queue_, lease);
+  const Parameters first = proposer_.decide(queue_, lease);
   // The answer was lost: the agent asks again with the lease that it has.
-  EXPECT_EQ(decide_parameters(*this, queue_, lease), first);
+  EXPECT_EQ(proposer_.decide(queue_, lease), first);
   // And so does the next attempt, whose lease carries the parameters.
   ASSERT_TRUE(queue_.finish(lease, {.outcome = Outcome::preempted}, 0));
   const Lease again = claim();
   ASSERT_EQ(again.job, lease.job);
   reads_ = 0;
-  EXPECT_EQ(decide_parameters(*this, queue_, again), first);
+  EXPECT_EQ(proposer_.decide(queue_, again), first);
   EXPECT_EQ(reads_, 0);
   EXPECT_EQ(queue_.proposals(sweep_.spec.id), 1);
 }
@@ -155,10 +182,10 @@ TEST_F(Proposing, WhatIsFixedStays) {
 TEST_F(Proposing, UnknownOrDamagedSweepIsAnError) {
   const Lease lease = claim();
   forgotten_ = true;
-  EXPECT_THROW(decide_parameters(*this, queue_, lease), JobRefused);
+  EXPECT_THROW(proposer_.decide(queue_, lease), JobRefused);
   forgotten_ = false;
   sweep_.spec.definition = "[{}]";
-  EXPECT_THROW(decide_parameters(*this, queue_, lease), SweepError);
+  EXPECT_THROW(proposer_.decide(queue_, lease), SweepError);
 }
 
 TEST(Observations, CountWhatIsComparable) {
