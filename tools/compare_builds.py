@@ -50,7 +50,7 @@ def variants():
     for sharing in ("states", "invariant", "none"):
         yield layout, [f"model.sharing={sharing}"]
     for stale in ("scores", "pools", "full_forward", "none"):
-        yield layout, ["model.type=sage", "sampler.max_segment_nodes=300", f"segments.stale={stale}"]
+        yield layout, ["model.type=sage", "model.candidate_norm=false", "sampler.max_segment_nodes=300", f"segments.stale={stale}"]
     yield layout, ["model.layout_gate=true"]
     yield layout, ["data.prune_hops=2"]
     yield tile, ["model.tile_join=late"]
