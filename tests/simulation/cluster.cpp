@@ -609,7 +609,7 @@ class Cluster {
           auto at = running_.begin();
           std::advance(at, scheduler.integer(0, static_cast<int64_t>(running_.size()) - 1));
           trace("kill -9 " + at->second->folder.string());
-          external_kills_.insert(at->second->job);
+          ++own_failures_[at->second->job];  // nobody can tell it from a crash
           kill_trial(std::shared_ptr(at->second));
         },
         [this] {
@@ -886,7 +886,6 @@ class Cluster {
   std::map<std::string, Submitted> submitted_;
   std::map<std::string, Plan> plans_;
   std::map<std::string, int64_t> own_failures_, last_fences_;
-  std::set<std::string> external_kills_;
   std::vector<Fault> faults_;
   double minutes_between_faults_ = 30;
   bool healed_ = false, disk_full_ = false, lost_second_ = false;

@@ -2,7 +2,11 @@
 -- Jobs of a paused sweep are set aside one by one, when a claim comes upon them.
 local sweep, to = ARGV[2], ARGV[3]
 if sweep == '' then
-  if to == 'paused' then call('SET', P .. 'paused', int(now)) else call('DEL', P .. 'paused') end
+  if to == 'paused' then
+    call('SET', P .. 'paused', int(now))
+  else
+    woken = woken + call('DEL', P .. 'paused')
+  end
   return {'ok'}
 end
 local state = sweep_state(sweep)

@@ -463,7 +463,6 @@ TEST_F(AgentKillTest, AnIdleAgentIsToldWhenAJobComes) {
   const auto spec = trial("short", "connect\nresult 1\n");
   const auto start = std::chrono::steady_clock::now();
   own.queue.submit(spec);
-  own.client.call({"PUBLISH", "{foretime}:wake", "0"});
   ASSERT_TRUE(eventually([&] { return own.queue.find(spec.id).value().state == JobState::succeeded; }));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8)) << "it asks every 15 s without";
 }
