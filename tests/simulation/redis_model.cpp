@@ -83,8 +83,7 @@ std::pair<int64_t, int64_t> range_of(const std::string& first, const std::string
 
 std::string score_text(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  if (value == std::floor(value) && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
-  return fmt::format("{}", value);
+  return fmt::format("{:.17g}", value);
 }
 
 std::string Answer::wire() const {
@@ -571,9 +570,9 @@ Answer RedisModel::set(const Command& c) {
 }
 
 Answer RedisModel::incr(const Command& c) {
-  auto& text = make<Text>(c[1]);
-  const int64_t value = (text.empty() ? 0 : integer_from(text)) + 1;
-  text = std::to_string(value);
+  const auto* before = find<Text>(c[1]);
+  const int64_t value = (before == nullptr ? 0 : integer_from(*before)) + 1;
+  make<Text>(c[1]) = std::to_string(value);
   record(c);
   return Answer::of(value);
 }
@@ -657,14 +656,15 @@ Answer RedisModel::hgetall(const Command& c) {
 
 Answer RedisModel::hincrby(const Command& c) {
   const auto by = integer_from(c[3]);
-  auto& text = make<Hash>(c[1])[c[2]];
+  const auto* hash = find<Hash>(c[1]);
+  const bool there = hash != nullptr && hash->count(c[2]) != 0;
   int64_t value = 0;
   try {
-    value = text.empty() ? 0 : integer_from(text);
+    value = there ? integer_from(hash->at(c[2])) : 0;
   } catch (const Refusal&) {
     throw Refusal{"ERR hash value is not an integer"};
   }
-  text = std::to_string(value + by);
+  make<Hash>(c[1])[c[2]] = std::to_string(value + by);
   record(c);
   return Answer::of(value + by);
 }
@@ -802,27 +802,23 @@ Answer RedisModel::zcount(const Command& c) {
   return Answer::of(count);
 }
 
-Answer RedisModel::zrange(const Command& c) {
-  const bool scores = c.size() > 4 && same_word(c[4], "WITHSCORES");
-  auto found = Answer::array();
-  if (const auto* sorted = find<SortedSet>(c[1])) {
-    const auto [begin, end] = range_of(c[2], c[3], static_cast<int64_t>(sorted->size()));
-    if (begin > end) return found;
-    auto at = std::next(sorted->order().begin(), begin);
-    for (int64_t i = begin; i <= end; ++i, ++at) {
-      found.elements.push_back(Answer::of(at->second));
-      if (scores) found.elements.push_back(Answer::of(score_text(at->first)));
-    }
-  }
-  return found;
-}
+Answer RedisModel::zrange(const Command& c) { return ranked(c, false); }
+Answer RedisModel::zrevrange(const Command& c) { return ranked(c, true); }
 
-Answer RedisModel::zrevrange(const Command& c) {
-  auto all = zrange({"ZRANGE", c[1], "0", "-1"});
-  std::reverse(all.elements.begin(), all.elements.end());
-  const auto [begin, end] = range_of(c[2], c[3], static_cast<int64_t>(all.elements.size()));
+Answer RedisModel::ranked(const Command& c, bool descending) {
+  const bool scores = c.size() > 4;
+  if (c.size() > 5 || (scores && !same_word(c[4], "WITHSCORES"))) throw Refusal{"ERR syntax error"};
   auto found = Answer::array();
-  for (int64_t i = begin; i <= end; ++i) found.elements.push_back(all.elements[static_cast<size_t>(i)]);
+  const auto* sorted = find<SortedSet>(c[1]);
+  const auto size = sorted == nullptr ? 0 : static_cast<int64_t>(sorted->size());
+  const auto [begin, end] = range_of(c[2], c[3], size);
+  if (begin > end) return found;
+  auto at = std::next(sorted->order().begin(), descending ? size - 1 - begin : begin);
+  for (int64_t i = begin; i <= end; ++i) {
+    found.elements.push_back(Answer::of(at->second));
+    if (scores) found.elements.push_back(Answer::of(score_text(at->first)));
+    if (i < end) descending ? --at : ++at;
+  }
   return found;
 }
 

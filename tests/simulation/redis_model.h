@@ -173,6 +173,7 @@ class RedisModel {
   Answer zcount(const Command&);
   Answer zrange(const Command&);
   Answer zrevrange(const Command&);
+  Answer ranked(const Command&, bool descending);
   Answer zrangebyscore(const Command&);
   Answer zrangebylex(const Command&);
   Answer publish_text(const Command&);
@@ -191,7 +192,7 @@ class RedisModel {
   std::map<std::string, int> scripts_;  // SHA-1 -> reference in Lua's registry
 };
 
-/// As Redis writes a double: the shortest text with 17 digits at most that reads back as the same.
+/// As Redis 7.0 writes a double: 17 digits.
 std::string score_text(double value);
 
 }  // namespace foretime::simulation
