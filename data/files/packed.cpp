@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,30 +132,6 @@ GroupRecord CollectionFile::record(uint64_t index, std::string& name) const {
   return record;
 }
 
-class Sections::Mapping {
- public:
-  Mapping(const File& file, uint64_t first, uint64_t last) {
-    const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    start_ = first / page * page;
-    bytes_ = last - start_;
-    void* address = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file.descriptor(), static_cast<off_t>(start_));
-    if (address == MAP_FAILED) file.fail("mmap", "{} bytes: {}", bytes_, std::strerror(errno));
-    address_ = static_cast<const std::byte*>(address);
-    ::madvise(address, bytes_, MADV_WILLNEED);
-  }
-  ~Mapping() { ::munmap(const_cast<std::byte*>(address_), bytes_); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-
-  std::span<const std::byte> bytes(const SectionRecord& section) const {
-    return {address_ + (section.offset - start_), section.bytes};
-  }
-
- private:
-  const std::byte* address_ = nullptr;
-  uint64_t start_ = 0, bytes_ = 0;
-};
-
 Sections::Sections(const File& file, const GroupRecord& record, std::string name, Section first, Section last,
                    bool verified)
     : file_(file), record_(record), name_(std::move(name)), verified_(verified) {
@@ -167,13 +142,15 @@ Sections::Sections(const File& file, const GroupRecord& record, std::string name
     begin = std::min(begin, section.offset);
     end = std::max(end, section.offset + section.bytes);
   }
-  if (end != 0) mapping_ = std::make_shared<const Mapping>(file, begin, end);
+  if (end == 0) return;
+  mapping_ = std::make_shared<const MappedFile>(file.descriptor(), file.path(), begin, end);
+  mapping_->will_need();
 }
 
 std::span<const std::byte> Sections::bytes(Section section, const char* field) const {
   const SectionRecord& place = record_.sections[section];
   if (place.bytes == 0) return {};
-  const auto bytes = mapping_->bytes(place);
+  const auto bytes = mapping_->bytes(place.offset, place.bytes);
   if (!verified_ && checksum(bytes) != place.checksum) fail(field, "wrong checksum, expected an undamaged file");
   return bytes;
 }

@@ -15,6 +15,7 @@
 #include "base/atomic_file.h"
 #include "base/checksum.h"
 #include "base/descriptor.h"
+#include "base/mapped_file.h"
 #include "data/graphs/group_header.h"
 
 /// Bytes of a packed collection, for its reader and its writer only.
@@ -172,7 +173,6 @@ class Sections {
   }
 
  private:
-  class Mapping;
   std::span<const std::byte> checked_bytes(Section section, const char* field, int64_t count, int64_t width,
                                            uint64_t item) const;
 
@@ -180,7 +180,7 @@ class Sections {
   const GroupRecord& record_;
   std::string name_;
   bool verified_;
-  std::shared_ptr<const Mapping> mapping_;
+  std::shared_ptr<const MappedFile> mapping_;
 };
 
 /// Calls visit(section, name in messages, array of the group, count, width) for the sections that a group's graphs,

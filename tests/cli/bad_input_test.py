@@ -1,6 +1,7 @@
 """Whatever is wrong with the input, the program says what and where, and exits with the code that the README promises."""
 import io
 import itertools
+import os
 import subprocess
 import unittest
 import zipfile
@@ -10,7 +11,7 @@ try:
 except ImportError:
     np = None
 
-from program import FORETIME, ProgramTest, environment, flip_byte
+from program import FORETIME, SAMPLES, ProgramTest, environment, flip_byte, wait_until
 
 
 def layout_graph():
@@ -39,7 +40,7 @@ class BadDataTest(ProgramTest):
             path.write_bytes(raw(path.read_bytes()))
         done = self.train(code=code, data__format="layout", data__root=self.folder, data__train="graph.npz", data__test="[]",
                           model__type="residual_gcn", model__readout="[mean]", loss__type="listmle", loss__standardize_target="false",
-                          loss__target="runtime", model__features__transform="minmax", data__holdout=0,
+                          loss__target="runtime", model__features__transform="minmax", data__holdout=0, trainer__metric="valid/kendall_tau",
                           run__directory=self.folder / f"run{next(self.runs)}")
         if code:
             self.assertIn(expected, done.stderr)
@@ -95,7 +96,7 @@ class BadDataTest(ProgramTest):
         script = self.folder / "rank.sh"
         self.empty_settings()
         settings = self.settings(data__format="layout", data__root=".", data__train="graph.npz", data__test="[]", model__type="residual_gcn",
-                                 loss__type="listmle", loss__standardize_target="false", loss__target="runtime", data__holdout=0)
+                                 loss__type="listmle", loss__standardize_target="false", loss__target="runtime", data__holdout=0, trainer__metric="valid/kendall_tau")
         quoted = " ".join(f"'{s}'" for s in settings)
         script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] && cd {self.folder}/one || cd {self.folder}/two\n'
                           f"exec {FORETIME} train --quiet {self.folder}/settings.yaml {quoted}\n")
@@ -103,6 +104,20 @@ class BadDataTest(ProgramTest):
         done = subprocess.run(["mpirun", "-n", "2", str(script)], env=environment(), capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("ranks see different data", done.stderr)
+
+
+class ChangingFileTest(ProgramTest):
+    def test_a_packed_file_that_is_cut_while_it_is_mapped(self):
+        self.run_foretime("data", "pack", "all.foretime", SAMPLES / "C1.npz", SAMPLES / "C12.npz", "--format", "programs")
+        training = self.start_training(data__train=self.folder / "all.foretime", data__test="[]", trainer__steps=100000)
+        try:
+            self.assertTrue(wait_until(lambda: (self.folder / "run/metrics.jsonl").exists() or training.poll() is not None))
+            os.truncate(self.folder / "all.foretime", 4096)
+            _, error = training.communicate(timeout=60)
+        finally:
+            training.kill()
+        self.assertEqual(training.returncode, 3, error)
+        self.assertIn("all.foretime: was cut while it was read", error)
 
 
 class BadSettingsTest(ProgramTest):

@@ -12,11 +12,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <google/protobuf/io/coded_stream.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/files.h"
+#include "base/mapped_file.h"
 #include "data/frontends/hlo/hlo.pb.h"
 #include "data/frontends/hlo/node_features.h"
 
@@ -284,20 +285,25 @@ constexpr uint32_t kModuleName = 1;       // of HloModuleProto
 constexpr size_t kMostModules = 200'000;  // TpuGraphs' tile collection has 7,229
 constexpr size_t kNameBytes = 120;        // of a module's name in a group's
 
-/// The bytes of a file, mapped.
-std::shared_ptr<const void> map_file(const std::string& path, std::string_view& bytes) {
+/// The bytes of a file: read, so that it may change, or mapped where it is large, as tuning data may be.
+std::shared_ptr<const void> open_bytes(const std::string& path, std::string_view& bytes) {
+  constexpr uint64_t kReadBytes = uint64_t{64} << 20;
   const auto fail = [&](const char* what) { throw DataError("{}: {}", path, what); };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) fail(std::strerror(errno));
+  if (file.get() < 0) throw_file_error(path, "cannot be read", errno);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) fail(std::strerror(errno));
+  if (::fstat(file.get(), &status) != 0) throw_file_error(path, "cannot be read", errno);
   if (!S_ISREG(status.st_mode)) fail("no regular file");
   if (status.st_size == 0) fail("an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
-  const auto size = static_cast<size_t>(status.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) fail(std::strerror(errno));
-  bytes = {static_cast<const char*>(address), size};
-  return {address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); }};
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (size > kReadBytes) {
+    auto mapping = std::make_shared<const MappedFile>(file.get(), path, 0, size);
+    bytes = {reinterpret_cast<const char*>(mapping->bytes(0, size).data()), size};
+    return mapping;
+  }
+  auto content = std::make_shared<const std::string>(files().read(path));
+  bytes = *content;
+  return content;
 }
 
 std::string file_name_of(std::string_view name) {
@@ -326,7 +332,7 @@ std::string module_name(const HloSource& source, std::string_view module_tuning_
 
 HloFile::HloFile(const std::filesystem::path& path, std::optional<HloMessage> message) {
   source_.name = path.string();
-  mapping_ = map_file(source_.name, source_.bytes);
+  content_ = open_bytes(source_.name, source_.bytes);
   open(path.stem().string(), message);
 }
 

@@ -105,7 +105,7 @@ const char* message_name(HloMessage message);  // HloModuleProto, …
 /// four has one. Looks no further than that.
 std::optional<HloMessage> find_message(const HloSource& source);
 
-/// A .pb file, mapped as long as this object lives, or its bytes.
+/// A .pb file, read or (a large one) mapped as long as this object lives, or its bytes.
 class HloFile {
  public:
   /// Throws DataError where the file cannot be read, or is none of the messages. `message`: which it is, where that is
@@ -133,7 +133,7 @@ class HloFile {
   void open(const std::string& stem, std::optional<HloMessage> message);
   void list_modules(const std::string& stem);
 
-  std::shared_ptr<const void> mapping_;
+  std::shared_ptr<const void> content_;
   HloSource source_;
   HloMessage message_ = HloMessage::module;
   std::vector<Module> modules_;
