@@ -23,6 +23,7 @@
 
 #include "base/descriptor.h"
 #include "configs/load.h"
+#include "server/connections.h"
 
 namespace foretime::server {
 namespace {
@@ -75,8 +76,10 @@ Descriptor lock_folder(const std::filesystem::path& path) {
 
 constexpr size_t kConnectionMemory = size_t{64} << 10;  // request line, headers, and a piece of the body
 constexpr size_t kThreadStack = size_t{2} << 20;
-constexpr size_t kPadding = 64;             // behind a body, for who parses JSON
-constexpr unsigned kSpareConnections = 32;  // beyond those that score or wait: they are told so
+constexpr size_t kPadding = 64;                 // behind a body, for who parses JSON
+constexpr unsigned kSpareConnections = 32;      // beyond those that score or wait: they are told so
+constexpr unsigned kLeavingConnections = 32;    // that make room for others and have not gone yet
+constexpr std::chrono::seconds kDrainGrace{2};  // for requests that are half sent when the server ends
 
 /// Bytes of all bodies that are held.
 class BodyBudget {
@@ -128,16 +131,34 @@ MHD_Result add_argument(void* query, MHD_ValueKind, const char* key, const char*
   return MHD_YES;
 }
 
-/// Whether a request names this machine as its host: web pages that had their own name point here do not.
-bool is_local(const char* host) {
-  if (host == nullptr) return true;
-  std::string_view name = host;
+/// Whether a host, with or without a port, is this machine.
+bool is_local(std::string_view name) {
   if (name.starts_with('[')) return name == "[::1]" || name.starts_with("[::1]:");
   name = name.substr(0, name.rfind(':'));
   if (name.empty() || name == "localhost") return true;
   in_addr four{};  // 127.example.com is no address
   return ::inet_pton(AF_INET, std::string(name).c_str(), &four) == 1 &&
          (ntohl(four.s_addr) >> IN_CLASSA_NSHIFT) == IN_LOOPBACKNET;
+}
+
+/// Refuses what a web page of another site has sent. Pages that had their own name point here name another host; pages
+/// that send to this machine's name say where they come from.
+void refuse_foreign(MHD_Connection* connection, const std::string& method) {
+  const char* host = header(connection, MHD_HTTP_HEADER_HOST);
+  if (host != nullptr && !is_local(host)) throw HttpError{421, "wrong_host", "the Host header names another machine"};
+  if (method == "GET" || method == "HEAD") return;  // which change nothing, and whose answers browsers keep from pages
+  const char* site = header(connection, "Sec-Fetch-Site");
+  std::string_view origin =
+      header(connection, MHD_HTTP_HEADER_ORIGIN) == nullptr ? "" : header(connection, MHD_HTTP_HEADER_ORIGIN);
+  const bool foreign_site = site != nullptr && std::string_view(site) == "cross-site";
+  bool foreign_origin = false;
+  if (!origin.empty()) {
+    const auto scheme = origin.find("://");  // "null" has none
+    foreign_origin =
+        scheme == std::string_view::npos || scheme + 3 == origin.size() || !is_local(origin.substr(scheme + 3));
+  }
+  if (foreign_site || foreign_origin)
+    throw HttpError{403, "foreign_origin", "a page of another site sent this request; only pages of this machine may"};
 }
 
 }  // namespace
@@ -232,8 +253,18 @@ HttpResponse to_response(const HttpError& error) {
 }
 
 struct HttpServer::State {
+  using Phase = Connections::Phase;
+
   State(std::vector<Listener> sockets, HttpHandler& handler_, const ServeLimits& limits_)
-      : listeners(std::move(sockets)), handler(handler_), limits(limits_), budget(limits.bodies * limits.max_body) {}
+      : listeners(std::move(sockets)),
+        handler(handler_),
+        limits(limits_),
+        budget(limits.bodies * limits.max_body),
+        connections(most_connections(limits), limits.request) {}
+
+  static unsigned most_connections(const ServeLimits& limits) {
+    return static_cast<unsigned>(limits.max_concurrent + limits.max_queue) + kSpareConnections;
+  }
 
   /// One request, from its head to the end of its answer.
   struct Request {
@@ -258,6 +289,7 @@ struct HttpServer::State {
 
   MHD_Result begin(MHD_Connection* connection, const char* url, const char* method, void** place) {
     auto owned = std::make_unique<Request>(*this);
+    enter(connection, Phase::sends_body);
     auto& request = owned->request;
     *place = owned.release();  // `completed` takes it back
     auto& kept = *static_cast<Request*>(*place);
@@ -266,8 +298,7 @@ struct HttpServer::State {
     request.content_type = media_type(header(connection, MHD_HTTP_HEADER_CONTENT_TYPE));
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, add_argument, &request.query);
     try {
-      if (!is_local(header(connection, MHD_HTTP_HEADER_HOST)))
-        throw HttpError{421, "wrong_host", "the Host header names another machine"};
+      refuse_foreign(connection, request.method);
       handler.admit(request);
       const char* length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
       if (length == nullptr) return MHD_YES;
@@ -299,13 +330,15 @@ struct HttpServer::State {
   }
 
   MHD_Result finish(MHD_Connection* connection, Request& request) {
+    enter(connection, Phase::is_answered);
     const auto response = request.error ? to_response(*request.error) : answer(handler, request.request);
     request.request.body = {};
     budget.give(std::exchange(request.held, 0));
     return send(connection, response, /*close=*/stopping || request.error);
   }
 
-  static MHD_Result send(MHD_Connection* connection, const HttpResponse& answer, bool close) {
+  MHD_Result send(MHD_Connection* connection, const HttpResponse& answer, bool close) {
+    enter(connection, Phase::takes_answer);
     auto* response = MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()),
                                                      MHD_RESPMEM_MUST_COPY);
     if (response == nullptr) return MHD_NO;
@@ -332,9 +365,28 @@ struct HttpServer::State {
     }
   }
 
-  static void on_completed(void*, MHD_Connection*, void** place, MHD_RequestTerminationCode) {
+  static void on_completed(void* self, MHD_Connection* connection, void** place, MHD_RequestTerminationCode) {
     delete static_cast<Request*>(*place);
     *place = nullptr;
+    static_cast<State*>(self)->enter(connection, Phase::sends_head);
+  }
+
+  /// libmicrohttpd calls it when a connection begins, in its thread, and before its socket is closed.
+  static void on_connection(void* self, MHD_Connection* connection, void** place, MHD_ConnectionNotificationCode what) {
+    auto& state = *static_cast<State*>(self);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+      const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+      *place = new Connections::Handle(state.connections.opened(info->connect_fd));
+    } else if (const std::unique_ptr<Connections::Handle> handle(static_cast<Connections::Handle*>(*place)); handle) {
+      state.connections.closed(*handle);
+      *place = nullptr;
+    }
+  }
+
+  void enter(MHD_Connection* connection, Connections::Phase phase) {
+    const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (info->socket_context != nullptr)
+      connections.enter(*static_cast<Connections::Handle*>(info->socket_context), phase);
   }
 
   struct Stop {
@@ -350,19 +402,22 @@ struct HttpServer::State {
   BodyBudget budget;
   std::atomic<int64_t> requests{0};
   std::atomic<bool> stopping{false};
+  Connections connections;
   std::vector<std::unique_ptr<MHD_Daemon, Stop>> daemons;  // stopped before all that they use
 };
 
 HttpServer::HttpServer(std::vector<Listener> listeners, HttpHandler& handler, const ServeLimits& limits)
     : state_(std::make_unique<State>(std::move(listeners), handler, limits)) {
-  const auto connections = static_cast<unsigned>(limits.max_concurrent + limits.max_queue) + kSpareConnections;
+  const auto connections = State::most_connections(limits) + kLeavingConnections;
+  // Of one that stands still; Connections has closed it by then.
+  const auto idle = static_cast<unsigned>(std::chrono::ceil<std::chrono::seconds>(limits.request).count()) + 1;
   for (const auto& listener : state_->listeners) {
     auto* daemon = MHD_start_daemon(
         MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_ITC, 0, nullptr, nullptr,
         &State::on_request, state_.get(), MHD_OPTION_LISTEN_SOCKET, listener.descriptor(), MHD_OPTION_NOTIFY_COMPLETED,
-        &State::on_completed, nullptr, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        kConnectionMemory, MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(limits.idle.count()),
-        MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
+        &State::on_completed, state_.get(), MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, state_.get(),
+        MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory,
+        MHD_OPTION_CONNECTION_TIMEOUT, idle, MHD_OPTION_THREAD_STACK_SIZE, kThreadStack, MHD_OPTION_END);
     if (daemon == nullptr) throw ListenError(listener.name() + ": no thread can be started");
     state_->daemons.emplace_back(daemon);
   }
@@ -376,6 +431,7 @@ void HttpServer::stop_accepting() {
   state_->stopping = true;
   for (const auto& daemon : state_->daemons) MHD_quiesce_daemon(daemon.get());
   for (auto& listener : state_->listeners) listener.refuse();
+  state_->connections.drain(std::min<std::chrono::milliseconds>(kDrainGrace, state_->limits.drain));
 }
 
 int64_t HttpServer::requests() const { return state_->requests; }

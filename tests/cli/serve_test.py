@@ -7,7 +7,9 @@ import signal
 import socket
 import stat
 import struct
+import subprocess
 import threading
+import time
 
 from bundles import BundleTest, Server, UnixConnection
 from hlo_test import field, instruction
@@ -428,6 +430,111 @@ class ServeTest(BundleTest):
         for connection in slow:
             connection.close()
         self.assertEqual(server.end(), 0)
+
+    def dribble(self, server, count, head, pause=0.2):
+        """Connections that send a byte now and then and never end; the function that ends them."""
+        connections = []
+        for i in range(count):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(str(server.path))
+            connection.sendall(head[:5 + i % (len(head) - 5)])
+            connections.append(connection)
+        ended = threading.Event()
+        closed = set()
+
+        def send():
+            while not ended.wait(pause):
+                for connection in connections:
+                    try:
+                        if connection not in closed:
+                            connection.send(b"x")
+                    except OSError:
+                        closed.add(connection)
+        thread = threading.Thread(target=send)
+        thread.start()
+
+        def end():
+            ended.set()
+            thread.join()
+            for connection in connections:
+                connection.close()
+        self.addCleanup(end)
+        return closed
+
+    def test_slow_senders_lock_nobody_out(self):
+        server = Server(self, "layout.foretime", "--request-seconds", 6)
+        path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nX-Slow: "
+        closed = self.dribble(server, 97 + 60, head.encode())
+        candidates = layouts(1)[0]
+        started = time.monotonic()
+        answered = 0
+        while time.monotonic() - started < 4:
+            begun = time.monotonic()
+            self.assertEqual(server.ask("GET", "/healthz")[0], 200)
+            self.assertEqual(len(server.post(path, {"candidates": candidates})["scores"]), 5)
+            self.assertLess(time.monotonic() - begun, 2)
+            answered += 1
+        self.assertGreater(answered, 10)
+        # Each has had its time by then, though it has never stood still.
+        self.assertTrue(wait_until(lambda: len(closed) == 97 + 60, 20), len(closed))
+        self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
+        self.assertEqual(server.end(), 0)
+
+    def test_a_slow_body_is_given_up(self):
+        server = Server(self, "layout.foretime", "--request-seconds", 1)
+        head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(server.path))
+            connection.sendall(head)
+            started = time.monotonic()
+            with self.assertRaises(OSError):
+                while time.monotonic() - started < 20:
+                    connection.sendall(b"x")
+                    time.sleep(0.1)
+            self.assertLess(time.monotonic() - started, 5)
+        self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
+
+    def test_one_process_with_many_connections_takes_none_from_others(self):
+        server = Server(self, "layout.foretime", "--max-queue", 0)
+        mine = server.connect()
+        server.ask("GET", "/healthz", connection=mine)
+        # Another process holds more than there may be, and mine, which is older than all of them, stays.
+        script = ("import socket, sys, time\nheld = []\nfor i in range(60):\n    s = socket.socket(socket.AF_UNIX)\n"
+                  f"    s.connect({str(server.path)!r})\n    held.append(s)\nprint('held', flush=True)\ntime.sleep(60)\n")
+        other = subprocess.Popen(["python3", "-c", script], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (other.kill(), other.communicate()))
+        self.assertEqual(other.stdout.readline(), "held\n")
+        for _ in range(3):
+            self.assertEqual(server.ask("GET", "/healthz")[0], 200)
+        self.assertEqual(server.ask("GET", "/healthz", connection=mine)[0], 200)
+        self.assertEqual(mine.sock is not None, True)
+        mine.close()
+
+    def test_pages_of_other_sites_are_refused(self):
+        server = Server(self, "layout.foretime")
+        for headers in ({"Origin": "https://example.com"}, {"Origin": "null"}, {"Origin": "http://localhost.example.com"},
+                        {"Origin": "http://127.0.0.1.example.com:80"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://"},
+                        {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"}):
+            with self.subTest(headers):
+                self.refused(server.ask("POST", "/v1/graphs", self.read("module.pb"), {"Host": "localhost", **headers}), 403, "foreign_origin")
+        for headers in ({"Origin": "http://localhost:3000"}, {"Origin": "http://127.0.0.1"}, {"Origin": "http://[::1]:80"},
+                        {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
+            with self.subTest(headers):
+                self.assertEqual(server.ask("POST", "/v1/graphs", self.read("module.pb"), headers)[0], 200)
+        self.assertEqual(server.ask("GET", "/healthz", None, {"Origin": "https://example.com"})[0], 200)
+
+    def test_a_slow_sender_does_not_hold_the_end(self):
+        server = Server(self, "layout.foretime", "--drain-seconds", 20)
+        head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
+        self.dribble(server, 5, head + 100 * b"x")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(server.path))
+            connection.sendall(head + b"x")
+            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
+            started = time.monotonic()
+            self.assertEqual(server.end(timeout=15), 0)
+            self.assertLess(time.monotonic() - started, 6)
 
     def test_many_at_once_on_kept_connections(self):
         server = Server(self, "layout.foretime", "--max-concurrent", 2)
