@@ -8,6 +8,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "configs/load.h"
+#include "configs/metrics.h"
 
 namespace foretime::cli {
 namespace {
@@ -27,7 +28,10 @@ void run(const Arguments& arguments) {
   } else if (arguments.migrate) {
     std::cout << configs::migrate(arguments.file);
   } else {
-    std::cout << configs::to_yaml(configs::load_settings(arguments.file, arguments.overrides));
+    const auto settings = configs::load_settings(arguments.file, arguments.overrides);
+    if (const auto conflict = configs::find_metric_conflict(settings, /*needed=*/false); !conflict.empty())
+      throw configs::SettingsError("{}: {}", arguments.file, conflict);
+    std::cout << configs::to_yaml(settings);
   }
   std::cout.flush();
 }

@@ -106,6 +106,7 @@ void run(const EvaluateOptions& options) {
     JobChannel channel(comm);
     auto members = load_members(options, comm);
     auto settings = members.front().trained.state.settings;
+    if (!options.files.empty()) settings.data.eval_indices.clear();  // they name candidates of the run's own files
     for (const auto& item : options.overrides) apply(settings, item);
     std::vector<std::string> sets = {"holdout", "valid", "test"};
     if (!options.files.empty()) {

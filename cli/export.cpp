@@ -72,12 +72,21 @@ void check_target(const fs::path& out, bool force) {
                                    : "exists and is no exported checkpoint, or holds more than one; name another");
 }
 
-/// What `out` is to be: by --format, else by its name.
+/// What `out` is to be: by --format, else by its name. A name that says another format than --format, or one that there
+/// is not, is refused.
 std::string format_of(const ExportOptions& options) {
-  if (options.format != "auto") return options.format;
-  const auto extension = fs::path(options.out).extension();
-  if (extension == ".foretime") return "bundle";
-  return extension == ".pt" ? "torchscript" : "checkpoint";
+  const auto extension = fs::path(options.out).extension().string();
+  const std::string named = extension == ".foretime" ? "bundle" : extension == ".pt" ? "torchscript" : "checkpoint";
+  const bool known = extension.empty() || named != "checkpoint";
+  if (options.format == "auto" && !known)
+    throw configs::SettingsError(
+        "{}: {} is no format of export, expected NAME.foretime (a bundle), NAME.pt (TorchScript), or a name without "
+        "extension (a folder with a checkpoint; --format checkpoint for one of this name)",
+        options.out, extension);
+  if (options.format != "auto" && options.format != named && !extension.empty() && known)
+    throw configs::SettingsError("{}: --format {} writes no {} file; name another, or leave --format out", options.out,
+                                 options.format, extension);
+  return options.format == "auto" ? named : options.format;
 }
 
 /// A single file: a bundle, or TorchScript.
@@ -154,7 +163,7 @@ void add_export_command(CLI::App& app) {
       "a run directory (its best checkpoint), one checkpoint folder, a bundle, or the id of a job of the queue", "RUN");
   needed_option(*command, "out", options->out,
                 "what to write: model.foretime, a bundle for libforetime, tuners and foretime rank; model.pt, "
-                "TorchScript; else a folder that foretime evaluate and rank take",
+                "TorchScript; without an extension a folder that foretime evaluate and rank take",
                 "OUT");
   shown_option(*command, "--format", options->format, "what to write, where the name does not say",
                CLI::IsMember({"auto", "bundle", "torchscript", "checkpoint"}));

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     cli::add_doctor_command(app);
     cli::add_plan_command(app);
     cli::add_submit_command(app);
-    cli::add_agent_command(app);
+    cli::add_agent_command(app, exit_code);
     cli::add_status_command(app);
     cli::add_leaderboard_command(app);
     cli::add_log_command(app);

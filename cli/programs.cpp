@@ -1,18 +1,29 @@
 #include "cli/programs.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "comm/mpi/launched.h"
 
 namespace foretime::cli {
 namespace {
@@ -41,9 +52,9 @@ std::string name_of(Program program) {
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 2 usage or settings, 3 data or checkpoint, 4 device, communication or\n"
-    "Redis, 5 a peer rank was lost, 6 fine-tuning kept the weights of its parent, 74 the storage\n"
-    "failed (a full or read-only disk, an I/O error), 75 pre-empted (a checkpoint was written; run\n"
-    "the same command again).";
+    "Redis, 5 a peer rank was lost, 6 fine-tuning kept the weights of its parent, 7 jobs failed\n"
+    "(agent --until-empty), 74 the storage failed (a full or read-only disk, an I/O error), 75\n"
+    "pre-empted (a checkpoint was written; run the same command again).";
 
 /// glibc gives large blocks back to the kernel at each free and faults them in again at each allocation; tensors are
 /// such blocks.
@@ -63,6 +74,80 @@ void let_idle_threads_sleep(char** argv) {
   setenv("OMP_WAIT_POLICY", "passive", 1);
   execv(program.c_str(), argv);  // where this fails, training is slower and no worse
 }
+
+/// What people call commands elsewhere.
+constexpr std::pair<const char*, const char*> kOtherCommands[] = {
+    {"fit", "train"},         {"run", "train"},       {"eval", "evaluate"},      {"test", "evaluate"},
+    {"predict", "rank"},      {"score", "rank"},      {"sweep", "submit"},       {"worker", "agent"},
+    {"ps", "status"},         {"jobs", "status"},     {"kill", "cancel"},        {"stop", "cancel"},
+    {"logs", "log"},          {"settings", "config"}, {"pack", "data pack"},     {"check", "doctor"},
+    {"version", "--version"}, {"tune", "finetune"},   {"results", "leaderboard"}};
+
+/// The command that arguments have reached.
+const CLI::App& reached(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : reached(*parsed.front());
+}
+
+/// For an argument that a command does not know: what it is, and the nearest that the command has.
+std::string unexpected_text(const CLI::App& app, const std::string& argument) {
+  const auto& command = reached(app);
+  std::vector<std::string> names;
+  const bool option = argument.starts_with("-");
+  const auto word = argument.substr(0, argument.find('='));
+  if (option) {
+    for (const auto* each : command.get_options())
+      for (const auto& name : each->get_lnames()) names.push_back("--" + name);
+  } else {
+    for (const auto* each : command.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(each->get_name());
+  }
+  std::string path = command.get_name();
+  for (const auto* up = command.get_parent(); up != nullptr; up = up->get_parent()) path = up->get_name() + " " + path;
+  const auto* other =
+      std::ranges::find(kOtherCommands, word, [](const auto& pair) { return std::string_view(pair.first); });
+  const bool at_top = command.get_parent() == nullptr;
+  auto nearest = at_top && other != std::end(kOtherCommands) ? std::string(other->second) : nearest_name(word, names);
+  const auto kind = option ? "an option" : names.empty() ? "an argument" : "a command";
+  const auto help = fmt::format("{} --help lists {}", path, option || names.empty() ? "what it takes" : "its commands");
+  return fmt::format("{}: found {}, which is not {} of {}{}{}", path, argument, kind, path,
+                     nearest.empty() ? "; " : "; did you mean ", nearest.empty() ? help : nearest + "?");
+}
+
+/// Before MPI is there, an error of one rank is likely to be that of all: the first of a host to have one tells it. It
+/// holds a name of Linux' abstract sockets that those of its launcher share, and gives the others a moment to find it
+/// taken.
+class FirstToTell {
+ public:
+  FirstToTell() {
+    if (!comm::launched_by_mpi()) return;
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const auto text = fmt::format("foretime-failed-{}-{}", getuid(), getppid());
+    text.copy(name.sun_path + 1, sizeof(name.sun_path) - 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+    holder_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    told_by_other_ = ::bind(holder_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 && errno == EADDRINUSE;
+  }
+  ~FirstToTell() {
+    if (holder_.get() < 0) return;
+    std::fflush(stderr);
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
+  FirstToTell(const FirstToTell&) = delete;
+  FirstToTell& operator=(const FirstToTell&) = delete;
+
+  explicit operator bool() const { return !told_by_other_; }
+  /// What stands before the message.
+  std::string rank() const {
+    const int rank = holder_.get() < 0 ? -1 : comm::launched_rank();
+    return rank < 0 ? "" : fmt::format("rank {}: ", rank);
+  }
+
+ private:
+  Descriptor holder_;
+  bool told_by_other_ = false;
+};
 
 }  // namespace
 
@@ -116,13 +201,23 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return app.exit(error) == 0 ? kSuccess : kUsage;
+      if (error.get_exit_code() == 0) return app.exit(error);
+      const FirstToTell first;
+      if (!first) return kUsage;
+      // A word that is no command is both an argument too much and a command too few.
+      const auto extra = app.remaining(/*recurse=*/true);
+      if (extra.empty()) {
+        app.exit(error);
+        return kUsage;
+      }
+      fmt::print(stderr, "foretime: {}{}\n", first.rank(), unexpected_text(app, extra.front()));
+      return kUsage;
     }
     return kSuccess;
   } catch (const ReportedError& error) {
     return error.exit_code();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "foretime: {}\n", error.what());
+    if (const FirstToTell first; first) fmt::print(stderr, "foretime: {}{}\n", first.rank(), error.what());
     return exit_code_of(error);
   }
 }

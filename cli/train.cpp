@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -11,6 +13,8 @@
 #include "cli/parsing/options.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
+#include "configs/metrics.h"
+#include "coordinator/run_lock.h"
 #include "worker/run/launch.h"
 #include "worker/run/training_run.h"
 
@@ -35,9 +39,18 @@ configs::Settings baseline_settings(configs::Settings settings, configs::ModelTy
 
 void run(const TrainOptions& options, int& exit_code) {
   const auto settings = configs::load_settings(options.file, options.overrides);
+  const bool is_job = std::getenv("FORETIME_PROGRESS") != nullptr;  // whoever waits for it compares it with others
+  if (const auto conflict = configs::find_metric_conflict(settings, is_job); !conflict.empty())
+    throw configs::SettingsError("{}: {}", options.file, conflict);
   if (settings.trainer.deterministic) worker::make_deterministic();
   worker::with_communicator(settings.comm, settings.trainer.threads, [&](comm::Communicator& comm) {
     const bool root = comm.rank() == 0;
+    std::optional<coordinator::RunLock> lock;
+    comm::run_together(comm, [&] {
+      if (root) lock.emplace(settings.run.directory);
+    });
+    if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
+      fmt::print(stderr, "warning: {}\n", warning);
     if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
     std::vector<configs::ModelType> types = {settings.model.type};
     for (const auto baseline : settings.trainer.baselines) {

@@ -41,6 +41,53 @@ constexpr RenamedWord kRenamedWords[] = {
     {"model.readout", "tied_normalized_sum", "decision_normalized_sum"},
 };
 
+/// What settings are called elsewhere, by the last part of the name.
+struct Alias {
+  std::string_view alias, key;
+};
+constexpr Alias kAliases[] = {
+    {"lr", "optimizer.learning_rate"},
+    {"wd", "optimizer.weight_decay"},
+    {"eps", "optimizer.epsilon"},
+    {"warmup", "optimizer.warmup_steps"},
+    {"scheduler", "optimizer.schedule"},
+    {"lr_scheduler", "optimizer.schedule"},
+    {"optimizer_type", "optimizer.type"},
+    {"grad_clip", "optimizer.clip_norm"},
+    {"max_grad_norm", "optimizer.clip_norm"},
+    {"gradient_accumulation_steps", "optimizer.accumulation"},
+    {"batch_size", "sampler.groups_per_batch"},
+    {"hidden_size", "model.hidden"},
+    {"hidden_dim", "model.hidden"},
+    {"num_layers", "model.layers"},
+    {"n_layers", "model.layers"},
+    {"num_heads", "model.gat.heads"},
+    {"arch", "model.type"},
+    {"max_steps", "trainer.steps"},
+    {"num_steps", "trainer.steps"},
+    {"iterations", "trainer.steps"},
+    {"num_epochs", "trainer.epochs"},
+    {"max_epochs", "trainer.epochs"},
+    {"random_seed", "trainer.seed"},
+    {"amp", "trainer.precision"},
+    {"bf16", "trainer.precision"},
+    {"eval_interval", "trainer.eval_every"},
+    {"log_interval", "trainer.log_every"},
+    {"monitor", "trainer.metric"},
+    {"objective", "trainer.metric"},
+    {"mode", "trainer.metric_goal"},
+    {"save_every", "checkpoint.every_steps"},
+    {"resume_from", "checkpoint.resume"},
+    {"num_workers", "data.read_threads"},
+    {"validation", "data.valid"},
+    {"val", "data.valid"},
+    {"val_split", "data.holdout"},
+    {"output_dir", "run.directory"},
+    {"save_dir", "run.directory"},
+    {"logdir", "run.directory"},
+    {"workdir", "run.directory"},
+};
+
 constexpr const char* kMigrate = "`foretime config --migrate FILE` prints a file with its new names";
 
 template <class... Args>
@@ -99,6 +146,16 @@ void Loader::read_document(const std::string& yaml, const std::string& origin) {
     fail(place_of(root, origin), "found a {}, expected a map of settings such as 'trainer: {{steps: 100}}'",
          root.IsSequence() ? "list" : "single value");
   }
+  // The files of other commands.
+  constexpr struct {
+    const char *key, *what, *command;
+  } kOthers[] = {{"method", "a sweep", "submit"},
+                 {"parameters", "a sweep", "submit"},
+                 {"finetune", "a fine-tuning", "submit"},
+                 {"entries", "an experiment", "experiment"}};
+  for (const auto& [key, what, command] : kOthers)
+    if (root[key])
+      fail(origin, "is {}, which `foretime {} {}` takes; expected settings of a run", what, command, origin);
   read_map(root, "", origin);
 }
 
@@ -195,6 +252,8 @@ std::span<const RenamedWord> renamed_words() { return kRenamedWords; }
 std::string unknown_setting(const std::string& key) {
   if (const RenamedKey* renamed = find_renamed(key))
     return fmt::format("is now {}; {}", fmt::join(renamed->keys, " or "), kMigrate);
+  const auto* alias = std::ranges::find(kAliases, key.substr(key.rfind('.') + 1), &Alias::alias);
+  if (alias != std::end(kAliases)) return fmt::format("unknown setting, did you mean {}?", alias->key);
   Settings defaults;
   const FieldList list = list_fields(defaults);
   std::vector<std::string> names, known;

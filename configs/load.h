@@ -62,7 +62,8 @@ std::string reference_page();
 /// Full names of all keys, in declaration order.
 std::vector<std::string> all_keys();
 
-/// Why a key is no setting: its new names where it was renamed, else the nearest known key, else those of its section.
+/// Why a key is no setting: its new names where it was renamed, the setting that elsewhere has this name (lr), else the
+/// nearest known key, else those of its section.
 std::string unknown_setting(const std::string& key);
 
 /// Keys and words that former versions had. Files that hold them are refused with the new ones.

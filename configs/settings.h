@@ -10,6 +10,7 @@ namespace foretime::configs {
 FORETIME_CHOICE(DataFormat, layout, tile, programs);
 FORETIME_CHOICE(Representation, ast, loops, curve);
 FORETIME_CHOICE(Duplicates, keep, first, mean);
+FORETIME_CHOICE(Overlap, refuse, warn);
 FORETIME_CHOICE(FeatureTransform, none, minmax, zscore);
 FORETIME_CHOICE(LayoutFeatures, scaled, learned_scale, embedding);
 FORETIME_CHOICE(NodeTypeVectors, learned, fasttext);
@@ -40,7 +41,7 @@ FORETIME_CHOICE(Stale, scores, pools, full_forward, none);
 FORETIME_CHOICE(Device, auto_, cpu, cuda);
 FORETIME_CHOICE(Precision, float32, bfloat16);
 FORETIME_CHOICE(Baseline, mean, mlp, gcn, sage, residual_gcn, tpgnn, statement_cost);
-FORETIME_CHOICE(Goal, maximize, minimize);
+FORETIME_CHOICE(Goal, auto_, maximize, minimize);
 FORETIME_CHOICE(Backend, auto_, single, mpi, nccl);
 
 using Strings = std::vector<std::string>;

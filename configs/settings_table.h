@@ -21,6 +21,9 @@ STRUCT(DataSettings) {
   FIELD(Strings, train, {}, anything, "groups to train on: files, folders, globs or packed collections");
   FIELD(Strings, valid, {}, anything, "groups that choose the best checkpoint, named as in train");
   FIELD(Strings, test, {}, anything, "groups that are reported once, at the end, named as in train");
+  CHOICE(Overlap, overlap, refuse,
+         "what becomes of a run that trains on groups of valid or of test, told by their contents: it is refused, or "
+         "warned of");
   FIELD(std::string, eval_indices, "", anything,
         "JSON file with TpuGraphs' official validation candidates; empty: all candidates");
   FIELD(std::string, node_type_vectors, "", anything,
@@ -260,7 +263,8 @@ STRUCT(TrainerSettings) {
         "trained and evaluated beside the model: the mean, or a model type");
   FIELD(std::string, metric, "valid/kendall_tau", not_empty(),
         "metric that chooses the best checkpoint and drives early stopping");
-  CHOICE(Goal, metric_goal, maximize, "direction in which the metric is better");
+  CHOICE(Goal, metric_goal, auto_,
+         "direction in which the metric is better; auto: the metric's own, and any other is refused");
   SECTION(EarlyStopSettings, early_stop, "When a run that no longer improves is ended.");
   FIELD(int64_t, tie_threshold_candidates, 0, at_least(0),
         "after training, so many training candidates of each group show which differences of scores are noise: scores "

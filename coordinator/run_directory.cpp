@@ -16,6 +16,7 @@
 
 #include "base/atomic_file.h"
 #include "configs/load.h"
+#include "configs/metrics.h"
 
 namespace foretime::coordinator {
 namespace {
@@ -30,6 +31,8 @@ configs::Settings result_shaping(configs::Settings settings) {
   settings.trainer.epochs = defaults.trainer.epochs;
   settings.trainer.eval_every = defaults.trainer.eval_every;
   settings.trainer.log_every = defaults.trainer.log_every;
+  settings.trainer.metric_goal =
+      configs::maximizes(settings.trainer) ? configs::Goal::maximize : configs::Goal::minimize;
   settings.trainer.threads = defaults.trainer.threads;
   settings.trainer.device = defaults.trainer.device;
   settings.trainer.deterministic = defaults.trainer.deterministic;
@@ -40,6 +43,7 @@ configs::Settings result_shaping(configs::Settings settings) {
   settings.comm = defaults.comm;
   settings.comm.gradient_dtype = gradient_dtype;
   settings.data.allowed_roots = defaults.data.allowed_roots;
+  settings.data.overlap = defaults.data.overlap;
   settings.run = defaults.run;
   return settings;
 }

@@ -39,7 +39,7 @@ class RunDirectory {
 
 /// Keys in which two configurations differ, "key: a -> b" one a line, but for those that do not change what a step
 /// computes: trainer.steps, epochs, eval_every, log_every, threads, device, deterministic and eval_states;
-/// data.allowed_roots; all of checkpoint, comm and run but comm.gradient_dtype.
+/// data.allowed_roots and overlap; all of checkpoint, comm and run but comm.gradient_dtype.
 std::string config_differences(const configs::Settings& before, const configs::Settings& now);
 
 /// Versions, host, ranks and threads: what one needs to know to repeat a run.

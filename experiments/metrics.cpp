@@ -14,27 +14,9 @@
 namespace foretime::experiments {
 namespace {
 
-const std::vector<MetricInfo> kMetrics = {
-    {"mae", "ℓ1", true, false, true},
-    {"rmse", "RMSE", true, false, true},
-    {"mape", "MAPE", false, true, true},
-    {"kendall_tau", "Kendall's τ-b", false, false, false},
-    {"kendall_tau_of_scores", "τ-b of scores", false, false, false},
-    {"opa", "ordered pair accuracy", false, false, false},
-    {"pairwise_accuracy", "pairwise accuracy", false, false, false},
-    {"contest_score", "contest score", false, false, false},
-    {"accuracy", "accuracy", false, false, false},
-    {"top1_score", "top-1 score", false, false, false},
-    {"top5_score", "top-5 score", false, false, false},
-    {"top1_slowdown", "top-1 slowdown", false, true, true},
-    {"top5_slowdown", "top-5 slowdown", false, true, true},
-    {"top10_slowdown", "top-10 slowdown", false, true, true},
-    {"top100_slowdown", "top-100 slowdown", false, true, true},
-    {"seconds", "seconds", false, false, true, true},
-    {"memory", "memory (MiB)", false, false, true, true},
-};
-
-bool is_error(const std::string& metric) { return metric == "mae" || metric == "rmse" || metric == "mape"; }
+bool is_error(const std::string& metric) {
+  return configs::find_metric(metric)->mean == configs::MetricMean::candidates;
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 1;
@@ -82,15 +64,15 @@ GroupPredictions join_group(const std::vector<const GroupPredictions*>& seeds) {
 
 }  // namespace
 
-const MetricInfo* find_metric(const std::string& name) {
-  const auto found =
-      std::find_if(kMetrics.begin(), kMetrics.end(), [&](const auto& info) { return info.name == name; });
-  return found == kMetrics.end() ? nullptr : &*found;
+const configs::MetricInfo* find_metric(const std::string& name) {
+  const auto* info = name.find('/') == std::string::npos ? configs::find_metric(name) : nullptr;
+  return info != nullptr && info->of_experiments ? info : nullptr;
 }
 
 std::vector<std::string> metric_names() {
   std::vector<std::string> names;
-  for (const auto& info : kMetrics) names.push_back(info.name);
+  for (const auto& info : configs::metrics())
+    if (info.of_experiments) names.push_back(info.name);
   return names;
 }
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "configs/metrics.h"
 #include "configs/settings.h"
 #include "data/graphs/group.h"
 
@@ -13,16 +14,9 @@
 /// second measurement are all judged by the same code.
 namespace foretime::experiments {
 
-/// How a metric is shown.
-struct MetricInfo {
-  std::string name, title;
-  bool time = false;     // of the run times' unit: shown in milliseconds where that is known
-  bool percent = false;  // a fraction
-  bool lower_is_better = false;
-  bool of_trial = false;  // of the training run, not of what it predicts
-};
-/// Null for a name that none has.
-const MetricInfo* find_metric(const std::string& name);
+/// A metric that experiments may have as a column; null for another name. Times are shown in milliseconds where the
+/// run times' unit is known.
+const configs::MetricInfo* find_metric(const std::string& name);
 std::vector<std::string> metric_names();
 
 /// How run times are shown: their factor and unit. Normalised ones (tile) have none.

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "coordinator/run_directory.h"
+#include "coordinator/run_lock.h"
 #include "experiments/trials.h"
 #include "models/baselines/booster.h"
 #include "models/baselines/record_rows.h"
@@ -371,6 +373,10 @@ bool run_trials(const Experiment& experiment, const std::vector<Trial>& trials, 
                  state.complete ? ": is there" : "");
     if (state.complete) continue;
     if (root && state.stale) std::filesystem::remove(trial.folder / "trial.json");
+    std::optional<coordinator::RunLock> lock;
+    comm::run_together(comm, [&] {
+      if (root) lock.emplace(trial.folder);
+    });
     const coordinator::ResourceMeter meter;
     if (entry.kind == EntryKind::model) {
       auto settings = trial.settings;

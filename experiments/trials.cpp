@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "configs/load.h"
+#include "configs/metrics.h"
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "experiments/document_part.h"
@@ -161,7 +162,9 @@ std::vector<Trial> trials_of(const Experiment& experiment, const fs::path& out) 
           trial.settings.data.train_fraction = fraction;
           trial.settings.trainer.seed = seed;
           if (!folds.empty()) apply_fold(folds[static_cast<size_t>(f)], trial.settings, experiment.origin);
-          const auto conflict = configs::find_conflict(trial.settings);
+          auto conflict = configs::find_conflict(trial.settings);
+          if (conflict.empty() && entry.kind == EntryKind::model)
+            conflict = configs::find_metric_conflict(trial.settings, /*needed=*/false);
           if (!conflict.empty()) throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
           trial.folder = out / "trials" / folder_name(entry, trial);
           trial.settings.run.directory = trial.folder.string();
@@ -248,7 +251,9 @@ jobs::Sweep sweep_of(const Experiment& experiment, const std::vector<Trial>& tri
     job.settings = configs::to_yaml(settings);
     job.parameters = parameters_of(entry, trial);
     job.metric = settings.trainer.metric;
-    job.maximize = settings.trainer.metric_goal == configs::Goal::maximize;
+    job.maximize = configs::maximizes(settings.trainer);
+    if (const auto conflict = configs::find_metric_conflict(settings, /*needed=*/true); !conflict.empty())
+      throw ExperimentError("{}: {}: {}", experiment.origin, entry.label, conflict);
     job.resources = resources;
     job.priority = priority;
     content += job.settings;

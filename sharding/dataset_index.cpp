@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -119,6 +120,24 @@ DatasetIndex make_dataset_index(const configs::Settings& settings) {
                       entry.header.feature_count, expected, dataset.entries.front().header.file.string());
   }
   return dataset;
+}
+
+std::string find_overlap(const DatasetIndex& dataset, Role role) {
+  constexpr size_t kNamed = 5;
+  std::set<uint64_t> trained;
+  for (const int64_t entry : dataset.with_role(Role::train)) trained.insert(dataset[entry].header.fingerprint);
+  std::vector<std::string> names;
+  size_t found = 0;
+  const auto entries = dataset.with_role(role);
+  for (const int64_t entry : entries) {
+    const auto& header = dataset[entry].header;
+    if (!trained.contains(header.fingerprint) || ++found > kNamed) continue;
+    names.push_back(header.member < 0 ? header.file.string()
+                                      : fmt::format("{} of {}", header.name, header.file.string()));
+  }
+  if (found == 0) return "";
+  return fmt::format("{} of the {} groups of data.{} are trained on as well: {}{}", found, entries.size(),
+                     to_string(role), fmt::join(names, ", "), found > kNamed ? ", …" : "");
 }
 
 void check_representation(const DatasetIndex& dataset, const configs::DataSettings& settings) {

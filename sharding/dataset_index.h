@@ -42,6 +42,10 @@ IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settin
 /// where count_parts does.
 DatasetIndex make_dataset_index(const configs::Settings& settings);
 
+/// Which groups of `role` are trained on as well, by the contents of their files: how many, and the names of some.
+/// Empty where none is.
+std::string find_overlap(const DatasetIndex& dataset, Role role);
+
 /// Throws DataError where packed loop graphs (data.representation loops, curve) are taken for trees: they differ in
 /// nothing but their columns. To be called before node features of such groups are read.
 void check_representation(const DatasetIndex& dataset, const configs::DataSettings& settings);

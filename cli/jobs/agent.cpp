@@ -13,6 +13,7 @@
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "coordinator/run_directory.h"
+#include "jobs/agent/gpus.h"
 #include "jobs/error.h"
 #include "jobs/sweep/proposer.h"
 
@@ -26,6 +27,7 @@ struct AgentCommandOptions {
   jobs::AgentOptions agent;
   std::string launcher = "auto";
   std::vector<std::string> data_roots = {"."};
+  bool assume_gpus = false;
   double lease_seconds = 30;
 };
 
@@ -78,7 +80,17 @@ std::unique_ptr<QueueAccess> connect(const AgentCommandOptions& options, spdlog:
   }
 }
 
-void run(AgentCommandOptions& options) {
+/// Jobs that have failed or died since the queue was made.
+int64_t failures_ever(jobs::QueueReader& reader) {
+  int64_t count = 0;
+  const auto totals = reader.statistics().totals;
+  for (const char* state : {"failed", "dead"})
+    if (const auto found = totals.find(state); found != totals.end()) count += found->second;
+  return count;
+}
+
+void run(AgentCommandOptions& options, int& exit_code) {
+  if (!options.assume_gpus && !options.agent.gpus.empty()) jobs::check_gpus(options.agent.gpus, jobs::find_gpus());
   std::error_code failure;
   std::filesystem::create_directories(options.queue.runs, failure);
   options.agent.roots.runs = existing("--runs", options.queue.runs);
@@ -93,19 +105,28 @@ void run(AgentCommandOptions& options) {
       options.agent, [&access] { return access.make_queue(); }, jobs::redis_proposer(access.url(), access.settings()),
       *log);
   const SignalsTo signals(agent);
+  const bool counts = options.agent.until_empty;
+  const int64_t before = counts ? failures_ever(access.reader()) : 0;
   const auto finished = agent.run();
   log->info("{} jobs were finished", finished);
+  const int64_t failed = counts ? failures_ever(access.reader()) - before : 0;
+  if (failed <= 0) return;
+  log->error("{} jobs failed or died meanwhile: `foretime status --state failed` and `--state dead` list them", failed);
+  exit_code = kJobsFailed;
 }
 
 void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
-  command.add_flag("--until-empty", agent.until_empty, "end when no job is left that this agent could ever run");
+  command.add_flag(
+      "--until-empty", agent.until_empty,
+      "end when no job is left that this agent could ever run; exit code 7 where jobs failed or died meanwhile");
   typed_option(command, "--name", agent.name, "name of this agent; default: host, process and a random number", "TEXT");
   command.option_defaults()->group("Slots");
   checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", CLI::NonNegativeNumber, "N");
   typed_option(command, "--gpus", agent.gpus, "GPUs that jobs may use, e.g. 0,1, as CUDA_VISIBLE_DEVICES takes them",
                "IDS")
       ->delimiter(',');
+  command.add_flag("--assume-gpus", options.assume_gpus, "take --gpus as they are, without looking for them");
   checked_option(command, "--jobs", agent.max_jobs, "jobs at once; 0: as many as fit", CLI::NonNegativeNumber, "N");
   command.option_defaults()->group("Jobs");
   typed_option(command, "--data-root", options.data_roots,
@@ -144,7 +165,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
 
 }  // namespace
 
-void add_agent_command(CLI::App& app) {
+void add_agent_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<AgentCommandOptions>();
   auto* command = app.add_subcommand("agent", "Run jobs of the queue on this machine");
   add_options(*command, *options);
@@ -155,9 +176,9 @@ void add_agent_command(CLI::App& app) {
       "  foretime agent --until-empty                                  on a laptop, with a Redis of its own\n"
       "  FORETIME_REDIS=redis://head:6379 foretime agent --gpus 0,1,2,3 --data-root /data --runs /shared/runs\n"
       "  foretime agent --cpus 16 --launcher srun");
-  command->callback([options, &app] {
+  command->callback([options, &app, &exit_code] {
     options->agent.version = app.version();
-    run(*options);
+    run(*options, exit_code);
   });
 }
 

@@ -13,6 +13,7 @@
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
+#include "configs/metrics.h"
 #include "jobs/error.h"
 #include "jobs/sweep/search_space.h"
 
@@ -81,8 +82,11 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;
   board.maximize = options.goal.empty() ? sweep->spec.maximize : options.goal == "maximize";
   if (options.goal.empty() && board.metric != sweep->spec.metric) {
-    // Errors and slowdowns are better when small, correlations when large.
-    board.maximize = board.metric.find("tau") != std::string::npos || board.metric.ends_with("/opa");
+    const auto* info = configs::find_metric(board.metric);
+    if (info == nullptr)
+      throw jobs::JobRefused("metric {}: no metric of foretime's, so that its direction is not known; give --goal",
+                             board.metric);
+    board.maximize = !info->lower_is_better;
   }
   board.with = options.with;
   check_metrics(board, jobs);
@@ -215,7 +219,7 @@ void add_leaderboard_command(CLI::App& app) {
   typed_option(*command, "sweep", options->sweep, "id of the sweep, the first digits are enough; default: the newest",
                "ID");
   typed_option(*command, "--metric", options->metric, "default: the sweep's", "NAME");
-  checked_option(*command, "--goal", options->goal, "default: the sweep's; for another --metric by its name",
+  checked_option(*command, "--goal", options->goal, "default: the sweep's; for another --metric its own direction",
                  CLI::IsMember({"maximize", "minimize"}));
   typed_option(*command, "--with", options->with, "further metrics as columns", "NAME")->delimiter(',');
   checked_option(*command, "--top", options->top, "the best so many; 0: all", CLI::NonNegativeNumber, "N");

@@ -6,7 +6,7 @@ class App;
 
 /// One function a subcommand, each in a file of its own. A subcommand adds itself to `app` and sets a callback that
 /// does the work; failures leave as exceptions, which main turns into messages and exit codes. `exit_code` is for the
-/// outcomes that are not failures (75: pre-empted).
+/// outcomes that are not failures (75: pre-empted; 7: jobs failed).
 namespace foretime::cli {
 
 void add_train_command(CLI::App& app, int& exit_code);
@@ -26,7 +26,7 @@ void add_plan_command(CLI::App& app);
 
 // Of the job queue.
 void add_submit_command(CLI::App& app);
-void add_agent_command(CLI::App& app);
+void add_agent_command(CLI::App& app, int& exit_code);
 void add_status_command(CLI::App& app);
 void add_leaderboard_command(CLI::App& app);
 void add_log_command(CLI::App& app);

@@ -15,4 +15,12 @@ inline bool launched_by_mpi() {
   return false;
 }
 
+/// This process's rank as its launcher tells it, which is known before MPI is; -1 where nobody says.
+inline int launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  }
+  return -1;
+}
+
 }  // namespace foretime::comm

@@ -207,6 +207,8 @@ void MpiCommunicator::finish() {
   group().finish();
 }
 
+bool MpiCommunicator::announce_failure(const std::string& reason) noexcept { return group().announce_failure(reason); }
+
 void MpiCommunicator::abort(const std::string& reason) noexcept { group().abort(reason); }
 
 }  // namespace foretime::comm

@@ -55,6 +55,7 @@ class MpiCommunicator final : public Communicator {
   std::vector<std::string> all_gather_bytes(const std::string& bytes) override;
   std::string broadcast_bytes(const std::string& bytes, int root) override;
   void finish() override;
+  bool announce_failure(const std::string& reason) noexcept override;
   void abort(const std::string& reason) noexcept override;
 
   MpiGroup& group() { return *channel_->group; }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,6 +24,7 @@ using Seconds = std::chrono::duration<double>;
 // Long enough for a failing rank to leave main after its notice, short enough not to be noticed.
 constexpr Seconds kLinger{2.0};
 constexpr Seconds kAnnounceLimit{1.0};
+constexpr Seconds kLowerRanks{1.0};  // less than kLinger: whoever is told by a rank waits for it to speak
 
 /// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
 /// on a busy machine comes back milliseconds later), then ever more rarely, to leave the cores to ranks that still
@@ -113,7 +115,7 @@ void PeerWatch::serve(int64_t entered, const std::string& waiting) {
         if (message.round == round_) answers_[from] = Answer{message.entered, text};
         break;
       case Kind::end:
-        if (!notice_) notice_ = Notice{from, text};
+        if (!notice_ || from < notice_->rank) notice_ = Notice{from, text};
         break;
     }
   }
@@ -263,12 +265,32 @@ void MpiGroup::meet(const char* what) {
   });
 }
 
+bool MpiGroup::announce_failure(const std::string& reason) noexcept {
+  try {
+    mark_failed(reason.empty() ? "failure" : reason);
+    if (told_by_peer_) return false;
+    if (!std::exchange(announced_, true)) watch_->announce_end(reason, kAnnounceLimit);
+    const auto limit = Clock::now() + clock_time(kLowerRanks);
+    while (rank_ > 0 && Clock::now() < limit) {
+      watch_->serve(entered_, "failure");
+      if (const auto& notice = watch_->notice(); notice && notice->rank < rank_) {
+        told_by_peer_ = true;
+        return false;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  } catch (const std::exception&) {
+    // MPI is broken: nobody else may be left who could tell.
+  }
+  return true;
+}
+
 void MpiGroup::abort(const std::string& reason) noexcept {
   try {
     mark_failed(reason.empty() ? "abort" : reason);
     if (told_by_peer_) {
       std::this_thread::sleep_for(kLinger);  // the peer has told everybody itself
-    } else {
+    } else if (!std::exchange(announced_, true)) {
       watch_->announce_end(reason, kAnnounceLimit);
     }
   } catch (const std::exception&) {

@@ -42,7 +42,7 @@ class PeerWatch {
     int rank;
     std::string reason;
   };
-  /// The first notice of a peer that ends.
+  /// Of the peers that have said that they end, the lowest rank's notice.
   const std::optional<Notice>& notice() const { return notice_; }
 
   /// Asks every peer where it is; answers of earlier questions are forgotten.
@@ -120,6 +120,8 @@ class MpiGroup {
   /// Meets all ranks and finalises MPI, unless somebody else initialised it; no call may follow. Throws CommError,
   /// PeerLostError; nothing is finalised then.
   void finish();
+  /// As Communicator::announce_failure.
+  bool announce_failure(const std::string& reason) noexcept;
   /// Tells all peers that this rank ends, or lingers where a peer has told it so. Never throws.
   void abort(const std::string& reason) noexcept;
   /// For failures seen outside `wait`: no rank may expect anything of this group any more.
@@ -132,7 +134,7 @@ class MpiGroup {
  private:
   std::chrono::duration<double> timeout_;
   bool owns_mpi_ = false;
-  bool finished_ = false, told_by_peer_ = false;
+  bool finished_ = false, told_by_peer_ = false, announced_ = false;
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   int64_t entered_ = 0;
   std::string failure_;

@@ -151,6 +151,7 @@ class NcclCommunicator final : public Communicator {
     gpu_->finish();
     host_->finish();
   }
+  bool announce_failure(const std::string& reason) noexcept override { return host_->announce_failure(reason); }
   void abort(const std::string& reason) noexcept override {
     host_->abort(reason);
     gpu_->stop();

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "configs/load.h"
+#include "configs/metrics.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep_document.h"
 
@@ -180,6 +181,15 @@ class Expansion {
     }
   }
 
+  /// Of the metric that trials are compared by, and of trainer.metric where it is another one.
+  std::string metric_conflict(const configs::Settings& settings) const {
+    auto compared = settings;
+    compared.trainer.metric = document_.metric;
+    compared.trainer.metric_goal = document_.maximize ? configs::Goal::maximize : configs::Goal::minimize;
+    const auto conflict = configs::find_metric_conflict(settings, /*needed=*/true);
+    return conflict.empty() ? configs::find_metric_conflict(compared, /*needed=*/true) : conflict;
+  }
+
   configs::Settings settings_of(const Parameters& parameters, const std::string& what) const {
     configs::Settings settings = document_.base;
     for (const auto& [key, value] : parameters) {
@@ -189,7 +199,8 @@ class Expansion {
         fail_at(key, fmt::format("{}: {}", what, error.what()));
       }
     }
-    const std::string conflict = configs::find_conflict(settings);
+    std::string conflict = configs::find_conflict(settings);
+    if (conflict.empty()) conflict = metric_conflict(settings);
     if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
     if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
       throw SweepError(
@@ -321,6 +332,8 @@ bool is_sweep_file(const std::filesystem::path& file) { return has_key(file, {"m
 JobSpec single_job(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const std::string& name) {
   configs::Settings settings = configs::load_settings(file, overrides);
+  if (const auto conflict = configs::find_metric_conflict(settings, /*needed=*/true); !conflict.empty())
+    throw configs::SettingsError("{}: {}", file.string(), conflict);
   prepare_for_queue(settings);
   JobSpec spec{.kind = JobKind::train, .name = name.empty() ? file.stem().string() : name};
   if (spec.name.size() > Limits::kName)
@@ -331,7 +344,7 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
                      spec.settings.size(), Limits::kSettings);
   }
   spec.metric = settings.trainer.metric;
-  spec.maximize = settings.trainer.metric_goal == configs::Goal::maximize;
+  spec.maximize = configs::maximizes(settings.trainer);
   try {
     spec.id = job_id(spec);
   } catch (const nlohmann::json::exception&) {

@@ -7,6 +7,7 @@
 
 #include "configs/fields.h"
 #include "configs/load.h"
+#include "configs/metrics.h"
 #include "jobs/error.h"
 #include "jobs/sweep/sweep.h"
 
@@ -115,13 +116,15 @@ class DocumentReader {
   }
 
   void read_metric(const YamlEntry& metric) {
-    document_.maximize = false;  // W&B's default
+    std::optional<YamlEntry> goal;
     for (const YamlEntry& item :
          items_of(metric, origin_, "metric.", {"name", "goal", "target", "impute", "impute_while_running"})) {
       if (item.key == "metric.name") {
         document_.metric = text_in(item, Limits::kName);
+        if (const auto fault = configs::metric_name_fault(document_.metric); !fault.empty()) fail(item, fault);
       } else if (item.key == "metric.goal") {
         document_.maximize = choice_in(item, {"minimize", "maximize"}) == "maximize";
+        goal = item;
       } else {
         if (item.key == "metric.target") number_in(item);
         warn(item, item.key == "metric.target" ? "has no meaning here: the sweep goes on after a trial reaches it"
@@ -129,6 +132,12 @@ class DocumentReader {
       }
     }
     if (document_.metric.empty()) fail(metric, "found no name, expected one such as valid/kendall_tau");
+    const bool lower = configs::find_metric(document_.metric)->lower_is_better;
+    if (goal && document_.maximize == lower)
+      fail(*goal, fmt::format("found {}, and {} is better when it is {}; leave the goal out, or set it to {}",
+                              lower ? "maximize" : "minimize", document_.metric, lower ? "smaller" : "larger",
+                              lower ? "minimize" : "maximize"));
+    document_.maximize = !lower;
   }
 
   void read_early_terminate(const YamlEntry& rule) {
@@ -252,11 +261,10 @@ class DocumentReader {
     configs::TrainerSettings& trainer = document_.base.trainer;
     if (document_.metric.empty()) {
       document_.metric = trainer.metric;
-      document_.maximize = trainer.metric_goal == configs::Goal::maximize;
+      document_.maximize = configs::maximizes(trainer);
     } else {
       if (!fixed("trainer.metric")) trainer.metric = document_.metric;
-      if (!fixed("trainer.metric_goal"))
-        trainer.metric_goal = document_.maximize ? configs::Goal::maximize : configs::Goal::minimize;
+      if (!fixed("trainer.metric_goal")) trainer.metric_goal = configs::Goal::auto_;
     }
   }
 

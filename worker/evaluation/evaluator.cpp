@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "configs/metrics.h"
 #include "data/graphs/group.h"
 
 namespace foretime::worker {
@@ -16,29 +17,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct MetricName {
-  const char* name;
-  bool by_candidate;  // an error, averaged over candidates; else a ranking metric, averaged over groups
-};
-// The order is that of the reduced tensor: every rank has the same.
-constexpr MetricName kMetrics[] = {
-    {"kendall_tau", false},
-    {"kendall_tau_of_scores", false},
-    {"noise_ceiling_tau", false},
-    {"opa", false},
-    {"pairwise_accuracy", false},
-    {"top1_slowdown", false},
-    {"top5_slowdown", false},
-    {"top10_slowdown", false},
-    {"top100_slowdown", false},
-    {"top1_score", false},
-    {"top5_score", false},
-    {"contest_score", false},
-    {"mae", true},
-    {"mse", true},
-    {"mape", true},
-};
-constexpr size_t kMetricCount = std::size(kMetrics);
+/// What evaluations report, in the order of the reduced tensor: every rank has the same.
+std::vector<configs::MetricInfo> reported_metrics() {
+  std::vector<configs::MetricInfo> reported;
+  std::ranges::copy_if(configs::metrics(), std::back_inserter(reported), &configs::MetricInfo::of_runs);
+  return reported;
+}
 constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
 /// One group's evaluation on its way to rank 0.
@@ -153,14 +137,18 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
 }
 
 std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& own, comm::Communicator& comm) {
-  std::vector<double> sums(2 * std::size(kSets) * kMetricCount);  // [sets, metrics, 2]: sum, count
-  const auto place = [](size_t set, size_t metric) { return 2 * (set * kMetricCount + metric); };
+  const auto reported = reported_metrics();
+  std::vector<double> sums(2 * std::size(kSets) * reported.size());  // [sets, metrics, 2]: sum, count
+  const auto place = [&](size_t set, size_t metric) { return 2 * (set * reported.size() + metric); };
+  // Root mean squares are joined as what they are the roots of.
+  const auto summed = [](const configs::MetricInfo& info) { return info.name == "rmse" ? "mse" : info.name; };
   for (const auto& group : own) {
     const auto set = static_cast<size_t>(std::find(std::begin(kSets), std::end(kSets), group.set) - std::begin(kSets));
-    for (size_t m = 0; m < kMetricCount; ++m) {
-      const auto found = group.metrics.find(kMetrics[m].name);
+    for (size_t m = 0; m < reported.size(); ++m) {
+      const auto found = group.metrics.find(summed(reported[m]));
       if (found == group.metrics.end()) continue;
-      const double count = kMetrics[m].by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
+      const bool by_candidate = reported[m].mean == configs::MetricMean::candidates;
+      const double count = by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
       sums[place(set, m)] += found->second * count;
       sums[place(set, m) + 1] += count;
     }
@@ -170,12 +158,12 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
   const auto totals = reduced.to(torch::kCPU);
   std::map<std::string, double> metrics;
   for (size_t s = 0; s < std::size(kSets); ++s) {
-    for (size_t m = 0; m < kMetricCount; ++m) {
+    for (size_t m = 0; m < reported.size(); ++m) {
       const double* total = totals.data_ptr<double>() + place(s, m);
       if (total[1] == 0) continue;
       const double mean = total[0] / total[1];
-      const bool squared = std::string(kMetrics[m].name) == "mse";
-      metrics[fmt::format("{}/{}", kSets[s], squared ? "rmse" : kMetrics[m].name)] = squared ? std::sqrt(mean) : mean;
+      const auto& name = reported[m].name;
+      metrics[fmt::format("{}/{}", kSets[s], name)] = name == "rmse" ? std::sqrt(mean) : mean;
     }
   }
   return metrics;

@@ -1,8 +1,10 @@
 #include "worker/run/launch.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include <ATen/Context.h>
 #include <fmt/format.h>
@@ -14,6 +16,11 @@
 #include "configs/load.h"
 
 namespace foretime::worker {
+namespace {
+
+constexpr std::chrono::seconds kLinger{2};
+
+}  // namespace
 
 void with_communicator(const configs::CommSettings& settings, int64_t threads,
                        const std::function<void(comm::Communicator&)>& body) {
@@ -23,10 +30,17 @@ void with_communicator(const configs::CommSettings& settings, int64_t threads,
   try {
     body(*comm);
     comm->finish();
+  } catch (const comm::RemoteError& error) {
+    // The rank that failed tells why. Its exit code is the first while others linger.
+    std::this_thread::sleep_for(kLinger);
+    throw ReportedError(error.exit_code(), error.what());
   } catch (const std::exception& error) {
     // Printed before the group ends: mpirun kills the ranks that are left as soon as one has gone.
-    fmt::print(stderr, "foretime: {}\n", error.what());
-    std::fflush(stderr);
+    if (comm->announce_failure(error.what())) {
+      const std::string text = error.what(), rank = fmt::format("rank {}: ", comm->rank());
+      fmt::print(stderr, "foretime: {}{}\n", comm->size() == 1 || text.starts_with(rank) ? "" : rank, text);
+      std::fflush(stderr);
+    }
     comm->abort(error.what());
     throw ReportedError(exit_code_of(error), error.what());
   }

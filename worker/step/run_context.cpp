@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <torch/cuda.h>
 
+#include "configs/load.h"
+#include "configs/metrics.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "models/statistics.h"
 #include "sharding/dataset_index.h"
@@ -66,6 +68,19 @@ std::unique_ptr<ForwardPass> make_forward_pass(RunContext& run) {
   return segments;
 }
 
+/// Results on groups that were trained on say nothing of others.
+void check_overlap(RunContext& run) {
+  for (const auto role : {sharding::Role::valid, sharding::Role::test}) {
+    const auto overlap = sharding::find_overlap(run.index, role);
+    if (overlap.empty()) continue;
+    if (run.settings.data.overlap == configs::Overlap::refuse)
+      throw configs::SettingsError(
+          "{}; take them out of data.train or data.{}, or set data.overlap=warn where that is meant", overlap,
+          sharding::to_string(role));
+    run.log.warn("{}", overlap);
+  }
+}
+
 }  // namespace
 
 RunContext::RunContext(const configs::Settings& wanted, comm::Communicator& communicator, spdlog::logger& logger,
@@ -75,7 +90,7 @@ RunContext::RunContext(const configs::Settings& wanted, comm::Communicator& comm
       log(logger),
       profiler(profile),
       device(choose_device(settings.trainer.device, comm)),
-      early_stop(settings.trainer.metric_goal == configs::Goal::maximize, settings.trainer.early_stop.patience,
+      early_stop(configs::maximizes(settings.trainer), settings.trainer.early_stop.patience,
                  settings.trainer.early_stop.min_delta) {}
 
 int64_t RunContext::total_steps() const {
@@ -94,6 +109,7 @@ void load_data(RunContext& run) {
     if (!root) return;
     run.index = sharding::make_dataset_index(run.settings);
     sharding::check_representation(run.index, run.settings.data);
+    check_overlap(run);
     if (run.index.with_role(sharding::Role::train).empty()) throw DataError("data.train: names no groups");
     run.directory = std::make_unique<coordinator::RunDirectory>(run.settings, run.index.fingerprint());
     run.directory->write(

@@ -20,7 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 
 const char* const kSweep =
-    "method: bayes\nname: b\nrun_cap: 40\nmetric: {name: holdout/mae}\noverrides: {data.train: [a.npz]}\n"
+    "method: bayes\nname: b\nrun_cap: 40\nmetric: {name: holdout/mae}\noverrides: {data.train: [a.npz], data.valid: "
+    "[v.npz], data.holdout: 0.1, loss.type: huber}\n"
     "parameters:\n  optimizer.learning_rate: {distribution: log_uniform_values, min: 1.0e-6, max: 1.0}\n"
     "  model.layers: {min: 1, max: 4}\n";
 

@@ -28,7 +28,8 @@ struct Case {
   std::vector<std::string> parts;
 };
 
-const std::string kHead = "method: random\nrun_cap: 2\noverrides: {data.train: [a]}\n";  // three lines
+const std::string kHead =
+    "method: random\nrun_cap: 2\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1}\n";  // three lines
 const std::string kParameters = "parameters: {model.hidden: {values: [8]}}\n";
 
 void expect_errors(const std::vector<Case>& cases) {
@@ -61,7 +62,8 @@ TEST(SweepErrors, TopLevel) {
       {kHead + kParameters + fmt::format("name: {:x<300}\n", ""), {"name: found 300 bytes"}},
       {kHead + kParameters + "settings: none.yaml\n", {"s.yaml:5: settings: found ./none.yaml, which does not exist"}},
       {"method: random\nrun_cap: 1\n" + kParameters, {"data.train: found no files", "settings: my.yaml"}},
-      {"method: random\noverrides: {data.train: [a]}\n" + kParameters, {"run_cap: is missing", "run_cap=20"}},
+      {"method: random\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1}\n" + kParameters,
+       {"run_cap: is missing", "run_cap=20"}},
       {"method: random\nrun_cap: 0\n" + kParameters, {"s.yaml:2: run_cap: found 0, expected 1 to"}},
       {"method: random\nrun_cap: 1.5\n" + kParameters, {"s.yaml:2: run_cap: found '1.5', expected an integer"}},
       {"method: bayes\nrun_cap: 1\n" + kParameters, {"s.yaml:1: method: found bayes without metric"}},
@@ -110,16 +112,19 @@ TEST(SweepErrors, TrialsAreCheckedAgainstTheSettings) {
       {kHead + "parameters:\n  model.type: {values: [gnc]}\n", {"s.yaml:5: trial 0: ", "found gnc, expected one of"}},
       {kHead + "parameters:\n  sampler.candidates_per_group: {values: [1]}\n",
        {"trial 0 (sampler.candidates_per_group=1)", "while loss.type is listmle: expected at least 2"}},
-      {"method: grid\noverrides: {data.train: [a]}\nparameters:\n  model.dropout: {values: [0.1, 1.5]}\n",
+      {"method: grid\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1}\nparameters:\n  model.dropout: "
+       "{values: [0.1, 1.5]}\n",
        {"s.yaml:4: trial 1: ", "model.dropout: found 1.5, expected in [0, 1)"}},
-      {"method: grid\noverrides: {data.train: [a]}\nparameters:\n  model.dropout: {min: 0.1, max: 0.9}\n",
+      {"method: grid\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1}\nparameters:\n  model.dropout: "
+       "{min: 0.1, max: 0.9}\n",
        {"s.yaml:4: model.dropout: found distribution uniform, which has no grid"}},
   });
 }
 
 TEST(SweepErrors, DeferredTrialsAreCheckedAtEveryBoundAndValue) {
   const std::string head =
-      "method: bayes\nrun_cap: 9\nmetric: {name: a/b}\noverrides: {data.train: [a]}\nparameters:\n"
+      "method: bayes\nrun_cap: 9\nmetric: {name: valid/opa}\noverrides: {data.train: [a], data.valid: [v], "
+      "data.holdout: 0.1}\nparameters:\n"
       "  model.hidden: {min: 1, max: 8}\n  ";
   expect_errors({
       {head + "model.dropout: {min: 0.0, max: 1.5}\n",
@@ -139,8 +144,9 @@ TEST(SweepErrors, MetricAndEarlyTerminate) {
   expect_errors({
       {head + "metric: loss\n", {"s.yaml:5: metric: found 'loss', expected a map"}},
       {head + "metric: {goal: maximize}\n", {"s.yaml:5: metric: found no name"}},
-      {head + "metric: {name: a, goal: maximise}\n", {"metric.goal: found 'maximise'", "did you mean maximize?"}},
-      {head + "metric: {name: a, gaol: maximize}\n", {"metric.gaol: unknown key, did you mean metric.goal?"}},
+      {head + "metric: {name: valid/opa, goal: maximise}\n",
+       {"metric.goal: found 'maximise'", "did you mean maximize?"}},
+      {head + "metric: {name: valid/opa, gaol: maximize}\n", {"metric.gaol: unknown key, did you mean metric.goal?"}},
       {head + "early_terminate: {type: hyperband, min_iter: 1}\n", {"s.yaml:5: early_terminate: needs metric"}},
       {metric + "early_terminate: {type: hyperband, min_iter: 1}\n",
        {"trainer.eval_every: found 0, expected > 0: early_terminate"}},
@@ -173,11 +179,14 @@ TEST(SweepErrors, ThenSeedsAndOverrides) {
       {head + "seeds: []\n", {"seeds: found an empty list"}},
       {head + "seeds: [1, 1]\n", {"seeds: found 1 a second time"}},
       {kHead + "seeds: 2\nparameters: {trainer.seed: {values: [1]}}\n", {"s.yaml:4: seeds: found seeds while"}},
-      {"method: grid\noverrides: {data.train: [a], trainer: {stepz: 3}}\n" + kParameters,
+      {"method: grid\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1, trainer: {stepz: 3}}\n" +
+           kParameters,
        {"s.yaml:2: ", "trainer.stepz: unknown setting, did you mean trainer.steps?"}},
-      {"method: grid\noverrides: {data.train: [a], model.hidden: 3}\n" + kParameters,
+      {"method: grid\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1, model.hidden: 3}\n" +
+           kParameters,
        {"s.yaml:2: model.hidden: is swept at s.yaml:3"}},
-      {"method: grid\noverrides: {data.train: [a], trainer.steps: 0}\n" + kParameters,
+      {"method: grid\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1, trainer.steps: 0}\n" +
+           kParameters,
        {"s.yaml:2: ", "trainer.steps: found 0, expected >= 1"}},
   });
 }
@@ -197,7 +206,7 @@ TEST(SweepErrors, CommandLine) {
 
 TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
   const auto start = std::chrono::steady_clock::now();
-  std::string grid = "method: grid\noverrides: {data.train: [a]}\nparameters:\n";
+  std::string grid = "method: grid\noverrides: {data.train: [a], data.valid: [v], data.holdout: 0.1}\nparameters:\n";
   for (const char* key : {"model.hidden", "trainer.steps", "trainer.log_every", "optimizer.warmup_steps"})
     grid += fmt::format("  {}: {{min: 1, max: 1000000000}}\n", key);
   EXPECT_THAT(error_of(grid), HasSubstr("set run_cap"));
@@ -224,8 +233,8 @@ TEST(SweepErrors, BombsAreRefusedBeforeTheyCost) {
 
 TEST(SweepErrors, DamagedFilesAreErrorsAndNeverMore) {
   const std::string whole =
-      "method: random\nrun_cap: 2\nmetric: {name: a/b, goal: maximize}\nname: n\n"
-      "overrides: {data.train: [a], trainer: {eval_every: 5}}\nparameters:\n"
+      "method: random\nrun_cap: 2\nmetric: {name: valid/opa, goal: maximize}\nname: n\n"
+      "overrides: {data.train: [a], data.valid: [v], data.holdout: 0.1, trainer: {eval_every: 5}}\nparameters:\n"
       "  model: {parameters: {layers: {min: 1, max: 3}}}\n"
       "  optimizer.learning_rate: {distribution: q_log_uniform_values, min: 0.1, max: 2, q: 0.1}\n"
       "  model.type: {values: [gcn, mlp], probabilities: [0.5, 0.5]}\n"

@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string with(const std::string& more) {
-  return "overrides: {data.train: [a.npz], trainer.eval_every: 10}\n" + more;
+  return "overrides: {data.train: [a.npz], data.valid: [v.npz], data.holdout: 0.1, trainer.eval_every: 10}\n" + more;
 }
 
 Sweep parse(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
@@ -134,10 +134,12 @@ TEST(Sweep, SeedsRepeatEachTrial) {
 }
 
 TEST(Sweep, MetricOfTheSweepIsTheTrainersUnlessSetThere) {
-  const std::string text = "method: grid\nmetric: {name: holdout/mae}\nparameters: {model.hidden: {values: [8]}}\n";
+  const std::string text =
+      "method: grid\nmetric: {name: holdout/mae}\nparameters: "
+      "{loss.type: {values: [huber]}, model.hidden: {values: [8]}}\n";
   const Sweep sweep = parse(with(text));
   EXPECT_EQ(settings_of(sweep, 0).trainer.metric, "holdout/mae");
-  EXPECT_EQ(settings_of(sweep, 0).trainer.metric_goal, configs::Goal::minimize) << "W&B's default";
+  EXPECT_EQ(settings_of(sweep, 0).trainer.metric_goal, configs::Goal::auto_) << "its own";
   EXPECT_EQ(sweep.jobs[0].metric, "holdout/mae");
   EXPECT_FALSE(sweep.jobs[0].maximize);
   const Sweep other = parse(with(text), {"set.trainer.metric=valid/opa"});
@@ -239,7 +241,7 @@ TEST(Sweep, EveryShippedFileParses) {
 TEST(Sweep, SettingsFileIsRelativeToTheSweep) {
   testing::Scratch scratch;
   std::filesystem::create_directories(scratch.path() / "sub");
-  std::ofstream(scratch.path() / "base.yaml") << "data: {train: [x.npz]}\nmodel: {hidden: 48}\n";
+  std::ofstream(scratch.path() / "base.yaml") << "data: {train: [x.npz], valid: [v.npz]}\nmodel: {hidden: 48}\n";
   std::ofstream(scratch.path() / "sub" / "sweep.yaml")
       << "settings: ../base.yaml\nmethod: grid\nparameters: {model.layers: {values: [1, 2]}}\n";
   const Sweep sweep = load_sweep(scratch.path() / "sub" / "sweep.yaml", {"max_attempts=5"});

@@ -1,0 +1,144 @@
+#include "configs/metrics.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+
+namespace foretime::configs {
+namespace {
+
+const std::vector<MetricInfo> kMetrics = {
+    {.name = "mae", .title = "ℓ1", .lower_is_better = true, .time = true, .mean = MetricMean::candidates},
+    {.name = "rmse", .title = "RMSE", .lower_is_better = true, .time = true, .mean = MetricMean::candidates},
+    {.name = "mape", .title = "MAPE", .lower_is_better = true, .percent = true, .mean = MetricMean::candidates},
+    {.name = "kendall_tau", .title = "Kendall's τ-b"},
+    {.name = "kendall_tau_of_scores", .title = "τ-b of scores"},
+    {.name = "noise_ceiling_tau", .title = "noise ceiling of τ-b", .of_experiments = false},
+    {.name = "opa", .title = "ordered pair accuracy"},
+    {.name = "pairwise_accuracy", .title = "pairwise accuracy"},
+    {.name = "contest_score", .title = "contest score"},
+    {.name = "accuracy", .title = "accuracy", .of_runs = false},
+    {.name = "top1_score", .title = "top-1 score"},
+    {.name = "top5_score", .title = "top-5 score"},
+    {.name = "top1_slowdown", .title = "top-1 slowdown", .lower_is_better = true, .percent = true},
+    {.name = "top5_slowdown", .title = "top-5 slowdown", .lower_is_better = true, .percent = true},
+    {.name = "top10_slowdown", .title = "top-10 slowdown", .lower_is_better = true, .percent = true},
+    {.name = "top100_slowdown", .title = "top-100 slowdown", .lower_is_better = true, .percent = true},
+    {.name = "seconds", .title = "seconds", .lower_is_better = true, .mean = MetricMean::trial, .of_runs = false},
+    {.name = "memory", .title = "memory (MiB)", .lower_is_better = true, .mean = MetricMean::trial, .of_runs = false},
+};
+const std::vector<std::string> kSets = {"holdout", "valid", "test"};
+
+/// The names that can tell one model from another, and so choose.
+std::vector<std::string> choosing_names() {
+  std::vector<std::string> names;
+  for (const auto& info : kMetrics)
+    if (info.of_runs && info.name != "noise_ceiling_tau") names.push_back(info.name);
+  return names;
+}
+
+std::string_view set_of(std::string_view metric) { return metric.substr(0, metric.find('/')); }
+
+/// SET/NAME that is most like `metric`: of names that are like nothing, the default's.
+std::string nearest_metric(const std::string& metric) {
+  const auto names = choosing_names();
+  const auto part = metric.substr(metric.rfind('/') + 1);
+  const auto has_part = [&](const std::string& name) {
+    return part.size() > 2 && name.find(part) != std::string::npos;
+  };
+  const auto longer = std::ranges::find_if(names, has_part);  // tau of kendall_tau
+  const auto name = longer == names.end() ? nearest_name(trimmed(part), names) : *longer;
+  const auto set = std::ranges::find_if(kSets, [&](const auto& each) { return metric.starts_with(each.substr(0, 3)); });
+  return fmt::format("{}/{}", set == kSets.end() ? "valid" : *set, name.empty() ? "kendall_tau" : name);
+}
+
+bool predicts_runtimes(const LossSettings& loss) {
+  return loss.type == LossType::mse || loss.type == LossType::huber || loss.type == LossType::l1 ||
+         loss.huber_weight > 0;
+}
+
+/// Why the set of trainer.metric is not evaluated while a run goes on; empty where it is.
+std::string unmeasured_set(const Settings& s) {
+  const auto set = set_of(s.trainer.metric);
+  if (set == "holdout" && s.data.holdout == 0) return "data.holdout is 0; set it to a fraction such as 0.1";
+  if (set == "valid" && s.data.valid.empty())
+    return s.data.holdout > 0 ? "data.valid names no groups; name some, or choose a metric of holdout"
+                              : "data.valid names no groups; name some, or set data.holdout and a metric of holdout";
+  if (set == "test" && s.data.test.empty()) return "data.test names no groups";
+  return "";
+}
+
+std::string conflict(const Settings& s, const std::string& why) {
+  return fmt::format("trainer.metric: found {}: {}", s.trainer.metric, why);
+}
+
+}  // namespace
+
+std::span<const MetricInfo> metrics() { return kMetrics; }
+
+const MetricInfo* find_metric(std::string_view name) {
+  const auto found = std::ranges::find(kMetrics, name.substr(name.rfind('/') + 1), &MetricInfo::name);
+  return found == kMetrics.end() ? nullptr : &*found;
+}
+
+std::string metric_name_fault(const std::string& metric) {
+  const auto names = choosing_names();
+  const auto slash = std::min(metric.find('/'), metric.size());
+  const bool set = slash < metric.size() && std::ranges::find(kSets, set_of(metric)) != kSets.end();
+  if (set && std::ranges::find(names, metric.substr(slash + 1)) != names.end()) return "";
+  return fmt::format("found {}, expected SET/METRIC with a set of {} and a metric of {} (did you mean {}?)", metric,
+                     fmt::join(kSets, ", "), fmt::join(names, ", "), nearest_metric(metric));
+}
+
+std::string find_metric_conflict(const Settings& s, bool needed) {
+  const auto& trainer = s.trainer;
+  if (const auto fault = metric_name_fault(trainer.metric); !fault.empty()) return "trainer.metric: " + fault;
+  const auto& info = *find_metric(trainer.metric);
+  if (info.mean == MetricMean::candidates && !predicts_runtimes(s.loss))
+    return conflict(s, fmt::format("a model trained with loss.type {} ranks and predicts no run times; set "
+                                   "loss.huber_weight above 0, or choose a metric such as {}/kendall_tau",
+                                   word_of(s.loss.type), set_of(trainer.metric)));
+  if (info.name == "contest_score" && s.data.format == DataFormat::programs)
+    return conflict(s, fmt::format("it is of layouts and tiles, and data.format is programs; choose a metric such as "
+                                   "{}/kendall_tau",
+                                   set_of(trainer.metric)));
+  if (info.name == "kendall_tau_of_scores" &&
+      (trainer.tie_threshold_candidates == 0 || set_of(trainer.metric) != "test"))
+    return conflict(s, fmt::format("it is measured after training alone, with trainer.tie_threshold_candidates; choose "
+                                   "{}/kendall_tau, which until then is the same",
+                                   set_of(trainer.metric)));
+  const bool lower = trainer.metric_goal == Goal::minimize;
+  if (trainer.metric_goal != Goal::auto_ && lower != info.lower_is_better)
+    return fmt::format(
+        "trainer.metric_goal: found {} while trainer.metric is {}, which is better when it is {}; set "
+        "it to auto",
+        word_of(trainer.metric_goal), trainer.metric, lower ? "larger" : "smaller");
+  const bool stops = trainer.early_stop.patience > 0;
+  if (stops && set_of(trainer.metric) == "test")
+    return conflict(s,
+                    "the test set is evaluated once, at the end, so that trainer.early_stop.patience cannot follow "
+                    "it; choose a metric of valid or holdout");
+  const bool asked_for = needed || stops || trainer.metric != TrainerSettings().metric;
+  const auto unmeasured = unmeasured_set(s);
+  return asked_for && !unmeasured.empty() ? conflict(s, unmeasured) : "";
+}
+
+std::string metric_warning(const Settings& s) {
+  const auto why =
+      set_of(s.trainer.metric) == "test" ? "the test set is evaluated once, at the end" : unmeasured_set(s);
+  return why.empty() ? ""
+                     : fmt::format("trainer.metric {} chooses no checkpoint: {}. The last weights are evaluated",
+                                   s.trainer.metric, why);
+}
+
+bool maximizes(const TrainerSettings& settings) {
+  if (settings.metric_goal != Goal::auto_) return settings.metric_goal == Goal::maximize;
+  const auto* info = find_metric(settings.metric);
+  return info == nullptr || !info->lower_is_better;
+}
+
+}  // namespace foretime::configs

@@ -1,0 +1,195 @@
+#include "coordinator/run_lock.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "configs/load.h"
+
+namespace foretime::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Of this boot of this machine; containers of one machine share it, as they share the kernel that holds locks.
+std::string kernel_id() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+/// When a process began, in ticks since the machine did; empty where there is no such process. With it a number that
+/// was given to another process is told apart.
+std::string start_of(int64_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text;
+  std::getline(file, text);
+  const auto name_end = text.rfind(')');  // the name may hold blanks
+  if (name_end == std::string::npos) return "";
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 0; i < 20; ++i) fields >> field;  // state is field 3, starttime is field 22
+  return field;
+}
+
+struct Holder {
+  std::string host, kernel, start, since;
+  int64_t pid = 0;
+};
+
+Holder this_process() {
+  return {host_name(), kernel_id(), start_of(getpid()),
+          fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr))), getpid()};
+}
+
+std::string to_text(const Holder& h) {
+  return Json{{"host", h.host}, {"pid", h.pid}, {"since", h.since}, {"kernel", h.kernel}, {"start", h.start}}.dump() +
+         "\n";
+}
+
+/// Empty for what no process of ours has written.
+std::optional<Holder> holder_in(int file) {
+  std::array<char, 4096> text{};
+  const auto size = ::pread(file, text.data(), text.size(), 0);
+  if (size <= 0) return std::nullopt;
+  const auto json = Json::parse(text.data(), text.data() + size, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto word = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto pid = json.find("pid");
+  if (pid == json.end() || !pid->is_number_integer()) return std::nullopt;
+  return Holder{word("host"), word("kernel"), word("start"), word("since"), pid->get<int64_t>()};
+}
+
+[[noreturn]] void refuse(const fs::path& lock, const std::optional<Holder>& holder) {
+  const auto folder = lock.parent_path().string();
+  if (!holder)
+    throw DirectoryInUse("{}: another process writes to this run directory; wait for it, or name another run.directory",
+                         folder);
+  throw DirectoryInUse(
+      "{}: process {} on {} writes to this run directory, since {} UTC ({}); wait for it, end it, or name another "
+      "run.directory",
+      folder, holder->pid, printable(holder->host), printable(holder->since), lock.filename().string());
+}
+
+[[noreturn]] void fail(const fs::path& path, const char* doing, int error) {
+  if (is_storage_failure(error)) throw_file_error(path, doing, error);
+  throw configs::SettingsError("run.directory: {}: {}: {}; name a folder that can be written to", path.string(), doing,
+                               std::strerror(error));
+}
+
+/// When a file was last changed, by the clock of whoever stores it.
+std::chrono::nanoseconds modified(const struct stat& status) {
+  return std::chrono::seconds(status.st_mtim.tv_sec) + std::chrono::nanoseconds(status.st_mtim.tv_nsec);
+}
+
+/// The time now, by that clock.
+std::chrono::nanoseconds time_there(const fs::path& lock) {
+  const auto path = fmt::format("{}.{}.{}", lock.string(), host_name(), getpid());
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  struct stat status {};
+  if (file.get() < 0 || ::write(file.get(), "\n", 1) != 1 || ::fstat(file.get(), &status) != 0)
+    fail(path, "cannot be written", errno);
+  ::unlink(path.c_str());
+  return modified(status);
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& folder, LockTimes times) : path_(folder / "run.lock"), times_(times) {
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) fail(folder, "cannot be made", failure.value());
+  while (!try_lock() || !is_vacant()) {
+  }
+  const auto text = to_text(this_process());
+  if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0)
+    fail(path_, "cannot be written", errno);
+  const BlockedSignals blocked;
+  beating_ = std::thread([this] { beat(); });
+}
+
+RunLock::~RunLock() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  ends_.notify_all();
+  beating_.join();
+  struct stat own {
+  }, there{};
+  const bool ours = ::fstat(file_.get(), &own) == 0 && ::stat(path_.c_str(), &there) == 0 && own.st_ino == there.st_ino;
+  if (ours) ::unlink(path_.c_str());  // while it is locked: who opened it meanwhile sees that it has gone
+}
+
+/// Opens and locks the file. False: it was removed meanwhile, so that the lock is worth nothing.
+bool RunLock::try_lock() {
+  file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (file_.get() < 0) fail(path_, "cannot be opened", errno);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  if (::fcntl(file_.get(), F_OFD_SETLK, &whole) != 0) {
+    if (errno == EAGAIN || errno == EACCES) refuse(path_, holder_in(file_.get()));
+    if (errno == EINTR) return false;
+    if (is_storage_failure(errno)) throw_file_error(path_, "cannot be locked", errno);
+    kernel_locks_ = false;  // this file system has no locks
+  }
+  struct stat own {
+  }, there{};
+  return ::fstat(file_.get(), &own) == 0 && ::stat(path_.c_str(), &there) == 0 && own.st_ino == there.st_ino;
+}
+
+/// The kernel knows of no holder; another machine's may, and nobody does where there are no locks. False: the file was
+/// removed meanwhile.
+bool RunLock::is_vacant() {
+  const auto holder = holder_in(file_.get());
+  if (!holder) return true;
+  if (holder->kernel == kernel_id()) {
+    const bool alive = !kernel_locks_ && !holder->start.empty() && start_of(holder->pid) == holder->start;
+    if (alive) refuse(path_, holder);
+    return true;
+  }
+  struct stat first {};
+  if (::fstat(file_.get(), &first) != 0) fail(path_, "cannot be read", errno);
+  auto age = time_there(path_) - modified(first);
+  if (age < times_.stale) {
+    fmt::print(stderr, "foretime: {}: held by process {} on {}; looking for signs of life, up to {:.0f} s\n",
+               path_.string(), holder->pid, printable(holder->host),
+               std::chrono::duration<double>(times_.stale).count());
+    std::fflush(stderr);
+  }
+  for (; age < times_.stale; age += times_.beat / 4) {
+    std::this_thread::sleep_for(times_.beat / 4);
+    struct stat now {};
+    const Descriptor again(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
+    if (again.get() < 0 || ::fstat(again.get(), &now) != 0 || now.st_ino != first.st_ino) return false;
+    if (modified(now) != modified(first)) refuse(path_, holder_in(again.get()));
+  }
+  return true;
+}
+
+void RunLock::beat() {
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; })) ::futimens(file_.get(), nullptr);
+}
+
+}  // namespace foretime::coordinator

@@ -1,0 +1,226 @@
+"""Mistakes that would give a wrong result without a word: each is refused or warned of, with what would work."""
+import json
+import os
+import socket
+import subprocess
+import zlib
+
+from program import FORETIME, SAMPLES, ProgramTest, environment, launch, wait_until
+
+SWEEP = """
+method: grid
+metric: {{name: {metric}{goal}}}
+settings: {settings}
+parameters: {{optimizer.learning_rate: {{values: [0.01, 0.001]}}}}
+"""
+
+
+class MetricTest(ProgramTest):
+    def refused(self, expected, code=2, **changes):
+        text = self.train(code=code, **changes).stderr
+        for part in (expected,) if isinstance(expected, str) else expected:
+            self.assertIn(part, text)
+        self.assertFalse((self.folder / "run/metrics.jsonl").exists())
+        return text
+
+    def submitted(self, code=2, metric="holdout/mae", goal="", **changes):
+        lines = [line.replace("=", ": ", 1) for line in self.settings(**changes)]
+        self.write("base.yaml", "".join(f"{line}\n" for line in lines if not line.startswith(("run.", "trainer.metric"))))
+        self.write("sweep.yaml", SWEEP.format(metric=metric, goal=goal, settings="base.yaml"))
+        return self.run_foretime("submit", "sweep.yaml", "--dry-run", code=code).stderr
+
+    def test_training_for_an_unknown_metric_is_refused_at_its_start(self):
+        self.refused(("trainer.metric: found holdout/mea", "did you mean holdout/mae?"), trainer__metric="holdout/mea")
+        self.refused("did you mean valid/kendall_tau?", trainer__metric="val_loss")
+        self.refused("did you mean holdout/kendall_tau?", trainer__metric="holdout/tau")
+        self.refused("did you mean holdout/opa?", trainer__metric="holdout/OPA")
+
+    def test_training_for_a_metric_that_is_not_measured_is_refused(self):
+        self.refused("data.valid names no groups", trainer__metric="valid/mae")
+        self.refused("data.holdout is 0", trainer__metric="holdout/mae", data__holdout=0)
+        self.refused(("loss.type listmle", "loss.huber_weight"), trainer__metric="holdout/mae", loss__type="listmle",
+                     loss__target="runtime", loss__standardize_target="false")
+        self.refused("early_stop.patience", trainer__metric="test/mae", trainer__early_stop__patience=2, trainer__eval_every=2)
+        self.refused("data.format is programs", trainer__metric="holdout/contest_score")
+
+    def test_a_metric_is_optimised_in_its_own_direction(self):
+        self.refused("smaller; set it to auto", trainer__metric="holdout/mae", trainer__metric_goal="maximize")
+        self.train(trainer__metric="holdout/mae", trainer__eval_every=2, optimizer__learning_rate=0.05)
+        values = {line["step"]: line["holdout/mae"] for line in self.lines_of() if line["kind"] == "eval"}
+        self.assertEqual(len(values), 3)
+        final = [line for line in self.lines_of() if line["kind"] == "final"]
+        self.assertEqual(values[final[0]["best_step"]], min(values.values()))
+
+    def test_a_metric_that_chooses_no_checkpoint_is_warned_of(self):
+        text = self.train(trainer__metric="test/kendall_tau").stderr
+        self.assertIn("warning: trainer.metric test/kendall_tau chooses no checkpoint", text)
+        self.assertNotIn("warning", self.train(run__directory=self.folder / "other").stderr)
+
+    def test_submitting_an_unknown_metric_is_refused(self):
+        for metric, nearest in (("val_loss", "valid/kendall_tau"), ("holdout/mea", "holdout/mae")):
+            text = self.submitted(metric=metric)
+            self.assertIn(f"metric.name: found {metric}", text)
+            self.assertIn(f"did you mean {nearest}?", text)
+            self.assertIn("sweep.yaml:3", text)
+        self.assertIn("data.valid names no groups", self.submitted(metric="valid/mae"))
+        self.submitted(code=0)
+        # A job of its own is compared, too, so that the default metric must be one that it measures.
+        self.assertIn("trainer.metric: found valid/kendall_tau: data.valid names no groups",
+                      self.run_foretime("submit", "base.yaml", "--dry-run", code=2).stderr)
+        self.assertIn("did you mean holdout/mae?",
+                      self.run_foretime("submit", "base.yaml", "trainer.metric=holdout/mea", "--dry-run", code=2).stderr)
+
+    def test_a_sweep_in_the_wrong_direction_is_refused(self):
+        self.assertIn("metric.goal: found minimize, and holdout/kendall_tau is better when it is larger",
+                      self.submitted(metric="holdout/kendall_tau", goal=", goal: minimize"))
+        self.submitted(code=0, metric="holdout/kendall_tau")
+        self.submitted(code=0, goal=", goal: minimize")
+
+
+class DataTest(ProgramTest):
+    def test_groups_of_the_test_set_are_not_trained_on(self):
+        both = dict(data__train="[C1.npz, C10.npz, C12.npz]", data__test="[C10.npz]")
+        text = self.train(code=2, **both).stderr
+        self.assertIn("1 of the 1 groups of data.test are trained on as well: ", text)
+        self.assertIn("C10.npz; take them out of data.train or data.test, or set data.overlap=warn", text)
+        self.assertIn("C10.npz", self.train(data__overlap="warn", **both).stderr)
+        # Under another name they are the same.
+        os.link(SAMPLES / "C12.npz", self.folder / "copy.npz")
+        text = self.train(code=2, data__valid=f"[{self.folder}/copy.npz]", run__directory=self.folder / "other").stderr
+        self.assertIn("1 of the 1 groups of data.valid are trained on as well: ", text)
+        self.assertIn("copy.npz", text)
+
+    def test_named_files_are_evaluated_without_the_runs_indices(self):
+        self.train()
+        checkpoint = self.folder / "run/checkpoints/step-00000006"
+        state = json.loads((checkpoint / "state.json").read_text())
+        state["settings"] = state["settings"].replace('eval_indices: ""', "eval_indices: ./none.json")
+        self.assertIn("none.json", state["settings"])
+        self.rewrite(checkpoint, "state.json", json.dumps(state).encode())
+        self.assertIn("none.json", self.run_foretime("evaluate", "run", code=3).stderr)
+        self.assertIn("test/kendall_tau", self.json_of("evaluate", "run", SAMPLES / "C10.npz", "--json")["metrics"])
+
+    def rewrite(self, checkpoint, name, content):
+        """Another file in a checkpoint, as if it had been written so."""
+        (checkpoint / name).write_bytes(content)
+        manifest = json.loads((checkpoint / "manifest.json").read_text())
+        entry = manifest["files"][name]
+        entry.update({key: value for key, value in (("bytes", len(content)), ("size", len(content)),
+                                                    ("crc32", zlib.crc32(content))) if key in entry})
+        (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+
+
+class RunDirectoryTest(ProgramTest):
+    def long_training(self):
+        return self.start_training(trainer__steps=100000, trainer__log_every=1)
+
+    def test_a_second_training_in_a_run_directory_is_refused(self):
+        first = self.long_training()
+        try:
+            lock = self.folder / "run/run.lock"
+            self.assertTrue(wait_until(lambda: (self.folder / "run/metrics.jsonl").exists()))
+            text = self.train(code=2, trainer__steps=100000).stderr
+            self.assertIn(f"process {first.pid} on {socket.gethostname()} writes to this run directory", text)
+            self.assertEqual(json.loads(lock.read_text())["pid"], first.pid)
+        finally:
+            first.kill()
+            first.communicate()
+        # Of a process that was killed nothing is left but its name.
+        self.assertTrue(lock.exists())
+        steps = max(line["step"] for line in self.lines_of())
+        self.train(trainer__steps=steps + 3)
+        self.assertFalse(lock.exists())
+
+    def test_a_run_directory_that_cannot_be_made(self):
+        for folder, why in (("/proc/x", "No such file or directory"), (self.write("file", "") / "run", "Not a directory")):
+            text = self.train(code=2, run__directory=folder).stderr
+            self.assertIn(f"run.directory: {folder}: cannot be made: {why}", text)
+            self.assertNotIn("filesystem error", text)
+
+
+class CommandTest(ProgramTest):
+    def test_commands_options_and_settings_are_suggested(self):
+        for arguments, expected in ((("trian", "settings.yaml"), "found trian, which is not a command of foretime; did you mean train?"),
+                                    (("eval", "run"), "did you mean evaluate?"), (("data", "pakc", "x"), "foretime data; did you mean pack?"),
+                                    (("zebra",), "foretime --help lists its commands"),
+                                    (("train", "x.yaml", "--quite"), "did you mean --quiet?"),
+                                    (("agent", "--until-emty"), "did you mean --until-empty?"),
+                                    (("rank", "a", "b", "--candidate", "c"), "did you mean --candidates?"),
+                                    (("serve", "x", "--sokcet", "y"), "did you mean --socket?"),
+                                    (("doctor", "now"), "found now, which is not an argument of foretime doctor")):
+            with self.subTest(arguments):
+                self.assertIn(expected, self.run_foretime(*arguments, code=2).stderr)
+        for key, expected in (("optimizer.lr", "optimizer.learning_rate"), ("lr", "optimizer.learning_rate"),
+                              ("batch_size", "sampler.groups_per_batch"), ("trainer.max_epochs", "trainer.epochs"),
+                              ("optimizer.learning_rat", "optimizer.learning_rate")):
+            with self.subTest(key):
+                self.assertIn(f"did you mean {expected}?", self.run_foretime("train", self.empty_settings(), f"{key}=1", code=2).stderr)
+
+    def test_files_of_other_commands_name_their_command(self):
+        self.write("sweep.yaml", SWEEP.format(metric="holdout/mae", goal="", settings="base.yaml"))
+        for command in ("train", "config", "plan"):
+            self.assertIn("sweep.yaml: is a sweep, which `foretime submit sweep.yaml` takes", self.run_foretime(command, "sweep.yaml", code=2).stderr)
+        self.write("tune.yaml", "finetune: {model: a.foretime, records: [b.json]}\n")
+        self.assertIn("`foretime submit tune.yaml`", self.run_foretime("train", "tune.yaml", code=2).stderr)
+        self.write("trials.yaml", "entries: [{label: a, kind: model}]\n")
+        for command in ("train", "submit"):
+            self.assertIn("is an experiment, which `foretime experiment trials.yaml`", self.run_foretime(command, "trials.yaml", code=2).stderr)
+
+    def test_export_to_an_unknown_format_is_refused(self):
+        self.train()
+        for name in ("model.onnx", "model.pth", "model.safetensors"):
+            text = self.run_foretime("export", "run", name, code=2).stderr
+            self.assertIn("is no format of export, expected NAME.foretime (a bundle), NAME.pt (TorchScript)", text)
+            self.assertFalse((self.folder / name).exists())
+        self.assertIn("--format bundle writes no .pt file", self.run_foretime("export", "run", "a.pt", "--format", "bundle", code=2).stderr)
+        self.run_foretime("export", "run", "v1.5", "--format", "checkpoint")
+        self.assertTrue((self.folder / "v1.5/manifest.json").exists())
+
+
+class AgentTest(ProgramTest):
+    def test_gpus_that_are_not_there_are_refused(self):
+        text = self.run_foretime("agent", "--gpus", "0,96", "--until-empty", code=2).stderr
+        self.assertIn("--gpus: found", text)
+        self.assertIn("--assume-gpus takes the ids as they are", text)
+        self.assertFalse((self.folder / "runs").exists())
+        self.run_foretime("agent", "--gpus", "0,96", "--assume-gpus", "--until-empty")
+
+    def test_an_agent_whose_jobs_failed_says_so(self):
+        lines = [line.replace("=", ": ", 1) for line in self.settings() if not line.startswith("run.")]
+        self.write("job.yaml", "".join(f"{line}\n" for line in lines))
+        agent = ("agent", "--until-empty", "--data-root", SAMPLES, "--data-root", self.folder)
+        self.run_foretime("submit", "job.yaml")
+        self.run_foretime(*agent)
+        self.run_foretime("submit", "job.yaml", "data.train=none.npz", "--max-attempts", 1)
+        done = self.run_foretime(*agent, code=7)
+        self.assertIn("1 jobs failed or died meanwhile", done.stderr + done.stdout)
+        self.run_foretime(*agent)  # which ran none
+
+
+class RanksTest(ProgramTest):
+    def printed_once(self, text, message):
+        self.assertEqual(text.count(message), 1, text)
+        self.assertEqual(text.count("foretime: "), 1, text)
+
+    def test_an_error_of_all_ranks_is_printed_once(self):
+        for arguments, message in ((("train", "none.yaml"), "none.yaml"), (("train", self.empty_settings(), "--quite"), "--quiet?"),
+                                   (self.training(data__train="none.npz"), "none.npz"),
+                                   (self.training(model__readout="[configurable_mean]"), "model.readout: ")):
+            with self.subTest(message):
+                code = 3 if message == "none.npz" else 2
+                self.printed_once(self.run_foretime(*arguments, ranks=3, code=code).stderr, message)
+
+    def test_an_error_of_one_rank_is_printed_once_with_its_rank(self):
+        # Each rank has a folder of its own, and rank 1's lacks the data: rank 0 lists them, rank 1 cannot read them.
+        for rank in range(3):
+            folder = self.folder / f"rank{rank}"
+            folder.mkdir()
+            for name in ("C1.npz", "C12.npz", "C10.npz"):
+                (folder / name).write_bytes((SAMPLES / name).read_bytes() if rank != 1 else b"nothing")
+        script = self.write("rank.sh", "#!/bin/sh\n" f'cd {self.folder}/rank$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
+        script.chmod(0o755)
+        done = subprocess.run([*launch(3), script, FORETIME, *map(str, self.training(data__root="."))], env=environment(),
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("foretime: rank 1: ", done.stderr)
+        self.printed_once(done.stderr, "rank 1: ")

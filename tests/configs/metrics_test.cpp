@@ -1,0 +1,91 @@
+#include "configs/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "configs/load.h"
+
+namespace foretime::configs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// What is said of these settings by whoever trains.
+std::string conflict(const std::string& yaml, bool needed = false) {
+  return find_metric_conflict(parse_settings(yaml, "test"), needed);
+}
+
+TEST(Metrics, AreKnownByNameWithAndWithoutTheirSet) {
+  for (const auto& info : metrics()) {
+    EXPECT_EQ(find_metric(info.name), &info);
+    EXPECT_EQ(find_metric("valid/" + info.name), &info);
+    EXPECT_FALSE(info.title.empty());
+  }
+  EXPECT_EQ(find_metric("val_loss"), nullptr);
+  EXPECT_EQ(find_metric(""), nullptr);
+}
+
+TEST(Metrics, DirectionsAreThoseOfTheTable) {
+  for (const char* name : {"mae", "rmse", "mape", "top1_slowdown", "top100_slowdown", "seconds", "memory"})
+    EXPECT_TRUE(find_metric(name)->lower_is_better) << name;
+  for (const char* name : {"kendall_tau", "opa", "pairwise_accuracy", "top1_score", "contest_score", "accuracy"})
+    EXPECT_FALSE(find_metric(name)->lower_is_better) << name;
+}
+
+TEST(Metrics, UnknownNamesAreRefusedWithTheNearest) {
+  for (const auto& [name, nearest] :
+       std::vector<std::pair<std::string, std::string>>{{"holdout/mea", "holdout/mae"},
+                                                        {"val_loss", "valid/kendall_tau"},
+                                                        {"val/mae", "valid/mae"},
+                                                        {"test/kendal_tau", "test/kendall_tau"},
+                                                        {"kendall_tau", "valid/kendall_tau"},
+                                                        {"holdout/tau", "holdout/kendall_tau"},
+                                                        {"valid/noise_ceiling_tau", "valid/kendall_tau"},
+                                                        {"valid/seconds", "valid/kendall_tau"},
+                                                        {"a/b/mae", "valid/mae"},
+                                                        {"/", "valid/kendall_tau"}})
+    EXPECT_THAT(metric_name_fault(name), AllOf(HasSubstr("found " + name), HasSubstr("did you mean " + nearest + "?")));
+  for (const char* name : {"holdout/mae", "valid/top5_score", "test/contest_score"})
+    EXPECT_THAT(metric_name_fault(name), IsEmpty());
+}
+
+TEST(Metrics, OneThatIsNotMeasuredIsAConflictUnlessItIsTheDefault) {
+  EXPECT_THAT(conflict("trainer: {metric: valid/opa}"), HasSubstr("data.valid names no groups"));
+  EXPECT_THAT(conflict("trainer: {metric: test/opa}"), HasSubstr("data.test names no groups"));
+  EXPECT_THAT(conflict("trainer: {metric: holdout/opa}"), HasSubstr("data.holdout is 0"));
+  EXPECT_THAT(conflict("{data: {holdout: 0.1}, trainer: {metric: holdout/opa}}"), IsEmpty());
+  EXPECT_THAT(conflict("{}"), IsEmpty());
+  EXPECT_THAT(metric_warning({}), HasSubstr("chooses no checkpoint: data.valid names no groups"));
+  EXPECT_THAT(conflict("{}", /*needed=*/true), HasSubstr("data.valid names no groups"));
+  EXPECT_THAT(conflict("trainer: {early_stop: {patience: 1}, eval_every: 1}"), HasSubstr("data.valid names no groups"));
+  EXPECT_THAT(conflict("data: {valid: [a.npz]}", /*needed=*/true), IsEmpty());
+}
+
+TEST(Metrics, ErrorsNeedALossThatPredictsRunTimes) {
+  const std::string data = "data: {valid: [a.npz]}";
+  for (const char* loss : {"listmle", "pairwise_hinge", "pairwise_logistic"})
+    EXPECT_THAT(conflict("{" + data + ", trainer: {metric: valid/mape}, loss: {type: " + loss + "}}"),
+                HasSubstr("set loss.huber_weight above 0"));
+  EXPECT_THAT(conflict("{" + data + ", trainer: {metric: valid/mape}, loss: {huber_weight: 0.1}}"), IsEmpty());
+  EXPECT_THAT(conflict("{" + data + ", trainer: {metric: valid/mape}, loss: {type: l1}}"), IsEmpty());
+}
+
+TEST(Metrics, TheGoalIsTheMetricsOwn) {
+  const auto goal = [](const std::string& metric, const std::string& word) {
+    return parse_settings(
+        "{data: {valid: [a.npz]}, loss: {type: huber}, trainer: {metric: " + metric + ", metric_goal: " + word + "}}",
+        "test");
+  };
+  EXPECT_FALSE(maximizes(goal("valid/mae", "auto").trainer));
+  EXPECT_TRUE(maximizes(goal("valid/opa", "auto").trainer));
+  EXPECT_TRUE(maximizes(goal("valid/mae", "maximize").trainer)) << "what a file of a former version says";
+  EXPECT_THAT(find_metric_conflict(goal("valid/mae", "maximize"), false),
+              HasSubstr("trainer.metric_goal: found maximize while trainer.metric is valid/mae"));
+  EXPECT_THAT(find_metric_conflict(goal("valid/opa", "minimize"), false), HasSubstr("better when it is larger"));
+  EXPECT_THAT(find_metric_conflict(goal("valid/opa", "maximize"), false), IsEmpty());
+}
+
+}  // namespace
+}  // namespace foretime::configs
