@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::string kSmall = R"(
-overrides: {data: {format: programs, train: [a.npz], test: [b.npz]}, trainer.steps: 20}
+overrides: {data: {format: programs, train: [a.npz], valid: [v.npz], test: [b.npz]}, trainer.steps: 20}
 fractions: [1, 0.1]
 seeds: 2
 metrics: [mae, kendall_tau]

@@ -32,7 +32,7 @@ entries:
   - {label: random, kind: random}
 parts:
   here:
-    overrides: {data: {train: [a.npz], test: [b.npz]}, trainer.steps: 30}
+    overrides: {data: {train: [a.npz], valid: [v.npz], test: [b.npz]}, trainer.steps: 30}
     requires: [present]
   there:
     title: Elsewhere
