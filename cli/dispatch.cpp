@@ -30,6 +30,12 @@ void add_light_commands(CLI::App& app, char** argv) {
       });
   cli::add_bundle_command(app);
   cli::add_rank_command(app, [become_full](const cli::RankArguments&) { become_full(); });
+  cli::add_submit_command(app);
+  cli::add_status_command(app);
+  cli::add_leaderboard_command(app);
+  cli::add_log_command(app);
+  cli::add_queue_command(app);
+  cli::add_control_commands(app);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/duration.h"
 #include "base/text.h"
-#include "worker/run/display.h"
 
 namespace foretime::cli {
 namespace {
@@ -139,7 +139,7 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
     rows.push_back({job.spec.id, shown(job.spec.name, kNameWidth), state_text(job),
                     job.attempt > 0 ? fmt::format("{}", job.attempt) : "-", active ? shown(job.agent, kNameWidth) : "-",
                     progress_text(job), number_text(job.best_objective ? job.best_objective : job.objective),
-                    active && job.eta_seconds >= 0 ? worker::duration_text(job.eta_seconds) : "-",
+                    active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : "-",
                     why.empty() ? "" : shown(why, kReasonWidth)});
   }
   return format_table(rows);
@@ -178,11 +178,10 @@ std::string describe(const jobs::JobRecord& job) {
       {"due", job.state == jobs::JobState::delayed ? time_text(job.due_ms) : ""},
       {"finished", time_text(job.finished_ms)},
       {"updated", time_text(job.updated_ms)},
-      {"took", job.seconds > 0 ? worker::duration_text(job.seconds) : ""},
+      {"took", job.seconds > 0 ? duration_text(job.seconds) : ""},
       {"progress",
        job.total_steps > 0 ? fmt::format("{}  step {} of {}", progress_text(job), job.step, job.total_steps) : ""},
-      {"eta",
-       job.state == jobs::JobState::active && job.eta_seconds >= 0 ? worker::duration_text(job.eta_seconds) : ""},
+      {"eta", job.state == jobs::JobState::active && job.eta_seconds >= 0 ? duration_text(job.eta_seconds) : ""},
       {"loss", job.step > 0 ? fmt::format("{:.5g}", job.loss) : ""},
       {"objective", spec.metric.empty()
                         ? ""

@@ -1,7 +1,11 @@
 #include "jobs/sweep/leaderboard.h"
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -26,43 +30,92 @@ struct LeaderboardOptions {
   QueueOptions queue;
   std::string sweep, metric, goal;
   std::vector<std::string> with;
-  int64_t top = 0;
+  std::optional<int64_t> top;
   bool trials = false, csv = false, json = false;
 };
 
-/// A sweep's rows, with what all printers need to know.
+constexpr int64_t kShown = 50;      // rows of a table where nothing is said
+constexpr size_t kSample = 64;      // records that tell what all trials of a sweep are like
+constexpr size_t kRowsAtOnce = 64;  // whose records are held
+
+/// A sweep's rows, with what all printers need to know. Their records are read when they are printed.
 struct Board {
-  jobs::SweepRecord sweep;
-  std::string metric;
+  jobs::SweepRecord sweep{};
+  std::string metric{};
   bool maximize = true;
   bool joined = false;  // rows stand for several seeds
-  std::vector<jobs::LeaderboardRow> rows;
-  std::vector<std::string> with;  // other metrics
-  std::set<std::string> keys;     // swept parameters
+  std::vector<std::string> ids{};
+  std::vector<jobs::RankedRow> rows{};
+  size_t left_out = 0;
+  std::vector<std::string> with{};  // other metrics
+  std::set<std::string> keys{};     // swept parameters
 };
 
 /// `seeds` of a sweep repeats every trial; a seed that is swept itself is a parameter like any other.
-bool repeats_seeds(const jobs::SweepRecord& sweep, const std::vector<jobs::JobRecord>& jobs) {
-  const auto space = jobs::parse_search_space(sweep.spec.definition);
+bool repeats_seeds(const jobs::SearchSpace& space, const std::vector<jobs::JobRecord>& sample) {
   const bool swept = std::any_of(space.begin(), space.end(), [](const auto& p) { return p.key == "trainer.seed"; });
-  return !swept && std::any_of(jobs.begin(), jobs.end(),
+  return !swept && std::any_of(sample.begin(), sample.end(),
                                [](const auto& job) { return job.spec.parameters.contains("trainer.seed"); });
 }
 
-void check_metrics(const Board& board, const std::vector<jobs::JobRecord>& jobs) {
-  std::set<std::string> known = {board.sweep.spec.metric};
-  for (const auto& job : jobs) {
-    for (const auto& [name, value] : job.metrics) known.insert(name);
-  }
-  if (known.size() == 1) return;  // nothing was reported yet
+/// A metric that no trial reported is a mistake, unless none reported anything yet.
+void check_metrics(const Board& board, jobs::QueueReader& reader, const std::set<std::string>& found, bool any) {
+  if (!any) return;
   auto wanted = board.with;
   wanted.push_back(board.metric);
   for (const auto& name : wanted) {
-    if (known.contains(name)) continue;
+    if (name == board.sweep.spec.metric || found.contains(name)) continue;
+    std::set<std::string> known = {board.sweep.spec.metric};
+    for (const auto& row : board.rows) {
+      if (known.size() > 1) break;
+      for (const auto& job : reader.jobs({board.ids[row.trials.front()]})) {
+        for (const auto& [each, value] : job.metrics) known.insert(each);
+      }
+    }
     std::string names;
     for (const auto& each : known) names += " " + each;
     throw jobs::JobRefused("metric {}: no trial of sweep {} has it; known:{}", name, board.sweep.spec.id, names);
   }
+}
+
+/// Reads of every trial what ranks it, and the parameters where rows are joined or the sweep does not say what it
+/// varies.
+void rank(jobs::QueueReader& reader, const jobs::SearchSpace& space, Board& board) {
+  auto fields = jobs::standing_fields();
+  const size_t parameters = fields.size();
+  if (board.joined || space.empty()) fields.emplace_back("parameters");
+  std::vector<jobs::Standing> standings;
+  std::vector<uint32_t> join;
+  std::map<jobs::Parameters, uint32_t> configurations;
+  std::set<std::string> wanted(board.with.begin(), board.with.end()), found;
+  wanted.insert(board.metric);
+  bool any = false;
+  reader.scan(board.ids, fields, [&](size_t index, const std::vector<std::string_view>& values) {
+    if (const auto state = configs::choice_named<jobs::JobState>(std::string(values[1]))) {
+      ++board.sweep.jobs[*state];
+    } else {
+      ++board.sweep.unreadable;
+    }
+    any = any || values[6].size() > 2;
+    for (const auto& name : wanted) {
+      if (!found.contains(name) && jobs::number_in(values[6], name)) found.insert(name);
+    }
+    const auto standing = jobs::standing_of(static_cast<uint32_t>(index), values, board.metric);
+    if (!standing) return;
+    standings.push_back(*standing);
+    if (fields.size() == parameters) return;
+    jobs::Parameters swept;
+    const auto json = Json::parse(values[parameters], nullptr, false);
+    if (json.is_object()) {
+      for (const auto& [key, value] : json.items()) {
+        if (value.is_string() && !(board.joined && key == "trainer.seed")) swept[key] = value.get<std::string>();
+      }
+    }
+    for (const auto& [key, value] : swept) board.keys.insert(key);
+    if (board.joined) join.push_back(configurations.emplace(swept, join.size()).first->second);
+  });
+  board.rows = jobs::ranked_rows(standings, join, board.maximize);
+  check_metrics(board, reader, found, any);
 }
 
 Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
@@ -75,10 +128,9 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
     id = newest.front();
   }
   Board board;
-  const auto sweep = reader.sweep(id);
+  const auto sweep = reader.sweep_record(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
   board.sweep = *sweep;
-  const auto jobs = reader.jobs(reader.ids_of_sweep(id));
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;
   board.maximize = options.goal.empty() ? sweep->spec.maximize : options.goal == "maximize";
   if (options.goal.empty() && board.metric != sweep->spec.metric) {
@@ -89,15 +141,47 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
     board.maximize = !info->lower_is_better;
   }
   board.with = options.with;
-  check_metrics(board, jobs);
-  board.joined = !options.trials && repeats_seeds(*sweep, jobs);
-  board.rows = jobs::leaderboard_rows(jobs, board.metric, board.maximize, board.joined);
-  for (const auto& row : board.rows) {
-    for (const auto& [key, value] : row.parameters) board.keys.insert(key);
+  board.ids = reader.ids_of_sweep(id);
+  const auto sample = reader.trials(
+      {board.ids.begin(), board.ids.begin() + static_cast<ptrdiff_t>(std::min(kSample, board.ids.size()))});
+  const auto space = jobs::parse_search_space(sweep->spec.definition);
+  board.joined = !options.trials && repeats_seeds(space, sample);
+  for (const auto& parameter : space) board.keys.insert(parameter.key);
+  for (const auto& job : sample) {
+    for (const auto& [key, value] : job.spec.parameters) {
+      if (!(board.joined && key == "trainer.seed")) board.keys.insert(key);
+    }
   }
-  if (options.top > 0 && board.rows.size() > static_cast<size_t>(options.top))
-    board.rows.resize(static_cast<size_t>(options.top));
+  rank(reader, space, board);
+  const auto shown = options.top.value_or(options.csv || options.json ? 0 : kShown);
+  if (shown > 0 && board.rows.size() > static_cast<size_t>(shown)) {
+    board.left_out = board.rows.size() - static_cast<size_t>(shown);
+    board.rows.resize(static_cast<size_t>(shown));
+  }
   return board;
+}
+
+/// Reads the rows' records, a few rows at a time.
+template <class Take>
+void each_row(jobs::QueueReader& reader, const Board& board, const Take& take) {
+  for (size_t from = 0; from < board.rows.size(); from += kRowsAtOnce) {
+    const size_t to = std::min(board.rows.size(), from + kRowsAtOnce);
+    std::vector<std::string> ids;
+    for (size_t i = from; i < to; ++i) {
+      for (const auto trial : board.rows[i].trials) ids.push_back(board.ids[trial]);
+    }
+    std::map<std::string, jobs::JobRecord> records;
+    for (auto& job : reader.jobs(ids)) records[job.spec.id] = std::move(job);
+    for (size_t i = from; i < to; ++i) {
+      std::vector<jobs::JobRecord> trials;
+      for (const auto trial : board.rows[i].trials) {
+        const auto found = records.find(board.ids[trial]);
+        if (found != records.end()) trials.push_back(std::move(found->second));
+      }
+      const auto rows = jobs::leaderboard_rows(trials, board.metric, board.maximize, board.joined);
+      if (!rows.empty()) take(i + 1, rows.front());  // unless it was forgotten meanwhile
+    }
+  }
 }
 
 /// 2 succeeded, 1 stopped: the states of a row's trials.
@@ -134,81 +218,93 @@ std::string parameter_of(const jobs::LeaderboardRow& row, const std::string& key
   return found == row.parameters.end() ? "" : found->second;
 }
 
-std::string to_table(const Board& board) {
+std::string table_of(jobs::QueueReader& reader, const Board& board) {
   std::vector<std::vector<std::string>> rows = {{"rank", board.joined ? "trials" : "trial", "job", "state"}};
   rows.front().push_back(board.joined ? board.metric + " (mean ± deviation of n)" : board.metric);
   for (const auto& name : board.with) rows.front().push_back(name);
   for (const auto& key : board.keys) rows.front().push_back(key);
-  for (const auto& row : board.rows) {
+  each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
     auto value = number_text(row.value);
     if (board.joined && row.counted > 0) value += fmt::format(" ± {:.2g} of {}", row.spread, row.counted);
-    std::vector<std::string> line = {row.value ? fmt::format("{}", rows.size()) : "-", trials_text(row),
+    std::vector<std::string> line = {row.value ? fmt::format("{}", rank) : "-", trials_text(row),
                                      row.trials.front().spec.id, states_text(row), value};
     for (const auto& name : board.with) line.push_back(number_text(mean_of(row, name)));
     for (const auto& key : board.keys) line.push_back(shown(parameter_of(row, key), 40));
     rows.push_back(std::move(line));
-  }
-  return fmt::format("sweep {} {}: {} ({} is better), {}\n{}", board.sweep.spec.id, shown(board.sweep.spec.name, 60),
+  });
+  return fmt::format("sweep {} {}: {} ({} is better), {}\n{}{}", board.sweep.spec.id, shown(board.sweep.spec.name, 60),
                      board.metric, board.maximize ? "larger" : "smaller", counts_text(board.sweep.jobs),
-                     format_table(rows));
+                     format_table(rows),
+                     board.left_out > 0 ? fmt::format("  … and {} more (--top 0: all)\n", board.left_out) : "");
 }
 
 std::string exact(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-std::string to_csv(const Board& board) {
-  std::string text = "rank,trial,job,state,stopped," + csv_field(board.metric);
-  if (board.joined) text += ",deviation,count";
-  for (const auto& name : board.with) text += "," + csv_field(name);
-  for (const auto& key : board.keys) text += "," + csv_field(key);
-  text += "\n";
-  size_t rank = 0;
-  for (const auto& row : board.rows) {
-    ++rank;
+void print_csv(jobs::QueueReader& reader, const Board& board) {
+  std::string head = "rank,trial,job,state,stopped," + csv_field(board.metric);
+  if (board.joined) head += ",deviation,count";
+  for (const auto& name : board.with) head += "," + csv_field(name);
+  for (const auto& key : board.keys) head += "," + csv_field(key);
+  fmt::print("{}\n", head);
+  each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
     const bool stopped = row.trials.size() == 1 && row.trials.front().stopped;
-    text += fmt::format("{},{},{},{},{},{}", row.value ? fmt::format("{}", rank) : "", trials_text(row),
-                        row.trials.front().spec.id, csv_field(states_text(row)), stopped ? 1 : 0, exact(row.value));
+    auto text = fmt::format("{},{},{},{},{},{}", row.value ? fmt::format("{}", rank) : "", trials_text(row),
+                            row.trials.front().spec.id, csv_field(states_text(row)), stopped ? 1 : 0, exact(row.value));
     if (board.joined) text += fmt::format(",{},{}", row.spread, row.counted);
     for (const auto& name : board.with) text += fmt::format(",{}", exact(mean_of(row, name)));
     for (const auto& key : board.keys) text += fmt::format(",{}", csv_field(parameter_of(row, key)));
-    text += "\n";
-  }
-  return text;
+    fmt::print("{}\n", text);
+  });
 }
 
-std::string to_json_text(const Board& board) {
-  Json rows = Json::array();
-  for (const auto& row : board.rows) {
-    Json trials = Json::array();
-    for (const auto& job : row.trials) {
-      const auto value = jobs::metric_of(job, board.metric);
-      trials.push_back({{"trial", job.spec.trial},
-                        {"job", job.spec.id},
-                        {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
-                        {"stopped", job.stopped},
-                        {"value", value ? Json(*value) : Json()},
-                        {"parameters", job.spec.parameters},
-                        {"metrics", job.metrics},
-                        {"checkpoint", job.checkpoint}});
-    }
-    rows.push_back({{"rank", row.value ? Json(rows.size() + 1) : Json()},
-                    {"value", row.value ? Json(*row.value) : Json()},
-                    {"deviation", row.counted > 1 ? Json(row.spread) : Json()},
-                    {"count", row.counted},
-                    {"parameters", row.parameters},
-                    {"trials", std::move(trials)}});
+Json row_json(const Board& board, size_t rank, const jobs::LeaderboardRow& row) {
+  Json trials = Json::array();
+  for (const auto& job : row.trials) {
+    const auto value = jobs::metric_of(job, board.metric);
+    trials.push_back({{"trial", job.spec.trial},
+                      {"job", job.spec.id},
+                      {"state", job.unreadable.empty() ? jobs::to_string(job.state) : "unreadable"},
+                      {"stopped", job.stopped},
+                      {"value", value ? Json(*value) : Json()},
+                      {"parameters", job.spec.parameters},
+                      {"metrics", job.metrics},
+                      {"checkpoint", job.checkpoint}});
   }
-  const Json json = {{"sweep", board.sweep.spec.id},
-                     {"name", board.sweep.spec.name},
-                     {"metric", board.metric},
-                     {"goal", board.maximize ? "maximize" : "minimize"},
-                     {"rows", std::move(rows)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return {{"rank", row.value ? Json(rank) : Json()},
+          {"value", row.value ? Json(*row.value) : Json()},
+          {"deviation", row.counted > 1 ? Json(row.spread) : Json()},
+          {"count", row.counted},
+          {"parameters", row.parameters},
+          {"trials", std::move(trials)}};
+}
+
+/// Row by row: nobody needs to hold all of a large sweep.
+void print_json(jobs::QueueReader& reader, const Board& board) {
+  const auto text = [](const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); };
+  auto head = text({{"sweep", board.sweep.spec.id},
+                    {"name", board.sweep.spec.name},
+                    {"metric", board.metric},
+                    {"goal", board.maximize ? "maximize" : "minimize"}});
+  head.erase(head.rfind("\n}"));
+  fmt::print("{},\n  \"rows\": [", head);
+  bool first = true;
+  each_row(reader, board, [&](size_t rank, const jobs::LeaderboardRow& row) {
+    fmt::print("{}\n{}", std::exchange(first, false) ? "" : ",", text(row_json(board, rank, row)));
+  });
+  fmt::print("]\n}}\n");
 }
 
 void run(const LeaderboardOptions& options) {
   QueueAccess access(options.queue, Start::never);
-  const auto board = make_board(access.reader(), options);
-  fmt::print("{}", options.json ? to_json_text(board) : options.csv ? to_csv(board) : to_table(board));
+  auto& reader = access.reader();
+  const auto board = make_board(reader, options);
+  if (options.json) {
+    print_json(reader, board);
+  } else if (options.csv) {
+    print_csv(reader, board);
+  } else {
+    fmt::print("{}", table_of(reader, board));
+  }
 }
 
 }  // namespace
@@ -222,7 +318,8 @@ void add_leaderboard_command(CLI::App& app) {
   checked_option(*command, "--goal", options->goal, "default: the sweep's; for another --metric its own direction",
                  CLI::IsMember({"maximize", "minimize"}));
   typed_option(*command, "--with", options->with, "further metrics as columns", "NAME")->delimiter(',');
-  checked_option(*command, "--top", options->top, "the best so many; 0: all", CLI::NonNegativeNumber, "N");
+  checked_option(*command, "--top", options->top, "the best so many; 0: all; default: 50 in a table, else all",
+                 CLI::NonNegativeNumber, "N");
   command->add_flag("--trials", options->trials, "a line for each seed, where the sweep has `seeds`");
   auto* csv = command->add_flag("--csv", options->csv, "print CSV");
   command->add_flag("--json", options->json, "print JSON, with the metrics of every trial")->excludes(csv);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -65,19 +66,37 @@ bool all_over(const std::vector<jobs::JobRecord>& jobs) {
   return std::all_of(jobs.begin(), jobs.end(), [](const auto& job) { return is_final(job.state); });
 }
 
-/// At most `limit` of a sweep's jobs, those that run first.
-std::vector<jobs::JobRecord> jobs_of_sweep(jobs::QueueReader& reader, const std::string& sweep,
-                                           const StatusOptions& options, size_t& all) {
-  auto jobs = reader.jobs(reader.ids_of_sweep(sweep));
-  if (!options.state.empty())
-    std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
-  all = jobs.size();
-  if (all > static_cast<size_t>(options.limit)) {
-    const auto place = [](const auto& job) { return std::find(std::begin(kOrder), std::end(kOrder), job.state); };
-    std::stable_sort(jobs.begin(), jobs.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
-    jobs.resize(static_cast<size_t>(options.limit));
+/// A sweep's jobs as `status` shows them.
+struct JobsOfSweep {
+  std::map<JobState, int64_t> counts{};  // of all
+  int64_t unreadable = 0;
+  std::vector<jobs::JobRecord> shown{};  // at most `limit`, those that run first
+  size_t all = 0;                        // that have the state that was asked for
+};
+
+/// Reads the states of all jobs and no more than `limit` records.
+JobsOfSweep jobs_of_sweep(jobs::QueueReader& reader, const std::string& sweep, const StatusOptions& options) {
+  JobsOfSweep found;
+  const auto ids = reader.ids_of_sweep(sweep);
+  const auto states = reader.states(ids, found.unreadable);
+  for (const auto state : kOrder) found.counts[state] = 0;
+  std::vector<uint32_t> chosen;
+  for (uint32_t i = 0; i < ids.size(); ++i) {
+    if (states[i]) ++found.counts[*states[i]];
+    if (options.state.empty() || states[i] == jobs::parse_job_state(options.state)) chosen.push_back(i);
   }
-  return jobs;
+  found.all = chosen.size();
+  if (found.all > static_cast<size_t>(options.limit)) {
+    const auto place = [&](uint32_t i) {
+      return states[i] ? std::find(std::begin(kOrder), std::end(kOrder), *states[i]) : std::end(kOrder);
+    };
+    std::stable_sort(chosen.begin(), chosen.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
+    chosen.resize(static_cast<size_t>(options.limit));
+  }
+  std::vector<std::string> few;
+  for (const auto i : chosen) few.push_back(ids[i]);
+  found.shown = reader.jobs(few);
+  return found;
 }
 
 std::string left_out(size_t all, size_t shown_jobs) {
@@ -85,10 +104,12 @@ std::string left_out(size_t all, size_t shown_jobs) {
 }
 
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
-  const auto sweep = reader.sweep(id);
+  auto sweep = reader.sweep_record(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
-  size_t all = 0;
-  const auto jobs = jobs_of_sweep(reader, id, options, all);
+  const auto found = jobs_of_sweep(reader, id, options);
+  sweep->jobs = found.counts;
+  sweep->unreadable = found.unreadable;
+  const auto& jobs = found.shown;
   View view;
   for (const auto& [state, count] : sweep->jobs) view.over = view.over || count > 0;
   for (const auto& [state, count] : sweep->jobs) view.over = view.over && (count == 0 || is_final(state));
@@ -97,7 +118,7 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
     for (const auto& job : jobs) list.push_back(cli::to_json(job));
     view.text = dump({{"sweep", cli::to_json(*sweep)}, {"jobs", std::move(list)}}, options.watch > 0);
   } else {
-    view.text = cli::describe(*sweep) + "\n" + job_table(jobs) + left_out(all, jobs.size());
+    view.text = cli::describe(*sweep) + "\n" + job_table(jobs) + left_out(found.all, jobs.size());
   }
   return view;
 }

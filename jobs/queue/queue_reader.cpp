@@ -229,6 +229,38 @@ std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   return record;
 }
 
+void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take) {
+  Arguments command = {"HMGET"};
+  command.insert(command.end(), fields.begin(), fields.end());
+  std::vector<std::string_view> values(fields.size());
+  size_t at = 0;
+  const auto found = [&](const std::string&, const redisReply& reply) {
+    bool any = false;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const bool text = i < reply.elements && reply.element[i]->type == REDIS_REPLY_STRING;
+      values[i] = text ? std::string_view(reply.element[i]->str, reply.element[i]->len) : std::string_view();
+      any = any || text;
+    }
+    if (any) take(at, values);
+    ++at;
+  };
+  ask_each("job:", ids, command, found, [&](const std::string&, const std::string&) { ++at; });
+}
+
+std::vector<std::optional<JobState>> QueueReader::states(const std::vector<std::string>& ids, int64_t& unreadable) {
+  std::vector<std::optional<JobState>> found;
+  found.reserve(ids.size());
+  const auto take = [&](const std::string&, const redisReply& reply) {
+    found.push_back(reply.type == REDIS_REPLY_NIL ? std::nullopt : configs::choice_named<JobState>(text_of(reply)));
+    if (!found.back() && reply.type != REDIS_REPLY_NIL) ++unreadable;
+  };
+  ask_each("job:", ids, {"HGET", "state"}, take, [&](const std::string&, const std::string&) {
+    found.emplace_back();
+    ++unreadable;
+  });
+  return found;
+}
+
 TrialChanges QueueReader::changes(const std::string& sweep, int64_t from) {
   TrialChanges found;
   const auto name = key("sweep:" + sweep);
@@ -289,15 +321,9 @@ std::map<JobState, int64_t> QueueReader::no_jobs() {
 
 std::map<JobState, int64_t> QueueReader::count_states(const std::vector<std::string>& ids, int64_t& unreadable) {
   auto counts = no_jobs();
-  const auto take = [&](const std::string&, const redisReply& reply) {
-    if (reply.type == REDIS_REPLY_NIL) return;
-    if (const auto state = configs::choice_named<JobState>(text_of(reply))) {
-      ++counts[*state];
-    } else {
-      ++unreadable;
-    }
-  };
-  ask_each("job:", ids, {"HGET", "state"}, take, [&](const std::string&, const std::string&) { ++unreadable; });
+  for (const auto& state : states(ids, unreadable)) {
+    if (state) ++counts[*state];
+  }
   return counts;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "jobs/queue/queue.h"
@@ -72,6 +73,12 @@ class QueueReader {
   std::optional<SweepRecord> sweep(const std::string& id);
   std::optional<SweepRecord> sweep_record(const std::string& id);  // without counts of jobs
   TrialChanges changes(const std::string& sweep, int64_t from);
+  /// Fields of many jobs as they stand in Redis, without a record of each: `take` gets the place in `ids` and the
+  /// texts, which live as long as the call. Jobs that are gone, or whose key is of another type, are left out.
+  using Take = std::function<void(size_t index, const std::vector<std::string_view>& values)>;
+  void scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take);
+  /// In the order of `ids`; empty for jobs that are gone, and for those whose state cannot be read, which are counted.
+  std::vector<std::optional<JobState>> states(const std::vector<std::string>& ids, int64_t& unreadable);
   /// What leaderboards and searches need of trials, and no more: kind, trial, parameters, state and objectives.
   std::vector<JobRecord> trials(const std::vector<std::string>& ids);
   std::vector<std::string> log(const std::string& id,

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include <fcntl.h>
@@ -151,7 +152,7 @@ void RedisConnection::send(const std::vector<Arguments>& calls) {
   for (const auto& call : calls) {
     bytes += fmt::format("*{}\r\n", call.size());
     for (const auto& argument : call) {
-      bytes += fmt::format("${}\r\n", argument.size());
+      fmt::format_to(std::back_inserter(bytes), "${}\r\n", argument.size());
       bytes.append(argument).append("\r\n");
     }
   }
@@ -294,9 +295,13 @@ std::vector<Reply> RedisClient::exchange(const std::vector<Arguments>& calls) {
   try {
     for (int moves = 0; !open.empty(); ++moves) {
       if (!connection_) connect();
-      std::vector<Arguments> sent;
-      for (const size_t i : open) sent.push_back(calls[i]);
-      connection_->send(sent);
+      if (open.size() == calls.size()) {
+        connection_->send(calls);
+      } else {
+        std::vector<Arguments> sent;
+        for (const size_t i : open) sent.push_back(calls[i]);
+        connection_->send(sent);
+      }
       std::vector<size_t> moved;
       for (const size_t i : open) {
         replies[i] = connection_->receive(calls[i].front());

@@ -1,7 +1,12 @@
 #include "jobs/sweep/leaderboard.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
 
 namespace foretime::jobs {
 namespace {
@@ -44,6 +49,63 @@ std::optional<double> metric_of(const JobRecord& job, const std::string& metric)
   const bool complete = job.state == JobState::succeeded && !job.stopped;
   if (metric != job.spec.metric || (complete && reported)) return reported;
   return job.best_objective ? job.best_objective : reported;
+}
+
+std::vector<std::string> standing_fields() {
+  return {"kind", "state", "stopped", "metric", "best_objective", "objective", "metrics"};
+}
+
+std::optional<double> number_in(std::string_view object, const std::string& name) {
+  const auto key = nlohmann::json(name).dump() + ":";
+  const auto at = object.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto rest = object.substr(at + key.size());
+  double value = 0;
+  const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  return failure == std::errc() && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::optional<Standing> standing_of(uint32_t index, const std::vector<std::string_view>& values,
+                                    const std::string& metric) {
+  if (values[0] != "train") return std::nullopt;
+  const auto number = [](std::string_view text) {
+    double value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return failure == std::errc() && !text.empty() ? std::optional(value) : std::nullopt;
+  };
+  const bool succeeded = values[1] == "succeeded";
+  const auto reported = number_in(values[6], metric);
+  if (values[3] != metric || (succeeded && values[2] != "1" && reported)) return Standing{index, reported};
+  auto best = number(values[4]);
+  if (!best && succeeded) best = number(values[5]);
+  return Standing{index, best ? best : reported};
+}
+
+std::vector<RankedRow> ranked_rows(const std::vector<Standing>& standings, const std::vector<uint32_t>& join,
+                                   bool maximize) {
+  std::vector<RankedRow> rows;
+  std::vector<double> sums;
+  std::vector<uint32_t> counts;
+  std::map<uint32_t, size_t> places;
+  for (size_t i = 0; i < standings.size(); ++i) {
+    auto place = rows.size();
+    if (!join.empty()) place = places.emplace(join[i], place).first->second;
+    if (place == rows.size()) {
+      rows.emplace_back();
+      sums.push_back(0);
+      counts.push_back(0);
+    }
+    rows[place].trials.push_back(standings[i].index);
+    if (!standings[i].value) continue;
+    sums[place] += *standings[i].value;
+    ++counts[place];
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (counts[i] > 0) rows[i].value = sums[i] / counts[i];
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto& a, const auto& b) { return better(a.value, b.value, maximize); });
+  return rows;
 }
 
 std::vector<LeaderboardRow> leaderboard_rows(const std::vector<JobRecord>& jobs, const std::string& metric,

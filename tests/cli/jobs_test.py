@@ -4,8 +4,9 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 
-from program import SAMPLES, ProgramTest, flip_byte, wait_until
+from program import FORETIME, SAMPLES, ProgramTest, environment, flip_byte, wait_until
 
 BASE = """
 data: {format: programs, root: SAMPLES, train: [C1.npz, C12.npz], holdout: 0.2, max_eval_candidates: 20}
@@ -108,7 +109,7 @@ class JobsTest(ProgramTest):
             self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2 ** 0.5, places=12)
         self.assertIn("known:", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
 
-        self.assertIn("step", self.foretime("log", best["id"][:8]))
+        self.assertIn("run directory", self.foretime("log", best["id"][:8]), "the end of it")
         self.assertLessEqual(len(self.foretime("log", best["id"], "--lines", 2).splitlines()), 2)
         full = self.foretime("status", best["id"])
         for text in ("model.hidden=", "holdout/mae", best["checkpoint"], "learning_rate"):
@@ -236,6 +237,14 @@ class JobsTest(ProgramTest):
         agent.send_signal(signal.SIGTERM)
         self.finish(agent)
         self.wait_for("nothing is left", lambda: not processes(""))
+
+    def test_watching_and_submitting_need_no_libtorch(self):
+        for command in (["submit", "sweep.yaml"], ["status"], ["leaderboard"], ["queue"]):
+            child = subprocess.Popen([FORETIME, *command], cwd=self.folder, env=environment(), stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            self.assertLess(usage.ru_maxrss, 50 * 1024, f"KiB, {command}: LibTorch alone takes more than this")
 
     def test_unknown_and_wrong_ids(self):
         self.foretime("submit", "sweep.yaml", "--priority", 3, "--ranks", 2, "--gpus", 1, "--max-attempts", 5)

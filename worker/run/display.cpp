@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/duration.h"
 #include "base/text.h"
 
 namespace foretime::worker {
@@ -96,11 +97,7 @@ std::string submission_line(const std::string& collection, const worker::GroupEv
   return submission_line(collection, ranking_of(group));
 }
 
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
-  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
+std::string duration_text(double seconds) { return foretime::duration_text(seconds); }
 
 ProgressDisplay::ProgressDisplay(std::string label, std::string metric)
     : label_(std::move(label)), metric_(std::move(metric)), terminal_(isatty(STDERR_FILENO) != 0) {}

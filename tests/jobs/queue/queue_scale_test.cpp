@@ -1,11 +1,15 @@
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "jobs/queue/queue_reader.h"
 #include "jobs/queue/redis_queue.h"
+#include "jobs/sweep/leaderboard.h"
 #include "tests/jobs/queue/queue_backends.h"
 
 /// What large sweeps cost Redis; bench/queue_bench has the full sizes.
@@ -63,6 +67,70 @@ TEST(QueueScale, AFinishedTrialTakesAtMostThreeKilobytes) {
   RecordProperty("bytes", static_cast<int>(each));
   fmt::print("{} bytes of Redis for each finished trial\n", each);
   EXPECT_LE(each, 3 * 1024);
+}
+
+TEST(QueueScale, RankingReadsLittleAndAgreesWithWholeRecords) {
+  RedisServer server(RedisServer::Options{false, "no", {"save \"\""}});
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  queue.create_sweep({.id = "sweep", .name = "quickstart", .method = "random", .settings = std::string(4000, 's')});
+  constexpr int kJobs = 400;
+  std::vector<JobSpec> specs;
+  for (int i = 0; i < kJobs; ++i) specs.push_back(trial(i));
+  queue.submit_all(specs);
+  // Every kind of end, some with equal values, and some that run or wait.
+  for (int i = 0; i < kJobs - 20; ++i) {
+    const auto lease = queue.claim({"agent", fmt::format("t{}", i), 8, 0, Milliseconds(30000)}).value();
+    const double value = (i * 7919 % 97) / 97.0;
+    if (i % 11 != 0)
+      queue.report(lease, {.iteration = 1, .objective = value - 0.1, .metrics = {{"holdout/mae", value - 0.1}}});
+    if (i % 13 == 0) continue;
+    JobResult result{.outcome = i % 5 == 0 ? Outcome::stopped : i % 7 == 0 ? Outcome::failed : Outcome::succeeded};
+    if (i % 3 != 0) result.metrics = {{"holdout/mae", value}, {"holdout/tau", 1 - value}};
+    if (i % 3 != 0) result.objective = value;
+    queue.finish(lease, result, 0);
+  }
+  QueueReader reader(client, {});
+  const auto ids = reader.ids_of_sweep("sweep");
+  const auto net_output = [&] {
+    return std::stoll(info_field(text_of(*client.call({"INFO", "stats"})), "total_net_output_bytes"));
+  };
+  const auto before = net_output();
+  const auto records = reader.jobs(ids);
+  const auto whole = net_output() - before;
+  for (const std::string metric : {"holdout/mae", "holdout/tau"}) {
+    for (const bool maximize : {false, true}) {
+      const auto start = net_output();
+      std::vector<Standing> standings;
+      reader.scan(ids, standing_fields(), [&](size_t index, const std::vector<std::string_view>& values) {
+        if (const auto standing = standing_of(static_cast<uint32_t>(index), values, metric))
+          standings.push_back(*standing);
+      });
+      EXPECT_LT(net_output() - start, whole / 3);
+      const auto rows = ranked_rows(standings, {}, maximize);
+      const auto expected = leaderboard_rows(records, metric, maximize, false);
+      ASSERT_EQ(rows.size(), expected.size());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        EXPECT_EQ(ids[rows[i].trials.at(0)], expected[i].trials.at(0).spec.id) << metric << i;
+        EXPECT_EQ(rows[i].value, expected[i].value);
+      }
+    }
+  }
+  int64_t unreadable = 0;
+  const auto states = reader.states(ids, unreadable);
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(states[i], records[i].state);
+  EXPECT_EQ(unreadable, 0);
+}
+
+TEST(QueueScale, RowsOfSeveralSeedsRankByTheirMean) {
+  const std::vector<Standing> standings = {{0, 1.0}, {1, 5.0}, {2, 2.0}, {3, std::nullopt}, {4, std::nullopt}};
+  const auto rows = ranked_rows(standings, {0, 1, 0, 1, 2}, true);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].trials, (std::vector<uint32_t>{1, 3}));
+  EXPECT_EQ(rows[0].value, 5.0);
+  EXPECT_EQ(rows[1].trials, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(rows[1].value, 1.5);
+  EXPECT_FALSE(rows[2].value);
 }
 
 }  // namespace

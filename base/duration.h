@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace foretime {
+
+/// 1:05 or 2:03:09.
+std::string duration_text(double seconds);
+
+}  // namespace foretime

@@ -1,0 +1,99 @@
+// Full cycles of the queue (add, claim, complete) on a Redis that runs already, for bench/queue_cycles.py. Each agent
+// is a connection and a thread. Prints JSON: seconds of adding, and of all agents together until the last job is
+// complete.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "bench/bench.h"
+#include "jobs/queue/redis_queue.h"
+#include "jobs/redis/redis_client.h"
+
+namespace foretime::bench {
+namespace {
+
+constexpr int64_t kAtOnce = 512;  // as `foretime submit` sends them
+
+jobs::JobSpec trial(int64_t i) {
+  jobs::JobSpec spec{.id = fmt::format("{:016x}", i), .sweep = "cycles"};
+  spec.trial = i;
+  spec.settings = jobs::kSweepSettings;
+  spec.parameters = {{"optimizer.learning_rate", "0.001"}, {"model.layers", "3"}};
+  spec.metric = "holdout/mae";
+  return spec;
+}
+
+void add(const jobs::RedisUrl& url, int64_t count) {
+  jobs::RedisClient client(url, std::chrono::seconds(60));
+  jobs::RedisQueue queue(client, {});
+  queue.create_sweep({.id = "cycles", .name = "cycles", .method = "grid", .settings = std::string(2000, 's')});
+  for (int64_t from = 0; from < count; from += kAtOnce) {
+    std::vector<jobs::JobSpec> some;
+    for (int64_t i = from; i < std::min(count, from + kAtOnce); ++i) some.push_back(trial(i));
+    queue.submit_all(some);
+  }
+}
+
+/// Seconds until all jobs are complete, from the moment when all agents are connected.
+double work(const jobs::RedisUrl& url, int64_t count, int64_t agents) {
+  std::atomic<int64_t> left{count}, ready{0};
+  std::atomic<bool> go{false};
+  std::mutex mutex;
+  std::string failure;
+  std::vector<std::thread> threads;
+  for (int64_t agent = 0; agent < agents; ++agent) {
+    threads.emplace_back([&, agent] {
+      try {
+        jobs::RedisClient client(url, std::chrono::seconds(60));
+        jobs::RedisQueue queue(client, {});
+        client.call({"PING"});
+        ++ready;
+        go.wait(false);
+        const jobs::JobResult result{
+            .metrics = {{"holdout/mae", 0.125}, {"holdout/kendall_tau", 0.5}, {"holdout/opa", 0.75}},
+            .objective = 0.125};
+        const auto name = fmt::format("agent{}", agent);
+        for (int64_t i = 0; left > 0; ++i) {
+          const auto lease = queue.claim({name, fmt::format("{}-{}", name, i), 1, 0, std::chrono::seconds(60)});
+          if (!lease) break;
+          if (!queue.finish(*lease, result, 0)) throw std::runtime_error("a lease was lost");
+          --left;
+        }
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        failure = error.what();
+        ++ready;
+      }
+    });
+  }
+  while (ready < agents) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const double start = wall_seconds();
+  go = true;
+  go.notify_all();
+  for (auto& thread : threads) thread.join();
+  const double seconds = wall_seconds() - start;
+  if (!failure.empty()) throw std::runtime_error(failure);
+  if (left != 0) throw std::runtime_error(fmt::format("{} jobs were not completed", left.load()));
+  return seconds;
+}
+
+}  // namespace
+}  // namespace foretime::bench
+
+int main(int argc, char** argv) {
+  using namespace foretime::bench;
+  return run(argc, argv, "SOCKET JOBS AGENTS", 3, 3, [&] {
+    foretime::jobs::RedisUrl url;
+    url.socket = argv[1];
+    const auto jobs = std::stoll(argv[2]), agents = std::stoll(argv[3]);
+    const double adding = seconds_of(wall_seconds, [&] { add(url, jobs); });
+    fmt::print("{{\"add\": {}, \"work\": {}}}\n", adding, work(url, jobs, agents));
+  });
+}
