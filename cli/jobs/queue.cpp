@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -54,7 +56,11 @@ void run(const QueueCommandOptions& options) {
     fmt::print("{}", jobs::to_prometheus(statistics));
     return;
   }
-  const auto health = jobs::examine(access.client());
+  auto health = jobs::examine(access.client());
+  for (auto& warning : access.warnings()) {
+    if (std::find(health.warnings.begin(), health.warnings.end(), warning) == health.warnings.end())
+      health.warnings.push_back(std::move(warning));
+  }
   if (options.json) {
     auto json = cli::to_json(statistics);
     json["redis"] = {{"address", access.name()},

@@ -1,9 +1,13 @@
 #include "cli/jobs/queue_access.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "cli/parsing/options.h"
 #include "jobs/error.h"
@@ -46,6 +50,7 @@ void add_queue_options(CLI::App& command, QueueOptions& options) {
 QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   check_prefix(options.prefix);
   settings_.prefix = options.prefix;
+  runs_ = options.runs;
   settings_.backoff_base = jobs::Milliseconds(static_cast<int64_t>(options.retry_seconds * 1000));
   settings_.keep_jobs = options.keep_jobs;
   settings_.keep_finished = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
@@ -72,6 +77,19 @@ std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {
   // Whoever lives long outlives the guardian of the embedded server, should that be killed.
   if (embedded_) client->before_connecting([embedded = embedded_.get()] { embedded->ensure(); });
   return client;
+}
+
+std::vector<std::string> QueueAccess::warnings() {
+  constexpr uintmax_t kLittle = uintmax_t{512} << 20;
+  std::vector<std::string> found;
+  if (auto memory = jobs::memory_warning(*client_); !memory.empty()) found.push_back(std::move(memory));
+  if (!embedded_) return found;
+  std::error_code failure;
+  const auto space = std::filesystem::space(runs_, failure);
+  if (!failure && space.available < kLittle)
+    found.push_back(fmt::format("{} MiB are free on the disk of {}: when it is full, no jobs are taken",
+                                space.available >> 20, runs_.string()));
+  return found;
 }
 
 jobs::JobQueue& QueueAccess::queue() {

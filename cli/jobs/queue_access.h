@@ -1,7 +1,9 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jobs/queue/queue.h"
 #include "jobs/queue/queue_reader.h"
@@ -42,11 +44,14 @@ class QueueAccess {
   /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
   std::shared_ptr<jobs::JobQueue> make_queue();
   const jobs::RedisUrl& url() const { return url_; }
+  /// What will soon keep the queue from taking jobs: Redis' memory, or the disk of the embedded one.
+  std::vector<std::string> warnings();
   /// Where Redis is, for people; never a password.
   std::string name() const { return url_.redacted(); }
 
  private:
   jobs::QueueSettings settings_;
+  std::filesystem::path runs_;
   std::unique_ptr<jobs::RedisClient> make_client();
 
   std::unique_ptr<jobs::EmbeddedRedis> embedded_;

@@ -195,6 +195,7 @@ void run(const StatusOptions& options) {
   QueueAccess access(options.queue, Start::never);
   auto view = look(access.reader(), options);
   show(view.text, options);
+  for (const auto& warning : access.warnings()) fmt::print(stderr, "warning: {}\n", warning);
   while (options.watch > 0 && !view.over) {
     std::this_thread::sleep_for(std::chrono::duration<double>(options.watch));
     try {

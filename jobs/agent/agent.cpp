@@ -23,6 +23,7 @@ namespace {
 
 constexpr double kClaimInterval = 1.0, kClaimSoon = 0.2, kReapInterval = 3.0;  // seconds
 constexpr double kLongestReapInterval = 60.0;                                  // of one agent of many
+constexpr double kWarningInterval = 300.0;                                     // seconds
 constexpr double kClaimIntervalTold = 15.0;  // seconds, where the queue tells when jobs come to wait
 constexpr double kClaimSpread = 0.05;        // seconds over which agents spread that were told at the same time
 constexpr double kListenInterval = 5.0;      // seconds between two attempts to be told
@@ -296,6 +297,11 @@ class AgentLoop {
           if (!counts.more) break;
           heartbeat_.tick(running());
         }
+        if (now >= next_warning_) {
+          next_warning_ = now + kWarningInterval;
+          if (const auto warning = queue_->warning(); !warning.empty())
+            log_.warn("agent {}: {}", options_.name, warning);
+        }
       });
     } catch (const JobsError& error) {
       log_.error("agent {}: lost leases are left to other agents: {}", options_.name, error.what());
@@ -392,7 +398,7 @@ class AgentLoop {
   bool drained_ = false, reaping_ = true, told_too_large_ = false, reached_ = false;
   int obeyed_stops_ = 0;
   double claim_pause_ = 1;  // seconds, after a claim that found nothing
-  double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, stopped_at_ = 0;
+  double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, next_warning_ = 0, stopped_at_ = 0;
   int64_t finished_ = 0, agents_ = 1;  // agents: that live, as far as the queue knows
 };
 

@@ -141,6 +141,8 @@ class JobQueue {
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
   /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
   virtual std::unique_ptr<WakeUps> wake_ups() { return nullptr; }
+  /// Empty, or what will soon keep the queue from taking jobs: memory that is nearly full.
+  virtual std::string warning() { return ""; }
   /// Whether no job is in any of `states`.
   virtual bool none_in(const std::vector<JobState>& states) = 0;
   /// How many jobs wait, by what they need in all.

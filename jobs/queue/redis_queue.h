@@ -67,6 +67,7 @@ class RedisQueue final : public JobQueue {
   void heartbeat_agent(const AgentInfo& agent) override;
   std::unique_ptr<WakeUps> wake_ups() override;
   std::optional<JobRecord> find(const std::string& id) override;
+  std::string warning() override { return memory_warning(client_); }
   bool none_in(const std::vector<JobState>& states) override;
   std::map<Demand, int64_t> waiting() override;
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string_view>
@@ -403,6 +404,23 @@ std::string info_field(const std::string& info, const std::string& name) {
   return "";
 }
 
+std::string memory_warning(RedisClient& client) {
+  constexpr double kMuch = 0.8, kMiB = 1 << 20;
+  const auto text = info(client, "memory");
+  const auto bytes = [&](const char* field) {
+    const auto value = info_field(text, field);
+    return value.empty() ? 0.0 : std::atof(value.c_str());
+  };
+  const bool limited = bytes("maxmemory") > 0;
+  const double used = bytes("used_memory"), most = bytes(limited ? "maxmemory" : "total_system_memory");
+  if (most <= 0 || used < kMuch * most) return "";
+  return fmt::format(
+      "Redis uses {:.0f} of {:.0f} MiB of {} ({:.0f} %); when it is full, no jobs are taken: raise it, or keep fewer "
+      "jobs "
+      "that ended (foretime agent --keep-jobs, --keep-days)",
+      used / kMiB, most / kMiB, limited ? "maxmemory" : "the machine's memory", 100 * used / most);
+}
+
 RedisHealth examine(RedisClient& client) {
   client.call({"PING"});  // what keeps us from connecting at all is no missing right
   RedisHealth health;
@@ -439,6 +457,7 @@ RedisHealth examine(RedisClient& client) {
                        ": Redis may drop jobs when memory is short; set maxmemory-policy noeviction");
   if (info_field(persistence, "aof_last_write_status") == "err")
     warnings.push_back("the last write to the append-only file failed: is the disk of Redis full?");
+  if (const auto full = memory_warning(client); !full.empty()) warnings.push_back(full);
   if (health.role == "slave") warnings.push_back("this Redis is a replica: it takes no jobs; name its primary");
   return health;
 }

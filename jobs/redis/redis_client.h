@@ -148,6 +148,11 @@ std::vector<std::string> texts_of(const redisReply& reply);
 /// The value of `name` in the text that INFO answers, or "".
 std::string info_field(const std::string& info, const std::string& name);
 
+/// Empty while there is room, else how much of its memory Redis uses: from four fifths of maxmemory on, or of the
+/// machine's memory where maxmemory is 0. At maxmemory it takes no more jobs. Throws like RedisClient::call; where the
+/// user may not ask, nothing is known.
+std::string memory_warning(RedisClient& client);
+
 /// What Redis says about durability, for `foretime doctor` and `foretime queue`: appendonly, appendfsync, eviction
 /// policy, version; a warning where jobs could be lost. Fields that the user may not read are empty.
 struct RedisHealth {

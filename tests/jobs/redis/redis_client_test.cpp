@@ -301,5 +301,18 @@ TEST(RedisHealth, WarnsWhereJobsCouldBeLost) {
   EXPECT_THAT(examine(client).warnings, ElementsAre(HasSubstr("appendonly no"), HasSubstr("volatile-ttl")));
 }
 
+TEST(RedisMemory, IsWarnedOfBeforeItIsFull) {
+  RedisServer server(RedisServer::Options{false, "no", {}});
+  RedisClient client(server.url());
+  const auto used = std::stoll(info_field(text_of(*client.call({"INFO", "memory"})), "used_memory"));
+  EXPECT_EQ(memory_warning(client), "");
+  client.call({"CONFIG", "SET", "maxmemory", std::to_string(2 * used)});
+  EXPECT_EQ(memory_warning(client), "");
+  client.call({"CONFIG", "SET", "maxmemory", std::to_string(used + used / 8)});
+  EXPECT_THAT(memory_warning(client), HasSubstr("of maxmemory"));
+  EXPECT_THAT(memory_warning(client), HasSubstr("--keep-jobs"));
+  EXPECT_THAT(examine(client).warnings, ::testing::Contains(memory_warning(client)));
+}
+
 }  // namespace
 }  // namespace foretime::jobs
