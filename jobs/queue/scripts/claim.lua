@@ -4,9 +4,10 @@ local LOOK = 1000  -- waiting jobs that one claim looks at
 -- A claim that finds nothing writes nothing: idle agents ask often, and each write would be an fsync.
 
 local function lease(id)
-  local f = call('HMGET', job_key(id), 'settings', 'sweep')
-  local shared = f[1] == '@sweep' and call('HGET', sweep_key(f[2] or ''), 'settings')
-  return {'lease', id, call('ZSCORE', P .. 'leases', id), call('HGETALL', job_key(id)), shared or ''}
+  local all, value_of = call('HGETALL', job_key(id)), {}
+  for i = 1, #all, 2 do value_of[all[i]] = all[i + 1] end
+  local shared = value_of.settings == '@sweep' and fields(sweep_key(value_of.sweep or ''), 'settings')[1]
+  return {'lease', id, call('ZSCORE', P .. 'leases', id), all, shared or ''}
 end
 
 -- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
@@ -44,15 +45,14 @@ for _ = 1, LOOK do
   end
   if not best then break end
   local id = heads[best][1]
-  local f = fields(job_key(id), 'sweep', 'fence', 'failures', 'stop', 'state')
+  local f = fields(job_key(id), 'sweep', 'fence', 'failures', 'stop', 'state', 'reason')
   local state = sweep_state(f[1] or '')
   if f[5] ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
     set(id, 'fence', int(num(f[2]) + 1), 'token', token, 'agent', agent, 'attempt', int(num(f[3]) + 1),
-        'claimed_ms', int(now), 'term_ms', int(term), 'graced', '')
-    if f[4] ~= '1' then set(id, 'reason', '') end
+        'claimed_ms', int(now), 'term_ms', int(term), 'graced', '', 'reason', f[4] == '1' and f[6] or '')
     enter_state(id, 'active', 'claim')
     call('ZADD', P .. 'leases', int(now + term), id)
     call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))

@@ -64,8 +64,8 @@ end
 -- Where a job waits: one sorted set for each demand of CPUs and GPUs, so that a claim looks at the first of each set
 -- that fits, however many jobs wait. The number of submission keeps a job's place over retries. Records of a format
 -- above 1 wait in sets of their own, which programs that cannot read them do not look at.
-local function place(id)
-  local f = fields(job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format')
+local function place(id, f)
+  f = f or fields(job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format')
   local shape = 'c' .. int(num(f[1]) * num(f[2])) .. 'g' .. int(num(f[1]) * num(f[3]))
   if num(f[6]) > 1 then shape = shape .. 'v' .. int(num(f[6])) end
   return shape, int(num(f[5]) - num(f[4]) * 2 ^ 40)
@@ -89,19 +89,23 @@ end
 local ENDED = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true}
 local SUCCEEDED = {eta_s = true, loss = true, sequence = true, stop = true, error = true, exit_code = true,
                    updated_ms = true}
+local WRITTEN = {state = true, updated_ms = true, finished_ms = true}
 local function settle_down(id, state)
-  local token = get(id, 'token')
-  if token ~= '' then call('DEL', P .. 'token:' .. token) end
   local succeeded = state == 'succeeded'
-  local all, kept = call('HGETALL', job_key(id)), {}
-  local objective = succeeded and get(id, 'objective')
+  local all, value_of, kept = call('HGETALL', job_key(id)), {}, {'state', state, 'finished_ms', int(now)}
+  for i = 1, #all, 2 do value_of[all[i]] = all[i + 1] end
+  if (value_of.token or '') ~= '' then call('DEL', P .. 'token:' .. value_of.token) end
   for i = 1, #all, 2 do
     local name, value = all[i], all[i + 1]
-    local known = succeeded and (SUCCEEDED[name] or (name == 'best_objective' and value == objective))
-    if value ~= '' and not ENDED[name] and not known then
+    local known = succeeded and (SUCCEEDED[name] or (name == 'best_objective' and value == value_of.objective))
+    if value ~= '' and not ENDED[name] and not WRITTEN[name] and not known then
       kept[#kept + 1] = name
       kept[#kept + 1] = value
     end
+  end
+  if not succeeded then
+    kept[#kept + 1] = 'updated_ms'
+    kept[#kept + 1] = int(now)
   end
   call('DEL', job_key(id))
   set(id, unpack(kept))
@@ -114,12 +118,13 @@ local function note_trial(sweep, id) call('RPUSH', sweep_key(sweep) .. ':changes
 -- Moves a job from one state to another with all that is indexed by state; the only place that does. A lease (active)
 -- and the time when it is due (delayed) are added by the caller.
 local function enter_state(id, to, name)
-  local f = fields(job_key(id), 'state', 'fence', 'agent', 'sweep')
-  local from, sweep = f[1] or '', f[4] or ''
+  local f = fields(job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent',
+                   'sweep')
+  local from, sweep = f[7] or '', f[10] or ''
   if from ~= '' then call('ZREM', P .. 'state:' .. from, id) end
   call('ZADD', P .. 'state:' .. to, int(now), id)
   if from == 'waiting' or from == 'held' or to == 'waiting' or to == 'held' then
-    local shape, score = place(id)
+    local shape, score = place(id, f)
     if from == 'waiting' then call('ZREM', P .. 'waiting:' .. shape, id) end
     if from == 'held' then
       call('ZREM', P .. 'held:' .. sweep, id)
@@ -140,24 +145,20 @@ local function enter_state(id, to, name)
     call('ZREM', P .. 'delayed', id)
     set(id, 'due_ms', '')
   end
-  set(id, 'state', to, 'updated_ms', int(now))
-  if FINAL[to] then
-    set(id, 'finished_ms', int(now))
-    settle_down(id, to)
-  end
+  if FINAL[to] then settle_down(id, to) else set(id, 'state', to, 'updated_ms', int(now)) end
   if sweep ~= '' and (FINAL[to] or FINAL[from]) and fields(sweep_key(sweep), 'method')[1] == 'bayes' then
     note_trial(sweep, id)
   end
-  event(name, id, from, to, f[2] or '0', f[3] or '')
+  event(name, id, from, to, f[8] or '0', f[9] or '')
 end
 
 -- Calls of agents say that agents can reach Redis; a few times a second is enough, and where nothing is leased nobody asks. A
 -- silence in which leases expired is remembered (the last 8): nobody could renew them, so reap.lua gives them one more
 -- term instead of blaming their holders.
 local function touch(leasing)
-  if not leasing and call('EXISTS', P .. 'leases') == 0 then return end
   local before = num(call('GET', P .. 'alive_ms'))
   if before > 0 and now >= before and now - before <= 250 then return end
+  if not leasing and call('EXISTS', P .. 'leases') == 0 then return end
   if before > 0 and now - before > 1000 and call('ZCOUNT', P .. 'leases', int(before), int(now)) > 0 then
     call('RPUSH', P .. 'silences', int(before) .. ' ' .. int(now))
     call('LTRIM', P .. 'silences', -8, -1)
@@ -216,8 +217,8 @@ local function settle(first)
   local at = 1
   while line[at] do
     local parent = line[at]
-    local state = get(parent, 'state')
     local children = call('SMEMBERS', children_key(parent))
+    local state = children[1] and get(parent, 'state')
     table.sort(children)
     for _, child in ipairs(children) do
       if settling <= 0 then

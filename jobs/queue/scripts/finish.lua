@@ -6,24 +6,28 @@ touch()
 local by = fence .. ':' .. token
 if get(id, 'finished_by') == by then return {'ok'} end
 if not holds(id, fence, token, agent) then return {'no'} end
-set(id, 'finished_by', by, 'exit_code', ARGV[11], 'seconds', ARGV[12], 'error', ARGV[10])
-if ARGV[9] ~= '' then set(id, 'checkpoint', ARGV[9]) end
-local f = fields(job_key(id), 'cancel', 'stop', 'failures', 'max_attempts', 'attempt')
+local f = fields(job_key(id), 'cancel', 'stop', 'failures', 'max_attempts', 'attempt', 'results')
+local new = {'finished_by', by, 'exit_code', ARGV[11], 'seconds', ARGV[12], 'error', ARGV[10]}
+local function add(name, value)
+  new[#new + 1] = name
+  new[#new + 1] = value
+end
+if ARGV[9] ~= '' then add('checkpoint', ARGV[9]) end
+local wins = outcome == 'succeeded' or outcome == 'stopped'
+if wins then
+  -- The only place where a result is written. A request to cancel came too late.
+  if ARGV[7] ~= '' then add('metrics', ARGV[7]) end
+  add('results', int(num(f[6]) + 1))
+  if outcome == 'stopped' then add('stopped', '1') else add('reason', '') end
+end
+set(id, unpack(new))
 local asked, told_to_stop = f[1] == '1', f[2] == '1'
 
-if outcome == 'succeeded' or outcome == 'stopped' then
-  -- The only place where a result is written. A request to cancel came too late.
-  if ARGV[7] ~= '' then set(id, 'metrics', ARGV[7]) end
+if wins then
   if ARGV[8] ~= '' then note_objective(id, ARGV[8]) end
-  set(id, 'results', int(num(get(id, 'results')) + 1))
   count('results')
   count('succeeded')
-  if outcome == 'stopped' then
-    set(id, 'stopped', '1')
-    count('stopped')
-  else
-    set(id, 'reason', '')
-  end
+  if outcome == 'stopped' then count('stopped') end
   enter_state(id, 'succeeded', 'finish')
   settle(id)
 elseif outcome == 'failed' then
