@@ -91,6 +91,19 @@ class RealFiles final : public Files {
     return found;
   }
 
+  bool is_empty(const Path& folder) override {
+    std::error_code failure;
+    const fs::directory_iterator first(folder, failure);
+    if (failure && failure != std::errc::no_such_file_or_directory) fail(folder, "cannot be listed", failure);
+    return failure || first == fs::directory_iterator();
+  }
+  uint64_t size(const Path& path) override {
+    std::error_code failure;
+    const auto bytes = fs::file_size(path, failure);
+    if (failure) fail(path, "cannot be read", failure);
+    return bytes;
+  }
+
   void create_folders(const Path& path) override {
     std::error_code failure;
     fs::create_directories(path, failure);

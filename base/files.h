@@ -57,6 +57,10 @@ class Files {
   virtual bool is_folder(const Path& path) = 0;
   /// What lies in a folder, sorted; empty where it is not there.
   virtual std::vector<Path> list(const Path& folder) = 0;
+  /// Whether a folder holds nothing, or is not there.
+  virtual bool is_empty(const Path& folder) { return list(folder).empty(); }
+  /// Bytes of a file.
+  virtual uint64_t size(const Path& path) { return read(path).size(); }
   /// With those above it; no error where it is there.
   virtual void create_folders(const Path& path) = 0;
   /// False: it is there already.

@@ -28,6 +28,11 @@ struct RedisDenied : RedisRefused {
   using RedisRefused::RedisRefused;
 };
 
+/// The machine could not do it, whatever the job is: no process can be started, no socket be made.
+struct NodeError : JobsError {
+  using JobsError::JobsError;
+};
+
 /// What was asked for does not exist or contradicts the job's state: an unknown id, an ambiguous prefix, a job that
 /// cannot be retried.
 struct JobRefused : JobsError {

@@ -141,6 +141,10 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "TEXT")
       ->capture_default_str();
   typed_option(command, "--program", agent.program, "the foretime that runs jobs; default: this one", "FILE");
+  checked_option(
+      command, "--pause-after", agent.most_failures,
+      "different jobs in a row that fail within 10 s before this agent claims none for a while; 0: it goes on",
+      CLI::NonNegativeNumber, "N");
   command.option_defaults()->group("Times");
   const auto seconds = [&](const char* name, double& value, const char* meaning) {
     shown_option(command, name, value, meaning, CLI::PositiveNumber, "S");

@@ -285,6 +285,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
                       {"gpus", agent.gpus},
                       {"jobs", agent.jobs},
                       {"unreadable", agent.unreadable.empty() ? Json() : Json(clean(agent.unreadable))},
+                      {"trouble", clean(agent.trouble)},
                       {"started_ms", agent.started_ms},
                       {"seen_ms", agent.seen_ms}});
   }

@@ -46,7 +46,12 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
                     agent.unreadable.empty() ? age_text(statistics.now_ms - agent.seen_ms) + " ago"
                                              : shown(agent.unreadable, 200)});
   }
-  return format_table(rows);
+  auto text = format_table(rows);
+  for (const auto& agent : statistics.agents) {
+    if (!agent.trouble.empty())
+      text += fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 40), shown(agent.trouble, 400));
+  }
+  return text;
 }
 
 void run(const QueueCommandOptions& options) {

@@ -21,6 +21,7 @@ namespace foretime::cli {
 namespace {
 
 using jobs::JobState;
+using jobs::Limits;
 using Json = nlohmann::json;
 
 constexpr int64_t kSilentMilliseconds = 120000;  // an agent that is silent for so long does not count
@@ -164,6 +165,11 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   });
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,
                            statistics.paused ? "; the queue is PAUSED (foretime resume)" : "");
+  for (const auto& agent : statistics.agents) {
+    if (!agent.trouble.empty() && statistics.now_ms - agent.seen_ms < kSilentMilliseconds)
+      view.text +=
+          fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 60), shown(agent.trouble, Limits::kTrouble));
+  }
   return view;
 }
 

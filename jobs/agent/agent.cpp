@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
+#include "jobs/agent/node_health.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
@@ -89,13 +90,15 @@ class AgentLoop {
         listener_(make_queue()),
         link_("agent", kLongestPause, world, log),
         heartbeat_(
-            make_queue(), options.lease_term, info_of(options), [&waiter] { waiter.wake(); }, world, log) {}
+            make_queue(), options.lease_term, info_of(options), [&waiter] { waiter.wake(); }, world, log),
+        health_(
+            "agent " + options.name, options.roots, options.most_failures, [&waiter] { waiter.wake(); }, world, log) {}
 
   int64_t run() {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
               options_.roots.runs.string());
     for (double now = world_.steady_seconds();; now = world_.steady_seconds()) {
-      heartbeat_.tick(running());
+      heartbeat_.tick(running(), health_.trouble());
       obey_stop_requests(now);
       obey_directives(now);
       start_jobs();
@@ -118,6 +121,9 @@ class AgentLoop {
   struct Held {
     std::unique_ptr<AgentJob> job;
     bool has_slots = true;
+    double look_since = 0;  // the machine is looked at then or later, before the job starts or its failure is believed
+    bool looking = false;   // waits for that
+    bool judged = false;    // its end
   };
 
   void obey_stop_requests(double now) {
@@ -150,8 +156,38 @@ class AgentLoop {
 
   void start_jobs() {
     for (auto& held : jobs_) {
-      if (held.job->starting()) with_queue(*held.job, [&] { held.job->start(*queue_, proposer_); });
+      auto& job = *held.job;
+      if (!job.starting()) continue;
+      const double now = world_.steady_seconds();
+      const auto seen = look(held, now);
+      if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
+      if (seen == NodeHealth::Answer::well) with_queue(job, [&] { job.start(*queue_, proposer_); });
+      if (!job.starting() && job.could_not_start())
+        health_.could_not_start(job.lease().job, job.result().error, world_.steady_seconds());
     }
+  }
+
+  NodeHealth::Answer look(Held& held, double now) {
+    const auto seen = health_.seen_since(held.look_since, now);
+    held.looking = seen == NodeHealth::Answer::wait;
+    return seen;
+  }
+
+  /// Whether the job's result may be written. A failure is not the job's where the machine is found in trouble after it.
+  bool judge(Held& held) {
+    if (held.judged) return true;
+    auto& job = *held.job;
+    const auto outcome = job.result().outcome;
+    const double now = world_.steady_seconds();
+    if (outcome == Outcome::failed || outcome == Outcome::error) {
+      const auto seen = look(held, now);
+      if (seen == NodeHealth::Answer::wait) return false;
+      if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
+    }
+    held.judged = true;
+    if (job.result().outcome == outcome && !job.could_not_start())
+      health_.ended(job.lease().job, job.result(), now);
+    return true;
   }
 
   /// Reports, then the result: the log and the checkpoint are there before the job has ended.
@@ -167,13 +203,14 @@ class AgentLoop {
     }
     if (!job.ended()) return;
     if (std::exchange(held.has_slots, false)) {
+      held.look_since = world_.steady_seconds();
       slots_.give_back(job.lease().spec.resources, job.gpus());
       // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
       const bool came_back = job.result().outcome == Outcome::preempted;
       next_claim_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
       claim_pause_ = kClaimSoon;  // its retry may be due in a moment
     }
-    if (!job.silent() && !job.has_news()) finish(job);
+    if (!job.silent() && judge(held) && !job.has_news()) finish(job);
     if (!job.silent()) return;
     heartbeat_.release(job.lease());
     held.job.reset();
@@ -220,8 +257,12 @@ class AgentLoop {
     const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
     while (world_.steady_seconds() >= next_claim_ && link_.open(world_.steady_seconds()) && slots_.free_cpus() > 0 &&
            running() < most && stops_.load() == 0) {
-      if (claim_one()) continue;
-      const bool told = wake_ups_ && !options_.until_empty;
+      // A claim without an answer may have given us a job, which is given back.
+      const bool may_claim = !claim_token_.empty() || health_.may_claim(world_.steady_seconds());
+      if (!may_claim && health_.trouble().empty()) break;  // the first look goes on, and wakes this loop
+      if (may_claim && claim_one()) continue;
+      if (!may_claim) see_whether_others_are_done();
+      const bool told = may_claim && wake_ups_ && !options_.until_empty;
       const double pause = std::exchange(claim_pause_, told ? kClaimIntervalTold : kClaimInterval);
       next_claim_ = world_.steady_seconds() + pause * (0.75 + world_.random_fraction() / 2);
     }
@@ -245,7 +286,10 @@ class AgentLoop {
         return;
       }
       heartbeat_.hold(*lease);
-      jobs_.push_back({std::make_unique<AgentJob>(*lease, *gpus, options_, world_, log_)});
+      const double now = world_.steady_seconds();
+      health_.claimed(lease->job, now);
+      jobs_.push_back({.job = std::make_unique<AgentJob>(*lease, *gpus, options_, world_, log_),
+                       .look_since = now - NodeHealth::kFresh});
       got_one = true;
     };
     try {
@@ -256,6 +300,12 @@ class AgentLoop {
     }
     if (got_one) start_jobs();
     return got_one;
+  }
+
+  /// While this agent claims nothing.
+  void see_whether_others_are_done() {
+    if (!jobs_.empty() || !options_.until_empty) return;
+    reach_queue([&] { look_for_an_end(); });
   }
 
   /// Called when there is nothing to claim and nothing to do. Decides whether the agent is done (until_empty), and
@@ -295,7 +345,7 @@ class AgentLoop {
           const auto counts = queue_->reap();
           agents_ = counts.agents;
           if (!counts.more) break;
-          heartbeat_.tick(running());
+          heartbeat_.tick(running(), health_.trouble());
         }
         if (now >= next_warning_) {
           next_warning_ = now + kWarningInterval;
@@ -325,16 +375,17 @@ class AgentLoop {
   double next_turn(double now) const {
     double next = now + std::chrono::duration<double>(options_.lease_term).count() / 4;  // the heartbeat hears from us
     const auto calls_at = [&](double time) { next = std::min(next, std::max(time, link_.next())); };
+    next = std::min(next, health_.next_turn());
     for (const auto& held : jobs_) {
       next = std::min(next, held.job->next_timer());
-      calls_at(held.job->next_call());
+      if (!held.looking) calls_at(held.job->next_call());
     }
     const bool late_soon = obeyed_stops_ > 0 && now - stopped_at_ <= options_.drain_seconds;
     if (late_soon) next = std::min(next, stopped_at_ + options_.drain_seconds);
     if (obeyed_stops_ > 0 && !claim_token_.empty()) calls_at(0);
     if (obeyed_stops_ > 0) return next;
     const bool room = options_.max_jobs <= 0 || running() < options_.max_jobs;
-    if (room && slots_.free_cpus() > 0) calls_at(next_claim_);
+    if (room && slots_.free_cpus() > 0 && !health_.looks_first()) calls_at(next_claim_);
     if (reaping_) calls_at(next_reap_);
     if (!wake_ups_) calls_at(next_listen_);
     return next;
@@ -393,6 +444,7 @@ class AgentLoop {
   std::unique_ptr<WakeUps> wake_ups_;
   Link link_;
   Heartbeat heartbeat_;
+  NodeHealth health_;
   std::vector<Held> jobs_;
   std::string claim_token_;  // of a claim without an answer; empty: none is open
   bool drained_ = false, reaping_ = true, told_too_large_ = false, reached_ = false;

@@ -64,10 +64,11 @@ void Heartbeat::release(const Lease& lease) {
   directives_.erase(lease.token);
 }
 
-void Heartbeat::tick(int64_t jobs) {
+void Heartbeat::tick(int64_t jobs, const std::string& trouble) {
   const std::lock_guard lock(mutex_);
   last_tick_ = world_.steady_seconds();
   info_.jobs = jobs;
+  info_.trouble = trouble;
 }
 
 std::map<std::string, Directive> Heartbeat::take_directives() {

@@ -52,8 +52,8 @@ class Heartbeat {
 
   void hold(const Lease& lease);
   void release(const Lease& lease);
-  /// The loop lives, and runs so many jobs.
-  void tick(int64_t jobs);
+  /// The loop lives, runs so many jobs, and claims none because of `trouble`.
+  void tick(int64_t jobs, const std::string& trouble);
   /// What the queue wants done, by the lease's token; since the last call, proceed left out.
   std::map<std::string, Directive> take_directives();
 

@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "configs/load.h"
 #include "jobs/agent/agent_command.h"
+#include "jobs/agent/run_folder.h"
 #include "jobs/error.h"
 #include "jobs/queue/job.h"
 #include "jobs/sweep/finetune_job.h"
@@ -149,6 +150,12 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     end_without_process(Outcome::failed, error.what());
   } catch (const SweepError& error) {
     end_without_process(Outcome::failed, error.what());
+  } catch (const StorageError& error) {
+    could_not_start_ = true;
+    end_without_process(Outcome::preempted, error.what());
+  } catch (const NodeError& error) {
+    could_not_start_ = true;
+    end_without_process(Outcome::preempted, error.what());
   } catch (const std::exception& error) {
     end_without_process(Outcome::error, error.what());
   }
@@ -158,8 +165,17 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   result_.outcome = outcome;
   result_.error = error;
   result_.exit_code = -1;
-  if (log_ && !error.empty()) log_->note(error);
+  if (log_ && !error.empty()) log_->note(error);  // where the disk is full, in memory alone
   if (!error.empty()) logger_.warn("{}: {} before its start: {}", who(), to_string(outcome), error);
+  state_ = State::ended;
+}
+
+void AgentJob::give_back(const std::string& why) {
+  if (log_) log_->note("given back: " + why);
+  logger_.warn("{}: given back: {}", who(), why);
+  result_.outcome = Outcome::preempted;
+  result_.error = why;
+  if (!ended()) result_.exit_code = -1;
   state_ = State::ended;
 }
 
@@ -261,10 +277,26 @@ void AgentJob::take(const ProgressMessage& message, double now) {
 
 void AgentJob::check_stall(double now) {
   if (now - last_progress_at_ < options_.stall_seconds) return;
+  if (!has_messages_ && grows()) {
+    last_progress_at_ = now;
+    return;
+  }
   state_ = State::stalled;
   log_->note(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
   logger_.warn("{}: no progress for {:.0f} s: killed", who(), options_.stall_seconds);
   command_->kill();
+}
+
+/// Whether a training whose messages never came has written metrics since the last call.
+bool AgentJob::grows() {
+  if (lease_.spec.kind != JobKind::train) return false;
+  try {
+    const auto file = folder_ / "metrics.jsonl";
+    const auto bytes = files().exists(file) ? files().size(file) : 0;
+    return std::exchange(metrics_bytes_, bytes) != bytes;
+  } catch (const FileError&) {
+    return false;
+  }
 }
 
 void AgentJob::request_stop(StopReason reason, double now) {
@@ -332,16 +364,17 @@ bool AgentJob::has_news() const { return in_flight_ || changed_ || urgent() || (
 
 void AgentJob::conclude(const ExitStatus& status) {
   log_->finish();
-  if (lease_.spec.kind == JobKind::evaluate) read_printed_metrics();
   if (bad_messages_ > 0) log_->note(fmt::format("{} messages were of no use", bad_messages_));
   set_outcome(status);
+  try {
+    if (lease_.spec.kind == JobKind::evaluate) read_printed_metrics();
+    if (result_.outcome == Outcome::succeeded) require_result();
+  } catch (const FileError& error) {
+    if (result_.outcome == Outcome::succeeded) no_result(error.what());
+  }
   result_.exit_code = status.code;
   result_.seconds = world_.steady_seconds() - started_at_;
   result_.checkpoint = checkpoint_;
-  const auto kind = lease_.spec.kind;
-  const std::filesystem::path made = kind == JobKind::export_ ? "export" : kind == JobKind::finetune ? kBundleFile : "";
-  if (!made.empty() && files().exists(folder_ / made))
-    result_.checkpoint = (folder_ / made).lexically_relative(options_.roots.runs).string();
   for (const auto& [name, value] : metrics_) {
     if (std::isfinite(value)) result_.metrics[name] = value;
   }
@@ -373,6 +406,58 @@ void AgentJob::set_outcome(const ExitStatus& status) {
   } else {
     result_.outcome = Outcome::error;
     result_.error = how + log_->tail();
+  }
+}
+
+void AgentJob::no_result(const std::string& what) {
+  result_.outcome = Outcome::error;
+  result_.error = "it ended well, but its result is not there: " + what;
+  log_->note(result_.error);
+  result_.error += log_->tail();
+}
+
+void AgentJob::require_result() {
+  const auto kind = lease_.spec.kind;
+  if (kind == JobKind::train) return require_training_result();
+  if (kind == JobKind::evaluate) {
+    if (metrics_.empty() && !has_result_)
+      no_result("no metrics came over the channel or stand in its output (evaluation.json)");
+    return;
+  }
+  const auto made = folder_ / (kind == JobKind::export_ ? "export" : kBundleFile);
+  const auto damage = kind == JobKind::export_  ? checkpoint_damage(made)
+                      : !files().exists(made)   ? made.string() + ": no such file"
+                      : files().size(made) == 0 ? made.string() + ": is empty"
+                                                : "";
+  if (!damage.empty()) return no_result(damage);
+  checkpoint_ = made.lexically_relative(options_.roots.runs).string();
+}
+
+void AgentJob::require_training_result() {
+  if (!has_result_) {
+    // The channel was not reached (a launcher that starts rank 0 on another machine, say) or lost on the way.
+    if (auto found = read_final_metrics(folder_)) {
+      metrics_ = std::move(found->metrics);
+      progress_.step = std::max(progress_.step, found->step);
+      changed_ = true;
+    } else if (metrics_.empty()) {
+      return no_result(fmt::format("no result came over its channel (FORETIME_PROGRESS), and {} has no final metrics",
+                                   (folder_ / "metrics.jsonl").string()));
+    }
+    if (checkpoint_.empty()) {
+      const auto newest = newest_whole_checkpoint(folder_ / "checkpoints");
+      if (newest.empty() && !has_messages_)
+        return no_result(fmt::format("{}: no whole checkpoint", (folder_ / "checkpoints").string()));
+      if (!newest.empty()) checkpoint_ = newest.lexically_relative(options_.roots.runs).string();
+    }
+  }
+  if (const auto& wanted = lease_.spec.metric; !wanted.empty() && !metrics_.contains(wanted)) {
+    std::string known;
+    for (const auto& [name, value] : metrics_) known += " " + name;
+    result_.outcome = Outcome::failed;
+    result_.error =
+        fmt::format("trainer.metric: {} is not among its metrics:{}", wanted, known.empty() ? " none" : known);
+    log_->note(result_.error);
   }
 }
 

@@ -61,8 +61,9 @@ class AgentJob {
  public:
   AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, World& world, spdlog::logger& log);
 
-  /// Makes the folder and starts the command. May be called again after RedisUnavailable; any other failure ends the
-  /// attempt as failed or as an error.
+  /// Makes the folder and starts the command. May be called again after RedisUnavailable. A failure of the machine
+  /// (StorageError, NodeError) gives the job back, with `could_not_start`; any other ends the attempt as failed or as
+  /// an error.
   void start(JobQueue& queue, const Proposer& proposer);
   bool starting() const { return state_ == State::starting; }
   void add_descriptors(std::vector<pollfd>& descriptors) const;
@@ -87,6 +88,10 @@ class AgentJob {
   void kill();
   /// The lease is lost, or the queue refuses this job's calls: kills the job and writes nothing more.
   void give_up();
+  /// Another agent may have the job: nothing was wrong with it. Before its start, or after its end.
+  void give_back(const std::string& why);
+  /// The machine could not even start it.
+  bool could_not_start() const { return could_not_start_; }
   /// The queue has the result of this job, which has ended.
   void mark_recorded() { state_ = State::released; }
   /// Nothing more is to be written to the queue.
@@ -117,6 +122,12 @@ class AgentJob {
   void conclude(const ExitStatus& status);
   void set_outcome(const ExitStatus& status);
   void read_printed_metrics();
+  /// No success without a result: what did not come over the channel is read where the job has left it, and what is
+  /// nowhere makes an error of the success. Throws FileError.
+  void require_result();
+  void require_training_result();
+  void no_result(const std::string& what);
+  bool grows();
   bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
   std::string who() const;
 
@@ -143,8 +154,9 @@ class AgentJob {
   std::map<std::string, double> metrics_;  // of the last evaluation or the result
   std::string checkpoint_;                 // newest, relative to the run root
   std::string printed_;                    // stdout of an evaluation
-  bool has_result_ = false, has_messages_ = false;
-  int64_t scored_ = 0;  // candidates, as the last progress said
+  bool has_result_ = false, has_messages_ = false, could_not_start_ = false;
+  uint64_t metrics_bytes_ = 0;  // of metrics.jsonl, when it was looked at
+  int64_t scored_ = 0;          // candidates, as the last progress said
   int64_t bad_messages_ = 0;
 };
 

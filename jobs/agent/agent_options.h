@@ -48,7 +48,8 @@ struct AgentOptions {
   double stall_seconds = 600;       // a job that shows no progress for so long is killed and tried again
   double stop_grace_seconds = 120;  // for a checkpoint, after a request to stop, before SIGTERM
   double drain_seconds = 600;       // SIGTERM: jobs get so long to checkpoint
-  bool until_empty = false;         // end when no job is left that this agent could ever run
+  int64_t most_failures = 5;  // different jobs that fail in a row and soon before claiming stops; 0: it never does
+  bool until_empty = false;   // end when no job is left that this agent could ever run
 };
 
 /// Makes a queue with a connection of its own; the agent has one for its loop and one for its heartbeat.

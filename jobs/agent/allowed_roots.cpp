@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/glob.h"
 #include "jobs/error.h"
 
@@ -51,6 +52,7 @@ fs::path resolve(const std::string& what, const fs::path& path) {
     const auto next = real / part;
     struct stat found {};
     if (exists && lstat(next.c_str(), &found) != 0) {
+      if (is_storage_failure(errno)) throw_file_error(next, fmt::format("{}: cannot be looked at", what), errno);
       if (errno != ENOENT) refuse(what, path.string(), std::strerror(errno));
       exists = false;
     }

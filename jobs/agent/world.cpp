@@ -87,22 +87,30 @@ class ThreadBeside final : public Background {
     wake_.notify_all();
     thread_.join();
   }
+  void wake() override {
+    {
+      const std::lock_guard lock(mutex_);
+      due_ = true;
+    }
+    wake_.notify_all();
+  }
 
  private:
   void run() {
     std::unique_lock lock(mutex_);
     while (!stop_) {
+      due_ = false;
       lock.unlock();
       const auto pause = std::chrono::duration<double>(step_());
       lock.lock();
-      wake_.wait_for(lock, pause, [this] { return stop_; });
+      wake_.wait_for(lock, pause, [this] { return stop_ || due_; });
     }
   }
 
   std::function<double()> step_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  bool stop_ = false, due_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
 

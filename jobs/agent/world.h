@@ -44,6 +44,8 @@ class RunningCommand {
 class Background {
  public:
   virtual ~Background() = default;
+  /// The next step is due now.
+  virtual void wake() = 0;
 };
 
 constexpr double kNever = std::numeric_limits<double>::infinity();  // as a time

@@ -187,12 +187,12 @@ bool is_stop_line(const std::string& line) {
 ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder) {
   if (listen_at((folder / "agent.sock").string())) return;
   std::string name = "/tmp/foretime-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) throw JobsError("{}: {}", name, std::strerror(errno));
+  if (mkdtemp(name.data()) == nullptr) throw NodeError("{}: {}", name, std::strerror(errno));
   own_folder_ = name;
   if (listen_at(name + "/agent.sock")) return;
   const int error = errno;
   rmdir(name.c_str());
-  throw JobsError("{}: no socket can listen there: {}", path_, std::strerror(error));
+  throw NodeError("{}: no socket can listen there: {}", path_, std::strerror(error));
 }
 
 ProgressReceiver::~ProgressReceiver() {

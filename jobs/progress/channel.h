@@ -48,7 +48,7 @@ bool is_stop_line(const std::string& line);
 class ProgressReceiver {
  public:
   /// Listens in `folder`, or, where the path would be too long for a socket or the file system has none, in a fresh
-  /// folder of its own below /tmp (0700). Throws JobsError.
+  /// folder of its own below /tmp (0700). Throws NodeError.
   explicit ProgressReceiver(const std::filesystem::path& folder);
   ~ProgressReceiver();
   ProgressReceiver(const ProgressReceiver&) = delete;

@@ -52,6 +52,7 @@ struct Limits {
   static constexpr size_t kPath = 4096;
   static constexpr size_t kResult = 256 << 10;
   static constexpr size_t kError = 4 << 10;
+  static constexpr size_t kTrouble = 512;
   static constexpr size_t kLogLine = 2 << 10;
   static constexpr int64_t kLogLines = 200;    // kept for each job
   static constexpr size_t kDependencies = 64;  // of one job

@@ -118,6 +118,8 @@ void check(const AgentInfo& agent) {
   const Checker<JobsError> check{"agent " + agent.name};
   check.name("host", agent.host);
   check.name("version", agent.version);
+  check.need(agent.trouble.size() <= Limits::kTrouble, "trouble", fmt::format("{} bytes", agent.trouble.size()),
+             fmt::format("at most {}", Limits::kTrouble));
 }
 
 JobReport bounded(JobReport report) {

@@ -60,7 +60,8 @@ struct ReapCounts {
 struct AgentInfo {
   std::string name{}, host{}, version{};
   int64_t pid = 0, cpus = 0, gpus = 0, jobs = 0;
-  bool leaving = false;  // forget this agent
+  bool leaving = false;   // forget this agent
+  std::string trouble{};  // why it claims nothing, at most Limits::kTrouble bytes; empty: it is well
   bool operator==(const AgentInfo&) const = default;
 };
 

@@ -166,7 +166,8 @@ void QueueReader::read_agents(const std::vector<std::string>& names, QueueStatis
                                    .pid = read.integer("pid"),
                                    .cpus = read.integer("cpus"),
                                    .gpus = read.integer("gpus"),
-                                   .jobs = read.integer("jobs")});
+                                   .jobs = read.integer("jobs"),
+                                   .trouble = read.text("trouble", Limits::kTrouble)});
     } catch (const JobsError& error) {
       mark(name, error.what());
     }
@@ -242,6 +243,8 @@ std::string to_prometheus(const QueueStatistics& statistics) {
   of_agents("foretime_agent_jobs", "Jobs that the agent runs.", [](const auto& agent) { return agent.jobs; });
   of_agents("foretime_agent_cpus", "CPUs that the agent has for jobs.", [](const auto& agent) { return agent.cpus; });
   of_agents("foretime_agent_gpus", "GPUs that the agent has for jobs.", [](const auto& agent) { return agent.gpus; });
+  of_agents("foretime_agent_in_trouble", "1 while the agent claims nothing because its machine fails jobs.",
+            [](const AgentRecord& agent) { return agent.trouble.empty() ? 0 : 1; });
   return text;
 }
 

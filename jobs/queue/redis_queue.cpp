@@ -272,8 +272,9 @@ ReapCounts RedisQueue::reap() {
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   check(agent);
-  run("heartbeat_agent", {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
-                          std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0"});
+  run("heartbeat_agent",
+      {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
+       std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0", agent.trouble});
 }
 
 std::unique_ptr<WakeUps> RedisQueue::wake_ups() {

@@ -9,11 +9,13 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/process.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor_process.h"
@@ -21,8 +23,11 @@
 namespace foretime::jobs {
 namespace {
 
+/// Too many processes or files, say, are the machine's fault; a command that is too long is the job's.
 [[noreturn]] void refuse(const std::string& command, const std::string& what, int error) {
-  throw JobsError("cannot start {}: {}: {}", command, what, std::strerror(error));
+  const auto message = fmt::format("cannot start {}: {}: {}", command, what, std::strerror(error));
+  if (error == EAGAIN || error == ENOMEM || error == ETXTBSY || is_storage_failure(error)) throw NodeError(message);
+  throw JobsError(message);
 }
 
 /// Above 2, where the child's dup2 onto 0, 1 and 2 cannot hit it even if the agent runs with these closed.

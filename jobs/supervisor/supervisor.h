@@ -34,7 +34,8 @@ class SupervisedProcess {
     double kill_grace_seconds = 10;                    // between terminate's SIGTERM and SIGKILL
     bool separate_stdout = false;                      // a pipe of its own for stdout; output() then has stderr alone
   };
-  /// Throws JobsError where the command cannot be started (not found, no rights): nothing is left behind.
+  /// Throws JobsError where the command cannot be started (not found, no rights), NodeError where the machine cannot
+  /// start any (no more processes, no memory, its disk fails): nothing is left behind.
   explicit SupervisedProcess(const Options& options);
   ~SupervisedProcess();  // kills what is left, and waits for it
   SupervisedProcess(const SupervisedProcess&) = delete;

@@ -259,6 +259,7 @@ class JobsTest(ProgramTest):
 
     def test_files_outside_of_the_data_roots_fail_the_job(self):
         (self.folder / "inside").mkdir()
+        self.write("inside/README", "an empty data root is one that is not mounted")
         self.foretime("submit", "sweep.yaml")
         self.foretime("agent", "--data-root", "inside", "--until-empty")
         for job in self.jobs():

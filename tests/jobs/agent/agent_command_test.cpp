@@ -165,6 +165,27 @@ TEST_F(AgentCommandTest, FineTuningsLeaveABundle) {
                                      HasSubstr("argument --confine\nargument " + folder + "\n")));
 }
 
+TEST_F(AgentCommandTest, EvaluationsExportsAndFineTuningsSucceedOnlyWithTheirProduct) {
+  const auto run = trained();
+  EXPECT_EQ(run_all(), 1);
+  const auto quiet = scratch_.path() / "quiet";
+  std::ofstream(quiet) << "#!/bin/sh\nexit 0\n";
+  fs::permissions(quiet, fs::perms::owner_all);
+  options_.program = quiet;
+  JobSpec tuning{.kind = JobKind::finetune, .settings = "model: base.foretime\nrecords: [a.json]\n"};
+  tuning.id = job_id(tuning);
+  const std::vector<std::pair<JobSpec, std::string>> jobs = {
+      {follower(JobKind::evaluate, "{files: [a]}", run), "no metrics"},
+      {follower(JobKind::export_, "", run), "export: no manifest"},
+      {tuning, "model.foretime: no such file"}};
+  for (const auto& [spec, error] : jobs) submit(spec);
+  run_all();
+  for (const auto& [spec, error] : jobs) {
+    EXPECT_EQ(job(spec.id).state, JobState::dead) << error;
+    EXPECT_THAT(job(spec.id).error, AllOf(HasSubstr("its result is not there"), HasSubstr(error)));
+  }
+}
+
 TEST_F(AgentCommandTest, FineTuningsThatReachBeyondTheirMeansFail) {
   const auto run = trained();
   const std::vector<std::pair<std::string, std::string>> wrong = {
@@ -197,7 +218,7 @@ TEST_F(AgentCommandTest, EvaluationsThatReachBeyondTheirMeansFail) {
       {"{set: {data.max_eval_candidates: many}}", "many"},
       {"[1", "not YAML"},
       {"[1]", "no map"}};
-  const auto nothing = submit("untrained", "exit 0\n");
+  const auto nothing = submit("untrained", "connect\nresult 1\n");
   std::vector<std::pair<std::string, std::string>> errors = {
       {submit(follower(JobKind::evaluate, "", nothing)), "left no checkpoint"}};
   for (const auto& [settings, expected] : wrong)
@@ -278,7 +299,7 @@ TEST_F(AgentCommandTest, DeferredParametersAreDecidedBeforeTheStart) {
 
 TEST_F(AgentCommandTest, LongPathsHaveTheirSocketElsewhere) {
   options_.roots.runs = runs_ / std::string(120, 'r');
-  const auto id = submit("long", "connect\nprogress 3 3\nenv FORETIME_PROGRESS\n");
+  const auto id = submit("long", "connect\nprogress 3 3\nenv FORETIME_PROGRESS\nresult 1\n");
   run_all();
   EXPECT_EQ(job(id).step, 3);
   EXPECT_THAT(log_of(id), HasSubstr("FORETIME_PROGRESS=/tmp/foretime-"));

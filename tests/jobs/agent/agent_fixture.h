@@ -72,6 +72,7 @@ class AgentTest : public ::testing::Test {
  protected:
   AgentTest() : queue_(quick()), data_(scratch_.path() / "data"), runs_(scratch_.path() / "runs") {
     std::filesystem::create_directories(data_);
+    std::ofstream(data_ / "README") << "an empty data root is one that is not mounted\n";
     options_.name = "tester";
     options_.cpus = 2;
     options_.roots.data = {data_};

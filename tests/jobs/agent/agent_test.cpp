@@ -58,6 +58,48 @@ TEST_F(AgentTest, ATrialWithoutAResultHasItsLastEvaluation) {
   EXPECT_EQ(job(id).best_objective, 0.5);
 }
 
+/// A training whose rank 0 runs where the agent's socket is not reached says nothing, and yet has its result.
+TEST_F(AgentTest, ATrainingWhoseChannelWasNeverReachedHasTheResultThatItLeftOnDisk) {
+  const auto id = submit("silent", "print trained\n");
+  EXPECT_EQ(run_all(), 1);
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).objective, 1);
+  EXPECT_EQ(job(id).metrics.at("valid/kendall_tau"), 1);
+  EXPECT_EQ(job(id).step, 12);
+  EXPECT_EQ(job(id).checkpoint, id + "/attempt-1/checkpoints/step-00000012");
+}
+
+TEST_F(AgentTest, NothingSucceedsWithoutAResult) {
+  auto silent = trial("silent", "nothing\nprint trained\n");
+  auto early = trial("early", "nothing\nconnect\nprogress 1 10\ncheckpoint 1\n");
+  auto other = trial("other", "connect\nresult 1\n");
+  other.metric = "test/opa";
+  other.id = job_id(other);
+  for (auto* spec : {&silent, &early, &other}) {
+    spec->max_attempts = 2;
+    submit(*spec);
+  }
+  run_all();
+  for (const auto& id : {silent.id, early.id}) {
+    EXPECT_EQ(job(id).state, JobState::dead);
+    EXPECT_EQ(job(id).failures, 2);
+    EXPECT_EQ(job(id).results, 0);
+    EXPECT_THAT(job(id).error, AllOf(HasSubstr("its result is not there"), HasSubstr("metrics.jsonl")));
+  }
+  EXPECT_EQ(job(other.id).state, JobState::failed);
+  EXPECT_THAT(job(other.id).error, AllOf(HasSubstr("test/opa is not among"), HasSubstr("valid/kendall_tau")));
+}
+
+/// Its socket is not there for it, but its metrics grow.
+TEST_F(AgentTest, ATrainingWhoseChannelWasNeverReachedIsNotHungWhileItWritesMetrics) {
+  options_.stall_seconds = 0.6;
+  const auto id = submit("grows", "metrics 3 400\n");
+  const auto hung = submit("hung", "deaf\nonce mark hang\n");
+  run_all();
+  EXPECT_EQ(job(id).failures, 0);
+  EXPECT_EQ(job(hung).failures, 1);
+}
+
 TEST_F(AgentTest, ExitCodesDecideWhetherItIsTriedAgain) {
   const auto settings = submit("two", "print wrong setting\nexit 2\n");
   const auto data = submit("three", "exit 3\n");

@@ -1,6 +1,6 @@
 // Stands for `foretime` under an agent. `train --quiet config.yaml` runs the script that data.train names, one
-// instruction a line; `evaluate`, `export` and `finetune` print their arguments, and the last two write what is asked
-// for.
+// instruction a line, and leaves a result as a training does, unless it has sent one or `nothing` is to be left;
+// `evaluate`, `export` and `finetune` print their arguments, and the last two write what is asked for.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -39,8 +39,10 @@ class Trial {
       std::string verb;
       words >> verb;
       const int code = obey(verb, words);
-      if (code >= 0) return code;
+      if (code > 0) return code;
+      if (code == 0) break;
     }
+    if (!said_result_ && !leaves_nothing_ && first_rank()) leave_result();
     return 0;
   }
 
@@ -48,6 +50,7 @@ class Trial {
   int obey(const std::string& verb, std::istringstream& words) {
     std::string text;
     int64_t a = 0, b = 0, c = 0;
+    if (verb == "nothing") leaves_nothing_ = true;
     if (verb == "connect" && first_rank()) sender_ = foretime::jobs::ProgressSender::from_environment();
     if (verb == "print") std::cout << words.rdbuf() << std::endl;
     if (verb == "bytes")
@@ -61,6 +64,12 @@ class Trial {
     }
     if (verb == "threads") std::cout << "threads=" << settings_.trainer.threads << std::endl;
     if (verb == "sleep" && words >> a) std::this_thread::sleep_for(std::chrono::milliseconds(a));
+    if (verb == "metrics" && words >> a >> b) {
+      for (int64_t i = 0; i < a; ++i) {
+        std::ofstream(fs::path(settings_.run.directory) / "metrics.jsonl", std::ios::app) << "{}\n";
+        std::this_thread::sleep_for(std::chrono::milliseconds(b));
+      }
+    }
     if (verb == "progress" && words >> a >> b) tell(Kind::progress, a, b);
     if (verb == "scored" && words >> a) send({.step = 1, .scored = a});
     if (verb == "evaluate" && words >> a >> b >> text) evaluate(a, b, std::stod(text));
@@ -93,10 +102,23 @@ class Trial {
     send({.kind = kind, .step = step, .total_steps = total, .loss = 1.0 / static_cast<double>(step + 1)});
   }
   void evaluate(int64_t step, int64_t iteration, double value) {
+    value_ = value;
     const std::map<std::string, double> metrics = {{settings_.trainer.metric, value}};
     send({.kind = Kind::evaluation, .step = step, .iteration = iteration, .metrics = metrics});
   }
-  void result(double value) { send({.kind = Kind::result, .metrics = {{settings_.trainer.metric, value}}}); }
+  void result(double value) {
+    said_result_ = sender_ != nullptr;
+    value_ = value;
+    send({.kind = Kind::result, .metrics = {{settings_.trainer.metric, value}}});
+  }
+  /// As a training does, whether an agent hears it or not.
+  void leave_result() {
+    const fs::path run = settings_.run.directory;
+    std::ofstream(run / "metrics.jsonl") << "{\"kind\":\"final\",\"step\":12,\"" << settings_.trainer.metric
+                                         << "\":" << value_ << "}\n";
+    fs::create_directories(run / "checkpoints" / "step-00000012");
+    std::ofstream(run / "checkpoints" / "step-00000012" / "manifest.json") << "{}";
+  }
   void publish(int64_t step, const std::string& path) { send({.kind = Kind::checkpoint, .step = step, .path = path}); }
   void checkpoint(int64_t step) {
     const auto folder = fs::path(settings_.run.directory) / "checkpoints" / ("step-" + std::to_string(step));
@@ -160,6 +182,8 @@ class Trial {
   foretime::configs::Settings settings_;
   std::unique_ptr<foretime::jobs::ProgressSender> sender_;
   int64_t first_ = 0;
+  double value_ = 1;
+  bool said_result_ = false, leaves_nothing_ = false;
 };
 
 /// The output is the last argument; a learning rate above 1 is too large.
@@ -178,7 +202,10 @@ int main(int argc, char** argv) {
   if (command == "train" && argc == 4) return Trial(argv[3]).run();
   for (int i = 1; i < argc; ++i) std::cerr << "argument " << argv[i] << std::endl;
   if (command == "evaluate") std::cout << "{\n \"metrics\": {\"test/kendall_tau\": 0.25}\n}" << std::endl;
-  if (command == "export" && argc == 4) fs::create_directories(argv[3]);
+  if (command == "export" && argc == 4) {
+    fs::create_directories(argv[3]);
+    std::ofstream(fs::path(argv[3]) / "manifest.json") << "{}";
+  }
   if (command == "finetune") return finetune({argv + 2, argv + argc});
   return 0;
 }

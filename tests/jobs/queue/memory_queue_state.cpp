@@ -452,7 +452,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
     all["agent:" + name] = {
         {"host", agent.info.host},       {"version", agent.info.version},  {"pid", text(agent.info.pid)},
         {"cpus", text(agent.info.cpus)}, {"gpus", text(agent.info.gpus)},  {"jobs", text(agent.info.jobs)},
-        {"format", text(kRecordFormat)}, {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)}};
+        {"format", text(kRecordFormat)}, {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)},
+        {"trouble", agent.info.trouble}};
   }
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);

@@ -217,7 +217,7 @@ TEST_F(QueueReaderTest, CountsAndTotals) {
   stale.fence = 77;
   queue_.renew(stale, Milliseconds(1000));
   queue_.heartbeat_agent({"z", "host1", "0.1.0", 42, 8, 2, 1, false});
-  queue_.heartbeat_agent({"y", "host2", "0.1.0", 43, 4, 0, 0, false});
+  queue_.heartbeat_agent({"y", "host2", "0.1.0", 43, 4, 0, 0, false, "data root /data: is empty"});
   const auto statistics = reader_.statistics();
   EXPECT_EQ(statistics.jobs.size(), 9U);
   EXPECT_EQ(statistics.jobs.at(JobState::succeeded), 1);
@@ -235,6 +235,8 @@ TEST_F(QueueReaderTest, CountsAndTotals) {
   EXPECT_LT(statistics.oldest_waiting_ms, 3600'000);
   ASSERT_EQ(statistics.agents.size(), 2U);
   EXPECT_EQ(statistics.agents[0].name, "y");
+  EXPECT_EQ(statistics.agents[0].trouble, "data root /data: is empty");
+  EXPECT_EQ(statistics.agents[1].trouble, "");
   EXPECT_EQ(statistics.agents[1].host, "host1");
   EXPECT_EQ(statistics.agents[1].pid, 42);
   EXPECT_EQ(statistics.agents[1].gpus, 2);
@@ -403,7 +405,7 @@ TEST(Prometheus, TextFormat) {
   statistics.oldest_waiting_ms = 90'250;
   statistics.paused = true;
   statistics.agents.resize(2);
-  statistics.agents[0] = {"host:1:ab", "host", "1", 1'700'000'008'000, 0, 1, 8, 2, 2};
+  statistics.agents[0] = {"host:1:ab", "host", "1", 1'700'000'008'000, 0, 1, 8, 2, 2, "no space"};
   statistics.agents[1].name = "a\\b\"c\nd\x1b\xff";
   statistics.agents[1].seen_ms = 1'700'000'010'500;
   struct Family {
@@ -450,7 +452,11 @@ TEST(Prometheus, TextFormat) {
       {"foretime_agent_gpus",
        "gauge",
        "GPUs that the agent has for jobs.",
-       {R"({agent="host:1:ab"} 2)", R"({agent="a\\b\"c\nd�"} 0)"}}};
+       {R"({agent="host:1:ab"} 2)", R"({agent="a\\b\"c\nd�"} 0)"}},
+      {"foretime_agent_in_trouble",
+       "gauge",
+       "1 while the agent claims nothing because its machine fails jobs.",
+       {R"({agent="host:1:ab"} 1)", R"({agent="a\\b\"c\nd�"} 0)"}}};
   std::string expected;
   for (const auto& [name, type, help, samples] : families) {
     expected += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);

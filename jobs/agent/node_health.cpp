@@ -1,0 +1,200 @@
+#include "jobs/agent/node_health.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "base/text.h"
+
+namespace foretime::jobs {
+namespace {
+
+constexpr size_t kProbeBytes = 4096;
+constexpr double kNever = -1e18;  // before all looks
+constexpr double kRest = 3600;    // seconds that the thread sleeps where nothing is asked of it
+
+std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs) {
+  try {
+    if (!files.is_folder(runs)) return fmt::format("run root {}: is not there", runs.string());
+    const auto path = runs / fmt::format(".probe-{}{}", host_name(), kAsideSuffix);
+    std::string found;
+    try {
+      const auto file = files.open(path, Files::Open::replace);
+      file->write(std::string(kProbeBytes, '.'));
+      file->sync();
+    } catch (const FileError& error) {
+      found = fmt::format("run root {}: {}", runs.string(), error.what());
+    }
+    if (files.exists(path)) files.remove(path);
+    return found;
+  } catch (const FileError& error) {
+    return fmt::format("run root {}: {}", runs.string(), error.what());
+  }
+}
+
+/// At most Limits::kTrouble bytes.
+std::string bounded_text(const std::string& text) {
+  auto clean = printable_utf8(text);
+  size_t end = std::min(clean.size(), Limits::kTrouble);
+  while (end < clean.size() && end > 0 && (static_cast<unsigned char>(clean[end]) & 0xC0) == 0x80) --end;
+  clean.resize(end);
+  return clean;
+}
+
+}  // namespace
+
+std::string find_trouble(Files& files, const AllowedRoots& roots) {
+  if (auto found = find_trouble_of_runs(files, roots.runs); !found.empty()) return found;
+  for (const auto& root : roots.data) {
+    try {
+      if (!files.is_folder(root)) return fmt::format("data root {}: is not there", root.string());
+      if (files.is_empty(root)) return fmt::format("data root {}: is empty; is it mounted?", root.string());
+    } catch (const FileError& error) {
+      return fmt::format("data root {}: {}", root.string(), error.what());
+    }
+  }
+  return "";
+}
+
+NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, World& world,
+                       spdlog::logger& log)
+    : who_(std::move(who)),
+      roots_(roots),
+      most_failures_(most_failures),
+      world_(world),
+      log_(log),
+      files_(files()),
+      background_(world.run_beside([this] { return step(); })) {}
+
+double NodeHealth::step() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(wanted_, false)) return kRest;
+  }
+  Look look{world_.steady_seconds(), ""};
+  try {
+    look.trouble = find_trouble(files_, roots_);
+  } catch (const std::exception& error) {
+    look.trouble = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  last_ = std::move(look);
+  return wanted_ ? 0 : kRest;
+}
+
+NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
+  Look last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = last_;
+  }
+  if (asked_at_ >= 0 && last.began >= asked_at_) asked_at_ = -1;
+  if (last.began >= since) {
+    note(last.trouble, now);
+    return last.trouble.empty() ? Answer::well : Answer::trouble;
+  }
+  if (asked_at_ < 0) {
+    asked_at_ = now;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted_ = true;
+    }
+    background_->wake();
+  }
+  if (now - asked_at_ < kHangs) return Answer::wait;
+  note(fmt::format("run root {} or a data root: no answer for {:.0f} s", roots_.runs.string(), kHangs), now);
+  return Answer::trouble;
+}
+
+void NodeHealth::note(const std::string& trouble, double now) {
+  if (trouble == seen_) return;
+  seen_ = trouble;
+  if (!trouble.empty()) {
+    pause(trouble, now);
+    return;
+  }
+  log_.info("{}: claims jobs again; it was: {}", who_, trouble_);
+  forget_failures();
+}
+
+void NodeHealth::pause(const std::string& why, double now) {
+  pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+  next_try_ = now + pause_ * (0.75 + world_.random_fraction() / 2);
+  trying_ = false;
+  tried_.clear();
+  trouble_ = bounded_text(why);
+  log_.warn("{}: claims no jobs: {}", who_, trouble_);
+}
+
+void NodeHealth::forget_failures() {
+  failed_.clear();
+  never_started_ = 0;
+  trouble_.clear();
+  pause_ = 0;
+  trying_ = false;
+  tried_.clear();
+}
+
+bool NodeHealth::may_claim(double now) {
+  // The first look of all comes before the first claim; later ones come when a job is there to start.
+  if (trouble_.empty()) return seen_since(kNever, now) == Answer::well;
+  if (now < next_try_) return false;
+  if (!trying_) {
+    const auto answer = seen_since(next_try_, now);
+    if (answer == Answer::wait) return false;
+    if (answer == Answer::trouble) {
+      pause_ = std::min(2 * pause_, kLongestPause);
+      next_try_ = now + pause_ * (0.75 + world_.random_fraction() / 2);
+      return false;
+    }
+    if (trouble_.empty()) return true;  // the roots were the trouble, and are well again
+    trying_ = true;
+    log_.info("{}: tries one job", who_);
+  }
+  if (tried_.empty()) return true;
+  if (now - tried_at_ < kSoon) return false;
+  log_.info("{}: job {}, which was tried, runs: claims jobs again", who_, tried_);
+  forget_failures();
+  return true;
+}
+
+void NodeHealth::claimed(const std::string& job, double now) {
+  if (!trying_) return;
+  tried_ = job;
+  tried_at_ = now;
+}
+
+void NodeHealth::ended(const std::string& job, const JobResult& result, double now) {
+  const auto outcome = result.outcome;
+  const bool soon = result.seconds < kSoon, tried = trying_ && job == tried_;
+  const bool failed = outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
+  if (failed && (soon || result.exit_code == kStorage)) {
+    failed_.insert(job);
+    count_failure(job, result.error, now);
+  } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
+    if (tried) log_.info("{}: job {}, which was tried, ran: claims jobs again", who_, job);
+    if (tried || trouble_.empty()) forget_failures();
+  } else if (tried) {
+    tried_.clear();  // a wrong setting, say: it tells nothing, and another one is tried
+  }
+}
+
+void NodeHealth::could_not_start(const std::string& job, const std::string& why, double now) {
+  ++never_started_;
+  count_failure(job, why, now);
+}
+
+void NodeHealth::count_failure(const std::string& job, const std::string& why, double now) {
+  const bool tried = trying_ && job == tried_;
+  if (most_failures_ == 0 || (!trouble_.empty() && !tried)) return;
+  const auto failures = std::max(static_cast<int64_t>(failed_.size()), never_started_);
+  if (!tried && failures < most_failures_) return;
+  pause(fmt::format("{} jobs in a row failed within {:.0f} s or by the storage, the last one, {}: {}", failures, kSoon,
+                    job, why.substr(0, why.find('\n'))),
+        now);
+}
+
+}  // namespace foretime::jobs

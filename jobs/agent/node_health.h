@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "base/files.h"
+#include "jobs/agent/allowed_roots.h"
+#include "jobs/agent/world.h"
+#include "jobs/queue/job.h"
+
+namespace foretime::jobs {
+
+/// What keeps a machine from doing any job's work: a run root where no file can be written and synced, a data root that
+/// is not there, cannot be listed or is empty (a mount that is missing). Empty: nothing does.
+std::string find_trouble(Files& files, const AllowedRoots& roots);
+
+/// Whether the machine of an agent is to blame where jobs fail: a broken one must not drain the queue.
+///
+/// It looks at the roots (find_trouble) before a job starts and once more when one has failed, in a thread of its own,
+/// since storage may hang: no answer within kHangs is trouble too. While there is trouble the agent claims nothing,
+/// gives back what it holds, and looks again after kFirstPause to kLongestPause. Where the roots are well and yet
+/// `most_failures` different jobs in a row end within kSoon or by a failure of the storage, the agent claims nothing
+/// for a while either, and then tries a single job: one that succeeds or runs for longer than kSoon ends the pause.
+class NodeHealth {
+ public:
+  static constexpr double kFresh = 5, kHangs = 30, kSoon = 10;   // seconds
+  static constexpr double kFirstPause = 5, kLongestPause = 300;  // seconds
+
+  NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, World& world, spdlog::logger& log);
+
+  /// Whether another job may be claimed now.
+  bool may_claim(double now);
+  /// A job was claimed.
+  void claimed(const std::string& job, double now);
+
+  enum class Answer { wait, well, trouble };
+  /// How the machine was found by a look that began at `since` or later; asks for one where there was none.
+  Answer seen_since(double since, double now);
+
+  /// An attempt has ended.
+  void ended(const std::string& job, const JobResult& result, double now);
+  /// The machine could not start an attempt, and gives the job back.
+  void could_not_start(const std::string& job, const std::string& why, double now);
+
+  /// Why nothing is claimed; empty: the machine is well. At most Limits::kTrouble bytes.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  struct Look {
+    double began = -1e300;  // before kNever
+    std::string trouble;
+  };
+  /// Of the thread beside: looks where that was asked for. Returns seconds until the next call.
+  double step();
+  void note(const std::string& trouble, double now);
+  void pause(const std::string& why, double now);
+  void count_failure(const std::string& job, const std::string& why, double now);
+  void forget_failures();
+
+  std::string who_;
+  AllowedRoots roots_;
+  int64_t most_failures_;
+  World& world_;
+  spdlog::logger& log_;
+  Files& files_;  // those of the thread that made this
+
+  std::string trouble_, seen_;  // seen_: of the last look
+  double pause_ = 0;            // seconds; 0: there is no trouble
+  double next_try_ = 0;         // until then nothing is claimed
+  bool trying_ = false;         // one job may be claimed
+  std::string tried_;           // that job
+  double tried_at_ = 0;
+  std::set<std::string> failed_;  // jobs that failed soon, since one did not
+  int64_t never_started_ = 0;     // attempts, since one did
+  double asked_at_ = -1;          // of a look without an answer; below 0: there is none
+
+  std::mutex mutex_;  // over what follows
+  bool wanted_ = false;
+  Look last_;
+  std::unique_ptr<Background> background_;  // last: it uses all of the above
+};
+
+}  // namespace foretime::jobs

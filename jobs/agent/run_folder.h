@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+/// What a training has left in its run directory, as an agent sees it.
+namespace foretime::jobs {
+
+/// The last line of metrics.jsonl of the kind `final`. A metric that is no number is left out.
+struct FinalMetrics {
+  int64_t step = 0;
+  std::map<std::string, double> metrics{};
+};
+/// Empty where the run has not come to its end. Throws FileError.
+std::optional<FinalMetrics> read_final_metrics(const std::filesystem::path& run);
+
+/// What is wrong with a checkpoint's folder, as far as its manifest and the files' sizes tell; empty: nothing. Throws
+/// StorageError.
+std::string checkpoint_damage(const std::filesystem::path& folder);
+
+/// The newest checkpoint in a folder of checkpoints that checkpoint_damage() finds nothing wrong with; empty where
+/// there is none. Throws FileError.
+std::filesystem::path newest_whole_checkpoint(const std::filesystem::path& checkpoints);
+
+}  // namespace foretime::jobs
