@@ -173,7 +173,8 @@ class AgentLoop {
     return seen;
   }
 
-  /// Whether the job's result may be written. A failure is not the job's where the machine is found in trouble after it.
+  /// Whether the job's result may be written. A failure is not the job's where the machine is found in trouble after
+  /// it.
   bool judge(Held& held) {
     if (held.judged) return true;
     auto& job = *held.job;
@@ -185,8 +186,7 @@ class AgentLoop {
       if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
     }
     held.judged = true;
-    if (job.result().outcome == outcome && !job.could_not_start())
-      health_.ended(job.lease().job, job.result(), now);
+    if (job.result().outcome == outcome && !job.could_not_start()) health_.ended(job.lease().job, job.result(), now);
     return true;
   }
 
@@ -335,6 +335,7 @@ class AgentLoop {
 
   void reap(double now) {
     if (!reaping_ || now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
+    if (health_.looks_first()) return;  // the first call is a claim: where Redis refuses that, the agent ends
     // All agents together reap about every three seconds.
     const double interval =
         std::min(kReapInterval * static_cast<double>(std::max<int64_t>(agents_, 1)), kLongestReapInterval);
@@ -386,7 +387,7 @@ class AgentLoop {
     if (obeyed_stops_ > 0) return next;
     const bool room = options_.max_jobs <= 0 || running() < options_.max_jobs;
     if (room && slots_.free_cpus() > 0 && !health_.looks_first()) calls_at(next_claim_);
-    if (reaping_) calls_at(next_reap_);
+    if (reaping_ && !health_.looks_first()) calls_at(next_reap_);
     if (!wake_ups_) calls_at(next_listen_);
     return next;
   }

@@ -13,8 +13,8 @@ namespace foretime::jobs {
 namespace {
 
 constexpr size_t kProbeBytes = 4096;
-constexpr double kNever = -1e18;  // before all looks
-constexpr double kRest = 3600;    // seconds that the thread sleeps where nothing is asked of it
+constexpr double kBeforeAll = -1e18;  // before all looks
+constexpr double kRest = 3600;        // seconds that the thread sleeps where nothing is asked of it
 
 std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs) {
   try {
@@ -59,11 +59,12 @@ std::string find_trouble(Files& files, const AllowedRoots& roots) {
   return "";
 }
 
-NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, World& world,
-                       spdlog::logger& log)
+NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
+                       World& world, spdlog::logger& log)
     : who_(std::move(who)),
       roots_(roots),
       most_failures_(most_failures),
+      wake_(std::move(wake)),
       world_(world),
       log_(log),
       files_(files()),
@@ -82,6 +83,7 @@ double NodeHealth::step() {
   }
   const std::lock_guard lock(mutex_);
   last_ = std::move(look);
+  wake_();
   return wanted_ ? 0 : kRest;
 }
 
@@ -93,6 +95,7 @@ NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
   }
   if (asked_at_ >= 0 && last.began >= asked_at_) asked_at_ = -1;
   if (last.began >= since) {
+    looked_ = true;
     note(last.trouble, now);
     return last.trouble.empty() ? Answer::well : Answer::trouble;
   }
@@ -140,7 +143,7 @@ void NodeHealth::forget_failures() {
 
 bool NodeHealth::may_claim(double now) {
   // The first look of all comes before the first claim; later ones come when a job is there to start.
-  if (trouble_.empty()) return seen_since(kNever, now) == Answer::well;
+  if (trouble_.empty()) return seen_since(kBeforeAll, now) == Answer::well;
   if (now < next_try_) return false;
   if (!trying_) {
     const auto answer = seen_since(next_try_, now);

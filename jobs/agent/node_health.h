@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -31,7 +32,9 @@ class NodeHealth {
   static constexpr double kFresh = 5, kHangs = 30, kSoon = 10;   // seconds
   static constexpr double kFirstPause = 5, kLongestPause = 300;  // seconds
 
-  NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, World& world, spdlog::logger& log);
+  /// `wake` is called, from any thread, when a look is over.
+  NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
+             World& world, spdlog::logger& log);
 
   /// Whether another job may be claimed now.
   bool may_claim(double now);
@@ -46,6 +49,11 @@ class NodeHealth {
   void ended(const std::string& job, const JobResult& result, double now);
   /// The machine could not start an attempt, and gives the job back.
   void could_not_start(const std::string& job, const std::string& why, double now);
+
+  /// When something changes although no look ends.
+  double next_turn() const { return asked_at_ < 0 ? kNever : asked_at_ + kHangs; }
+  /// The first look of all goes on.
+  bool looks_first() const { return asked_at_ >= 0 && !looked_ && trouble_.empty(); }
 
   /// Why nothing is claimed; empty: the machine is well. At most Limits::kTrouble bytes.
   const std::string& trouble() const { return trouble_; }
@@ -65,6 +73,7 @@ class NodeHealth {
   std::string who_;
   AllowedRoots roots_;
   int64_t most_failures_;
+  std::function<void()> wake_;
   World& world_;
   spdlog::logger& log_;
   Files& files_;  // those of the thread that made this
@@ -72,6 +81,7 @@ class NodeHealth {
   std::string trouble_, seen_;  // seen_: of the last look
   double pause_ = 0;            // seconds; 0: there is no trouble
   double next_try_ = 0;         // until then nothing is claimed
+  bool looked_ = false;         // a look has ended
   bool trying_ = false;         // one job may be claimed
   std::string tried_;           // that job
   double tried_at_ = 0;

@@ -32,7 +32,7 @@ struct AgentRecord {
   std::string name{}, host{}, version{};
   int64_t seen_ms = 0, started_ms = 0, pid = 0, cpus = 0, gpus = 0, jobs = 0;
   std::string unreadable{};  // empty, or why its record cannot be read; the numbers are then 0
-  std::string trouble{};  // why it claims nothing; empty: it is well
+  std::string trouble{};     // why it claims nothing; empty: it is well
 };
 
 struct QueueStatistics {

@@ -119,6 +119,7 @@ class SimulatedBackground final : public jobs::Background {
     }
     if (!state_->ended) scheduler_.end(task_);  // before what its step refers to
   }
+  void wake() override { scheduler_.wake(state_.get()); }
 
  private:
   struct State {
@@ -169,6 +170,7 @@ class Cluster {
     const FilesScope scope(files);
     files.create_folders(kRunRoot);
     files.create_folders(kDataRoot);
+    write_file_atomically(std::filesystem::path(kDataRoot) / "C1.npz", "data");
     files.fail_by(
         [this](const char* operation, const auto& path, size_t bytes) { return file_fault(operation, path, bytes); });
     redis.changed = [this] { after_command(); };

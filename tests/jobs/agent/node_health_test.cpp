@@ -46,7 +46,7 @@ class StillWorld final : public World {
     wake = [beside = beside.get()] { beside->wake(); };
     return beside;
   }
-  void wait(std::vector<pollfd>&, double) override {}
+  std::unique_ptr<Waiter> make_waiter() override { return nullptr; }
 
   double now = 1000;
   bool hangs = false;
@@ -59,7 +59,8 @@ class NodeHealthTest : public ::testing::Test {
     files().create_folders("/runs");
     files().create_folders("/data");
     files().open("/data/C1.npz", Files::Open::replace)->write("group");
-    health_.emplace("agent", AllowedRoots{{"/data"}, "/runs"}, 3, world_, log_);
+    health_.emplace(
+        "agent", AllowedRoots{{"/data"}, "/runs"}, 3, [] {}, world_, log_);
     // A look is asked for by the first call, and its answer is there at the next.
     may_claim();
     EXPECT_TRUE(may_claim());
