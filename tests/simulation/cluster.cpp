@@ -544,6 +544,7 @@ class Cluster {
     files.create_folders(aside);
     pause(trial, 10);
     write_synced(aside / "model", "weights");
+    write_synced(aside / "manifest.json", R"({"files": {"model": {"bytes": 7}}})");
     replace_folder(aside, out);
     send(trial, {.kind = jobs::ProgressMessage::Kind::result});
     return kSuccess;
