@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "base/atomic_file.h"
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
@@ -133,22 +132,16 @@ void run(const ExportOptions& options) {
   auto out = fs::absolute(options.out).lexically_normal();
   if (!out.has_filename()) out = out.parent_path();
   check_target(out, options.force);
-  const auto checkpoint = coordinator::read_checkpoint(run);  // sizes and checksums are checked
-  auto aside = out;
-  aside += kAsideSuffix;
-  fs::remove_all(aside);
-  fs::create_directories(aside);
-  for (const auto& [name, bytes] : checkpoint.files) write_synced(aside / name, bytes);
+  auto checkpoint = coordinator::read_checkpoint(run);  // sizes and checksums are checked
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
       if (!fs::exists(folder / name)) continue;
-      write_synced(aside / name, coordinator::read_file(folder / name));
+      checkpoint.files[name] = coordinator::read_file(folder / name);
       break;
     }
   }
-  write_synced(aside / kManifest, coordinator::read_file(checkpoint.folder / kManifest));
-  coordinator::read_checkpoint(aside);
-  replace_folder(aside, out);
+  coordinator::write_folder(out, checkpoint.files, coordinator::read_file(checkpoint.folder / kManifest));
+  coordinator::read_checkpoint(out);
   fmt::print("{}: step {} of {}\n", out.string(), checkpoint.step, checkpoint.folder.string());
 }
 

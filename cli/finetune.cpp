@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/threads.h"
 #include "cli/job_channel.h"
 #include "cli/parsing/commands.h"
@@ -57,7 +58,9 @@ class ScratchFolder {
             fmt::format(".{}.tuning-{}", beside.filename().string(), ::getpid()))) {
     std::error_code failure;
     fs::remove_all(path_, failure);
-    if (!fs::create_directory(path_, failure) || failure)
+    const bool made = fs::create_directory(path_, failure);
+    if (is_storage_failure(failure.value())) throw_file_error(path_, "cannot be made", failure.value());
+    if (!made || failure)
       throw configs::SettingsError("{}: cannot be made ({}), expected a folder to write the new bundle to",
                                    path_.string(), failure.message());
   }

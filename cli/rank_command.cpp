@@ -25,8 +25,9 @@ namespace fs = std::filesystem;
 }
 
 void write_stream(std::FILE* stream, const std::string& text, const std::string& name) {
-  if (std::fwrite(text.data(), 1, text.size(), stream) != text.size() || std::fflush(stream) != 0)
-    fail_to_write(name, std::strerror(errno));
+  if (std::fwrite(text.data(), 1, text.size(), stream) == text.size() && std::fflush(stream) == 0) return;
+  if (is_storage_failure(errno)) throw_file_error(name, "cannot be written", errno);
+  fail_to_write(name, std::strerror(errno));
 }
 
 void write_file(const fs::path& path, const std::string& text) {
@@ -39,6 +40,8 @@ void write_file(const fs::path& path, const std::string& text) {
   }
   try {
     write_file_atomically(path, text);
+  } catch (const StorageError&) {
+    throw;
   } catch (const FileError& error) {
     throw configs::SettingsError("--output: {}", error.what());
   }

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 #include <yaml-cpp/eventhandler.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "configs/fields.h"
 #include "configs/load.h"
@@ -117,6 +118,7 @@ std::string read_yaml_text(const std::filesystem::path& file, size_t most) {
   std::ostringstream text;
   if (stream.is_open() && stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
   if (!stream.is_open() || stream.bad() || text.bad()) {
+    if (is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
     throw SettingsError("{}: cannot be read ({}), expected a YAML file", file.string(),
                         errno == 0 ? "unknown reason" : std::generic_category().message(errno));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -49,10 +51,8 @@ StoredCheckpoint read_folder(const fs::path& folder) {
       if (bytes.size() != size)
         throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size);
       if (checksum(bytes) != crc) {
-        throw RunError(
-            "{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged; remove this checkpoint to "
-            "continue from the one before it",
-            (folder / name).string(), checksum(bytes), crc);
+        throw RunError("{}: CRC-32 {:08x}, the manifest says {:08x}: the file is damaged", (folder / name).string(),
+                       checksum(bytes), crc);
       }
       checkpoint.files.emplace(name, std::move(bytes));
     }
@@ -64,6 +64,26 @@ StoredCheckpoint read_folder(const fs::path& folder) {
 
 }  // namespace
 
+void write_folder(const fs::path& folder, const std::map<std::string, std::string>& contents,
+                  const std::string& manifest) {
+  auto aside = folder;
+  aside += kAsideSuffix;
+  files().remove(aside);
+  files().create_folders(aside);
+  try {
+    for (const auto& [name, bytes] : contents) write_synced(aside / name, bytes);
+    if (!manifest.empty()) write_synced(aside / kManifest, manifest);
+    replace_folder(aside, folder);
+  } catch (const FileError&) {
+    try {
+      files().remove(aside);
+    } catch (const FileError&) {
+      // The failure that leads here is the one to tell.
+    }
+    throw;
+  }
+}
+
 std::string read_file(const fs::path& path) { return files().read(path); }
 
 fs::path CheckpointStore::folder(int64_t step) const { return root_ / fmt::format("{}{:08}", kPrefix, step); }
@@ -73,26 +93,10 @@ void CheckpointStore::commit(int64_t step, const std::map<std::string, std::stri
   for (const auto& path : files().list(root_)) {
     if (path.filename().string().ends_with(kAsideSuffix)) files().remove(path);
   }
-  const auto final_folder = folder(step);
-  auto aside = final_folder;
-  aside += kAsideSuffix;
-  files().create_folders(aside);
-  try {
-    Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
-    for (const auto& [name, bytes] : contents) {
-      write_synced(aside / name, bytes);
-      manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
-    }
-    write_synced(aside / kManifest, manifest.dump(2) + "\n");
-    replace_folder(aside, final_folder);
-  } catch (const FileError&) {
-    try {
-      files().remove(aside);
-    } catch (const FileError&) {
-      // The failure that leads here is the one to tell.
-    }
-    throw;
-  }
+  Json manifest = {{"format", 1}, {"step", step}, {"files", Json::object()}};
+  for (const auto& [name, bytes] : contents)
+    manifest["files"][name] = {{"bytes", bytes.size()}, {"crc32", checksum(bytes)}};
+  write_folder(folder(step), contents, manifest.dump(2) + "\n");
 }
 
 std::vector<int64_t> CheckpointStore::steps() const {
@@ -106,6 +110,39 @@ std::vector<int64_t> CheckpointStore::steps() const {
 }
 
 StoredCheckpoint CheckpointStore::read(int64_t step) const { return read_folder(folder(step)); }
+
+StoredCheckpoint CheckpointStore::read_intact(int64_t step, const Warn& warn) const {
+  std::set<int64_t> tried;
+  std::exception_ptr first, storage;
+  for (std::optional<int64_t> candidate = step; candidate;) {
+    try {
+      return read(*candidate);
+    } catch (const StorageError& error) {
+      if (!storage) storage = std::current_exception();
+      warn(error.what());
+    } catch (const Error& error) {
+      if (!first) first = std::current_exception();
+      warn(error.what());
+    }
+    tried.insert(*candidate);
+    candidate.reset();
+    for (const int64_t other : steps()) {  // anew: somebody may prune
+      if (tried.contains(other)) continue;
+      if (other < step || !candidate) candidate = other;
+    }
+  }
+  std::rethrow_exception(storage ? storage : first);
+}
+
+void CheckpointStore::set_aside_after(int64_t step) {
+  for (const int64_t later : steps()) {
+    if (later <= step) continue;
+    auto aside = folder(later);
+    aside.replace_filename("damaged-" + aside.filename().string());
+    files().remove(aside);
+    files().rename(folder(later), aside);
+  }
+}
 
 void CheckpointStore::mark_best(int64_t step, const std::string& metric, double value) {
   write_file_atomically(root_ / "best.json", Json{{"step", step}, {"metric", metric}, {"value", value}}.dump() + "\n");
@@ -128,6 +165,16 @@ void CheckpointStore::prune(int64_t last, bool keep_best) {
   for (size_t i = 0; i + static_cast<size_t>(last) < all.size(); ++i) {
     if (best != all[i]) remove_folder(folder(all[i]));
   }
+}
+
+StoredCheckpoint read_intact_checkpoint(const fs::path& path, const CheckpointStore::Warn& warn) {
+  const auto named = path.has_filename() ? path : path.parent_path();
+  if (const auto step = step_of(named)) return CheckpointStore(named.parent_path()).read_intact(*step, warn);
+  if (!files().is_folder(path) || files().exists(path / kManifest)) return read_checkpoint(path);
+  const CheckpointStore store(files().is_folder(path / "checkpoints") ? path / "checkpoints" : path);
+  const auto steps = store.steps();
+  if (steps.empty()) throw RunError("{}: holds no complete checkpoint", path.string());
+  return store.read_intact(store.best_step().value_or(steps.back()), warn);
 }
 
 StoredCheckpoint read_checkpoint(const fs::path& path) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,6 +19,11 @@ struct RunError : ErrorOf<kData> {
 
 /// Throws FileError where the file cannot be read.
 std::string read_file(const std::filesystem::path& path);
+
+/// Makes a folder of these files and manifest.json, unless that is empty, in the place of an older one of that name:
+/// others see the old one or the new one, whole, also after a loss of power. Throws FileError.
+void write_folder(const std::filesystem::path& folder, const std::map<std::string, std::string>& contents,
+                  const std::string& manifest = "");
 
 /// One complete checkpoint: its step, and the bytes of its files by name.
 struct StoredCheckpoint {
@@ -40,6 +46,13 @@ class CheckpointStore {
   /// Reads and checks one. Throws RunError naming the file where a size or checksum is wrong, or the manifest is
   /// missing.
   StoredCheckpoint read(int64_t step) const;
+  /// Reads that checkpoint or, where it is damaged or goes while it is read, the newest intact older one, or else the
+  /// oldest intact newer one. `warn` is told what is wrong with each that is passed over. Throws where none is intact:
+  /// StorageError where the storage failed, else what is wrong with the first.
+  using Warn = std::function<void(const std::string&)>;
+  StoredCheckpoint read_intact(int64_t step, const Warn& warn) const;
+  /// Renames the checkpoints after `step`, so that they are none: damaged ones must not count among the newest.
+  void set_aside_after(int64_t step);
   /// Notes the best checkpoint, for keep() and for `best_step`.
   void mark_best(int64_t step, const std::string& metric, double value);
   /// Empty where none was noted, or its checkpoint is not there.
@@ -55,5 +68,8 @@ class CheckpointStore {
 /// Reads a checkpoint folder wherever it lies: a step folder, a run directory or its checkpoints folder (the best
 /// checkpoint there, else the newest). Throws RunError.
 StoredCheckpoint read_checkpoint(const std::filesystem::path& path);
+/// Reads what read_checkpoint() would or, where that is damaged, an intact one of the same folder
+/// (CheckpointStore::read_intact).
+StoredCheckpoint read_intact_checkpoint(const std::filesystem::path& path, const CheckpointStore::Warn& warn);
 
 }  // namespace foretime::coordinator

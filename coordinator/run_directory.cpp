@@ -101,15 +101,21 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
       }
     }
   }
-  std::error_code failure;
-  fs::create_directories(path_ / "checkpoints", failure);
-  if (failure) throw RunError("{}: cannot be created: {}", path_.string(), failure.message());
+  files().create_folders(path_ / "checkpoints");
   write("config.yaml", configs::to_yaml(settings));
   write("data.json", Json{{"fingerprint", fingerprint}}.dump() + "\n");
 }
 
 void RunDirectory::append_metrics(const Json& line) {
-  files().open(path_ / "metrics.jsonl", Files::Open::append)->write(line.dump() + '\n');
+  const auto path = path_ / "metrics.jsonl";
+  const uint64_t before = files().exists(path) ? files().size(path) : 0;
+  try {
+    files().open(path, Files::Open::append)->write(line.dump() + '\n');
+  } catch (const FileError&) {
+    std::error_code ignored;  // a part of a line on a full disk, where nothing can be written any more
+    fs::resize_file(path, before, ignored);
+    throw;
+  }
 }
 
 void RunDirectory::rewind_metrics(int64_t step) {

@@ -13,6 +13,7 @@
 
 #include "base/counter_random.h"
 #include "base/csv.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "sharding/cost.h"
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 fs::path resolved(const fs::path& path, const char* what) {
   std::error_code failure;
   auto real = fs::canonical(path, failure);
+  if (failure && is_storage_failure(failure.value())) throw_file_error(path, "cannot be read", failure.value());
   if (failure) throw DataError("{}: {}{}", path.string(), what, failure.message());
   return real;
 }

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/glob.h"
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"
@@ -66,6 +67,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
       if (entry.is_regular_file() && is_data_file(entry.path())) files.push_back(entry.path());
     }
   } catch (const fs::filesystem_error& error) {
+    if (is_storage_failure(error.code().value())) throw_file_error(folder, "cannot be listed", error.code().value());
     throw DataError("{}: cannot be listed ({})", folder.string(), error.code().message());
   }
   if (files.empty())

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace foretime::data {
 namespace {
@@ -18,6 +19,7 @@ LineSource::LineSource(const std::filesystem::path& file, size_t longest_line)
     : file_(file), longest_line_(longest_line), input_(kInputBytes), text_(kTextBytes + kPadding) {
   if (std::filesystem::is_directory(file)) throw DataError("{}: a folder, expected a file", file.string());
   stream_.reset(std::fopen(file.c_str(), "rb"));
+  if (!stream_ && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
   if (!stream_) throw DataError("{}: cannot be read: {}", file.string(), std::strerror(errno));
   read_input();
   gzip_ = input_end_ >= 2 && std::to_integer<uint8_t>(input_[0]) == kGzipMagic[0] &&
@@ -28,8 +30,7 @@ LineSource::~LineSource() = default;
 
 bool LineSource::read_input() {
   const size_t count = std::fread(input_.data(), 1, input_.size(), stream_.get());
-  if (count == 0 && std::ferror(stream_.get()))
-    throw DataError("{}: cannot be read: {}", file_.string(), std::strerror(errno));
+  if (count == 0 && std::ferror(stream_.get())) throw_file_error(file_, "cannot be read", errno);
   input_begin_ = 0;
   input_end_ = count;
   return count > 0;

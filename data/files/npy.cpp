@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <zip.h>
 
+#include "base/files.h"
+
 namespace foretime::data {
 namespace {
 
@@ -281,7 +283,10 @@ void NpzWriter::add_source(const std::string& entry, zip_source_t* source) {
 
 void NpzWriter::close() {
   if (archive_ == nullptr) return;
-  if (zip_close(archive_) != 0) throw DataError("{}: cannot be written ({})", path_.string(), zip_strerror(archive_));
+  const bool closed = zip_close(archive_) == 0;
+  const int error = closed ? 0 : zip_error_code_system(zip_get_error(archive_));
+  if (is_storage_failure(error)) throw_file_error(path_, "cannot be written", error);
+  if (!closed) throw DataError("{}: cannot be written ({})", path_.string(), zip_strerror(archive_));
   archive_ = nullptr;
 }
 

@@ -10,6 +10,7 @@
 #include <zip.h>
 
 #include "base/checksum.h"
+#include "base/files.h"
 
 namespace foretime::data {
 namespace {
@@ -58,6 +59,8 @@ uint64_t ZipReader::read_raw(void* out, uint64_t count) {
   const zip_int64_t got = zip_fread(file_.get(), out, std::min(count, kReadPiece));
   // libzip compares the checksum of stored entries itself, when it meets their end.
   if (got < 0 && zip_error_code_zip(zip_file_get_error(file_.get())) == ZIP_ER_CRC) fail("checksum is wrong");
+  if (const int error = zip_error_code_system(zip_file_get_error(file_.get())); got < 0 && is_storage_failure(error))
+    throw_file_error(origin_, "cannot be read", error);
   if (got < 0) fail("damaged after {} of {} bytes ({})", position_, entry_.size, zip_file_strerror(file_.get()));
   return static_cast<uint64_t>(got);
 }
@@ -106,9 +109,12 @@ ZipArchive::ZipArchive(std::filesystem::path path) : path_(std::move(path)) {
   const std::string file = path_.string();
   std::error_code code;
   const uint64_t file_size = std::filesystem::file_size(path_, code);
+  if (code && is_storage_failure(code.value())) throw_file_error(path_, "cannot be read", code.value());
   if (code) throw DataError("{}: cannot be read ({}), expected a zip archive", file, code.message());
   int error = 0;
   archive_.reset(zip_open(file.c_str(), ZIP_RDONLY, &error));
+  if (!archive_ && (error == ZIP_ER_OPEN || error == ZIP_ER_READ || error == ZIP_ER_SEEK) && is_storage_failure(errno))
+    throw_file_error(path_, "cannot be read", errno);
   if (!archive_) throw DataError("{}: truncated or not a zip archive ({})", file, zip_reason(error));
   const zip_int64_t entries = zip_get_num_entries(archive_.get(), 0);
   std::set<std::string> names;

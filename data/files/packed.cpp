@@ -13,6 +13,7 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "data/files/packed_file.h"
 #include "data/graphs/validate.h"
 
@@ -45,6 +46,7 @@ uint64_t own_checksum(const GroupRecord& record) { return checksum_before_last_f
 
 File::File(const std::filesystem::path& path)
     : path_(path.string()), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor() < 0 && is_storage_failure(errno)) throw_file_error(path, "cannot be read", errno);
   if (descriptor() < 0) fail("file", "{}", std::strerror(errno));
 }
 
@@ -53,6 +55,7 @@ void File::read(void* to, uint64_t bytes, uint64_t offset, const char* field) co
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor(), at, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && is_storage_failure(errno)) throw_file_error(path_, fmt::format("{} cannot be read", field), errno);
     if (got < 0) fail(field, "{}", std::strerror(errno));
     if (got == 0) fail(field, "file ends at byte {}, expected {} more", offset, bytes);
     at += got;

@@ -1,7 +1,6 @@
 #include "inference/bundle/bundle.h"
 
 #include <cstring>
-#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,9 +13,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "foretime-bundle";
-constexpr int kDeepest = 32;                                      // levels of the manifest's JSON
-constexpr size_t kLargestManifest = size_t{64} << 20;             // bytes
-constexpr std::streamoff kLargestFile = std::streamoff{4} << 30;  // bytes
+constexpr int kDeepest = 32;                           // levels of the manifest's JSON
+constexpr size_t kLargestManifest = size_t{64} << 20;  // bytes
+constexpr uint64_t kLargestFile = uint64_t{4} << 30;   // bytes
 
 Json parse_manifest(const std::string& text) {
   if (text.size() > kLargestManifest)
@@ -92,18 +91,14 @@ Bundle parse_bundle(std::string_view bytes, const std::string& origin) { return 
 
 Bundle read_bundle(const std::filesystem::path& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
+  if (!std::filesystem::is_regular_file(path, error)) {
+    if (is_storage_failure(error.value())) throw_file_error(path, "cannot be read", error.value());
     throw FileError("{}: {}", path.string(), error ? error.message() : "no regular file");
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) throw FileError("{}: cannot be opened", path.string());
-  const std::streamoff size = in.tellg();
+  }
+  const auto size = files().size(path);
   if (size > kLargestFile)
     throw BundleError("{}: {} bytes, expected at most {} of a bundle", path.string(), size, kLargestFile);
-  std::string bytes(static_cast<size_t>(std::max<std::streamoff>(size, 0)), '\0');
-  in.seekg(0);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!in) throw FileError("{}: cannot be read", path.string());
-  return parse_bundle(bytes, path.string());
+  return parse_bundle(files().read(path), path.string());
 }
 
 void write_bundle(const std::filesystem::path& path, const Bundle& bundle) {

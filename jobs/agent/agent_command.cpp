@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "configs/load.h"
+#include "jobs/agent/run_folder.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/sweep.h"
@@ -33,21 +34,39 @@ fs::path stored_checkpoint(const std::string& what, const std::string& path, con
   return real;
 }
 
-/// Where to go on: the checkpoint that was published or, where that is gone (the trainer keeps few, and Redis may have
-/// been away), the newest whole one beside it. Empty where this machine has none: another agent's, on a disk that is
-/// not shared; the attempt then begins anew rather than never.
-fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roots) {
+/// The step of a checkpoint's folder; -1 where it is none.
+int64_t step_of_folder(const fs::path& folder) {
+  const auto name = folder.filename().string();
+  const auto digits = name.substr(std::min<size_t>(name.size(), 5));
+  const bool number = name.starts_with("step-") && !digits.empty() && digits.size() <= 18 &&
+                      digits.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::stoll(digits) : -1;
+}
+
+/// Where to go on: the checkpoint that was published or, where that is gone or damaged (the trainer keeps few, and
+/// Redis may have been away), the newest whole one of all attempts of the job. Empty where this machine has none:
+/// another agent's, on a disk that is not shared; the attempt then begins anew rather than never. Checksums are left to
+/// the trainer, which goes back to an older one beside it.
+fs::path newest_checkpoint(const std::string& published, const AllowedRoots& roots,
+                           const std::function<void(const std::string&)>& note) {
+  fs::path real;
   try {
-    const auto real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
-    if (files().exists(real / kManifest)) return real;
-    fs::path newest;
-    for (const auto& folder : files().list(real.parent_path())) {
-      if (folder.filename().string().starts_with("step-") && files().exists(folder / kManifest)) newest = folder;
-    }
-    return newest;
+    real = allowed_path("checkpoint", published, roots.runs, {roots.runs});
   } catch (const JobsError&) {
     return {};
   }
+  const auto damage = checkpoint_damage(real);
+  if (damage.empty()) return real;
+  fs::path newest;
+  const auto attempts = real.parent_path().parent_path().parent_path();
+  if (attempts.parent_path() == allowed_path("run root", roots.runs, roots.runs, {roots.runs})) {
+    for (const auto& attempt : files().list(attempts)) {
+      const auto found = newest_whole_checkpoint(attempt / "checkpoints");
+      if (!found.empty() && step_of_folder(found) > step_of_folder(newest)) newest = found;
+    }
+  }
+  if (note) note(fmt::format("{}; {}", damage, newest.empty() ? "begins anew" : "continues from " + newest.string()));
+  return newest;
 }
 
 template <class Function>
@@ -88,7 +107,7 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   settings.run.overwrite = false;
   settings.checkpoint.resume = "auto";
   if (!lease.checkpoint.empty()) {
-    const auto checkpoint = newest_checkpoint(lease.checkpoint, options.roots);
+    const auto checkpoint = newest_checkpoint(lease.checkpoint, options.roots, place.note);
     if (!checkpoint.empty()) settings.checkpoint.resume = checkpoint.string();
   }
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ inline constexpr const char* kBundleFile = "model.foretime";
 struct AttemptPlace {
   std::filesystem::path folder;
   std::vector<std::string> gpus;
+  std::function<void(const std::string&)> note = {};  // for the job's log; may be empty
 };
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, JobQueue& queue, const AttemptPlace& place);

@@ -133,7 +133,8 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     }
     if (folder_.empty()) folder_ = make_attempt_folder(options_.roots, lease_);
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
-    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue, {folder_, gpus_});
+    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue,
+                                   {folder_, gpus_, [this](const std::string& text) { log_->note(text); }});
     command.kill_grace_seconds = std::clamp(options_.stop_grace_seconds, 0.1, 30.0);
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;

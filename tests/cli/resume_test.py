@@ -4,7 +4,7 @@ import pathlib
 import signal
 import time
 
-from program import ProgramTest, wait_until
+from program import ProgramTest, flip_byte, wait_until
 
 
 def children_of(pid):
@@ -59,6 +59,28 @@ class ResumeTest(ProgramTest):
         self.assertEqual(self.checkpoint(10, "straight"), self.checkpoint(10, "killed"))
         trained = [line["step"] for line in self.lines_of("killed") if line["kind"] == "train"]
         self.assertEqual(trained, list(range(1, 11)), "metrics of the killed run were repeated or lost")
+
+    def test_a_damaged_checkpoint_falls_back_to_the_newest_intact_one(self):
+        common = dict(checkpoint__every_steps=5, checkpoint__keep_last=9, trainer__log_every=1)
+        for ranks in (1, 2):
+            run = f"damaged{ranks}"
+            self.train(ranks=ranks, trainer__steps=15, run__directory=self.folder / run, **common)
+            straight = self.checkpoint(15, run)
+            folder = self.folder / run / "checkpoints"
+            flip_byte(folder / "step-00000015/model.safetensors")
+            (folder / "step-00000010/state.json").unlink()
+            # The next attempt of a job, in a folder of its own, and the same command again.
+            for again in (f"next{ranks}", run):
+                resume = dict(checkpoint__resume=folder / "step-00000015") if again != run else {}
+                done = self.train(ranks=ranks, trainer__steps=15, run__directory=self.folder / again, **common, **resume)
+                self.assertIn("continues at step 5 from", done.stderr)
+                self.assertRegex(done.stderr, r"step-00000015/model.safetensors: CRC-32")
+                self.assertRegex(done.stderr, r"step-00000010/state.json: cannot be read")
+                self.assertEqual(self.checkpoint(15, again), straight)
+        # Where none is intact, it is an error that says why.
+        for step in (5, 10, 15):
+            flip_byte(folder / f"step-{step:08}/model.safetensors")
+        self.assertIn("the file is damaged", self.train(code=3, trainer__steps=15, run__directory=self.folder / run, **common).stderr)
 
     def test_sigterm_on_one_rank_stops_all_with_75(self):
         common = dict(trainer__steps=100000, trainer__log_every=1)

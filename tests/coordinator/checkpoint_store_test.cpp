@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "base/atomic_file.h"
+#include "tests/simulation/simulated_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -79,6 +80,51 @@ TEST_F(Checkpoints, PruningKeepsTheNewestAndTheBest) {
   EXPECT_EQ(store.best_step(), 2);
   store.prune(1, false);
   EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
+}
+
+TEST_F(Checkpoints, WhatIsDamagedIsPassedOverForTheNewestIntactOlderOne) {
+  for (const int64_t step : {10, 20, 30, 40}) store.commit(step, kFiles);
+  flip_byte(store.folder(40) / "a.bin", 0);
+  std::filesystem::remove(store.folder(30) / "state.json");
+  std::vector<std::string> said;
+  const auto warn = [&](const std::string& what) { said.push_back(what); };
+  EXPECT_EQ(store.read_intact(40, warn).step, 20);
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_THAT(said[0], ::testing::AllOf(::testing::HasSubstr("step-00000040/a.bin"), ::testing::HasSubstr("CRC-32")));
+  EXPECT_THAT(said[1], ::testing::HasSubstr("step-00000030/state.json"));
+  EXPECT_EQ(read_intact_checkpoint(store.folder(40), warn).step, 20);
+  EXPECT_EQ(read_intact_checkpoint(scratch.path(), warn).step, 20);
+  EXPECT_THROW(read_intact_checkpoint(scratch.path() / "nothing", warn), RunError);
+  // Pruning must not keep the damaged ones and remove the one that training went on from.
+  store.set_aside_after(20);
+  store.prune(1, false);
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{20});
+}
+
+TEST_F(Checkpoints, WhereNoneIsIntactTheFirstDamageIsTheError) {
+  for (const int64_t step : {10, 20}) store.commit(step, kFiles);
+  for (const int64_t step : {10, 20}) flip_byte(store.folder(step) / "a.bin", 0);
+  EXPECT_THAT(foretime::testing::message_of<RunError>([&] { store.read_intact(20, [](const auto&) {}); }),
+              ::testing::HasSubstr("step-00000020"));
+}
+
+/// Another attempt of the same job, which has lost its lease and does not know it, prunes what this one reads.
+TEST_F(Checkpoints, WhatIsPrunedWhileItIsReadIsPassedOver) {
+  simulation::SimulatedFiles disk;
+  const FilesScope scope(disk);
+  CheckpointStore own("/run/checkpoints");
+  files().create_folders("/run/checkpoints");
+  own.commit(10, kFiles);
+  bool pruned = false;
+  disk.fail_by([&](const char* operation, const std::filesystem::path& path, size_t) {
+    if (!pruned && std::string_view(operation) == "read" && path.filename() == "state.json") {
+      pruned = true;
+      own.commit(20, kFiles);
+      own.prune(1, false);
+    }
+    return 0;
+  });
+  EXPECT_EQ(own.read_intact(10, [](const auto&) {}).step, 20);
 }
 
 TEST_F(Checkpoints, ARunDirectoryStandsForItsBestCheckpoint) {

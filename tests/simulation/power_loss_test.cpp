@@ -92,6 +92,39 @@ TEST(PowerLoss, ACheckpointThatIsWrittenAgainIsTheOldOneOrTheNewOne) {
       });
 }
 
+TEST(PowerLoss, AnExportThatReplacesAnotherIsTheOldOneOrTheNewOne) {
+  const auto contents = [](char letter) {
+    auto files = checkpoint(letter);
+    files["config.yaml"] = "run: {}\n";
+    return files;
+  };
+  at_every_power_loss(
+      [&] {
+        files().create_folders("/out");
+        coordinator::write_folder("/out/best", contents('a'));
+      },
+      [&] { coordinator::write_folder("/out/best", contents('b')); },
+      [&](const std::string& where) {
+        Contents found;
+        for (const auto& path : files().list("/out/best")) found[path.filename().string()] = files().read(path);
+        EXPECT_TRUE(found == contents('a') || found == contents('b')) << where << ": " << found.size() << " files";
+        coordinator::write_folder("/out/best", contents('c'));  // over whatever is left beside it
+        EXPECT_EQ(files().list("/out").size(), 1U) << where;
+      });
+}
+
+/// A folder that is removed first leaves none for a moment: this file system shows it.
+TEST(PowerLoss, AFolderThatIsRemovedBeforeItIsReplacedIsSeenToBeMissing) {
+  std::set<size_t> seen;
+  at_every_power_loss([] { coordinator::write_folder("/best", checkpoint('a')); },
+                      [] {
+                        files().remove("/best");
+                        coordinator::write_folder("/best", checkpoint('b'));
+                      },
+                      [&](const std::string&) { seen.insert(files().list("/best").size()); });
+  EXPECT_GT(seen.size(), 1U);
+}
+
 /// Without a sync in the right place this file system shows it: the check can fail.
 TEST(PowerLoss, AWriteWithoutSyncIsSeenToTear) {
   std::set<std::string> seen;

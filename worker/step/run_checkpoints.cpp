@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/files.h"
 #include "comm/communicator.h"
 #include "configs/load.h"
 #include "worker/evaluation/scoring.h"
@@ -81,10 +82,13 @@ void RunCheckpoints::resume() {
           "run.overwrite=true",
           run_.directory->path().string());
     }
+    const auto warn = [&](const std::string& what) { run_.log.warn("{}; another checkpoint is looked for", what); };
     if (wanted == "auto" && !steps.empty()) {
-      found = serialize(run_.directory->checkpoints().read(steps.back()));
+      const auto checkpoint = run_.directory->checkpoints().read_intact(steps.back(), warn);
+      run_.directory->checkpoints().set_aside_after(checkpoint.step);
+      found = serialize(checkpoint);
     } else if (wanted != "auto" && wanted != "never") {
-      found = serialize(coordinator::read_checkpoint(wanted));
+      found = serialize(coordinator::read_intact_checkpoint(wanted, warn));
     }
     if (found.empty()) run_.directory->rewind_metrics(-1);
   });
@@ -148,8 +152,18 @@ void RunCheckpoints::carry_over_best(const std::filesystem::path& checkpoint) {
     return;
   }
   const auto own = run_.directory->checkpoints().steps();
-  if (std::find(own.begin(), own.end(), best) == own.end())
-    run_.directory->checkpoints().commit(best, before.read(best).files);
+  if (std::find(own.begin(), own.end(), best) != own.end()) return;
+  std::map<std::string, std::string> files;
+  try {
+    files = before.read(best).files;
+  } catch (const StorageError&) {
+    throw;
+  } catch (const Error& error) {
+    run_.log.warn("{}; the best model so far, of step {}, is lost, and the best of the steps that follow is kept",
+                  error.what(), best);
+    return;
+  }
+  run_.directory->checkpoints().commit(best, files);
 }
 
 }  // namespace foretime::worker

@@ -244,6 +244,24 @@ TEST_F(AgentCommandTest, WhereThePublishedCheckpointWasPrunedTheNewestBesideItIs
   EXPECT_THAT(log_of(id), HasSubstr("resume " + (fs::canonical(folder) / "step-00000007").string()));
 }
 
+TEST_F(AgentCommandTest, WhereThePublishedCheckpointIsDamagedAnOlderAttemptIsContinued) {
+  const auto id = submit("damaged", "resume\n");
+  const auto first = runs_ / id / "attempt-1" / "checkpoints", second = runs_ / id / "attempt-2" / "checkpoints";
+  const auto write = [](const fs::path& folder, size_t bytes) {
+    fs::create_directories(folder);
+    std::ofstream(folder / "model.safetensors") << std::string(bytes, 'w');
+    std::ofstream(folder / "manifest.json") << R"({"files": {"model.safetensors": {"bytes": 100, "crc32": 1}}})";
+  };
+  write(first / "step-00000003", 100);
+  write(first / "step-00000005", 100);
+  write(first / "step-00000006", 40);  // cut
+  write(second / "step-00000009", 40);
+  leave_checkpoints({id + "/attempt-2/checkpoints/step-00000009"});
+  run_all();
+  EXPECT_THAT(log_of(id), AllOf(HasSubstr("resume " + (fs::canonical(first) / "step-00000005").string()),
+                                HasSubstr("step-00000009/model.safetensors: 40 bytes, the manifest says 100")));
+}
+
 TEST_F(AgentCommandTest, AJobThatIsTooLargeForTheAgentWaitsForAnotherAndDoesNotHoldThisOne) {
   options_.cpus = 2;
   auto large = trial("large", "exit 0\n");
