@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kProbeBytes = 4096;
 constexpr double kBeforeAll = -1e18;  // before all looks
-constexpr double kRest = 3600;        // seconds that the thread sleeps where nothing is asked of it
+constexpr double kAsleep = 3600;      // seconds that the thread sleeps where nothing is asked of it
 
 std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs) {
   try {
@@ -73,7 +73,7 @@ NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_
 double NodeHealth::step() {
   {
     const std::lock_guard lock(mutex_);
-    if (!std::exchange(wanted_, false)) return kRest;
+    if (!std::exchange(wanted_, false)) return kAsleep;
   }
   Look look{world_.steady_seconds(), ""};
   try {
@@ -84,7 +84,7 @@ double NodeHealth::step() {
   const std::lock_guard lock(mutex_);
   last_ = std::move(look);
   wake_();
-  return wanted_ ? 0 : kRest;
+  return wanted_ ? 0 : kAsleep;
 }
 
 NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
