@@ -107,7 +107,7 @@ class JobsTest(ProgramTest):
             values = [trial["value"] for trial in row["trials"]]
             self.assertAlmostEqual(row["value"], sum(values) / 2, places=12)
             self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2 ** 0.5, places=12)
-        self.assertIn("known:", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
+        self.assertIn("no metric of foretime's", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
 
         self.assertIn("run directory", self.foretime("log", best["id"][:8]), "the end of it")
         self.assertLessEqual(len(self.foretime("log", best["id"], "--lines", 2).splitlines()), 2)
@@ -261,7 +261,7 @@ class JobsTest(ProgramTest):
         (self.folder / "inside").mkdir()
         self.write("inside/README", "an empty data root is one that is not mounted")
         self.foretime("submit", "sweep.yaml")
-        self.foretime("agent", "--data-root", "inside", "--until-empty")
+        self.foretime("agent", "--data-root", "inside", "--until-empty", code=7)
         for job in self.jobs():
             self.assertEqual(job["state"], "failed", job)
             self.assertIn(str(SAMPLES), job["error"])
