@@ -133,13 +133,9 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
   board.sweep = *sweep;
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;
   board.maximize = options.goal.empty() ? sweep->spec.maximize : options.goal == "maximize";
-  if (options.goal.empty() && board.metric != sweep->spec.metric) {
-    const auto* info = configs::find_metric(board.metric);
-    if (info == nullptr)
-      throw jobs::JobRefused("metric {}: no metric of foretime's, so that its direction is not known; give --goal",
-                             board.metric);
-    board.maximize = !info->lower_is_better;
-  }
+  const bool by_table = options.goal.empty() && board.metric != sweep->spec.metric;
+  const auto* info = configs::find_metric(board.metric);
+  if (by_table && info != nullptr) board.maximize = !info->lower_is_better;
   board.with = options.with;
   board.ids = reader.ids_of_sweep(id);
   const auto sample = reader.trials(
@@ -152,7 +148,10 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
       if (!(board.joined && key == "trainer.seed")) board.keys.insert(key);
     }
   }
-  rank(reader, space, board);
+  rank(reader, space, board);  // refuses a metric that no trial has
+  if (by_table && info == nullptr)
+    throw jobs::JobRefused("metric {}: no metric of foretime's, so that its direction is not known; give --goal",
+                           board.metric);
   const auto shown = options.top.value_or(options.csv || options.json ? 0 : kShown);
   if (shown > 0 && board.rows.size() > static_cast<size_t>(shown)) {
     board.left_out = board.rows.size() - static_cast<size_t>(shown);

@@ -266,8 +266,8 @@ class FinetuneTest(ProgramTest):
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
                          ["empty.json", "failed.json", "few.foretime", "few.json", "trees.foretime"])
 
-    def agent(self):
-        return self.queue("agent", "--data-root", self.shared, "--until-empty")
+    def agent(self, code=0):
+        return self.queue("agent", "--data-root", self.shared, "--until-empty", code=code)
 
     def queue(self, *arguments, code=0):
         done = self.run_foretime(*arguments, code=code, timeout=120)
@@ -284,7 +284,7 @@ class FinetuneTest(ProgramTest):
         (self.folder / "next.yaml").write_text(
             f"after: {added}\nfinetune: {{records: [new.json], dags: dags.jsonl, steps: 3, force: true}}\n")
         following = json.loads(self.queue("submit", "next.yaml", "--json"))["jobs"][0]["id"]
-        self.agent()
+        self.agent(code=7)  # one of them is outside of the data roots
         job = json.loads(self.queue("status", added, "--json"))
         self.assertEqual((job["kind"], job["state"], job["name"]), ("finetune", "succeeded", "round one"), job)
         self.assertEqual(job["checkpoint"], f"{added}/attempt-1/model.foretime")
