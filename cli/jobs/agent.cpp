@@ -29,7 +29,10 @@ struct AgentCommandOptions {
   std::vector<std::string> data_roots = {"."};
   bool assume_gpus = false;
   double lease_seconds = 30;
+  bool keeps = false, keeps_jobs = false;  // --keep-days, --keep-jobs was given
 };
+
+double days(jobs::Milliseconds time) { return static_cast<double>(time.count()) / 86'400'000; }
 
 // A signal handler can reach nothing but this.
 std::atomic<jobs::Agent*> running_agent = nullptr;
@@ -80,6 +83,25 @@ std::unique_ptr<QueueAccess> connect(const AgentCommandOptions& options, spdlog:
   }
 }
 
+/// Agents of one queue keep ended jobs alike.
+void agree_to_keep(QueueAccess& access, const AgentCommandOptions& options, spdlog::logger& log) {
+  const jobs::Retention wanted{access.settings().keep_finished, access.settings().keep_jobs};
+  try {
+    const auto kept = access.agree_to_keep(wanted, false);
+    const auto differs = [&](const std::string& option, auto asked, auto rules) {
+      log.warn(
+          "{} {:g}: the queue keeps {:g}, as was said first, and so does this agent; `foretime queue {} {:g}` "
+          "changes it for all",
+          option, asked, rules, option, asked);
+    };
+    if (options.keeps && kept.time != wanted.time) differs("--keep-days", options.queue.keep_days, days(*kept.time));
+    if (options.keeps_jobs && kept.jobs != wanted.jobs)
+      differs("--keep-jobs", static_cast<double>(*wanted.jobs), static_cast<double>(*kept.jobs));
+  } catch (const jobs::RedisUnavailable&) {
+    // The agent waits for Redis; until the queue has an answer, its own one counts.
+  }
+}
+
 /// Jobs that have failed or died since the queue was made.
 int64_t failures_ever(jobs::QueueReader& reader) {
   int64_t count = 0;
@@ -101,6 +123,7 @@ void run(AgentCommandOptions& options, int& exit_code) {
   const auto connection = connect(options, *log);
   auto& access = *connection;
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
+  agree_to_keep(access, options, *log);
   jobs::Agent agent(
       options.agent, [&access] { return access.make_queue(); }, jobs::redis_proposer(access.url(), access.settings()),
       *log);
@@ -156,8 +179,9 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
   seconds("--retry-seconds", options.queue.retry_seconds,
           "pause before a failed job's second attempt; it doubles with each");
   shown_option(command, "--keep-days", options.queue.keep_days,
-               "jobs that ended so long ago are forgotten (their run folders stay); 0: never", CLI::Range(0.0, 36500.0),
-               "D")
+               "jobs that ended so long ago are forgotten (their run folders stay); 0: never. The queue keeps what its "
+               "first agent said; `foretime queue --keep-days` changes it",
+               CLI::Range(0.0, 36500.0), "D")
       ->envname("FORETIME_KEEP_DAYS");
   checked_option(command, "--keep-jobs", options.queue.keep_jobs,
                  "of more jobs that ended the oldest are forgotten; about 3 KB of Redis each; 0: none",
@@ -180,7 +204,9 @@ void add_agent_command(CLI::App& app, int& exit_code) {
       "  foretime agent --until-empty                                  on a laptop, with a Redis of its own\n"
       "  FORETIME_REDIS=redis://head:6379 foretime agent --gpus 0,1,2,3 --data-root /data --runs /shared/runs\n"
       "  foretime agent --cpus 16 --launcher srun");
-  command->callback([options, &app, &exit_code] {
+  command->callback([options, command, &app, &exit_code] {
+    options->keeps = command->get_option("--keep-days")->count() > 0;
+    options->keeps_jobs = command->get_option("--keep-jobs")->count() > 0;
     options->agent.version = app.version();
     run(*options, exit_code);
   });

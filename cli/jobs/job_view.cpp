@@ -168,6 +168,8 @@ std::string describe(const jobs::JobRecord& job) {
       {"reason", shown(job.reason, 500)},
       {"attempt",
        fmt::format("{} of {} (failures: {}, fence {})", job.attempt, spec.max_attempts, job.failures, job.fence)},
+      {"lost", job.lost > 0 ? fmt::format("{} leases in a row without progress", job.lost) : ""},
+      {"preempted", job.preemptions > 0 ? fmt::format("{} times in a row without progress", job.preemptions) : ""},
       {"agent", shown(job.agent, 200)},
       {"resources", fmt::format("{} ranks, {} CPUs and {} GPUs each", spec.resources.ranks, spec.resources.cpus,
                                 spec.resources.gpus)},
@@ -226,6 +228,8 @@ Json to_json(const jobs::JobRecord& job) {
           {"cancel_requested", job.cancel_requested},
           {"attempt", job.attempt},
           {"failures", job.failures},
+          {"lost", job.lost},
+          {"preemptions", job.preemptions},
           {"max_attempts", spec.max_attempts},
           {"fence", job.fence},
           {"agent", clean(job.agent)},
@@ -295,6 +299,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
           {"per_minute", statistics.per_minute},
           {"oldest_waiting_ms", statistics.oldest_waiting_ms},
           {"paused", statistics.paused},
+          {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},
           {"agents", std::move(agents)}};
 }
 

@@ -19,6 +19,8 @@ using Json = nlohmann::json;
 struct QueueCommandOptions {
   QueueOptions queue;
   bool json = false, prometheus = false;
+  double keep_days = -1;   // as given; below 0: not given
+  int64_t keep_jobs = -1;  // likewise
 };
 
 std::string states_table(const jobs::QueueStatistics& statistics) {
@@ -56,6 +58,11 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
 
 void run(const QueueCommandOptions& options) {
   QueueAccess access(options.queue, Start::never);
+  jobs::Retention keep;
+  if (options.keep_days >= 0)
+    keep.time = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
+  if (options.keep_jobs >= 0) keep.jobs = options.keep_jobs;
+  if (keep.time || keep.jobs) access.agree_to_keep(keep, true);
   const auto statistics = access.reader().statistics();
   if (options.prometheus) {
     fmt::print("{}", jobs::to_prometheus(statistics));
@@ -81,6 +88,9 @@ void run(const QueueCommandOptions& options) {
   fmt::print("Redis {} at {}\n", health.version, access.name());
   for (const auto& warning : health.warnings) fmt::print("  warning: {}\n", warning);
   if (statistics.paused) fmt::print("the queue is PAUSED: nothing is claimed (foretime resume)\n");
+  if (const auto keep = statistics.keep_finished_ms)
+    fmt::print("jobs that ended are kept {}\n",
+               *keep == 0 ? "for ever" : fmt::format("for {:g} days", static_cast<double>(*keep) / 86'400'000));
   fmt::print("\n{}\noldest waiting: {}\n\n{}\n", states_table(statistics),
              statistics.oldest_waiting_ms > 0 ? age_text(statistics.oldest_waiting_ms) : "-", totals_table(statistics));
   fmt::print("{}", statistics.agents.empty() ? "no agent was heard of; `foretime agent` starts one\n"
@@ -95,6 +105,12 @@ void add_queue_command(CLI::App& app) {
       app.add_subcommand("queue", "Depths, rates, lost leases and agents of the queue; health of its Redis");
   auto* json = command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--prometheus", options->prometheus, "print Prometheus' text format")->excludes(json);
+  checked_option(*command, "--keep-days", options->keep_days,
+                 "from now on forget jobs that ended so long ago; 0: never. For all agents of the queue",
+                 CLI::Range(0.0, 36500.0), "D");
+  checked_option(*command, "--keep-jobs", options->keep_jobs,
+                 "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue",
+                 CLI::NonNegativeNumber, "N");
   add_queue_options(*command, options->queue);
   command->footer("Rates are those of the last five minutes.");
   command->callback([options] { run(*options); });

@@ -97,6 +97,10 @@ jobs::JobQueue& QueueAccess::queue() {
   return *queue_;
 }
 
+jobs::Retention QueueAccess::agree_to_keep(const jobs::Retention& keep, bool change) {
+  return jobs::RedisQueue(*client_, settings_).agree_to_keep(keep, change);
+}
+
 std::shared_ptr<jobs::JobQueue> QueueAccess::make_queue() {
   std::shared_ptr<jobs::RedisClient> client = make_client();
   // The connection lives as long as its queue.

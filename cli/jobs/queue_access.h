@@ -40,6 +40,8 @@ class QueueAccess {
   jobs::RedisClient& client() { return *client_; }
   jobs::JobQueue& queue();
   jobs::QueueReader& reader() { return *reader_; }
+  /// See jobs::RedisQueue::agree_to_keep.
+  jobs::Retention agree_to_keep(const jobs::Retention& keep, bool change);
   const jobs::QueueSettings& settings() const { return settings_; }
   /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
   std::shared_ptr<jobs::JobQueue> make_queue();

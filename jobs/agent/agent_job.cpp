@@ -404,6 +404,7 @@ void AgentJob::set_outcome(const ExitStatus& status) {
   } else if (signalled || (status.signal == 0 && status.code == kPreempted)) {
     // Ended by this agent or as requested; without a request it was preempted by somebody else.
     result_.outcome = ending_of(stop_reason_).outcome;
+    result_.unasked = stop_reason_ == StopReason::none;
   } else {
     result_.outcome = Outcome::error;
     result_.error = how + log_->tail();

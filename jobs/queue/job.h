@@ -112,7 +112,7 @@ FORETIME_CHOICE(Outcome,  //
                 succeeded,
                 stopped,    // by early stopping: counts as succeeded, the checkpoint is kept
                 cancelled,  // by request, at a step boundary
-                preempted,  // the agent drains or was told to stop: back to waiting, no attempt is used up
+                preempted,  // the agent drains, or somebody preempted the job: back to waiting, no attempt is used up
                 error,      // may work next time: delayed with back-off, or dead after max_attempts
                 failed      // will not work however often it is tried
 );
@@ -126,6 +126,9 @@ struct JobResult {
   std::string error{};                      // for error and failed
   int64_t exit_code = 0;
   double seconds = 0;  // of this attempt
+  /// preempted: by somebody whom this agent did not ask. Then the job waits with back-off, and is dead after too many
+  /// of these in a row.
+  bool unasked = false;
 };
 
 /// What an agent tells about a job that runs.
@@ -153,6 +156,7 @@ struct JobRecord {
   JobSpec spec{};
   JobState state = JobState::waiting;
   int64_t attempt = 0, failures = 0, fence = 0;
+  int64_t lost = 0, preemptions = 0;  // leases, and preemptions unasked: in a row without progress in between
   std::string agent{};
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;

@@ -97,6 +97,8 @@ void visit_progress(Record& record, Field&& field) {
   field("state", record.state);
   field("attempt", record.attempt);
   field("failures", record.failures);
+  field("lost", record.lost);
+  field("preemptions", record.preemptions);
   field("fence", record.fence);
   field("agent", record.agent, Limits::kName);
   field("submitted_ms", record.submitted_ms);
@@ -138,7 +140,9 @@ void visit_sweep(Spec& spec, Field&& field) {
 
 /// The format of records, in their field `format` (missing: 1). It rises when programs that know the one before must
 /// not run such a job: they leave it to agents that can, and show it with a mark.
-inline constexpr int64_t kRecordFormat = 1;
+inline constexpr int64_t kRecordFormat = 2;
+/// The least that a program must read to run this job: 2 where its settings are its sweep's, which came with that.
+inline int64_t format_of(const JobSpec& spec) { return spec.settings == kSweepSettings ? 2 : 1; }
 
 /// Field, value, field, value… of what is submitted, without fields that have their usual value; of all that
 /// `visit_submitted` and `visit_progress` name.

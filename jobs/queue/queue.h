@@ -132,9 +132,9 @@ class JobQueue {
   virtual void pause(const std::string& sweep) = 0;
   virtual void resume(const std::string& sweep) = 0;
 
-  /// Repairs in bounded batches: expired leases and active jobs without a lease count as a failed attempt and wait
-  /// again (or are dead), due retries wait again, jobs of resumed sweeps wait again, finished jobs past their time to
-  /// live are forgotten. Anybody may call it at any time.
+  /// Repairs in bounded batches: jobs with an expired lease, and active ones without a lease, wait again (or are dead
+  /// after `most_losses` of them), due retries wait again, jobs of resumed sweeps wait again, cancellations of sweeps
+  /// go on, finished jobs past their time to live are forgotten. Anybody may call it at any time.
   virtual ReapCounts reap() = 0;
   /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
@@ -150,13 +150,22 @@ class JobQueue {
   virtual std::map<Demand, int64_t> waiting() = 0;
 };
 
+/// How long finished jobs are kept, and how many of them; 0: for ever, all. Empty: nothing is said about it.
+struct Retention {
+  std::optional<Milliseconds> time{};
+  std::optional<int64_t> jobs{};
+  bool operator==(const Retention&) const = default;
+};
+
 struct QueueSettings {
   std::string prefix = "foretime";  // every key starts with {prefix}, which is also the cluster's hash tag
   Milliseconds backoff_base{5000};  // before the second attempt
   Milliseconds backoff_cap{600000};
-  Milliseconds keep_finished{30LL * 24 * 3600 * 1000};  // 0: for ever
-  int64_t keep_jobs = 200'000;                          // finished ones, the newest; 0: all
-  int64_t events = 10000;                               // transitions kept in the event stream
+  Milliseconds keep_finished{30LL * 24 * 3600 * 1000};  // 0: for ever; the queue's own setting wins, where it has one
+  int64_t keep_jobs = 200'000;                          // finished ones, the newest; 0: all; likewise
+  int64_t most_losses = 10;       // leases lost in a row, without progress in between, after which a job is dead
+  int64_t most_preemptions = 20;  // that nobody asked for, likewise
+  int64_t events = 10000;         // transitions kept in the event stream
 };
 
 /// Throws SweepError naming job, field, what was found and what was expected.

@@ -44,7 +44,8 @@ struct QueueStatistics {
   std::map<std::string, double> per_minute{};
   int64_t oldest_waiting_ms = 0;  // age; 0: none waits
   bool paused = false;
-  std::vector<AgentRecord> agents{};  // the kMostAgents heard of last, by name
+  std::optional<int64_t> keep_finished_ms{};  // 0: for ever; empty: no agent has said yet
+  std::vector<AgentRecord> agents{};          // the kMostAgents heard of last, by name
 };
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything

@@ -47,7 +47,7 @@ std::vector<std::string> counted(const std::string& event, const std::string& fr
   if (event == "claim") names.push_back("claimed");
   if (event == "error") names.push_back("errors");
   if (event == "lost") names.push_back("lost_leases");
-  if (event == "preempt" && to == "waiting") names.push_back("preempted");
+  if (event == "preempt" && to != "cancelled") names.push_back("preempted");
   // From cancelled to blocked: as a rule not retried itself, but blocked again by the retry of what it needs.
   if (event == "retry" && !(from == "cancelled" && to == "blocked")) names.push_back("retried");
   if (to == "succeeded") names.insert(names.end(), {"succeeded", "results"});
@@ -119,7 +119,8 @@ QueueStatistics QueueReader::statistics() {
                                   totals,
                                   {"EXISTS", key("paused")},
                                   {"ZRANGE", key("state:waiting"), "0", "0", "WITHSCORES"},
-                                  {"ZREVRANGE", key("agents"), "0", std::to_string(kMostAgents - 1)}};
+                                  {"ZREVRANGE", key("agents"), "0", std::to_string(kMostAgents - 1)},
+                                  {"HGET", key("settings"), "keep_finished_ms"}};
   const size_t first_count = calls.size();
   for (const auto& [state, count] : statistics.jobs) calls.push_back({"ZCARD", key("state:" + to_string(state))});
   const auto replies = ask(calls);
@@ -135,6 +136,10 @@ QueueStatistics QueueReader::statistics() {
   if (const auto& oldest = *replies[3]; oldest.elements > 0) {
     const auto since = score_ms(key("state:waiting"), text_at(oldest, 0), text_at(oldest, 1));
     statistics.oldest_waiting_ms = std::max<int64_t>(1, statistics.now_ms - since);
+  }
+  if (replies[5]->type != REDIS_REPLY_NIL) {
+    const Fields settings = {{"keep_finished_ms", text_of(*replies[5])}};
+    statistics.keep_finished_ms = HashReader(key("settings"), settings).integer("keep_finished_ms");
   }
   size_t at = first_count;
   for (auto& [state, count] : statistics.jobs) count = integer_of(*replies[at++]);

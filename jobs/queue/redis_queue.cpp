@@ -62,9 +62,10 @@ std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol) 
   for (const auto& [name, text] : texts) {
     if (name == "common" || name == "clock" || name == "clock_test") continue;
     Script script;
+    const auto flags = text.find('\n') + 1;  // a line that Redis wants to be the first
     // Idle agents listen: how many jobs came to wait is said once for each call, whatever it did. A user without the
     // right to publish does without.
-    script.text = before + "local function transition()\n" + text +
+    script.text = text.substr(0, flags) + before + "local function transition()\n" + text.substr(flags) +
                   "\nend\nlocal answer = transition()\n"
                   "if woken > 0 then redis.pcall('PUBLISH', P .. 'wake', int(woken)) end\nreturn answer\n";
     script.sha1 = hex_digest("SHA1", script.text);  // Redis names a script by it; nothing depends on its strength
@@ -130,7 +131,10 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
     in_call = 0;
   };
   for (const auto& job : jobs) {
-    const auto fields = spec_fields(job);
+    auto fields = spec_fields(job);
+    // A program that is told of a later format than this one's writes it, as that program would.
+    const auto format = protocol_.format > kRecordFormat ? protocol_.format : format_of(job);
+    if (format > 1) append(fields, {"format", std::to_string(format)});
     size_t bytes = 0;
     for (const auto& field : fields) bytes += field.size();
     if (in_call == kJobsInScript || (in_call > 0 && bytes_in_call + bytes > kBytesInScript)) {
@@ -221,7 +225,8 @@ bool RedisQueue::finish(const Lease& lease, const JobResult& unbounded, double j
   append(arguments, {to_string(result.outcome), json_text(result.metrics),
                      result.objective ? number_text(*result.objective) : "", result.checkpoint, result.error,
                      std::to_string(result.exit_code), number_text(result.seconds), number_text(jitter),
-                     std::to_string(settings_.backoff_base.count()), std::to_string(settings_.backoff_cap.count())});
+                     std::to_string(settings_.backoff_base.count()), std::to_string(settings_.backoff_cap.count()),
+                     result.unasked ? "1" : "", std::to_string(settings_.most_preemptions)});
   return run_word("finish", arguments) == "ok";
 }
 
@@ -232,13 +237,10 @@ CancelOutcome RedisQueue::cancel(const std::string& id) {
 }
 
 int64_t RedisQueue::cancel_sweep(const std::string& sweep) {
-  int64_t changed = 0;
-  std::string looked_at = "0";
-  for (;;) {
-    const auto reply = run("cancel_sweep", {sweep, looked_at});
-    changed += std::stoll(text_of(element(*reply, 1, "cancel_sweep")));
-    if (text_of(element(*reply, 0, "cancel_sweep")) != "again") return changed;
-    looked_at = text_of(element(*reply, 2, "cancel_sweep"));
+  for (const char* what = "start";; what = "continue") {
+    const auto reply = run("cancel_sweep", {sweep, what});
+    if (text_of(element(*reply, 0, "cancel_sweep")) != "again")
+      return std::stoll(text_of(element(*reply, 1, "cancel_sweep")));
   }
 }
 
@@ -259,7 +261,8 @@ void RedisQueue::resume(const std::string& sweep) {
 
 ReapCounts RedisQueue::reap() {
   const auto reply =
-      run("reap", {std::to_string(settings_.keep_finished.count()), std::to_string(settings_.keep_jobs)});
+      run("reap", {std::to_string(settings_.keep_finished.count()), std::to_string(settings_.keep_jobs),
+                   std::to_string(settings_.most_losses), std::to_string(settings_.backoff_cap.count())});
   const auto count = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "reap"))); };
   return {.lost_leases = count(1),
           .orphans = count(2),
@@ -268,6 +271,13 @@ ReapCounts RedisQueue::reap() {
           .expired = count(5),
           .more = count(6) != 0,
           .agents = count(7)};
+}
+
+Retention RedisQueue::agree_to_keep(const Retention& keep, bool change) {
+  const auto reply = run("agree", {keep.time ? std::to_string(keep.time->count()) : "",
+                                   keep.jobs ? std::to_string(*keep.jobs) : "", change ? "1" : ""});
+  const auto number = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "agree"))); };
+  return {Milliseconds(number(1)), number(2)};
 }
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {

@@ -64,6 +64,9 @@ class RedisQueue final : public JobQueue {
   void pause(const std::string& sweep) override;
   void resume(const std::string& sweep) override;
   ReapCounts reap() override;
+  /// How long finished jobs are kept is one answer for the queue, not each agent's: the first one's, until `change`.
+  /// Returns what rules.
+  Retention agree_to_keep(const Retention& keep, bool change);
   void heartbeat_agent(const AgentInfo& agent) override;
   std::unique_ptr<WakeUps> wake_ups() override;
   std::optional<JobRecord> find(const std::string& id) override;

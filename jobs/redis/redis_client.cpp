@@ -43,7 +43,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kPassing
     {"LOADING", "it loads its data; try again in a moment"},
     {"BUSY", "a script runs there for too long"},
     {"MISCONF", "it cannot write its data; is its disk full?"},
-    {"OOM", "it is out of memory; raise maxmemory there"},
+    {"OOM",
+     "its memory is at maxmemory, so nothing can be submitted; raise maxmemory there, or keep ended jobs for fewer "
+     "days (foretime queue --keep-days)"},
     {"CLUSTERDOWN", "its cluster is down"},
     {"MASTERDOWN", "it has lost its primary"},
     {"READONLY", "it is a read-only replica, or was made one by a failover; name its primary"},
@@ -227,7 +229,9 @@ void RedisClient::throw_error(const std::string& command, const redisReply& repl
   for (const auto& [word, what] : kAdvice) {
     if (text.find(word) < 8) throw RedisDenied(refusal(fmt::format("; {}", what)));
   }
-  throw RedisRefused(refusal(""));
+  // The scripts declare flags, which came with Redis 7.0.
+  const bool old = text.find("Error compiling script") != std::string_view::npos;
+  throw RedisRefused(refusal(old ? "; Foretime needs Redis 7.0 or newer" : ""));
 }
 
 void RedisClient::refuse_eviction() {

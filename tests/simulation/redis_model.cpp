@@ -379,7 +379,7 @@ Answer RedisModel::perform(const Command& command) {
     if (trouble.replica) return Answer::error("READONLY You can't write against a read only replica.");
     if (trouble.disk_error)
       return Answer::error("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist");
-    if (handler.grows && trouble.full && !script_wrote_)
+    if (handler.grows && trouble.full && !script_wrote_ && !allow_oom_)
       return Answer::error("OOM command not allowed when used memory > 'maxmemory'.");
   }
   try {
@@ -447,12 +447,23 @@ size_t RedisModel::bytes() const {
 Answer RedisModel::load(const Command& command) {
   const auto sha1 = sha1_of(command[1]);
   if (scripts_.count(sha1) == 0) {
-    if (luaL_loadbuffer(lua_, command[1].data(), command[1].size(), "@user_script") != 0) {
+    // "#!lua flags=…", which Lua itself does not take. The end of that line stays, for the numbers of lines.
+    Flags flags;
+    std::string body = command[1];
+    if (body.starts_with("#!")) {
+      const auto end = std::min(body.find('\n'), body.size());
+      const auto line = body.substr(0, end);
+      body.erase(0, end);
+      if (!line.starts_with("#!lua"))
+        return Answer::error("ERR Unexpected engine in script shebang: " + line.substr(2));
+      flags = {true, line.find("allow-oom") != std::string::npos};
+    }
+    if (luaL_loadbuffer(lua_, body.data(), body.size(), "@user_script") != 0) {
       const std::string what = lua_tostring(lua_, -1);
       lua_pop(lua_, 1);
       return Answer::error("ERR Error compiling script (new function): " + what);
     }
-    scripts_[sha1] = luaL_ref(lua_, LUA_REGISTRYINDEX);
+    scripts_[sha1] = {luaL_ref(lua_, LUA_REGISTRYINDEX), flags};
   }
   auto by_name = command;
   by_name[1] = sha1;
@@ -462,6 +473,15 @@ Answer RedisModel::load(const Command& command) {
 Answer RedisModel::evaluate(const Command& command) {
   const auto script = scripts_.find(command[1]);
   if (script == scripts_.end()) return Answer::error("NOSCRIPT No matching script. Please use EVAL.");
+  // What Redis checks before it runs a script that declares flags (scriptPrepareForRun).
+  const auto flags = script->second.flags;
+  if (flags.declared && trouble.replica) return Answer::error("READONLY You can't write against a read only replica.");
+  if (flags.declared && trouble.disk_error)
+    return Answer::error(
+        "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Writable "
+        "scripts are blocked. Use 'no-writes' flag for read only scripts.");
+  if (flags.declared && trouble.full && !flags.allow_oom)
+    return Answer::error("OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
   const auto keys = static_cast<size_t>(integer_from(command[2]));
   const auto give = [&](const char* name, size_t begin, size_t end) {
     lua_createtable(lua_, static_cast<int>(end - begin), 0);
@@ -473,11 +493,12 @@ Answer RedisModel::evaluate(const Command& command) {
   };
   give("KEYS", 3, 3 + keys);
   give("ARGV", 3 + keys, command.size());
-  lua_rawgeti(lua_, LUA_REGISTRYINDEX, script->second);
+  lua_rawgeti(lua_, LUA_REGISTRYINDEX, script->second.reference);
   in_script_ = true;
+  allow_oom_ = flags.allow_oom;
   script_wrote_ = false;
   const int failed = lua_pcall(lua_, 0, 1, 0);
-  in_script_ = script_wrote_ = false;
+  in_script_ = script_wrote_ = allow_oom_ = false;
   if (failed == 0) return LuaCalls::pop(lua_);
   std::string what = lua_tostring(lua_, -1) != nullptr ? lua_tostring(lua_, -1) : "an error without a text";
   lua_pop(lua_, 1);

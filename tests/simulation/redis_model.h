@@ -84,9 +84,10 @@ class RedisModel {
   /// From here on, answers LOADING, READONLY, OOM or MISCONF as Redis does in that state.
   struct Trouble {
     bool loading = false;
-    bool replica = false;     // refuses writes
-    bool full = false;        // above maxmemory: refuses what may take memory, but not in a script that wrote already
-    bool disk_error = false;  // the last save failed: refuses writes
+    bool replica = false;  // refuses writes
+    /// Above maxmemory: refuses what may take memory, but not in a script that wrote already or has flag allow-oom.
+    bool full = false;
+    bool disk_error = false;     // the last save failed: refuses writes
     std::string authentication;  // an error that every command answers, for example "NOAUTH Authentication required."
   };
   Trouble trouble;
@@ -186,10 +187,18 @@ class RedisModel {
   Data on_disk_;                           // as of the last fsync
   std::vector<std::vector<Command>> log_;  // units of writes since then
   std::vector<Command> unit_;              // of the script or command that runs
-  bool replaying_ = false, in_script_ = false, script_wrote_ = false;
+  bool replaying_ = false, in_script_ = false, script_wrote_ = false, allow_oom_ = false;
   int64_t commands_ = 0;
   lua_State* lua_ = nullptr;
-  std::map<std::string, int> scripts_;  // SHA-1 -> reference in Lua's registry
+  /// Of the line "#!lua flags=…" that a script may begin with.
+  struct Flags {
+    bool declared = false, allow_oom = false;
+  };
+  struct LoadedScript {
+    int reference = 0;  // in Lua's registry
+    Flags flags;
+  };
+  std::map<std::string, LoadedScript> scripts_;  // by SHA-1
 };
 
 /// As Redis 7.0 writes a double: 17 digits.

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job.
 local state = get(ARGV[2], 'state')
 if state == '' then return unknown_job(ARGV[2]) end

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, agent, token, free CPUs, free GPUs, term in ms.
 local agent, token, cpus, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local LOOK = 1000  -- waiting jobs that one claim looks at

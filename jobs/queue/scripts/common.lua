@@ -1,6 +1,8 @@
 -- Stands in front of every script, after the clock.
 -- KEYS[1] is the prefix with its hash tag, '{foretime}:'. All other keys are derived from it and so lie in its slot: a
 -- script may touch them in a cluster, and one ACL pattern covers them. ARGV[1] is the length of the event stream.
+-- The first line of a script holds its flags for Redis: all but those that add to the queue run when memory is at its
+-- limit, because they are what frees it.
 -- Redis runs a script alone and writes all its effects or, after a crash, none; each is bounded in work, and answers
 -- that there is more where a bound was reached.
 local P = KEYS[1]
@@ -152,11 +154,27 @@ local function enter_state(id, to, name)
   event(name, id, from, to, f[8] or '0', f[9] or '')
 end
 
+-- How far the clock is trusted where something is forgotten for its age: as far as it went while agents called, in
+-- steps of at most a minute, and a day for each hour of these. So a clock that is 40 days ahead for some minutes
+-- forgets nothing, and a queue that nobody used for a month forgets what it must within a day.
+local CLOCK_STEP, CLOCK_RATE = 60000, 24
+local function trusted_now(write)
+  local f = fields(P .. 'clock', 'seen', 'trusted')
+  local seen = num(f[1])
+  local step = math.min(math.max(0, now - seen), CLOCK_STEP)
+  local trusted = seen == 0 and now or math.min(now, num(f[2]) + CLOCK_RATE * step)
+  if write and (seen == 0 or now < seen or now - seen >= CLOCK_STEP / 2) then
+    call('HSET', P .. 'clock', 'seen', int(now), 'trusted', int(trusted))
+  end
+  return trusted
+end
+
 -- Calls of agents say that agents can reach Redis; a few times a second is enough, and where nothing is leased nobody asks. A
 -- silence in which leases expired is remembered (the last 8): nobody could renew them, so reap.lua gives them one more
 -- term instead of blaming their holders.
 local function touch(leasing)
   local before = num(call('GET', P .. 'alive_ms'))
+  if now < before then call('DEL', P .. 'silences') end  -- the clock was set back: they may lie ahead
   if before > 0 and now >= before and now - before <= 250 then return end
   if not leasing and call('EXISTS', P .. 'leases') == 0 then return end
   if before > 0 and now - before > 1000 and call('ZCOUNT', P .. 'leases', int(before), int(now)) > 0 then
@@ -272,6 +290,34 @@ local function cancel_or_ask(id, reason)
   set(id, 'cancel', '1', 'updated_ms', int(now))
   event('cancel', id, 'active', 'active', f[3], f[4])
   return 1
+end
+
+-- Goes on with the cancellation of a sweep, from its last job to its first, so that jobs that are forgotten meanwhile
+-- move no others past it. True: there is more.
+local function cancel_batch(sweep)
+  local left = num(call('ZSCORE', P .. 'cancelling', sweep))
+  local from = math.max(0, left - BATCH)
+  local ids, changed = left > 0 and call('ZRANGE', sweep_key(sweep) .. ':jobs', from, left - 1) or {}, 0
+  for i = #ids, 1, -1 do changed = changed + cancel_or_ask(ids[i], 'its sweep was cancelled') end
+  if changed > 0 then
+    local before = num(fields(sweep_key(sweep), 'cancelled_jobs')[1])
+    call('HSET', sweep_key(sweep), 'cancelled_jobs', int(before + changed))
+  end
+  if from > 0 then
+    call('ZADD', P .. 'cancelling', int(from), sweep)
+  else
+    call('ZREM', P .. 'cancelling', sweep)
+  end
+  return from > 0
+end
+
+-- Counts ends of attempts that are not the job's doing: those in a row after which it got no further than before.
+local function count_in_a_row(id, field)
+  local f = fields(job_key(id), field, field .. '_step', 'step')
+  local further = num(f[3]) > num(f[2])
+  local times = further and 1 or num(f[1]) + 1
+  set(id, field, int(times), field .. '_step', int(further and num(f[3]) or num(f[2])))
+  return times
 end
 
 -- Moves jobs from one state to waiting. What is in the index and not in that state, nothing of ours put there.

@@ -1,3 +1,4 @@
+#!lua
 -- ARGV: events, id, then fields and values.
 local id = ARGV[2]
 local state = fields(sweep_key(id), 'state')[1]

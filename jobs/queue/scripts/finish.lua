@@ -1,5 +1,6 @@
+#!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, outcome, metrics, objective, checkpoint, error, exit code, seconds, jitter,
--- base and cap of the back-off in ms.
+-- base and cap of the back-off in ms, 1 where it was preempted and nobody had asked for that, how often in a row it may be.
 local id, fence, token, agent, outcome = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 touch()
 -- The answer to this very call was lost: it stands, and is not done again.
@@ -23,6 +24,15 @@ end
 set(id, unpack(new))
 local asked, told_to_stop = f[1] == '1', f[2] == '1'
 
+-- Half of the wait is random, so that jobs that ended together do not come back together.
+local function wait_for_retry(times, name)
+  local longest = math.min(tonumber(ARGV[15]), tonumber(ARGV[14]) * 2 ^ (times - 1))
+  local due = int(now + math.floor(longest * (0.5 + tonumber(ARGV[13]) / 2)))
+  enter_state(id, 'delayed', name)
+  call('ZADD', P .. 'delayed', due, id)
+  set(id, 'due_ms', due)
+end
+
 if wins then
   if ARGV[8] ~= '' then note_objective(id, ARGV[8]) end
   count('results')
@@ -41,10 +51,19 @@ elseif outcome == 'preempted' then
   if asked then
     cancel_now(id, 'preempt', 'cancelled by request')
   else
-    -- Not the job's fault: no attempt is used up.
+    -- Not the job's fault: no attempt is used up. What preempts it over and over, and lets it get nowhere, has an end.
     count('preempted')
-    if not told_to_stop then set(id, 'reason', 'preempted on ' .. get(id, 'agent')) end
-    enter_state(id, 'waiting', 'preempt')
+    local times = ARGV[16] == '1' and count_in_a_row(id, 'preemptions') or 0
+    if times >= tonumber(ARGV[17]) then
+      local reason = 'preempted ' .. int(times) .. ' times in a row without progress, last on ' .. get(id, 'agent')
+      set(id, 'reason', reason, 'error', reason)
+      count('dead')
+      enter_state(id, 'dead', 'preempt')
+      settle(id)
+    else
+      if not told_to_stop then set(id, 'reason', 'preempted on ' .. get(id, 'agent')) end
+      if times > 0 then wait_for_retry(times, 'preempt') else enter_state(id, 'waiting', 'preempt') end
+    end
   end
 elseif outcome == 'error' then
   count('errors')
@@ -60,12 +79,7 @@ elseif outcome == 'error' then
       settle(id)
     else
       if not told_to_stop then set(id, 'reason', 'attempt ' .. (f[5] or '') .. ' failed') end
-      -- Half of the wait is random, so that jobs that failed together do not come back together.
-      local longest = math.min(tonumber(ARGV[15]), tonumber(ARGV[14]) * 2 ^ (failures - 1))
-      local due = int(now + math.floor(longest * (0.5 + tonumber(ARGV[13]) / 2)))
-      enter_state(id, 'delayed', 'error')
-      call('ZADD', P .. 'delayed', due, id)
-      set(id, 'due_ms', due)
+      wait_for_retry(failures, 'error')
     end
   end
 else

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, name, host, version, pid, cpus, gpus, jobs, 1 where it leaves, why it claims nothing.
 -- A register for people; leases alone decide who holds what. What says nothing new is written twice a minute only.
 local name = ARGV[2]
@@ -22,7 +23,7 @@ elseif is_news() then
   call('HSETNX', key, 'started_ms', int(now))
   call('ZADD', P .. 'agents', int(now), name)
 end
-local silent = call('ZRANGEBYSCORE', P .. 'agents', '-inf', '(' .. int(now - 24 * 3600 * 1000), 'LIMIT', 0, BATCH)
+local silent = call('ZRANGEBYSCORE', P .. 'agents', '-inf', '(' .. int(trusted_now() - 24 * 3600 * 1000), 'LIMIT', 0, BATCH)
 for _, gone in ipairs(silent) do
   call('DEL', P .. 'agent:' .. gone)
   call('ZREM', P .. 'agents', gone)

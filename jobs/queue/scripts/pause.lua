@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, sweep or nothing, paused or running.
 -- Jobs of a paused sweep are set aside one by one, when a claim comes upon them.
 local sweep, to = ARGV[2], ARGV[3]

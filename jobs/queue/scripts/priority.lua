@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job, priority.
 local id = ARGV[2]
 local f = fields(job_key(id), 'state', 'sweep')

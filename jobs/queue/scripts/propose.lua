@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, parameters.
 local id, parameters = ARGV[2], ARGV[6]
 touch()

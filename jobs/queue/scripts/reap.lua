@@ -1,28 +1,35 @@
+#!lua flags=allow-oom
+-- ARGV: events, how long finished jobs are kept in ms (0: for ever) and how many of them (0: all) unless the queue says
+-- otherwise, losses in a row that end a job, cap of the back-off in ms.
 -- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
--- ARGV: events, how long finished jobs are kept in ms (0: for ever), how many of them (0: all).
-local keep, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local kept = fields(P .. 'settings', 'keep_finished_ms', 'keep_jobs')
+local keep, most = num(kept[1] or ARGV[2]), num(kept[2] or ARGV[3])
+local ENDS = {'succeeded', 'failed', 'cancelled', 'dead'}
+local ended = 0
+for _, state in ipairs(ENDS) do ended = ended + call('EXISTS', P .. 'state:' .. state) end
+local trusted = trusted_now(ended > 0)  -- idle agents write nothing
 local more = false
 touch()
 
 -- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
 local function lose(id)
-  local f = fields(job_key(id), 'agent', 'cancel', 'failures', 'max_attempts', 'stop')
+  local f = fields(job_key(id), 'agent', 'cancel', 'stop')
   local reason = 'lease lost by ' .. (f[1] or '')
   count('lost_leases')
   if f[2] == '1' then
     cancel_now(id, 'lost', 'cancelled by request; ' .. reason)
     return
   end
-  local failures = num(f[3]) + 1
-  set(id, 'failures', int(failures))
-  if failures >= num(f[4]) then
+  local times = count_in_a_row(id, 'lost')
+  if times >= tonumber(ARGV[4]) then
     -- A job that takes its agents down with it must not do so for ever.
+    reason = 'lease lost ' .. int(times) .. ' times in a row without progress, last by ' .. (f[1] or '')
     set(id, 'reason', reason, 'error', reason)
     count('dead')
     enter_state(id, 'dead', 'lost')
     settle(id)
   else
-    if f[5] ~= '1' then set(id, 'reason', reason) end
+    if f[3] ~= '1' then set(id, 'reason', reason) end
     enter_state(id, 'waiting', 'lost')
   end
 end
@@ -47,6 +54,24 @@ local function grace(id, deadline)
   end
   return false
 end
+
+-- A clock that was ahead for a while leaves times behind that lie too far ahead: of leases, more than their term, of
+-- retries, more than the longest back-off, of ends, at all.
+local function bring_back(index, longest, take)
+  local ahead, moved = call('ZREVRANGE', P .. index, 0, BATCH - 1, 'WITHSCORES'), 0
+  for i = 1, #ahead, 2 do
+    local most = now + longest(ahead[i])
+    if tonumber(ahead[i + 1]) > most then
+      call('ZADD', P .. index, int(most), ahead[i])
+      if take then take(ahead[i], most) end
+      moved = moved + 1
+    end
+  end
+  more = more or moved == BATCH
+end
+bring_back('leases', function(id) return num(get(id, 'term_ms')) end)
+bring_back('delayed', function() return tonumber(ARGV[5]) end, function(id, due) set(id, 'due_ms', int(due)) end)
+for _, state in ipairs(ENDS) do bring_back('state:' .. state, function() return 0 end) end
 
 local lost = 0
 local expired = call('ZRANGEBYSCORE', P .. 'leases', '-inf', '(' .. int(now), 'WITHSCORES', 'LIMIT', 0, BATCH)
@@ -90,6 +115,12 @@ for _, id in ipairs(call('SRANDMEMBER', P .. 'fallout', 4)) do
 end
 more = more or call('EXISTS', P .. 'fallout') == 1
 
+local cancelling = call('ZRANGE', P .. 'cancelling', 0, 0)[1]
+if cancelling then
+  cancel_batch(cancelling)
+  more = more or call('EXISTS', P .. 'cancelling') == 1
+end
+
 local function forget(id, state)
   local f = fields(job_key(id), 'sweep', 'after', 'fence', 'agent')
   local sweep = f[1] or ''
@@ -106,13 +137,13 @@ local function forget(id, state)
   end
   call('DEL', sweep_key(sweep), sweep_key(sweep) .. ':changes', P .. 'held:' .. sweep)
   call('ZREM', P .. 'sweeps', sweep)
+  call('ZREM', P .. 'cancelling', sweep)
 end
 
 local forgotten = 0
-local ENDS = {'succeeded', 'failed', 'cancelled', 'dead'}
 if keep > 0 then
   for _, state in ipairs(ENDS) do
-    local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(now - keep), 'LIMIT', 0, BATCH)
+    local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(trusted - keep), 'LIMIT', 0, BATCH)
     for _, id in ipairs(old) do
       if call('SISMEMBER', P .. 'fallout', id) == 0 then
         forget(id, state)

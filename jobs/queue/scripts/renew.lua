@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, term in ms.
 local id, token, term = ARGV[2], ARGV[4], tonumber(ARGV[6])
 touch()

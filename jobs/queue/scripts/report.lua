@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, step, total steps, eta, loss, iteration, kind of objective (none, finite,
 -- nan), objective, metrics, checkpoint, number of new log lines, lines kept in the log, then the last of these lines.
 local id = ARGV[2]

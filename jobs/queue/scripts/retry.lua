@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job.
 local id = ARGV[2]
 local f = fields(job_key(id), 'state', 'sweep', 'pending', 'after')
@@ -24,7 +25,7 @@ if needed < pending then
   return refused('job ' .. id .. ': it needs a job that never succeeded and was forgotten')
 end
 set(id, 'failures', '0', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
-    'exit_code', '')
+    'exit_code', '', 'lost', '', 'lost_step', '', 'preemptions', '', 'preemptions_step', '')
 count('retried')
 enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry')
 settle(id)

@@ -1,3 +1,4 @@
+#!lua
 -- ARGV: events, then for each job: id, sweep, trial, number of jobs in after, these, number of fields and values, these.
 -- The id is a hash of what shapes the result, so that submitting again, also after a lost answer, adds nothing. Jobs are
 -- added one after the other; where one is refused, those before it stay.
@@ -33,7 +34,6 @@ local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   local sequence = call('INCR', P .. 'sequence')
   set(id, 'sequence', int(sequence), 'submitted_ms', int(now), unpack(ARGV, fields_from, fields_from + size - 1))
   if #pending > 0 then set(id, 'pending', int(#pending)) end
-  if FORMAT > 1 then set(id, 'format', int(FORMAT)) end
   call('ZADD', P .. 'ids', 0, id)
   if sweep ~= '' then call('ZADD', P .. 'sweep:' .. sweep .. ':jobs', trial, id) end
   count('submitted')

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, what is wrong.
 -- The holder of this lease cannot read the record, and nobody else could: where a newer program wrote it, it waits where
 -- only those look that know its format. So that it ends no agent after the other, the job ends here.

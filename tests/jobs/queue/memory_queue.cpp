@@ -252,8 +252,20 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
         break;
       }
       ++totals_["preempted"];
+      if (result.unasked) {
+        count_in_a_row(record.preemptions, job->preemptions_step, record.step);
+        if (record.preemptions >= settings_.most_preemptions) {
+          record.reason = record.error =
+              fmt::format("preempted {} times in a row without progress, last on {}", record.preemptions, record.agent);
+          ++totals_["dead"];
+          enter(*job, JobState::dead, "preempt");
+          settle(*job);
+          break;
+        }
+      }
       if (!job->stop) record.reason = "preempted on " + record.agent;
-      enter(*job, JobState::waiting, "preempt");
+      enter(*job, result.unasked ? JobState::delayed : JobState::waiting, "preempt");
+      if (result.unasked) record.due_ms = now() + backoff_ms(settings_, record.preemptions, jitter);
       break;
     case Outcome::error:
       ++totals_["errors"];
@@ -288,13 +300,15 @@ CancelOutcome MemoryQueue::cancel(const std::string& id) {
 
 int64_t MemoryQueue::cancel_sweep(const std::string& sweep) {
   Lock lock(mutex_);
-  known_sweep(sweep).state = "cancelled";
+  auto& entry = known_sweep(sweep);
+  entry.state = "cancelled";
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [id, job] : jobs_)
     if (job.record.spec.sweep == sweep) order.emplace_back(job.record.spec.trial, id);
-  std::sort(order.begin(), order.end());
+  std::sort(order.rbegin(), order.rend());
   int64_t count = 0;
   for (const auto& [trial, id] : order) count += cancel_or_ask(jobs_.at(id), "its sweep was cancelled");
+  entry.cancelled_jobs = count;
   return count;
 }
 
@@ -316,7 +330,7 @@ void MemoryQueue::retry(const std::string& id) {
     ++still_needed;
   }
   if (still_needed < job.pending) throw JobRefused("job {}: it needs a job that never succeeded and was forgotten", id);
-  record.failures = 0;
+  record.failures = record.lost = record.preemptions = job.lost_step = job.preemptions_step = 0;
   record.cancel_requested = false;
   record.reason.clear();
   record.error.clear();
@@ -356,6 +370,9 @@ void MemoryQueue::resume(const std::string& sweep) { set_paused(sweep, false); }
 ReapCounts MemoryQueue::reap() {
   const auto lock = begin("reap");
   touch();
+  trusted_now(
+      std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return is_final(job.second.record.state); }));
+  bring_back();
   ReapCounts counts;
   std::vector<std::pair<int64_t, std::string>> expired;
   for (const auto& [id, job] : jobs_)

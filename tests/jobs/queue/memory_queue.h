@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,6 +13,12 @@
 #include "jobs/queue/queue.h"
 
 namespace foretime::jobs {
+
+/// Ends in a row after which the job got no further than before: `times` of them, the last one at `at`.
+inline void count_in_a_row(int64_t& times, int64_t& at, int64_t step) {
+  times = step > at ? 1 : times + 1;
+  at = std::max(at, step);
+}
 
 /// The queue as plain structs and linear scans: the slow, obvious reference implementation of RedisQueue, and the
 /// executable form of jobs/queue.h and docs/reference/jobs.md. What is not said here is not promised. May be used by
@@ -67,6 +74,7 @@ class MemoryQueue final : public JobQueue {
     JobRecord record;
     std::string token, finished_by, cancelled_by;
     int64_t pending = 0, sequence = 0, iteration = 0, exit_code = 0, entered_ms = 0;
+    int64_t lost_step = 0, preemptions_step = 0;
     int64_t term_ms = 0, deadline_ms = 0;  // of the lease
     bool stop = false, graced = false;
     std::set<std::string> children;
@@ -78,7 +86,7 @@ class MemoryQueue final : public JobQueue {
   struct SweepEntry {
     SweepSpec spec;
     std::string state = "running";
-    int64_t created_ms = 0, proposals = 0;
+    int64_t created_ms = 0, proposals = 0, cancelled_jobs = 0;
     std::vector<std::string> changes;                        // trials to read anew, for method bayes
     std::map<int64_t, std::map<std::string, double>> rungs;  // rung -> job -> objective
   };
@@ -104,6 +112,8 @@ class MemoryQueue final : public JobQueue {
   void settle(Job& job);
   void decide_rungs(Job& job, const JobReport& report);
   void lose(Job& job);
+  int64_t trusted_now(bool write);
+  void bring_back();
   void set_paused(const std::string& sweep, bool paused);
   int64_t promote();
   int64_t release_held(const std::string& only_sweep);
@@ -115,7 +125,7 @@ class MemoryQueue final : public JobQueue {
   std::mutex mutex_;
   QueueSettings settings_;
   bool manual_clock_ = false;
-  int64_t manual_now_ms_ = 0, alive_ms_ = 0, sequence_ = 0;
+  int64_t manual_now_ms_ = 0, alive_ms_ = 0, sequence_ = 0, clock_seen_ms_ = 0, clock_trusted_ms_ = 0;
   bool paused_ = false;
   std::vector<Silence> silences_;
   std::map<std::string, Job> jobs_;

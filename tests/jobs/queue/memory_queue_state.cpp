@@ -79,6 +79,7 @@ void MemoryQueue::touch(bool leasing) {
     silences_.push_back({alive_ms_, now()});
     if (silences_.size() > kSilences) silences_.erase(silences_.begin());
   }
+  if (now() < alive_ms_) silences_.clear();
   alive_ms_ = now();
 }
 
@@ -259,9 +260,10 @@ void MemoryQueue::lose(Job& job) {
     cancel_now(job, "lost", "cancelled by request; " + reason);
     return;
   }
-  ++job.record.failures;
-  if (job.record.failures >= job.record.spec.max_attempts) {
-    job.record.reason = job.record.error = reason;
+  count_in_a_row(job.record.lost, job.lost_step, job.record.step);
+  if (job.record.lost >= settings_.most_losses) {
+    job.record.reason = job.record.error =
+        fmt::format("lease lost {} times in a row without progress, last by {}", job.record.lost, job.record.agent);
     ++totals_["dead"];
     enter(job, JobState::dead, "lost");
     settle(job);
@@ -269,6 +271,28 @@ void MemoryQueue::lose(Job& job) {
   }
   if (!job.stop) job.record.reason = reason;
   enter(job, JobState::waiting, "lost");
+}
+
+/// The clock as far as it went in steps of at most a minute, and a day for each hour of these.
+int64_t MemoryQueue::trusted_now(bool write) {
+  const int64_t step = std::clamp<int64_t>(now() - clock_seen_ms_, 0, 60'000);
+  const int64_t trusted = clock_seen_ms_ == 0 ? now() : std::min(now(), clock_trusted_ms_ + 24 * step);
+  if (write && (clock_seen_ms_ == 0 || now() < clock_seen_ms_ || now() - clock_seen_ms_ >= 30'000)) {
+    clock_seen_ms_ = now();
+    clock_trusted_ms_ = trusted;
+  }
+  return trusted;
+}
+
+/// Times that a clock left behind which was ahead: no lease has more than its term, no retry more than the longest
+/// back-off, no end lies ahead.
+void MemoryQueue::bring_back() {
+  for (auto& [id, job] : jobs_) {
+    if (job.record.state == JobState::active) job.deadline_ms = std::min(job.deadline_ms, now() + job.term_ms);
+    if (job.record.state == JobState::delayed)
+      job.record.due_ms = std::min(job.record.due_ms, now() + settings_.backoff_cap.count());
+    if (is_final(job.record.state)) job.entered_ms = std::min(job.entered_ms, now());
+  }
 }
 
 int64_t MemoryQueue::promote() {
@@ -294,9 +318,10 @@ int64_t MemoryQueue::release_held(const std::string& only_sweep) {
 
 int64_t MemoryQueue::forget_old() {
   std::vector<std::string> old;
+  const int64_t trusted = trusted_now(false);
   if (settings_.keep_finished.count() > 0) {
     for (const auto& [id, job] : jobs_)
-      if (is_final(job.record.state) && job.entered_ms < now() - settings_.keep_finished.count()) old.push_back(id);
+      if (is_final(job.record.state) && job.entered_ms < trusted - settings_.keep_finished.count()) old.push_back(id);
   }
   const int64_t count = forget(old);
   if (settings_.keep_jobs == 0) return count;
@@ -339,7 +364,8 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
     entry.seen_ms = now();
     if (entry.started_ms == 0) entry.started_ms = now();
   }
-  std::erase_if(agents_, [this](const auto& entry) { return entry.second.seen_ms < now() - kDay; });
+  const int64_t trusted = trusted_now(false);
+  std::erase_if(agents_, [&](const auto& entry) { return entry.second.seen_ms < trusted - kDay; });
 }
 
 bool MemoryQueue::none_in(const std::vector<JobState>& states) {
@@ -416,7 +442,9 @@ MemoryQueue::Dump MemoryQueue::dump() {
                        {"exit_code", text(job.exit_code)},
                        {"cancelled_by", job.cancelled_by},
                        {"finished_by", job.finished_by},
-                       {"format", kRecordFormat > 1 ? text(kRecordFormat) : ""}};
+                       {"lost_step", text(job.lost_step)},
+                       {"preemptions_step", text(job.preemptions_step)},
+                       {"format", format_of(spec) > 1 ? text(format_of(spec)) : ""}};
     hash.insert(more.begin(), more.end());
     all["job:" + id] = hash;
     for (size_t i = 0; i < job.log.size(); ++i) all["job:" + id + ":log"][fmt::format("{:04}", i)] = job.log[i];
@@ -424,7 +452,9 @@ MemoryQueue::Dump MemoryQueue::dump() {
     all["ids"][id] = score(0);
     all["state:" + to_string(record.state)][id] = score(static_cast<double>(job.entered_ms));
     if (record.state == JobState::waiting)
-      all[fmt::format("waiting:c{}g{}", job.cpus(), job.gpus())][id] = score(static_cast<double>(job.score()));
+      all[fmt::format("waiting:c{}g{}{}", job.cpus(), job.gpus(),
+                      format_of(spec) > 1 ? fmt::format("v{}", format_of(spec)) : "")][id] =
+          score(static_cast<double>(job.score()));
     if (record.state == JobState::delayed) all["delayed"][id] = score(static_cast<double>(record.due_ms));
     if (record.state == JobState::active) all["leases"][id] = score(static_cast<double>(job.deadline_ms));
     if (record.state == JobState::held) {
@@ -442,6 +472,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
     hash["tracked"] = "1";
     for (size_t i = 0; i < sweep.changes.size(); ++i)
       all["sweep:" + id + ":changes"][fmt::format("{:04}", i)] = sweep.changes[i];
+    hash["cancelled_jobs"] = text(sweep.cancelled_jobs);
     all["sweep:" + id] = hash;
     all["sweeps"][id] = score(static_cast<double>(sweep.created_ms));
     for (const auto& [rung, seen] : sweep.rungs)
@@ -458,6 +489,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);
   if (paused_) all["paused"]["value"] = "set";
+  all["clock"] = {{"seen", text(clock_seen_ms_)}, {"trusted", text(clock_trusted_ms_)}};
   all["alive_ms"]["value"] = text(alive_ms_);
   all["sequence"]["value"] = text(sequence_);
   for (const auto& [name, count] : totals_) all["totals"][name] = text(count);

@@ -106,7 +106,7 @@ TEST_P(QueueContract, OnlyTheNewestLeaseWrites) {
   EXPECT_EQ(queue().find("j")->reason, "lease lost by a");
   const auto fresh = claim("b").value();
   EXPECT_EQ(fresh.fence, 2);
-  EXPECT_EQ(fresh.attempt, 2);
+  EXPECT_EQ(fresh.attempt, 1);  // the loss was not the job's doing
   EXPECT_EQ(queue().renew(old, Milliseconds(1000)), Directive::lost);
   EXPECT_EQ(queue().report(old, {}), Directive::lost);
   EXPECT_FALSE(queue().propose(old, {}));
@@ -177,16 +177,138 @@ TEST_P(QueueContract, ErrorsAreTriedAgainWithBackOffAndThenTheJobIsDead) {
   EXPECT_EQ(queue().find("j")->reason, "failed 3 times");
 }
 
-TEST_P(QueueContract, ALostLeaseCountsAsAFailure) {
+TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
+  make({.most_losses = 4});
   auto spec = job_named("j");
   spec.max_attempts = 2;
   queue().submit(spec);
-  for (int i = 0; i < 2; ++i) {
-    claim("killer");
+  const auto lose = [&](int64_t step) {
+    const auto lease = claim("killer").value();
+    EXPECT_EQ(lease.attempt, 1);
+    if (step > 0) queue().report(lease, {.step = step, .total_steps = 100});
     for (int k = 0; k < 7; ++k) advance(5000), queue().reap();
+  };
+  for (int i = 1; i < 4; ++i) {
+    lose(0);
+    EXPECT_EQ(queue().find("j")->lost, i);
+    EXPECT_EQ(queue().find("j")->failures, 0);
   }
+  lose(10);  // it got further than before: what was lost until now does not add up
+  EXPECT_EQ(queue().find("j")->lost, 1);
+  EXPECT_EQ(state("j"), JobState::waiting);
+  for (int i = 0; i < 3; ++i) lose(10);
   EXPECT_EQ(state("j"), JobState::dead);
-  EXPECT_EQ(queue().find("j")->error, "lease lost by killer");
+  EXPECT_EQ(queue().find("j")->error, "lease lost 4 times in a row without progress, last by killer");
+  queue().retry("j");
+  EXPECT_EQ(queue().find("j")->lost, 0);
+  EXPECT_EQ(claim()->attempt, 1);
+}
+
+TEST_P(QueueContract, PreemptionsThatNobodyAskedForBackOffAndHaveABound) {
+  make({.backoff_base = Milliseconds(1000), .backoff_cap = Milliseconds(4000), .most_preemptions = 4});
+  queue().submit(job_named("j"));
+  const JobResult unasked{.outcome = Outcome::preempted, .exit_code = 75, .unasked = true};
+  const auto preempt = [&](int64_t step, int64_t wait) {
+    const auto lease = claim().value();
+    queue().report(lease, {.step = step, .total_steps = 100});
+    EXPECT_TRUE(queue().finish(lease, unasked, 0));
+    if (wait == 0) return;
+    EXPECT_EQ(state("j"), JobState::delayed);
+    EXPECT_EQ(queue().find("j")->due_ms, backend_->now() + wait);
+    EXPECT_FALSE(claim());
+    advance(wait);
+  };
+  preempt(0, 500);
+  preempt(0, 1000);
+  preempt(0, 2000);
+  preempt(5, 500);  // it got further: the count starts again
+  EXPECT_EQ(queue().find("j")->preemptions, 1);
+  preempt(5, 1000);
+  preempt(3, 2000);
+  preempt(5, 0);
+  const auto record = queue().find("j").value();
+  EXPECT_EQ(record.state, JobState::dead);
+  EXPECT_EQ(record.failures, 0);
+  EXPECT_EQ(record.reason, "preempted 4 times in a row without progress, last on a");
+  // Agents that drain may do so as often as they like.
+  const auto lease = leased("drained");
+  EXPECT_TRUE(finish(lease, Outcome::preempted));
+  for (int i = 0; i < 30; ++i) EXPECT_TRUE(finish(claim().value(), Outcome::preempted));
+  EXPECT_EQ(state("drained"), JobState::waiting);
+  EXPECT_EQ(queue().find("drained")->preemptions, 0);
+}
+
+constexpr int64_t kFortyDays = 40LL * 24 * 3600 * 1000;
+
+TEST_P(QueueContract, AClockThatIsFortyDaysAheadForAWhileForgetsNothing) {
+  EXPECT_TRUE(finish(leased("old"), Outcome::succeeded));
+  queue().heartbeat_agent({"one", "host", "0.1", 7, 8, 2, 1, false});
+  queue().reap();
+  advance(kFortyDays);
+  for (int i = 0; i < 200; ++i) {  // ten minutes of it
+    EXPECT_EQ(queue().reap().expired, 0);
+    queue().heartbeat_agent({"two", "host", "0.1", 7, 8, 2, 1, false});
+    advance(3000);
+  }
+  EXPECT_TRUE(queue().find("old"));
+  EXPECT_EQ(backend_->dump().at("agents").size(), 2U);
+  EXPECT_TRUE(finish(leased("meanwhile"), Outcome::succeeded));
+  advance(-kFortyDays);
+  EXPECT_EQ(queue().reap().expired, 0);
+  // Both are forgotten in their time, after 30 days by a clock that goes as it should.
+  constexpr int64_t kStep = 24 * 60'000, kDay = 24LL * 3600 * 1000;
+  int64_t passed = 0;
+  for (; passed < 32 * kDay && (queue().find("old") || queue().find("meanwhile")); passed += kStep)
+    advance(kStep), queue().reap();
+  EXPECT_GT(passed, 29 * kDay);
+  EXPECT_LT(passed, 31 * kDay);
+}
+
+TEST_P(QueueContract, AClockThatWasAheadLeavesNoLongLeaseAndNoLongWait) {
+  queue().submit(job_named("delayed"));
+  queue().submit(job_named("renewed"));
+  const auto delayed = claim().value(), renewed = claim().value();
+  queue().reap();
+  advance(kFortyDays);
+  EXPECT_TRUE(finish(delayed, Outcome::error));
+  EXPECT_EQ(queue().renew(renewed, Milliseconds(30000)), Directive::proceed);
+  const auto claimed = leased("claimed");
+  advance(-kFortyDays);
+  queue().reap();
+  EXPECT_EQ(backend_->dump().at("leases").at("claimed"), fmt::format("@{}", backend_->now() + 30000));
+  EXPECT_LE(queue().find("delayed")->due_ms, backend_->now() + 600'000);
+  // The holders are gone: their jobs wait again after a term, not after 40 days.
+  for (int i = 0; i < 8; ++i) advance(5000), queue().reap();
+  EXPECT_EQ(state("claimed"), JobState::waiting);
+  EXPECT_EQ(state("renewed"), JobState::waiting);
+  advance(600'000);
+  queue().reap();
+  EXPECT_EQ(state("delayed"), JobState::waiting);
+}
+
+TEST_P(QueueContract, AClockThatIsSetBackLosesNoLease) {
+  const auto lease = leased("j");
+  queue().reap();
+  advance(-kFortyDays);
+  queue().reap();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(queue().renew(lease, Milliseconds(30000)), Directive::proceed);
+    advance(10'000);
+    EXPECT_EQ(queue().reap().lost_leases, 0);
+  }
+  EXPECT_TRUE(finish(lease, Outcome::succeeded));
+}
+
+/// A queue that nobody used for months is no reason to keep what is old for ever.
+TEST_P(QueueContract, ALongSilenceIsMadeUpWithinTwoDays) {
+  EXPECT_TRUE(finish(leased("old"), Outcome::succeeded));
+  queue().reap();
+  advance(kFortyDays);
+  int64_t hours = 0;
+  for (; queue().find("old") && hours < 60; ++hours)
+    for (int minute = 0; minute < 60; ++minute) advance(60'000), queue().reap();
+  EXPECT_GT(hours, 24);
+  EXPECT_LT(hours, 40);
 }
 
 TEST_P(QueueContract, FinishIsDoneOnce) {
@@ -337,7 +459,7 @@ TEST_P(QueueContract, FinishedJobsAreForgottenAfterTheirTime) {
   EXPECT_EQ(queue().reap().expired, 2);
   EXPECT_FALSE(queue().find("s-0"));
   for (const auto& [key, fields] : backend_->dump())
-    EXPECT_TRUE(key == "alive_ms" || key == "sequence" || key == "totals") << key;
+    EXPECT_TRUE(key == "alive_ms" || key == "sequence" || key == "clock" || key == "totals") << key;
 }
 
 TEST_P(QueueContract, OfTooManyFinishedJobsThoseThatEndedFirstAreForgotten) {

@@ -98,7 +98,8 @@ class Driver {
   static int64_t step(int x, int y) {
     if (x % 10 < 5) return y;
     if (x % 10 < 8) return 1000 + y * 50;
-    return x % 10 < 9 ? 12'000 + y * 100 : 90'000'000;
+    if (x % 10 < 9) return 12'000 + y * 100;
+    return y % 3 == 0 ? -1000 * y : 90'000'000;  // a clock that is set back, or far ahead
   }
 
   std::string create(int x, int y) {
@@ -177,6 +178,7 @@ class Driver {
                                                          Outcome::error,     Outcome::succeeded};
     result.outcome = kOutcomes[static_cast<size_t>(y % 8)];
     result.seconds = 0.1 * z;
+    result.unasked = result.outcome == Outcome::preempted && z % 4 != 0;
     if (z % 2 == 0) result.objective = z / 9.0;
     if (z % 5 == 0) result.metrics = {{"opa", z / 9.0}};
     if (z % 7 == 0) result.checkpoint = fmt::format("runs/end/{}", z);
@@ -217,8 +219,10 @@ std::vector<MemoryQueue::Event> fresh(const std::vector<MemoryQueue::Event>& all
 void same_as_twin(const std::vector<Command>& commands) {
   QueueSettings settings{.backoff_base = Milliseconds(500),
                          .backoff_cap = Milliseconds(3000),
-                         .keep_finished = Milliseconds(3'600'000),
-                         .keep_jobs = 5};
+                         .keep_finished = Milliseconds(40'000),
+                         .keep_jobs = 5,
+                         .most_losses = 3,
+                         .most_preemptions = 2};
   RedisBackend redis(shared_server().url(), fresh_settings(settings));
   MemoryBackend memory(settings);
   Driver real(redis), reference(memory);

@@ -14,6 +14,7 @@
 #include "jobs/error.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
+#include "tests/simulation/model_connection.h"
 #include "tests/support/message_of.h"
 #include "tests/support/processes.h"
 
@@ -87,6 +88,7 @@ TEST(RedisQueue, AnIdleAgentWritesNothing) {
   large.resources.cpus = 64;
   queue.submit(large);
   EXPECT_FALSE(queue.claim(request("first")));  // tidies up where the finished job waited
+  queue.reap();                                 // notes the clock, as it does twice a minute
   const auto before = changes(client);
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(queue.claim(request(fmt::format("idle{}", i))));
@@ -142,6 +144,170 @@ TEST(RedisQueue, AnActiveJobWithoutALeaseIsAnOrphan) {
   EXPECT_EQ(backend.queue().reap().orphans, 1);
   EXPECT_EQ(backend.queue().find("j")->state, JobState::waiting);
   EXPECT_EQ(backend.queue().renew(lease, Milliseconds(1000)), Directive::lost);
+}
+
+/// The first batch of a cancellation, by a client that dies then.
+void begin_to_cancel(RedisBackend& backend, const std::string& sweep) {
+  const auto script = load_scripts(QueueClock::test_key).at("cancel_sweep");
+  const auto reply = backend.client().script(script.text, script.sha1, {backend.key("")}, {"10000", sweep, "start"});
+  EXPECT_EQ(text_of(*reply->element[0]), "again");
+}
+
+void submit_trials(RedisBackend& backend, int trials) {
+  backend.queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  for (int i = 0; i < trials; ++i) {
+    auto spec = job_named(fmt::format("s-{}", i));
+    spec.sweep = "s";
+    spec.trial = i;
+    backend.queue().submit(spec);
+  }
+}
+
+TEST(RedisQueue, ACancellationWhoseClientDiesGoesOnByReaping) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  submit_trials(backend, 1000);
+  const auto lease = backend.queue().claim(request("t")).value();
+  begin_to_cancel(backend, "s");
+  EXPECT_EQ(backend.dump().at("state:cancelled").size(), 64U);
+  int reaps = 0;
+  while (backend.queue().reap().more) ++reaps;
+  EXPECT_GE(reaps, 13);
+  EXPECT_EQ(backend.dump().at("state:cancelled").size(), 999U);
+  EXPECT_EQ(backend.dump().count("cancelling"), 0U);
+  EXPECT_EQ(backend.queue().renew(lease, Milliseconds(1000)), Directive::cancel);
+}
+
+/// Also when jobs of the sweep are forgotten in between, which moves the others to earlier places.
+TEST(RedisQueue, ACancellationOverlooksNoJob) {
+  auto settings = fresh_settings();
+  settings.keep_finished = Milliseconds(1000);
+  RedisBackend backend(shared_server().url(), settings);
+  submit_trials(backend, 400);
+  for (int i = 0; i < 100; ++i)
+    backend.queue().finish(backend.queue().claim(request(fmt::format("t{}", i))).value(), {}, 0);
+  backend.queue().reap();
+  begin_to_cancel(backend, "s");
+  backend.advance(2000);
+  while (backend.queue().reap().more) {
+  }
+  const auto dump = backend.dump();
+  EXPECT_EQ(dump.count("state:waiting"), 0U);
+  EXPECT_EQ(dump.count("state:succeeded"), 0U);
+}
+
+TEST(RedisQueue, ClaimsHandOutWorkBehindACancelledSweepInOneCall) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  submit_trials(backend, 900);
+  for (int i = 0; i < 5; ++i) backend.queue().submit(job_named(fmt::format("other{}", i)));
+  begin_to_cancel(backend, "s");
+  const auto calls = [&] {
+    return std::stoll(
+        info_field(text_of(*backend.client().call({"INFO", "commandstats"})), "cmdstat_evalsha").substr(6));
+  };
+  const auto before = calls();
+  EXPECT_EQ(backend.queue().claim(request("t"))->job, "other0");
+  EXPECT_EQ(calls() - before, 1) << "the agent's loop waits for no cancellation";
+  EXPECT_EQ(backend.dump().at("state:cancelled").size(), 128U);
+}
+
+/// What frees memory, and what running jobs need, works when Redis' memory is at its limit.
+class MemoryIsFull : public ::testing::TestWithParam<std::string> {
+ protected:
+  MemoryIsFull() {
+    settings_.backoff_base = settings_.backoff_cap = Milliseconds(1000);
+    settings_.keep_finished = Milliseconds(5000);
+    if (GetParam() == "redis") {
+      server_ = std::make_unique<RedisServer>(RedisServer::Options{false, "no", {}});
+      backend_ = std::make_unique<RedisBackend>(server_->url(), settings_);
+    } else {
+      model_ = std::make_shared<simulation::RedisModel>([] { return kStart * 1000; });
+      RedisUrl url;
+      url.host = "model";
+      backend_ = std::make_unique<RedisBackend>(
+          url, settings_, [this](const auto&...) { return std::make_unique<simulation::ModelConnection>(model_); });
+    }
+  }
+  void set_full(bool full) {
+    if (model_)
+      model_->trouble.full = full;
+    else
+      RedisClient(server_->url()).call({"CONFIG", "SET", "maxmemory", full ? "1" : "0"});
+  }
+  /// The test's clock is a key, which cannot be written while memory is full.
+  void advance(int64_t milliseconds) {
+    set_full(false);
+    backend_->advance(milliseconds);
+    set_full(true);
+  }
+
+  QueueSettings settings_;
+  std::unique_ptr<RedisServer> server_;
+  std::shared_ptr<simulation::RedisModel> model_;
+  std::unique_ptr<RedisBackend> backend_;
+};
+
+TEST_P(MemoryIsFull, RunningJobsEndAndReapingFreesMemoryWhileSubmissionIsRefused) {
+  auto& queue = backend_->queue();
+  queue.create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  for (const auto* id : {"run", "late", "fail", "wait", "sweep"}) {
+    auto spec = job_named(id);
+    if (std::string(id) == "sweep") spec.sweep = "s";
+    queue.submit(spec);
+  }
+  const auto run = queue.claim(request("t1")).value(), late = queue.claim(request("t2")).value();
+  set_full(true);
+  const auto refusal = testing::message_of<RedisUnavailable>([&] { queue.submit(job_named("more")); });
+  EXPECT_THAT(refusal, HasSubstr("its memory is at maxmemory, so nothing can be submitted; raise maxmemory there"));
+  EXPECT_THROW(queue.create_sweep({.id = "s2", .name = "sweep", .method = "grid"}), RedisUnavailable);
+  EXPECT_EQ(queue.renew(run, Milliseconds(30000)), Directive::proceed);
+  EXPECT_EQ(queue.report(run, {.step = 1, .total_steps = 2, .log_lines = {"line"}}), Directive::proceed);
+  const auto fail = queue.claim(request("t3")).value();
+  EXPECT_TRUE(queue.finish(fail, {.outcome = Outcome::failed}, 0));
+  EXPECT_TRUE(queue.finish(run, {.metrics = {{"opa", 0.5}}, .objective = 0.5}, 0));
+  EXPECT_EQ(queue.cancel("wait"), CancelOutcome::cancelled);
+  EXPECT_EQ(queue.cancel_sweep("s"), 1);
+  queue.retry("fail");
+  EXPECT_EQ(queue.claim(request("t4"))->job, "fail");
+  EXPECT_FALSE(queue.claim(request("t5")));
+  queue.heartbeat_agent({"agent", "host", "1", 1, 1, 1, 1, false});
+  advance(100);
+  EXPECT_FALSE(queue.reap().more);
+  EXPECT_EQ(queue.find("run")->state, JobState::succeeded);
+  advance(6000);
+  EXPECT_EQ(queue.renew(late, Milliseconds(30000)), Directive::proceed);
+  EXPECT_EQ(queue.reap().expired, 3);  // run, wait, sweep
+  set_full(false);
+  EXPECT_TRUE(queue.submit(job_named("more")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Queues, MemoryIsFull, ::testing::Values("model", "redis"),
+                         [](const auto& info) { return info.param; });
+
+TEST(RedisQueue, EveryScriptDeclaresItsFlags) {
+  for (const auto& [name, script] : load_scripts(QueueClock::redis)) {
+    const bool adds = name == "submit" || name == "create_sweep";
+    EXPECT_TRUE(script.text.starts_with(adds ? "#!lua\n" : "#!lua flags=allow-oom\n")) << name;
+  }
+}
+
+TEST(RedisQueue, TheFirstAnswerHowLongJobsAreKeptHoldsForAllAgents) {
+  const auto settings = fresh_settings();
+  RedisBackend backend(shared_server().url(), settings);
+  auto hasty_settings = settings;
+  hasty_settings.keep_finished = Milliseconds(1000);
+  RedisClient client(shared_server().url());
+  RedisQueue hasty(client, hasty_settings, QueueClock::test_key);
+  const Retention first{settings.keep_finished, 7}, other{Milliseconds(1000), 0};
+  EXPECT_EQ(backend.queue().agree_to_keep(first, false), first);
+  EXPECT_EQ(hasty.agree_to_keep(other, false), first);
+  backend.queue().submit(job_named("j"));
+  backend.queue().finish(backend.queue().claim(request("t")).value(), {}, 0);
+  hasty.reap();
+  backend.advance(5000);
+  EXPECT_EQ(hasty.reap().expired, 0);
+  EXPECT_EQ(QueueReader(client, settings).statistics().keep_finished_ms, settings.keep_finished.count());
+  EXPECT_EQ(hasty.agree_to_keep({.time = Milliseconds(2000)}, true), (Retention{Milliseconds(2000), 7}));
+  EXPECT_EQ(backend.queue().reap().expired, 1);
 }
 
 TEST(RedisQueue, KeysOfAnotherTypeAreAnError) {

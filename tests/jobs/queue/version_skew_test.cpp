@@ -1,11 +1,19 @@
+#include <map>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "jobs/error.h"
+#include "jobs/queue/job_hash.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/support/message_of.h"
+#include "tests/support/paths.h"
 
 /// Programs of different versions on one queue. A newer one is this one with higher numbers.
 namespace foretime::jobs {
@@ -15,7 +23,7 @@ using ::testing::HasSubstr;
 
 class VersionSkew : public ::testing::Test {
  protected:
-  static constexpr Protocol kNewer{.version = 3, .format = 2};
+  static constexpr Protocol kNewer{.version = 3, .format = 3};
   VersionSkew()
       : settings_(fresh_settings()),
         backend_(shared_server().url(), settings_),
@@ -32,6 +40,150 @@ class VersionSkew : public ::testing::Test {
   int tokens_ = 0;
 };
 
+/// The program before there were protocols and formats: its scripts as they were (tests/jobs/queue/protocol_1), called
+/// as it called them.
+class FirstProgram {
+ public:
+  FirstProgram(RedisClient& client, std::string prefix) : client_(client), prefix_("{" + std::move(prefix) + "}:") {}
+
+  using Arguments = std::vector<std::string>;
+  Reply run(const std::string& name, const Arguments& arguments) {
+    const auto folder = testing::source_dir() / "tests/jobs/queue/protocol_1";
+    std::string text;
+    for (const auto& part : {std::string("clock_test"), std::string("common"), name})
+      text += files().read((folder / (part + ".lua")).string());
+    Arguments all = {"10000"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return client_.script(text, hex_digest("SHA1", text), {prefix_}, all);
+  }
+  std::string word(const std::string& name, const Arguments& arguments) {
+    return text_of(*run(name, arguments)->element[0]);
+  }
+  std::string submit(const JobSpec& job) {
+    Arguments arguments = {job.id, job.sweep, std::to_string(job.trial), std::to_string(job.after.size())};
+    arguments.insert(arguments.end(), job.after.begin(), job.after.end());
+    for (const auto& [field, value] :
+         std::vector<std::pair<std::string, std::string>>{{"kind", to_string(job.kind)},
+                                                          {"name", job.name},
+                                                          {"sweep", job.sweep},
+                                                          {"trial", std::to_string(job.trial)},
+                                                          {"settings", job.settings},
+                                                          {"parameters", nlohmann::json(job.parameters).dump()},
+                                                          {"deferred", job.deferred ? "1" : ""},
+                                                          {"metric", job.metric},
+                                                          {"goal", job.maximize ? "maximize" : "minimize"},
+                                                          {"after", nlohmann::json(job.after).dump()},
+                                                          {"ranks", std::to_string(job.resources.ranks)},
+                                                          {"cpus", std::to_string(job.resources.cpus)},
+                                                          {"gpus", std::to_string(job.resources.gpus)},
+                                                          {"priority", std::to_string(job.priority)},
+                                                          {"max_attempts", std::to_string(job.max_attempts)}})
+      arguments.insert(arguments.end(), {field, value});
+    return word("submit", arguments);
+  }
+  std::string create_sweep(const SweepSpec& sweep) {
+    Arguments arguments = {sweep.id};
+    const auto fields = sweep_fields(sweep);
+    arguments.insert(arguments.end(), fields.begin(), fields.end());
+    return word("create_sweep", arguments);
+  }
+  std::optional<Lease> claim(const std::string& token) {
+    const auto reply = run("claim", {"first", token, "8", "0", "1000"});
+    if (text_of(*reply->element[0]) == "none") return std::nullopt;
+    const auto fields = fields_of(*reply->element[3]);
+    return Lease{
+        .job = text_of(*reply->element[1]), .agent = "first", .fence = std::stoll(fields.at("fence")), .token = token};
+  }
+  std::string finish(const Lease& lease, const std::string& outcome) {
+    return word("finish", {lease.job, std::to_string(lease.fence), lease.token, "first", outcome, "", "0.5", "", "",
+                           "0", "1", "0", "1000", "1000"});
+  }
+  std::string renew(const Lease& lease) {
+    return word("renew", {lease.job, std::to_string(lease.fence), lease.token, "first", "1000"});
+  }
+  void reap() { run("reap", {"2592000000"}); }
+
+ private:
+  RedisClient& client_;
+  std::string prefix_;
+};
+
+/// Jobs that were submitted, run and ended by the first program are all there for this one, and go on.
+TEST_F(VersionSkew, RecordsOfTheFirstProgramAreReadAndGoOn) {
+  FirstProgram first(newer_client_, settings_.prefix);
+  EXPECT_EQ(first.create_sweep({.id = "s", .name = "sweep", .method = "grid", .metric = "opa", .halving = {{1}, 2}}),
+            "ok");
+  for (const auto* id : {"done", "failed", "active", "waiting"}) {
+    auto spec = job_named(id);
+    spec.sweep = "s";
+    EXPECT_EQ(first.submit(spec), "ok");
+  }
+  auto blocked = job_named("blocked");
+  blocked.after = {"active"};
+  EXPECT_EQ(first.submit(blocked), "ok");
+  EXPECT_EQ(first.finish(first.claim("1").value(), "succeeded"), "ok");
+  EXPECT_EQ(first.finish(first.claim("2").value(), "failed"), "ok");
+  auto active = first.claim("3").value();
+  first.run("heartbeat_agent", {"first", "host", "0.1.0", "1", "8", "0", "1", ""});
+  first.reap();
+
+  QueueReader reader(backend_.client(), settings_);
+  for (const auto& [id, state] : std::map<std::string, JobState>{{"done", JobState::succeeded},
+                                                                 {"failed", JobState::failed},
+                                                                 {"active", JobState::active},
+                                                                 {"waiting", JobState::waiting},
+                                                                 {"blocked", JobState::blocked}}) {
+    const auto record = reader.job(id).value();
+    EXPECT_EQ(record.unreadable, "");
+    EXPECT_EQ(record.state, state) << id;
+  }
+  EXPECT_EQ(reader.job("done")->objective, 0.5);
+  EXPECT_EQ(reader.sweep("s")->spec.halving.rungs, std::vector<int64_t>{1});
+  EXPECT_EQ(reader.statistics().agents.at(0).version, "0.1.0");
+  // Its agent still runs; ours take what waits, its result unblocks the rest, and what failed is tried again.
+  EXPECT_EQ(queue().claim(request())->job, "waiting");
+  EXPECT_EQ(first.renew(active), "proceed");
+  EXPECT_EQ(queue().reap().lost_leases, 0);
+  EXPECT_EQ(first.finish(active, "succeeded"), "ok");
+  EXPECT_EQ(queue().claim(request())->job, "blocked");
+  queue().retry("failed");
+  EXPECT_EQ(queue().claim(request())->job, "failed");
+  EXPECT_EQ(queue().cancel_sweep("s"), 2);
+  for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
+}
+
+/// An agent of the first program that still runs takes jobs of ours and ends them, and leaves those of later formats.
+TEST_F(VersionSkew, TheFirstProgramIsCarriedAlong) {
+  FirstProgram first(newer_client_, settings_.prefix);
+  newer_.submit(job_named("new"));
+  queue().submit(job_named("a"));
+  queue().submit(job_named("b"));
+  const auto a = first.claim("1").value();
+  EXPECT_EQ(a.job, "a");
+  EXPECT_EQ(first.renew(a), "proceed");
+  EXPECT_EQ(first.finish(a, "error"), "ok");
+  backend_.advance(2000);
+  EXPECT_EQ(first.claim("2")->job, "a");
+  auto b = first.claim("3").value();
+  EXPECT_EQ(b.job, "b");
+  // Settings that stand in the sweep came later, too.
+  queue().create_sweep({.id = "s", .name = "sweep", .method = "grid", .settings = "trainer: {steps: 10}\n"});
+  auto shared = job_named("shared");
+  shared.sweep = "s";
+  shared.settings = kSweepSettings;
+  queue().submit(shared);
+  EXPECT_FALSE(first.claim("4")) << "it would end over a record that it cannot read";
+  EXPECT_EQ(queue().claim(request())->spec.settings, "trainer: {steps: 10}\n");
+  EXPECT_EQ(first.finish(b, "preempted"), "ok");
+  const auto lease = queue().claim(request()).value();
+  EXPECT_EQ(lease.job, "b");
+  EXPECT_EQ(first.renew(b), "lost");
+  EXPECT_TRUE(queue().finish(lease, {}, 0));
+  for (int i = 0; i < 3; ++i) backend_.advance(400), queue().reap();
+  EXPECT_EQ(queue().find("a")->lost, 1);
+  for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
+}
+
 TEST_F(VersionSkew, AJobOfALaterFormatWaitsForAnAgentThatReadsIt) {
   newer_.submit(job_named("new"));
   queue().submit(job_named("plain"));
@@ -40,8 +192,8 @@ TEST_F(VersionSkew, AJobOfALaterFormatWaitsForAnAgentThatReadsIt) {
   EXPECT_TRUE(queue().waiting().empty()) << "it would keep --until-empty from ending";
   EXPECT_EQ(newer_.waiting(), (std::map<Demand, int64_t>{{{1, 0}, 1}}));
   const auto record = QueueReader(backend_.client(), settings_).job("new").value();
-  EXPECT_THAT(record.unreadable, HasSubstr("its record has format 2, and this program reads 1 to 1"));
-  EXPECT_THAT(testing::message_of<JobsError>([&] { queue().find("new"); }), HasSubstr("format 2"));
+  EXPECT_THAT(record.unreadable, HasSubstr("its record has format 3, and this program reads 1 to 2"));
+  EXPECT_THAT(testing::message_of<JobsError>([&] { queue().find("new"); }), HasSubstr("format 3"));
   const auto lease = newer_.claim(request());
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->job, "new");

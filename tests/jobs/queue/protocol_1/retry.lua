@@ -1,0 +1,31 @@
+-- ARGV: events, job.
+local id = ARGV[2]
+local f = call('HMGET', job_key(id), 'state', 'sweep', 'pending', 'after')
+local state, pending = f[1], num(f[3])
+if not state then return unknown_job(id) end
+if not ended_badly(state) then
+  return refused('job ' .. id .. ' is ' .. state .. ': only failed, dead and cancelled jobs can be tried again')
+end
+if sweep_state(f[2] or '') == 'cancelled' then
+  return refused('job ' .. id .. ': its sweep ' .. f[2] .. ' was cancelled')
+end
+-- Blocked again it may only be where everything that it still needs can still succeed.
+local needed = 0
+for _, need in ipairs(cjson.decode(f[4] or '[]')) do
+  if call('SISMEMBER', children_key(need), id) == 1 then
+    local other = get(need, 'state')
+    if ended_badly(other) then
+      return refused('job ' .. id .. ': it needs job ' .. need .. ', which ended as ' .. other .. ': retry that one')
+    end
+    needed = needed + 1
+  end
+end
+if needed < pending then
+  return refused('job ' .. id .. ': it needs a job that never succeeded and was forgotten')
+end
+set(id, 'failures', '0', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
+    'exit_code', '')
+count('retried')
+enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry')
+settle(id)
+return {'ok'}
