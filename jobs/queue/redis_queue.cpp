@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
@@ -35,6 +36,17 @@ const redisReply& element(const redisReply& reply, size_t index, const std::stri
         "share this Redis?",
         script, reply.elements, index);
   return *reply.element[index];
+}
+
+/// A whole number among a script's answers, which Lua may print with an exponent.
+int64_t number_at(const redisReply& reply, size_t index, const std::string& script) {
+  constexpr double kMost = 9e18;
+  const auto text = text_of(element(reply, index, script));
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(std::abs(value) < kMost))
+    throw RedisRefused("script {}: answer {} is '{}', expected a whole number", script, index, printable(text));
+  return static_cast<int64_t>(value);
 }
 
 class PublishedWakeUps final : public WakeUps {
@@ -182,11 +194,12 @@ std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
                    .fence = record.fence,
                    .token = request.token,
                    .attempt = record.attempt,
-                   .deadline_ms = static_cast<int64_t>(std::stod(text_of(element(*reply, 2, "claim")))),
+                   .deadline_ms = number_at(*reply, 2, "claim"),
                    .spec = record.spec,
                    .checkpoint = record.checkpoint};
     } catch (const JobsError& error) {
-      run("unreadable", {id, fields.at("fence"), request.token, request.agent,
+      const auto fence = fields.find("fence");
+      run("unreadable", {id, fence == fields.end() ? "" : fence->second, request.token, request.agent,
                          printable_utf8(std::string(error.what()).substr(0, Limits::kError / 4))});
     }
   }
@@ -240,7 +253,7 @@ int64_t RedisQueue::cancel_sweep(const std::string& sweep) {
   for (const char* what = "start";; what = "continue") {
     const auto reply = run("cancel_sweep", {sweep, what});
     if (text_of(element(*reply, 0, "cancel_sweep")) != "again")
-      return std::stoll(text_of(element(*reply, 1, "cancel_sweep")));
+      return number_at(*reply, 1, "cancel_sweep");
   }
 }
 
@@ -263,7 +276,7 @@ ReapCounts RedisQueue::reap() {
   const auto reply =
       run("reap", {std::to_string(settings_.keep_finished.count()), std::to_string(settings_.keep_jobs),
                    std::to_string(settings_.most_losses), std::to_string(settings_.backoff_cap.count())});
-  const auto count = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "reap"))); };
+  const auto count = [&](size_t index) { return number_at(*reply, index, "reap"); };
   return {.lost_leases = count(1),
           .orphans = count(2),
           .promoted = count(3),
@@ -276,7 +289,7 @@ ReapCounts RedisQueue::reap() {
 Retention RedisQueue::agree_to_keep(const Retention& keep, bool change) {
   const auto reply = run("agree", {keep.time ? std::to_string(keep.time->count()) : "",
                                    keep.jobs ? std::to_string(*keep.jobs) : "", change ? "1" : ""});
-  const auto number = [&](size_t index) { return std::stoll(text_of(element(*reply, index, "agree"))); };
+  const auto number = [&](size_t index) { return number_at(*reply, index, "agree"); };
   return {Milliseconds(number(1)), number(2)};
 }
 

@@ -74,7 +74,9 @@ TEST_P(Corpus, IsReadOrRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Corpus, ::testing::Values("bundle", "graph", "tir", "records", "hlo", "serve"));
+INSTANTIATE_TEST_SUITE_P(Targets, Corpus,
+                         ::testing::Values("bundle", "graph", "tir", "records", "hlo", "serve", "http", "capi",
+                                           "packed", "npz", "settings", "progress", "redis"));
 
 }  // namespace
 }  // namespace foretime::fuzz

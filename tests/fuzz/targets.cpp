@@ -1,6 +1,7 @@
 #include "tests/fuzz/targets.h"
 
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -184,13 +185,13 @@ inference::Bundle edited_graph(inference::Bundle bundle, std::string_view bytes)
 
 namespace samples = inference::testing;
 
-void require(bool kept, const char* promise) { fuzz::require(kept, promise, foretime_last_error()); }
+void promised(bool kept, const char* promise) { require(kept, promise, foretime_last_error()); }
 
 /// True where the call succeeded.
 bool done(foretime_status status) {
-  require(status == FORETIME_OK || std::strlen(foretime_last_error()) > 0, "a failure has a message");
-  require(status != FORETIME_INTERNAL_ERROR && status != FORETIME_INVALID_ARGUMENT && status != FORETIME_FILE_ERROR,
-          "input from outside is no reason for this status");
+  promised(status == FORETIME_OK || std::strlen(foretime_last_error()) > 0, "a failure has a message");
+  promised(status != FORETIME_INTERNAL_ERROR && status != FORETIME_INVALID_ARGUMENT && status != FORETIME_FILE_ERROR,
+           "input from outside is no reason for this status");
   return status == FORETIME_OK;
 }
 
@@ -202,7 +203,7 @@ foretime_model* opened(std::string_view bytes) {
 
 foretime_model* sample_model(const inference::Bundle& bundle) {
   foretime_model* model = opened(inference::serialize_bundle(bundle));
-  require(model != nullptr, "a sample's bundle can be opened");
+  promised(model != nullptr, "a sample's bundle can be opened");
   return model;
 }
 
@@ -241,7 +242,7 @@ void score_programs(const foretime_model* model, std::string_view text) {
   float score = 0.0F;
   int64_t failed = 0;
   if (done(foretime_score_tir(model, texts, sizes, 1, &score, &failed)))
-    require(failed == 0 || std::strlen(foretime_last_error()) > 0, "what is not scored has a message");
+    promised(failed == 0 || std::strlen(foretime_last_error()) > 0, "what is not scored has a message");
 }
 
 void score_lines(const foretime_workload* of, const std::vector<std::string_view>& lines) {
@@ -268,7 +269,7 @@ void score_graph(const foretime_model* model, foretime_graph* graph) {
   constexpr int64_t kCandidates = 2, kMostConfigurable = 1000;
   float scores[kCandidates];
   const int64_t configurable = foretime_graph_configurable(graph);
-  require(configurable <= foretime_graph_nodes(graph), "configurable nodes are nodes");
+  promised(configurable <= foretime_graph_nodes(graph), "configurable nodes are nodes");
   if (foretime_model_kind(model) == FORETIME_TILE) {
     const auto chosen = samples::random_tiles(kCandidates, 1);
     done(foretime_score_tiles(graph, chosen.data(), kCandidates, scores));
@@ -290,7 +291,7 @@ void run_bundle(std::string_view bytes) {
   foretime_model* model = opened(bytes);
   if (model == nullptr) return;
   size_t size = 0;
-  require(std::strlen(foretime_describe(model, &size)) == size, "a manifest is text of its size");
+  promised(std::strlen(foretime_describe(model, &size)) == size, "a manifest is text of its size");
   switch (foretime_model_kind(model)) {
     case FORETIME_LAYOUT:
     case FORETIME_TILE:
@@ -357,9 +358,11 @@ void run_hlo(std::string_view bytes) {
 }
 
 const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all = {{"bundle", run_bundle}, {"graph", run_graph},
-                                                    {"tir", run_tir},       {"records", run_records},
-                                                    {"hlo", run_hlo},       {"serve", run_serve}};
+  static const std::map<std::string, Target> all = {
+      {"bundle", run_bundle}, {"graph", run_graph}, {"tir", run_tir},           {"records", run_records},
+      {"hlo", run_hlo},       {"serve", run_serve}, {"http", run_http},         {"capi", run_capi},
+      {"packed", run_packed}, {"npz", run_npz},     {"settings", run_settings}, {"progress", run_progress},
+      {"redis", run_redis}};
   return all;
 }
 
@@ -370,6 +373,20 @@ std::vector<std::string> seeds(const std::string& target) {
     return all;
   }
   if (target == "serve") return serve_seeds();
+  if (target == "http") return http_seeds();
+  if (target == "settings") return settings_seeds();
+  if (target == "progress") return progress_seeds();
+  if (target == "capi" || target == "packed" || target == "npz" || target == "redis") {
+    // Their inputs are choices, so any bytes will do.
+    std::vector<std::string> all = {std::string(1, '\0')};
+    std::mt19937 random(7);
+    while (all.size() < 24) {
+      std::string bytes(20 * all.size(), '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random());
+      all.push_back(std::move(bytes));
+    }
+    return all;
+  }
   if (target == "graph") {
     std::vector<std::string> all;
     for (const auto& bundle : sample_bundles())

@@ -16,8 +16,52 @@ inline void require(bool kept, const char* promise, const char* detail) {
   std::abort();
 }
 
-// What libforetime reads from outside, through its C interface, and what the server reads. Each target takes any
-// bytes, must return, and may not touch memory that is not its own; calls that fail must leave a message.
+/// What an input decides: the numbers and texts that a target asks for, one after another; 0 and "" where it has ended.
+class Choices {
+ public:
+  explicit Choices(std::string_view bytes) : left_(bytes) {}
+  bool done() const { return left_.empty(); }
+  /// In 0 … bound - 1.
+  size_t below(size_t bound) {
+    size_t value = byte();
+    if (bound > 256) value |= size_t{byte()} << 8;
+    return bound == 0 ? 0 : value % bound;
+  }
+  bool flag() { return below(2) == 1; }
+  /// Small ones, powers of two and their neighbours, and any others.
+  int64_t number() {
+    const size_t how = below(4), value = byte();
+    if (how == 0) return static_cast<int64_t>(value) - 8;
+    if (how == 1) return static_cast<int64_t>((uint64_t{1} << (value % 64)) - (value / 64) % 2);
+    if (how == 2) return -static_cast<int64_t>(uint64_t{1} << (value % 63));
+    uint64_t any = value;
+    for (int i = 0; i < 7; ++i) any = any << 8 | byte();
+    return static_cast<int64_t>(any);
+  }
+  /// So many bytes, or those that are left.
+  std::string_view take(size_t count) {
+    const auto taken = left_.substr(0, count);
+    left_.remove_prefix(taken.size());
+    return taken;
+  }
+  template <class List>
+  auto& of(List& list) {
+    return list[below(std::size(list))];
+  }
+
+ private:
+  uint8_t byte() {
+    if (left_.empty()) return 0;
+    const auto value = static_cast<uint8_t>(left_.front());
+    left_.remove_prefix(1);
+    return value;
+  }
+
+  std::string_view left_;
+};
+
+// What programs and libforetime read from outside. Each target takes any bytes, must return, and may not touch memory
+// that is not its own; calls that fail must leave a message.
 
 void run_bundle(std::string_view bytes);
 /// A sample's bundle, chosen by the first byte, whose graph is the JSON text behind a digit, or edited as the bytes
@@ -30,11 +74,30 @@ void run_hlo(std::string_view bytes);
 /// Bodies in JSON: a graph, or behind the digits 1, 2 and 3 candidates of layouts, of tiles, and records.
 void run_serve(std::string_view text);
 
+/// HTTP as it comes over a socket, to a server with a model.
+void run_http(std::string_view bytes);
+/// Calls of the C interface, in any order, with any arguments that its header allows a caller to get wrong.
+void run_capi(std::string_view bytes);
+/// A packed collection of a kind, its fields and sections changed as the bytes say, with right checksums or with wrong
+/// ones; what is not refused is planned as in training.
+void run_packed(std::string_view bytes);
+/// An .npz of a kind, its members, their headers and values changed as the bytes say, or raw.
+void run_npz(std::string_view bytes);
+/// YAML behind a digit: 0 settings, 1 a sweep, 2 a fine-tuning, 3 overrides, a line each; 4 CSV.
+void run_settings(std::string_view text);
+/// Lines that a job sends to its agent, and what the agent answers.
+void run_progress(std::string_view text);
+/// Redis' replies to calls of the queue and of its reader, made of fields that there are, or raw.
+void run_redis(std::string_view bytes);
+
 using Target = void (*)(std::string_view);
-const std::map<std::string, Target>& targets();  // bundle, form, tir, records, hlo, serve
+const std::map<std::string, Target>& targets();
 
 /// What to start from, by target: small samples of each kind.
 std::vector<std::string> seeds(const std::string& target);
 std::vector<std::string> serve_seeds();
+std::vector<std::string> http_seeds();
+std::vector<std::string> settings_seeds();
+std::vector<std::string> progress_seeds();
 
 }  // namespace foretime::fuzz
