@@ -1,6 +1,7 @@
 #include "configs/metrics.h"
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 #include <fmt/format.h>
@@ -46,7 +47,8 @@ std::string_view set_of(std::string_view metric) { return metric.substr(0, metri
 /// SET/NAME that is most like `metric`: of names that are like nothing, the default's.
 std::string nearest_metric(const std::string& metric) {
   const auto names = choosing_names();
-  const auto part = metric.substr(metric.rfind('/') + 1);
+  auto part = metric.substr(metric.rfind('/') + 1);
+  std::ranges::transform(part, part.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto has_part = [&](const std::string& name) {
     return part.size() > 2 && name.find(part) != std::string::npos;
   };

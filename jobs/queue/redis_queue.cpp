@@ -252,8 +252,7 @@ CancelOutcome RedisQueue::cancel(const std::string& id) {
 int64_t RedisQueue::cancel_sweep(const std::string& sweep) {
   for (const char* what = "start";; what = "continue") {
     const auto reply = run("cancel_sweep", {sweep, what});
-    if (text_of(element(*reply, 0, "cancel_sweep")) != "again")
-      return number_at(*reply, 1, "cancel_sweep");
+    if (text_of(element(*reply, 0, "cancel_sweep")) != "again") return number_at(*reply, 1, "cancel_sweep");
   }
 }
 

@@ -36,7 +36,7 @@ overrides:
   data: {root: SOURCE/samples/ansor/trees, train: ["t0{0,1,2}.npz"], test: ["t2{1,2}.npz"]}
 metrics: [pairwise_accuracy, rmse]
 entries:
-  - {label: GCN, ranking, set: {loss.type: pairwise_logistic}}
+  - {label: GCN, ranking, set: {loss.type: pairwise_logistic, trainer.metric: holdout/pairwise_accuracy, trainer.metric_goal: auto}}
   - {label: XGBoost, kind: xgboost, features: ../features_per_store.npz, rows: statements, rounds: 10}
 classes: {ResNet-18: "t2?"}
 figures: [{file: scatter.svg, kind: scatter}, {file: groups.svg, kind: groups}]

@@ -112,7 +112,7 @@ class HloTest(ProgramTest):
             with self.subTest(message):
                 self.assertIn(message, self.convert(content, "out.npz", *options, code=3).stderr)
                 self.assertFalse((self.folder / "out.npz").exists())
-        self.assertIn("missing.pb: No such file", self.run_foretime("data", "convert", "missing.pb", "x.npz", code=3).stderr)
+        self.assertIn("missing.pb: cannot be read: No such file", self.run_foretime("data", "convert", "missing.pb", "x.npz", code=3).stderr)
         self.convert(module(), "out.npz", "--message", "Module", code=2)
         self.convert(module(), "out.npz", "--max-nodes", "0", code=2)
         self.write("taken", "a file")

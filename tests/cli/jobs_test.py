@@ -107,7 +107,7 @@ class JobsTest(ProgramTest):
             values = [trial["value"] for trial in row["trials"]]
             self.assertAlmostEqual(row["value"], sum(values) / 2, places=12)
             self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2 ** 0.5, places=12)
-        self.assertIn("no metric of foretime's", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
+        self.assertIn("metric test/nothing: no trial of sweep", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
 
         self.assertIn("run directory", self.foretime("log", best["id"][:8]), "the end of it")
         self.assertLessEqual(len(self.foretime("log", best["id"], "--lines", 2).splitlines()), 2)

@@ -85,7 +85,7 @@ class DataTest(ProgramTest):
         self.assertIn("C10.npz; take them out of data.train or data.test, or set data.overlap=warn", text)
         self.assertIn("C10.npz", self.train(data__overlap="warn", **both).stderr)
         # Under another name they are the same.
-        os.link(SAMPLES / "C12.npz", self.folder / "copy.npz")
+        os.symlink(SAMPLES / "C12.npz", self.folder / "copy.npz")
         text = self.train(code=2, data__valid=f"[{self.folder}/copy.npz]", run__directory=self.folder / "other").stderr
         self.assertIn("1 of the 1 groups of data.valid are trained on as well: ", text)
         self.assertIn("copy.npz", text)

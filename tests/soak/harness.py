@@ -123,7 +123,7 @@ class World:
     def submit_sweep(self, name, seeds, **more):
         """A grid over trainer.seed, by which the trial program chooses what it does."""
         (self.folder / "base.yaml").write_text("data: {format: programs, train: [x.npz], holdout: 0.2}\n"
-                                               "trainer: {steps: 20, eval_every: 5, metric: holdout/mae, metric_goal: minimize}\n")
+                                               "loss: {type: huber}\ntrainer: {steps: 20, eval_every: 5, metric: holdout/mae, metric_goal: minimize}\n")
         sweep = {"name": name, "settings": "base.yaml", "method": "grid", "metric": {"name": "holdout/mae", "goal": "minimize"},
                  "parameters": {"trainer.seed": {"values": list(seeds)}}, **more}
         file = self.folder / f"{name}.yaml"

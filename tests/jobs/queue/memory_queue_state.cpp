@@ -67,6 +67,7 @@ int64_t MemoryQueue::now_ms() {
 }
 
 void MemoryQueue::touch(bool leasing) {
+  if (now() < alive_ms_) silences_.clear();
   const bool leases = std::any_of(jobs_.begin(), jobs_.end(),
                                   [](const auto& entry) { return entry.second.record.state == JobState::active; });
   if (!leasing && !leases) return;
@@ -79,7 +80,6 @@ void MemoryQueue::touch(bool leasing) {
     silences_.push_back({alive_ms_, now()});
     if (silences_.size() > kSilences) silences_.erase(silences_.begin());
   }
-  if (now() < alive_ms_) silences_.clear();
   alive_ms_ = now();
 }
 

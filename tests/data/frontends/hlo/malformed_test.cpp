@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "data/frontends/hlo/hlo_groups.h"
 #include "data/graphs/validate.h"
 #include "tests/data/frontends/hlo/messages.h"
@@ -144,8 +145,8 @@ TEST(MalformedFile, NoModuleInIt) {
   EXPECT_EQ(open(""), "test.pb: an empty file, expected HloModuleProto, HloProto, ModuleTuningData or TuningData");
   for (const std::string& bytes : {std::string("hello"), std::string(1000, '\0'), std::string(1000, '\n')})
     EXPECT_THAT(open(bytes), StartsWith("test.pb: no instruction with an opcode in it, expected HloModuleProto"));
-  EXPECT_THAT(message_of<DataError>([&] { HloFile file(folder.path() / "missing.pb"); }),
-              HasSubstr("missing.pb: No such file"));
+  EXPECT_THAT(message_of<FileError>([&] { HloFile file(folder.path() / "missing.pb"); }),
+              HasSubstr("missing.pb: cannot be read: No such file"));
   EXPECT_THAT(message_of<DataError>([&] { HloFile file(folder.path()); }), HasSubstr(": no regular file"));
 }
 
