@@ -44,6 +44,13 @@ class ResumeTest(ProgramTest):
             self.train(ranks=ranks, run__directory=self.folder / f"b{ranks}")
             self.assertEqual(self.checkpoint(6, f"a{ranks}"), self.checkpoint(6, f"b{ranks}"))
 
+    def test_a_run_with_no_step_left_has_a_checkpoint_of_its_own(self):
+        """Another attempt may have ended, and remove what it wrote, after its last checkpoint was read."""
+        self.train(run__directory=self.folder / "first")
+        self.train(run__directory=self.folder / "second", checkpoint__resume=self.folder / "first/checkpoints/step-00000006")
+        weights = [(self.folder / run / "checkpoints/step-00000006/model.safetensors").read_bytes() for run in ("first", "second")]
+        self.assertEqual(*weights)
+
     def test_ten_steps_equal_five_a_kill_and_five(self):
         common = dict(trainer__log_every=1, checkpoint__every_steps=5, model__dropout=0.2, optimizer__schedule="cosine",
                       trainer__eval_every=3, checkpoint__keep_last=9,

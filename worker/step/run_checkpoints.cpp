@@ -108,7 +108,9 @@ void RunCheckpoints::restore(const coordinator::StoredCheckpoint& checkpoint) {
   }
   restore_model(checkpoint, *run_.model);
   restore_progress(checkpoint, *run_.optimizer, run_.early_stop);
-  state.step = saved_step_ = stored.step;
+  state.step = stored.step;
+  // A run that goes on from another folder's checkpoint writes one of its own, also where no step is left to train.
+  if (run_.settings.checkpoint.resume == "auto") saved_step_ = stored.step;
   state.targets = stored.targets;
   state.train_mean_runtime = stored.train_mean_runtime;
   restore_average(checkpoint);
