@@ -1,5 +1,7 @@
 #include "tests/simulation/cluster.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 namespace foretime::simulation {
@@ -11,6 +13,19 @@ TEST(SimulatedCluster, ASeedGivesTheSameRun) {
   EXPECT_EQ(first.digest, again.digest);
   EXPECT_EQ(first.steps, again.steps);
   EXPECT_NE(first.digest, simulate_cluster({.seed = 4, .hours = 5}).digest);
+}
+
+TEST(SimulatedCluster, KeepsItsWordOnBadDays) {
+  int64_t succeeded = 0, faults = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto report = simulate_cluster({.seed = seed, .hours = 10});
+    EXPECT_TRUE(report.broken.empty()) << fmt::format("foretime_simulate --seed {} --hours 10 --trace: {}", seed,
+                                                      fmt::join(report.broken, "; "));
+    succeeded += report.succeeded;
+    faults += report.faults;
+  }
+  EXPECT_GT(succeeded, 400);
+  EXPECT_GT(faults, 200);
 }
 
 }  // namespace
