@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -39,39 +38,6 @@ AgentInfo info_of(const AgentOptions& options) {
           .cpus = options.cpus,
           .gpus = static_cast<int64_t>(options.gpus.size())};
 }
-
-/// The CPUs and GPUs of an agent. A GPU belongs to one job at a time.
-class Slots {
- public:
-  Slots(int64_t cpus, const std::vector<std::string>& gpus) : free_cpus_(cpus), free_gpus_(gpus) {
-    std::sort(free_gpus_.begin(), free_gpus_.end());
-    const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
-    if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is named twice", *twice);
-  }
-
-  int64_t free_cpus() const { return free_cpus_; }
-  int64_t free_gpus() const { return static_cast<int64_t>(free_gpus_.size()); }
-
-  /// The job's GPUs; empty where it does not fit.
-  std::optional<std::vector<std::string>> take(const Resources& resources) {
-    if (resources.total_cpus() > free_cpus_ || resources.total_gpus() > free_gpus()) return std::nullopt;
-    free_cpus_ -= resources.total_cpus();
-    const auto end = free_gpus_.begin() + resources.total_gpus();
-    std::vector<std::string> taken(free_gpus_.begin(), end);
-    free_gpus_.erase(free_gpus_.begin(), end);
-    return taken;
-  }
-
-  void give_back(const Resources& resources, const std::vector<std::string>& gpus) {
-    free_cpus_ += resources.total_cpus();
-    free_gpus_.insert(free_gpus_.end(), gpus.begin(), gpus.end());
-    std::sort(free_gpus_.begin(), free_gpus_.end());
-  }
-
- private:
-  int64_t free_cpus_;
-  std::vector<std::string> free_gpus_;
-};
 
 /// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
 /// jobs/agent/agent.h.
@@ -454,31 +420,6 @@ class AgentLoop {
   double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, next_warning_ = 0, stopped_at_ = 0;
   int64_t finished_ = 0, agents_ = 1;  // agents: that live, as far as the queue knows
 };
-
-namespace fs = std::filesystem;
-
-int64_t usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
-
-fs::path real_folder(const char* what, const fs::path& path) {
-  auto real = allowed_path(fmt::format("agent: {}", what), path, fs::current_path(), {"/"});
-  if (!files().is_folder(real))
-    throw JobsError("agent: {} {}: {}", what, path.string(), files().exists(real) ? "not a folder" : "not there");
-  return real;
-}
-
-AgentOptions completed(AgentOptions options, World& world) {
-  const auto host = host_name();
-  if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), world.random_hex(6));
-  if (options.cpus <= 0) options.cpus = usable_cores();
-  files().create_folders(options.roots.runs);
-  options.roots.runs = real_folder("run root", options.roots.runs);
-  for (auto& root : options.roots.data) root = real_folder("data root", root);
-  return options;
-}
 
 }  // namespace
 

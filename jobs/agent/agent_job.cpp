@@ -22,15 +22,6 @@
 namespace foretime::jobs {
 namespace {
 
-/// At most `limit` bytes of UTF-8 text, cut between characters.
-std::string cut(std::string text, size_t limit) {
-  if (text.size() <= limit) return text;
-  size_t end = limit;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
-  return text;
-}
-
 constexpr double kReportInterval = 1.0;     // seconds between reports that nobody waits for
 constexpr size_t kPrintedBytes = 16 << 20;  // stdout of an evaluation
 constexpr size_t kEvaluations = 256;        // kept while Redis is away
@@ -50,72 +41,6 @@ Ending ending_of(StopReason reason) {
 }
 
 }  // namespace
-
-JobLog::JobLog(const std::filesystem::path& file, size_t file_limit)
-    : splitter_(Limits::kLogLine, true), file_(files().open(file, Files::Open::append)), file_left_(file_limit) {}
-
-void JobLog::write(std::string_view text) {
-  try {
-    if (file_) file_->write(text);
-  } catch (const FileError& error) {
-    file_.reset();
-    add(fmt::format("[agent] output.log ends here: {}", error.what()));
-  }
-}
-
-void JobLog::feed(std::string_view output) {
-  if (file_left_ > 0) {
-    const auto kept = std::min(file_left_, output.size());
-    write(output.substr(0, kept));
-    file_left_ -= kept;
-    if (file_left_ == 0) write("\n[agent] the output is longer: the rest is not kept here\n");
-  }
-  splitter_.feed(output, [&](const std::string& line, bool) {
-    ++lines_;
-    add(printable_utf8(line));
-  });
-}
-
-void JobLog::note(const std::string& text) {
-  write("[agent] " + text + "\n");
-  add(printable_utf8("[agent] " + text));
-}
-
-void JobLog::finish() {
-  splitter_.finish([&](const std::string& line, bool) { add(printable_utf8(line)); });
-}
-
-void JobLog::add(std::string line) {
-  line = cut(std::move(line), Limits::kLogLine);
-  tail_.push_back(line);
-  if (tail_.size() > kTailLines) tail_.pop_front();
-  pending_.push_back(std::move(line));
-  // One less than the ring holds: room for the line that says how many were left out.
-  while (pending_.size() >= static_cast<size_t>(Limits::kLogLines)) {
-    pending_.pop_front();
-    ++left_out_;
-  }
-}
-
-std::vector<std::string> JobLog::take_lines() {
-  std::vector<std::string> lines;
-  if (left_out_ > 0) lines.push_back(fmt::format("[agent] {} lines are left out here; output.log has them", left_out_));
-  lines.insert(lines.end(), pending_.begin(), pending_.end());
-  pending_.clear();
-  left_out_ = 0;
-  return lines;
-}
-
-std::string JobLog::tail() const {
-  std::string text;
-  for (const auto& line : tail_) text += "\n" + line;
-  // The end matters most, and all of it has to fit beside the message.
-  constexpr size_t kRoom = Limits::kError - 512;
-  if (text.size() <= kRoom) return text;
-  size_t begin = text.size() - kRoom;
-  while (begin < text.size() && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) ++begin;
-  return "\n…" + text.substr(begin);
-}
 
 AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, World& world,
                    spdlog::logger& log)

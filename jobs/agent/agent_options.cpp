@@ -4,10 +4,19 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "jobs/agent/world.h"
 #include "jobs/error.h"
 
 namespace foretime::jobs {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kCommand = "{command}";
 constexpr std::array<const char*, 4> kVariables = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
@@ -62,6 +71,19 @@ std::string filled(std::string word, const Resources& resources) {
   return word;
 }
 
+int64_t usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+fs::path real_folder(const char* what, const fs::path& path) {
+  auto real = allowed_path(fmt::format("agent: {}", what), path, fs::current_path(), {"/"});
+  if (!files().is_folder(real))
+    throw JobsError("agent: {} {}: {}", what, path.string(), files().exists(real) ? "not a folder" : "not there");
+  return real;
+}
+
 }  // namespace
 
 Launcher::Launcher(const std::string& text) : text_(text) {
@@ -104,6 +126,37 @@ std::vector<std::string> Launcher::arguments(const Resources& resources,
       result.push_back(filled(word, resources));
   }
   return result;
+}
+
+AgentOptions completed(AgentOptions options, World& world) {
+  const auto host = host_name();
+  if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), world.random_hex(6));
+  if (options.cpus <= 0) options.cpus = usable_cores();
+  files().create_folders(options.roots.runs);
+  options.roots.runs = real_folder("run root", options.roots.runs);
+  for (auto& root : options.roots.data) root = real_folder("data root", root);
+  return options;
+}
+
+Slots::Slots(int64_t cpus, const std::vector<std::string>& gpus) : free_cpus_(cpus), free_gpus_(gpus) {
+  std::sort(free_gpus_.begin(), free_gpus_.end());
+  const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
+  if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is named twice", *twice);
+}
+
+std::optional<std::vector<std::string>> Slots::take(const Resources& resources) {
+  if (resources.total_cpus() > free_cpus_ || resources.total_gpus() > free_gpus()) return std::nullopt;
+  free_cpus_ -= resources.total_cpus();
+  const auto end = free_gpus_.begin() + resources.total_gpus();
+  std::vector<std::string> taken(free_gpus_.begin(), end);
+  free_gpus_.erase(free_gpus_.begin(), end);
+  return taken;
+}
+
+void Slots::give_back(const Resources& resources, const std::vector<std::string>& gpus) {
+  free_cpus_ += resources.total_cpus();
+  free_gpus_.insert(free_gpus_.end(), gpus.begin(), gpus.end());
+  std::sort(free_gpus_.begin(), free_gpus_.end());
 }
 
 }  // namespace foretime::jobs

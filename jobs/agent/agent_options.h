@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,29 @@ struct AgentOptions {
   bool until_empty = false;   // end when no job is left that this agent could ever run
 };
 
-/// Makes a queue with a connection of its own; the agent has one for its loop and one for its heartbeat.
+class World;
+/// With what was left to this machine: name and CPUs; roots become real paths, and the run root is made. Throws
+/// JobsError where a root cannot be used.
+AgentOptions completed(AgentOptions options, World& world);
+
+/// The CPUs and GPUs of an agent. A GPU belongs to one job at a time.
+class Slots {
+ public:
+  /// Throws JobsError where a GPU is named twice.
+  Slots(int64_t cpus, const std::vector<std::string>& gpus);
+  int64_t free_cpus() const { return free_cpus_; }
+  int64_t free_gpus() const { return static_cast<int64_t>(free_gpus_.size()); }
+  /// The job's GPUs; empty where it does not fit.
+  std::optional<std::vector<std::string>> take(const Resources& resources);
+  void give_back(const Resources& resources, const std::vector<std::string>& gpus);
+
+ private:
+  int64_t free_cpus_;
+  std::vector<std::string> free_gpus_;  // sorted
+};
+
+/// Makes a queue with a connection of its own; the agent has one each for its loop, its heartbeat and what it
+/// is told.
 using QueueFactory = std::function<std::shared_ptr<JobQueue>()>;
 /// Decides deferred parameters of a lease (jobs/sweep/proposer.h); called before the job's first start.
 using Proposer = std::function<Parameters(JobQueue& queue, const Lease& lease)>;
