@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace foretime;
 
-constexpr int kRounds = 5;
+constexpr int kRounds = 3, kTurns = 8;
 struct Times {
   double sampled = 1e300, planned = 1e300;  // seconds since nothing was open
   void keep_best(const Times& other) {
@@ -106,14 +106,14 @@ void measure(const std::vector<std::string>& files, int64_t candidates, int64_t 
     double numpy_best = 1e300;
     Times npz_best, packed_best;
     for (int round = 0; round < kRounds; ++round) {
-      // Of each the first of two finds cold caches, after another program ran.
-      const double numpy = bench::numpy_seconds(file, 2);
+      // Turns one after the other: after another program ran, a first turn finds cold caches.
+      const double numpy = bench::numpy_seconds(file, kTurns);
       if (numpy < 0) throw std::runtime_error("/usr/bin/python3 has no numpy");
       numpy_best = std::min(numpy_best, numpy);
-      for (int turn = 0; turn < 2; ++turn) npz_best.keep_best(first_batch(file, kind, labelled, candidates, request));
-      for (int turn = 0; turn < 2; ++turn) {
+      for (int turn = 0; turn < kTurns; ++turn)
+        npz_best.keep_best(first_batch(file, kind, labelled, candidates, request));
+      for (int turn = 0; turn < kTurns; ++turn)
         packed_best.keep_best(first_batch(packed, kind, labelled, candidates, request));
-      }
     }
     numpy_all += numpy_best;
     npz_all.add(npz_best);

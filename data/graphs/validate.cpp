@@ -198,17 +198,19 @@ void validate_runtimes(std::span<const double> runtimes, std::span<const double>
 }
 
 int64_t first_not_finite(std::span<const float> values) {
-  // Whole blocks without a branch, which compilers vectorise; the position is looked for only where there is one.
-  constexpr size_t kBlock = 4096;
+  // Whole blocks of a fixed length without a branch, which compilers vectorise; the position is looked for only where
+  // there is one.
+  constexpr size_t kBlock = 512;
   constexpr uint32_t kExponent = 0x7f800000;
-  for (size_t first = 0; first < values.size(); first += kBlock) {
-    const auto block = values.subspan(first, std::min(kBlock, values.size() - first));
+  size_t first = 0;
+  for (; first + kBlock <= values.size(); first += kBlock) {
     uint32_t largest = 0;
-    for (const float value : block) largest = std::max(largest, std::bit_cast<uint32_t>(value) & kExponent);
-    if (largest != kExponent) continue;
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (!std::isfinite(block[i])) return static_cast<int64_t>(first + i);
-    }
+    for (size_t i = 0; i < kBlock; ++i)
+      largest = std::max(largest, std::bit_cast<uint32_t>(values[first + i]) & kExponent);
+    if (largest == kExponent) break;
+  }
+  for (; first < values.size(); ++first) {
+    if (!std::isfinite(values[first])) return static_cast<int64_t>(first);
   }
   return -1;
 }
