@@ -60,11 +60,17 @@ double work(const jobs::RedisUrl& url, int64_t count, int64_t agents) {
             .metrics = {{"holdout/mae", 0.125}, {"holdout/kendall_tau", 0.5}, {"holdout/opa", 0.75}},
             .objective = 0.125};
         const auto name = fmt::format("agent{}", agent);
-        for (int64_t i = 0; left > 0; ++i) {
-          const auto lease = queue.claim({name, fmt::format("{}-{}", name, i), 1, 0, std::chrono::seconds(60)});
-          if (!lease) break;
-          if (!queue.finish(*lease, result, 0)) throw std::runtime_error("a lease was lost");
+        // As an agent with one slot: the end of a job and the claim of the next are one call.
+        int64_t i = 0;
+        const auto request = [&] {
+          return jobs::ClaimRequest{name, fmt::format("{}-{}", name, i++), 1, 0, std::chrono::seconds(60)};
+        };
+        auto lease = queue.claim(request());
+        while (lease) {
+          const auto done = queue.finish_and_claim(*lease, result, 0, request());
+          if (!done.finished) throw std::runtime_error("a lease was lost");
           --left;
+          lease = done.next;
         }
       } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);

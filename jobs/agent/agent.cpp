@@ -182,15 +182,37 @@ class AgentLoop {
     held.job.reset();
   }
 
+  /// Writes the result; where the free slot may take a job at once, claims it in the same call.
   void finish(AgentJob& job) {
     const auto& result = job.result();
+    const double now = world_.steady_seconds();
+    const bool claims = claims_with_results_ && wants_jobs(now) && health_.may_claim(now);
     with_queue(job, [&] {
-      if (!queue_->finish(job.lease(), result, world_.random_fraction())) {
+      FinishedAndNext done;
+      const auto end = [&] { return queue_->finish(job.lease(), result, world_.random_fraction()); };
+      if (!claims) {
+        done.finished = end();
+      } else {
+        const auto request = next_claim();
+        try {
+          done = queue_->finish_and_claim(job.lease(), result, world_.random_fraction(), request);
+          claim_token_.clear();
+        } catch (const RedisRefused&) {
+          done.finished = end();  // if it was the claim, that must not cost the result
+          claims_with_results_ = false;
+        }
+      }
+      if (!done.finished) {
         log_.warn("job {}: its lease was lost; the result was refused", job.lease().job);
       } else if (result.outcome != Outcome::preempted && result.outcome != Outcome::error) {
         ++finished_;
       }
       job.mark_recorded();
+      if (done.next) {
+        accept(*done.next);
+      } else if (claims && claims_with_results_ && !options_.until_empty) {
+        rest(true);
+      }
     });
   }
 
@@ -214,49 +236,50 @@ class AgentLoop {
   }
 
   void claim_jobs() {
+    if (!accepted_.empty()) begin_accepted();
     if (obeyed_stops_ > 0) {
       // A claim whose answer was lost may have given us a job, which would wait for the end of its lease.
       if (!claim_token_.empty() && link_.open(world_.steady_seconds())) claim_one();
       return;
     }
     drained_ = false;
-    const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
-    while (world_.steady_seconds() >= next_claim_ && link_.open(world_.steady_seconds()) && slots_.free_cpus() > 0 &&
-           running() < most && stops_.load() == 0) {
+    while (wants_jobs(world_.steady_seconds()) && link_.open(world_.steady_seconds()) && stops_.load() == 0) {
       // A claim without an answer may have given us a job, which is given back.
       const bool may_claim = !claim_token_.empty() || health_.may_claim(world_.steady_seconds());
       if (!may_claim && health_.trouble().empty()) break;  // the first look goes on, and wakes this loop
       if (may_claim && claim_one()) continue;
       if (!may_claim) see_whether_others_are_done();
-      const bool told = may_claim && wake_ups_ && !options_.until_empty;
-      const double pause = std::exchange(claim_pause_, told ? kClaimIntervalTold : kClaimInterval);
-      next_claim_ = world_.steady_seconds() + pause * (0.75 + world_.random_fraction() / 2);
+      rest(may_claim);
     }
   }
 
-  bool claim_one() {
+  /// Whether it is time for a claim, and there is room for a job.
+  bool wants_jobs(double now) const {
+    const auto most = options_.max_jobs > 0 ? options_.max_jobs : INT64_MAX;
+    return obeyed_stops_ == 0 && now >= next_claim_ && slots_.free_cpus() > 0 && running() < most;
+  }
+
+  /// Sets the time of the next claim, after one that found nothing.
+  void rest(bool may_claim) {
+    const bool told = may_claim && wake_ups_ && !options_.until_empty;
+    const double pause = std::exchange(claim_pause_, told ? kClaimIntervalTold : kClaimInterval);
+    next_claim_ = world_.steady_seconds() + pause * (0.75 + world_.random_fraction() / 2);
+  }
+
+  ClaimRequest next_claim() {
     if (claim_token_.empty()) claim_token_ = world_.random_hex(32);
-    bool got_one = false;
+    return {options_.name, claim_token_, slots_.free_cpus(), slots_.free_gpus(), options_.lease_term};
+  }
+
+  bool claim_one() {
+    const auto request = next_claim();
     const auto claim = [&] {
-      const auto lease =
-          queue_->claim({options_.name, claim_token_, slots_.free_cpus(), slots_.free_gpus(), options_.lease_term});
+      const auto lease = queue_->claim(request);
       claim_token_.clear();
-      if (!lease) {
-        if (jobs_.empty()) look_for_an_end();
-        return;
-      }
-      auto gpus = slots_.take(lease->spec.resources);
-      if (!gpus || obeyed_stops_ > 0) {
-        if (gpus) slots_.give_back(lease->spec.resources, *gpus);
-        queue_->finish(*lease, {.outcome = Outcome::preempted}, world_.random_fraction());
-        return;
-      }
-      heartbeat_.hold(*lease);
-      const double now = world_.steady_seconds();
-      health_.claimed(lease->job, now);
-      jobs_.push_back({.job = std::make_unique<AgentJob>(*lease, *gpus, options_, world_, log_),
-                       .look_since = now - NodeHealth::kFresh});
-      got_one = true;
+      if (lease)
+        accept(*lease);
+      else if (jobs_.empty())
+        look_for_an_end();
     };
     try {
       reach_queue(claim);
@@ -264,8 +287,31 @@ class AgentLoop {
       if (!reached_) throw;  // later it must not cost the jobs that run
       link_.failed(error.what(), world_.steady_seconds());
     }
-    if (got_one) start_jobs();
+    const bool got_one = !accepted_.empty();
+    if (got_one) begin_accepted();
     return got_one;
+  }
+
+  /// Takes slots for a lease; the job starts in begin_accepted. Without room, or while this agent ends, it is given
+  /// back.
+  void accept(const Lease& lease) {
+    auto gpus = slots_.take(lease.spec.resources);
+    if (!gpus || obeyed_stops_ > 0) {
+      if (gpus) slots_.give_back(lease.spec.resources, *gpus);
+      queue_->finish(lease, {.outcome = Outcome::preempted}, world_.random_fraction());
+      return;
+    }
+    heartbeat_.hold(lease);
+    const double now = world_.steady_seconds();
+    health_.claimed(lease.job, now);
+    accepted_.push_back({.job = std::make_unique<AgentJob>(lease, *gpus, options_, world_, log_),
+                         .look_since = now - NodeHealth::kFresh});
+  }
+
+  void begin_accepted() {
+    for (auto& held : accepted_) jobs_.push_back(std::move(held));
+    accepted_.clear();
+    start_jobs();
   }
 
   /// While this agent claims nothing.
@@ -367,7 +413,8 @@ class AgentLoop {
   }
 
   int64_t running() const {
-    return std::count_if(jobs_.begin(), jobs_.end(), [](const Held& held) { return held.job && !held.job->ended(); });
+    const auto runs = [](const Held& held) { return held.job && !held.job->ended(); };
+    return std::count_if(jobs_.begin(), jobs_.end(), runs) + static_cast<int64_t>(accepted_.size());
   }
 
   /// Calls the queue; false where Redis is away, or refuses for now what it took before: passwords are being changed.
@@ -412,8 +459,9 @@ class AgentLoop {
   Link link_;
   Heartbeat heartbeat_;
   NodeHealth health_;
-  std::vector<Held> jobs_;
-  std::string claim_token_;  // of a claim without an answer; empty: none is open
+  std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
+  std::string claim_token_;            // of a claim without an answer; empty: none is open
+  bool claims_with_results_ = true;    // until that was refused
   bool drained_ = false, reaping_ = true, told_too_large_ = false, reached_ = false;
   int obeyed_stops_ = 0;
   double claim_pause_ = 1;  // seconds, after a claim that found nothing

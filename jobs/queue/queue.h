@@ -65,6 +65,12 @@ struct AgentInfo {
   bool operator==(const AgentInfo&) const = default;
 };
 
+/// What came of `finish` and of the claim after it.
+struct FinishedAndNext {
+  bool finished = false;
+  std::optional<Lease> next{};
+};
+
 enum class CancelOutcome { cancelled, requested, already_final };
 
 /// What a job needs in all, over its ranks.
@@ -120,6 +126,13 @@ class JobQueue {
   /// min(cap, base 2^(failures-1)) (0.5 + jitter / 2). False: the lease was lost and nothing was written. True again
   /// when the same lease repeats the same call.
   virtual bool finish(const Lease& lease, const JobResult& result, double jitter) = 0;
+
+  /// `finish`, then `claim`, whatever came of the first, in one call: what an agent does whose slot becomes free. May
+  /// be repeated as either may.
+  virtual FinishedAndNext finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
+                                           const ClaimRequest& request) {
+    return {finish(lease, result, jitter), claim(request)};
+  }
 
   virtual CancelOutcome cancel(const std::string& id) = 0;  // JobRefused: unknown id
   /// Cancels every job that is not final, and refuses new ones. Returns how many were cancelled or asked to stop.

@@ -63,6 +63,9 @@ class PublishedWakeUps final : public WakeUps {
   std::unique_ptr<RedisTransport> messages_;
 };
 
+/// Without the line of flags, which Redis wants to be the first.
+std::string body_of(const std::string& script) { return script.substr(script.find('\n') + 1); }
+
 }  // namespace
 
 std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol) {
@@ -74,10 +77,15 @@ std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol) 
   for (const auto& [name, text] : texts) {
     if (name == "common" || name == "clock" || name == "clock_test") continue;
     Script script;
-    const auto flags = text.find('\n') + 1;  // a line that Redis wants to be the first
+    const auto flags = text.find('\n') + 1;
     // Idle agents listen: how many jobs came to wait is said once for each call, whatever it did. A user without the
     // right to publish does without.
-    script.text = text.substr(0, flags) + before + "local function transition()\n" + text.substr(flags) +
+    std::string parts;
+    if (name == "finish_claim") {
+      for (const char* part : {"finish", "claim"})
+        parts += fmt::format("local function {}(ARGV)\n{}\nend\n", part, body_of(texts.at(part)));
+    }
+    script.text = text.substr(0, flags) + before + parts + "local function transition()\n" + text.substr(flags) +
                   "\nend\nlocal answer = transition()\n"
                   "if woken > 0 then redis.pcall('PUBLISH', P .. 'wake', int(woken)) end\nreturn answer\n";
     script.sha1 = hex_digest("SHA1", script.text);  // Redis names a script by it; nothing depends on its strength
@@ -172,36 +180,46 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
   return added;
 }
 
-std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
+RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) const {
   check(request);
-  const Arguments arguments = {request.agent, request.token, std::to_string(request.free_cpus),
-                               std::to_string(request.free_gpus), std::to_string(request.term.count())};
+  return {request.agent, request.token, std::to_string(request.free_cpus), std::to_string(request.free_gpus),
+          std::to_string(request.term.count())};
+}
+
+std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t at) {
+  const auto part = [&](size_t index) -> const redisReply& { return element(reply, at + index, "claim"); };
+  const auto id = text_of(part(1));
+  const auto fields = fields_of(part(3));
+  try {
+    auto record = record_of(id, fields, "", protocol_.format);
+    if (record.spec.settings == kSweepSettings) {
+      auto shared = text_of(part(4));
+      // Where the sweep is gone, the agent refuses the word and names the job.
+      if (!shared.empty()) record.spec.settings = std::move(shared);
+    }
+    check(record.spec);
+    return Lease{.job = id,
+                 .agent = record.agent,
+                 .fence = record.fence,
+                 .token = request.token,
+                 .attempt = record.attempt,
+                 .deadline_ms = number_at(reply, at + 2, "claim"),
+                 .spec = record.spec,
+                 .checkpoint = record.checkpoint};
+  } catch (const JobsError& error) {
+    const auto fence = fields.find("fence");
+    run("unreadable", {id, fence == fields.end() ? "" : fence->second, request.token, request.agent,
+                       printable_utf8(std::string(error.what()).substr(0, Limits::kError / 4))});
+    return std::nullopt;
+  }
+}
+
+std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
+  const auto arguments = claim_arguments(request);
   for (int i = 0; i < kUnreadable; ++i) {
     const auto reply = run("claim", arguments);
     if (text_of(element(*reply, 0, "claim")) == "none") return std::nullopt;
-    const auto id = text_of(element(*reply, 1, "claim"));
-    const auto fields = fields_of(element(*reply, 3, "claim"));
-    try {
-      auto record = record_of(id, fields, "", protocol_.format);
-      if (record.spec.settings == kSweepSettings) {
-        auto shared = text_of(element(*reply, 4, "claim"));
-        // Where the sweep is gone, the agent refuses the word and names the job.
-        if (!shared.empty()) record.spec.settings = std::move(shared);
-      }
-      check(record.spec);
-      return Lease{.job = id,
-                   .agent = record.agent,
-                   .fence = record.fence,
-                   .token = request.token,
-                   .attempt = record.attempt,
-                   .deadline_ms = number_at(*reply, 2, "claim"),
-                   .spec = record.spec,
-                   .checkpoint = record.checkpoint};
-    } catch (const JobsError& error) {
-      const auto fence = fields.find("fence");
-      run("unreadable", {id, fence == fields.end() ? "" : fence->second, request.token, request.agent,
-                         printable_utf8(std::string(error.what()).substr(0, Limits::kError / 4))});
-    }
+    if (auto lease = read_lease(request, *reply, 0)) return lease;
   }
   return std::nullopt;  // the caller's next claim goes on
 }
@@ -232,7 +250,8 @@ bool RedisQueue::propose(const Lease& lease, const Parameters& parameters) {
   return run_word("propose", arguments) == "ok";
 }
 
-bool RedisQueue::finish(const Lease& lease, const JobResult& unbounded, double jitter) {
+RedisQueue::Arguments RedisQueue::finish_arguments(const Lease& lease, const JobResult& unbounded,
+                                                   double jitter) const {
   const auto result = bounded(unbounded);
   auto arguments = holder(lease);
   append(arguments, {to_string(result.outcome), json_text(result.metrics),
@@ -240,7 +259,25 @@ bool RedisQueue::finish(const Lease& lease, const JobResult& unbounded, double j
                      std::to_string(result.exit_code), number_text(result.seconds), number_text(jitter),
                      std::to_string(settings_.backoff_base.count()), std::to_string(settings_.backoff_cap.count()),
                      result.unasked ? "1" : "", std::to_string(settings_.most_preemptions)});
-  return run_word("finish", arguments) == "ok";
+  return arguments;
+}
+
+bool RedisQueue::finish(const Lease& lease, const JobResult& result, double jitter) {
+  return run_word("finish", finish_arguments(lease, result, jitter)) == "ok";
+}
+
+FinishedAndNext RedisQueue::finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
+                                             const ClaimRequest& request) {
+  const auto ending = finish_arguments(lease, result, jitter);
+  Arguments arguments = {std::to_string(ending.size())};
+  append(arguments, ending);
+  append(arguments, claim_arguments(request));
+  const auto reply = run("finish_claim", arguments);
+  FinishedAndNext done{.finished = text_of(element(*reply, 0, "finish_claim")) == "ok"};
+  if (text_of(element(*reply, 1, "finish_claim")) == "none") return done;
+  done.next = read_lease(request, *reply, 1);
+  if (!done.next) done.next = claim(request);
+  return done;
 }
 
 CancelOutcome RedisQueue::cancel(const std::string& id) {

@@ -57,6 +57,8 @@ class RedisQueue final : public JobQueue {
   Directive report(const Lease& lease, const JobReport& report) override;
   bool propose(const Lease& lease, const Parameters& parameters) override;
   bool finish(const Lease& lease, const JobResult& result, double jitter) override;
+  FinishedAndNext finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
+                                   const ClaimRequest& request) override;
   CancelOutcome cancel(const std::string& id) override;
   int64_t cancel_sweep(const std::string& sweep) override;
   void retry(const std::string& id) override;
@@ -81,6 +83,11 @@ class RedisQueue final : public JobQueue {
   std::string run_word(const std::string& script, const Arguments& arguments);
   Directive run_directive(const std::string& script, const Arguments& arguments);
   Arguments holder(const Lease& lease) const;
+  Arguments claim_arguments(const ClaimRequest& request) const;
+  Arguments finish_arguments(const Lease& lease, const JobResult& result, double jitter) const;
+  /// The lease in what a claim answered from `reply`'s element `at` on; empty where its record cannot be read, and has
+  /// ended for that.
+  std::optional<Lease> read_lease(const ClaimRequest& request, const redisReply& reply, size_t at);
 
   RedisClient& client_;
   QueueSettings settings_;

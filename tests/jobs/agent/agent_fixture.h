@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -109,6 +111,10 @@ class AgentTest : public ::testing::Test {
 
   std::unique_ptr<RunningAgent> start_agent(jobs::Proposer proposer = {}) {
     queue_.before = [this](const std::string& call) {
+      {
+        const std::lock_guard lock(calls_mutex_);
+        ++calls_[call];
+      }
       if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
       if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_reports && call == "report"))
         throw jobs::RedisRefused("redis at nowhere: NOPERM");
@@ -133,6 +139,8 @@ class AgentTest : public ::testing::Test {
   Scratch scratch_;
   jobs::MemoryQueue queue_;
   Faults faults_;
+  std::mutex calls_mutex_;
+  std::map<std::string, int64_t> calls_;  // of the queue, by name
   std::filesystem::path data_, runs_;
   jobs::AgentOptions options_;
 };

@@ -263,6 +263,21 @@ TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
   EXPECT_EQ(log.find("agent: redis at nowhere", first + 1), std::string::npos) << "said once";
 }
 
+TEST_F(AgentTest, ASlotThatBecomesFreeTakesItsNextJobInTheCallThatWritesTheResult) {
+  options_.cpus = 1;
+  for (int i = 0; i < 6; ++i) submit(fmt::format("job{}", i), "connect\nresult 1\n");
+  EXPECT_EQ(run_all(), 6);
+  const auto events = queue_.events();
+  // Between the end of one job and the claim of the next, nothing else happens.
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    if (events[i].event == "finish") {
+      EXPECT_EQ(events[i + 1].event, "claim") << i;
+    }
+  }
+  EXPECT_EQ(calls_.at("finish_and_claim"), 6);
+  EXPECT_LE(calls_.at("claim") - calls_.at("finish_and_claim"), 2) << "one before the first job, one after the last";
+}
+
 TEST_F(AgentTest, ARedisThatRefusesTheFirstClaimEndsTheAgent) {
   faults_.refuses_claims = true;
   EXPECT_THAT(start_agent()->error(), HasSubstr("NOPERM"));

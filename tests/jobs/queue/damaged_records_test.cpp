@@ -56,6 +56,19 @@ TEST_F(DamagedRecords, AJobOfAnUnknownKindEndsDeadAndTheAgentGoesOn) {
   expect_ends_dead("kind", "", "field kind");
 }
 
+TEST_F(DamagedRecords, AClaimThatComesWithAnEndPassesThemByToo) {
+  queue().submit(job_named("first"));
+  const auto first = claim().value();
+  queue().submit(job_named("bad"));
+  damage("bad", "kind", "distill");
+  queue().submit(job_named("good"));
+  const auto done = queue().finish_and_claim(first, {}, 0, {"agent", "next", 8, 2, Milliseconds(1000)});
+  EXPECT_TRUE(done.finished);
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "good");
+  EXPECT_EQ(text_of(*backend_.client().call({"HGET", backend_.key("job:bad"), "state"})), "dead");
+}
+
 TEST_F(DamagedRecords, ClaimsCheckWhatAJobDemands) {
   expect_ends_dead("gpus", "-3", "resources.gpus: -3, expected 0 to");
   expect_ends_dead("ranks", "0", "resources.ranks: 0, expected 1 to");

@@ -289,6 +289,12 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
   return true;
 }
 
+FinishedAndNext MemoryQueue::finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
+                                              const ClaimRequest& request) {
+  begin("finish_and_claim");
+  return JobQueue::finish_and_claim(lease, result, jitter, request);
+}
+
 CancelOutcome MemoryQueue::cancel(const std::string& id) {
   Lock lock(mutex_);
   Job& job = known(id);

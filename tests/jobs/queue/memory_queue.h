@@ -41,6 +41,8 @@ class MemoryQueue final : public JobQueue {
   Directive report(const Lease& lease, const JobReport& report) override;
   bool propose(const Lease& lease, const Parameters& parameters) override;
   bool finish(const Lease& lease, const JobResult& result, double jitter) override;
+  FinishedAndNext finish_and_claim(const Lease& lease, const JobResult& result, double jitter,
+                                   const ClaimRequest& request) override;
   CancelOutcome cancel(const std::string& id) override;
   int64_t cancel_sweep(const std::string& sweep) override;
   void retry(const std::string& id) override;

@@ -331,6 +331,71 @@ TEST_P(QueueContract, FinishIsDoneOnce) {
   EXPECT_EQ(queue().renew(lease, Milliseconds(1)), Directive::lost);
 }
 
+TEST_P(QueueContract, AnEndAndTheNextClaimAreOneCall) {
+  const auto first = leased("first");
+  queue().submit(job_named("second"));
+  const ClaimRequest request{"b", "next", 8, 0, Milliseconds(20000)};
+  const JobResult result{.metrics = {{"opa", 0.5}}, .objective = 0.5, .checkpoint = "runs/first/1", .seconds = 2};
+  const auto done = queue().finish_and_claim(first, result, 0, request);
+  EXPECT_TRUE(done.finished);
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "second");
+  EXPECT_EQ(done.next->agent, "b");
+  EXPECT_EQ(done.next->fence, 1);
+  EXPECT_EQ(done.next->token, "next");
+  EXPECT_EQ(done.next->deadline_ms, backend_->now() + 20000);
+  EXPECT_TRUE(done.next->spec == job_named("second"));
+  EXPECT_EQ(queue().find("first")->objective, 0.5);
+  // The answer was lost: nothing is done twice.
+  const auto again = queue().finish_and_claim(first, result, 0, request);
+  EXPECT_TRUE(again.finished);
+  EXPECT_EQ(again.next.value().job, "second");
+  EXPECT_EQ(again.next->fence, 1);
+  EXPECT_EQ(queue().find("first")->results, 1);
+  const auto last = queue().finish_and_claim(*done.next, {}, 0, {"b", "last", 8, 0, Milliseconds(20000)});
+  EXPECT_TRUE(last.finished);
+  EXPECT_FALSE(last.next);
+  EXPECT_EQ(state("second"), JobState::succeeded);
+}
+
+TEST_P(QueueContract, ALostLeaseWritesNothingAndItsSlotClaimsAllTheSame) {
+  const auto old = leased("j");
+  for (int k = 0; k < 7; ++k) advance(5000), queue().reap();
+  const auto done = queue().finish_and_claim(old, {}, 0, {"b", "next", 8, 0, Milliseconds(20000)});
+  EXPECT_FALSE(done.finished);
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "j");
+  EXPECT_EQ(done.next->fence, 2);
+  EXPECT_EQ(queue().find("j")->results, 0);
+}
+
+TEST_P(QueueContract, TheClaimAfterAnEndSeesWhatThatEndLeft) {
+  auto child = job_named("child");
+  const auto parent = leased("parent");
+  child.after = {"parent"};
+  queue().submit(child);
+  auto done = queue().finish_and_claim(parent, {}, 0, {"a", "one", 8, 0, Milliseconds(20000)});
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "child");
+  // A preempted job waits again at its place; a failed attempt waits for its back-off; a paused queue gives nothing.
+  done =
+      queue().finish_and_claim(*done.next, {.outcome = Outcome::preempted}, 0, {"a", "two", 8, 0, Milliseconds(20000)});
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "child");
+  done =
+      queue().finish_and_claim(*done.next, {.outcome = Outcome::error}, 0, {"a", "three", 8, 0, Milliseconds(20000)});
+  EXPECT_TRUE(done.finished);
+  EXPECT_FALSE(done.next);
+  EXPECT_EQ(state("child"), JobState::delayed);
+  advance(600'000);
+  const auto lease = claim().value();
+  queue().submit(job_named("waits"));
+  queue().pause("");
+  done = queue().finish_and_claim(lease, {}, 0, {"a", "four", 8, 0, Milliseconds(20000)});
+  EXPECT_TRUE(done.finished);
+  EXPECT_FALSE(done.next);
+}
+
 TEST_P(QueueContract, EveryOutcomeHasItsState) {
   for (const auto& [outcome, expected] :
        std::vector<std::pair<Outcome, JobState>>{{Outcome::succeeded, JobState::succeeded},

@@ -120,6 +120,26 @@ TEST(RedisQueue, JobsThatComeToWaitAreAnnouncedWithTheirNumber) {
   EXPECT_EQ(message(), "1");
 }
 
+int64_t script_calls(RedisClient& client) {
+  return std::stoll(info_field(text_of(*client.call({"INFO", "commandstats"})), "cmdstat_evalsha").substr(6));
+}
+
+TEST(RedisQueue, AJobThatFollowsAnotherCostsOneCall) {
+  RedisServer server({true, "no", {}});
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  std::vector<JobSpec> specs;
+  for (int i = 0; i < 41; ++i) specs.push_back(job_named(fmt::format("j{:02}", i)));
+  queue.submit_all(specs);
+  auto lease = queue.claim(request("t")).value();
+  lease = queue.finish_and_claim(lease, {}, 0, request("first")).next.value();  // the scripts are there
+  const auto before = script_calls(client);
+  for (int i = 0; i < 39; ++i)
+    lease = queue.finish_and_claim(lease, {}, 0, request(fmt::format("t{}", i))).next.value();
+  EXPECT_EQ(script_calls(client) - before, 39);
+  EXPECT_EQ(lease.job, "j40");
+}
+
 TEST(RedisQueue, ManyJobsAreSubmittedInFewCalls) {
   RedisServer server({true, "always", {}});
   RedisClient client(server.url());
@@ -200,13 +220,9 @@ TEST(RedisQueue, ClaimsHandOutWorkBehindACancelledSweepInOneCall) {
   submit_trials(backend, 900);
   for (int i = 0; i < 5; ++i) backend.queue().submit(job_named(fmt::format("other{}", i)));
   begin_to_cancel(backend, "s");
-  const auto calls = [&] {
-    return std::stoll(
-        info_field(text_of(*backend.client().call({"INFO", "commandstats"})), "cmdstat_evalsha").substr(6));
-  };
-  const auto before = calls();
+  const auto before = script_calls(backend.client());
   EXPECT_EQ(backend.queue().claim(request("t"))->job, "other0");
-  EXPECT_EQ(calls() - before, 1) << "the agent's loop waits for no cancellation";
+  EXPECT_EQ(script_calls(backend.client()) - before, 1) << "the agent's loop waits for no cancellation";
   EXPECT_EQ(backend.dump().at("state:cancelled").size(), 128U);
 }
 

@@ -247,6 +247,7 @@ TEST_F(VersionSkew, AQueueOfALaterProtocolRefusesEarlierPrograms) {
   refused([&] { queue().renew(lease, Milliseconds(5000)); });
   refused([&] { queue().report(lease, {}); });
   refused([&] { queue().finish(lease, {}, 0); });
+  refused([&] { queue().finish_and_claim(lease, {}, 0, request()); });
   refused([&] { queue().cancel("j"); });
   refused([&] { queue().reap(); });
   EXPECT_EQ(difference(before, backend_.dump()), "");
