@@ -100,11 +100,12 @@ void Heartbeat::renew_all() {
   const auto info = info_;
   lock.unlock();
   std::map<std::string, Directive> found;
-  queue_->heartbeat_agent(info);
+  // Leases first: the register is for people.
   for (const auto& [token, lease] : leases) {
     const auto directive = queue_->renew(lease, term_);
     if (directive != Directive::proceed) found[token] = directive;
   }
+  queue_->heartbeat_agent(info);
   lock.lock();
   for (const auto& [token, directive] : found) {
     if (leases_.count(token) != 0) directives_[token] = directive;

@@ -114,7 +114,7 @@ class JobQueue {
   /// are due. Empty when there is none, or the queue is paused.
   virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
   /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
-  /// it.
+  /// it; one that was reaped comes back to its holder, by this or any other call with it, while nobody took the job.
   virtual Directive renew(const Lease& lease, Milliseconds term) = 0;
   /// Writes progress; where the report carries an objective at a new rung, decides whether the trial goes on. A trial
   /// that was told to stop is told so again at each report.
@@ -145,9 +145,10 @@ class JobQueue {
   virtual void pause(const std::string& sweep) = 0;
   virtual void resume(const std::string& sweep) = 0;
 
-  /// Repairs in bounded batches: jobs with an expired lease, and active ones without a lease, wait again (or are dead
-  /// after `most_losses` of them), due retries wait again, jobs of resumed sweeps wait again, cancellations of sweeps
-  /// go on, finished jobs past their time to live are forgotten. Anybody may call it at any time.
+  /// Repairs in bounded batches: jobs with an expired lease, and active ones without a lease, wait again: at once,
+  /// after n > 1 of them in a row once min(cap, base 2^(n-2)) has passed (or are dead after `most_losses` of them), due
+  /// retries wait again, jobs of resumed sweeps wait again, cancellations of sweeps go on, finished jobs past their
+  /// time to live are forgotten. Anybody may call it at any time.
   virtual ReapCounts reap() = 0;
   /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;

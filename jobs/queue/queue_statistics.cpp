@@ -34,6 +34,7 @@ constexpr Counter kCounters[] = {
     {"preempted", "foretime_jobs_preempted_total", "Attempts that their agent gave back."},
     {"errors", "foretime_attempt_errors_total", "Attempts that ended in an error."},
     {"lost_leases", "foretime_leases_lost_total", "Leases that ran out."},
+    {"regained", "foretime_leases_regained_total", "Of these, leases that came back to their holders."},
     {"refused", "foretime_writes_refused_total", "Writes with an old fence or token, which changed nothing."},
     {"results", "foretime_results_total", "Results that were written."},
 };
@@ -47,6 +48,7 @@ std::vector<std::string> counted(const std::string& event, const std::string& fr
   if (event == "claim") names.push_back("claimed");
   if (event == "error") names.push_back("errors");
   if (event == "lost") names.push_back("lost_leases");
+  if (event == "regain") names.push_back("regained");
   if (event == "preempt" && to != "cancelled") names.push_back("preempted");
   // From cancelled to blocked: as a rule not retried itself, but blocked again by the retry of what it needs.
   if (event == "retry" && !(from == "cancelled" && to == "blocked")) names.push_back("retried");

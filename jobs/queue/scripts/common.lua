@@ -154,6 +154,14 @@ local function enter_state(id, to, name)
   event(name, id, from, to, f[8] or '0', f[9] or '')
 end
 
+-- Waits for a while before it waits for an agent.
+local function delay(id, ms, name)
+  local due = int(now + math.floor(ms))
+  enter_state(id, 'delayed', name)
+  call('ZADD', P .. 'delayed', due, id)
+  set(id, 'due_ms', due)
+end
+
 -- How far the clock is trusted where something is forgotten for its age: as far as it went while agents called, in
 -- steps of at most a minute, and a day for each hour of these. So a clock that is 40 days ahead for some minutes
 -- forgets nothing, and a queue that nobody used for a month forgets what it must within a day.
@@ -186,9 +194,22 @@ end
 
 -- Only the newest lease writes, and only while the job is active. The token tells two leases of one fence apart: with
 -- appendfsync everysec Redis may forget its last second, and then gives a fence for the second time.
+-- A lease that was lost comes back to its holder while nobody has taken the job: what is newest is still what its attempt
+-- knows, and a cluster whose messages are late does not do all work anew.
 local function holds(id, fence, token, agent)
-  local f = fields(job_key(id), 'state', 'fence', 'token')
-  if f[1] == 'active' and f[2] == fence and f[3] == token then return true end
+  local f = fields(job_key(id), 'state', 'fence', 'token', 'finished_by', 'term_ms', 'stop', 'lost')
+  local newest = f[2] == fence and f[3] == token
+  if newest and f[1] == 'active' then return true end
+  if newest and (f[1] == 'waiting' or f[1] == 'delayed') and f[4] ~= fence .. ':' .. token then
+    local term = num(f[5])
+    enter_state(id, 'active', 'regain')
+    call('ZADD', P .. 'leases', int(now + term), id)
+    call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(math.max(term, 1))))
+    set(id, 'graced', '', 'lost', int(math.max(0, num(f[7]) - 1)))
+    if f[6] ~= '1' then set(id, 'reason', '') end
+    count('regained')
+    return true
+  end
   count('refused')
   event('refuse', id, f[1] or '', f[1] or '', fence, agent)
   return false

@@ -27,10 +27,7 @@ local asked, told_to_stop = f[1] == '1', f[2] == '1'
 -- Half of the wait is random, so that jobs that ended together do not come back together.
 local function wait_for_retry(times, name)
   local longest = math.min(tonumber(ARGV[15]), tonumber(ARGV[14]) * 2 ^ (times - 1))
-  local due = int(now + math.floor(longest * (0.5 + tonumber(ARGV[13]) / 2)))
-  enter_state(id, 'delayed', name)
-  call('ZADD', P .. 'delayed', due, id)
-  set(id, 'due_ms', due)
+  delay(id, longest * (0.5 + tonumber(ARGV[13]) / 2), name)
 end
 
 if wins then

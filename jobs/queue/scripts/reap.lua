@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- ARGV: events, how long finished jobs are kept in ms (0: for ever) and how many of them (0: all) unless the queue says
--- otherwise, losses in a row that end a job, cap of the back-off in ms.
+-- otherwise, losses in a row that end a job, cap and base of the back-off in ms.
 -- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
 local kept = fields(P .. 'settings', 'keep_finished_ms', 'keep_jobs')
 local keep, most = num(kept[1] or ARGV[2]), num(kept[2] or ARGV[3])
@@ -30,7 +30,13 @@ local function lose(id)
     settle(id)
   else
     if f[3] ~= '1' then set(id, 'reason', reason) end
-    enter_state(id, 'waiting', 'lost')
+    -- At once for the first time, because a machine died, say. Then later and later, so that as many losses as end a job
+    -- are no single bad hour of the network.
+    if times == 1 then
+      enter_state(id, 'waiting', 'lost')
+    else
+      delay(id, math.min(tonumber(ARGV[5]), tonumber(ARGV[6]) * 2 ^ (times - 2)), 'lost')
+    end
   end
 end
 

@@ -14,14 +14,6 @@ constexpr size_t kChildren = 1000;  // jobs that may wait for one job
 constexpr size_t kLook = 1000;      // waiting jobs that one claim looks at
 constexpr int64_t kMoved = 64;      // of these, jobs of paused and cancelled sweeps that it holds or cancels
 
-/// min(cap, base 2^(failures-1)) (0.5 + jitter / 2), whole milliseconds.
-static int64_t backoff_ms(const QueueSettings& settings, int64_t failures, double jitter) {
-  const double longest = std::min(static_cast<double>(settings.backoff_cap.count()),
-                                  static_cast<double>(settings.backoff_base.count()) *
-                                      std::pow(2.0, static_cast<double>(std::min<int64_t>(failures, 1000) - 1)));
-  return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
-}
-
 static void note_objective(JobRecord& record, double value) {
   record.objective = value;
   if (!record.best_objective ||

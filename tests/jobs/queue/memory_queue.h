@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -18,6 +19,14 @@ namespace foretime::jobs {
 inline void count_in_a_row(int64_t& times, int64_t& at, int64_t step) {
   times = step > at ? 1 : times + 1;
   at = std::max(at, step);
+}
+
+/// min(cap, base 2^(failures-1)) (0.5 + jitter / 2), whole milliseconds.
+inline int64_t backoff_ms(const QueueSettings& settings, int64_t failures, double jitter) {
+  const double longest = std::min(static_cast<double>(settings.backoff_cap.count()),
+                                  static_cast<double>(settings.backoff_base.count()) *
+                                      std::pow(2.0, static_cast<double>(std::min<int64_t>(failures, 1000) - 1)));
+  return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
 }
 
 /// The queue as plain structs and linear scans: the slow, obvious reference implementation of RedisQueue, and the

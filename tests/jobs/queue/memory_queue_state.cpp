@@ -134,9 +134,22 @@ void MemoryQueue::note_trial(const Job& job) {
 
 MemoryQueue::Job* MemoryQueue::holder(const Lease& lease) {
   const auto found = jobs_.find(lease.job);
-  const bool holds = found != jobs_.end() && found->second.record.state == JobState::active &&
-                     found->second.record.fence == lease.fence && found->second.token == lease.token;
-  if (holds) return &found->second;
+  if (found != jobs_.end() && found->second.record.fence == lease.fence && found->second.token == lease.token) {
+    Job& job = found->second;
+    const auto in = job.record.state;
+    if (in == JobState::active) return &job;
+    // The lease was lost, and nobody took the job since: it comes back.
+    if ((in == JobState::waiting || in == JobState::delayed) &&
+        job.finished_by != fmt::format("{}:{}", lease.fence, lease.token)) {
+      enter(job, JobState::active, "regain");
+      job.deadline_ms = now() + job.term_ms;
+      job.graced = false;
+      job.record.lost = std::max<int64_t>(0, job.record.lost - 1);
+      if (!job.stop) job.record.reason.clear();
+      ++totals_["regained"];
+      return &job;
+    }
+  }
   ++totals_["refused"];
   const auto state = found == jobs_.end() ? "" : to_string(found->second.record.state);
   events_.push_back({"refuse", lease.job, state, state, lease.fence, lease.agent});
@@ -270,7 +283,8 @@ void MemoryQueue::lose(Job& job) {
     return;
   }
   if (!job.stop) job.record.reason = reason;
-  enter(job, JobState::waiting, "lost");
+  enter(job, job.record.lost == 1 ? JobState::waiting : JobState::delayed, "lost");
+  if (job.record.lost > 1) job.record.due_ms = now() + backoff_ms(settings_, job.record.lost - 1, 1);
 }
 
 /// The clock as far as it went in steps of at most a minute, and a day for each hour of these.

@@ -178,7 +178,7 @@ TEST_P(QueueContract, ErrorsAreTriedAgainWithBackOffAndThenTheJobIsDead) {
 }
 
 TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
-  make({.most_losses = 4});
+  make({.backoff_base = Milliseconds(1000), .backoff_cap = Milliseconds(3000), .most_losses = 4});
   auto spec = job_named("j");
   spec.max_attempts = 2;
   queue().submit(spec);
@@ -186,7 +186,7 @@ TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
     const auto lease = claim("killer").value();
     EXPECT_EQ(lease.attempt, 1);
     if (step > 0) queue().report(lease, {.step = step, .total_steps = 100});
-    for (int k = 0; k < 7; ++k) advance(5000), queue().reap();
+    for (int k = 0; k < 8; ++k) advance(5000), queue().reap();
   };
   for (int i = 1; i < 4; ++i) {
     lose(0);
@@ -202,6 +202,55 @@ TEST_P(QueueContract, LostLeasesAreCountedApartFromTheJobsOwnFailures) {
   queue().retry("j");
   EXPECT_EQ(queue().find("j")->lost, 0);
   EXPECT_EQ(claim()->attempt, 1);
+}
+
+/// Ten losses in a row end a job: without delays between them, one hour of a bad network would.
+TEST_P(QueueContract, AJobWhoseLeaseIsLostAgainAndAgainWaitsLongerAndLonger) {
+  make({.backoff_base = Milliseconds(1000), .backoff_cap = Milliseconds(3000)});
+  queue().submit(job_named("j"));
+  std::vector<int64_t> waits;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(queue().claim({"a", fmt::format("token{}", i), 1, 0, Milliseconds(2000)}));
+    for (int k = 0; state("j") == JobState::active; ++k) advance(900), queue().reap();
+    waits.push_back(std::max<int64_t>(0, queue().find("j")->due_ms - backend_->now()));
+    if (waits.back() == 0) continue;
+    advance(waits.back() - 1);
+    EXPECT_FALSE(claim("b"));
+    advance(1);
+  }
+  EXPECT_EQ(waits, (std::vector<int64_t>{0, 1000, 2000, 3000, 3000}));
+}
+
+TEST_P(QueueContract, ALostLeaseComesBackToItsHolderWhileNobodyTookTheJob) {
+  const auto lose = [&] {
+    for (int k = 0; k < 7; ++k) advance(5000), queue().reap();
+  };
+  const auto lease = leased("j");
+  lose();
+  ASSERT_EQ(state("j"), JobState::waiting);
+  EXPECT_EQ(queue().renew(lease, Milliseconds(30000)), Directive::proceed);
+  EXPECT_EQ(state("j"), JobState::active);
+  EXPECT_EQ(queue().find("j")->lost, 0);  // the holder lives: nothing was lost
+  EXPECT_EQ(queue().find("j")->reason, "");
+  EXPECT_FALSE(claim("b"));
+  // The right ends where somebody else has the job, and with the attempt.
+  lose();
+  const auto fresh = claim("b").value();
+  EXPECT_EQ(queue().renew(lease, Milliseconds(30000)), Directive::lost);
+  EXPECT_TRUE(finish(fresh, Outcome::error));
+  EXPECT_EQ(queue().renew(fresh, Milliseconds(30000)), Directive::lost);
+  EXPECT_EQ(state("j"), JobState::delayed);
+  // A result counts as well, and is written once.
+  advance(600'000);
+  const auto last = claim("c").value();
+  lose();
+  EXPECT_TRUE(finish(last, Outcome::succeeded));
+  EXPECT_TRUE(finish(last, Outcome::succeeded));
+  EXPECT_EQ(queue().find("j")->results, 1);
+  const auto preempted = leased("drained");
+  EXPECT_TRUE(finish(preempted, Outcome::preempted));
+  EXPECT_EQ(queue().report(preempted, {}), Directive::lost);
+  EXPECT_EQ(state("drained"), JobState::waiting);
 }
 
 TEST_P(QueueContract, PreemptionsThatNobodyAskedForBackOffAndHaveABound) {

@@ -265,13 +265,20 @@ TEST_F(QueueReaderTest, RatesAgreeWithTotals) {
   end(Outcome::preempted);                            // b
   queue.renew(end(Outcome::error), Milliseconds(1));  // b; the renewal is refused
   queue.cancel("c");
-  for (int i = 0; i < 3; ++i) {
-    const auto lease = queue.claim({"agent", fmt::format("short{}", i), 1, 0, Milliseconds(1)}).value();
+  const auto lose = [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     queue.reap();
+  };
+  for (int i = 0; i < 3; ++i) {
+    const auto lease = queue.claim({"agent", fmt::format("short{}", i), 1, 0, Milliseconds(1)}).value();
+    lose();
+    if (i > 0) continue;
+    queue.renew(lease, Milliseconds(1));  // it comes back, and is lost again
+    lose();
   }
   const auto statistics = reader_.statistics();
-  EXPECT_EQ(statistics.totals.at("lost_leases"), 3);
+  EXPECT_EQ(statistics.totals.at("lost_leases"), 4);
+  EXPECT_EQ(statistics.totals.at("regained"), 1);
   EXPECT_EQ(statistics.totals.at("retried"), 1);
   EXPECT_EQ(statistics.totals.at("preempted"), 1);
   EXPECT_EQ(statistics.totals.at("refused"), 1);
