@@ -5,13 +5,20 @@ target_precompile_headers(foretime_torch_pch PRIVATE <torch/types.h>)
 
 # The sources of a target are compiled as one, or as PARTS: most of the time goes into headers, their templates, and the
 # same inline functions again in each object. Names in anonymous namespaces must differ within a target, which presets
-# without FORETIME_UNITY do not notice.
+# without FORETIME_UNITY do not notice. FORETIME_ALONE: sources that are compiled one by one all the same
+# (tools/mutate.py), as paths from the project's root.
 function(foretime_unity name parts)
   if(FORETIME_UNITY)
     get_target_property(sources ${name} SOURCES)
     list(LENGTH sources count)
     math(EXPR batch "(${count} + ${parts} - 1) / ${parts}")
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+    foreach(source IN LISTS sources)
+      if("${folder}/${source}" IN_LIST FORETIME_ALONE)
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endforeach()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # Types of anonymous namespaces as members are suspect in headers, which GCC takes the joined sources for.
       target_compile_options(${name} PRIVATE -Wno-subobject-linkage)

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes what programs and libforetime read from outside, with clang's libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer,
-# each target for SECONDS, one after another, in build/fuzz:
+# Fuzzes what programs and libforetime read from outside, with clang's libFuzzer, each target for SECONDS, one after another:
 #
-#   tools/fuzz.sh SECONDS [TARGET …]       all targets without any:
+#   tools/fuzz.sh [--fast] SECONDS [TARGET …]       all targets without any:
 #
 #   bundle graph     bundles, and the inference graphs in them        capi      calls of the C interface in any order
 #   tir records hlo  save_json text, tuning records, XLA's protobuf   packed    packed collections, with mended checksums
@@ -10,45 +9,84 @@
 #   settings         settings, sweeps, fine-tunings, overrides, CSV   redis     Redis' replies to the queue and its reader
 #   progress         lines between a job and its agent
 #
-# At the end each target's executions per second and covered edges are listed.
-# Each target starts from its seeds, from tests/fuzz/corpus/TARGET, and from what earlier runs have found (build/fuzz/found). An
-# input that fails is kept in build/fuzz/failures: a copy in tests/fuzz/corpus/TARGET makes it a test. Exit code 1: there is one.
+# with AddressSanitizer and UndefinedBehaviorSanitizer (build/fuzz), or --fast without them (build/fuzz-fast): many more
+# executions find what is rare, and only broken promises, assertions of the standard library, crashes and hangs are noticed.
+#
+#   tools/fuzz.sh --keep [TARGET …]                 no fuzzing: the smallest inputs found that reach all edges become
+#                                                   tests/fuzz/corpus/TARGET, which ordinary tests run
+#
+# At the end each target's executions, executions per second and covered edges are listed; all runs' executions are added up in
+# build/fuzz/executions. Each target starts from its seeds, from tests/fuzz/corpus/TARGET, and from what earlier runs of either
+# build have found (build/fuzz/found). An input that fails is kept in build/fuzz/failures: a copy in tests/fuzz/corpus/TARGET
+# makes it a test. Exit code 1: there is one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-seconds=${1:?usage: tools/fuzz.sh SECONDS [TARGET …]}
-shift
+build=build/fuzz sanitize=address,undefined,fuzzer-no-link unity=OFF seconds=
+case ${1:-} in
+  --fast) build=build/fuzz-fast sanitize=fuzzer-no-link unity=ON; shift ;;
+  --keep) seconds=keep; shift ;;
+esac
+if [[ $seconds != keep ]]; then
+  seconds=${1:?usage: tools/fuzz.sh [--fast] SECONDS [TARGET …] | --keep [TARGET …]}
+  shift
+fi
 targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz settings progress redis)
 command -v clang++ > /dev/null || { echo "fuzz.sh: clang++ is not installed (Debian packages clang, libomp-dev)" >&2; exit 2; }
 
 # No warnings as errors: clang warns of other things than GCC.
-CC=clang CXX=clang++ cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFORETIME_FUZZ=ON -DFORETIME_WERROR=OFF \
-  -DFORETIME_NCCL=OFF -DFORETIME_BUILD_BENCH=OFF -DFORETIME_SANITIZE=address,undefined,fuzzer-no-link > /dev/null
-cmake --build build/fuzz -j "$(tools/build_jobs.sh)" --target fuzzers
+CC=clang CXX=clang++ cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFORETIME_FUZZ=ON -DFORETIME_WERROR=OFF \
+  -DFORETIME_NCCL=OFF -DFORETIME_BUILD_BENCH=OFF -DFORETIME_UNITY=$unity -DFORETIME_SANITIZE=$sanitize > /dev/null
+cmake --build $build -j "$(tools/build_jobs.sh)" --target fuzzers
+mkdir -p build/fuzz
 
 dictionary() { [[ -f tests/fuzz/$1.dict ]] && echo "$1" || echo json; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 # libFuzzer stops at 2 GiB or 30 s for one input; far less is normal.
 declare -A longest=([bundle]=65536 [graph]=8192 [tir]=65536 [records]=16384 [hlo]=8192 [serve]=16384 [http]=8192 [capi]=512
   [packed]=512 [npz]=512 [settings]=4096 [progress]=4096 [redis]=4096)
-build/fuzz/tests/fuzz/fuzz_seeds build/fuzz/seeds
+$build/tests/fuzz/fuzz_seeds build/fuzz/seeds
+
+if [[ $seconds == keep ]]; then
+  for target in "${targets[@]}"; do
+    kept=build/fuzz/kept/$target corpus=tests/fuzz/corpus/$target
+    rm -rf "$kept" && mkdir -p "$kept" "$corpus"
+    # By edges alone, not by how often each is passed: an input for each of those counts would be thousands.
+    $build/tests/fuzz/fuzz_"$target" -merge=1 -use_counters=0 -max_len="${longest[$target]}" "$kept" "build/fuzz/seeds/$target" "$corpus" \
+      "build/fuzz/found/$target" > "build/fuzz/$target-keep.log" 2>&1
+    # Seeds are made anew by each test, and the longest inputs go where all together take more than 100 KB.
+    (cd build/fuzz/seeds/"$target" && sha1sum -- *) | cut -d' ' -f1 | (cd "$kept" && xargs rm -f)
+    ls -Sr "$kept" | while read -r name; do
+      total=$((${total:-0} + $(stat -c %s "$kept/$name")))
+      ((total < 100000)) || rm "$kept/$name"
+    done
+    find "$corpus" -type f -name '????????????????????????????????????????' -delete # by its checksum, as libFuzzer names them
+    cp "$kept"/* "$corpus"/ 2> /dev/null || true
+    echo "$corpus: $(find "$corpus" -type f | wc -l) inputs, $(du -cb "$corpus"/* | tail -1 | cut -f1) bytes"
+  done
+  exit 0
+fi
+
 failed=0
 for target in "${targets[@]}"; do
-  found=build/fuzz/found/$target failures=build/fuzz/failures/$target
+  found=build/fuzz/found/$target failures=build/fuzz/failures/$target log=build/fuzz/$target.log
   mkdir -p "$found" "$failures"
   folders=("$found" "build/fuzz/seeds/$target")
   [[ -d tests/fuzz/corpus/$target ]] && folders+=("tests/fuzz/corpus/$target")
   echo "fuzz.sh: $target, $seconds s"
-  build/fuzz/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=30 -rss_limit_mb=2048 \
+  $build/tests/fuzz/fuzz_"$target" -max_total_time="$seconds" -max_len="${longest[$target]}" -timeout=30 -rss_limit_mb=2048 \
     -dict=tests/fuzz/"$(dictionary "$target")".dict -artifact_prefix="$failures/" -print_final_stats=1 "${folders[@]}" \
-    2> build/fuzz/"$target".log || { failed=1; grep -v '^#' build/fuzz/"$target".log >&2; }
+    2> "$log" || { failed=1; grep -v '^#' "$log" >&2; }
+  executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  echo "$target $build ${executions:-0} $seconds" >> build/fuzz/executions
 done
-echo "target      executions/s     edges"
+echo "target        executions  executions/s   edges  executions of all runs"
 for target in "${targets[@]}"; do
-  rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' build/fuzz/"$target".log)
-  edges=$(grep -o 'cov: [0-9]*' build/fuzz/"$target".log | tail -1 | cut -d' ' -f2)
-  printf '%-10s %13s %9s\n' "$target" "${rate:--}" "${edges:--}"
+  log=build/fuzz/$target.log
+  printf '%-10s %13s %13s %7s %23s\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
+    "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")" "$(grep -o 'cov: [0-9]*' "$log" | tail -1 | cut -d' ' -f2)" \
+    "$(awk -v target="$target" '$1 == target {sum += $3} END {print sum}' build/fuzz/executions)"
 done
 [[ $failed == 0 ]] && echo "fuzz.sh: nothing found"
 exit $failed

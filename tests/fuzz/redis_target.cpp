@@ -175,11 +175,12 @@ void ask(const Call& call) {
 
 void run_redis(std::string_view bytes) {
   Choices choices(bytes);
-  jobs::RedisClient client(jobs::RedisUrl{});
+  // The queue's scripts are hashed when it is made: once. Its client starts anew.
+  static jobs::RedisClient client{jobs::RedisUrl{}};
+  client = jobs::RedisClient(jobs::RedisUrl{});
   client.connect_by([&](const jobs::RedisUrl&) { return std::make_unique<MadeUpRedis>(choices); });
-  const jobs::QueueSettings settings;
-  jobs::QueueReader reader(client, settings);
-  jobs::RedisQueue queue(client, settings);
+  static jobs::QueueReader reader(client, {});
+  static jobs::RedisQueue queue(client, {});
   const std::string id = "0123456789abcdef";
   const jobs::Lease lease{.job = id, .agent = "agent", .fence = 1, .token = "token"};
   constexpr int kMostCalls = 20;

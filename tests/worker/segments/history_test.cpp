@@ -87,6 +87,23 @@ TEST(HistoryTable, MemoryIsTakenAsRowsAreWrittenAndBounded) {
   EXPECT_NE(table.find({1, 9, 19'999}), nullptr);
 }
 
+/// Rows of other ranks come late: a block that has a newer row already is not older for one of them.
+TEST(HistoryTable, ABlockIsForgottenByItsNewestRow) {
+  constexpr int64_t kBlock = 256 * sizeof(float) + 80;
+  HistoryTable table(1, 2 * kBlock);
+  const float value = 1;
+  table.write({0, 0, 0}, 5, &value);
+  table.write({0, 1, 0}, 3, &value);
+  table.write({0, 0, 1}, 1, &value);
+  EXPECT_EQ(table.bytes(), 2 * kBlock);
+  table.write({0, 2, 0}, 6, &value);
+  EXPECT_EQ(table.bytes(), 2 * kBlock);
+  EXPECT_NE(table.find({0, 0, 0}), nullptr);
+  EXPECT_NE(table.find({0, 0, 1}), nullptr);
+  EXPECT_EQ(table.find({0, 1, 0}), nullptr);
+  EXPECT_EQ(table.rows(0).sample_indices, (std::vector<int64_t>{5, 5, 6}));
+}
+
 TEST(HistoryTable, NotANumberIsAbsent) {
   HistoryTable table(1, kPlenty);
   const float nothing = std::numeric_limits<float>::quiet_NaN(), value = 2;

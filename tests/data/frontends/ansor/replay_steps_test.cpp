@@ -16,6 +16,7 @@ namespace foretime::data {
 namespace {
 
 using namespace testing;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr size_t kASharedStage = 1, kBSharedStage = 3, kLocalStage = 4, kOutputStage = 5;
@@ -171,6 +172,23 @@ TEST(ReplaySteps, AttachmentsFollowSplitsAndFusions) {
       replayed(convolution(8, 16), R"([["CA", 3, 4, 1], ["SP", 4, 1, 8, [4], 1], ["FU", 4, [0, 1, 2]]])");
   EXPECT_EQ(nest.stages[3].attach_iterator, 0);
   EXPECT_EQ(loops_of(nest, 3), "ff none 1\nyy none 1\nxx none 8\nrc none 16\nry none 3\nrx none 3\n");
+}
+
+TEST(ReplaySteps, FusedLoopsAreMixedWhereTheirKindsDiffer) {
+  const auto kinds = [](const char* steps) {
+    const LoopNest nest = replayed(convolution(8, 16), steps);
+    std::vector<IteratorKind> all;
+    for (const auto& iterator : nest.stages[3].iterators) all.push_back(iterator.kind);
+    return all;
+  };
+  constexpr auto kSpatial = IteratorKind::spatial, kReduce = IteratorKind::reduce, kMixed = IteratorKind::mixed;
+  EXPECT_THAT(kinds(R"([["FU", 3, [0, 1]]])"), ElementsAre(kSpatial, kSpatial, kReduce, kReduce, kReduce));
+  EXPECT_THAT(kinds(R"([["FU", 3, [3, 4, 5]]])"), ElementsAre(kSpatial, kSpatial, kSpatial, kReduce));
+  EXPECT_THAT(kinds(R"([["FU", 3, [2, 3]]])"), ElementsAre(kSpatial, kSpatial, kMixed, kReduce, kReduce));
+  EXPECT_THAT(kinds(R"([["FU", 3, [2, 3, 4]]])"), ElementsAre(kSpatial, kSpatial, kMixed, kReduce));
+  // A split keeps the kind, and what was mixed stays so.
+  EXPECT_THAT(kinds(R"([["FU", 3, [2, 3]], ["SP", 3, 2, 128, [4], 1], ["FU", 3, [3, 4]]])"),
+              ElementsAre(kSpatial, kSpatial, kMixed, kMixed, kReduce));
 }
 
 TEST(ReplaySteps, OneReplayerServesManySchedules) {
