@@ -27,6 +27,7 @@ constexpr double kWarningInterval = 300.0;                                     /
 constexpr double kClaimIntervalTold = 15.0;  // seconds, where the queue tells when jobs come to wait
 constexpr double kClaimSpread = 0.05;        // seconds over which agents spread that were told at the same time
 constexpr double kListenInterval = 5.0;      // seconds between two attempts to be told
+constexpr double kRefusedInterval = 60.0;    // seconds before what Redis refused is tried again
 constexpr double kShortestWait = 0.001;      // seconds
 constexpr int kReapBatches = 20;
 
@@ -71,6 +72,7 @@ class AgentLoop {
       for (auto& held : jobs_) {
         held.job->tick(now);
         forward(held);
+        if (held.job) leave_if_unkillable(held, now);
       }
       std::erase_if(jobs_, [](const Held& held) { return held.job == nullptr; });
       listen(now);
@@ -90,6 +92,7 @@ class AgentLoop {
     double look_since = 0;  // the machine is looked at then or later, before the job starts or its failure is believed
     bool looking = false;   // waits for that
     bool judged = false;    // its end
+    bool left = false;      // its lease is not renewed any more
   };
 
   void obey_stop_requests(double now) {
@@ -182,6 +185,16 @@ class AgentLoop {
     held.job.reset();
   }
 
+  /// A process that waits for storage which hangs outlives SIGKILL. Its job must not wait with it.
+  void leave_if_unkillable(Held& held, double now) {
+    const auto& job = *held.job;
+    if (held.left || now - job.killed_at() < std::chrono::duration<double>(options_.lease_term).count()) return;
+    held.left = true;
+    heartbeat_.release(job.lease());
+    log_.error("job {}: killed, and yet it does not end: its lease is left to run out, its CPUs and GPUs stay taken",
+               job.lease().job);
+  }
+
   /// Writes the result; where the free slot may take a job at once, claims it in the same call.
   void finish(AgentJob& job) {
     const auto& result = job.result();
@@ -225,12 +238,14 @@ class AgentLoop {
       next_listen_ = now + kListenInterval * (0.75 + world_.random_fraction() / 2);
       wake_ups_ = listener_->wake_ups();
       if (!wake_ups_) next_listen_ = kNever;
+      may_listen_ = true;
     } catch (const RedisUnavailable&) {
       wake_ups_.reset();  // claiming says what there is to say
     } catch (const RedisRefused& error) {
-      log_.info("agent {}: asks for jobs every {:g} s, since it may not be told: {}", options_.name, kClaimInterval,
-                error.what());
-      next_listen_ = kNever;
+      if (std::exchange(may_listen_, false))
+        log_.info("agent {}: asks for jobs every {:g} s, since it may not be told: {}", options_.name, kClaimInterval,
+                  error.what());
+      next_listen_ = now + kRefusedInterval * (0.75 + world_.random_fraction() / 2);
     }
     next_claim_ = now;  // for what came before the queue listened, or after it did no more
   }
@@ -281,12 +296,7 @@ class AgentLoop {
       else if (jobs_.empty())
         look_for_an_end();
     };
-    try {
-      reach_queue(claim);
-    } catch (const JobsError& error) {
-      if (!reached_) throw;  // later it must not cost the jobs that run
-      link_.failed(error.what(), world_.steady_seconds());
-    }
+    reach_queue_or_pause(claim);
     const bool got_one = !accepted_.empty();
     if (got_one) begin_accepted();
     return got_one;
@@ -317,7 +327,7 @@ class AgentLoop {
   /// While this agent claims nothing.
   void see_whether_others_are_done() {
     if (!jobs_.empty() || !options_.until_empty) return;
-    reach_queue([&] { look_for_an_end(); });
+    reach_queue_or_pause([&] { look_for_an_end(); });
   }
 
   /// Called when there is nothing to claim and nothing to do. Decides whether the agent is done (until_empty), and
@@ -346,7 +356,7 @@ class AgentLoop {
   }
 
   void reap(double now) {
-    if (!reaping_ || now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
+    if (now < next_reap_ || !link_.open(now) || obeyed_stops_ > 0) return;
     if (health_.looks_first()) return;  // the first call is a claim: where Redis refuses that, the agent ends
     // All agents together reap about every three seconds.
     const double interval =
@@ -366,9 +376,11 @@ class AgentLoop {
             log_.warn("agent {}: {}", options_.name, warning);
         }
       });
+      may_reap_ = true;
     } catch (const JobsError& error) {
-      log_.error("agent {}: lost leases are left to other agents: {}", options_.name, error.what());
-      reaping_ = false;
+      if (std::exchange(may_reap_, false))
+        log_.error("agent {}: lost leases are left to other agents meanwhile: {}", options_.name, error.what());
+      next_reap_ = now + kRefusedInterval * (0.75 + world_.random_fraction() / 2);
     }
   }
 
@@ -399,7 +411,7 @@ class AgentLoop {
     if (obeyed_stops_ > 0) return next;
     const bool room = options_.max_jobs <= 0 || running() < options_.max_jobs;
     if (room && slots_.free_cpus() > 0 && !health_.looks_first()) calls_at(next_claim_);
-    if (reaping_ && !health_.looks_first()) calls_at(next_reap_);
+    if (!health_.looks_first()) calls_at(next_reap_);
     if (!wake_ups_) calls_at(next_listen_);
     return next;
   }
@@ -434,7 +446,19 @@ class AgentLoop {
     return false;
   }
 
-  /// The same for a job; also false where its call was refused, which ends its attempt here.
+  /// Calls the queue for no job in particular. Where the very first call is refused, the agent ends; a later refusal
+  /// must not cost the jobs that run.
+  template <class Call>
+  void reach_queue_or_pause(const Call& call) {
+    try {
+      reach_queue(call);
+    } catch (const JobsError& error) {
+      if (!reached_) throw;
+      link_.failed(error.what(), world_.steady_seconds());
+    }
+  }
+
+  /// Calls the queue for a job; false also where its call was refused, which ends its attempt here.
   template <class Call>
   bool with_queue(AgentJob& job, const Call& call) {
     if (!link_.open(world_.steady_seconds())) return false;
@@ -462,7 +486,8 @@ class AgentLoop {
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
   std::string claim_token_;            // of a claim without an answer; empty: none is open
   bool claims_with_results_ = true;    // until that was refused
-  bool drained_ = false, reaping_ = true, told_too_large_ = false, reached_ = false;
+  bool drained_ = false, told_too_large_ = false, reached_ = false;
+  bool may_listen_ = true, may_reap_ = true;  // until Redis refuses it, which is said once
   int obeyed_stops_ = 0;
   double claim_pause_ = 1;  // seconds, after a claim that found nothing
   double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, next_warning_ = 0, stopped_at_ = 0;

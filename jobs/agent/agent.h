@@ -15,10 +15,10 @@ namespace foretime::jobs {
 /// runs/<job id>/attempt-<fence>, so that an agent that lost its lease overwrites nothing; the next attempt continues
 /// from the newest checkpoint that was published.
 ///
-/// One loop handles children, sockets and transitions; one thread renews the leases over a connection of its own. The
-/// thread stops renewing a job that shows no progress for `stall_seconds`, and all when the loop itself hangs. When
-/// Redis cannot be reached the agent goes on with the jobs that it holds, keeps what it has to report, and tries again
-/// after 1 to 20 s.
+/// One loop handles children, sockets and transitions; one thread renews the leases over a connection of its own. A job
+/// that shows no progress for `stall_seconds` is killed; where it does not end within a term of that, its lease is no
+/// longer renewed, and no lease is when the loop itself hangs. When Redis cannot be reached the agent goes on with the
+/// jobs that it holds, keeps what it has to report, and tries again after 1 to 20 s.
 ///
 /// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded; 2 and 3
 /// (settings, data) failed; 75 stopped, cancelled or preempted, as was requested, and preempted without a request.

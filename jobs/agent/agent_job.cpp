@@ -60,7 +60,7 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
     auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue,
                                    {folder_, gpus_, [this](const std::string& text) { log_->note(text); }});
-    command.kill_grace_seconds = std::clamp(options_.stop_grace_seconds, 0.1, 30.0);
+    command.kill_grace_seconds = kill_grace();
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
     started_at_ = last_progress_at_ = world_.steady_seconds();
@@ -101,6 +101,8 @@ void AgentJob::give_back(const std::string& why) {
   logger_.warn("{}: given back: {}", who(), why);
   result_.outcome = Outcome::preempted;
   result_.error = why;
+  // What looks like the machine's failure may be the job's doing, which fills a disk, say: that has an end as well.
+  if (ended()) result_.unasked = true;
   if (!ended()) result_.exit_code = -1;
   state_ = State::ended;
 }
@@ -210,7 +212,7 @@ void AgentJob::check_stall(double now) {
   state_ = State::stalled;
   log_->note(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
   logger_.warn("{}: no progress for {:.0f} s: killed", who(), options_.stall_seconds);
-  command_->kill();
+  kill_now();
 }
 
 /// Whether a training whose messages never came has written metrics since the last call.
@@ -249,20 +251,28 @@ void AgentJob::request_stop(StopReason reason, double now) {
 
 void AgentJob::send_sigterm() {
   state_ = State::terminating;
+  killed_at_ = world_.steady_seconds() + kill_grace();
   command_->terminate();
 }
+
+void AgentJob::kill_now() {
+  killed_at_ = std::min(killed_at_, world_.steady_seconds());
+  command_->kill();
+}
+
+double AgentJob::kill_grace() const { return std::clamp(options_.stop_grace_seconds, 0.1, 30.0); }
 
 void AgentJob::kill() {
   if (state_ != State::running && state_ != State::stopping && state_ != State::terminating) return;
   state_ = State::killing;
-  command_->kill();
+  kill_now();
 }
 
 void AgentJob::give_up() {
   if (silent()) return;
   if (!ended()) logger_.warn("{}: given up, and killed", who());
   state_ = command_ ? State::lost : State::released;
-  if (command_) command_->kill();
+  if (command_) kill_now();
 }
 
 const JobReport* AgentJob::next_report(double now) {

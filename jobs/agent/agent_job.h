@@ -60,6 +60,8 @@ class AgentJob {
   bool could_not_start() const { return could_not_start_; }
   /// The queue has the result of this job, which has ended.
   void mark_recorded() { state_ = State::released; }
+  /// When SIGKILL was sent to its command, or will have been; kNever: there is no command, or no reason to kill it.
+  double killed_at() const { return command_ ? killed_at_ : kNever; }
   /// Nothing more is to be written to the queue.
   bool silent() const { return state_ == State::lost || state_ == State::released; }
 
@@ -84,6 +86,8 @@ class AgentJob {
   void read_output(double now, bool all);
   void check_stall(double now);
   void send_sigterm();
+  void kill_now();
+  double kill_grace() const;  // seconds between SIGTERM and SIGKILL
   void end_without_process(Outcome outcome, const std::string& error);
   void conclude(const ExitStatus& status);
   void set_outcome(const ExitStatus& status);
@@ -108,7 +112,7 @@ class AgentJob {
 
   State state_ = State::starting;
   StopReason stop_reason_ = StopReason::none;
-  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0;
+  double stop_requested_at_ = 0, started_at_ = 0, last_progress_at_ = 0, killed_at_ = kNever;
   JobResult result_;
 
   JobReport progress_;                 // with what is new since the last report

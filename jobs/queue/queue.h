@@ -111,7 +111,8 @@ class JobQueue {
   }
 
   /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs; promotes retries that
-  /// are due. Empty when there is none, or the queue is paused.
+  /// are due. Empty when there is none, the queue is paused, or so many jobs of paused sweeps and damaged records stand
+  /// before it that another claim must go on: WakeUps then say so.
   virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
   /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
   /// it; one that was reaped comes back to its holder, by this or any other call with it, while nobody took the job.

@@ -16,7 +16,9 @@
 namespace foretime::jobs {
 namespace {
 
-constexpr int kUnreadable = 16;  // damaged records that one claim ends
+// Calls of one claim that set jobs of paused sweeps aside, or end damaged records. Where that is not enough, the
+// scripts wake who listens, so that the next claim comes at once.
+constexpr int kClaimRounds = 16;
 
 // Bounds of a bulk submission: a script of so many jobs takes Redis about two milliseconds.
 constexpr size_t kJobsInScript = 64, kBytesInScript = 512 << 10, kScriptsInPipeline = 8;
@@ -216,12 +218,14 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
 
 std::optional<Lease> RedisQueue::claim(const ClaimRequest& request) {
   const auto arguments = claim_arguments(request);
-  for (int i = 0; i < kUnreadable; ++i) {
+  for (int i = 0; i < kClaimRounds; ++i) {
     const auto reply = run("claim", arguments);
-    if (text_of(element(*reply, 0, "claim")) == "none") return std::nullopt;
+    const auto word = text_of(element(*reply, 0, "claim"));
+    if (word == "none") return std::nullopt;
+    if (word == "again") continue;
     if (auto lease = read_lease(request, *reply, 0)) return lease;
   }
-  return std::nullopt;  // the caller's next claim goes on
+  return std::nullopt;
 }
 
 Directive RedisQueue::renew(const Lease& lease, Milliseconds term) {
@@ -274,8 +278,9 @@ FinishedAndNext RedisQueue::finish_and_claim(const Lease& lease, const JobResult
   append(arguments, claim_arguments(request));
   const auto reply = run("finish_claim", arguments);
   FinishedAndNext done{.finished = text_of(element(*reply, 0, "finish_claim")) == "ok"};
-  if (text_of(element(*reply, 1, "finish_claim")) == "none") return done;
-  done.next = read_lease(request, *reply, 1);
+  const auto word = text_of(element(*reply, 1, "finish_claim"));
+  if (word == "none") return done;
+  if (word != "again") done.next = read_lease(request, *reply, 1);
   if (!done.next) done.next = claim(request);
   return done;
 }

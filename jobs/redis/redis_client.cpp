@@ -331,11 +331,16 @@ std::vector<Reply> RedisClient::exchange(const std::vector<Arguments>& calls) {
 }
 
 std::unique_ptr<RedisTransport> RedisClient::subscribe(const std::string& channel) {
-  if (!connection_) connect();
-  connection_->send({{"SUBSCRIBE", channel}});
-  const auto reply = connection_->receive("SUBSCRIBE");
-  if (is_error(*reply)) throw_error("SUBSCRIBE", *reply);
-  return std::move(connection_);
+  try {
+    if (!connection_) connect();
+    connection_->send({{"SUBSCRIBE", channel}});
+    const auto reply = connection_->receive("SUBSCRIBE");
+    if (is_error(*reply)) throw_error("SUBSCRIBE", *reply);
+    return std::move(connection_);
+  } catch (...) {
+    disconnect();
+    throw;
+  }
 }
 
 Reply RedisClient::call(const Arguments& arguments) { return std::move(pipeline({arguments}).front()); }

@@ -2,6 +2,7 @@
 -- ARGV: events, agent, token, free CPUs, free GPUs, term in ms.
 local agent, token, cpus, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local LOOK = 1000  -- waiting jobs that one claim looks at
+local LARGEST = 2 ^ 32  -- CPUs or GPUs of a job in all: 65,536 ranks with as many each
 -- A claim that finds nothing writes nothing: idle agents ask often, and each write would be an fsync.
 
 local function lease(id)
@@ -34,8 +35,11 @@ local function look(shape)
   end
 end
 for _, shape in ipairs(call('SMEMBERS', P .. 'shapes')) do
-  local c, g, format = string.match(shape, '^c(%d+)g(%d+)v?(%d*)$')
-  if c and tonumber(c) <= cpus and tonumber(g) <= gpus and (tonumber(format) or 1) <= FORMAT then look(shape) end
+  local c, g = string.match(shape, '^c(%d+)g(%d+)')
+  local format = tonumber(string.match(shape, 'v(%d+)$') or 1)
+  -- Demands that no job can have are of damaged records, which the claim that takes them ends.
+  local damaged = not c or tonumber(c) > LARGEST or tonumber(g) > LARGEST
+  if format <= FORMAT and (damaged or (tonumber(c) <= cpus and tonumber(g) <= gpus)) then look(shape) end
 end
 
 local moved = 0
@@ -44,7 +48,7 @@ for _ = 1, LOOK do
   for shape, head in pairs(heads) do
     if not best or head[2] < heads[best][2] then best = shape end
   end
-  if not best then break end
+  if not best then return {'none'} end
   local id = heads[best][1]
   local f = fields(job_key(id), 'sweep', 'fence', 'failures', 'stop', 'state', 'reason')
   local state = sweep_state(f[1] or '')
@@ -74,4 +78,6 @@ for _ = 1, LOOK do
   end
   look(best)
 end
-return {'none'}
+-- Jobs may wait behind those that this claim looked at: whoever listens claims again at once.
+woken = math.max(woken, 1)
+return {'again'}

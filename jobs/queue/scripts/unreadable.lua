@@ -9,4 +9,5 @@ count('unreadable')
 count('dead')
 enter_state(id, 'dead', 'unreadable')
 settle(id)
+woken = math.max(woken, 1)  -- a claim ends a bounded number of them; jobs may wait behind
 return {'ok'}

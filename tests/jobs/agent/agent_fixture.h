@@ -30,14 +30,48 @@ struct Faults {
   std::atomic<bool> away{false};            // RedisUnavailable at every call
   std::atomic<bool> refuses_claims{false};  // RedisRefused
   std::atomic<bool> refuses_reports{false};
+  std::atomic<bool> refuses_reaps{false}, refuses_looks{false};
+  std::atomic<int> reaps{0};
+};
+
+/// The machine's own world, with a clock that goes `speed` times as fast for the agent's loop, so that its longer
+/// pauses pass within a test.
+class FastWorld : public jobs::World {
+ public:
+  explicit FastWorld(double speed) : speed_(speed) {}
+  double steady_seconds() override { return speed_ * jobs::real_world().steady_seconds(); }
+  uint64_t random_bits() override { return jobs::real_world().random_bits(); }
+  std::unique_ptr<jobs::RunningCommand> start(jobs::SupervisedProcess::Options command,
+                                              const std::filesystem::path& folder) override {
+    return jobs::real_world().start(std::move(command), folder);
+  }
+  std::unique_ptr<jobs::Background> run_beside(std::function<double()> step) override {
+    return jobs::real_world().run_beside([step = std::move(step), speed = speed_] { return step() / speed; });
+  }
+  std::unique_ptr<jobs::Waiter> make_waiter() override {
+    struct Fast final : jobs::Waiter {
+      explicit Fast(double speed) : speed_(speed) {}
+      void wait(std::vector<pollfd>& descriptors, double seconds) override {
+        real_->wait(descriptors, seconds / speed_);
+      }
+      void wake() override { real_->wake(); }
+      double speed_;
+      std::unique_ptr<jobs::Waiter> real_ = jobs::real_world().make_waiter();
+    };
+    return std::make_unique<Fast>(speed_);
+  }
+
+ private:
+  double speed_;
 };
 
 /// An agent in a thread of its own, with fake_trial as its program.
 class RunningAgent {
  public:
-  RunningAgent(jobs::AgentOptions options, jobs::QueueFactory make_queue, jobs::Proposer proposer = {})
+  RunningAgent(jobs::AgentOptions options, jobs::QueueFactory make_queue, jobs::Proposer proposer = {},
+               jobs::World& world = jobs::real_world())
       : log_("agent", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)),
-        agent_(std::move(options), std::move(make_queue), std::move(proposer), log_),
+        agent_(std::move(options), std::move(make_queue), std::move(proposer), log_, world),
         thread_([this] {
           try {
             finished_ = agent_.run();
@@ -72,7 +106,8 @@ class RunningAgent {
 
 class AgentTest : public ::testing::Test {
  protected:
-  AgentTest() : queue_(quick()), data_(scratch_.path() / "data"), runs_(scratch_.path() / "runs") {
+  explicit AgentTest(const jobs::QueueSettings& settings = quick())
+      : queue_(settings), data_(scratch_.path() / "data"), runs_(scratch_.path() / "runs") {
     std::filesystem::create_directories(data_);
     std::ofstream(data_ / "README") << "an empty data root is one that is not mounted\n";
     options_.name = "tester";
@@ -116,12 +151,14 @@ class AgentTest : public ::testing::Test {
         ++calls_[call];
       }
       if (faults_.away) throw jobs::RedisUnavailable("redis at nowhere: connection refused");
-      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_reports && call == "report"))
+      if (call == "reap") ++faults_.reaps;
+      if ((faults_.refuses_claims && call == "claim") || (faults_.refuses_reports && call == "report") ||
+          (faults_.refuses_reaps && call == "reap") || (faults_.refuses_looks && call == "none_in"))
         throw jobs::RedisRefused("redis at nowhere: NOPERM");
     };
     const std::shared_ptr<jobs::JobQueue> not_owned(std::shared_ptr<void>(), &queue_);
     return std::make_unique<RunningAgent>(
-        options_, [not_owned] { return not_owned; }, std::move(proposer));
+        options_, [not_owned] { return not_owned; }, std::move(proposer), *world_);
   }
   /// Runs an agent until every job has ended.
   int64_t run_all(jobs::Proposer proposer = {}) { return start_agent(std::move(proposer))->join(); }
@@ -143,6 +180,7 @@ class AgentTest : public ::testing::Test {
   std::map<std::string, int64_t> calls_;  // of the queue, by name
   std::filesystem::path data_, runs_;
   jobs::AgentOptions options_;
+  jobs::World* world_ = &jobs::real_world();
 };
 
 }  // namespace foretime::testing

@@ -147,6 +147,70 @@ TEST_F(AgentTest, AHungJobIsKilledAndTriedAgain) {
   EXPECT_EQ(job(chatty).failures, 0) << "lines are signs of life until progress is";
 }
 
+/// Its first command outlives SIGKILL, as a process does that waits for storage which hangs.
+class UnkillableWorld final : public testing::FastWorld {
+ public:
+  UnkillableWorld() : FastWorld(1) {}
+  std::unique_ptr<RunningCommand> start(SupervisedProcess::Options command,
+                                        const std::filesystem::path& folder) override {
+    struct Unkillable final : RunningCommand {
+      Unkillable(std::unique_ptr<RunningCommand> real, const std::atomic<bool>& hangs)
+          : real_(std::move(real)), hangs_(hangs) {}
+      void add_descriptors(std::vector<pollfd>& descriptors) const override { real_->add_descriptors(descriptors); }
+      std::optional<ExitStatus> poll_exit() override { return hangs_ ? std::nullopt : real_->poll_exit(); }
+      void read_output(bool all, const Sink& output, const Sink& printed) override {
+        real_->read_output(all, output, printed);
+      }
+      void receive(const std::function<void(const ProgressMessage&)>& message,
+                   const std::function<void(const std::string&)>& bad) override {
+        real_->receive(message, bad);
+      }
+      bool connected() const override { return real_->connected(); }
+      void request_stop(const std::string& reason) override { real_->request_stop(reason); }
+      void terminate() override { real_->terminate(); }
+      void kill() override { real_->kill(); }
+      std::unique_ptr<RunningCommand> real_;
+      const std::atomic<bool>& hangs_;
+    };
+    auto real = FastWorld::start(std::move(command), folder);
+    if (std::exchange(first_, false)) return std::make_unique<Unkillable>(std::move(real), hangs);
+    return real;
+  }
+  std::atomic<bool> hangs{true};
+
+ private:
+  bool first_ = true;
+};
+
+TEST_F(AgentTest, AHungJobThatCannotBeKilledIsLeftToOthers) {
+  UnkillableWorld world;
+  world_ = &world;
+  options_.stall_seconds = 0.5;
+  options_.lease_term = Milliseconds(600);
+  const auto id = submit("stuck", "connect\nprogress 1 10\nonce mark hang\nresult 1\n");
+  const auto agent = start_agent();
+  EXPECT_TRUE(reaches(id, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
+  EXPECT_EQ(job(id).fence, 2);
+  EXPECT_THAT(agent->log(), HasSubstr("it does not end: its lease is left to run out"));
+  world.hangs = false;
+  EXPECT_EQ(agent->join(), 1);
+  EXPECT_EQ(job(id).results, 1);
+}
+
+TEST_F(AgentTest, ACancelledJobThatCannotBeKilledIsCancelled) {
+  UnkillableWorld world;
+  world_ = &world;
+  options_.stop_grace_seconds = 0.1;
+  options_.lease_term = Milliseconds(600);
+  const auto id = submit("stuck", "connect\nprogress 1 10\nhang\n");
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step == 1; }));
+  queue_.cancel(id);
+  EXPECT_TRUE(reaches(id, [](const JobRecord& record) { return record.state == JobState::cancelled; }));
+  world.hangs = false;
+  agent->join();
+}
+
 TEST_F(AgentTest, ACancelledJobStopsAtAStepBoundaryWithItsCheckpoint) {
   const auto id = submit("cancelled", "connect\nsteps 100000 5 5\n");
   options_.lease_term = Milliseconds(600);
@@ -294,6 +358,24 @@ TEST_F(AgentTest, ARedisThatRefusesLaterClaimsDoesNotDisturbARunningJob) {
   EXPECT_EQ(job(id).fence, 1);
 }
 
+TEST_F(AgentTest, OneRefusalDoesNotEndReaping) {
+  testing::FastWorld world(60);
+  world_ = &world;
+  options_.until_empty = false;
+  faults_.refuses_reaps = true;
+  const auto agent = start_agent();
+  ASSERT_TRUE(eventually([&] { return faults_.reaps >= 2; }));
+  faults_.refuses_reaps = false;
+  const int before = faults_.reaps;
+  EXPECT_TRUE(eventually([&] { return faults_.reaps >= before + 3; }));
+  agent->stop();
+  agent->join();
+  const auto log = agent->log();
+  const auto first = log.find("lost leases are left to other agents meanwhile");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(log.find("lost leases are left", first + 1), std::string::npos) << "said once";
+}
+
 TEST_F(AgentTest, AJobWhoseReportIsRefusedEndsAloneAndTheAgentGoesOn) {
   options_.until_empty = false;
   const auto id = submit("refused", "connect\nsteps 100000 1000 5\n");
@@ -431,6 +513,10 @@ class AgentKillTest : public testing::AgentTest {
     }
     return pid;
   }
+  /// Whether an agent does.
+  static bool listens(RedisClient& client) {
+    return integer_of(*client.call({"PUBLISH", "{foretime}:wake", "0"})) == 1;
+  }
   testing::RedisServer redis_;
   std::string password_file_;
 };
@@ -509,13 +595,43 @@ TEST_F(AgentTroubleTest, APasswordThatChangesPassesWhereItStandsInAFile) {
                  [&](RedisClient&) { std::ofstream(file) << "new\n"; }, "WRONGPASS");
 }
 
+TEST_F(AgentKillTest, AnAgentThatMayNotListenIsToldOnceItMay) {
+  options_.until_empty = false;
+  OwnQueue own(redis_.url());
+  own.client.call({"ACL", "SETUSER", "default", "-subscribe"});
+  testing::FastWorld world(40);
+  testing::RunningAgent agent(options_, factory(), {}, world);
+  ASSERT_TRUE(eventually([&] { return agent.log().find("since it may not be told") != std::string::npos; }));
+  own.client.call({"ACL", "SETUSER", "default", "+subscribe"});
+  EXPECT_TRUE(eventually([&] { return listens(own.client); }));
+}
+
+TEST_F(AgentKillTest, AJobBehindAPausedSweepStartsSoon) {
+  options_.until_empty = false;
+  OwnQueue own(redis_.url());
+  testing::RunningAgent agent(options_, factory());
+  ASSERT_TRUE(eventually([&] { return listens(own.client); }));
+  own.queue.create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  own.queue.pause("s");
+  std::vector<JobSpec> specs(4000, trial("of a sweep", ""));
+  for (int i = 0; i < 4000; ++i) {
+    auto& spec = specs[static_cast<size_t>(i)];
+    spec.id = fmt::format("s-{}", i);
+    spec.sweep = "s";
+    spec.trial = i;
+  }
+  specs.push_back(trial("behind", "connect\nresult 1\n"));
+  own.queue.submit_all(specs);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually([&] { return own.queue.find(specs.back().id).value().state == JobState::succeeded; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << "it asks every 15 s without";
+}
+
 TEST_F(AgentKillTest, AnIdleAgentIsToldWhenAJobComes) {
   options_.until_empty = false;
   OwnQueue own(redis_.url());
   testing::RunningAgent agent(options_, factory());
-  ASSERT_TRUE(eventually([&] {
-    return integer_of(*own.client.call({"PUBLISH", "{foretime}:wake", "0"})) == 1;
-  })) << "nobody listens";
+  ASSERT_TRUE(eventually([&] { return listens(own.client); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const auto spec = trial("short", "connect\nresult 1\n");
   const auto start = std::chrono::steady_clock::now();

@@ -81,6 +81,11 @@ class Trial {
     if (verb == "once" && words >> text) return once(text, words);
     if (verb == "daemon" && words >> text) daemon(text);
     if (verb == "steps" && words >> a >> b >> c) return steps(a, b, c);
+    if (verb == "unmount") {
+      const fs::path root = settings_.data.root;
+      fs::rename(root, root.string() + ".unmounted");
+      fs::create_directory(root);
+    }
     if (verb == "deaf") std::signal(SIGTERM, SIG_IGN);
     if (verb == "hang") return hang();
     if (verb == "crash") {

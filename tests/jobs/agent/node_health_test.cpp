@@ -265,6 +265,41 @@ TEST_F(BrokenNode, AMountThatIsLostWhileAJobRunsCostsItNoAttempt) {
   agent->join();
 }
 
+TEST_F(BrokenNode, ARefusalWhileTheMachineIsInTroubleEndsNoAgent) {
+  const auto id = submit("late", "once mark unmount\nonce mark2 exit 3\nconnect\nresult 1\n");
+  testing::FastWorld world(5);
+  world_ = &world;
+  faults_.refuses_looks = true;
+  const auto agent = start_agent();  // until the queue is empty
+  EXPECT_TRUE(testing::eventually([&] { return agent->log().find("NOPERM") != std::string::npos; })) << agent->log();
+  faults_.refuses_looks = false;
+  mount(data_, true);
+  EXPECT_EQ(agent->join(), 1) << agent->error();
+  EXPECT_EQ(job(id).state, JobState::succeeded);
+}
+
+class FragileNode : public testing::AgentTest {
+ protected:
+  FragileNode() : AgentTest({.backoff_base = Milliseconds(20), .most_preemptions = 2}) {}
+};
+
+TEST_F(FragileNode, AJobThatBreaksItsMachineIsNotGivenBackForEver) {
+  const auto id = submit("breaker", "unmount\nexit 74\n");
+  testing::FastWorld world(10);
+  world_ = &world;
+  options_.until_empty = false;
+  const auto agent = start_agent();
+  EXPECT_TRUE(testing::eventually([&] {
+    const auto state = job(id).state;
+    if (state != JobState::active) mount(data_, true);  // somebody makes room again and again
+    return is_final(state);
+  }));
+  EXPECT_EQ(job(id).state, JobState::dead);
+  EXPECT_EQ(job(id).failures, 0);
+  EXPECT_EQ(job(id).fence, 2);
+  EXPECT_THAT(job(id).reason, HasSubstr("preempted 2 times in a row without progress"));
+}
+
 /// A read-only file system at `folder` while it lives, of this thread and those that it starts; where that is not
 /// allowed, a folder without the right to write.
 class ReadOnly {

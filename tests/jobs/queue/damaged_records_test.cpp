@@ -9,6 +9,7 @@
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/support/message_of.h"
+#include "tests/support/processes.h"
 
 /// Records that somebody damaged, or that a newer program wrote: no agent, no script and no reader may end over one.
 namespace foretime::jobs {
@@ -75,6 +76,38 @@ TEST_F(DamagedRecords, ClaimsCheckWhatAJobDemands) {
   expect_ends_dead("max_attempts", "100000", "max_attempts: 100000");
 }
 
+/// Their demand is part of where they wait.
+TEST_F(DamagedRecords, AJobThatWasDamagedBeforeItCameToWaitEndsDead) {
+  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{
+           {"gpus", "-3"}, {"cpus", "-1"}, {"ranks", "1e300"}, {"gpus", "1e18"}, {"ranks", "0"}}) {
+    SCOPED_TRACE(field + " = " + value);
+    const auto id = fmt::format("late{}", ++jobs_);
+    queue().submit(job_named(id));
+    const auto lease = claim().value();
+    EXPECT_TRUE(queue().finish(lease, {.outcome = Outcome::error}, 0));
+    damage(id, field, value);
+    backend_.advance(600'000);
+    EXPECT_FALSE(claim());
+    EXPECT_EQ(QueueReader(backend_.client(), settings_).job(id).value().state, JobState::dead);
+  }
+}
+
+TEST_F(DamagedRecords, ManyDamagedRecordsDoNotHoldUpTheJobsBehind) {
+  for (int i = 0; i < 40; ++i) {
+    queue().submit(job_named(fmt::format("bad{}", i)));
+    damage(fmt::format("bad{}", i), "kind", "distill");
+  }
+  queue().submit(job_named("behind"));
+  const auto wake_ups = queue().wake_ups();
+  std::optional<Lease> lease;
+  for (int i = 0; i < 3 && !lease; ++i) {
+    lease = claim();
+    EXPECT_TRUE(lease || testing::eventually([&] { return wake_ups->take(); })) << i;
+  }
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->job, "behind");
+}
+
 TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
   for (const auto* field : {"trial", "step", "loss", "eta_s", "cpus", "objective", "log_lines", "submitted_ms"})
     expect_ends_dead(field, "x", fmt::format("field {}", field));
@@ -91,11 +124,15 @@ TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
 /// Whatever stands in a field, every script works for the other jobs.
 TEST_F(DamagedRecords, NoScriptFailsOverADamagedField) {
   const std::vector<std::string> garbage = {"x", "-1", "1e300", "nan", "[", "[1,{}]"};
-  for (const auto* field :
-       {"ranks",     "cpus",      "gpus",           "priority",    "sequence",      "format",  "sweep",
-        "pending",   "after",     "fence",          "failures",    "max_attempts",  "attempt", "results",
-        "log_lines", "objective", "best_objective", "term_ms",     "due_ms",        "goal",    "kind",
-        "deferred",  "step",      "lost",           "preemptions", "preempted_step"}) {
+  for (const auto* field : {"ranks",     "cpus",           "gpus",
+                            "priority",  "sequence",       "format",
+                            "sweep",     "pending",        "after",
+                            "fence",     "failures",       "max_attempts",
+                            "attempt",   "results",        "log_lines",
+                            "objective", "best_objective", "term_ms",
+                            "due_ms",    "goal",           "kind",
+                            "deferred",  "step",           "lost",
+                            "lost_step", "preemptions",    "preemptions_step"}) {
     for (const auto& value : garbage) {
       SCOPED_TRACE(fmt::format("{} = {}", field, value));
       backend_.client().call({"FLUSHDB"});

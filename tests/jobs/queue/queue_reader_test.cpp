@@ -442,6 +442,7 @@ TEST(Prometheus, TextFormat) {
       {"foretime_jobs_preempted_total", "counter", "Attempts that their agent gave back.", {" 0"}},
       {"foretime_attempt_errors_total", "counter", "Attempts that ended in an error.", {" 0"}},
       {"foretime_leases_lost_total", "counter", "Leases that ran out.", {" 3"}},
+      {"foretime_leases_regained_total", "counter", "Of these, leases that came back to their holders.", {" 0"}},
       {"foretime_writes_refused_total", "counter", "Writes with an old fence or token, which changed nothing.", {" 0"}},
       {"foretime_results_total", "counter", "Results that were written.", {" 1"}},
       {"foretime_agents", "gauge", "Agents heard of within a day.", {" 2"}},

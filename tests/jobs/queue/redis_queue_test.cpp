@@ -176,12 +176,13 @@ void begin_to_cancel(RedisBackend& backend, const std::string& sweep) {
 
 void submit_trials(RedisBackend& backend, int trials) {
   backend.queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  std::vector<JobSpec> specs;
   for (int i = 0; i < trials; ++i) {
-    auto spec = job_named(fmt::format("s-{}", i));
+    auto& spec = specs.emplace_back(job_named(fmt::format("s-{}", i)));
     spec.sweep = "s";
     spec.trial = i;
-    backend.queue().submit(spec);
   }
+  backend.queue().submit_all(specs);
 }
 
 TEST(RedisQueue, ACancellationWhoseClientDiesGoesOnByReaping) {
@@ -225,6 +226,38 @@ TEST(RedisQueue, ClaimsHandOutWorkBehindACancelledSweepInOneCall) {
   EXPECT_EQ(backend.queue().claim(request("t"))->job, "other0");
   EXPECT_EQ(script_calls(backend.client()) - before, 1) << "the agent's loop waits for no cancellation";
   EXPECT_EQ(backend.dump().at("state:cancelled").size(), 128U);
+}
+
+/// A claim looks at a bounded number of jobs. Whoever listens must not wait for long before it goes on.
+TEST(RedisQueue, AClaimThatABoundEndedAsksForAnotherOne) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  submit_trials(backend, 4000);
+  backend.queue().pause("s");
+  backend.queue().submit(job_named("behind"));
+  const auto wake_ups = backend.queue().wake_ups();
+  std::optional<Lease> lease;
+  for (int i = 0; i < 5 && !lease; ++i) {
+    lease = backend.queue().claim(request(fmt::format("t{}", i)));
+    EXPECT_TRUE(lease || eventually([&] { return wake_ups->take(); })) << i;
+  }
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->job, "behind");
+  const auto later = backend.queue().wake_ups();
+  EXPECT_FALSE(backend.queue().claim(request("last")));
+  EXPECT_FALSE(later->take()) << "nothing waits behind";
+}
+
+TEST(RedisQueue, ASlotThatBecomesFreeTakesTheJobBehindAPausedSweep) {
+  RedisBackend backend(shared_server().url(), fresh_settings());
+  backend.queue().submit(job_named("first"));
+  const auto lease = backend.queue().claim(request("t")).value();
+  submit_trials(backend, 1500);
+  backend.queue().pause("s");
+  backend.queue().submit(job_named("behind"));
+  const auto done = backend.queue().finish_and_claim(lease, {}, 0, request("u"));
+  EXPECT_TRUE(done.finished);
+  ASSERT_TRUE(done.next);
+  EXPECT_EQ(done.next->job, "behind");
 }
 
 /// What frees memory, and what running jobs need, works when Redis' memory is at its limit.

@@ -165,6 +165,17 @@ TEST(RedisClient, ReconnectsAfterTheServerWasKilled) {
   EXPECT_EQ(text_of(*client.call({"GET", "k"})), "v");
 }
 
+TEST(RedisClient, ASubscriptionThatFailedIsFollowedByANewConversation) {
+  RedisServer server;
+  RedisClient client(server.url(), std::chrono::seconds(20));
+  client.call({"PING"});
+  server.restart();
+  EXPECT_THROW(client.subscribe("news"), RedisUnavailable);
+  const auto messages = client.subscribe("news");
+  client.call({"PUBLISH", "news", "text"});
+  EXPECT_EQ(texts_of(*messages->receive("SUBSCRIBE")).at(2), "text");
+}
+
 TEST(RedisClient, NothingThere) {
   RedisUrl url{.socket = "/nonexistent/redis.sock"};
   RedisClient client(url), tcp(RedisUrl::parse("redis://127.0.0.1:1"));
