@@ -40,6 +40,9 @@ class RealOutputFile final : public OutputFile {
   void sync() override {
     if (::fsync(file_.get()) != 0) throw_file_error(path_, "cannot be written: fsync", errno);
   }
+  void close() override {
+    if (::close(file_.release()) != 0 && errno != EINTR) throw_file_error(path_, "cannot be written: close", errno);
+  }
   int descriptor() const override { return file_.get(); }
 
  private:
@@ -165,6 +168,8 @@ void throw_file_error(const fs::path& path, const std::string& doing, int error)
   if (path.extension() == kAsideSuffix && path.stem().extension().string().find('-') != std::string::npos)
     meant.replace_extension().replace_extension();
   const auto message = fmt::format("{}: {}: {}", meant.string(), doing, std::strerror(error));
+  constexpr std::array kUnreachable = {ESTALE, ETIMEDOUT, ENOTCONN, ENXIO, ENODEV, ENFILE, EMFILE};
+  if (std::ranges::find(kUnreachable, error) != kUnreachable.end()) throw UnreachableError(message);
   if (is_storage_failure(error)) throw StorageError(message);
   throw FileError(message);
 }

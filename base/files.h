@@ -22,14 +22,20 @@ struct StorageError : ErrorOf<kStorage, FileError> {
   using ErrorOf::ErrorOf;
 };
 
+/// The storage was not reached: a stale handle, too many open files. What is stored there may be whole.
+struct UnreachableError : ErrorOf<kStorage, StorageError> {
+  using ErrorOf::ErrorOf;
+};
+
 /// Whether an errno tells of the storage (StorageError) rather than of what is stored there.
 bool is_storage_failure(int error);
 /// How the names end of what is written aside, to be renamed into place when it is whole.
 inline constexpr const char* kAsideSuffix = ".foretime-tmp";
-/// Throws StorageError or FileError: "PATH: DOING: what the system says"; of a file aside, the name that it will have.
+/// Throws UnreachableError, StorageError or FileError: "PATH: DOING: what the system says"; of a file aside, the name
+/// that it will have.
 [[noreturn]] void throw_file_error(const std::filesystem::path& path, const std::string& doing, int error);
 
-/// A file that is being written. Closed, not synced, by its destructor.
+/// A file that is being written. Closed, not synced, by its destructor, which keeps errors to itself.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
@@ -38,6 +44,8 @@ class OutputFile {
   virtual void seek(uint64_t offset) = 0;
   /// Returns when what was written is on disk.
   virtual void sync() = 0;
+  /// Ends it. A file system on the network may tell only now that its disk is full.
+  virtual void close() = 0;
   /// For copy_file_range and the like; -1: there is none, write() has to do.
   virtual int descriptor() const { return -1; }
 };

@@ -33,7 +33,6 @@ void run(const Arguments& arguments) {
       throw configs::SettingsError("{}: {}", arguments.file, conflict);
     std::cout << configs::to_yaml(settings);
   }
-  std::cout.flush();
 }
 
 }  // namespace

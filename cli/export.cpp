@@ -136,11 +136,11 @@ void run(const ExportOptions& options) {
   for (const char* name : {"config.yaml", "data.json"}) {
     for (const auto& folder : {checkpoint.folder, run_of(fs::absolute(checkpoint.folder).lexically_normal())}) {
       if (!fs::exists(folder / name)) continue;
-      checkpoint.files[name] = coordinator::read_file(folder / name);
+      checkpoint.files[name] = files().read(folder / name);
       break;
     }
   }
-  coordinator::write_folder(out, checkpoint.files, coordinator::read_file(checkpoint.folder / kManifest));
+  coordinator::write_folder(out, checkpoint.files, files().read(checkpoint.folder / kManifest));
   coordinator::read_checkpoint(out);
   fmt::print("{}: step {} of {}\n", out.string(), checkpoint.step, checkpoint.folder.string());
 }

@@ -79,7 +79,7 @@ class ScratchFolder {
 /// The bundle that goes on learning.
 struct Parent {
   explicit Parent(const std::string& file)
-      : bytes(coordinator::read_file(file)),
+      : bytes(files().read(file)),
         bundle(inference::parse_bundle(bytes, file)),
         trained(worker::trained_model(bundle, file)) {}
 

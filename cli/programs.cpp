@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sys/socket.h>
@@ -22,6 +24,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "comm/mpi/launched.h"
 
@@ -196,6 +199,20 @@ void add_other_programs(CLI::App& app, Program self, char** argv) {
       });
 }
 
+namespace {
+
+/// What a command printed may be on its way until now. Whoever closed the output wants none.
+void flush_output() {
+  if (::fcntl(STDOUT_FILENO, F_GETFD) < 0) return;
+  errno = 0;
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  if (errno != 0) throw_file_error("standard output", "cannot be written", errno);
+  throw StorageError("standard output: cannot be written");  // some time ago
+}
+
+}  // namespace
+
 void prepare_to_compute(char** argv) {
   let_idle_threads_sleep(argv);
   keep_freed_memory();
@@ -210,8 +227,13 @@ int run_program(int argc, char** argv, const std::function<void(CLI::App&)>& add
     add_commands(app);
     try {
       app.parse(argc, argv);
+      flush_output();
     } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return app.exit(error);
+      if (error.get_exit_code() == 0) {  // help, or the version
+        app.exit(error);
+        flush_output();
+        return kSuccess;
+      }
       const FirstToTell first;
       if (!first) return kUsage;
       // A word that is no command is both an argument too much and a command too few.

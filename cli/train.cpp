@@ -47,7 +47,10 @@ void run(const TrainOptions& options, int& exit_code) {
     const bool root = comm.rank() == 0;
     std::optional<coordinator::RunLock> lock;
     comm::run_together(comm, [&] {
-      if (root) lock.emplace(settings.run.directory);
+      coordinator::LockTimes times;  // the others wait meanwhile, and not for ever
+      if (comm.size() > 1)
+        times.patience = std::chrono::milliseconds(static_cast<int64_t>(500 * settings.comm.timeout_seconds));
+      if (root) lock.emplace(settings.run.directory, times);
     });
     if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
       fmt::print(stderr, "warning: {}\n", warning);

@@ -58,11 +58,6 @@ std::string nearest_metric(const std::string& metric) {
   return fmt::format("{}/{}", set == kSets.end() ? "valid" : *set, name.empty() ? "kendall_tau" : name);
 }
 
-bool predicts_runtimes(const LossSettings& loss) {
-  return loss.type == LossType::mse || loss.type == LossType::huber || loss.type == LossType::l1 ||
-         loss.huber_weight > 0;
-}
-
 /// Why the set of trainer.metric is not evaluated while a run goes on; empty where it is.
 std::string unmeasured_set(const Settings& s) {
   const auto set = set_of(s.trainer.metric);
@@ -81,6 +76,11 @@ std::string conflict(const Settings& s, const std::string& why) {
 }  // namespace
 
 std::span<const MetricInfo> metrics() { return kMetrics; }
+
+bool predicts_runtimes(const LossSettings& loss) {
+  return loss.type == LossType::mse || loss.type == LossType::huber || loss.type == LossType::l1 ||
+         loss.huber_weight > 0;
+}
 
 const MetricInfo* find_metric(std::string_view name) {
   const auto found = std::ranges::find(kMetrics, name.substr(name.rfind('/') + 1), &MetricInfo::name);
@@ -109,9 +109,10 @@ std::string find_metric_conflict(const Settings& s, bool needed) {
                                    "{}/kendall_tau",
                                    set_of(trainer.metric)));
   if (info.name == "kendall_tau_of_scores" &&
-      (trainer.tie_threshold_candidates == 0 || set_of(trainer.metric) != "test"))
-    return conflict(s, fmt::format("it is measured after training alone, with trainer.tie_threshold_candidates; choose "
-                                   "{}/kendall_tau, which until then is the same",
+      (trainer.tie_threshold_candidates == 0 || set_of(trainer.metric) != "holdout"))
+    return conflict(s, fmt::format("it is measured where tie thresholds are: on holdout, with "
+                                   "trainer.tie_threshold_candidates above 0; choose {}/kendall_tau, which is the same "
+                                   "without them",
                                    set_of(trainer.metric)));
   const bool lower = trainer.metric_goal == Goal::minimize;
   if (trainer.metric_goal != Goal::auto_ && lower != info.lower_is_better)

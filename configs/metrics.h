@@ -22,6 +22,9 @@ struct MetricInfo {
   bool of_runs = true;         // evaluations report it as SET/NAME; else it is of experiments alone
   bool of_experiments = true;  // a column that experiments may have
 };
+/// Whether scores of a model that was trained with this loss can be turned into run times.
+bool predicts_runtimes(const LossSettings& loss);
+
 /// In the order of reports.
 std::span<const MetricInfo> metrics();
 /// By its name, with or without the set before it (valid/mae); null for one that is not known.

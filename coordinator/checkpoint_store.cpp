@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
-constexpr const char* kPrefix = "step-";
+constexpr const char *kPrefix = "step-", *kDamaged = "damaged-";
 
 uint32_t checksum(const std::string& bytes) {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
@@ -40,12 +40,12 @@ StoredCheckpoint read_folder(const fs::path& folder) {
   StoredCheckpoint checkpoint{.folder = folder};
   Json manifest;
   try {
-    manifest = Json::parse(read_file(manifest_path));
+    manifest = Json::parse(files().read(manifest_path));
     checkpoint.step = manifest.at("step");
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos)
         throw RunError("{}: file name '{}'", manifest_path.string(), name);
-      auto bytes = read_file(folder / name);
+      auto bytes = files().read(folder / name);
       const uint64_t size = entry.at("bytes");
       const uint32_t crc = entry.at("crc32");
       if (bytes.size() != size)
@@ -84,8 +84,6 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   }
 }
 
-std::string read_file(const fs::path& path) { return files().read(path); }
-
 fs::path CheckpointStore::folder(int64_t step) const { return root_ / fmt::format("{}{:08}", kPrefix, step); }
 
 void CheckpointStore::commit(int64_t step, const std::map<std::string, std::string>& contents) {
@@ -117,6 +115,8 @@ StoredCheckpoint CheckpointStore::read_intact(int64_t step, const Warn& warn) co
   for (std::optional<int64_t> candidate = step; candidate;) {
     try {
       return read(*candidate);
+    } catch (const UnreachableError&) {
+      throw;  // it may be whole, and read later
     } catch (const StorageError& error) {
       if (!storage) storage = std::current_exception();
       warn(error.what());
@@ -138,7 +138,7 @@ void CheckpointStore::set_aside_after(int64_t step) {
   for (const int64_t later : steps()) {
     if (later <= step) continue;
     auto aside = folder(later);
-    aside.replace_filename("damaged-" + aside.filename().string());
+    aside.replace_filename(kDamaged + aside.filename().string());
     files().remove(aside);
     files().rename(folder(later), aside);
   }
@@ -152,7 +152,7 @@ std::optional<int64_t> CheckpointStore::best_step() const {
   const auto path = root_ / "best.json";
   if (!files().exists(path)) return std::nullopt;
   try {
-    const auto step = Json::parse(read_file(path)).at("step").get<int64_t>();
+    const auto step = Json::parse(files().read(path)).at("step").get<int64_t>();
     return files().exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), error.what());
@@ -162,6 +162,12 @@ std::optional<int64_t> CheckpointStore::best_step() const {
 void CheckpointStore::prune(int64_t last, bool keep_best) {
   const auto all = steps();
   const auto best = keep_best ? best_step() : std::nullopt;
+  for (const auto& path : files().list(root_)) {
+    const auto name = path.filename().string();
+    if (!name.starts_with(kDamaged) || all.empty()) continue;
+    const auto damaged = step_of(root_ / name.substr(std::strlen(kDamaged)));
+    if (damaged && *damaged <= all.back()) files().remove(path);  // trained anew
+  }
   for (size_t i = 0; i + static_cast<size_t>(last) < all.size(); ++i) {
     if (best != all[i]) remove_folder(folder(all[i]));
   }

@@ -17,9 +17,6 @@ struct RunError : ErrorOf<kData> {
   using ErrorOf::ErrorOf;
 };
 
-/// Throws FileError where the file cannot be read.
-std::string read_file(const std::filesystem::path& path);
-
 /// Makes a folder of these files and manifest.json, unless that is empty, in the place of an older one of that name:
 /// others see the old one or the new one, whole, also after a loss of power. Throws FileError.
 void write_folder(const std::filesystem::path& folder, const std::map<std::string, std::string>& contents,
@@ -48,16 +45,17 @@ class CheckpointStore {
   StoredCheckpoint read(int64_t step) const;
   /// Reads that checkpoint or, where it is damaged or goes while it is read, the newest intact older one, or else the
   /// oldest intact newer one. `warn` is told what is wrong with each that is passed over. Throws where none is intact:
-  /// StorageError where the storage failed, else what is wrong with the first.
+  /// StorageError where the storage failed, else what is wrong with the first. Throws UnreachableError at once: what
+  /// cannot be reached may be intact.
   using Warn = std::function<void(const std::string&)>;
   StoredCheckpoint read_intact(int64_t step, const Warn& warn) const;
-  /// Renames the checkpoints after `step`, so that they are none: damaged ones must not count among the newest.
+  /// Renames the checkpoints after `step` to damaged-…, so that they are none and do not count among the newest.
   void set_aside_after(int64_t step);
   /// Notes the best checkpoint, for keep() and for `best_step`.
   void mark_best(int64_t step, const std::string& metric, double value);
   /// Empty where none was noted, or its checkpoint is not there.
   std::optional<int64_t> best_step() const;
-  /// Removes all but the newest `last` checkpoints and the best one.
+  /// Removes all but the newest `last` checkpoints and the best one, and what was set aside of steps up to the newest.
   void prune(int64_t last, bool keep_best);
   std::filesystem::path folder(int64_t step) const;
 

@@ -81,8 +81,9 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
   const auto fingerprint = fmt::format("{:016x}", data_fingerprint);
   if (fs::exists(config) && settings.run.overwrite) {
     // Only what a run writes is removed: the folder may hold notes of its owner.
-    for (const char* name : {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv",
-                             "trace.json", "profile.txt", "checkpoints", "baselines"}) {
+    for (const char* name :
+         {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv", "trace.json", "profile.txt",
+          "checkpoints", "baselines", "resources.json", "comparison.txt"}) {
       fs::remove_all(path_ / name);
     }
   } else if (fs::exists(config)) {
@@ -94,7 +95,9 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
           path_.string(), differences);
     }
     if (fs::exists(path_ / "data.json")) {
-      const auto before = Json::parse(read_file(path_ / "data.json"), nullptr, false).value("fingerprint", "");
+      const auto data = Json::parse(files().read(path_ / "data.json"), nullptr, false);
+      const auto found = data.is_object() ? data.value("fingerprint", Json()) : Json();
+      const auto before = found.is_string() ? found.get<std::string>() : "none";
       if (before != fingerprint) {
         throw RunError("{}: trained on data with fingerprint {}, the files have {} now", (path_ / "data.json").string(),
                        before, fingerprint);
@@ -110,7 +113,9 @@ void RunDirectory::append_metrics(const Json& line) {
   const auto path = path_ / "metrics.jsonl";
   const uint64_t before = files().exists(path) ? files().size(path) : 0;
   try {
-    files().open(path, Files::Open::append)->write(line.dump() + '\n');
+    const auto file = files().open(path, Files::Open::append);
+    file->write(line.dump() + '\n');
+    file->close();
   } catch (const FileError&) {
     std::error_code ignored;  // a part of a line on a full disk, where nothing can be written any more
     fs::resize_file(path, before, ignored);
@@ -122,7 +127,7 @@ void RunDirectory::rewind_metrics(int64_t step) {
   const auto path = path_ / "metrics.jsonl";
   if (!fs::exists(path)) return;
   std::string kept;
-  for (const auto& line : lines_of(read_file(path))) {
+  for (const auto& line : lines_of(files().read(path))) {
     const auto parsed = Json::parse(line, nullptr, false);
     if (parsed.is_object() && parsed.value("step", int64_t{0}) <= step) kept += line + '\n';
   }
@@ -187,7 +192,7 @@ void write_run_resources(const std::filesystem::path& folder, const RunResources
 
 std::optional<RunResources> read_run_resources(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / kFile)) return std::nullopt;
-  const auto json = nlohmann::json::parse(coordinator::read_file(folder / kFile), nullptr, false);
+  const auto json = nlohmann::json::parse(files().read(folder / kFile), nullptr, false);
   const auto number = [&](const char* key, double& value) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     if (found == json.end() || !found->is_number() || found->get<double>() < 0) return false;

@@ -1,5 +1,6 @@
 #include "coordinator/run_lock.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -107,10 +109,22 @@ std::chrono::nanoseconds time_there(const fs::path& lock) {
   const auto path = fmt::format("{}.{}.{}", lock.string(), host_name(), getpid());
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   struct stat status {};
-  if (file.get() < 0 || ::write(file.get(), "\n", 1) != 1 || ::fstat(file.get(), &status) != 0)
-    fail(path, "cannot be written", errno);
-  ::unlink(path.c_str());
+  const bool written = file.get() >= 0 && ::write(file.get(), "\n", 1) == 1 && ::fsync(file.get()) == 0 &&
+                       ::fstat(file.get(), &status) == 0;
+  const int error = errno;
+  if (file.get() >= 0) ::unlink(path.c_str());
+  if (!written) fail(path, "cannot be written", error);
   return modified(status);
+}
+
+/// Whether other machines may see the folder.
+bool is_shared(int file) {
+  constexpr std::array<uint32_t, 8> kShared{
+      0x6969,     0xFE534D42, 0xFF534D42, 0x0BD00BD0,   // NFS, SMB2, CIFS, Lustre
+      0x00C36400, 0x65735546, 0x19830326, 0x47504653};  // Ceph, FUSE, BeeGFS, GPFS
+  struct statfs system {};
+  return ::fstatfs(file, &system) != 0 ||
+         std::ranges::find(kShared, static_cast<uint32_t>(system.f_type)) != kShared.end();
 }
 
 }  // namespace
@@ -122,8 +136,14 @@ RunLock::RunLock(const fs::path& folder, LockTimes times) : path_(folder / "run.
   while (!try_lock() || !is_vacant()) {
   }
   const auto text = to_text(this_process());
-  if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0)
+  if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0 ||
+      ::fsync(file_.get()) != 0)
     fail(path_, "cannot be written", errno);
+  if (times_.settle.count() > 0 && is_shared(file_.get())) {
+    // Two machines whose kernels do not ask each other may both have found it vacant: the one that wrote last has it.
+    std::this_thread::sleep_for(times_.settle);
+    if (!is_ours()) refuse(path_, holder_in(Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)).get()));
+  }
   const BlockedSignals blocked;
   beating_ = std::thread([this] { beat(); });
 }
@@ -135,10 +155,14 @@ RunLock::~RunLock() {
   }
   ends_.notify_all();
   beating_.join();
-  struct stat own {
-  }, there{};
-  const bool ours = ::fstat(file_.get(), &own) == 0 && ::stat(path_.c_str(), &there) == 0 && own.st_ino == there.st_ino;
-  if (ours) ::unlink(path_.c_str());  // while it is locked: who opened it meanwhile sees that it has gone
+  if (is_ours()) ::unlink(path_.c_str());  // while it is locked: who opened it meanwhile sees that it has gone
+}
+
+/// Whether run.lock names this process: another machine takes over the lock of a process that was stopped for long.
+bool RunLock::is_ours() const {
+  const Descriptor there(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
+  const auto holder = there.get() < 0 ? std::nullopt : holder_in(there.get());
+  return holder && holder->pid == getpid() && holder->kernel == kernel_id();
 }
 
 /// Opens and locks the file. False: it was removed meanwhile, so that the lock is worth nothing.
@@ -171,6 +195,7 @@ bool RunLock::is_vacant() {
   struct stat first {};
   if (::fstat(file_.get(), &first) != 0) fail(path_, "cannot be read", errno);
   auto age = time_there(path_) - modified(first);
+  if (times_.stale - age > times_.patience) refuse(path_, holder);
   if (age < times_.stale) {
     fmt::print(stderr, "foretime: {}: held by process {} on {}; looking for signs of life, up to {:.0f} s\n",
                path_.string(), holder->pid, printable(holder->host),
@@ -189,7 +214,9 @@ bool RunLock::is_vacant() {
 
 void RunLock::beat() {
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; })) ::futimens(file_.get(), nullptr);
+  while (!ends_.wait_for(lock, times_.beat, [this] { return ended_; })) {
+    if (is_ours()) ::futimens(file_.get(), nullptr);
+  }
 }
 
 }  // namespace foretime::coordinator

@@ -17,9 +17,11 @@ struct DirectoryInUse : ErrorOf<kUsage> {
   using ErrorOf::ErrorOf;
 };
 
-/// How often a lock shows that its holder lives, and after how long a silence it is taken over from another host.
+/// How often a lock shows that its holder lives, after how long a silence it is taken over from another host, and how
+/// long a new holder waits on a shared file system before it looks whether another machine has written too.
 struct LockTimes {
-  std::chrono::milliseconds beat{10'000}, stale{45'000};
+  std::chrono::milliseconds beat{10'000}, stale{45'000}, settle{500};
+  std::chrono::milliseconds patience{3'600'000};  // a longer wait for a silent holder is refused instead
 };
 
 /// A folder that one process at a time may write to, for as long as this lives: `run.lock` in it, which says who.
@@ -33,7 +35,7 @@ class RunLock {
   /// Makes the folder. Throws DirectoryInUse; configs::SettingsError where the folder cannot be made or written to,
   /// StorageError where that is the storage's fault.
   explicit RunLock(const std::filesystem::path& folder, LockTimes times = {});
-  /// Removes run.lock.
+  /// Removes run.lock, where it still is this process's.
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
@@ -41,6 +43,7 @@ class RunLock {
  private:
   bool try_lock();
   bool is_vacant();
+  bool is_ours() const;
   void beat();
 
   std::filesystem::path path_;

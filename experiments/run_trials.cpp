@@ -260,7 +260,9 @@ std::string what_differs(const configs::Settings& before, const configs::Setting
   add("trainer.steps", before.trainer.steps, now.trainer.steps);
   add("trainer.epochs", before.trainer.epochs, now.trainer.epochs);
   add("trainer.eval_every", before.trainer.eval_every, now.trainer.eval_every);
-  return text.empty() ? "\n  the data, or parameters of the entry" : text;
+  return text.empty()
+             ? "\n  the data, parameters of the entry, or settings that the version which trained it did not have"
+             : text;
 }
 
 /// Tells all ranks what rank 0 found.

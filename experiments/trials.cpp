@@ -193,10 +193,12 @@ std::string trial_key(const ExperimentEntry& entry, const configs::Settings& set
   own.checkpoint = defaults.checkpoint;
   own.checkpoint.keep_best = settings.checkpoint.keep_best;
   own.data.allowed_roots.clear();
+  own.data.overlap = defaults.data.overlap;
   own.data.read_threads = defaults.data.read_threads;
   own.trainer.threads = defaults.trainer.threads;
   own.trainer.device = defaults.trainer.device;
   own.trainer.log_every = defaults.trainer.log_every;
+  own.trainer.metric_goal = configs::maximizes(settings.trainer) ? configs::Goal::maximize : configs::Goal::minimize;
   own.trainer.eval_states = defaults.trainer.eval_states;
   if (entry.kind != EntryKind::model) {  // which candidates, and no more
     own.model = defaults.model;
@@ -224,7 +226,7 @@ std::string record_key(const ExperimentEntry& entry, const configs::Settings& se
 
 std::optional<TrialRecord> read_trial_record(const fs::path& folder) {
   if (!fs::exists(folder / kRecord) || !fs::exists(folder / "rankings.csv")) return std::nullopt;
-  const auto json = nlohmann::json::parse(coordinator::read_file(folder / kRecord), nullptr, false);
+  const auto json = nlohmann::json::parse(files().read(folder / kRecord), nullptr, false);
   if (!json.is_object() || !json.contains("key") || !json["key"].is_string()) return std::nullopt;
   const auto seconds = json.find("seconds");
   return TrialRecord{json["key"].get<std::string>(),

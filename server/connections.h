@@ -37,7 +37,8 @@ class Connections {
   Handle opened(int descriptor);
   void closed(Handle connection);
   void enter(Handle connection, Phase phase);
-  /// No request is waited for any more: who has not begun one is shut down now, who sends one in `grace` from now on.
+  /// No request is waited for any more: who has not sent a whole head is shut
+  /// down now, who sends a body in `grace` from now on.
   void drain(Clock::duration grace);
 
  private:

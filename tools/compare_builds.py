@@ -4,12 +4,14 @@
   tools/compare_builds.py OLD/foretime NEW/foretime [--data FOLDER] [--only WORD] [--ranks N]
 
 For whoever changes the structure of the code and wants to know that no number moved. Compared are the weights, the
-optimizer's state, the losses, the evaluations and the rankings of each case. One line a case: `same` (bitwise), the
-largest relative difference, or how one of them failed. Exit code 1 unless all are bitwise the same or within --tolerance.
+optimizer's state, the losses, the evaluations and the scores of the rankings of each case. One line a case: `same`
+(bitwise), the largest relative difference, `refused` where both builds refuse it with the same words, or how they differ.
+Exit code 1 where a case differs by more than --tolerance, and where none was compared.
 """
 
 import argparse
 import concurrent.futures
+import csv
 import json
 import math
 import os
@@ -21,6 +23,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
+CODES = {"F32": ("f", 4), "F64": ("d", 8), "F16": ("e", 2), "BF16": ("H", 2), "I64": ("q", 8), "I32": ("i", 4),
+         "U8": ("B", 1), "BOOL": ("?", 1)}  # bfloat16 by its bits
 CLOCKS = ("second", "comm_", "straggler", "eta", "time")
 STEPS = ["trainer.steps=4", "trainer.eval_every=2", "trainer.log_every=1", "checkpoint.every_steps=4",
          "data.max_eval_candidates=60", "optimizer.warmup_steps=0", "trainer.baselines=[]"]
@@ -62,9 +66,10 @@ def numbers_of_safetensors(path):
     header = json.loads(raw[8:8 + size])
     found = {}
     for name, entry in header.items():
-        if name != "__metadata__" and entry["dtype"] == "F32":
+        if name != "__metadata__":
             begin, end = entry["data_offsets"]
-            found[name] = struct.unpack(f"<{(end - begin) // 4}f", raw[8 + size + begin:8 + size + end])
+            code, width = CODES[entry["dtype"]]
+            found[name] = struct.unpack(f"<{(end - begin) // width}{code}", raw[8 + size + begin:8 + size + end])
     return found
 
 
@@ -74,6 +79,10 @@ def results_of(folder):
     for path in sorted(folder.rglob("*.safetensors")):
         for name, values in numbers_of_safetensors(path).items():
             found[f"{path.relative_to(folder)}:{name}"] = values
+    for path in sorted(folder.rglob("rankings.csv")):
+        with path.open(newline="") as table:
+            rows = list(csv.DictReader(table))
+        found[f"{path.relative_to(folder)}:score"] = tuple(float(row["score"]) for row in rows)
     for path in sorted(folder.rglob("metrics.jsonl")):
         for number, line in enumerate(path.read_text().splitlines()):
             for key, value in json.loads(line).items():
@@ -92,8 +101,8 @@ def difference(old, new):
         if left == right:
             continue
         scale = max((abs(value) for value in left if math.isfinite(value)), default=0.0) or 1.0
-        gap = max((abs(a - b) for a, b in zip(left, right) if a == a or b == b), default=0.0) / scale
-        gap = math.inf if gap != gap or len(left) != len(right) else gap
+        gaps = [abs(a - b) for a, b in zip(left, right) if a == a or b == b]
+        gap = math.inf if len(left) != len(right) or any(map(math.isnan, gaps)) else max(gaps, default=0.0) / scale
         if gap > worst:
             worst, where = gap, name
     return worst, where

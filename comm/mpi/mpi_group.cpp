@@ -23,8 +23,7 @@ using Seconds = std::chrono::duration<double>;
 
 // Long enough for a failing rank to leave main after its notice, short enough not to be noticed.
 constexpr Seconds kLinger{2.0};
-constexpr Seconds kAnnounceLimit{1.0};
-constexpr Seconds kLowerRanks{1.0};  // less than kLinger: whoever is told by a rank waits for it to speak
+constexpr Seconds kAnnounceLimit{1.0};  // less than kLinger: whoever is told by a rank waits for it to speak
 
 /// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
 /// on a busy machine comes back milliseconds later), then ever more rarely, to leave the cores to ranks that still
@@ -269,8 +268,8 @@ bool MpiGroup::announce_failure(const std::string& reason) noexcept {
   try {
     mark_failed(reason.empty() ? "failure" : reason);
     if (told_by_peer_) return false;
+    const auto limit = Clock::now() + clock_time(kAnnounceLimit);  // for the notice and for those of lower ranks
     if (!std::exchange(announced_, true)) watch_->announce_end(reason, kAnnounceLimit);
-    const auto limit = Clock::now() + clock_time(kLowerRanks);
     while (rank_ > 0 && Clock::now() < limit) {
       watch_->serve(entered_, "failure");
       if (const auto& notice = watch_->notice(); notice && notice->rank < rank_) {

@@ -4,8 +4,11 @@ import os
 import pathlib
 import shutil
 import subprocess
+import unittest
 
-from program import FORETIME, SAMPLES, ProgramTest, data_dir, environment, flip_byte
+from program import FORETIME, SAMPLES, SOURCE, ProgramTest, data_dir, environment, flip_byte
+
+CONFIG = SOURCE / "configs/quickstart.yaml"
 
 
 class CommandsTest(ProgramTest):
@@ -36,6 +39,18 @@ class CommandsTest(ProgramTest):
         report = self.json_of("evaluate", "run", SAMPLES / "C11.npz", "--json", "--rankings", "out.csv")
         self.assertEqual([group["group"] for group in report["groups"]], ["C11"])
         self.assertEqual(len(self.rows("out.csv")), 20)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "needs /dev/full")
+    def test_output_on_a_full_disk_ends_with_74(self):
+        for command in (["config", CONFIG], ["data", "inspect", SAMPLES / "C11.npz", "--json"], ["--help"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([FORETIME, *map(str, command)], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 74, command)
+            self.assertIn("standard output: cannot be written: No space left on device", done.stderr)
+
+    def test_output_that_nobody_wants_is_no_error(self):
+        done = subprocess.run(["sh", "-c", f"'{FORETIME}' config '{CONFIG}' >&-"], stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_rank_formats_agree(self):
         self.train()

@@ -41,7 +41,7 @@ TEST_F(Checkpoints, EqualFilesGiveEqualBytes) {
   CheckpointStore a(scratch.path() / "a"), b(scratch.path() / "b");
   a.commit(1, kFiles);
   b.commit(1, kFiles);
-  EXPECT_EQ(read_file(a.folder(1) / "manifest.json"), read_file(b.folder(1) / "manifest.json"));
+  EXPECT_EQ(files().read(a.folder(1) / "manifest.json"), files().read(b.folder(1) / "manifest.json"));
 }
 
 TEST_F(Checkpoints, EveryFlippedByteIsFound) {
@@ -99,6 +99,32 @@ TEST_F(Checkpoints, WhatIsDamagedIsPassedOverForTheNewestIntactOlderOne) {
   store.set_aside_after(20);
   store.prune(1, false);
   EXPECT_EQ(store.steps(), std::vector<int64_t>{20});
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "checkpoints/damaged-step-00000040"));
+  store.commit(40, kFiles);  // trained anew
+  store.prune(2, false);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "checkpoints/damaged-step-00000040"));
+  EXPECT_EQ(store.steps(), (std::vector<int64_t>{20, 40}));
+}
+
+/// Training must not go back, and set aside what is whole, because a file server was away for a moment.
+TEST_F(Checkpoints, WhatIsOutOfReachIsNotPassedOver) {
+  simulation::SimulatedFiles disk;
+  const FilesScope scope(disk);
+  CheckpointStore own("/run/checkpoints");
+  files().create_folders("/run/checkpoints");
+  for (const int64_t step : {10, 20}) own.commit(step, kFiles);
+  for (const int error : {ESTALE, EMFILE, ETIMEDOUT, EIO}) {
+    disk.fail_by([&](const char* operation, const std::filesystem::path& path, size_t) {
+      const bool newest = path.string().find("step-00000020/a.bin") != std::string::npos;
+      return newest && std::string_view(operation) == "read" ? error : 0;
+    });
+    const auto ignore = [](const auto&) {};
+    if (error == EIO) {
+      EXPECT_EQ(own.read_intact(20, ignore).step, 10);  // damaged for good
+    } else {
+      EXPECT_THROW(own.read_intact(20, ignore), UnreachableError);
+    }
+  }
 }
 
 TEST_F(Checkpoints, WhereNoneIsIntactTheFirstDamageIsTheError) {

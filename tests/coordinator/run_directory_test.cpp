@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "configs/load.h"
+#include "tests/simulation/simulated_files.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
 
@@ -36,6 +38,33 @@ TEST_F(RunDirectoryTest, RefusesAnotherConfigurationAndNamesTheKey) {
   EXPECT_NO_THROW(RunDirectory(settings, 7));
 }
 
+/// A file server may say only at the end that its disk is full.
+TEST_F(RunDirectoryTest, MetricsThatAreLostAtTheEndOfTheFileAreAnError) {
+  simulation::SimulatedFiles disk;
+  const FilesScope scope(disk);
+  RunDirectory directory(settings, 7);
+  directory.append_metrics({{"step", 1}});
+  disk.fail_by(
+      [](const char* operation, const auto&, size_t) { return std::string_view(operation) == "close" ? ENOSPC : 0; });
+  EXPECT_THROW(directory.append_metrics({{"step", 2}}), StorageError);
+}
+
+TEST_F(RunDirectoryTest, DataJsonThatIsNoneIsNamed) {
+  { const RunDirectory directory(settings, 7); }
+  write_file_atomically(scratch.path() / "run/data.json", "[1]");
+  EXPECT_THAT(foretime::testing::message_of<RunError>([&] { RunDirectory(settings, 7); }),
+              ::testing::HasSubstr("data.json: trained on data with fingerprint none"));
+}
+
+TEST_F(RunDirectoryTest, BeginningAnewForgetsWhatTheFormerRunTook) {
+  settings.run.overwrite = true;
+  { RunDirectory(settings, 7).write("resources.json", "{}"); }
+  write_file_atomically(scratch.path() / "run/notes.txt", "mine");
+  const RunDirectory anew(settings, 7);
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run/resources.json"));
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/notes.txt"));
+}
+
 TEST_F(RunDirectoryTest, RefusesChangedData) {
   { const RunDirectory directory(settings, 7); }
   EXPECT_THROW(RunDirectory(settings, 8), RunError);
@@ -45,7 +74,7 @@ TEST_F(RunDirectoryTest, RewindsMetricsToTheCheckpoint) {
   RunDirectory directory(settings, 7);
   for (const int64_t step : {1, 2, 3}) directory.append_metrics({{"step", step}});
   directory.rewind_metrics(2);
-  EXPECT_EQ(read_file(directory.path() / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(files().read(directory.path() / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -81,6 +82,14 @@ TEST(RunLock, OfAnotherMachineIsTakenOverWhenItStandsStill) {
   EXPECT_EQ(refusal(scratch.path()), "");
 }
 
+TEST(RunLock, OfAnotherMachineIsRefusedWhereNobodyCanWaitSoLong) {
+  const Scratch scratch;
+  write_foreign(scratch.path());
+  auto times = kQuick;
+  times.patience = times.stale / 4;
+  EXPECT_THAT(refusal(scratch.path(), times), HasSubstr("process 7 on elsewhere"));
+}
+
 TEST(RunLock, OfAnotherMachineIsRespectedWhileItIsRenewed) {
   const Scratch scratch;
   write_foreign(scratch.path());
@@ -99,6 +108,19 @@ TEST(RunLock, IsRenewedWhileItIsHeld) {
   const auto first = fs::last_write_time(scratch.path() / "run.lock");
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_GT(fs::last_write_time(scratch.path() / "run.lock"), first);
+}
+
+TEST(RunLock, ThatAnotherMachineTookOverIsNeitherRenewedNorRemoved) {
+  const Scratch scratch;
+  const auto folder = scratch.path() / "run";
+  {
+    const RunLock lock(folder, kQuick);
+    write_foreign(folder);  // into the same file, as a takeover does
+    const auto then = fs::last_write_time(folder / "run.lock");
+    std::this_thread::sleep_for(5 * kQuick.beat);
+    EXPECT_EQ(fs::last_write_time(folder / "run.lock"), then);
+  }
+  EXPECT_TRUE(fs::exists(folder / "run.lock"));
 }
 
 TEST(RunLock, DamagedContentsAreNobodys) {

@@ -44,6 +44,7 @@ class SimulatedFiles::Writer final : public OutputFile {
     node_->on_disk = node_->data;
     node_->unsynced.clear();
   }
+  void close() override { files_.check("close", path_); }
 
  private:
   SimulatedFiles& files_;

@@ -61,9 +61,7 @@ std::string set_of(sharding::Role role) {
 Scores with_runtimes(std::vector<double> scores, const data::Group& group, const std::vector<int64_t>& candidates,
                      const configs::LossSettings& loss, const models::TargetTransform& targets) {
   Scores result{std::move(scores), {}};
-  const bool regression = loss.type == configs::LossType::mse || loss.type == configs::LossType::huber ||
-                          loss.type == configs::LossType::l1;
-  if (!regression && loss.huber_weight == 0.0) return result;
+  if (!configs::predicts_runtimes(loss)) return result;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const double flop = group.flops.empty() ? 0.0 : group.flops[candidates[i]];
     result.predicted.push_back(targets.to_runtime(result.scores[i], flop));

@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "configs/load.h"
+#include "configs/metrics.h"
 #include "inference/graph/graph.h"
 #include "models/graph/error.h"
 #include "worker/evaluation/scoring.h"
@@ -71,8 +72,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
   const bool programs = schema.kind == data::CandidateKind::program;
   const auto yaml = configs::to_yaml(settings);
   const auto& loss = settings.loss;
-  const bool regression = loss.type == configs::LossType::mse || loss.type == configs::LossType::huber ||
-                          loss.type == configs::LossType::l1 || loss.huber_weight != 0.0;  // as with_runtimes
+  const bool regression = configs::predicts_runtimes(loss);
   const bool compares = graph.request.tied || inference::compares_candidates(graph);
   inference::Bundle bundle;
   bundle.weights = trained.model->inference_weights();

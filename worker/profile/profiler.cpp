@@ -16,7 +16,6 @@ int64_t nanoseconds(Clock::duration time) { return std::chrono::duration_cast<st
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 using Json = nlohmann::json;
-using Clock = Profiler::Clock;
 
 constexpr size_t kEventsOfAllRanks = 500000;
 constexpr int kBarriers = 5;

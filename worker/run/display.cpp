@@ -97,8 +97,6 @@ std::string submission_line(const std::string& collection, const worker::GroupEv
   return submission_line(collection, ranking_of(group));
 }
 
-std::string duration_text(double seconds) { return foretime::duration_text(seconds); }
-
 ProgressDisplay::ProgressDisplay(std::string label, std::string metric)
     : label_(std::move(label)), metric_(std::move(metric)), terminal_(isatty(STDERR_FILENO) != 0) {}
 

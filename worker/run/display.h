@@ -19,14 +19,11 @@ std::string comparison_table(const std::vector<NamedEvaluation>& evaluations);
 /// One row for each group: set, name, candidates, τ beside its noise ceiling, and more.
 std::string group_table(const worker::Evaluation& evaluation);
 
-/// An evaluation for those that write rankings (cli/ranking.h).
+/// An evaluation for those that write rankings (inference/candidates/ranking.h).
 inference::Ranking ranking_of(const worker::GroupEvaluation& group);
 
 /// submission_line of it.
 std::string submission_line(const std::string& collection, const worker::GroupEvaluation& group);
-
-/// 1:05 or 2:03:09.
-std::string duration_text(double seconds);
 
 /// Shows training progress on stderr: one bar that is redrawn on a terminal, lines elsewhere.
 class ProgressDisplay final : public TrainingListener {

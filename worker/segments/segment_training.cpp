@@ -78,8 +78,6 @@ std::shared_ptr<const GraphPiece> SegmentPlans::piece(int64_t entry, const Loade
   return made;
 }
 
-namespace {}  // namespace
-
 SegmentMix mix_segments(const MixRequest& request, const std::function<bool(int64_t, int64_t)>& present) {
   SegmentMix mix{torch::empty({request.candidates}, torch::kFloat),
                  torch::zeros({request.candidates, request.segments}, torch::kFloat)};

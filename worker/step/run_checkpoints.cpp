@@ -161,8 +161,9 @@ void RunCheckpoints::carry_over_best(const std::filesystem::path& checkpoint) {
   } catch (const StorageError&) {
     throw;
   } catch (const Error& error) {
-    run_.log.warn("{}; the best model so far, of step {}, is lost, and the best of the steps that follow is kept",
-                  error.what(), best);
+    run_.log.warn(
+        "{}; the best model so far, of step {}, is lost: a later one is kept as the best only where it beats it",
+        error.what(), best);
     return;
   }
   run_.directory->checkpoints().commit(best, files);

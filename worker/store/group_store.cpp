@@ -70,7 +70,7 @@ void check_official(const std::vector<int64_t>& indices, const std::string& name
   }
 }
 
-constexpr uint64_t kFold = 14;  // purpose of the random number, beside those of group_store.cpp
+constexpr uint64_t kFold = 14;  // purpose of the random number
 
 }  // namespace
 

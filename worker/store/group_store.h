@@ -113,13 +113,12 @@ class GroupStore {
   std::vector<std::jthread> readers_;
 };
 
-/// Cross-fitting (trainer.cross_fitting): the ensemble members of a model (model.ensemble_size) divide the
-/// configurations of each training group into folds, and each learns from the folds of the others. Out-of-fold scores,
-/// a candidate's score by the member that has not seen it, show how well scores order candidates that nobody measured:
-/// tie thresholds (worker/evaluation/scoring.h) are found from them.
-
-/// The fold of each configuration, given by its hash: the member that does not learn from it. Candidates of one
-/// configuration are in one fold, whatever rank asks.
+/// The fold of each configuration, given by its hash: the ensemble member that does not learn from it. Candidates of
+/// one configuration are in one fold, whatever rank asks.
+///
+/// This is cross-fitting (trainer.cross_fitting): members (model.ensemble_size) learn from the folds of the others.
+/// Out-of-fold scores, a candidate's score by the member that has not seen it, show how well scores order candidates
+/// that nobody measured: tie thresholds (worker/evaluation/scoring.h) are found from them.
 std::vector<uint8_t> folds_of(std::span<const uint64_t> configurations, int64_t members, uint64_t seed);
 
 }  // namespace foretime::worker
