@@ -1,5 +1,6 @@
 #include "configs/metrics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,6 +62,17 @@ TEST(Metrics, OneThatIsNotMeasuredIsAConflictUnlessItIsTheDefault) {
   EXPECT_THAT(conflict("{}", /*needed=*/true), HasSubstr("data.valid names no groups"));
   EXPECT_THAT(conflict("trainer: {early_stop: {patience: 1}, eval_every: 1}"), HasSubstr("data.valid names no groups"));
   EXPECT_THAT(conflict("data: {valid: [a.npz]}", /*needed=*/true), IsEmpty());
+}
+
+TEST(Metrics, ScoresWithoutTieThresholdsAreOfHoldoutAlone) {
+  const std::string sets = "data: {holdout: 0.1, test: [a.npz]}";
+  const auto trainer = [](const char* set, int thresholds) {
+    return fmt::format(", trainer: {{metric: {}/kendall_tau_of_scores, tie_threshold_candidates: {}}}}}", set,
+                       thresholds);
+  };
+  EXPECT_THAT(conflict("{" + sets + trainer("holdout", 100)), IsEmpty());
+  EXPECT_THAT(conflict("{" + sets + trainer("holdout", 0)), HasSubstr("choose holdout/kendall_tau"));
+  EXPECT_THAT(conflict("{" + sets + trainer("test", 100)), HasSubstr("choose test/kendall_tau"));
 }
 
 TEST(Metrics, ErrorsNeedALossThatPredictsRunTimes) {

@@ -82,6 +82,8 @@ TEST(Experiment, KeysFollowWhatShapesTheResult) {
   settings.run.directory = "elsewhere";
   settings.trainer.threads = 7;
   settings.checkpoint.every_steps = 3;
+  settings.data.overlap = configs::Overlap::warn;
+  settings.trainer.metric_goal = configs::Goal::maximize;  // the metric's own, said
   EXPECT_EQ(trial_key(entry, settings), trial_key(entry, trials[0].settings));
   settings.trainer.steps += 1;
   EXPECT_NE(trial_key(entry, settings), trial_key(entry, trials[0].settings));
