@@ -5,19 +5,19 @@ local LOOK = 1000  -- waiting jobs that one claim looks at
 local LARGEST = 2 ^ 32  -- CPUs or GPUs of a job in all: 65,536 ranks with as many each
 -- A claim that finds nothing writes nothing: idle agents ask often, and each write would be an fsync.
 
-local function lease(id)
-  local all, value_of = call('HGETALL', job_key(id)), {}
-  for i = 1, #all, 2 do value_of[all[i]] = all[i + 1] end
-  local shared = value_of.settings == '@sweep' and fields(sweep_key(value_of.sweep or ''), 'settings')[1]
+local function lease(id, f, all)
+  local shared = f.settings == '@sweep' and fields(sweep_key(f.sweep or ''), 'settings')[1]
   return {'lease', id, call('ZSCORE', P .. 'leases', id), all, shared or ''}
 end
 
 -- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
 local mine = call('GET', P .. 'token:' .. token)
 if mine then
-  local f = fields(job_key(mine), 'state', 'token')
+  local f, all = record(mine)
   local deadline = call('ZSCORE', P .. 'leases', mine)
-  if f[1] == 'active' and f[2] == token and deadline and tonumber(deadline) >= now then return lease(mine) end
+  if f.state == 'active' and f.token == token and deadline and tonumber(deadline) >= now then
+    return lease(mine, f, all)
+  end
 end
 if call('EXISTS', P .. 'paused') == 1 then return {'none'} end
 promote()
@@ -36,10 +36,10 @@ local function look(shape)
 end
 for _, shape in ipairs(call('SMEMBERS', P .. 'shapes')) do
   local c, g = string.match(shape, '^c(%d+)g(%d+)')
-  local format = tonumber(string.match(shape, 'v(%d+)$') or 1)
+  local version = tonumber(string.match(shape, 'v(%d+)$') or 1)
   -- Demands that no job can have are of damaged records, which the claim that takes them ends.
   local damaged = not c or tonumber(c) > LARGEST or tonumber(g) > LARGEST
-  if format <= FORMAT and (damaged or (tonumber(c) <= cpus and tonumber(g) <= gpus)) then look(shape) end
+  if version <= FORMAT and (damaged or (tonumber(c) <= cpus and tonumber(g) <= gpus)) then look(shape) end
 end
 
 local moved = 0
@@ -50,20 +50,28 @@ for _ = 1, LOOK do
   end
   if not best then return {'none'} end
   local id = heads[best][1]
-  local f = fields(job_key(id), 'sweep', 'fence', 'failures', 'stop', 'state', 'reason')
-  local state = sweep_state(f[1] or '')
-  if f[5] ~= 'waiting' then
+  local known = fields(job_key(id), 'sweep', 'state')
+  local state = sweep_state(known[1] or '')
+  if known[2] ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
-    set(id, 'fence', int(num(f[2]) + 1), 'token', token, 'agent', agent, 'attempt', int(num(f[3]) + 1),
-        'claimed_ms', int(now), 'term_ms', int(term), 'graced', '', 'reason', f[4] == '1' and f[6] or '')
-    enter_state(id, 'active', 'claim')
+    local f, all = record(id)
+    local new = {'fence', int(num(f.fence) + 1), 'token', token, 'agent', agent, 'attempt', int(num(f.failures) + 1),
+                 'claimed_ms', int(now), 'term_ms', int(term)}
+    for _, name in ipairs({'graced', f.stop ~= '1' and 'reason' or nil}) do
+      if (f[name] or '') ~= '' then
+        new[#new + 1] = name
+        new[#new + 1] = ''
+      end
+    end
+    enter_state(id, 'active', 'claim', new, f)
     call('ZADD', P .. 'leases', int(now + term), id)
     call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))
     count('claimed')
     if woken > 0 then woken = woken - 1 end  -- this one is taken
-    return lease(id)
+    for _, text in ipairs(new) do all[#all + 1] = text end  -- of a field that comes twice, the last one holds
+    return lease(id, f, all)
   elseif moved == BATCH then
     passed[best] = (passed[best] or 0) + 1
   else

@@ -20,14 +20,14 @@ if least and least > PROTOCOL then
           PROTOCOL .. ': use the newer foretime here too'}
 end
 
--- Numbers of up to 53 bits as text; Lua's own conversion rounds to 14 digits.
-local function int(x) return string.format('%.0f', x) end
--- 0 for what is no finite number. No field of a record, however damaged, may end a script: what it was about to do for
--- other jobs would never be done.
+-- Whole numbers of up to 53 bits as text; Lua's own conversion rounds to 14 digits.
+local format = string.format
+local function int(x) return format('%d', x) end
+-- 0 for what is no number of up to 53 bits. No field of a record, however damaged, may end a script: what it was about
+-- to do for other jobs would never be done.
 local function num(x)
   local n = tonumber(x or 0) or 0
-  if n ~= n or n == math.huge or n == -math.huge then return 0 end
-  return n
+  return n >= -2 ^ 53 and n <= 2 ^ 53 and n or 0
 end
 -- The texts in a JSON array; with `kind` its numbers, say.
 local function list(text, kind)
@@ -47,6 +47,20 @@ local function fields(key, ...)
   local f = redis.pcall('HMGET', key, ...)
   return f.err and {} or f
 end
+-- All fields of a job by name, and as Redis answers them.
+local function record(id)
+  local all, f = redis.pcall('HGETALL', job_key(id)), {}
+  if all.err then return {}, {} end
+  for i = 1, #all, 2 do f[all[i]] = all[i + 1] end
+  return f, all
+end
+-- Some of them by name.
+local function some(id, names)
+  local values, f = fields(job_key(id), unpack(names)), {}
+  for i, name in ipairs(names) do f[name] = values[i] or nil end
+  return f
+end
+local MOVING = {'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent', 'sweep'}
 local function get(id, field) return fields(job_key(id), field)[1] or '' end
 local function sweep_state(sweep)
   if sweep == '' then return '' end
@@ -66,11 +80,11 @@ end
 -- Where a job waits: one sorted set for each demand of CPUs and GPUs, so that a claim looks at the first of each set
 -- that fits, however many jobs wait. The number of submission keeps a job's place over retries. Records of a format
 -- above 1 wait in sets of their own, which programs that cannot read them do not look at.
-local function place(id, f)
-  f = f or fields(job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format')
-  local shape = 'c' .. int(num(f[1]) * num(f[2])) .. 'g' .. int(num(f[1]) * num(f[3]))
-  if num(f[6]) > 1 then shape = shape .. 'v' .. int(num(f[6])) end
-  return shape, int(num(f[5]) - num(f[4]) * 2 ^ 40)
+local function place(f)
+  local ranks, version = num(f.ranks), num(f.format)
+  local shape = 'c' .. int(ranks * num(f.cpus)) .. 'g' .. int(ranks * num(f.gpus))
+  if version > 1 then shape = shape .. 'v' .. int(version) end
+  return shape, int(num(f.sequence) - num(f.priority) * 2 ^ 40)
 end
 
 -- What a job that has ended still needs of its log: its agent kept all of it in output.log.
@@ -86,47 +100,60 @@ local function trim_log(id, lines, bytes)
   if kept > 0 then call('LTRIM', key, -kept, -1) end
 end
 
--- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs. It is written anew,
--- because a hash that once had more fields keeps their room.
+-- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs.
 local ENDED = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true}
 local SUCCEEDED = {eta_s = true, loss = true, sequence = true, stop = true, error = true, exit_code = true,
                    updated_ms = true}
-local WRITTEN = {state = true, updated_ms = true, finished_ms = true}
-local function settle_down(id, state)
-  local succeeded = state == 'succeeded'
-  local all, value_of, kept = call('HGETALL', job_key(id)), {}, {'state', state, 'finished_ms', int(now)}
-  for i = 1, #all, 2 do value_of[all[i]] = all[i + 1] end
-  if (value_of.token or '') ~= '' then call('DEL', P .. 'token:' .. value_of.token) end
-  for i = 1, #all, 2 do
-    local name, value = all[i], all[i + 1]
-    local known = succeeded and (SUCCEEDED[name] or (name == 'best_objective' and value == value_of.objective))
-    if value ~= '' and not ENDED[name] and not WRITTEN[name] and not known then
-      kept[#kept + 1] = name
-      kept[#kept + 1] = value
+local USUAL = {ranks = '1', cpus = '1', max_attempts = '3'}  -- what a missing field means
+-- `new` are the fields that change, as a list, `old` and `f` all fields before and after that.
+local function settle_down(id, state, new, old, f)
+  local succeeded, kept, gone = state == 'succeeded', {}, {}
+  local function drops(name)
+    local value = f[name]
+    return value == '' or ENDED[name] or
+               (succeeded and (SUCCEEDED[name] or value == (USUAL[name] or name == 'best_objective' and f.objective)))
+  end
+  for name in pairs(old) do
+    if drops(name) then gone[#gone + 1] = name end
+  end
+  for i = 1, #new, 2 do
+    if not drops(new[i]) then
+      kept[#kept + 1] = new[i]
+      kept[#kept + 1] = new[i + 1]
     end
   end
-  if not succeeded then
-    kept[#kept + 1] = 'updated_ms'
-    kept[#kept + 1] = int(now)
+  if (f.token or '') ~= '' then call('DEL', P .. 'token:' .. f.token) end
+  -- First what goes: Redis makes a hash with room for the fields that it has when the first long one comes.
+  if gone[1] and type(redis.pcall('HDEL', job_key(id), unpack(gone))) == 'table' then
+    -- A user with the rights of earlier versions.
+    for name in pairs(old) do
+      if not drops(name) then
+        kept[#kept + 1] = name
+        kept[#kept + 1] = f[name]
+      end
+    end
+    call('DEL', job_key(id))
   end
-  call('DEL', job_key(id))
   set(id, unpack(kept))
-  if succeeded then trim_log(id, 2, 160) else trim_log(id, 50, 8192) end
+  if num(f.log_lines) > 0 then
+    if succeeded then trim_log(id, 2, 160) else trim_log(id, 50, 8192) end
+  end
 end
 
 -- The proposer of a Bayesian search reads a trial anew where it is named here.
 local function note_trial(sweep, id) call('RPUSH', sweep_key(sweep) .. ':changes', id) end
 
--- Moves a job from one state to another with all that is indexed by state; the only place that does. A lease (active)
--- and the time when it is due (delayed) are added by the caller.
-local function enter_state(id, to, name)
-  local f = fields(job_key(id), 'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent',
-                   'sweep')
-  local from, sweep = f[7] or '', f[10] or ''
+-- Moves a job from one state to another with all that is indexed by state; the only place that does. `new` is a list
+-- of fields and values that change with it, `f` what is known of the job: all fields where it ends. A lease (active) and
+-- the time when it is due (delayed) are added by the caller.
+local function enter_state(id, to, name, new, f)
+  local old = f or (FINAL[to] and record(id) or some(id, MOVING))
+  new = new or {}
+  local from, sweep, at = old.state or '', old.sweep or '', int(now)
   if from ~= '' then call('ZREM', P .. 'state:' .. from, id) end
-  call('ZADD', P .. 'state:' .. to, int(now), id)
+  call('ZADD', P .. 'state:' .. to, at, id)
   if from == 'waiting' or from == 'held' or to == 'waiting' or to == 'held' then
-    local shape, score = place(id, f)
+    local shape, score = place(old)
     if from == 'waiting' then call('ZREM', P .. 'waiting:' .. shape, id) end
     if from == 'held' then
       call('ZREM', P .. 'held:' .. sweep, id)
@@ -143,23 +170,30 @@ local function enter_state(id, to, name)
     end
   end
   if from == 'active' then call('ZREM', P .. 'leases', id) end
+  local n = #new
   if from == 'delayed' then
     call('ZREM', P .. 'delayed', id)
-    set(id, 'due_ms', '')
+    new[n + 1], new[n + 2], n = 'due_ms', '', n + 2
   end
-  if FINAL[to] then settle_down(id, to) else set(id, 'state', to, 'updated_ms', int(now)) end
+  new[n + 1], new[n + 2] = 'state', to
+  new[n + 3], new[n + 4] = FINAL[to] and 'finished_ms' or 'updated_ms', at
+  if FINAL[to] and to ~= 'succeeded' then new[n + 5], new[n + 6] = 'updated_ms', at end
+  local after = setmetatable({}, {__index = old})
+  for i = 1, #new, 2 do after[new[i]] = new[i + 1] end
+  if FINAL[to] then settle_down(id, to, new, old, after) else set(id, unpack(new)) end
   if sweep ~= '' and (FINAL[to] or FINAL[from]) and fields(sweep_key(sweep), 'method')[1] == 'bayes' then
     note_trial(sweep, id)
   end
-  event(name, id, from, to, f[8] or '0', f[9] or '')
+  event(name, id, from, to, after.fence or '0', after.agent or '')
 end
 
 -- Waits for a while before it waits for an agent.
-local function delay(id, ms, name)
+local function delay(id, ms, name, new, f)
   local due = int(now + math.floor(ms))
-  enter_state(id, 'delayed', name)
+  new[#new + 1] = 'due_ms'
+  new[#new + 1] = due
+  enter_state(id, 'delayed', name, new, f)
   call('ZADD', P .. 'delayed', due, id)
-  set(id, 'due_ms', due)
 end
 
 -- How far the clock is trusted where something is forgotten for its age: as far as it went while agents called, in
@@ -196,39 +230,43 @@ end
 -- appendfsync everysec Redis may forget its last second, and then gives a fence for the second time.
 -- A lease that was lost comes back to its holder while nobody has taken the job: what is newest is still what its attempt
 -- knows, and a cluster whose messages are late does not do all work anew.
-local function holds(id, fence, token, agent)
-  local f = fields(job_key(id), 'state', 'fence', 'token', 'finished_by', 'term_ms', 'stop', 'lost')
-  local newest = f[2] == fence and f[3] == token
-  if newest and f[1] == 'active' then return true end
-  if newest and (f[1] == 'waiting' or f[1] == 'delayed') and f[4] ~= fence .. ':' .. token then
-    local term = num(f[5])
-    enter_state(id, 'active', 'regain')
-    call('ZADD', P .. 'leases', int(now + term), id)
-    call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(math.max(term, 1))))
-    set(id, 'graced', '', 'lost', int(math.max(0, num(f[7]) - 1)))
-    if f[6] ~= '1' then set(id, 'reason', '') end
-    count('regained')
-    return true
+-- `f`: at least the job's state, fence and token; a lease that comes back brings the other fields.
+local HELD = {'state', 'fence', 'token', 'cancel', 'stop'}
+local function holds(id, fence, token, agent, f)
+  local newest = f.fence == fence and f.token == token
+  if newest and f.state == 'active' then return true end
+  if newest and (f.state == 'waiting' or f.state == 'delayed') then
+    local all = record(id)
+    if all.finished_by ~= fence .. ':' .. token then
+      local term, new = num(all.term_ms), {'graced', '', 'lost', int(math.max(0, num(all.lost) - 1))}
+      if all.stop ~= '1' then new[5], new[6] = 'reason', '' end
+      enter_state(id, 'active', 'regain', new, all)
+      call('ZADD', P .. 'leases', int(now + term), id)
+      call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(math.max(term, 1))))
+      count('regained')
+      for name, value in pairs(record(id)) do f[name] = value end
+      return true
+    end
   end
   count('refused')
-  event('refuse', id, f[1] or '', f[1] or '', fence, agent)
+  event('refuse', id, f.state or '', f.state or '', fence, agent)
   return false
 end
 
-local function directive(id)
-  local f = fields(job_key(id), 'cancel', 'stop')
-  if f[1] == '1' then return {'cancel'} end
-  if f[2] == '1' then return {'stop'} end
+local function directive(f)
+  if f.cancel == '1' then return {'cancel'} end
+  if f.stop == '1' then return {'stop'} end
   return {'proceed'}
 end
 
--- The value of a job's metric, and whether it is the best one yet.
-local function note_objective(id, objective)
-  local f = fields(job_key(id), 'goal', 'best_objective')
-  local value, best = tonumber(objective), tonumber(f[2] or '')
-  set(id, 'objective', objective)
-  if not best or (f[1] == 'maximize' and value > best) or (f[1] ~= 'maximize' and value < best) then
-    set(id, 'best_objective', objective)
+-- Adds to `new` the value of a job's metric, and the best one where it is that.
+local function note_objective(new, f, objective)
+  local value, best = tonumber(objective), tonumber(f.best_objective or '')
+  new[#new + 1] = 'objective'
+  new[#new + 1] = objective
+  if not best or (f.goal == 'maximize' and value > best) or (f.goal ~= 'maximize' and value < best) then
+    new[#new + 1] = 'best_objective'
+    new[#new + 1] = objective
   end
 end
 
@@ -243,9 +281,8 @@ local function failed_need(id, except)
 end
 
 local function cancel_one(id, name, reason, by)
-  set(id, 'reason', reason, 'cancelled_by', by)
   count('cancelled')
-  enter_state(id, 'cancelled', name)
+  enter_state(id, 'cancelled', name, {'reason', reason, 'cancelled_by', by})
 end
 
 -- Brings the jobs that wait for a job in line with its state: success unblocks them, another end cancels them and those
@@ -286,8 +323,7 @@ local function settle(first)
         if other then
           set(child, 'cancelled_by', other)
         else
-          set(child, 'cancelled_by', '', 'reason', '', 'finished_ms', '')
-          enter_state(child, 'blocked', 'retry')
+          enter_state(child, 'blocked', 'retry', {'cancelled_by', '', 'reason', '', 'finished_ms', ''})
           line[#line + 1] = child
         end
       end
@@ -332,12 +368,15 @@ local function cancel_batch(sweep)
   return from > 0
 end
 
--- Counts ends of attempts that are not the job's doing: those in a row after which it got no further than before.
-local function count_in_a_row(id, field)
-  local f = fields(job_key(id), field, field .. '_step', 'step')
-  local further = num(f[3]) > num(f[2])
-  local times = further and 1 or num(f[1]) + 1
-  set(id, field, int(times), field .. '_step', int(further and num(f[3]) or num(f[2])))
+-- Counts ends of attempts that are not the job's doing: those in a row after which it got no further than before. `f`
+-- are its fields; what changes is added to `new`.
+local function count_in_a_row(new, f, field)
+  local step, before = num(f.step), num(f[field .. '_step'])
+  local further = step > before
+  local times = further and 1 or num(f[field]) + 1
+  for _, text in ipairs({field, int(times), field .. '_step', int(further and step or before)}) do
+    new[#new + 1] = text
+  end
   return times
 end
 

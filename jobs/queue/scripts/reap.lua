@@ -13,29 +13,34 @@ touch()
 
 -- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
 local function lose(id)
-  local f = fields(job_key(id), 'agent', 'cancel', 'stop')
-  local reason = 'lease lost by ' .. (f[1] or '')
+  local f, new = record(id), {}
+  local reason = 'lease lost by ' .. (f.agent or '')
   count('lost_leases')
-  if f[2] == '1' then
+  if f.cancel == '1' then
     cancel_now(id, 'lost', 'cancelled by request; ' .. reason)
     return
   end
-  local times = count_in_a_row(id, 'lost')
+  local function add(name, value)
+    new[#new + 1] = name
+    new[#new + 1] = value
+  end
+  local times = count_in_a_row(new, f, 'lost')
   if times >= tonumber(ARGV[4]) then
     -- A job that takes its agents down with it must not do so for ever.
-    reason = 'lease lost ' .. int(times) .. ' times in a row without progress, last by ' .. (f[1] or '')
-    set(id, 'reason', reason, 'error', reason)
+    reason = 'lease lost ' .. int(times) .. ' times in a row without progress, last by ' .. (f.agent or '')
+    add('reason', reason)
+    add('error', reason)
     count('dead')
-    enter_state(id, 'dead', 'lost')
+    enter_state(id, 'dead', 'lost', new, f)
     settle(id)
   else
-    if f[3] ~= '1' then set(id, 'reason', reason) end
+    if f.stop ~= '1' then add('reason', reason) end
     -- At once for the first time, because a machine died, say. Then later and later, so that as many losses as end a job
     -- are no single bad hour of the network.
     if times == 1 then
-      enter_state(id, 'waiting', 'lost')
+      enter_state(id, 'waiting', 'lost', new, f)
     else
-      delay(id, math.min(tonumber(ARGV[5]), tonumber(ARGV[6]) * 2 ^ (times - 2)), 'lost')
+      delay(id, math.min(tonumber(ARGV[5]), tonumber(ARGV[6]) * 2 ^ (times - 2)), 'lost', new, f)
     end
   end
 end

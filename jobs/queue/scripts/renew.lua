@@ -3,8 +3,9 @@
 local id, token, term = ARGV[2], ARGV[4], tonumber(ARGV[6])
 touch()
 -- A deadline that has passed does no harm as long as nobody acted on it.
-if not holds(id, ARGV[3], token, ARGV[5]) then return {'lost'} end
+local f = some(id, HELD)
+if not holds(id, ARGV[3], token, ARGV[5], f) then return {'lost'} end
 call('ZADD', P .. 'leases', int(now + term), id)
 call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))
 set(id, 'term_ms', int(term), 'graced', '')
-return directive(id)
+return directive(f)

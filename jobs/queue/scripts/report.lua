@@ -4,20 +4,24 @@
 local id = ARGV[2]
 local iteration, kind, objective = tonumber(ARGV[10]), ARGV[11], ARGV[12]
 touch()
-if not holds(id, ARGV[3], ARGV[4], ARGV[5]) then return {'lost'} end
-set(id, 'step', ARGV[6], 'total_steps', ARGV[7], 'eta_s', ARGV[8], 'loss', ARGV[9], 'updated_ms', int(now))
-if iteration > 0 then set(id, 'iteration', int(iteration)) end
-if ARGV[13] ~= '' then set(id, 'metrics', ARGV[13]) end
-if ARGV[14] ~= '' then set(id, 'checkpoint', ARGV[14]) end
+local f = some(id, {'state', 'fence', 'token', 'cancel', 'stop', 'goal', 'best_objective', 'sweep', 'kind', 'log_lines'})
+if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'lost'} end
+local new = {'step', ARGV[6], 'total_steps', ARGV[7], 'eta_s', ARGV[8], 'loss', ARGV[9], 'updated_ms', int(now)}
+local function add(name, value)
+  new[#new + 1] = name
+  new[#new + 1] = value
+end
+if iteration > 0 then add('iteration', int(iteration)) end
+if ARGV[13] ~= '' then add('metrics', ARGV[13]) end
+if ARGV[14] ~= '' then add('checkpoint', ARGV[14]) end
 
-if kind == 'finite' then note_objective(id, objective) end
-if kind == 'nan' then set(id, 'objective', '') end
+if kind == 'finite' then note_objective(new, f, objective) end
+if kind == 'nan' then add('objective', '') end
 
 -- Asynchronous successive halving: decided here, where all values at a rung are seen at once, so that agents need not
 -- agree on anything. A value stands as it was first reported: an attempt that resumes does not count twice.
-local f = fields(job_key(id), 'sweep', 'kind', 'stop')
-local sweep = f[1] or ''
-if kind ~= 'none' and sweep ~= '' and f[2] == 'train' and f[3] ~= '1' then
+local sweep = f.sweep or ''
+if kind ~= 'none' and sweep ~= '' and f.kind == 'train' and f.stop ~= '1' then
   local s = fields(sweep_key(sweep), 'rungs', 'eta', 'goal')
   local maximize, eta, stopped = s[3] == 'maximize', num(s[2]), false
   for _, rung in ipairs(eta > 1 and list(s[1], 'number') or {}) do
@@ -34,12 +38,17 @@ if kind ~= 'none' and sweep ~= '' and f[2] == 'train' and f[3] ~= '1' then
       end
     end
   end
-  if stopped then set(id, 'stop', '1', 'reason', stopped) end
+  if stopped then
+    f.stop = '1'
+    add('stop', '1')
+    add('reason', stopped)
+  end
 end
 
 if tonumber(ARGV[15]) > 0 then
   call('RPUSH', job_key(id) .. ':log', unpack(ARGV, 17))
   call('LTRIM', job_key(id) .. ':log', -tonumber(ARGV[16]), -1)
-  set(id, 'log_lines', int(num(get(id, 'log_lines')) + tonumber(ARGV[15])))
+  add('log_lines', int(num(f.log_lines) + tonumber(ARGV[15])))
 end
-return directive(id)
+set(id, unpack(new))
+return directive(f)

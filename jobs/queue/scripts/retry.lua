@@ -24,9 +24,9 @@ end
 if needed < pending then
   return refused('job ' .. id .. ': it needs a job that never succeeded and was forgotten')
 end
-set(id, 'failures', '0', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
-    'exit_code', '', 'lost', '', 'lost_step', '', 'preemptions', '', 'preemptions_step', '')
 count('retried')
-enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry')
+enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry',
+            {'failures', '0', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
+             'exit_code', '', 'lost', '', 'lost_step', '', 'preemptions', '', 'preemptions_step', ''})
 settle(id)
 return {'ok'}

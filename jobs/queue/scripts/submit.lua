@@ -2,16 +2,27 @@
 -- ARGV: events, then for each job: id, sweep, trial, number of jobs in after, these, number of fields and values, these.
 -- The id is a hash of what shapes the result, so that submitting again, also after a lost answer, adds nothing. Jobs are
 -- added one after the other; where one is refused, those before it stay.
-local at = 2
+local next_argument = 2
 local function take(n)
-  at = at + n
-  return at - n
+  next_argument = next_argument + n
+  return next_argument - n
+end
+
+-- Entries of sorted sets are written once for all jobs of this call: by key, scores and ids.
+local indexes, shapes, states, added, at = {}, {}, {}, 0, int(now)
+local sequence = num(call('GET', P .. 'sequence'))
+local function index(key, score, id)
+  local entries = indexes[key] or {}
+  entries[#entries + 1] = score
+  entries[#entries + 1] = id
+  indexes[key] = entries
 end
 
 local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   if call('EXISTS', job_key(id)) == 1 then return 'no' end
   if sweep ~= '' then
-    local state = sweep_state(sweep)
+    local state = states[sweep] or sweep_state(sweep)
+    states[sweep] = state
     if state == '' then return nil, unknown_sweep(sweep) end
     if state == 'cancelled' then return nil, refused('job ' .. id .. ': its sweep ' .. sweep .. ' was cancelled') end
   end
@@ -31,24 +42,44 @@ local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   end
   -- Nothing was written up to here: a refusal leaves no trace.
   for _, need in ipairs(pending) do call('SADD', children_key(need), id) end
-  local sequence = call('INCR', P .. 'sequence')
-  set(id, 'sequence', int(sequence), 'submitted_ms', int(now), unpack(ARGV, fields_from, fields_from + size - 1))
-  if #pending > 0 then set(id, 'pending', int(#pending)) end
-  call('ZADD', P .. 'ids', 0, id)
-  if sweep ~= '' then call('ZADD', P .. 'sweep:' .. sweep .. ':jobs', trial, id) end
-  count('submitted')
-  enter_state(id, #pending > 0 and 'blocked' or 'waiting', 'submit')
+  sequence = sequence + 1
+  local state, f = pending[1] and 'blocked' or 'waiting', {sequence = int(sequence)}
+  for i = fields_from, fields_from + size - 1, 2 do f[ARGV[i]] = ARGV[i + 1] end
+  if pending[1] then set(id, 'pending', int(#pending)) end
+  set(id, 'sequence', f.sequence, 'submitted_ms', at, 'state', state, 'updated_ms', at,
+      unpack(ARGV, fields_from, fields_from + size - 1))
+  index('ids', 0, id)
+  index('state:' .. state, at, id)
+  if sweep ~= '' then index('sweep:' .. sweep .. ':jobs', trial, id) end
+  if state == 'waiting' then
+    local shape, score = place(f)
+    index('waiting:' .. shape, score, id)
+    shapes[shape] = true
+    woken = woken + 1
+  end
+  added = added + 1
+  event('submit', id, '', state, '0', '')
   return 'ok'
 end
 
+-- What stands in front of a refused job stays, and so its entries come before the answer.
+local function finish(answer)
+  if added == 0 then return answer end
+  for key, entries in pairs(indexes) do call('ZADD', P .. key, unpack(entries)) end
+  for shape in pairs(shapes) do call('SADD', P .. 'shapes', shape) end
+  call('SET', P .. 'sequence', int(sequence))
+  call('HINCRBY', P .. 'totals', 'submitted', added)
+  return answer
+end
+
 local answers = {'ok'}
-while ARGV[at] do
+while ARGV[next_argument] do
   local head = take(4)
   local needs = tonumber(ARGV[head + 3])
   local needs_from = take(needs)
   local size = tonumber(ARGV[take(1)])
   local answer, refusal = submit(ARGV[head], ARGV[head + 1], ARGV[head + 2], needs_from, needs, take(size), size)
-  if refusal then return refusal end
+  if refusal then return finish(refusal) end
   answers[#answers + 1] = answer
 end
-return answers
+return finish(answers)

@@ -3,11 +3,11 @@
 -- The holder of this lease cannot read the record, and nobody else could: where a newer program wrote it, it waits where
 -- only those look that know its format. So that it ends no agent after the other, the job ends here.
 local id = ARGV[2]
-if not holds(id, ARGV[3], ARGV[4], ARGV[5]) then return {'no'} end
-set(id, 'reason', 'its record cannot be read', 'error', ARGV[6])
+local f = record(id)
+if not holds(id, ARGV[3], ARGV[4], ARGV[5], f) then return {'no'} end
 count('unreadable')
 count('dead')
-enter_state(id, 'dead', 'unreadable')
+enter_state(id, 'dead', 'unreadable', {'reason', 'its record cannot be read', 'error', ARGV[6]}, f)
 settle(id)
 woken = math.max(woken, 1)  -- a claim ends a bounded number of them; jobs may wait behind
 return {'ok'}

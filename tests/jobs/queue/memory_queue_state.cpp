@@ -443,7 +443,11 @@ MemoryQueue::Dump MemoryQueue::dump() {
     auto hash = pairs(record_fields(record));
     if (record.eta_seconds == -1) hash.erase("eta_s");
     if (record.state == JobState::succeeded && record.best_objective == record.objective) hash.erase("best_objective");
-    if (record.state == JobState::succeeded) hash.erase("updated_ms");  // that is finished_ms
+    if (record.state == JobState::succeeded) {
+      hash.erase("updated_ms");  // that is finished_ms
+      for (const auto& [name, usual] : Hash{{"ranks", "1"}, {"cpus", "1"}, {"max_attempts", "3"}})
+        if (hash.at(name) == usual) hash.erase(name);
+    }
     if (spec.trial == -1) hash.erase("trial");
     if (spec.after.empty()) hash.erase("after");
     const Hash more = {{"sequence", text(job.sequence)},

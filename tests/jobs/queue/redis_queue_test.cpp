@@ -140,6 +140,75 @@ TEST(RedisQueue, AJobThatFollowsAnotherCostsOneCall) {
   EXPECT_EQ(lease.job, "j40");
 }
 
+/// Commands that Redis has run, also those of scripts, and bytes of its append-only file.
+struct Work {
+  int64_t commands = 0, bytes = 0;
+};
+Work work_of(RedisClient& client) {
+  Work work;
+  const auto stats = text_of(*client.call({"INFO", "commandstats"}));
+  for (size_t at = 0; (at = stats.find(":calls=", at)) != std::string::npos; ++at)
+    work.commands += std::stoll(stats.substr(at + 7));
+  work.bytes = std::stoll(info_field(text_of(*client.call({"INFO", "persistence"})), "aof_current_size"));
+  return work;
+}
+
+/// Where Redis' one thread is the limit, its commands are what a queue's speed is made of, and under a busy disk the
+/// bytes that it appends.
+TEST(RedisQueue, AJobsLifeTakesFewCommandsAndFewBytesOfTheLog) {
+  RedisServer server({true, "no", {"auto-aof-rewrite-percentage 0"}});
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  queue.create_sweep({.id = "s", .name = "sweep", .method = "grid", .settings = std::string(2000, 's')});
+  constexpr int kJobs = 256;
+  std::vector<JobSpec> specs;
+  for (int i = 0; i < kJobs; ++i) {
+    specs.push_back(job_named(fmt::format("j{:015}", i)));
+    specs.back().sweep = "s";
+    specs.back().trial = i;
+    specs.back().settings = kSweepSettings;
+  }
+  const auto before = work_of(client);
+  queue.submit_all(specs);
+  auto lease = queue.claim(request("first"));
+  for (int i = 0; lease; ++i) {
+    const JobResult result{.metrics = {{"valid/mae", 0.125}, {"valid/opa", 0.75}}, .objective = 0.125, .seconds = 1.5};
+    lease = queue.finish_and_claim(*lease, result, 0, request(fmt::format("t{}", i))).next;
+  }
+  const auto after = work_of(client);
+  const auto commands = (after.commands - before.commands) / kJobs, bytes = (after.bytes - before.bytes) / kJobs;
+  fmt::print("{} commands and {} bytes of the append-only file for each job\n", commands, bytes);
+  EXPECT_LE(commands, 40);
+  EXPECT_LE(bytes, 3000);
+  EXPECT_EQ(queue.find(specs.back().id)->state, JobState::succeeded);
+}
+
+/// HDEL came later than the other rights (docs/reference/jobs.md).
+TEST(RedisQueue, AUserWithTheRightsOfEarlierVersionsEndsJobs) {
+  RedisServer server({false, "no", {}});
+  RedisClient admin(server.url());
+  auto rights = documented_acl("foretime");
+  ASSERT_EQ(std::erase(rights, "+hdel"), 1U);
+  admin.call(rights);
+  auto url = server.url();
+  url.user = "foretime";
+  url.password = "PASSWORD";
+  RedisClient client(url);
+  RedisQueue queue(client, {});
+  for (const auto* id : {"good", "bad"}) queue.submit(job_named(id));
+  const auto good = queue.claim(request("t1")).value(), bad = queue.claim(request("t2")).value();
+  EXPECT_TRUE(queue.finish(good, {.metrics = {{"opa", 0.5}}, .objective = 0.5, .checkpoint = "runs/good"}, 0));
+  EXPECT_TRUE(queue.finish(bad, {.outcome = Outcome::failed, .error = "exit code 2"}, 0));
+  const auto record = queue.find("good").value();
+  EXPECT_EQ(record.state, JobState::succeeded);
+  EXPECT_EQ(record.objective, 0.5);
+  EXPECT_EQ(record.checkpoint, "runs/good");
+  EXPECT_TRUE(record.spec == job_named("good"));
+  EXPECT_EQ(queue.find("bad")->error, "exit code 2");
+  EXPECT_EQ(texts_of(*admin.call({"HMGET", "{foretime}:job:good", "token", "sequence"})),
+            (std::vector<std::string>{"", ""}));
+}
+
 TEST(RedisQueue, ManyJobsAreSubmittedInFewCalls) {
   RedisServer server({true, "always", {}});
   RedisClient client(server.url());
