@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/table.h"
+
 namespace foretime {
 namespace {
 
@@ -121,27 +123,12 @@ std::string nearest_name(const std::string& key, const std::vector<std::string>&
 }
 
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {
-  // Every character of UTF-8 but its continuation bytes.
-  const auto width_of = [](const std::string& text) {
-    return static_cast<size_t>(
-        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-  };
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-  }
+  TableColumns columns;
+  for (const auto& row : rows) columns.fit(row);
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (size_t i = 0; i < rows[r].size(); ++i) {
-      const std::string padding(widths[i] - width_of(rows[r][i]), ' ');
-      text += i == 0 ? "  " + rows[r][i] + padding : "  " + padding + rows[r][i];
-    }
-    text += '\n';
-    if (r == 0) {
-      for (const size_t width : widths) text += "  " + std::string(width, '-');
-      text += '\n';
-    }
+    text += columns.line(rows[r]);
+    if (r == 0) text += columns.rule();
   }
   return text;
 }

@@ -71,25 +71,45 @@ auto find_key(const Items& items, const std::string& key) {
 
 }  // namespace
 
-std::vector<std::string> split_words(std::string_view list) {
-  std::vector<std::string> words;
+/// Calls `take` with one word after the other, while it returns true.
+template <class Take>
+static void each_word(std::string_view list, const Take& take) {
   for (size_t start = 0; start < list.size();) {
     const size_t end = std::min(list.find(',', start), list.size());
     std::string_view word = list.substr(start, end - start);
     if (word.ends_with('_')) word.remove_suffix(1);
-    words.emplace_back(word);
+    if (!take(word)) return;
     start = list.find_first_not_of(", ", end);
   }
+}
+
+std::vector<std::string> split_words(std::string_view list) {
+  std::vector<std::string> words;
+  each_word(list, [&](std::string_view word) {
+    words.emplace_back(word);
+    return true;
+  });
   return words;
 }
 
-std::string word_at(std::string_view list, size_t index) { return split_words(list).at(index); }
+std::string word_at(std::string_view list, size_t index) {
+  std::string found;
+  each_word(list, [&](std::string_view word) {
+    if (index-- == 0) found = word;
+    return found.empty();
+  });
+  return found;
+}
 
 std::optional<uint8_t> index_of_word(std::string_view list, std::string_view word) {
-  const auto words = split_words(list);
-  const auto found = std::ranges::find(words, word);
-  if (found == words.end()) return std::nullopt;
-  return static_cast<uint8_t>(found - words.begin());
+  uint8_t index = 0;
+  bool found = false;
+  each_word(list, [&](std::string_view each) {
+    found = each == word;
+    if (!found) ++index;
+    return !found;
+  });
+  return found ? std::optional(index) : std::nullopt;
 }
 
 std::string not_among(const std::string& found, std::string_view word, const std::vector<std::string>& words) {

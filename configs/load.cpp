@@ -117,6 +117,8 @@ class Loader {
   void read_override(const std::string& text);
   void read_override(const std::string& key, const std::string& value, const std::string& place);
   void check_bounds() const;
+  /// Of what the last override set.
+  void check_bounds_of_override() const;
   /// Refuses settings of model types that are not used.
   void check_sections() const;
   bool has(const std::string& key) const { return set_.contains(key); }
@@ -128,7 +130,12 @@ class Loader {
   void read_field(const Field& field, YAML::Node node, const std::string& place);
 
   Settings& settings_;
+  /// Null where there is none of that name.
+  const Field* find_field(const std::string& key);
+  void check_bound(const Field& field) const;
+
   FieldList list_;
+  std::map<std::string, const Field*> found_;  // fields that were asked for
   bool migrates_;
   int order_ = 0;                            // 0: the document; then each override
   std::map<std::string, std::string> seen_;  // key to its place in the document or override
@@ -175,7 +182,7 @@ void Loader::read_setting(const std::string& key, const YAML::Node& value, const
   const RenamedKey* renamed = find_renamed(key);
   if (migrates_ && renamed != nullptr) {
     for (const auto& name : renamed->keys) read_field(*list_.field(std::string(name)), value, place);
-  } else if (const Field* field = list_.field(key)) {
+  } else if (const Field* field = find_field(key)) {
     read_field(*field, value, place);
   } else if (list_.section(key) == nullptr) {
     fail(place, "{}: {}", key, unknown_setting(key));
@@ -222,12 +229,26 @@ void Loader::read_override(const std::string& key, const std::string& value, con
   read_setting(key, is_yaml ? parse_document(value, place) : YAML::Node(value), place, place);
 }
 
+const Field* Loader::find_field(const std::string& key) {
+  const auto [entry, is_new] = found_.try_emplace(key);
+  if (is_new) entry->second = list_.field(key);
+  return entry->second;
+}
+
+void Loader::check_bound(const Field& field) const {
+  const std::string violation = bound_violation(field);
+  if (violation.empty()) return;
+  const auto source = set_.find(field.key);
+  fail(source == set_.end() ? "default" : source->second.place, "{}: {}", field.key, violation);
+}
+
 void Loader::check_bounds() const {
-  for (const Field& field : list_.fields) {
-    const std::string violation = bound_violation(field);
-    if (violation.empty()) continue;
-    const auto source = set_.find(field.key);
-    fail(source == set_.end() ? "default" : source->second.place, "{}: {}", field.key, violation);
+  for (const Field& field : list_.fields) check_bound(field);
+}
+
+void Loader::check_bounds_of_override() const {
+  for (const auto& [key, source] : set_) {
+    if (source.order == order_) check_bound(*found_.at(key));
   }
 }
 
@@ -291,6 +312,28 @@ void apply_override(Settings& settings, const std::string& key, const std::strin
   loader.check_bounds();
   settings = std::move(changed);
 }
+
+struct Variation::State {
+  explicit State(Settings from) : base(std::move(from)), current(base), loader(current) {}
+  const Settings base;
+  Settings current;
+  Loader loader;  // points into current
+};
+
+Variation::Variation(Settings base) : state_(std::make_unique<State>(std::move(base))) {
+  state_->loader.check_bounds();
+}
+Variation::~Variation() = default;
+Variation::Variation(Variation&&) noexcept = default;
+
+void Variation::reset() { state_->current = state_->base; }
+
+void Variation::set(const std::string& key, const std::string& value) {
+  state_->loader.read_override(trimmed(key), trimmed(value), fmt::format("override {}={}", key, value));
+  state_->loader.check_bounds_of_override();
+}
+
+Settings& Variation::settings() { return state_->current; }
 
 std::string migrate(const std::filesystem::path& file) {
   Settings settings;

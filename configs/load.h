@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,26 @@ Settings parse_settings(const std::string& yaml, const std::string& origin,
 /// key is unknown or the value malformed or out of bounds, and then leaves `settings` as they were. Contradictions
 /// between keys are left to the loading of the result.
 void apply_override(Settings& settings, const std::string& key, const std::string& value);
+
+/// Settings with other values of some keys, over and over: what apply_override does to a copy, for as little as reading
+/// the values takes.
+class Variation {
+ public:
+  explicit Variation(Settings base);
+  ~Variation();
+  Variation(Variation&&) noexcept;
+
+  /// Back to the base.
+  void reset();
+  /// As apply_override; after a failure only reset may follow.
+  void set(const std::string& key, const std::string& value);
+  /// What may be changed besides, until the next reset.
+  Settings& settings();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Settings that are each within bounds but cannot be meant together. Names both keys, their values and what to do;
 /// empty where all is well.

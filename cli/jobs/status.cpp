@@ -63,36 +63,41 @@ std::vector<std::string> ids_of_queue(jobs::QueueReader& reader, const std::stri
   return ids;
 }
 
-bool all_over(const std::vector<jobs::JobRecord>& jobs) {
-  return std::all_of(jobs.begin(), jobs.end(), [](const auto& job) { return is_final(job.state); });
-}
-
-/// A sweep's jobs as `status` shows them.
-struct JobsOfSweep {
+/// Jobs that were asked for, as `status` shows them.
+struct ChosenJobs {
   std::map<JobState, int64_t> counts{};  // of all
   int64_t unreadable = 0;
   std::vector<jobs::JobRecord> shown{};  // at most `limit`, those that run first
   size_t all = 0;                        // that have the state that was asked for
+  /// Nothing of it will change any more.
+  bool over() const {
+    int64_t ended = 0, jobs = unreadable;
+    for (const auto& [state, count] : counts) {
+      jobs += count;
+      if (is_final(state)) ended += count;
+    }
+    return jobs > 0 && ended == jobs;
+  }
 };
 
 /// Reads the states of all jobs and no more than `limit` records.
-JobsOfSweep jobs_of_sweep(jobs::QueueReader& reader, const std::string& sweep, const StatusOptions& options) {
-  JobsOfSweep found;
-  const auto ids = reader.ids_of_sweep(sweep);
+ChosenJobs choose(jobs::QueueReader& reader, const std::vector<std::string>& ids, const std::string& state,
+                  size_t limit) {
+  ChosenJobs found;
   const auto states = reader.states(ids, found.unreadable);
-  for (const auto state : kOrder) found.counts[state] = 0;
+  for (const auto each : kOrder) found.counts[each] = 0;
   std::vector<uint32_t> chosen;
   for (uint32_t i = 0; i < ids.size(); ++i) {
     if (states[i]) ++found.counts[*states[i]];
-    if (options.state.empty() || states[i] == jobs::parse_job_state(options.state)) chosen.push_back(i);
+    if (state.empty() || states[i] == jobs::parse_job_state(state)) chosen.push_back(i);
   }
   found.all = chosen.size();
-  if (found.all > static_cast<size_t>(options.limit)) {
+  if (found.all > limit) {
     const auto place = [&](uint32_t i) {
       return states[i] ? std::find(std::begin(kOrder), std::end(kOrder), *states[i]) : std::end(kOrder);
     };
     std::stable_sort(chosen.begin(), chosen.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
-    chosen.resize(static_cast<size_t>(options.limit));
+    chosen.resize(limit);
   }
   std::vector<std::string> few;
   for (const auto i : chosen) few.push_back(ids[i]);
@@ -107,13 +112,11 @@ std::string left_out(size_t all, size_t shown_jobs) {
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
   auto sweep = reader.sweep_record(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
-  const auto found = jobs_of_sweep(reader, id, options);
+  const auto found = choose(reader, reader.ids_of_sweep(id), options.state, static_cast<size_t>(options.limit));
   sweep->jobs = found.counts;
   sweep->unreadable = found.unreadable;
   const auto& jobs = found.shown;
-  View view;
-  for (const auto& [state, count] : sweep->jobs) view.over = view.over || count > 0;
-  for (const auto& [state, count] : sweep->jobs) view.over = view.over && (count == 0 || is_final(state));
+  View view{"", found.over()};
   if (options.json) {
     Json list = Json::array();
     for (const auto& job : jobs) list.push_back(cli::to_json(job));
@@ -133,33 +136,36 @@ View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOpti
 }
 
 View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
+  const bool chosen = !options.ids.empty();
   std::vector<std::string> ids;
+  auto limit = static_cast<size_t>(options.limit);
+  size_t named = 0;  // jobs, each of which is shown
   for (const auto& prefix : options.ids) {
     if (!reader.is_sweep(prefix)) {
       ids.push_back(reader.resolve_job(prefix));
+      ++named;
       continue;
     }
     for (auto& id : reader.ids_of_sweep(reader.resolve_sweep(prefix))) ids.push_back(std::move(id));
   }
+  if (named == options.ids.size()) limit = std::max(limit, named);
   const auto statistics = reader.statistics();
-  const bool chosen = !options.ids.empty();
   if (!chosen) ids = ids_of_queue(reader, options.state, options.limit);
-  auto jobs = reader.jobs(ids);
-  if (!options.state.empty())
-    std::erase_if(jobs, [&](const auto& job) { return job.state != jobs::parse_job_state(options.state); });
-  View view{"", chosen && all_over(jobs)};
+  const auto found = choose(reader, ids, options.state, limit);
+  const auto& jobs = found.shown;
+  View view{"", chosen && found.over()};
   if (options.json) {
     Json list = Json::array();
     for (const auto& job : jobs) list.push_back(cli::to_json(job));
     view.text = dump({{"queue", cli::to_json(statistics)}, {"jobs", std::move(list)}}, options.watch > 0);
     return view;
   }
-  int64_t all = 0;
+  int64_t all = chosen ? static_cast<int64_t>(found.all) : 0;
   for (const auto& [state, count] : statistics.jobs) {
-    if (options.state.empty() || state == jobs::parse_job_state(options.state)) all += count;
+    if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;
   }
   if (!jobs.empty()) view.text = job_table(jobs);
-  if (!chosen) view.text += left_out(static_cast<size_t>(all), jobs.size());
+  view.text += left_out(static_cast<size_t>(all), jobs.size());
   const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(), [&](const auto& agent) {
     return statistics.now_ms - agent.seen_ms < kSilentMilliseconds;
   });

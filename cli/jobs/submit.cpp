@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/table.h"
 #include "base/text.h"
 #include "cli/jobs/job_view.h"
 #include "cli/jobs/queue_access.h"
@@ -67,25 +68,29 @@ jobs::SweepPlan load(const SubmitOptions& options) {
   return plan;
 }
 
-/// Columns for what differs between trials.
-std::string trial_table(const std::vector<jobs::JobSpec>& specs) {
+/// Columns for what differs between trials. The jobs are made three times, and never held together.
+void print_trials(const jobs::SweepPlan& plan) {
   std::set<std::string> keys;
-  for (const auto& spec : specs) {
-    for (const auto& [key, value] : spec.parameters) keys.insert(key);
-  }
-  std::vector<std::vector<std::string>> rows = {{"id", "kind", "name", "trial", "after"}};
-  rows.front().insert(rows.front().end(), keys.begin(), keys.end());
-  for (const auto& spec : specs) {
-    std::vector<std::string> row = {spec.id, jobs::to_string(spec.kind), shown(spec.name, 40),
-                                    spec.trial < 0 ? "-" : fmt::format("{}", spec.trial),
-                                    spec.after.empty() ? "-" : spec.after.front()};
+  plan.each_job([&](jobs::JobSpec&& job) {
+    for (const auto& [key, value] : job.parameters) keys.insert(key);
+  });
+  std::vector<std::string> header = {"id", "kind", "name", "trial", "after"};
+  header.insert(header.end(), keys.begin(), keys.end());
+  const auto row_of = [&](const jobs::JobSpec& job) {
+    std::vector<std::string> row = {job.id, jobs::to_string(job.kind), shown(job.name, 40),
+                                    job.trial < 0 ? "-" : fmt::format("{}", job.trial),
+                                    job.after.empty() ? "-" : job.after.front()};
     for (const auto& key : keys) {
-      const auto found = spec.parameters.find(key);
-      row.push_back(found == spec.parameters.end() ? spec.deferred ? "(later)" : "-" : shown(found->second, 40));
+      const auto found = job.parameters.find(key);
+      row.push_back(found == job.parameters.end() ? job.deferred ? "(later)" : "-" : shown(found->second, 40));
     }
-    rows.push_back(std::move(row));
-  }
-  return format_table(rows);
+    return row;
+  };
+  TableColumns columns;
+  columns.fit(header);
+  plan.each_job([&](jobs::JobSpec&& job) { columns.fit(row_of(job)); });
+  fmt::print("{}{}", columns.line(header), columns.rule());
+  plan.each_job([&](jobs::JobSpec&& job) { fmt::print("{}", columns.line(row_of(job))); });
 }
 
 constexpr size_t kJobsAtOnce = 512;
@@ -117,18 +122,36 @@ Json job_json(const jobs::JobSpec& spec) {
           {"trial", spec.trial}, {"parameters", spec.parameters},      {"after", spec.after}};
 }
 
-std::string submission_text(const jobs::Sweep& sweep, Json list, std::optional<int64_t> added) {
-  const auto count = static_cast<int64_t>(list.size());
-  Json json = {{"sweep", sweep.spec.id.empty() ? Json() : Json(sweep.spec.id)},
-               {"name", sweep.spec.name},
-               {"jobs", std::move(list)},
-               {"warnings", sweep.warnings}};
-  if (added) {
-    json["added"] = *added;
-    json["existing"] = count - *added;
+/// The JSON of a submission, printed job by job.
+class SubmissionText {
+ public:
+  void add(const Json& job) {
+    fmt::print("{}{}", count_++ == 0 ? "{\n  \"jobs\": [\n    " : ",\n    ", indented(job, "    "));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+  /// `added`: empty where nothing was submitted.
+  void end(const jobs::Sweep& sweep, std::optional<int64_t> added) {
+    Json rest = {{"sweep", sweep.spec.id.empty() ? Json() : Json(sweep.spec.id)},
+                 {"name", sweep.spec.name},
+                 {"warnings", sweep.warnings}};
+    if (added) {
+      rest["added"] = *added;
+      rest["existing"] = count_ - *added;
+    }
+    const auto text = indented(rest, "");
+    fmt::print("{}{}\n", count_ == 0 ? "{\n  \"jobs\": [" : "\n  ", "]," + text.substr(1));
+  }
+
+ private:
+  static std::string indented(const Json& json, const std::string& before) {
+    std::string text;
+    for (const char c : json.dump(2, ' ', false, Json::error_handler_t::replace)) {
+      text += c;
+      if (c == '\n') text += before;
+    }
+    return text;
+  }
+  int64_t count_ = 0;
+};
 
 std::string where(const SubmitOptions& options) {
   std::string text;
@@ -155,17 +178,14 @@ std::string summary(const SubmitOptions& options, const jobs::SweepPlan& plan, i
 }
 
 void dry_run(const SubmitOptions& options, const jobs::SweepPlan& plan) {
-  Json list = Json::array();
-  std::vector<jobs::JobSpec> specs;
-  plan.each_job([&](jobs::JobSpec&& job) {
-    if (options.json) {
-      list.push_back(job_json(job));
-    } else {
-      specs.push_back(std::move(job));
-    }
-  });
-  fmt::print("{}", options.json ? submission_text(plan.sweep, std::move(list), {})
-                                : trial_table(specs) + fmt::format("{} jobs; nothing was submitted\n", plan.count));
+  if (!options.json) {
+    print_trials(plan);
+    fmt::print("{} jobs; nothing was submitted\n", plan.count);
+    return;
+  }
+  SubmissionText text;
+  plan.each_job([&](jobs::JobSpec&& job) { text.add(job_json(job)); });
+  text.end(plan.sweep, {});
 }
 
 void run(const SubmitOptions& options) {
@@ -176,16 +196,20 @@ void run(const SubmitOptions& options) {
     return;
   }
   QueueAccess access(options.queue, Start::if_needed);
-  Json list = Json::array();
+  SubmissionText text;
   std::string first;
   const auto added = submit(plan, access.queue(), [&](const jobs::JobSpec& job, bool is_new) {
     if (first.empty()) first = job.id;
     if (!options.json) return;
-    list.push_back(job_json(job));
-    list.back()["added"] = is_new;
+    auto json = job_json(job);
+    json["added"] = is_new;
+    text.add(json);
   });
-  fmt::print("{}",
-             options.json ? submission_text(plan.sweep, std::move(list), added) : summary(options, plan, added, first));
+  if (options.json) {
+    text.end(plan.sweep, added);
+  } else {
+    fmt::print("{}", summary(options, plan, added, first));
+  }
 }
 
 }  // namespace

@@ -39,7 +39,11 @@ std::string hex_digest(const char* algorithm, const std::string& text) {
   if (digest_by == nullptr || EVP_Digest(text.data(), text.size(), digest.data(), &size, digest_by, nullptr) != 1)
     throw JobsError("{} is not available from libcrypto", algorithm);
   std::string hex;
-  for (unsigned int i = 0; i < size; ++i) hex += fmt::format("{:02x}", digest[i]);
+  hex.reserve(2 * size);
+  for (unsigned int i = 0; i < size; ++i) {
+    hex += "0123456789abcdef"[digest[i] >> 4];
+    hex += "0123456789abcdef"[digest[i] & 15];
+  }
   return hex;
 }
 

@@ -91,18 +91,19 @@ class Expansion {
     configurations_ = configurations;
     leave_to_the_agent(document_.base);
     describe(configurations * seeds());
-    if (document_.method == "bayes") check_deferred();
-    each_job([](const JobSpec&) {});
-    const int64_t count = configurations * jobs_of_one;
-    if (document_.method == "bayes") return count;
+    configs::Variation variation(document_.base);
+    if (document_.method == "bayes") check_deferred(variation);
     for (int64_t i = 0; i < configurations; ++i) {
       auto parameters = parameters_of(i);
       for (int64_t s = 0; s < seeds(); ++s) {
+        const int64_t trial = i * seeds() + s;
         set_seed(parameters, s);
-        settings_of(parameters, fmt::format("trial {}", i * seeds() + s));
+        check_size(trial, parameters);
+        if (trial == 0) make_jobs(trial, parameters, [](const JobSpec&) {});  // all trials are followed by the same
+        if (document_.method != "bayes") check_settings(variation, parameters, fmt::format("trial {}", trial));
       }
     }
-    return count;
+    return configurations * jobs_of_one;
   }
 
   [[noreturn]] void fail_at(const std::string& key, const std::string& text) const {
@@ -181,24 +182,25 @@ class Expansion {
     }
   }
 
-  /// Of the metric that trials are compared by, and of trainer.metric where it is another one.
-  std::string metric_conflict(const configs::Settings& settings) const {
-    auto compared = settings;
-    compared.trainer.metric = document_.metric;
-    compared.trainer.metric_goal = document_.maximize ? configs::Goal::maximize : configs::Goal::minimize;
-    const auto conflict = configs::find_metric_conflict(settings, /*needed=*/true);
-    return conflict.empty() ? configs::find_metric_conflict(compared, /*needed=*/true) : conflict;
+  /// Of the metric that trials are compared by, and of trainer.metric where it is another one. Changes that.
+  std::string metric_conflict(configs::Settings& settings) const {
+    auto conflict = configs::find_metric_conflict(settings, /*needed=*/true);
+    if (!conflict.empty()) return conflict;
+    settings.trainer.metric = document_.metric;
+    settings.trainer.metric_goal = document_.maximize ? configs::Goal::maximize : configs::Goal::minimize;
+    return configs::find_metric_conflict(settings, /*needed=*/true);
   }
 
-  configs::Settings settings_of(const Parameters& parameters, const std::string& what) const {
-    configs::Settings settings = document_.base;
+  void check_settings(configs::Variation& variation, const Parameters& parameters, const std::string& what) const {
+    variation.reset();
     for (const auto& [key, value] : parameters) {
       try {
-        configs::apply_override(settings, key, value);
+        variation.set(key, value);
       } catch (const configs::SettingsError& error) {
         fail_at(key, fmt::format("{}: {}", what, error.what()));
       }
     }
+    auto& settings = variation.settings();
     std::string conflict = configs::find_conflict(settings);
     if (conflict.empty()) conflict = metric_conflict(settings);
     if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
@@ -209,13 +211,11 @@ class Expansion {
           "it under overrides or as trainer.eval_every=… on the command line",
           document_.origin, what);
     }
-    prepare_for_queue(settings);
-    return settings;
   }
 
   /// Each parameter at its ends and at each of its values, while the others are at their lower end, middle and upper
   /// end. Bounds of settings are intervals and values rise with u, so what holds at the ends holds between.
-  void check_deferred() const {
+  void check_deferred(configs::Variation& variation) const {
     for (const ParameterSpace& p : document_.space) {
       std::vector<std::string> values = p.values;
       if (values.empty()) values = {value_at(p, 0), value_at(p, 0.5), value_at(p, 1)};
@@ -224,7 +224,7 @@ class Expansion {
         for (const ParameterSpace& other : document_.space) parameters[other.key] = value_at(other, others);
         for (const std::string& value : values) {
           parameters[p.key] = value;
-          settings_of(parameters, "a trial");
+          check_settings(variation, parameters, "a trial");
         }
       }
     }
@@ -233,7 +233,7 @@ class Expansion {
   /// A trial's jobs, each after what it needs.
   void make_jobs(int64_t trial, const Parameters& parameters, const SweepPlan::Take& take) const {
     JobSpec job{.kind = JobKind::train,
-                .name = fmt::format("{}-{}", document_.name, trial),
+                .name = name_of(trial),
                 .sweep = sweep_.spec.id,
                 .trial = trial,
                 .settings = kSweepSettings,
@@ -264,13 +264,18 @@ class Expansion {
     for (auto& next : follow_ups) take(std::move(next));
   }
 
+  std::string name_of(int64_t trial) const { return fmt::format("{}-{}", document_.name, trial); }
+
   void finish(JobSpec& job) const {
-    const size_t size = nlohmann::json(job.parameters).dump().size();
-    if (size > Limits::kParameters)
-      throw SweepError("{}: {}: found {} bytes of parameters, expected at most {}", document_.origin, job.name, size,
-                       Limits::kParameters);
     check_size(job.name, job.settings);
     job.id = job_id(job);
+  }
+
+  void check_size(int64_t trial, const Parameters& parameters) const {
+    const size_t size = nlohmann::json(parameters).dump().size();
+    if (size > Limits::kParameters)
+      throw SweepError("{}: {}: found {} bytes of parameters, expected at most {}", document_.origin, name_of(trial),
+                       size, Limits::kParameters);
   }
 
   void check_size(const std::string& what, const std::string& settings) const {

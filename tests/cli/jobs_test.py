@@ -129,6 +129,54 @@ class JobsTest(ProgramTest):
         self.assertRegex(self.foretime("queue", "--prometheus"), re.compile(r"^foretime_\w+.* 12(\.0)?$", re.MULTILINE))
         self.assertIn("succeeded", self.foretime("queue"))
 
+    def test_submissions_are_printed_job_by_job(self):
+        dry = self.json("submit", "sweep.yaml", "--dry-run")
+        self.assertEqual((sorted(dry), dry["name"], dry["warnings"]), (["jobs", "name", "sweep", "warnings"], "widths", []))
+        added = self.json("submit", "sweep.yaml")
+        self.assertEqual([job.pop("added") for job in added["jobs"]], [True, True])
+        self.assertEqual((added["jobs"], added["sweep"]), (dry["jobs"], dry["sweep"]))
+        again = self.json("submit", "sweep.yaml", "seeds=2")
+        self.assertEqual((again["added"], again["existing"], len(again["jobs"])), (4, 0, 4))
+        table = self.foretime("submit", "sweep.yaml", "--dry-run").splitlines()
+        self.assertEqual(table[0].split(), ["id", "kind", "name", "trial", "after", "model.hidden"])
+        self.assertEqual([row.split()[0] for row in table[2:4]], [job["id"] for job in dry["jobs"]])
+        self.assertEqual({len(row) for row in table[:4]}, {len(table[0])})
+
+    def test_a_large_sweep_is_checked_and_printed_in_little_memory(self):
+        self.write("large.yaml", """
+settings: base.yaml
+method: random
+run_cap: 20000
+metric: {name: holdout/mae, goal: minimize}
+parameters:
+  optimizer.learning_rate: {distribution: log_uniform_values, min: 0.0001, max: 0.01}
+  model.hidden: {values: [8, 12]}
+""")
+        for more in ([], ["--json"]):
+            child = subprocess.Popen([FORETIME, "submit", "large.yaml", "--dry-run", *more], cwd=self.folder, stdout=subprocess.PIPE,
+                                     text=True, env=environment())
+            text = child.stdout.read()
+            child.stdout.close()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            self.assertEqual(len(json.loads(text)["jobs"]) if more else len(text.splitlines()) - 3, 20000)
+            self.assertLess(usage.ru_maxrss, 40 * 1024, "KiB; all of its jobs together are larger")
+
+    def test_status_of_several_sweeps_shows_as_many_jobs_as_its_limit(self):
+        first = self.json("submit", "sweep.yaml", "seeds=3")["sweep"]
+        second = self.json("submit", "sweep.yaml")["sweep"]
+        both = self.foretime("status", first, second, "--limit", 3)
+        self.assertIn("and 5 more (--limit)", both)
+        self.assertEqual(len(self.jobs(first, second, "--limit", 3)), 3)
+        listed = self.jobs(first, second)
+        self.assertEqual([job["sweep"] for job in listed], 6 * [first] + 2 * [second])
+        self.foretime("cancel", listed[0]["id"])
+        self.assertEqual([job["id"] for job in self.jobs(first, second, "--state", "cancelled")], [listed[0]["id"]])
+        self.assertNotIn(listed[0]["id"], [job["id"] for job in self.jobs(first, second, "--limit", 7)], "what runs first comes first")
+        named = [job["id"] for job in listed[:3]]
+        self.assertEqual([job["id"] for job in self.jobs(*named, "--limit", 1)], named, "jobs that are named are shown")
+
     def test_cancel_pause_resume_retry_and_priority(self):
         added = self.json("submit", "sweep.yaml")
         first, second = [job["id"] for job in added["jobs"]]

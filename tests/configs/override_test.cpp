@@ -1,6 +1,12 @@
+#include <ctime>
+#include <map>
+#include <random>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "configs/fields.h"
 #include "configs/load.h"
 #include "tests/configs/equal_settings.h"
 #include "tests/support/message_of.h"
@@ -92,6 +98,70 @@ TEST(ApplyOverride, LeavesTheSettingsAloneOnFailure) {
   EXPECT_THROW(apply_override(settings, "optimizer.learning_rates", "1"), SettingsError);
   EXPECT_THROW(apply_override(settings, "optimizer={type: adamw, beta1: 2}", "1"), SettingsError);
   expect_equal(settings, Settings());
+}
+
+using Values = std::map<std::string, std::string>;
+
+/// The settings, or why they are refused: by the slow, obvious way.
+std::string by_apply_override(const Settings& base, const Values& values) {
+  try {
+    Settings settings = base;
+    for (const auto& [key, value] : values) apply_override(settings, key, value);
+    return to_yaml(settings);
+  } catch (const SettingsError& error) {
+    return error.what();
+  }
+}
+
+std::string by_variation(Variation& variation, const Values& values) {
+  try {
+    variation.reset();
+    for (const auto& [key, value] : values) variation.set(key, value);
+    return to_yaml(variation.settings());
+  } catch (const SettingsError& error) {
+    return error.what();
+  }
+}
+
+TEST(Variation, DoesWhatApplyOverrideDoes) {
+  Settings base;
+  base.trainer.steps = 7;
+  base.data.train = {"a"};
+  Variation variation(base);
+  Settings scratch;
+  const auto list = list_fields(scratch);
+  std::mt19937 random(5);
+  const std::vector<std::string> words = {"1",  "0", "-1",   "0.5", "adamw", "true", "[a, b]",
+                                          "[1", "",  "  3 ", "'x'", "1e400", "gcn"};
+  for (int round = 0; round < 3000; ++round) {
+    Values values;
+    for (int i = 0; i < 3; ++i) {
+      const auto& field = list.fields[random() % list.fields.size()];
+      values[random() % 20 == 0 ? field.key + "s" : field.key] = words[random() % words.size()];
+    }
+    if (round % 50 == 0) values["optimizer"] = "{type: adamw, beta1: 2}";
+    ASSERT_EQ(by_variation(variation, values), by_apply_override(base, values)) << round;
+  }
+}
+
+TEST(Variation, TakesAFractionOfTheTimeOfApplyOverride) {
+  const Settings base;
+  Variation variation(base);
+  const auto seconds = [](const auto& call) {
+    const auto start = std::clock();
+    for (int i = 0; i < 500; ++i)
+      call("optimizer.learning_rate", fmt::format("{}", 1e-4 * (i + 1))), call("model.hidden", "64");
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // of this process
+  };
+  const double slow = seconds([&](const std::string& key, const std::string& value) {
+    Settings settings = base;
+    apply_override(settings, key, value);
+  });
+  const double fast = seconds([&](const std::string& key, const std::string& value) {
+    variation.reset();
+    variation.set(key, value);
+  });
+  EXPECT_LT(fast, slow / 4);
 }
 
 }  // namespace
