@@ -184,8 +184,12 @@ std::vector<bool> RedisQueue::submit_all(std::span<const JobSpec> jobs) {
 
 RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) const {
   check(request);
-  return {request.agent, request.token, std::to_string(request.free_cpus), std::to_string(request.free_gpus),
-          std::to_string(request.term.count())};
+  return {request.agent,
+          request.token,
+          std::to_string(request.free_cpus),
+          std::to_string(request.free_gpus),
+          std::to_string(request.term.count()),
+          shared_.of};
 }
 
 std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const redisReply& reply, size_t at) {
@@ -195,9 +199,10 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
   try {
     auto record = record_of(id, fields, "", protocol_.format);
     if (record.spec.settings == kSweepSettings) {
-      auto shared = text_of(part(4));
+      const auto of = fmt::format("{} {}", record.spec.sweep, text_of(part(5)));
+      if (auto settings = text_of(part(4)); settings != kSweepSettings) shared_ = {of, std::move(settings)};
       // Where the sweep is gone, the agent refuses the word and names the job.
-      if (!shared.empty()) record.spec.settings = std::move(shared);
+      if (shared_.of == of && !shared_.settings.empty()) record.spec.settings = shared_.settings;
     }
     check(record.spec);
     return Lease{.job = id,

@@ -93,6 +93,12 @@ class RedisQueue final : public JobQueue {
   QueueSettings settings_;
   Protocol protocol_;
   std::string prefix_;  // {prefix}:
+  /// The settings of the sweep that the last claim met, which need not come with each of its trials.
+  struct SharedSettings {
+    std::string of{};  // the sweep's id and when it was created
+    std::string settings{};
+  };
+  SharedSettings shared_;
   std::map<std::string, Script> scripts_;
 };
 

@@ -1,13 +1,19 @@
 #!lua flags=allow-oom
--- ARGV: events, agent, token, free CPUs, free GPUs, term in ms.
+-- ARGV: events, agent, token, free CPUs, free GPUs, term in ms, then the sweep whose settings the caller knows, as its id
+-- and when it was created with a space between, or nothing.
 local agent, token, cpus, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local known = ARGV[7]
 local LOOK = 1000  -- waiting jobs that one claim looks at
 local LARGEST = 2 ^ 32  -- CPUs or GPUs of a job in all: 65,536 ranks with as many each
 -- A claim that finds nothing writes nothing: idle agents ask often, and each write would be an fsync.
 
-local function lease(id, f, all)
-  local shared = f.settings == '@sweep' and fields(sweep_key(f.sweep or ''), 'settings')[1]
-  return {'lease', id, call('ZSCORE', P .. 'leases', id), all, shared or ''}
+-- Where a job has its sweep's settings, also these and when the sweep was created; @sweep in place of those that are known.
+local function lease(id, f, all, deadline)
+  if f.settings ~= '@sweep' then return {'lease', id, deadline, all, '', ''} end
+  local sweep = f.sweep or ''
+  local created = sweep_of(sweep).created
+  local settings = known == sweep .. ' ' .. created and '@sweep' or fields(sweep_key(sweep), 'settings')[1] or ''
+  return {'lease', id, deadline, all, settings, created}
 end
 
 -- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
@@ -16,7 +22,7 @@ if mine then
   local f, all = record(mine)
   local deadline = call('ZSCORE', P .. 'leases', mine)
   if f.state == 'active' and f.token == token and deadline and tonumber(deadline) >= now then
-    return lease(mine, f, all)
+    return lease(mine, f, all, deadline)
   end
 end
 if call('EXISTS', P .. 'paused') == 1 then return {'none'} end
@@ -50,9 +56,9 @@ for _ = 1, LOOK do
   end
   if not best then return {'none'} end
   local id = heads[best][1]
-  local known = fields(job_key(id), 'sweep', 'state')
-  local state = sweep_state(known[1] or '')
-  if known[2] ~= 'waiting' then
+  local head = fields(job_key(id), 'sweep', 'state')
+  local state = sweep_state(head[1] or '')
+  if head[2] ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
@@ -66,12 +72,13 @@ for _ = 1, LOOK do
       end
     end
     enter_state(id, 'active', 'claim', new, f)
-    call('ZADD', P .. 'leases', int(now + term), id)
+    local deadline = int(now + term)
+    call('ZADD', P .. 'leases', deadline, id)
     call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))
     count('claimed')
     if woken > 0 then woken = woken - 1 end  -- this one is taken
     for _, text in ipairs(new) do all[#all + 1] = text end  -- of a field that comes twice, the last one holds
-    return lease(id, f, all)
+    return lease(id, f, all, deadline)
   elseif moved == BATCH then
     passed[best] = (passed[best] or 0) + 1
   else

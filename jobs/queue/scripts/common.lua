@@ -62,10 +62,18 @@ local function some(id, names)
 end
 local MOVING = {'ranks', 'cpus', 'gpus', 'priority', 'sequence', 'format', 'state', 'fence', 'agent', 'sweep'}
 local function get(id, field) return fields(job_key(id), field)[1] or '' end
-local function sweep_state(sweep)
-  if sweep == '' then return '' end
-  return fields(sweep_key(sweep), 'state')[1] or ''
+-- What this call asked of sweeps: it changes none of that and asks again.
+local sweeps = {}
+local function sweep_of(id)
+  local s = sweeps[id]
+  if not s then
+    local values = id == '' and {} or fields(sweep_key(id), 'state', 'method', 'created_ms')
+    s = {state = values[1] or '', method = values[2] or '', created = values[3] or ''}
+    sweeps[id] = s
+  end
+  return s
 end
+local function sweep_state(id) return sweep_of(id).state end
 
 local FINAL = {succeeded = true, failed = true, cancelled = true, dead = true}
 local function ended_badly(state) return FINAL[state] and state ~= 'succeeded' end
@@ -181,9 +189,7 @@ local function enter_state(id, to, name, new, f)
   local after = setmetatable({}, {__index = old})
   for i = 1, #new, 2 do after[new[i]] = new[i + 1] end
   if FINAL[to] then settle_down(id, to, new, old, after) else set(id, unpack(new)) end
-  if sweep ~= '' and (FINAL[to] or FINAL[from]) and fields(sweep_key(sweep), 'method')[1] == 'bayes' then
-    note_trial(sweep, id)
-  end
+  if (FINAL[to] or FINAL[from]) and sweep_of(sweep).method == 'bayes' then note_trial(sweep, id) end
   event(name, id, from, to, after.fence or '0', after.agent or '')
 end
 
@@ -214,11 +220,14 @@ end
 -- Calls of agents say that agents can reach Redis; a few times a second is enough, and where nothing is leased nobody asks. A
 -- silence in which leases expired is remembered (the last 8): nobody could renew them, so reap.lua gives them one more
 -- term instead of blaming their holders.
+local touched = false
 local function touch(leasing)
+  if touched then return end
   local before = num(call('GET', P .. 'alive_ms'))
   if now < before then call('DEL', P .. 'silences') end  -- the clock was set back: they may lie ahead
-  if before > 0 and now >= before and now - before <= 250 then return end
-  if not leasing and call('EXISTS', P .. 'leases') == 0 then return end
+  touched = before > 0 and now >= before and now - before <= 250
+  if touched or not leasing and call('EXISTS', P .. 'leases') == 0 then return end
+  touched = true
   if before > 0 and now - before > 1000 and call('ZCOUNT', P .. 'leases', int(before), int(now)) > 0 then
     call('RPUSH', P .. 'silences', int(before) .. ' ' .. int(now))
     call('LTRIM', P .. 'silences', -8, -1)

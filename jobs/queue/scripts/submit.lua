@@ -9,7 +9,7 @@ local function take(n)
 end
 
 -- Entries of sorted sets are written once for all jobs of this call: by key, scores and ids.
-local indexes, shapes, states, added, at = {}, {}, {}, 0, int(now)
+local indexes, shapes, added, at = {}, {}, 0, int(now)
 local sequence = num(call('GET', P .. 'sequence'))
 local function index(key, score, id)
   local entries = indexes[key] or {}
@@ -21,8 +21,7 @@ end
 local function submit(id, sweep, trial, needs_from, needs, fields_from, size)
   if call('EXISTS', job_key(id)) == 1 then return 'no' end
   if sweep ~= '' then
-    local state = states[sweep] or sweep_state(sweep)
-    states[sweep] = state
+    local state = sweep_state(sweep)
     if state == '' then return nil, unknown_sweep(sweep) end
     if state == 'cancelled' then return nil, refused('job ' .. id .. ': its sweep ' .. sweep .. ' was cancelled') end
   end

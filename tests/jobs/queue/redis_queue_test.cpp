@@ -183,6 +183,47 @@ TEST(RedisQueue, AJobsLifeTakesFewCommandsAndFewBytesOfTheLog) {
   EXPECT_EQ(queue.find(specs.back().id)->state, JobState::succeeded);
 }
 
+/// The settings of a sweep come once to each agent, also where another one's trials lie between.
+TEST(RedisQueue, TheTrialsOfASweepShareItsSettingsAlsoOnTheWire) {
+  RedisServer server({false, "no", {}});
+  RedisClient client(server.url());
+  RedisQueue queue(client, {});
+  const std::string settings = "trainer: {steps: 10}\n#" + std::string(50'000, 's') + "\n";
+  for (const auto* sweep : {"s", "other"}) {
+    queue.create_sweep({.id = sweep, .name = sweep, .method = "grid", .settings = settings + sweep});
+    for (int i = 0; i < 30; ++i) {
+      auto spec = job_named(fmt::format("{}{}", sweep, i));
+      spec.sweep = sweep;
+      spec.trial = i;
+      spec.settings = kSweepSettings;
+      queue.submit(spec);
+    }
+  }
+  queue.submit(job_named("alone"));
+  const auto sent = [&] {
+    return std::stoll(info_field(text_of(*client.call({"INFO", "stats"})), "total_net_output_bytes"));
+  };
+  const auto before = sent();
+  auto lease = queue.claim(request("t"));
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(lease->spec.settings, settings + lease->spec.sweep);
+    lease = queue.finish_and_claim(*lease, {}, 0, request(fmt::format("t{}", i))).next;
+  }
+  EXPECT_LT(sent() - before, 4 * static_cast<int64_t>(settings.size()));
+  ASSERT_TRUE(lease);
+  EXPECT_EQ(lease->spec.settings, job_named("alone").settings);
+  // Also where a sweep of that id came anew, with other settings.
+  client.call({"FLUSHALL"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  queue.create_sweep({.id = "other", .name = "other", .method = "grid", .settings = "trainer: {steps: 20}\n"});
+  auto spec = job_named("fresh");
+  spec.sweep = "other";
+  spec.settings = kSweepSettings;
+  queue.submit(spec);
+  EXPECT_EQ(queue.claim(request("fresh"))->spec.settings, "trainer: {steps: 20}\n");
+}
+
 /// HDEL came later than the other rights (docs/reference/jobs.md).
 TEST(RedisQueue, AUserWithTheRightsOfEarlierVersionsEndsJobs) {
   RedisServer server({false, "no", {}});
