@@ -51,7 +51,7 @@ $build/tests/fuzz/fuzz_seeds build/fuzz/seeds
 if [[ $seconds == keep ]]; then
   for target in "${targets[@]}"; do
     kept=build/fuzz/kept/$target corpus=tests/fuzz/corpus/$target
-    rm -rf "$kept" && mkdir -p "$kept" "$corpus"
+    rm -rf "$kept" && mkdir -p "$kept" "$corpus" "build/fuzz/found/$target"
     # By edges alone, not by how often each is passed: an input for each of those counts would be thousands.
     $build/tests/fuzz/fuzz_"$target" -merge=1 -use_counters=0 -max_len="${longest[$target]}" "$kept" "build/fuzz/seeds/$target" "$corpus" \
       "build/fuzz/found/$target" > "build/fuzz/$target-keep.log" 2>&1

@@ -577,6 +577,41 @@ TEST_P(QueueContract, FinishedJobsAreForgottenAfterTheirTime) {
     EXPECT_TRUE(key == "alive_ms" || key == "sequence" || key == "clock" || key == "totals") << key;
 }
 
+TEST_P(QueueContract, AReapSaysThatThereIsMoreAfterEachWholeBatch) {
+  if (GetParam() == "memory") GTEST_SKIP() << "the reference does all at once";
+  make({.keep_finished = Milliseconds(10000), .most_losses = 2});
+  constexpr int kJobs = 130;
+  std::vector<Lease> leases;
+  const auto claim_all = [&] {
+    leases.clear();
+    while (const auto lease = claim()) leases.push_back(*lease);
+    ASSERT_EQ(leases.size(), static_cast<size_t>(kJobs));
+  };
+  const auto expect_batches = [&](int64_t ReapCounts::*count) {
+    for (const auto& [expected, more] : {std::pair{64, true}, {64, true}, {2, false}}) {
+      const auto counts = queue().reap();
+      EXPECT_EQ(counts.*count, expected);
+      EXPECT_EQ(counts.more, more);
+    }
+  };
+  for (int i = 0; i < kJobs; ++i) queue().submit(job_named(fmt::format("j{}", i)));
+  claim_all();
+  for (int i = 0; i < 2; ++i) {  // a long silence of all would be Redis' own
+    advance(10000);
+    queue().reap();
+  }
+  advance(10001);
+  expect_batches(&ReapCounts::lost_leases);
+  claim_all();
+  for (const auto& lease : leases) EXPECT_TRUE(finish(lease, Outcome::error));
+  advance(1'000'000);
+  expect_batches(&ReapCounts::promoted);
+  claim_all();
+  for (const auto& lease : leases) EXPECT_TRUE(finish(lease, Outcome::failed));
+  advance(10001);
+  expect_batches(&ReapCounts::expired);
+}
+
 TEST_P(QueueContract, OfTooManyFinishedJobsThoseThatEndedFirstAreForgotten) {
   make({.keep_finished = Milliseconds(0), .keep_jobs = 3});
   for (int i = 0; i < 100; ++i) {

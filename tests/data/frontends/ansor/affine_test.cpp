@@ -56,7 +56,38 @@ class AffineArithmetic : public ::testing::TestWithParam<uint32_t> {
       return draw(0, 3) == 0 ? constant(draw(-5, 20)) : variable(static_cast<int>(draw(0, kVariables - 1)));
     const Reference a = random_reference(depth - 1), b = random_reference(depth - 1);
     const Reference factor = constant(draw(1, 12));
-    switch (draw(0, 9)) {
+    switch (draw(0, 18)) {
+      case 10:
+        return combine(pool_.less(a.affine, b.affine), a, b, std::less<int64_t>());
+      case 11:
+        return combine(pool_.equal(a.affine, b.affine), a, b, std::equal_to<int64_t>());
+      case 12:
+        return combine(pool_.negate(pool_.less(a.affine, b.affine)), a, b, std::greater_equal<int64_t>());
+      case 13:
+        return combine(
+            pool_.logical(AtomKind::logical_and, pool_.less(a.affine, b.affine), pool_.equal(a.affine, a.affine)), a, b,
+            std::less<int64_t>());
+      case 14: {
+        const Affine below = pool_.less(a.affine, b.affine), same = pool_.equal(a.affine, b.affine);
+        return combine(pool_.logical(AtomKind::logical_or, below, same), a, b, std::less_equal<int64_t>());
+      }
+      case 15: {
+        const Affine below = pool_.less(a.affine, b.affine),
+                     even = pool_.equal(pool_.floor_modulo(b.affine, Affine::of(2)), {});
+        return combine(pool_.logical(AtomKind::logical_and, below, even), a, b,
+                       [](int64_t x, int64_t y) { return int64_t{x < y && y % 2 == 0}; });
+      }
+      case 16:
+        return combine(pool_.select(pool_.less(a.affine, b.affine), pool_.scale(a.affine, 3), pool_.add(b.affine, 1)),
+                       a, b, [](int64_t x, int64_t y) { return x < y ? 3 * x : y + 1; });
+      case 17: {
+        const Reference by = draw(0, 1) == 0 ? factor : constant(-draw(1, 12));
+        return combine(pool_.divide(a.affine, by.affine), a, by, std::divides<int64_t>());
+      }
+      case 18: {
+        const Reference by = draw(0, 1) == 0 ? factor : constant(-draw(1, 12));
+        return combine(pool_.modulo(a.affine, by.affine), a, by, std::modulus<int64_t>());
+      }
       case 0:
       case 1:
       case 2:

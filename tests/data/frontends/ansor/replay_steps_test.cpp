@@ -159,6 +159,36 @@ TEST(ReplaySteps, RfactorOfTheOuterAndOfTheInnerPart) {
   EXPECT_EQ(loops_of(inner, 3), "ax0 none 8\nax1 none 8\nk.inner.v none 16\n");
 }
 
+/// Inserted stages copy values or sum parts of what is computed anyway.
+TEST(ReplaySteps, OperationsAreCountedOnce) {
+  for (const char* steps : {R"([["SP", 2, 2, 512, [16], 1], ["RF", 2, 2, 2]])", R"([["CHW", 2, "local"]])",
+                            R"([["CHR", 0, "shared", [2]]])"}) {
+    double operations = 0;
+    for (const auto& stage : replayed(matmul(8, 8, 512), steps).dag->stages) operations += stage.flops;
+    EXPECT_EQ(operations, 1) << steps;
+  }
+}
+
+/// One run of the reader's outer loop reads h + j mod 8 for 4 values of j: from h + 4·j.outer − 8·floor(j.outer / 2)
+/// on, of which TVM's form subtracts the last part.
+TEST(ReplaySteps, WhatARemainderSubtractsIsKeptWithTheBound) {
+  const std::string table = fmt::format(
+      R"json({{"workload_key": "[\"remainder\"]", "stages": [{},
+      {{"id": 1, "name": "P", "dtype": "float32", "shape": [9], "kind": "compute", "axes": [["i", 9]], "reduce_axes": [],
+        "combiner": null, "body": "(A[i]*2f)", "tag": "", "reads": [{{"op": 0, "name": "A", "indices": ["i"]}}],
+        "is_output": false}},
+      {{"id": 2, "name": "C", "dtype": "float32", "shape": [2, 16], "kind": "compute", "axes": [["h", 2], ["j", 16]],
+        "reduce_axes": [], "combiner": null, "body": "P[(floormod(j, 8) + h)]", "tag": "",
+        "reads": [{{"op": 1, "name": "P", "indices": ["(floormod(j, 8) + h)"]}}], "is_output": true}}]}})json",
+      input_stage(0, "A", "[9]"));
+  const auto dag = std::make_shared<const ComputeDag>(parse_compute_dag(table));
+  const LoopNest nest = replayed(dag, R"([["SP", 2, 1, 16, [4], 1], ["CA", 1, 2, 1]])");
+  const auto& axis = nest.variable(nest.stages[1].iterators[0]);
+  EXPECT_EQ(bound_text(nest, axis.extent), "4");
+  EXPECT_EQ(bound_text(nest, axis.minimum), "(((j.outer*4) + h) + (floordiv(j.outer, 2)*-8))");
+  EXPECT_EQ(bound_text(nest, axis.taken), "(floordiv(j.outer, 2)*8)");
+}
+
 TEST(ReplaySteps, SplitByParts) {
   const LoopNest nest =
       replayed(matmul(512, 500, 512), R"([["SP", 2, 0, 512, [8, 2], 0], ["SP", 2, 3, 500, [32, 8], 0]])");
@@ -203,6 +233,7 @@ TEST(ReplaySteps, OneReplayerServesManySchedules) {
   EXPECT_THROW(replayer.replay(dag, steps_of(R"([["CHW", 2, "local"], ["CA", 2, 3, 9]])"), nest), DataError);
   replayer.replay(dag, steps, nest);
   EXPECT_EQ(loops_of(nest), first);
+  EXPECT_EQ(nest.stages.front().serial, 0);
 }
 
 TEST(Accesses, AreOverTheLoopsAroundTheStatement) {
