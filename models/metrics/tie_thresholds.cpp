@@ -10,7 +10,7 @@ namespace {
 double pairs(double n) { return n * (n - 1) / 2; }
 
 /// Runs of neighbouring scores, and what joining them does to τ-b = (concordant - discordant) / √((n0 - n1)(n0 - n2)),
-/// n1 and n2 the pairs that are tied in scores and in run times.
+/// n1 and n2 the pairs that are tied in scores and in run times. The factor n0 - n2 is that of all joins, and left out.
 class Runs {
  public:
   /// `ends`: where each run ends in the order of the scores. `runtimes` are in that order.
@@ -27,22 +27,12 @@ class Runs {
       sizes_.push_back(static_cast<double>(sorted[i].size()));
       for (size_t j = i + 1; j < runs; ++j) order_[i][j] = concordance(sorted[i], sorted[j]);
     }
-    const auto n = static_cast<double>(runtimes.size());
-    auto all = runtimes;
-    std::sort(all.begin(), all.end());
-    double tied = 0;
-    for (size_t i = 0; i < all.size();) {
-      const size_t first = i;
-      while (i < all.size() && all[i] == all[first]) ++i;
-      tied += pairs(static_cast<double>(i - first));
-    }
-    untied_runtimes_ = pairs(n) - tied;
-    untied_scores_ = pairs(n);
+    untied_scores_ = pairs(static_cast<double>(runtimes.size()));
     for (const double size : sizes_) untied_scores_ -= pairs(size);
     for (const auto& row : order_) concordance_ += std::accumulate(row.begin(), row.end(), 0.0);
   }
 
-  double tau() const { return tau(concordance_, untied_scores_); }
+  double tau() const { return tau(concordance_, untied_scores_); }  // times √(n0 - n2), as below
   size_t count() const { return ends_.size(); }
   const std::vector<size_t>& ends() const { return ends_; }
 
@@ -65,9 +55,7 @@ class Runs {
   }
 
  private:
-  double tau(double concordance, double untied) const {
-    return untied > 0 && untied_runtimes_ > 0 ? concordance / std::sqrt(untied * untied_runtimes_) : -1.0;
-  }
+  static double tau(double concordance, double untied) { return concordance / std::sqrt(untied); }
 
   /// Pairs of which the one of `low` is faster, less those of which it is slower.
   static double concordance(const std::vector<double>& low, const std::vector<double>& high) {
@@ -82,7 +70,7 @@ class Runs {
   std::vector<size_t> ends_;
   std::vector<double> sizes_;
   std::vector<std::vector<double>> order_;  // [runs][later runs]
-  double concordance_ = 0, untied_scores_ = 0, untied_runtimes_ = 0;
+  double concordance_ = 0, untied_scores_ = 0;
 };
 
 }  // namespace
