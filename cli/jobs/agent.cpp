@@ -21,6 +21,7 @@ namespace foretime::cli {
 namespace {
 
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{20};
+constexpr double kLongestTime = 7 * 86400;  // seconds, of any option
 
 struct AgentCommandOptions {
   QueueOptions queue;
@@ -90,13 +91,12 @@ void agree_to_keep(QueueAccess& access, const AgentCommandOptions& options, spdl
     const auto kept = access.agree_to_keep(wanted, false);
     const auto differs = [&](const std::string& option, auto asked, auto rules) {
       log.warn(
-          "{} {:g}: the queue keeps {:g}, as was said first, and so does this agent; `foretime queue {} {:g}` "
-          "changes it for all",
+          "{} {}: the queue keeps {}, as was said first, and so does this agent; `foretime queue {} {}` changes it for "
+          "all",
           option, asked, rules, option, asked);
     };
     if (options.keeps && kept.time != wanted.time) differs("--keep-days", options.queue.keep_days, days(*kept.time));
-    if (options.keeps_jobs && kept.jobs != wanted.jobs)
-      differs("--keep-jobs", static_cast<double>(*wanted.jobs), static_cast<double>(*kept.jobs));
+    if (options.keeps_jobs && kept.jobs != wanted.jobs) differs("--keep-jobs", *wanted.jobs, *kept.jobs);
   } catch (const jobs::RedisUnavailable&) {
     // The agent waits for Redis; until the queue has an answer, its own one counts.
   }
@@ -169,10 +169,10 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
       "different jobs in a row that fail within 10 s before this agent claims none for a while; 0: it goes on",
       CLI::NonNegativeNumber, "N");
   command.option_defaults()->group("Times");
-  const auto seconds = [&](const char* name, double& value, const char* meaning) {
-    shown_option(command, name, value, meaning, CLI::PositiveNumber, "S");
+  const auto seconds = [&](const char* name, double& value, const char* meaning, double least = 0.001) {
+    shown_option(command, name, value, meaning, CLI::Range(least, kLongestTime), "S");
   };
-  seconds("--lease-seconds", options.lease_seconds, "a job whose agent is silent for so long is given to another");
+  seconds("--lease-seconds", options.lease_seconds, "a job whose agent is silent for so long is given to another", 0.1);
   seconds("--stall-seconds", agent.stall_seconds, "a job without progress for so long is killed and tried again");
   seconds("--stop-grace", agent.stop_grace_seconds, "time for a job's checkpoint, after a request to stop");
   seconds("--drain-seconds", agent.drain_seconds, "time for all jobs' checkpoints, after SIGTERM");
@@ -184,7 +184,7 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                CLI::Range(0.0, 36500.0), "D")
       ->envname("FORETIME_KEEP_DAYS");
   checked_option(command, "--keep-jobs", options.queue.keep_jobs,
-                 "of more jobs that ended the oldest are forgotten; about 3 KB of Redis each; 0: none",
+                 "of more jobs that ended the oldest are forgotten; about 3 KB of Redis each; 0: all are kept",
                  CLI::NonNegativeNumber, "N")
       ->envname("FORETIME_KEEP_JOBS")
       ->capture_default_str();

@@ -1,4 +1,7 @@
+#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -75,14 +78,27 @@ void retry(const ControlOptions& options) {
       continue;
     }
     const auto sweep = access.reader().resolve_sweep(prefix);
+    auto left = access.reader().ids_of_sweep(sweep);
     int64_t count = 0;
-    // Those that were cancelled because of another come back with that one.
-    for (const auto& job : access.reader().jobs(access.reader().ids_of_sweep(sweep))) {
-      const auto now = access.reader().job(job.spec.id);
-      if (!now || !is_final(now->state) || now->state == jobs::JobState::succeeded) continue;
-      access.queue().retry(job.spec.id);
-      ++count;
+    std::map<std::string, std::string> why;  // a job was refused
+    // Those that were cancelled because of another come back with that one. One that needs a job which is retried after
+    // it is refused, and its turn comes once more.
+    for (bool any = true; std::exchange(any, false);) {
+      std::vector<std::string> refused;
+      for (const auto& job : access.reader().jobs(left)) {
+        if (!is_final(job.state) || job.state == jobs::JobState::succeeded) continue;
+        try {
+          access.queue().retry(job.spec.id);
+          ++count;
+          any = true;
+        } catch (const jobs::JobRefused& error) {
+          refused.push_back(job.spec.id);
+          why[job.spec.id] = error.what();
+        }
+      }
+      left = std::move(refused);
     }
+    for (const auto& id : left) fmt::print(stderr, "warning: {}\n", why.at(id));
     fmt::print("sweep {}: {} jobs wait again\n", sweep, count);
   }
 }

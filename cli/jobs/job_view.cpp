@@ -145,6 +145,11 @@ std::string job_table(const std::vector<jobs::JobRecord>& jobs) {
   return format_table(rows);
 }
 
+bool is_heard(const jobs::AgentRecord& agent, const jobs::QueueStatistics& statistics) {
+  constexpr int64_t kSilentMilliseconds = 120'000;
+  return statistics.now_ms - agent.seen_ms < kSilentMilliseconds;
+}
+
 std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
   std::string text;
   for (const auto& [state, count] : counts) {
@@ -300,6 +305,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
           {"oldest_waiting_ms", statistics.oldest_waiting_ms},
           {"paused", statistics.paused},
           {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},
+          {"keep_jobs", statistics.keep_jobs ? Json(*statistics.keep_jobs) : Json()},
           {"agents", std::move(agents)}};
 }
 

@@ -28,7 +28,9 @@ struct LogOptions {
 void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most, int64_t& seen) {
   const auto kept = static_cast<int64_t>(ring.size());
   const int64_t fresh = std::clamp<int64_t>(total - seen, 0, kept), count = std::min(fresh, most);
-  if (seen > 0 && total - seen > kept) fmt::print("… {} lines are not kept any more\n", total - seen - kept);
+  if (seen > 0 && total - seen > kept)
+    fmt::print("… {} lines are not kept any more; output.log in the folder of the attempt has all\n",
+               total - seen - kept);
   for (auto i = ring.end() - count; i != ring.end(); ++i) fmt::print("{}\n", printable_utf8(*i));
   std::fflush(stdout);
   seen = total;

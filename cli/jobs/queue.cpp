@@ -50,7 +50,7 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
   }
   auto text = format_table(rows);
   for (const auto& agent : statistics.agents) {
-    if (!agent.trouble.empty())
+    if (!agent.trouble.empty() && is_heard(agent, statistics))
       text += fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 40), shown(agent.trouble, 400));
   }
   return text;
@@ -91,6 +91,8 @@ void run(const QueueCommandOptions& options) {
   if (const auto keep = statistics.keep_finished_ms)
     fmt::print("jobs that ended are kept {}\n",
                *keep == 0 ? "for ever" : fmt::format("for {:g} days", static_cast<double>(*keep) / 86'400'000));
+  if (const auto keep = statistics.keep_jobs; keep && *keep > 0)
+    fmt::print("of those, the newest {} are kept\n", *keep);
   fmt::print("\n{}\noldest waiting: {}\n\n{}\n", states_table(statistics),
              statistics.oldest_waiting_ms > 0 ? age_text(statistics.oldest_waiting_ms) : "-", totals_table(statistics));
   fmt::print("{}", statistics.agents.empty() ? "no agent was heard of; `foretime agent` starts one\n"

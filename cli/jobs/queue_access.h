@@ -23,7 +23,7 @@ struct QueueOptions {
   std::string prefix = "foretime";
   double retry_seconds = 5;     // agents: back-off before the second attempt
   double keep_days = 30;        // agents: then jobs that ended are forgotten; 0: never
-  int64_t keep_jobs = 200'000;  // agents: of more jobs that ended the oldest are forgotten; 0: none
+  int64_t keep_jobs = 200'000;  // agents: of more jobs that ended the oldest are forgotten; 0: all are kept
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 

@@ -24,8 +24,6 @@ using jobs::JobState;
 using jobs::Limits;
 using Json = nlohmann::json;
 
-constexpr int64_t kSilentMilliseconds = 120000;  // an agent that is silent for so long does not count
-
 struct StatusOptions {
   QueueOptions queue;
   std::vector<std::string> ids;
@@ -166,13 +164,12 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   }
   if (!jobs.empty()) view.text = job_table(jobs);
   view.text += left_out(static_cast<size_t>(all), jobs.size());
-  const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(), [&](const auto& agent) {
-    return statistics.now_ms - agent.seen_ms < kSilentMilliseconds;
-  });
+  const auto alive = std::count_if(statistics.agents.begin(), statistics.agents.end(),
+                                   [&](const auto& agent) { return is_heard(agent, statistics); });
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,
                            statistics.paused ? "; the queue is PAUSED (foretime resume)" : "");
   for (const auto& agent : statistics.agents) {
-    if (!agent.trouble.empty() && statistics.now_ms - agent.seen_ms < kSilentMilliseconds)
+    if (!agent.trouble.empty() && is_heard(agent, statistics))
       view.text +=
           fmt::format("agent {} claims nothing: {}\n", shown(agent.name, 60), shown(agent.trouble, Limits::kTrouble));
   }
@@ -189,16 +186,24 @@ View look(jobs::QueueReader& reader, const StatusOptions& options) {
   return view_jobs(reader, options);
 }
 
+/// Over what a terminal shows: each line clears the rest of the old one, the end what is left below. Nothing flickers.
+std::string redrawn(const std::string& text) {
+  std::string drawn = "\033[H";
+  for (const char c : text) drawn += c == '\n' ? std::string("\033[K\n") : std::string(1, c);
+  return drawn + "\033[J";
+}
+
 void show(const std::string& text, const StatusOptions& options) {
   static const bool terminal = isatty(STDOUT_FILENO) != 0;
   if (options.watch > 0 && !options.json) {
     const auto now = std::time(nullptr);
     std::tm local{};
     localtime_r(&now, &local);
-    // Home, the new text, then what is left of the old one is cleared: nothing flickers.
-    fmt::print("{}{:%H:%M:%S}{}\n", terminal ? "\033[H\033[2J" : "", local, terminal ? "  (Ctrl-C ends)" : "");
+    const auto head = fmt::format("{:%H:%M:%S}{}\n", local, terminal ? "  (Ctrl-C ends)" : "");
+    fmt::print("{}", terminal ? redrawn(head + text) : head + text);
+  } else {
+    fmt::print("{}", text);
   }
-  fmt::print("{}", text);
   std::fflush(stdout);
 }
 

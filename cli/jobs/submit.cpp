@@ -98,10 +98,13 @@ constexpr size_t kJobsAtOnce = 512;
 /// Submits all jobs; `tell` hears of each whether it was added. Returns how many were.
 int64_t submit(const jobs::SweepPlan& plan, jobs::JobQueue& queue,
                const std::function<void(const jobs::JobSpec&, bool added)>& tell) {
-  if (!plan.sweep.spec.id.empty()) queue.create_sweep(plan.sweep.spec);
   int64_t count = 0;
   std::vector<jobs::JobSpec> some;
+  bool created = plan.sweep.spec.id.empty();
   const auto send = [&] {
+    // Jobs that the queue would refuse leave no empty sweep behind: what one of them demands, all do.
+    for (const auto& job : some) jobs::check(job);
+    if (!std::exchange(created, true)) queue.create_sweep(plan.sweep.spec);
     const auto added = queue.submit_all(some);
     for (size_t i = 0; i < some.size(); ++i) {
       if (added[i]) ++count;
@@ -226,14 +229,14 @@ void add_submit_command(CLI::App& app) {
   typed_option(*command, "--name", options->name, "name of the sweep or job, for people", "TEXT");
   checked_option(*command, "--priority", options->priority, "larger first; 0 where the file says nothing",
                  CLI::Range(-jobs::Limits::kPriority, jobs::Limits::kPriority), "N");
-  const auto number = [&](const char* name, std::optional<int64_t>& value, const char* meaning, int64_t least) {
-    checked_option(*command, name, value, meaning, CLI::Range(least, int64_t{65536}), "N")
-        ->group("Each job (over the file's)");
+  const auto number = [&](const char* name, std::optional<int64_t>& value, const char* meaning, int64_t least,
+                          int64_t most = 65536) {
+    checked_option(*command, name, value, meaning, CLI::Range(least, most), "N")->group("Each job (over the file's)");
   };
   number("--ranks", options->ranks, "processes of mpirun", 1);
   number("--cpus", options->cpus, "CPUs of each rank", 1);
   number("--gpus", options->gpus, "GPUs of each rank", 0);
-  number("--max-attempts", options->max_attempts, "failures after which a job is dead", 1);
+  number("--max-attempts", options->max_attempts, "failures after which a job is dead", 1, jobs::Limits::kAttempts);
   command->add_flag("--dry-run", options->dry_run, "check and print the trials; needs no Redis");
   command->add_flag("--json", options->json, "print JSON");
   add_queue_options(*command, options->queue);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kProbeBytes = 4096;
 constexpr double kBeforeAll = -1e18;  // before all looks
+constexpr double kLastLook = 5;       // seconds that the end waits for a look
 constexpr double kAsleep = 3600;      // seconds that the thread sleeps where nothing is asked of it
 
 std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs) {
@@ -64,34 +65,41 @@ NodeHealth::NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_
     : who_(std::move(who)),
       roots_(roots),
       most_failures_(most_failures),
-      wake_(std::move(wake)),
       world_(world),
       log_(log),
-      files_(files()),
-      background_(world.run_beside([this] { return step(); })) {}
+      looker_(new Looker{.roots = roots, .files = files(), .world = world, .wake = std::move(wake)}),
+      background_(world.run_beside([looker = looker_] { return looker->step(); })) {}
 
-double NodeHealth::step() {
+NodeHealth::~NodeHealth() {
   {
-    const std::lock_guard lock(mutex_);
-    if (!std::exchange(wanted_, false)) return kAsleep;
+    const std::lock_guard lock(looker_->mutex);
+    looker_->wake = nullptr;
   }
-  Look look{world_.steady_seconds(), ""};
+  background_->wait_at_most(kLastLook);
+}
+
+double NodeHealth::Looker::step() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!std::exchange(wanted, false)) return kAsleep;
+  }
+  Look look{world.steady_seconds(), ""};
   try {
-    look.trouble = find_trouble(files_, roots_);
+    look.trouble = find_trouble(files, roots);
   } catch (const std::exception& error) {
     look.trouble = error.what();
   }
-  const std::lock_guard lock(mutex_);
-  last_ = std::move(look);
-  wake_();
-  return wanted_ ? 0 : kAsleep;
+  const std::lock_guard lock(mutex);
+  last = std::move(look);
+  if (wake) wake();
+  return wanted ? 0 : kAsleep;
 }
 
 NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
   Look last;
   {
-    const std::lock_guard lock(mutex_);
-    last = last_;
+    const std::lock_guard lock(looker_->mutex);
+    last = looker_->last;
   }
   if (asked_at_ >= 0 && last.began >= asked_at_) asked_at_ = -1;
   if (last.began >= since) {
@@ -102,8 +110,8 @@ NodeHealth::Answer NodeHealth::seen_since(double since, double now) {
   if (asked_at_ < 0) {
     asked_at_ = now;
     {
-      const std::lock_guard lock(mutex_);
-      wanted_ = true;
+      const std::lock_guard lock(looker_->mutex);
+      looker_->wanted = true;
     }
     background_->wake();
   }

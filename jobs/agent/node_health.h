@@ -35,6 +35,9 @@ class NodeHealth {
   /// `wake` is called, from any thread, when a look is over.
   NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
              World& world, spdlog::logger& log);
+  ~NodeHealth();  // does not wait for storage that hangs
+  NodeHealth(const NodeHealth&) = delete;
+  NodeHealth& operator=(const NodeHealth&) = delete;
 
   /// Whether another job may be claimed now.
   bool may_claim(double now);
@@ -63,8 +66,18 @@ class NodeHealth {
     double began = -1e300;  // before kNever
     std::string trouble;
   };
-  /// Of the thread beside: looks where that was asked for. Returns seconds until the next call.
-  double step();
+  /// All that the thread beside uses: where storage hangs, a look may outlive the agent.
+  struct Looker {
+    /// Looks where that was asked for. Returns seconds until the next call.
+    double step();
+    AllowedRoots roots;
+    Files& files;  // those of the thread that made this
+    World& world;
+    std::mutex mutex{};            // over what follows
+    std::function<void()> wake{};  // empty: nobody is there any more
+    bool wanted = false;
+    Look last{};
+  };
   void note(const std::string& trouble, double now);
   void pause(const std::string& why, double now);
   void count_failure(const std::string& job, const std::string& why, double now);
@@ -73,10 +86,8 @@ class NodeHealth {
   std::string who_;
   AllowedRoots roots_;
   int64_t most_failures_;
-  std::function<void()> wake_;
   World& world_;
   spdlog::logger& log_;
-  Files& files_;  // those of the thread that made this
 
   std::string trouble_, seen_;  // seen_: of the last look
   double pause_ = 0;            // seconds; 0: there is no trouble
@@ -89,10 +100,8 @@ class NodeHealth {
   int64_t never_started_ = 0;     // attempts, since one did
   double asked_at_ = -1;          // of a look without an answer; below 0: there is none
 
-  std::mutex mutex_;  // over what follows
-  bool wanted_ = false;
-  Look last_;
-  std::unique_ptr<Background> background_;  // last: it uses all of the above
+  std::shared_ptr<Looker> looker_;
+  std::unique_ptr<Background> background_;
 };
 
 }  // namespace foretime::jobs

@@ -78,39 +78,53 @@ class SupervisedCommand final : public RunningCommand {
 
 class ThreadBeside final : public Background {
  public:
-  explicit ThreadBeside(std::function<double()> step) : step_(std::move(step)), thread_([this] { run(); }) {}
+  explicit ThreadBeside(std::function<double()> step)
+      : shared_(std::make_shared<Shared>(std::move(step))), thread_([shared = shared_] { shared->run(); }) {}
   ~ThreadBeside() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
+    std::unique_lock lock(shared_->mutex);
+    shared_->stop = true;
+    shared_->wake.notify_all();
+    const auto over = [this] { return shared_->over; };
+    if (patience_ < kNever && !shared_->ended.wait_for(lock, std::chrono::duration<double>(patience_), over)) {
+      thread_.detach();
+      return;
     }
-    wake_.notify_all();
+    lock.unlock();
     thread_.join();
   }
   void wake() override {
     {
-      const std::lock_guard lock(mutex_);
-      due_ = true;
+      const std::lock_guard lock(shared_->mutex);
+      shared_->due = true;
     }
-    wake_.notify_all();
+    shared_->wake.notify_all();
   }
+  void wait_at_most(double seconds) override { patience_ = seconds; }
 
  private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (!stop_) {
-      due_ = false;
-      lock.unlock();
-      const auto pause = std::chrono::duration<double>(step_());
-      lock.lock();
-      wake_.wait_for(lock, pause, [this] { return stop_ || due_; });
+  /// What the thread uses.
+  struct Shared {
+    explicit Shared(std::function<double()> call) : step(std::move(call)) {}
+    void run() {
+      std::unique_lock lock(mutex);
+      while (!stop) {
+        due = false;
+        lock.unlock();
+        const auto pause = std::chrono::duration<double>(step());
+        lock.lock();
+        wake.wait_for(lock, pause, [this] { return stop || due; });
+      }
+      over = true;
+      ended.notify_all();
     }
-  }
+    std::function<double()> step;
+    std::mutex mutex;
+    std::condition_variable wake, ended;
+    bool stop = false, due = false, over = false;
+  };
 
-  std::function<double()> step_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false, due_ = false;
+  std::shared_ptr<Shared> shared_;
+  double patience_ = kNever;
   std::thread thread_;  // last: it uses all of the above
 };
 

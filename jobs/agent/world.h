@@ -46,6 +46,9 @@ class Background {
   virtual ~Background() = default;
   /// The next step is due now.
   virtual void wake() = 0;
+  /// From now on the destructor waits no longer than this for a step that runs, which may then outlive all but what it
+  /// owns itself: a call to storage that hangs cannot be ended.
+  virtual void wait_at_most(double /*seconds*/) {}
 };
 
 constexpr double kNever = std::numeric_limits<double>::infinity();  // as a time

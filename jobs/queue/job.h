@@ -57,6 +57,7 @@ struct Limits {
   static constexpr int64_t kLogLines = 200;    // kept for each job
   static constexpr size_t kDependencies = 64;  // of one job
   static constexpr int64_t kPriority = 4000;   // absolute value
+  static constexpr int64_t kAttempts = 1000;   // most that a job may ask for
 };
 
 /// In place of settings: those of the job's sweep (SweepSpec::settings), which stand once for all of its trials. No

@@ -13,7 +13,7 @@ namespace foretime::jobs {
 namespace {
 
 constexpr size_t kId = 64;
-constexpr int64_t kMostRanks = 65536, kMostOfRank = 65536, kMostAttempts = 1000, kMostTrials = 100'000'000;
+constexpr int64_t kMostRanks = 65536, kMostOfRank = 65536, kMostTrials = 100'000'000;
 
 bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
@@ -86,7 +86,7 @@ void check(const JobSpec& job) {
   check.between("resources.cpus", job.resources.cpus, 1, kMostOfRank);
   check.between("resources.gpus", job.resources.gpus, 0, kMostOfRank);
   check.between("priority", job.priority, -Limits::kPriority, Limits::kPriority);
-  check.between("max_attempts", job.max_attempts, 1, kMostAttempts);
+  check.between("max_attempts", job.max_attempts, 1, Limits::kAttempts);
 }
 
 void check(const SweepSpec& sweep) {

@@ -97,7 +97,8 @@ class JobQueue {
  public:
   virtual ~JobQueue() = default;
 
-  /// False: a sweep of that id is there already (and is left as it is; a cancelled one is JobRefused).
+  /// False: a sweep of that id is there already, and is left as it is but for a larger number of trials. JobRefused: it
+  /// was cancelled.
   virtual bool create_sweep(const SweepSpec& sweep) = 0;
   /// False: a job of that id is there already, whatever its state. Throws JobRefused where a job in `after` is unknown
   /// or ended without success, and where the sweep was cancelled.
@@ -190,8 +191,8 @@ void check(const SweepSpec& sweep);
 void check(const ClaimRequest& request);
 void check(const AgentInfo& agent);
 
-/// Leaves out metrics that are not finite, cuts long lines and errors, and keeps the last of too many lines. Throws
-/// JobsError: metrics or checkpoint path above their limits.
+/// Leaves out metrics that are not finite, and cuts long lines and errors. Throws JobsError: metrics or checkpoint path
+/// above their limits. Of too many lines the queue itself keeps the last.
 JobReport bounded(JobReport report);
 JobResult bounded(JobResult result);
 

@@ -45,6 +45,7 @@ struct QueueStatistics {
   int64_t oldest_waiting_ms = 0;  // age; 0: none waits
   bool paused = false;
   std::optional<int64_t> keep_finished_ms{};  // 0: for ever; empty: no agent has said yet
+  std::optional<int64_t> keep_jobs{};         // of those that ended; 0: all; empty: likewise
   std::vector<AgentRecord> agents{};          // the kMostAgents heard of last, by name
 };
 

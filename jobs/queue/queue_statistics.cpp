@@ -122,7 +122,7 @@ QueueStatistics QueueReader::statistics() {
                                   {"EXISTS", key("paused")},
                                   {"ZRANGE", key("state:waiting"), "0", "0", "WITHSCORES"},
                                   {"ZREVRANGE", key("agents"), "0", std::to_string(kMostAgents - 1)},
-                                  {"HGET", key("settings"), "keep_finished_ms"}};
+                                  {"HMGET", key("settings"), "keep_finished_ms", "keep_jobs"}};
   const size_t first_count = calls.size();
   for (const auto& [state, count] : statistics.jobs) calls.push_back({"ZCARD", key("state:" + to_string(state))});
   const auto replies = ask(calls);
@@ -139,10 +139,10 @@ QueueStatistics QueueReader::statistics() {
     const auto since = score_ms(key("state:waiting"), text_at(oldest, 0), text_at(oldest, 1));
     statistics.oldest_waiting_ms = std::max<int64_t>(1, statistics.now_ms - since);
   }
-  if (replies[5]->type != REDIS_REPLY_NIL) {
-    const Fields settings = {{"keep_finished_ms", text_of(*replies[5])}};
-    statistics.keep_finished_ms = HashReader(key("settings"), settings).integer("keep_finished_ms");
-  }
+  const Fields kept = {{"keep_finished_ms", text_at(*replies[5], 0)}, {"keep_jobs", text_at(*replies[5], 1)}};
+  const HashReader settings(key("settings"), kept);
+  if (!kept.at("keep_finished_ms").empty()) statistics.keep_finished_ms = settings.integer("keep_finished_ms");
+  if (!kept.at("keep_jobs").empty()) statistics.keep_jobs = settings.integer("keep_jobs");
   size_t at = first_count;
   for (auto& [state, count] : statistics.jobs) count = integer_of(*replies[at++]);
   read_agents(texts_of(*replies[4]), statistics);

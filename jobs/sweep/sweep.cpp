@@ -138,7 +138,8 @@ class Expansion {
     return *document_.run_cap;
   }
 
-  /// The sweep's own record and its id, which is that of everything that shapes its jobs.
+  /// The sweep's own record and its id, which is that of everything that shapes its jobs. How many trials there are
+  /// shapes none of them, so that a sweep can grow.
   void describe(int64_t trials) {
     SweepSpec& spec = sweep_.spec;
     spec.name = document_.name;
@@ -155,17 +156,11 @@ class Expansion {
     prepare_for_queue(prepared);
     nlohmann::json then = nlohmann::json::array();
     for (const FollowUp& job : document_.then) then.push_back({to_string(job.kind), job.settings});
-    const nlohmann::json content = {spec.method,
-                                    spec.definition,
-                                    spec.metric,
-                                    spec.maximize,
-                                    spec.trials,
-                                    spec.seed,
-                                    spec.halving.rungs,
-                                    spec.halving.eta,
-                                    configs::to_yaml(prepared),
-                                    document_.seeds,
-                                    then};
+    const nlohmann::json content = {spec.method,      spec.definition,
+                                    spec.metric,      spec.maximize,
+                                    spec.seed,        spec.halving.rungs,
+                                    spec.halving.eta, configs::to_yaml(prepared),
+                                    document_.seeds,  then};
     spec.id = content_id(content.dump());
     if (spec.definition.size() > Limits::kSettings)
       throw SweepError("{}: parameters: found {} bytes, expected at most {}", document_.origin, spec.definition.size(),

@@ -106,7 +106,7 @@ class DocumentReader {
     } else if (key == "priority") {
       document_.priority = integer_in(entry, -Limits::kPriority, Limits::kPriority);
     } else if (key == "max_attempts") {
-      document_.max_attempts = integer_in(entry, 1, 1000);
+      document_.max_attempts = integer_in(entry, 1, Limits::kAttempts);
     } else if (key == "scheduler" || key == "metrics") {
       fail(entry, "is not supported: expected one metric, and one of the methods grid, random and bayes");
     } else if (std::find(kWithoutMeaning.begin(), kWithoutMeaning.end(), key) != kWithoutMeaning.end()) {

@@ -218,6 +218,51 @@ parameters:
         self.assertIn("cancelled or asked", self.foretime("cancel", added["sweep"]))
         self.assertIn("cancelled", self.foretime("submit", "sweep.yaml", code=2))
 
+    def test_retrying_a_sweep_retries_trials_and_brings_back_what_follows_them(self):
+        self.write_sweep("then: [{evaluate: {files: [C11.npz]}}, export]\n", SWEEP.replace("[8, 12]", "[4, 6, 8, 10, 12, 14]"))
+        added = self.json("submit", "sweep.yaml")
+        trials = [job["id"] for job in added["jobs"] if job["kind"] == "train"]
+        # Two of those that follow are cancelled by hand: they come back on their own, once their trial waits again.
+        self.foretime("cancel", *[job["id"] for job in added["jobs"] if job["kind"] == "evaluate"][:2])
+        self.foretime("cancel", *trials)
+        self.assertEqual({job["state"] for job in self.jobs()}, {"cancelled"})
+        self.assertIn("jobs wait again", self.foretime("retry", added["sweep"]))
+        states = {job["id"]: job["state"] for job in self.jobs()}
+        self.assertEqual({states[id] for id in trials}, {"waiting"})
+        self.assertEqual({states[id] for id in states if id not in trials}, {"blocked"})
+
+    def test_a_file_with_more_trials_adds_those(self):
+        random = SWEEP.replace("method: grid", "method: random\nrun_cap: 2").replace("values: [8, 12]", "min: 4, max: 64")
+        self.write_sweep(text=random)
+        first = self.json("submit", "sweep.yaml")
+        grown = self.json("submit", "sweep.yaml", "run_cap=5")
+        self.assertEqual((grown["sweep"], grown["added"], grown["existing"]), (first["sweep"], 3, 2))
+        self.assertEqual(grown["jobs"][:2], [{**job, "added": False} for job in first["jobs"]])
+        self.json("submit", "sweep.yaml")  # and one with fewer takes none away
+        self.assertIn("5 trials", self.foretime("status", first["sweep"]))
+
+    def test_times_of_an_agent_have_bounds(self):
+        for option, value in (("--lease-seconds", "0.0004"), ("--lease-seconds", "1e300"), ("--stall-seconds", "1e300"), ("--drain-seconds", "-1")):
+            self.assertIn(option, self.foretime("agent", option, value, "--until-empty", code=2))
+
+    def test_the_queue_says_how_many_jobs_it_keeps(self):
+        self.foretime("submit", "sweep.yaml")
+        self.foretime("queue", "--keep-jobs", 1000000)
+        self.assertEqual(self.json("queue")["keep_jobs"], 1000000)
+        self.assertIn("the newest 1000000 are kept", self.foretime("queue"))
+        self.foretime("cancel", self.jobs()[0]["id"], self.jobs()[1]["id"])
+        process = self.agent("--until-empty", "--keep-jobs", 2000000)
+        _, errors = process.communicate(timeout=120)
+        self.assertIn("--keep-jobs 2000000: the queue keeps 1000000", errors)
+
+    def test_a_refused_submission_leaves_no_empty_sweep(self):
+        self.assertIn("1000", self.foretime("submit", "sweep.yaml", "--max-attempts", 1001, code=2))
+        self.assertFalse((self.folder / "runs").exists(), "no queue was asked")
+        self.write_sweep("max_attempts: 1001\n")
+        self.assertIn("1000", self.foretime("submit", "sweep.yaml", code=2))
+        self.write_sweep()
+        self.assertEqual(self.json("submit", "sweep.yaml", "--max-attempts", 1000)["added"], 2)
+
     def test_without_redis_every_command_says_what_to_do(self):
         commands = (["submit", "sweep.yaml"], ["status"], ["cancel", "a"], ["pause"], ["resume"], ["retry", "a"], ["priority", "a", "1"],
                     ["log", "a"], ["leaderboard"], ["queue"], ["agent", "--until-empty"], ["export", "a", "out"])

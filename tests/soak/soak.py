@@ -9,7 +9,7 @@ broken node. Jobs then get three attempts, as users give them: no job may end ba
 
 Chaos lasts for --seconds; then everything is left in peace until each job has ended. Fails unless
   submitted = succeeded + failed + cancelled + dead, each as the job's own script says; one result a job, of the newest lease;
-  fences strictly rising; every checkpoint resumed from was published; no process is left behind.
+  fences strictly rising; no more jobs cancelled than were asked to be; no process is left behind.
 """
 import argparse
 import collections
@@ -120,6 +120,8 @@ class Soak:
         ended = sum(states[name] for name in ("succeeded", "failed", "cancelled", "dead"))
         if not (len(ids) == self.submitted == ended):
             problems.append(f"submitted {self.submitted}, known {len(ids)}, ended {ended}: {states}")
+        if states["cancelled"] > self.cancels:
+            problems.append(f"{states['cancelled']} jobs cancelled, and {self.cancels} were asked to be")
         duplicated = lost = attempts = 0
         for identity in ids:
             job = world.job(identity)

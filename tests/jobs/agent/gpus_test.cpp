@@ -1,5 +1,9 @@
 #include "jobs/agent/gpus.h"
 
+#include <array>
+#include <cstdio>
+#include <memory>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,9 +41,23 @@ TEST(Gpus, ThatAreNotThereAreRefusedWithThoseThatAre) {
   EXPECT_THAT(gpu_refusal({"0"}, {}), AllOf(HasSubstr("no NVIDIA GPU"), HasSubstr("--assume-gpus")));
 }
 
-TEST(Gpus, OfThisMachineAreNumberedFromZero) {
+/// As NVIDIA's own tool lists them: "GPU 0: NVIDIA H200 (UUID: GPU-1a2b)".
+TEST(Gpus, OfThisMachineAreThoseThatNvidiaSmiLists) {
+  std::unique_ptr<FILE, int (*)(FILE*)> tool(popen("nvidia-smi -L 2>/dev/null", "r"), pclose);
+  ASSERT_TRUE(tool);
+  std::vector<std::string> uuids;
+  std::array<char, 400> line{};
+  while (fgets(line.data(), line.size(), tool.get()) != nullptr) {
+    const std::string text = line.data();
+    const auto begin = text.find("UUID: "), end = text.find(')', begin);
+    if (text.starts_with("GPU ") && end != std::string::npos) uuids.push_back(text.substr(begin + 6, end - begin - 6));
+  }
   const auto gpus = find_gpus();
-  for (size_t i = 0; i < gpus.size(); ++i) EXPECT_EQ(gpus[i].index, static_cast<int>(i));
+  ASSERT_EQ(gpus.size(), uuids.size());
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    EXPECT_EQ(gpus[i].index, static_cast<int>(i));
+    EXPECT_EQ(gpus[i].uuid, uuids[i]);
+  }
 }
 
 }  // namespace

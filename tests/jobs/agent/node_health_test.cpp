@@ -2,8 +2,11 @@
 
 #include "jobs/agent/node_health.h"
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <optional>
 
 #include <gmock/gmock.h>
@@ -13,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "tests/jobs/agent/agent_fixture.h"
 #include "tests/simulation/simulated_files.h"
 
@@ -197,6 +201,32 @@ TEST_F(NodeHealthTest, AMachineThatStartsNothingPausesWhateverTheJob) {
   for (int i = 0; i < 3; ++i) health_->could_not_start("a", "cannot start foretime: fork: no memory", world_.now);
   EXPECT_FALSE(may_claim());
   EXPECT_THAT(health_->trouble(), HasSubstr("fork"));
+}
+
+TEST(HangingStorage, DoesNotKeepAnAgentFromEnding) {
+  // A thread that still hangs outlives this test: what it uses is never destroyed.
+  static auto& disk = *new simulation::SimulatedFiles;
+  static std::promise<void> returns;
+  static const auto returned = returns.get_future().share();
+  static std::atomic<bool> hangs{false};
+  FilesScope scope(disk);
+  disk.fail_by([](const char*, const fs::path&, size_t) {
+    hangs = true;
+    returned.wait_for(std::chrono::seconds(25));
+    return EIO;
+  });
+  spdlog::logger log("health", std::make_shared<spdlog::sinks::null_sink_mt>());
+  std::atomic<int> woken{0};
+  const double before = steady_seconds();
+  {
+    NodeHealth health(
+        "agent", AllowedRoots{{"/data"}, "/runs"}, 3, [&woken] { ++woken; }, real_world(), log);
+    EXPECT_FALSE(health.may_claim(real_world().steady_seconds()));
+    ASSERT_TRUE(testing::eventually([] { return hangs.load(); }));
+  }
+  EXPECT_LT(steady_seconds() - before, 15);
+  EXPECT_EQ(woken, 0) << "who is gone is not woken";
+  returns.set_value();
 }
 
 using BrokenNode = testing::AgentTest;

@@ -27,6 +27,7 @@ bool MemoryQueue::create_sweep(const SweepSpec& sweep) {
   if (const auto found = sweeps_.find(sweep.id); found != sweeps_.end()) {
     if (found->second.state == "cancelled")
       throw JobRefused("sweep {} was cancelled; change its file or its seed to submit it again", sweep.id);
+    found->second.spec.trials = std::max(found->second.spec.trials, sweep.trials);
     return false;
   }
   SweepEntry entry;

@@ -38,6 +38,19 @@ TEST_P(QueueSweepContract, JobsWaitForWhatTheyNeed) {
   EXPECT_EQ(state("late"), JobState::waiting);
 }
 
+TEST_P(QueueSweepContract, ASweepMayGrow) {
+  SweepSpec sweep{.id = "s", .name = "sweep", .method = "random", .trials = 2};
+  EXPECT_TRUE(queue().create_sweep(sweep));
+  sweep.trials = 5;
+  EXPECT_FALSE(queue().create_sweep(sweep));
+  EXPECT_EQ(backend_->dump().at("sweep:s").at("trials"), "5");
+  sweep.trials = 3;
+  sweep.name = "other";
+  EXPECT_FALSE(queue().create_sweep(sweep));
+  EXPECT_EQ(backend_->dump().at("sweep:s").at("trials"), "5");
+  EXPECT_EQ(backend_->dump().at("sweep:s").at("name"), "sweep");
+}
+
 TEST_P(QueueSweepContract, WhatCanNeverRunIsRefused) {
   EXPECT_TRUE(finish(leased("bad"), Outcome::failed));
   EXPECT_THAT(refusal([&] { queue().submit(needing("a", {"bad"})); }),

@@ -466,6 +466,7 @@ TEST(RedisQueue, TheFirstAnswerHowLongJobsAreKeptHoldsForAllAgents) {
   backend.advance(5000);
   EXPECT_EQ(hasty.reap().expired, 0);
   EXPECT_EQ(QueueReader(client, settings).statistics().keep_finished_ms, settings.keep_finished.count());
+  EXPECT_EQ(QueueReader(client, settings).statistics().keep_jobs, 7);
   EXPECT_EQ(hasty.agree_to_keep({.time = Milliseconds(2000)}, true), (Retention{Milliseconds(2000), 7}));
   EXPECT_EQ(backend.queue().reap().expired, 1);
 }
@@ -564,7 +565,14 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   const QueueSettings no_keeping{"foretime", Milliseconds(1), Milliseconds(1), Milliseconds(1), 10};
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(RedisQueue(client, no_keeping).reap().expired, 5);
+
+  // It listens on the queue's channel, on which its scripts publish, and on no other.
+  RedisQueue listening(client, {});
+  const auto wake_ups = listening.wake_ups();
   queue.submit(job_named("last"));
+  EXPECT_TRUE(eventually([&] { return wake_ups->take(); }));
+  EXPECT_THROW(client.subscribe("other"), RedisRefused);
+  EXPECT_THROW(client.call({"PUBLISH", "other", "1"}), RedisRefused);
 
   EXPECT_THROW(client.call({"GET", "other"}), RedisRefused);
   EXPECT_THROW(client.call({"FLUSHALL"}), RedisRefused);
@@ -590,6 +598,7 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   }
   EXPECT_THROW(eyes.call({"SET", "{foretime}:paused", "1"}), RedisRefused);
   EXPECT_THROW(watched.pause(""), RedisRefused);
+  EXPECT_THROW(watched.wake_ups(), RedisRefused) << "it watches, and is told nothing";
   EXPECT_THROW(eyes.call({"GET", "other"}), RedisRefused);
 }
 

@@ -74,7 +74,6 @@ TEST(Sweep, SameFileSameIdsAndEveryChangeOfContentAnother) {
   EXPECT_EQ(again.jobs[2].priority, 5);
   std::set<std::string> ids = {once.spec.id};
   EXPECT_TRUE(ids.insert(parse(with(kRandom), {"seed=2"}).spec.id).second);
-  EXPECT_TRUE(ids.insert(parse(with(kRandom), {"run_cap=3"}).spec.id).second);
   EXPECT_TRUE(ids.insert(parse(with(kRandom), {"trainer.steps=77"}).spec.id).second);
   EXPECT_TRUE(ids.insert(parse(with(std::string(kRandom) + "then: [export]\n")).spec.id).second);
   EXPECT_TRUE(
@@ -87,6 +86,20 @@ TEST(Sweep, CutOrExtendedKeepsItsTrials) {
   const Sweep four = parse(with(kRandom)), two = parse(with(kRandom), {"run_cap=2"});
   ASSERT_EQ(two.jobs.size(), 2U);
   EXPECT_EQ(two.jobs[1].parameters, four.jobs[1].parameters);
+}
+
+/// Whoever submits a sweep again with more trials finds those that are there.
+TEST(Sweep, GrowsByMoreTrialsWithoutBecomingAnother) {
+  for (const std::string method : {"method: random\nrun_cap: 2\n", "method: grid\nrun_cap: 2\n"}) {
+    const auto text = with(method +
+                           "seeds: [3, 4]\nmetric: {name: valid/kendall_tau, goal: maximize}\n"
+                           "parameters:\n  model.hidden: {values: [4, 8, 16, 32]}\n");
+    const Sweep few = parse(text), more = parse(text, {"run_cap=4"});
+    EXPECT_EQ(few.spec.id, more.spec.id);
+    EXPECT_EQ(more.spec.trials, 8);
+    ASSERT_EQ(more.jobs.size(), 8U);
+    for (size_t i = 0; i < few.jobs.size(); ++i) EXPECT_EQ(few.jobs[i], more.jobs[i]) << i;
+  }
 }
 
 TEST(Sweep, GridNestedParametersAndLists) {
