@@ -28,6 +28,8 @@ class RedisSource final : public TrialSource {
   QueueReader reader_;
 };
 
+}  // namespace
+
 std::optional<Observation> observation_of(const JobRecord& job) {
   const bool decided =
       job.unreadable.empty() && job.spec.kind == JobKind::train && !job.spec.deferred && !job.spec.parameters.empty();
@@ -37,20 +39,6 @@ std::optional<Observation> observation_of(const JobRecord& job) {
   if (job.state == JobState::cancelled)
     return reached ? std::optional(Observation{job.spec.parameters, reached}) : std::nullopt;
   return Observation{job.spec.parameters, std::nullopt};
-}
-
-}  // namespace
-
-std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except) {
-  // The estimator's answer may depend on the order of equals; Redis' order must not matter.
-  std::map<std::pair<int64_t, std::string>, Observation> trials;
-  for (const JobRecord& job : jobs) {
-    if (auto observation = observation_of(job); observation && job.spec.id != except)
-      trials[{job.spec.trial, job.spec.id}] = std::move(*observation);
-  }
-  std::vector<Observation> seen;
-  for (auto& [trial, observation] : trials) seen.push_back(std::move(observation));
-  return seen;
 }
 
 void ParameterProposer::read_all(const std::string& sweep, History& history, TrialChanges& changes,

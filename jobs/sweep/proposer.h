@@ -26,10 +26,10 @@ class TrialSource {
   virtual std::vector<JobRecord> jobs(const std::vector<std::string>& ids) = 0;
 };
 
-/// What the other trials of a sweep tell the estimator. Succeeded and stopped ones count with the best objective that
+/// What a trial tells the estimator about the others. Succeeded and stopped ones count with the best objective that
 /// they reached, failed and dead ones and those that run or wait again count without a value (as the worst), cancelled
-/// ones only where they reached one. `except` and trials without parameters are left out.
-std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except);
+/// ones only where they reached one. Empty: nothing, as of trials without parameters.
+std::optional<Observation> observation_of(const JobRecord& job);
 
 /// Decides the parameters of deferred jobs (method bayes) for one agent. It remembers what it read of a sweep and reads
 /// only what changed since, so a decision takes as long for the ten-thousandth trial as for the hundredth. Agents

@@ -86,8 +86,6 @@ constexpr size_t kRest = 1000;
 /// sampled anew a few times. The time of a proposal is bounded by kRest. With fewer than kStartup values it is
 /// random_trial(space, seed, trial). Earlier trials that lack a parameter do not count for it. A function of its
 /// arguments alone.
-Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
-                         int64_t trial);
 Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,
                          uint64_t seed, int64_t trial);
 

@@ -381,14 +381,6 @@ Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std:
   return std::move(plan.sweep);
 }
 
-Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  return parse_sweep(configs::read_yaml_text(file.string()), file.string(), file.parent_path(), overrides);
-}
-
-const std::string& settings_text(const JobSpec& job, const SweepSpec& sweep) {
-  return job.settings == kSweepSettings ? sweep.settings : job.settings;
-}
-
 HalvingRule halving_from_min(int64_t min_iter, double eta) {
   check_eta(eta);
   if (min_iter < 1) throw SweepError("min_iter: found {}, expected at least 1", min_iter);

@@ -57,11 +57,10 @@ struct SweepPlan {
 /// value of each parameter. The id of the sweep is that of everything that shapes its trials: not its name, priority,
 /// resources, attempts or run.directory. At most 100,000 jobs, all checked before the sweep is returned. Throws
 /// SweepError or configs::SettingsError with file, line (or override), key and value.
-Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+/// As plan_sweep does, of a text, with all jobs.
 Sweep parse_sweep(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                   const std::vector<std::string>& overrides = {});
-/// Like load_sweep, without holding the jobs.
-SweepPlan plan_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
 /// Whether a YAML file has one of `keys` at top level; false where it cannot be read.
 bool has_key(const std::filesystem::path& file, const std::vector<std::string>& keys);
 /// Whether a YAML file is a sweep (has `method` or `parameters` at top level) rather than settings of `foretime train`;
@@ -78,8 +77,6 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
 HalvingRule halving_from_min(int64_t min_iter, double eta);
 HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
 
-/// The settings of a job as YAML, where kSweepSettings stands for those of its sweep.
-const std::string& settings_text(const JobSpec& job, const SweepSpec& sweep);
 /// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
 

@@ -37,7 +37,7 @@ struct SweepDocument {
   std::vector<std::string> warnings;
 };
 
-/// Throws SweepError and configs::SettingsError. `overrides` as in load_sweep.
+/// Throws SweepError and configs::SettingsError. `overrides` as in plan_sweep.
 SweepDocument read_document(const std::string& yaml, const std::string& origin, const std::filesystem::path& folder,
                             const std::vector<std::string>& overrides);
 

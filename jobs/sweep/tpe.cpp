@@ -146,13 +146,6 @@ double ParzenDensity::log_density(const UnitInterval& at) const {
   return std::log(std::max(sum, 1e-300) / static_cast<double>(kernels_.size()));
 }
 
-Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
-                         int64_t trial) {
-  std::vector<const Observation*> pointers;
-  for (const Observation& observation : seen) pointers.push_back(&observation);
-  return propose_trial(space, pointers, maximize, seed, trial);
-}
-
 Parameters propose_trial(const SearchSpace& space, const std::vector<const Observation*>& seen, bool maximize,
                          uint64_t seed, int64_t trial) {
   const auto finished = std::count_if(seen.begin(), seen.end(), [](const Observation* observation) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +26,25 @@ const char* const kSweep =
     "[v.npz], data.holdout: 0.1, loss.type: huber}\n"
     "parameters:\n  optimizer.learning_rate: {distribution: log_uniform_values, min: 1.0e-6, max: 1.0}\n"
     "  model.layers: {min: 1, max: 4}\n";
+
+/// By trial, as an agent has them that read all of a sweep.
+std::vector<Observation> observations_of(const std::vector<JobRecord>& jobs, const std::string& except) {
+  std::map<std::pair<int64_t, std::string>, Observation> trials;
+  for (const JobRecord& job : jobs) {
+    if (auto observation = observation_of(job); observation && job.spec.id != except)
+      trials[{job.spec.trial, job.spec.id}] = std::move(*observation);
+  }
+  std::vector<Observation> seen;
+  for (auto& [trial, observation] : trials) seen.push_back(std::move(observation));
+  return seen;
+}
+
+Parameters propose_trial(const SearchSpace& space, const std::vector<Observation>& seen, bool maximize, uint64_t seed,
+                         int64_t trial) {
+  std::vector<const Observation*> pointers;
+  for (const Observation& observation : seen) pointers.push_back(&observation);
+  return jobs::propose_trial(space, pointers, maximize, seed, trial);
+}
 
 class Proposing : public ::testing::Test, public TrialSource {
  protected:

@@ -27,6 +27,12 @@ Sweep parse(const std::string& yaml, const std::vector<std::string>& overrides =
   return parse_sweep(yaml, "s.yaml", testing::source_dir() / "configs", overrides);
 }
 
+Sweep load_sweep(const std::filesystem::path& file, const std::vector<std::string>& overrides = {}) {
+  auto plan = plan_sweep(file, overrides);
+  plan.each_job([&](JobSpec&& job) { plan.sweep.jobs.push_back(std::move(job)); });
+  return std::move(plan.sweep);
+}
+
 const char* const kRandom =
     "method: random\nrun_cap: 4\nmetric: {name: valid/kendall_tau, goal: maximize}\n"
     "parameters:\n  optimizer.learning_rate: {distribution: log_uniform_values, min: 0.001, max: 0.1}\n"
@@ -35,7 +41,7 @@ const char* const kRandom =
 /// What the agent trains with: the job as its lease has it.
 configs::Settings settings_of(const Sweep& sweep, size_t index) {
   auto job = sweep.jobs.at(index);
-  job.settings = settings_text(job, sweep.spec);
+  job.settings = sweep.spec.settings;
   return trial_settings(job, job.parameters);
 }
 
@@ -173,7 +179,7 @@ TEST(Sweep, BayesDefersParameters) {
   EXPECT_EQ(to_json(parse_search_space(sweep.spec.definition)), to_json(sweep.space));
   EXPECT_THROW(trial_settings(sweep.jobs[0], {{"model.layers", "2"}}), configs::SettingsError) << "@sweep is no YAML";
   auto job = sweep.jobs[0];
-  job.settings = settings_text(job, sweep.spec);
+  job.settings = sweep.spec.settings;
   const configs::Settings settings = trial_settings(job, {{"model.layers", "2"}});
   EXPECT_EQ(settings.model.layers, 2);
   EXPECT_THROW(trial_settings(job, {{"model.layers", "-2"}}), configs::SettingsError);
