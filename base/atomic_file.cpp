@@ -67,6 +67,14 @@ void write_synced(const fs::path& path, std::string_view bytes) {
   file->sync();
 }
 
+void create_folders_synced(const fs::path& path) {
+  if (path.empty() || files().is_folder(path)) return;
+  const auto above = path.parent_path();
+  create_folders_synced(above);
+  files().create_folders(path);
+  files().sync_folder(above.empty() ? "." : above);
+}
+
 void replace_folder(const fs::path& aside, const fs::path& path) {
   files().sync_folder(aside);
   auto old = aside;

@@ -42,6 +42,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 /// Writes `bytes` under their final name and syncs them: for a folder that replace_folder() puts in place as a whole.
 void write_synced(const std::filesystem::path& path, std::string_view bytes);
 
+/// Makes a folder, and those above it that are missing; after a loss of power they are still there.
+void create_folders_synced(const std::filesystem::path& path);
+
 /// Puts the folder `aside` in the place of `path`, and syncs both folders and the one above. An older folder of that
 /// name is exchanged with it in one step and then removed; where the file system cannot exchange, it is moved away
 /// first, and for a moment there is none.

@@ -69,6 +69,7 @@ void write_folder(const fs::path& folder, const std::map<std::string, std::strin
   auto aside = folder;
   aside += kAsideSuffix;
   files().remove(aside);
+  create_folders_synced(folder.parent_path());
   files().create_folders(aside);
   try {
     for (const auto& [name, bytes] : contents) write_synced(aside / name, bytes);

@@ -104,7 +104,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
       }
     }
   }
-  files().create_folders(path_ / "checkpoints");
+  create_folders_synced(path_ / "checkpoints");
   write("config.yaml", configs::to_yaml(settings));
   write("data.json", Json{{"fingerprint", fingerprint}}.dump() + "\n");
 }

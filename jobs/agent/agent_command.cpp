@@ -243,10 +243,13 @@ fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   if (!is_id(lease.job)) throw JobUnusable("a job's id is no text of 1 to 64 letters, digits, - and _");
   const auto job = roots.runs / lease.job;
   files().create_folders(job);
+  files().sync_folder(roots.runs);  // or a loss of power takes all that the job will write
   const auto real = allowed_path("run directory", job, roots.runs, {roots.runs});
   const auto name = fmt::format("attempt-{}", lease.fence);
   for (const auto& folder : {real / name, real / (name + "-" + (is_id(lease.token) ? lease.token : "again"))}) {
-    if (files().create_folder(folder)) return folder;
+    if (!files().create_folder(folder)) continue;
+    files().sync_folder(real);
+    return folder;
   }
   throw JobsError("{}: exists already, from another attempt with this fence", (real / name).string());
 }

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/process.h"
 #include "jobs/agent/world.h"
@@ -132,7 +133,7 @@ AgentOptions completed(AgentOptions options, World& world) {
   const auto host = host_name();
   if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), world.random_hex(6));
   if (options.cpus <= 0) options.cpus = usable_cores();
-  files().create_folders(options.roots.runs);
+  create_folders_synced(options.roots.runs);
   options.roots.runs = real_folder("run root", options.roots.runs);
   for (auto& root : options.roots.data) root = real_folder("data root", root);
   return options;

@@ -79,6 +79,22 @@ TEST(PowerLoss, ANewCheckpointLeavesTheOlderOnes) {
       });
 }
 
+/// The names of new folders are names too: a checkpoint that was committed in them must not go with them.
+TEST(PowerLoss, AFirstCheckpointInNewFoldersStays) {
+  bool committed = false;
+  at_every_power_loss([&] { committed = false; },
+                      [&] {
+                        CheckpointStore("/runs/job/attempt-1/checkpoints").commit(10, checkpoint('a'));
+                        committed = true;
+                      },
+                      [&](const std::string& where) {
+                        if (!committed) return;
+                        EXPECT_EQ(CheckpointStore("/runs/job/attempt-1/checkpoints").read(10).files, checkpoint('a'))
+                            << where;
+                      });
+  EXPECT_TRUE(committed);
+}
+
 TEST(PowerLoss, ACheckpointThatIsWrittenAgainIsTheOldOneOrTheNewOne) {
   at_every_power_loss(
       [] {
