@@ -67,9 +67,9 @@ local function grace(id, deadline)
 end
 
 -- A clock that was ahead for a while leaves times behind that lie too far ahead: of leases, more than their term, of
--- retries, more than the longest back-off, of ends, at all.
-local function bring_back(index, longest, take)
-  local ahead, moved = call('ZREVRANGE', P .. index, 0, BATCH - 1, 'WITHSCORES'), 0
+-- retries, more than the longest back-off, of ends, at all. Looks at those of `ahead`.
+local function bring_back(index, ahead, longest, take)
+  local moved = 0
   for i = 1, #ahead, 2 do
     local most = now + longest(ahead[i])
     if tonumber(ahead[i + 1]) > most then
@@ -80,9 +80,17 @@ local function bring_back(index, longest, take)
   end
   more = more or moved == BATCH
 end
-bring_back('leases', function(id) return num(get(id, 'term_ms')) end)
-bring_back('delayed', function() return tonumber(ARGV[5]) end, function(id, due) set(id, 'due_ms', int(due)) end)
-for _, state in ipairs(ENDS) do bring_back('state:' .. state, function() return 0 end) end
+local function later_than(index, time)
+  return call('ZRANGEBYSCORE', P .. index, '(' .. int(time), '+inf', 'WITHSCORES', 'LIMIT', 0, BATCH)
+end
+bring_back('leases', call('ZREVRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES'),
+           function(id) return num(get(id, 'term_ms')) end)
+local longest_delay = tonumber(ARGV[5])
+bring_back('delayed', later_than('delayed', now + longest_delay), function() return longest_delay end,
+           function(id, due) set(id, 'due_ms', int(due)) end)
+for _, state in ipairs(ENDS) do
+  bring_back('state:' .. state, later_than('state:' .. state, now), function() return 0 end)
+end
 
 local lost = 0
 local expired = call('ZRANGEBYSCORE', P .. 'leases', '-inf', '(' .. int(now), 'WITHSCORES', 'LIMIT', 0, BATCH)
