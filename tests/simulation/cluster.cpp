@@ -16,7 +16,6 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
-#include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/agent.h"
 #include "jobs/error.h"
@@ -26,6 +25,7 @@
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/simulated_files.h"
+#include "tests/simulation/weaknesses.h"
 
 namespace foretime::simulation {
 namespace {
@@ -48,6 +48,7 @@ struct Plan {
   int64_t crashes = 0;  // attempts that end by the job's own fault
   bool hangs = false;   // the first attempt shows no progress after a while
   bool deaf = false;    // does not listen to requests, nor to SIGTERM
+  bool deadly = false;  // takes its whole node down with it, whenever it is tried
 };
 
 struct Broken {};  // ends a simulation; the message is in the report
@@ -173,11 +174,24 @@ class Cluster {
     write_file_atomically(std::filesystem::path(kDataRoot) / "C1.npz", "data");
     files.fail_by(
         [this](const char* operation, const auto& path, size_t bytes) { return file_fault(operation, path, bytes); });
-    redis.changed = [this] { after_command(); };
+    for (int i = 0; i < 2; ++i) files.lose_power([] { return SimulatedFiles::Fate::kept; });
+    redis.changed = [this](const auto& call, const Answer& answer) {
+      after_command();
+      check_writer(call, answer);
+    };
+    for (const auto& [name, script] : jobs::load_scripts(jobs::QueueClock::redis)) scripts_[script.sha1] = name;
+    if (!options_.weakness.empty()) {
+      const auto& weakness = weakness_named(options_.weakness);
+      redis.model().edit_script = [this, &weakness](std::string script) {
+        return weakened(weakness, std::move(script), weakened_);
+      };
+      if (weakness.files_unsynced) files.forget_syncs(), ++weakened_;
+    }
     choose_faults();
     for (int64_t node = 0; node < kNodes; ++node) start_agent(node);
     scheduler.start(next_process(), [this] { submit_jobs(); });
     scheduler.start(next_process(), [this] { submit_sweeps(); });
+    scheduler.start(next_process(), [this] { look_after_jobs(); });
     scheduler.at(kMinute, [this] { housekeeping(); });
     plan_next_fault();
     const auto end = static_cast<Time>(options_.hours * kHour);
@@ -187,6 +201,8 @@ class Cluster {
       for (int hour = 0; hour < 48 && !all_ended(); ++hour) scheduler.run_until(scheduler.now() + kHour);
       if (!all_ended()) say_what_is_left();
       check();
+      check_results();
+      if (!options_.weakness.empty() && weakened_ == 0) fail("the weakness has nothing to change");
     } catch (const Broken&) {
     }
     report_.hours = static_cast<double>(scheduler.now()) / kHour;
@@ -238,7 +254,10 @@ class Cluster {
   }
 
  private:
-  using Fault = std::function<void()>;
+  struct Fault {
+    const char* kind;
+    std::function<void()> begin;
+  };
 
   static std::shared_ptr<spdlog::sinks::sink> make_sink(bool trace) {
     if (trace) return std::make_shared<spdlog::sinks::stderr_sink_st>();
@@ -287,6 +306,7 @@ class Cluster {
     slot->process = next_process();
     slot->world = std::make_unique<SimulatedWorld>(*this, node);
     node_of_[slot->process] = node;
+    disturbed(0);
     scheduler.start(slot->process, [this, slot] {
       const auto make_queue = [this, slot]() -> std::shared_ptr<jobs::JobQueue> {
         const auto client = std::make_shared<Client>(*this, slot->node, [world = slot->world.get()] { world->wake(); });
@@ -315,6 +335,7 @@ class Cluster {
     const auto slot = agents_[node];
     if (!slot || scheduler.now() < frozen_until[node]) return;
     ++report_.agents_killed;
+    disturbed(0);
     trace(fmt::format("kill -9 {}", slot->name));
     scheduler.kill(slot->process);
     slot->agent = nullptr;
@@ -332,12 +353,8 @@ class Cluster {
   jobs::JobSpec training(int64_t number) {
     jobs::JobSpec spec;
     spec.name = fmt::format("job {}", number);
-    configs::Settings settings;
-    settings.data.root = kDataRoot;
-    settings.data.train = {fmt::format("{}.npz", number)};
-    settings.data.holdout = 0.1;
-    settings.trainer.metric = kMetric;
-    spec.settings = configs::to_yaml(settings);
+    spec.settings = fmt::format("data: {{root: {}, train: [{}.npz], holdout: 0.1}}\ntrainer: {{metric: {}}}\n",
+                                kDataRoot, number, kMetric);
     spec.metric = kMetric;
     spec.priority = scheduler.integer(-2, 2);
     return spec;
@@ -347,6 +364,8 @@ class Cluster {
   bool submit(jobs::RedisQueue& queue, jobs::JobSpec& spec) {
     spec.id = jobs::job_id(spec);
     plans_[spec.id] = draw_plan(spec.kind);
+    recent_.push_back(spec);
+    if (recent_.size() > 12) recent_.pop_front();
     bool there = false;
     persist([&] { there = asked([&] { queue.submit(spec); }); });
     if (there) submitted_[spec.id].at = scheduler.now();
@@ -411,17 +430,59 @@ class Cluster {
       }
       if (scheduler.chance(0.3)) {
         wait_up_to(600);
-        persist([&] { asked([&] { client.queue.pause(sweep.id); }); });
-        trace("paused " + sweep.id);
-        wait_up_to(3600);
-        persist([&] { asked([&] { client.queue.resume(sweep.id); }); });
-        trace("resumed " + sweep.id);
+        pause_for(client.queue, sweep.id, 3600);
       }
       if (scheduler.chance(0.15)) {
         wait_up_to(3600);
         persist([&] { asked([&] { client.queue.cancel_sweep(sweep.id); }); });
         trace("cancelled sweep " + sweep.id);
       }
+    }
+  }
+
+  void pause_for(jobs::RedisQueue& queue, const std::string& sweep, double most_seconds) {
+    bool paused = false;
+    persist([&] { paused = asked([&] { queue.pause(sweep); }); });
+    trace("paused " + sweep);
+    if (paused) paused_[sweep] = scheduler.now();
+    wait_up_to(most_seconds);
+    paused_.erase(sweep);
+    persist([&] { asked([&] { queue.resume(sweep); }); });
+    trace("resumed " + sweep);
+  }
+
+  /// Somebody else with a hand on all jobs: tries again what ended badly, changes priorities, cancels, submits what is
+  /// there already, and now and then pauses the whole queue.
+  void look_after_jobs() {
+    Client client(*this, -1, nullptr);
+    auto& queue = client.queue;
+    while (scheduler.now() < static_cast<Time>(options_.hours * kHour)) {
+      wait_up_to(4000);
+      if (submitted_.empty()) continue;
+      auto at = submitted_.begin();
+      std::advance(at, scheduler.integer(0, static_cast<int64_t>(submitted_.size()) - 1));
+      const auto job = at->first;
+      const auto what = scheduler.integer(0, 5);
+      if (what == 0) persist([&] { asked([&] { queue.set_priority(job, scheduler.integer(-3, 3)); }); });
+      if (what == 1 && scheduler.chance(0.3)) persist([&] { asked([&] { queue.cancel(job); }); });
+      if (what == 2 && scheduler.chance(0.3)) pause_for(queue, "", 1200);
+      if (what == 3 && !recent_.empty()) {
+        const auto again = recent_[static_cast<size_t>(scheduler.integer(0, static_cast<int64_t>(recent_.size()) - 1))];
+        bool is_new = false;
+        persist([&] { asked([&] { is_new = queue.submit(again); }); });
+        if (is_new) {
+          trace("submitted anew: " + again.id);
+          submitted_[again.id].at = scheduler.now();
+        }
+      }
+      if (what < 4) continue;
+      std::vector<std::string> ended;
+      for (const auto& [id, known] : submitted_)
+        if (is_final(known.state) && known.state != JobState::succeeded) ended.push_back(id);
+      if (ended.empty()) continue;
+      const auto& bad = ended[static_cast<size_t>(scheduler.integer(0, static_cast<int64_t>(ended.size()) - 1))];
+      const std::string retried = bad;
+      persist([&] { asked([&] { queue.retry(retried); }); });
     }
   }
 
@@ -452,6 +513,7 @@ class Cluster {
     if (scheduler.chance(0.15)) plan.crashes = scheduler.integer(1, 3);
     plan.hangs = scheduler.chance(0.03);
     plan.deaf = scheduler.chance(0.05);
+    plan.deadly = scheduler.chance(0.01);
     return plan;
   }
 
@@ -507,6 +569,11 @@ class Cluster {
     const auto crash_at = first + scheduler.integer(0, std::max<int64_t>(plan.steps - first, 1));
     for (int64_t step = first + 1; step <= plan.steps; ++step) {
       pause(trial, plan.step_seconds);
+      if (plan.deadly) {
+        ++own_failures_[trial.job];
+        scheduler.at(scheduler.now(), [this, node = trial.node] { kill_agent(node, true); });
+        for (;;) pause(trial, 3600);
+      }
       if (crashes && step >= crash_at) {
         ++own_failures_[trial.job];
         return scheduler.chance(0.5) ? 1 : 139;
@@ -580,6 +647,10 @@ class Cluster {
     return 0;
   }
 
+  /// Something is not as it should be, for so long from now on.
+  void disturbed(double seconds) {
+    calm_since_ = std::max(calm_since_, scheduler.now() + static_cast<Time>(seconds * kSecond));
+  }
   bool in_trouble() const { return disk_full_ || !broken_disks_.empty() || troubles_ > 0; }
 
   /// For a while, then back to normal.
@@ -587,6 +658,7 @@ class Cluster {
     trace(what);
     ++troubles_;
     set(true);
+    disturbed(seconds);
     scheduler.at(scheduler.now() + static_cast<Time>(seconds * kSecond), [this, what, set] {
       --troubles_;
       set(false);
@@ -602,88 +674,113 @@ class Cluster {
   void choose_faults() {
     auto& model = redis.model();
     const std::vector<Fault> all = {
-        [this] { kill_agent(some_node(), false); },
-        [this] { kill_agent(some_node(), true); },
-        [this] {
-          const auto slot = agents_[some_node()];
-          if (slot == nullptr || slot->agent == nullptr) return;
-          trace("drain " + slot->name);
-          slot->agent->request_stop();
-          if (scheduler.chance(0.3)) slot->agent->request_stop();
-        },
-        [this] {
-          if (running_.empty()) return;
-          auto at = running_.begin();
-          std::advance(at, scheduler.integer(0, static_cast<int64_t>(running_.size()) - 1));
-          trace("kill -9 " + at->second->folder.string());
-          ++own_failures_[at->second->job];  // nobody can tell it from a crash
-          kill_trial(std::shared_ptr(at->second));
-        },
-        [this] {
-          const auto node = some_node();
-          frozen_until[node] = scheduler.now() + static_cast<Time>(some_seconds(900) * kSecond);
-          trace(fmt::format("node {} stands still for {:.1f} s", node,
-                            static_cast<double>(frozen_until[node] - scheduler.now()) / kSecond));
-        },
-        [this] {
-          ++report_.redis_crashes;
-          trouble_for(some_seconds(1800), "Redis crashes", [this](bool on) { on ? redis.crash() : redis.restart(); });
-          forget_what_redis_lost();
-        },
-        [this] {
-          const auto node = scheduler.integer(-1, kNodes - 1);
-          trouble_for(some_seconds(1800), fmt::format("node {} is cut off", node), [this, node](bool on) {
-            on ? static_cast<void>(redis.cut_off.insert(node)) : static_cast<void>(redis.cut_off.erase(node));
-          });
-        },
-        [this] {
-          trouble_for(some_seconds(1800), "messages get lost", [this](bool on) { redis.loss = on ? 0.2 : 0; });
-        },
-        [this] {
-          trouble_for(some_seconds(1800), "messages are late", [this](bool on) { redis.delay = on ? 0.2 : 0; });
-        },
-        [this, &model] {
-          trouble_for(some_seconds(900), "Redis is a replica", [&model](bool on) { model.trouble.replica = on; });
-        },
-        [this, &model] {
-          trouble_for(some_seconds(900), "Redis is full", [&model](bool on) { model.trouble.full = on; });
-        },
-        [this, &model] {
-          trouble_for(some_seconds(900), "the disk of Redis fails",
-                      [&model](bool on) { model.trouble.disk_error = on; });
-        },
-        [this, &model] {
-          trouble_for(some_seconds(900), "Redis loads", [&model](bool on) { model.trouble.loading = on; });
-        },
-        [this, &model] {
-          trouble_for(some_seconds(900), "Redis asks for a password", [&model](bool on) {
-            model.trouble.authentication = on ? "NOAUTH Authentication required." : "";
-          });
-        },
-        [this] { trouble_for(some_seconds(1800), "the disk is full", [this](bool on) { disk_full_ = on; }); },
-        [this] {
-          const auto node = some_node();
-          const int error = scheduler.chance(0.5) ? EROFS : EIO;
-          trouble_for(some_seconds(3600), fmt::format("node {} has a broken disk ({})", node, error),
-                      [this, node, error](bool on) {
-                        if (on)
-                          broken_disks_[node] = error;
-                        else
-                          broken_disks_.erase(node);
-                      });
-        },
-        [this] {
-          const auto seconds =
-              scheduler.chance(0.5) ? scheduler.integer(-300, 300) : scheduler.integer(-40, 40) * 86400;
-          trace(fmt::format("the clock of Redis jumps by {} s", seconds));
-          redis.move_clock(seconds);
-          if (scheduler.chance(0.7)) {
-            scheduler.at(scheduler.now() + static_cast<Time>(some_seconds(3600) * kSecond), [this, seconds] {
-              trace("the clock of Redis jumps back");
-              redis.move_clock(-seconds);
-            });
-          }
-        },
+        {"agents killed", [this] { kill_agent(some_node(), false); }},
+        {"agents killed with their jobs", [this] { kill_agent(some_node(), true); }},
+        {"agents drained",
+         [this] {
+           const auto slot = agents_[some_node()];
+           if (slot == nullptr || slot->agent == nullptr) return;
+           trace("drain " + slot->name);
+           slot->agent->request_stop();
+           if (scheduler.chance(0.3)) slot->agent->request_stop();
+         }},
+        {"jobs killed",
+         [this] {
+           if (running_.empty()) return;
+           auto at = running_.begin();
+           std::advance(at, scheduler.integer(0, static_cast<int64_t>(running_.size()) - 1));
+           trace("kill -9 " + at->second->folder.string());
+           ++own_failures_[at->second->job];  // nobody can tell it from a crash
+           kill_trial(std::shared_ptr(at->second));
+         }},
+        {"nodes that stand still",
+         [this] {
+           const auto node = some_node();
+           frozen_until[node] = scheduler.now() + static_cast<Time>(some_seconds(900) * kSecond);
+           disturbed(static_cast<double>(frozen_until[node] - scheduler.now()) / kSecond);
+           trace(fmt::format("node {} stands still for {:.1f} s", node,
+                             static_cast<double>(frozen_until[node] - scheduler.now()) / kSecond));
+         }},
+        {"crashes of Redis", [this] { crash_redis(); }},
+        {"nodes cut off",
+         [this] {
+           const auto node = scheduler.integer(-1, kNodes - 1);
+           trouble_for(some_seconds(1800), fmt::format("node {} is cut off", node), [this, node](bool on) {
+             on ? static_cast<void>(redis.cut_off.insert(node)) : static_cast<void>(redis.cut_off.erase(node));
+           });
+         }},
+        {"losses of messages",
+         [this] {
+           trouble_for(some_seconds(1800), "messages get lost", [this](bool on) { redis.loss = on ? 0.2 : 0; });
+         }},
+        {"delays of messages",
+         [this] {
+           trouble_for(some_seconds(1800), "messages are late", [this](bool on) { redis.delay = on ? 0.2 : 0; });
+         }},
+        {"Redis a replica",
+         [this, &model] {
+           trouble_for(some_seconds(900), "Redis is a replica", [&model](bool on) { model.trouble.replica = on; });
+         }},
+        {"Redis full",
+         [this, &model] {
+           trouble_for(some_seconds(900), "Redis is full", [&model](bool on) { model.trouble.full = on; });
+         }},
+        {"disks of Redis that fail",
+         [this, &model] {
+           trouble_for(some_seconds(900), "the disk of Redis fails",
+                       [&model](bool on) { model.trouble.disk_error = on; });
+         }},
+        {"Redis loading",
+         [this, &model] {
+           trouble_for(some_seconds(900), "Redis loads", [&model](bool on) { model.trouble.loading = on; });
+         }},
+        {"passwords refused",
+         [this, &model] {
+           trouble_for(some_seconds(900), "Redis asks for a password", [&model](bool on) {
+             model.trouble.authentication = on ? "NOAUTH Authentication required." : "";
+           });
+         }},
+        {"full disks",
+         [this] { trouble_for(some_seconds(1800), "the disk is full", [this](bool on) { disk_full_ = on; }); }},
+        {"broken disks",
+         [this] {
+           const auto node = some_node();
+           const int error = scheduler.chance(0.5) ? EROFS : EIO;
+           trouble_for(some_seconds(3600), fmt::format("node {} has a broken disk ({})", node, error),
+                       [this, node, error](bool on) {
+                         if (on)
+                           broken_disks_[node] = error;
+                         else
+                           broken_disks_.erase(node);
+                       });
+         }},
+        {"jumps of the clock",
+         [this] {
+           const auto seconds =
+               scheduler.chance(0.5) ? scheduler.integer(-300, 300) : scheduler.integer(-40, 40) * 86400;
+           trace(fmt::format("the clock of Redis jumps by {} s", seconds));
+           redis.move_clock(seconds);
+           if (scheduler.chance(0.7)) {
+             scheduler.at(scheduler.now() + static_cast<Time>(some_seconds(3600) * kSecond), [this, seconds] {
+               disturbed(0);
+               trace("the clock of Redis jumps back");
+               redis.move_clock(-seconds);
+             });
+           }
+         }},
+        {"losses of power",
+         [this] {
+           trace("power fails, for all but Redis at times");
+           disturbed(0);
+           for (int64_t node = 0; node < kNodes; ++node) {
+             frozen_until[node] = 0;
+             kill_agent(node, true);
+           }
+           files.lose_power([this] { return static_cast<SimulatedFiles::Fate>(scheduler.integer(0, 2)); });
+           check_results();
+           if (!scheduler.chance(0.5) || !redis.up()) return;
+           crash_redis();
+         }},
     };
     // Each run has some kinds of fault only: what always comes together hides what comes of one ("swarm testing").
     for (const auto& fault : all) {
@@ -692,13 +789,22 @@ class Cluster {
     minutes_between_faults_ = 5 * std::exp(scheduler.fraction() * 4);  // 5 minutes to 4.5 hours
   }
 
+  void crash_redis() {
+    ++report_.redis_crashes;
+    trouble_for(some_seconds(1800), "Redis crashes", [this](bool on) { on ? redis.crash() : redis.restart(); });
+    forget_what_redis_lost();
+  }
+
   void plan_next_fault() {
     if (faults_.empty()) return;
     const double pause = -std::log(1 - scheduler.fraction()) * minutes_between_faults_ * 60;
     scheduler.at(scheduler.now() + static_cast<Time>(pause * kSecond), [this] {
       if (healed_) return;
       ++report_.faults;
-      faults_[static_cast<size_t>(scheduler.integer(0, static_cast<int64_t>(faults_.size()) - 1))]();
+      const auto& fault = faults_[static_cast<size_t>(scheduler.integer(0, static_cast<int64_t>(faults_.size()) - 1))];
+      ++report_.faults_by_kind[fault.kind];
+      disturbed(0);
+      fault.begin();
       plan_next_fault();
     });
   }
@@ -716,11 +822,34 @@ class Cluster {
     std::erase_if(submitted_, [&](const auto& entry) {
       return now - entry.second.at < 2 * kSecond && redis.model().keys().count(job_key(entry.first)) == 0;
     });
+    std::erase_if(paused_, [&](const auto& entry) { return now - entry.second < 2 * kSecond; });
     last_fences_.clear();
+    last_leases_.clear();
     lost_second_ = true;
   }
 
   static std::string job_key(const std::string& id) { return "{foretime}:job:" + id; }
+
+  /// Who writes holds the newest lease. A result may be said twice: then it changes nothing.
+  void check_writer(const std::vector<std::string>& call, const Answer& answer) {
+    const auto script = call.front() == "EVALSHA" ? scripts_.find(call.at(1)) : scripts_.end();
+    if (script != scripts_.end() && answer.kind == Answer::Kind::array && !answer.elements.empty()) {
+      const auto& name = script->second;
+      const bool ends = name == "finish" || name == "finish_claim";
+      const size_t at = name == "finish_claim" ? 6 : 5;
+      const auto& word = answer.elements.front().text;
+      const bool refused = word == "lost" || word == "no" || word == "refused";
+      if ((ends || name == "renew" || name == "report") && !refused && call.size() > at + 2) {
+        const auto last = last_leases_.find(call[at]);
+        const auto lease = call[at + 1] + ":" + call[at + 2];
+        if (last != last_leases_.end() && last->second != lease && (!ends || left_.count(call[at]) != 0))
+          fail(fmt::format("{} of {} by lease {}, but the newest is {}", name, call[at], lease, last->second));
+      }
+    }
+    for (auto& [job, lease] : fresh_leases_) last_leases_[job] = std::move(lease);
+    fresh_leases_.clear();
+    left_.clear();
+  }
 
   /// Cheap, after each command: the newest transitions.
   void after_command() {
@@ -752,10 +881,15 @@ class Cluster {
       trace(fmt::format("{}: {} {} -> {} (fence {}, {})", job, event.at("event"), event.at("from"), event.at("to"),
                         event.at("fence"), event.at("agent")));
     const auto fence = std::stoll(event.at("fence"));
+    if (event.at("from") == "active" && event.at("to") != "active") left_.insert(job);
     if (event.at("event") == "claim") {
+      fresh_leases_[job] = event.at("fence") + ":" + field(job, "token");
       auto& last = last_fences_[job];
       if (fence <= last) fail(fmt::format("{}: fence {} after {}", job, fence, last));
       last = fence;
+      if (paused_.count("") != 0) fail(job + " was claimed while the queue was paused");
+      const auto sweep = field(job, "sweep");
+      if (!sweep.empty() && paused_.count(sweep) != 0) fail(job + " was claimed while its sweep was paused");
     }
     auto& known = submitted_[job];
     if (event.at("event") == "forget") {
@@ -764,11 +898,20 @@ class Cluster {
       return;
     }
     if (event.at("event") == "refuse") return;
+    if (event.at("event") == "submit") {
+      known.forgotten = false;  // anew, after it was forgotten
+      if (plans_.count(job) == 0)
+        plans_[job] = draw_plan(field(job, "kind") == "train" ? jobs::JobKind::train : jobs::JobKind::export_);
+    }
+    if (event.at("event") == "retry") own_failures_[job] = 0;
     const auto to = jobs::parse_job_state(event.at("to"));
     if (known.state == JobState::succeeded && to != JobState::succeeded && !lost_second_)
       fail(fmt::format("{}: {} after it had succeeded", job, event.at("to")));
     known.state = to;
-    if (to == JobState::succeeded && event.at("from") == "active") check_result(job);
+    if (to == JobState::succeeded && event.at("from") == "active") {
+      ++report_.succeeded;
+      check_result(job);
+    }
     if ((to == JobState::dead || to == JobState::failed) && event.at("from") != to_string(to)) check_bad_end(job, to);
   }
 
@@ -782,9 +925,17 @@ class Cluster {
   }
   const RedisModel& redis_model() const { return const_cast<SimulatedRedis&>(redis).model(); }
 
+  /// Nothing that was there is lost later.
+  void check_results() {
+    if (!redis.up()) return;
+    for (const auto& [job, known] : submitted_) {
+      if (known.state == JobState::succeeded && !known.forgotten && field(job, "state") == "succeeded")
+        check_result(job);
+    }
+  }
+
   /// No `succeeded` without a result, and its checkpoint is the job's own, the last, and whole.
   void check_result(const std::string& job) {
-    ++report_.succeeded;
     const auto& plan = plans_.at(job);
     const auto checkpoint = field(job, "checkpoint"), objective = field(job, "objective");
     const bool stopped = field(job, "stopped") == "1", trains = plan.kind == jobs::JobKind::train;
@@ -837,8 +988,27 @@ class Cluster {
     }
   }
 
+  /// Where nothing was wrong for a quarter of an hour: each lease is held by an agent that lives, which renews it.
+  void check_calm() {
+    if (in_trouble() || !redis.up() || scheduler.now() - calm_since_ < 15 * kMinute) return;
+    std::set<std::string> names;
+    for (const auto& [node, slot] : agents_) {
+      if (slot != nullptr && slot->agent != nullptr) names.insert(slot->name);
+    }
+    const auto& keys = redis.model().keys();
+    const auto found = keys.find("{foretime}:leases");
+    if (found == keys.end()) return;
+    for (const auto& [deadline, job] : std::get<SortedSet>(found->second).order()) {
+      const auto left = deadline / 1000 - static_cast<double>(redis.now_ms()) / 1000;
+      if (left > kLeaseTerm + 1 || left < -kLeaseTerm) fail(fmt::format("the lease of {} ends in {:.1f} s", job, left));
+      if (names.count(field(job, "agent")) == 0)
+        fail(fmt::format("{} is leased to {}, which does not live", job, field(job, "agent")));
+    }
+  }
+
   void housekeeping() {
     check();
+    check_calm();
     files.lose_power([] { return SimulatedFiles::Fate::kept; });
     // What is forgotten leaves no folders here.
     std::vector<std::string> gone;
@@ -853,6 +1023,7 @@ class Cluster {
       plans_.erase(job);
       own_failures_.erase(job);
       last_fences_.erase(job);
+      last_leases_.erase(job);
     }
     scheduler.at(scheduler.now() + 10 * kMinute, [this] { housekeeping(); });
   }
@@ -898,6 +1069,13 @@ class Cluster {
   bool healed_ = false, disk_full_ = false, lost_second_ = false;
   std::map<int64_t, int> broken_disks_;  // by node: the errno
   std::pair<int64_t, int64_t> seen_{0, -1};
+  Time calm_since_ = 0;                 // the last fault ended then
+  std::map<std::string, Time> paused_;  // sweeps that are paused, by when that was answered; "": the queue
+  std::deque<jobs::JobSpec> recent_;    // submitted last
+  int64_t weakened_ = 0;
+  std::map<std::string, std::string> scripts_;                     // names by SHA-1
+  std::map<std::string, std::string> last_leases_, fresh_leases_;  // fence and token by job; fresh: of this command
+  std::set<std::string> left_;                                     // jobs that ceased to be active by it
 };
 
 SimulatedCommand::~SimulatedCommand() {

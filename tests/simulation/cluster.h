@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,14 @@ struct ClusterOptions {
   bool trace = false;         // each fault and each transition to stderr
   double minutes_a_job = 20;  // on the average
   double jobs_an_hour = 6;
+  std::string weakness{};  // of tests/simulation/weaknesses.h: the product is broken so; empty: it is as it is
 };
 
 struct ClusterReport {
   double hours = 0;  // simulated, with those after the faults
   int64_t steps = 0, commands = 0, jobs = 0, attempts = 0, succeeded = 0, faults = 0, agents_killed = 0,
           redis_crashes = 0;
+  std::map<std::string, int64_t> faults_by_kind;
   uint64_t digest = 0;              // of all transitions: equal for equal seeds
   std::vector<std::string> broken;  // invariants that did not hold, with the time; empty: all is well
 };

@@ -143,9 +143,10 @@ void SimulatedRedis::deliver(const std::shared_ptr<Conversation>& conversation,
       continue;
     }
     auto reply = model_.run(call);
+    asked_at_ = scheduler_.now();
     if (sync_always_) model_.fsync();
+    if (changed) changed(call, reply);
     answer(conversation, std::move(reply));
-    if (changed) changed();
   }
 }
 
@@ -164,7 +165,7 @@ void SimulatedRedis::answer(const std::shared_ptr<Conversation>& conversation, A
 void SimulatedRedis::crash() {
   up_ = false;
   ++life_;
-  if (sync_always_) model_.fsync();
+  if (sync_always_ || scheduler_.now() - asked_at_ > kSecond) model_.fsync();
   const auto unsynced = static_cast<int64_t>(model_.unsynced());
   model_.crash(static_cast<size_t>(scheduler_.integer(0, unsynced)));
   synced_at_ = scheduler_.now();

@@ -34,10 +34,11 @@ class SimulatedRedis {
   void restart() { up_ = true; }
   bool up() const { return up_; }
 
-  std::set<int64_t> cut_off;      // nodes that do not reach it
-  double loss = 0;                // probability that a request or an answer is lost
-  double delay = 0;               // probability that one takes up to a minute
-  std::function<void()> changed;  // called after each command that arrived
+  std::set<int64_t> cut_off;  // nodes that do not reach it
+  double loss = 0;            // probability that a request or an answer is lost
+  double delay = 0;           // probability that one takes up to a minute
+  /// Called after each command that arrived.
+  std::function<void(const std::vector<std::string>& call, const Answer& answer)> changed;
 
  private:
   static constexpr int64_t kEpoch_us = 1'700'000'000'000'000;
@@ -52,7 +53,7 @@ class SimulatedRedis {
   RedisModel model_;
   bool sync_always_, up_ = true;
   int64_t clock_offset_us_ = 0, life_ = 0;
-  Time synced_at_ = 0;
+  Time synced_at_ = 0, asked_at_ = 0;
   std::map<std::string, std::vector<std::weak_ptr<Conversation>>> subscribers_;
 };
 

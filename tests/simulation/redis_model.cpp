@@ -4,10 +4,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <lua.hpp>
@@ -26,6 +30,58 @@ struct Refusal {
   std::string text;
 };
 
+/// Memory for Lua: scripts make and drop many small objects, for which malloc takes longer than the scripts.
+class LuaMemory {
+ public:
+  ~LuaMemory() {
+    for (char* block : blocks_) delete[] block;
+  }
+  static void* allocate(void* self, void* old, size_t old_size, size_t size) {
+    return static_cast<LuaMemory*>(self)->resize(old, old_size, size);
+  }
+
+ private:
+  static constexpr size_t kUnit = 16, kClasses = 32, kBlock = 64 << 10;
+  struct Free {
+    Free* next;
+  };
+  static size_t class_of(size_t size) { return (size + kUnit - 1) / kUnit; }
+
+  void* resize(void* old, size_t old_size, size_t size) {
+    const auto from = class_of(old_size), to = class_of(size);
+    if (old != nullptr && from == to) return old;
+    if (old != nullptr && from >= kClasses && to >= kClasses) return std::realloc(old, size);
+    void* fresh = size == 0 ? nullptr : take(size, to);
+    if (old == nullptr) return fresh;
+    if (fresh != nullptr) std::memcpy(fresh, old, std::min(old_size, size));
+    if (from >= kClasses) {
+      std::free(old);
+    } else {
+      free_[from] = new (old) Free{free_[from]};
+    }
+    return fresh;
+  }
+  void* take(size_t size, size_t to) {
+    if (to >= kClasses) return std::malloc(size);
+    if (Free* first = free_[to]) {
+      free_[to] = first->next;
+      return first;
+    }
+    if (left_ < to * kUnit) {
+      blocks_.push_back(new char[kBlock]);
+      at_ = blocks_.back();
+      left_ = kBlock;
+    }
+    left_ -= to * kUnit;
+    return std::exchange(at_, at_ + to * kUnit);
+  }
+
+  std::vector<char*> blocks_;
+  char* at_ = nullptr;
+  size_t left_ = 0;
+  std::array<Free*, kClasses> free_{};
+};
+
 int64_t integer_from(const std::string& text) {
   int64_t value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -36,6 +92,9 @@ int64_t integer_from(const std::string& text) {
 double number_from(const std::string& text) {
   if (text == "+inf" || text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  int64_t whole = 0;
+  const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (failure == std::errc() && stop == text.data() + text.size()) return static_cast<double>(whole);
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || end != text.c_str() + text.size() || std::isnan(value)) throw Refusal{kNotAFloat};
@@ -83,6 +142,8 @@ std::pair<int64_t, int64_t> range_of(const std::string& first, const std::string
 
 std::string score_text(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  if (std::abs(value) < 1e15 && value == std::trunc(value) && (value != 0 || !std::signbit(value)))
+    return std::to_string(static_cast<int64_t>(value));
   return fmt::format("{:.17g}", value);
 }
 
@@ -132,10 +193,7 @@ std::optional<double> SortedSet::score(const std::string& member) const {
 /// What scripts may call, with Redis' conversions between Lua and its answers (redis.io, "Lua API reference").
 struct LuaCalls {
   static RedisModel& model_of(lua_State* lua) {
-    lua_getfield(lua, LUA_REGISTRYINDEX, "model");
-    auto* model = static_cast<RedisModel*>(lua_touserdata(lua, -1));
-    lua_pop(lua, 1);
-    return *model;
+    return *static_cast<RedisModel*>(lua_touserdata(lua, lua_upvalueindex(1)));
   }
 
   static void push(lua_State* lua, const Answer& answer) {
@@ -216,29 +274,31 @@ struct LuaCalls {
   static int protected_call(lua_State* lua) { return call_as(lua, true); }
 
   static int call_as(lua_State* lua, bool is_protected) {
-    RedisModel::Command command;
-    for (int i = 1; i <= lua_gettop(lua); ++i) {
+    auto& model = model_of(lua);
+    auto& command = model.of_script_;  // a script's command runs no script; and lua_error jumps over destructors
+    const int size = lua_gettop(lua);
+    command.resize(static_cast<size_t>(size));
+    for (int i = 1; i <= size; ++i) {
+      auto& argument = command[static_cast<size_t>(i - 1)];
       if (lua_type(lua, i) == LUA_TNUMBER) {
-        command.push_back(fmt::format("{:.17g}", lua_tonumber(lua, i)));
+        argument = score_text(lua_tonumber(lua, i));
       } else if (lua_type(lua, i) == LUA_TSTRING) {
-        size_t size = 0;
-        const char* text = lua_tolstring(lua, i, &size);
-        command.emplace_back(text, size);
+        size_t bytes = 0;
+        const char* text = lua_tolstring(lua, i, &bytes);
+        argument.assign(text, bytes);
       } else {
         return luaL_error(lua, "Lua redis lib command arguments must be strings or integers");
       }
     }
     bool failed = false;
     {
-      const auto answer = model_of(lua).perform(command);
+      const auto answer = model.perform(command);
       failed = answer.kind == Answer::Kind::error && !is_protected;
       if (failed)
         lua_pushlstring(lua, answer.text.data(), answer.text.size());
       else
         push(lua, answer);
     }
-    command.clear();
-    command.shrink_to_fit();  // lua_error jumps over destructors
     return failed ? lua_error(lua) : 1;
   }
 
@@ -284,14 +344,21 @@ struct LuaCalls {
   }
 };
 
-RedisModel::RedisModel(std::function<int64_t()> now_us) : now_us_(std::move(now_us)), lua_(luaL_newstate()) {
+struct RedisModel::Lua {
+  LuaMemory memory;
+  lua_State* state = lua_newstate(LuaMemory::allocate, &memory);
+  ~Lua() { lua_close(state); }
+};
+
+RedisModel::RedisModel(std::function<int64_t()> now_us)
+    : now_us_(std::move(now_us)), interpreter_(std::make_unique<Lua>()), lua_(interpreter_->state) {
   luaL_openlibs(lua_);
-  lua_pushlightuserdata(lua_, this);
-  lua_setfield(lua_, LUA_REGISTRYINDEX, "model");
   lua_newtable(lua_);
-  lua_pushcfunction(lua_, LuaCalls::call);
+  lua_pushlightuserdata(lua_, this);
+  lua_pushcclosure(lua_, LuaCalls::call, 1);
   lua_setfield(lua_, -2, "call");
-  lua_pushcfunction(lua_, LuaCalls::protected_call);
+  lua_pushlightuserdata(lua_, this);
+  lua_pushcclosure(lua_, LuaCalls::protected_call, 1);
   lua_setfield(lua_, -2, "pcall");
   lua_pushcfunction(lua_, LuaCalls::error_reply);
   lua_setfield(lua_, -2, "error_reply");
@@ -302,12 +369,12 @@ RedisModel::RedisModel(std::function<int64_t()> now_us) : now_us_(std::move(now_
   lua_setglobal(lua_, "cjson");
 }
 
-RedisModel::~RedisModel() { lua_close(lua_); }
+RedisModel::~RedisModel() = default;
 
-const std::map<std::string, RedisModel::Handler>& RedisModel::handlers() {
+const std::unordered_map<std::string, RedisModel::Handler>& RedisModel::handlers() {
   using M = RedisModel;
   constexpr bool kWrites = true, kGrows = true;
-  static const std::map<std::string, Handler> table = {
+  static const std::unordered_map<std::string, Handler> table = {
       {"PING", {1, false, false, &M::ping}},
       {"INFO", {1, false, false, &M::info}},
       {"CONFIG", {3, false, false, &M::config}},
@@ -368,10 +435,14 @@ Answer RedisModel::run(const Command& command) {
 }
 
 Answer RedisModel::perform(const Command& command) {
+  static const auto& known = handlers();
   std::string name = command.empty() ? "" : command.front();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
-  const auto found = handlers().find(name);
-  if (found == handlers().end()) return Answer::error(fmt::format("ERR unknown command '{}'", name));
+  auto found = known.find(name);
+  if (found == known.end()) {
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+    found = known.find(name);
+  }
+  if (found == known.end()) return Answer::error(fmt::format("ERR unknown command '{}'", name));
   const auto& handler = found->second;
   if (command.size() < handler.least)
     return Answer::error(fmt::format("ERR wrong number of arguments for '{}' command", name));
@@ -449,7 +520,7 @@ Answer RedisModel::load(const Command& command) {
   if (scripts_.count(sha1) == 0) {
     // "#!lua flags=…", which Lua itself does not take. The end of that line stays, for the numbers of lines.
     Flags flags;
-    std::string body = command[1];
+    std::string body = edit_script ? edit_script(command[1]) : command[1];
     if (body.starts_with("#!")) {
       const auto end = std::min(body.find('\n'), body.size());
       const auto line = body.substr(0, end);
@@ -629,6 +700,7 @@ Answer RedisModel::names(const Command& c) {
   for (const auto& [key, value] : data_.keys) {
     if (key.starts_with(prefix) && !expired(key)) found.elements.push_back(Answer::of(key));
   }
+  std::ranges::sort(found.elements, {}, &Answer::text);
   return found;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -92,6 +93,9 @@ class RedisModel {
   };
   Trouble trouble;
 
+  /// Changes a script before it is compiled: to break it, and see who notices.
+  std::function<std::string(std::string)> edit_script;
+
   /// Gets what is published; returns how many got it.
   std::function<int64_t(const std::string& channel, const std::string& text)> publish;
 
@@ -104,21 +108,21 @@ class RedisModel {
   void crash(size_t kept);
 
   /// For invariants: all keys with their values; expired ones may still be there.
-  const std::map<std::string, Value>& keys() const { return data_.keys; }
+  const std::unordered_map<std::string, Value>& keys() const { return data_.keys; }
   size_t bytes() const;  // roughly, of all keys and values
   int64_t commands() const { return commands_; }
 
  private:
   struct Data {
-    std::map<std::string, Value> keys;
-    std::map<std::string, int64_t> expires_ms;
+    std::unordered_map<std::string, Value> keys;
+    std::unordered_map<std::string, int64_t> expires_ms;
   };
   struct Handler {
     size_t least = 1;  // elements of the command
     bool writes = false, grows = false;
     Answer (RedisModel::*run)(const Command&) = nullptr;
   };
-  static const std::map<std::string, Handler>& handlers();
+  static const std::unordered_map<std::string, Handler>& handlers();
   friend struct LuaCalls;
 
   /// One command, of a client or of a script.
@@ -189,7 +193,10 @@ class RedisModel {
   std::vector<Command> unit_;              // of the script or command that runs
   bool replaying_ = false, in_script_ = false, script_wrote_ = false, allow_oom_ = false;
   int64_t commands_ = 0;
-  lua_State* lua_ = nullptr;
+  Command of_script_;  // the command that a script calls
+  struct Lua;
+  std::unique_ptr<Lua> interpreter_;
+  lua_State* lua_;
   /// Of the line "#!lua flags=…" that a script may begin with.
   struct Flags {
     bool declared = false, allow_oom = false;

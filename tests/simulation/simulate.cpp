@@ -18,6 +18,7 @@ int main(int count, char** arguments) {
   app.add_option("--hours", options.hours, "with faults, of each")->capture_default_str();
   app.add_option("--total", total_hours, "simulated hours in all; 0: one cluster");
   app.add_flag("--trace", options.trace, "say what happens");
+  app.add_option("--weakness", options.weakness, "break the product so, and see whether a seed notices");
   app.add_flag("--go-on", go_on, "also after a seed that fails");
   CLI11_PARSE(app, count, arguments);
   const auto start = std::chrono::steady_clock::now();
@@ -35,6 +36,7 @@ int main(int count, char** arguments) {
     all.faults += report.faults;
     all.agents_killed += report.agents_killed;
     all.redis_crashes += report.redis_crashes;
+    for (const auto& [kind, count] : report.faults_by_kind) all.faults_by_kind[kind] += count;
     if (!report.broken.empty()) {
       ++failed;
       fmt::print("seed {}: {}\n", options.seed, fmt::join(report.broken, "; "));
@@ -48,5 +50,6 @@ int main(int count, char** arguments) {
       "agents killed, {} crashes of Redis; {} failed\n",
       clusters, all.hours, seconds, all.commands, all.jobs, all.attempts, all.succeeded, all.faults, all.agents_killed,
       all.redis_crashes, failed);
+  for (const auto& [kind, count] : all.faults_by_kind) fmt::print("  {} {}\n", count, kind);
   return failed == 0 ? 0 : 1;
 }

@@ -40,7 +40,7 @@ class SimulatedFiles::Writer final : public OutputFile {
   }
   void seek(uint64_t offset) override { at_ = offset; }
   void sync() override {
-    if (!files_.check("sync", path_)) return;
+    if (!files_.check("sync", path_) || files_.forgets_syncs_) return;
     node_->on_disk = node_->data;
     node_->unsynced.clear();
   }

@@ -43,6 +43,8 @@ class SimulatedFiles final : public Files {
   /// Bytes that all files together may have; a write beyond it is ENOSPC after as much as fits.
   void set_capacity(uint64_t bytes) { capacity_ = bytes; }
   uint64_t used() const;
+  /// From here on sync() of a file does nothing, as where somebody forgot to call it.
+  void forget_syncs() { forgets_syncs_ = true; }
   int64_t operations() const { return operations_; }
 
   /// What a loss of power does to each write and each change of names that was not synced.
@@ -80,6 +82,7 @@ class SimulatedFiles final : public Files {
   Fault fault_;
   uint64_t capacity_ = UINT64_MAX;
   int64_t operations_ = 0;
+  bool forgets_syncs_ = false;
 };
 
 }  // namespace foretime::simulation
