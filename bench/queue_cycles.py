@@ -5,9 +5,11 @@
   bench/queue_cycles.py --build build/release --peer PEER [--jobs 100 10000 1000000] [--agents 1 16 1000] [--rounds 2]
 
 A redis-server of its own on a Unix socket; both sides take turns on it, and the best round of each counts. An agent is
-one connection of ours, and one worker of BullMQ. Prints a Markdown table.
+one connection of ours, and one worker of BullMQ. The clients of either side leave the first CPU to Redis, as where
+agents run on other machines; --share lets all use all. Prints a Markdown table.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -34,14 +36,21 @@ def main():
     parser.add_argument("--agents", nargs="+", type=int, default=[1, 16, 1000])
     parser.add_argument("--appendfsync", nargs="+", default=["always", "everysec"])
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--share", action="store_true", help="Redis and clients share all CPUs")
     options = parser.parse_args()
+    cpus = sorted(os.sched_getaffinity(0))
+    apart = len(cpus) > 1 and not options.share
     print("| appendfsync | jobs | agents | ours: add/s | claim and complete/s | cycles/s | BullMQ: add/s | claim and complete/s | "
           "cycles/s | ratio of cycles |\n|---|---|---|---|---|---|---|---|---|---|", flush=True)
     for appendfsync in options.appendfsync:
+        os.sched_setaffinity(0, cpus)
         with tempfile.TemporaryDirectory() as folder:
             socket = f"{folder}/redis.sock"
             server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes",
                                        "--appendfsync", appendfsync, "--save", "", "--maxclients", "10000"], stdout=subprocess.DEVNULL)
+
+            if apart:
+                os.sched_setaffinity(0, cpus[1:])  # of the clients, which inherit it
 
             def redis(*words):
                 return common.run(["redis-cli", "-s", socket, *words])

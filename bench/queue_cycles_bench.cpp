@@ -1,6 +1,7 @@
 // Full cycles of the queue (add, claim, complete) on a Redis that runs already, for bench/queue_cycles.py. Each agent
 // is a connection and a thread. Prints JSON: seconds of adding, and of all agents together until the last job is
-// complete.
+// complete, and the bytes of Redis' memory that each finished job takes. With LINES each job reports as many lines of
+// its log, and metrics, before it ends.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -41,8 +42,25 @@ void add(const jobs::RedisUrl& url, int64_t count) {
   }
 }
 
+/// What a trial of the quick start tells before it ends, with so many lines of its log.
+jobs::JobReport report(int64_t lines) {
+  jobs::JobReport report{.step = 600, .total_steps = 600, .eta_seconds = 0, .loss = 0.0123456789, .iteration = 8};
+  for (const char* name : {"holdout/mae", "holdout/mape", "holdout/kendall_tau", "holdout/opa", "holdout/slowdown_1"})
+    report.metrics[name] = 0.123456789012345;
+  report.objective = report.metrics.at("holdout/mae");
+  report.checkpoint = "0123456789abcdef/attempt-1/checkpoints/step-000600";
+  for (int64_t line = 0; line < lines; ++line)
+    report.log_lines.push_back(fmt::format("step {:5}  {}", line, std::string(70, '.')));
+  return report;
+}
+
+int64_t memory(const jobs::RedisUrl& url) {
+  jobs::RedisClient client(url, std::chrono::seconds(60));
+  return std::stoll(jobs::info_field(jobs::text_of(*client.call({"INFO", "memory"})), "used_memory"));
+}
+
 /// Seconds until all jobs are complete, from the moment when all agents are connected.
-double work(const jobs::RedisUrl& url, int64_t count, int64_t agents) {
+double work(const jobs::RedisUrl& url, int64_t count, int64_t agents, int64_t lines) {
   std::atomic<int64_t> left{count}, ready{0};
   std::atomic<bool> go{false};
   std::mutex mutex;
@@ -56,9 +74,10 @@ double work(const jobs::RedisUrl& url, int64_t count, int64_t agents) {
         client.call({"PING"});
         ++ready;
         go.wait(false);
-        const jobs::JobResult result{
-            .metrics = {{"holdout/mae", 0.125}, {"holdout/kendall_tau", 0.5}, {"holdout/opa", 0.75}},
-            .objective = 0.125};
+        const auto last = report(lines);
+        jobs::JobResult result{.metrics = {{"holdout/mae", 0.125}, {"holdout/kendall_tau", 0.5}, {"holdout/opa", 0.75}},
+                               .objective = 0.125};
+        if (lines > 0) result = {.metrics = last.metrics, .objective = last.objective, .checkpoint = last.checkpoint};
         const auto name = fmt::format("agent{}", agent);
         // As an agent with one slot: the end of a job and the claim of the next are one call.
         int64_t i = 0;
@@ -67,6 +86,7 @@ double work(const jobs::RedisUrl& url, int64_t count, int64_t agents) {
         };
         auto lease = queue.claim(request());
         while (lease) {
+          if (lines > 0) queue.report(*lease, last);
           const auto done = queue.finish_and_claim(*lease, result, 0, request());
           if (!done.finished) throw std::runtime_error("a lease was lost");
           --left;
@@ -95,11 +115,14 @@ double work(const jobs::RedisUrl& url, int64_t count, int64_t agents) {
 
 int main(int argc, char** argv) {
   using namespace foretime::bench;
-  return run(argc, argv, "SOCKET JOBS AGENTS", 3, 3, [&] {
+  return run(argc, argv, "SOCKET JOBS AGENTS [LINES]", 3, 4, [&] {
     foretime::jobs::RedisUrl url;
     url.socket = argv[1];
     const auto jobs = std::stoll(argv[2]), agents = std::stoll(argv[3]);
+    const auto lines = argc > 4 ? std::stoll(argv[4]) : 0;
+    const auto before = memory(url);
     const double adding = seconds_of(wall_seconds, [&] { add(url, jobs); });
-    fmt::print("{{\"add\": {}, \"work\": {}}}\n", adding, work(url, jobs, agents));
+    const double working = work(url, jobs, agents, lines);
+    fmt::print("{{\"add\": {}, \"work\": {}, \"bytes_each\": {}}}\n", adding, working, (memory(url) - before) / jobs);
   });
 }

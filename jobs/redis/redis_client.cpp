@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <string_view>
 
 #include <fcntl.h>
@@ -152,10 +151,16 @@ void RedisConnection::wait(short events, Deadline deadline, const std::string& d
 
 void RedisConnection::send(const std::vector<Arguments>& calls) {
   std::string bytes;
+  const auto add_length = [&](char type, size_t length) {
+    std::array<char, 24> text;
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), length).ptr;
+    bytes += type;
+    bytes.append(text.data(), end).append("\r\n");
+  };
   for (const auto& call : calls) {
-    bytes += fmt::format("*{}\r\n", call.size());
+    add_length('*', call.size());
     for (const auto& argument : call) {
-      fmt::format_to(std::back_inserter(bytes), "${}\r\n", argument.size());
+      add_length('$', argument.size());
       bytes.append(argument).append("\r\n");
     }
   }

@@ -63,15 +63,16 @@ for _ = 1, LOOK do
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
     local f, all = record(id)
-    local new = {'fence', int(num(f.fence) + 1), 'token', token, 'agent', agent, 'attempt', int(num(f.failures) + 1),
-                 'claimed_ms', int(now), 'term_ms', int(term)}
+    f.fence, f.agent = int(num(f.fence) + 1), agent
+    local new = {'fence', f.fence, 'token', token, 'agent', agent, 'attempt', int(num(f.failures) + 1),
+                 'claimed_ms', now_text, 'term_ms', int(term)}
     for _, name in ipairs({'graced', f.stop ~= '1' and 'reason' or nil}) do
       if (f[name] or '') ~= '' then
         new[#new + 1] = name
         new[#new + 1] = ''
       end
     end
-    enter_state(id, 'active', 'claim', new, f)
+    enter_state(id, 'active', 'claim', new, f, best)
     local deadline = int(now + term)
     call('ZADD', P .. 'leases', deadline, id)
     call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))

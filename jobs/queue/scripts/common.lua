@@ -94,6 +94,7 @@ local function place(f)
   if version > 1 then shape = shape .. 'v' .. int(version) end
   return shape, int(num(f.sequence) - num(f.priority) * 2 ^ 40)
 end
+local now_text = int(now)
 
 -- What a job that has ended still needs of its log: its agent kept all of it in output.log.
 local function trim_log(id, lines, bytes)
@@ -113,9 +114,11 @@ local ENDED = {token = true, term_ms = true, graced = true, cancel = true, due_m
 local SUCCEEDED = {eta_s = true, loss = true, sequence = true, stop = true, error = true, exit_code = true,
                    updated_ms = true}
 local USUAL = {ranks = '1', cpus = '1', max_attempts = '3'}  -- what a missing field means
--- `new` are the fields that change, as a list, `old` and `f` all fields before and after that.
-local function settle_down(id, state, new, old, f)
+-- `new` are the fields that change, as a list, `old` all fields before that.
+local function settle_down(id, state, new, old)
   local succeeded, kept, gone = state == 'succeeded', {}, {}
+  local f = setmetatable({}, {__index = old})
+  for i = 1, #new, 2 do f[new[i]] = new[i + 1] end
   local function drops(name)
     local value = f[name]
     return value == '' or ENDED[name] or
@@ -152,15 +155,18 @@ end
 local function note_trial(sweep, id) call('RPUSH', sweep_key(sweep) .. ':changes', id) end
 
 -- Moves a job from one state to another with all that is indexed by state; the only place that does. `new` is a list
--- of fields and values that change with it, `f` what is known of the job: all fields where it ends. A lease (active) and
--- the time when it is due (delayed) are added by the caller.
-local function enter_state(id, to, name, new, f)
+-- of fields and values that change with it, `f` what is known of the job: all fields where it ends, and fence and agent
+-- as they will be. `claimed`: where a job waited that is claimed. A lease (active) and the time when it is due (delayed)
+-- are added by the caller.
+local function enter_state(id, to, name, new, f, claimed)
   local old = f or (FINAL[to] and record(id) or some(id, MOVING))
   new = new or {}
-  local from, sweep, at = old.state or '', old.sweep or '', int(now)
+  local from, sweep, at = old.state or '', old.sweep or '', now_text
   if from ~= '' then call('ZREM', P .. 'state:' .. from, id) end
   call('ZADD', P .. 'state:' .. to, at, id)
-  if from == 'waiting' or from == 'held' or to == 'waiting' or to == 'held' then
+  if claimed then
+    call('ZREM', P .. 'waiting:' .. claimed, id)
+  elseif from == 'waiting' or from == 'held' or to == 'waiting' or to == 'held' then
     local shape, score = place(old)
     if from == 'waiting' then call('ZREM', P .. 'waiting:' .. shape, id) end
     if from == 'held' then
@@ -186,11 +192,9 @@ local function enter_state(id, to, name, new, f)
   new[n + 1], new[n + 2] = 'state', to
   new[n + 3], new[n + 4] = FINAL[to] and 'finished_ms' or 'updated_ms', at
   if FINAL[to] and to ~= 'succeeded' then new[n + 5], new[n + 6] = 'updated_ms', at end
-  local after = setmetatable({}, {__index = old})
-  for i = 1, #new, 2 do after[new[i]] = new[i + 1] end
-  if FINAL[to] then settle_down(id, to, new, old, after) else set(id, unpack(new)) end
+  if FINAL[to] then settle_down(id, to, new, old) else set(id, unpack(new)) end
   if (FINAL[to] or FINAL[from]) and sweep_of(sweep).method == 'bayes' then note_trial(sweep, id) end
-  event(name, id, from, to, after.fence or '0', after.agent or '')
+  event(name, id, from, to, old.fence or '0', old.agent or '')
 end
 
 -- Waits for a while before it waits for an agent.
