@@ -225,7 +225,8 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   return arguments;
 }
 
-std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const AttemptPlace& place) {
+std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const Launcher& launcher,
+                                                       const AttemptPlace& place) {
   std::map<std::string, std::string> environment = {
       {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
       // A job that asked for no GPU sees none: -1 is no device, while an empty value would be no variable here.
@@ -233,6 +234,7 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
   for (const auto* secret :
        {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD", "FORETIME_REDIS_PASSWORD_FILE"})
     environment[secret] = "";
+  for (const auto& name : launcher.variables_of_outer_launch(environ)) environment[name] = "";
   if (geteuid() == 0) environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   return environment;
 }
@@ -280,7 +282,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   auto resources = spec.resources;
   if (spec.kind == JobKind::finetune) resources.ranks = 1;
   process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command);
-  process.environment = attempt_environment(spec, place);
+  process.environment = attempt_environment(spec, options.launcher, place);
   process.working_folder = place.folder;
   process.separate_stdout = spec.kind == JobKind::evaluate;
   return process;

@@ -123,10 +123,44 @@ std::vector<std::string> Launcher::arguments(const Resources& resources,
   for (const auto& word : words) {
     if (word == kCommand)
       result.insert(result.end(), command.begin(), command.end());
-    else
+    else if (resources.gpus > 0 || word.find("{gpus}") == std::string::npos)
       result.push_back(filled(word, resources));
   }
   return result;
+}
+
+std::vector<std::string> Launcher::variables_of_outer_launch(char* const* environment) const {
+  // Slurm's, PMI's and PMIx', Hydra's, and what Open MPI's daemon tells the ranks beside what its user has set.
+  constexpr std::array kPrefixes = {"SLURM_",
+                                    "SLURMD_",
+                                    "PMI_",
+                                    "PMIX_",
+                                    "HYDI_",
+                                    "MPI_LOCAL",
+                                    "OMPI_COMM_WORLD_",
+                                    "OMPI_UNIVERSE_SIZE",
+                                    "OMPI_APP_CTX_NUM_PROCS",
+                                    "OMPI_NUM_APP_CTX",
+                                    "OMPI_FIRST_RANKS",
+                                    "OMPI_FILE_LOCATION",
+                                    "OMPI_ARGV",
+                                    "OMPI_COMMAND",
+                                    "OMPI_MCA_orte_",
+                                    "OMPI_MCA_ess",
+                                    "OMPI_MCA_initial_wdir",
+                                    "OMPI_MCA_shmem_RUNTIME_QUERY_hint"};
+  const bool steps = !words_.empty() && fs::path(words_.front()).filename() == "srun";
+  const auto stays = [&](std::string_view name) {
+    return name == "SLURM_CONF" || (steps && (name == "SLURM_JOB_ID" || name == "SLURM_JOBID" ||
+                                              name == "SLURM_JOB_NODELIST" || name == "SLURM_CLUSTER_NAME"));
+  };
+  std::vector<std::string> found;
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment, name = entry.substr(0, entry.find('='));
+    if (!stays(name) && std::ranges::any_of(kPrefixes, [&](const char* prefix) { return name.starts_with(prefix); }))
+      found.emplace_back(name);
+  }
+  return found;
 }
 
 AgentOptions completed(AgentOptions options, World& world) {

@@ -15,7 +15,7 @@ namespace foretime::jobs {
 
 /// Turns a job into a command line. The template belongs to the agent's operator, never to a job: words separated by
 /// blanks (quotes group, no shell), with {ranks} {cpus} {gpus} {threads} filled in and {command} standing for the
-/// program and its arguments, each a word of its own.
+/// program and its arguments, each a word of its own. Words with {gpus} are left out for a job that asks for none.
 class Launcher {
  public:
   /// "auto" (direct for one rank, mpirun for more), "direct", "mpirun", "srun", or a template with {command}. Throws
@@ -23,13 +23,20 @@ class Launcher {
   explicit Launcher(const std::string& text);
   std::vector<std::string> arguments(const Resources& resources, const std::vector<std::string>& command) const;
   const std::string& text() const { return text_; }
+  /// What of `environment` (NAME=VALUE, ending in null) a job must not see: variables of the step, or of the MPI
+  /// launch, that the agent itself is part of, which would make a job's ranks take themselves for its members, or
+  /// options of srun. Where srun starts the ranks, the allocation's stay.
+  std::vector<std::string> variables_of_outer_launch(char* const* environment) const;
 
   /// Open MPI waits about twice the time-out whenever it has to end a rank, whether the rank still lives or not: a
   /// crash is to be known soon, and checkpoints are asked for by the socket long before SIGTERM.
   static constexpr const char* kMpirun =
       "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x OMP_NUM_THREADS "
       "--mca odls_base_sigkill_timeout 5 {command}";
-  static constexpr const char* kSrun = "srun --ntasks={ranks} --cpus-per-task={cpus} --kill-on-bad-exit=1 {command}";
+  /// With --overlap, because an agent that is a step of its own holds what the job's step asks for.
+  static constexpr const char* kSrun =
+      "srun --mpi=pmix --ntasks={ranks} --cpus-per-task={cpus} --gpus-per-task={gpus} --exact --overlap "
+      "--kill-on-bad-exit=1 {command}";
 
  private:
   std::string text_;

@@ -7,8 +7,10 @@
 namespace foretime::jobs {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::vector<std::string> kCommand = {"/opt/foretime", "train", "a b.yaml"};
 const Resources kOne{1, 2, 0}, kFour{4, 2, 1};
@@ -27,7 +29,38 @@ TEST(Launcher, OneRankIsStartedDirectlyAndMoreByMpirun) {
   EXPECT_THAT(std::vector<std::string>(words.end() - 3, words.end()),
               ElementsAre("/opt/foretime", "train", "a b.yaml"));
   EXPECT_THAT(Launcher("srun").arguments(kFour, {"c"}),
-              ElementsAre("srun", "--ntasks=4", "--cpus-per-task=2", "--kill-on-bad-exit=1", "c"));
+              ElementsAre("srun", "--mpi=pmix", "--ntasks=4", "--cpus-per-task=2", "--gpus-per-task=1", "--exact",
+                          "--overlap", "--kill-on-bad-exit=1", "c"));
+  EXPECT_THAT(Launcher("srun").arguments(kOne, {"c"}), Not(Contains(HasSubstr("gpus"))));
+}
+
+TEST(Launcher, AJobIsNoMemberOfTheStepThatItsAgentIsIn) {
+  std::vector<std::string> given = {"SLURM_CONF=/etc/slurm.conf",
+                                    "SLURM_JOB_ID=7",
+                                    "SLURM_JOB_NODELIST=n[1-2]",
+                                    "SLURM_STEP_NUM_TASKS=2",
+                                    "SLURM_PROCID=1",
+                                    "SLURM_NTASKS=2",
+                                    "SLURMD_NODENAME=n2",
+                                    "PMIX_RANK=1",
+                                    "PMI_SIZE=2",
+                                    "OMPI_COMM_WORLD_SIZE=2",
+                                    "OMPI_MCA_orte_hnp_uri=1",
+                                    "OMPI_MCA_btl_tcp_if_include=eth0",
+                                    "OMP_NUM_THREADS=2",
+                                    "PATH=/bin"};
+  std::vector<char*> environment;
+  for (auto& entry : given) environment.push_back(entry.data());
+  environment.push_back(nullptr);
+  const auto always = {
+      "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",         "SLURM_NTASKS", "SLURMD_NODENAME", "PMIX_RANK", "PMI_SIZE",
+      "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_orte_hnp_uri"};
+  const std::vector<std::string> of_the_step(always.begin(), always.end());
+  EXPECT_EQ(Launcher("srun").variables_of_outer_launch(environment.data()), of_the_step);
+  auto all = of_the_step;
+  all.insert(all.begin(), {"SLURM_JOB_ID", "SLURM_JOB_NODELIST"});
+  for (const char* launcher : {"auto", "direct", "mpirun"})
+    EXPECT_EQ(Launcher(launcher).variables_of_outer_launch(environment.data()), all) << launcher;
 }
 
 TEST(Launcher, DirectDoesNotStartManyRanks) { EXPECT_THROW(Launcher("direct").arguments(kFour, kCommand), JobsError); }

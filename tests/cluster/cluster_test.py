@@ -1,0 +1,139 @@
+"""Trainings and agents on three hosts and under Slurm, as the documentation says to start them."""
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import time
+import unittest
+
+from cluster import SOURCE, Cluster, missing
+
+FORETIME = pathlib.Path(os.environ.get("FORETIME", SOURCE / "build/release/cli/foretime")).resolve()
+SAMPLES = SOURCE / "samples/resnet18_conv2d"
+SETTINGS = SOURCE / "configs/quickstart.yaml"
+QUICK = {"data.root": SAMPLES, "trainer.steps": 20, "trainer.eval_every": 10, "trainer.log_every": 1, "trainer.baselines": "[]"}
+
+
+def training(directory, **more):
+    values = {**QUICK, "run.directory": directory, **{name.replace("__", "."): value for name, value in more.items()}}
+    return [FORETIME, "train", SETTINGS, "--quiet", *(f"{name}={value}" for name, value in values.items())]
+
+
+class ClusterTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if why := missing(slurm=True, redis=True):
+            raise unittest.SkipTest(why)
+        # Not below /tmp, where each host has its own.
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-cluster-", dir="/var/tmp"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.cluster = Cluster(cls.folder, hosts=3, slurm=True, redis=True)
+        cls.addClassCleanup(cls.cluster.down)
+        cls.cluster.up()
+        cls.work = cls.folder / "work"
+        cls.work.mkdir()
+
+    def run_on(self, host, command, code=0, timeout=200):
+        done = self.cluster.run(host, command, timeout)
+        self.assertEqual(done.returncode, code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        return done.stdout + done.stderr
+
+    def weights(self, run):
+        newest = max((self.work / run / "checkpoints").glob("step-*"))
+        return hashlib.sha256((newest / "model.safetensors").read_bytes()).hexdigest()
+
+    def submit(self, name, ranks, seeds):
+        parameters = {**{key: f"{{value: {value}}}" for key, value in QUICK.items()}, "trainer.seed": f"{{values: {list(seeds)}}}"}
+        lines = "".join(f"  {key}: {value}\n" for key, value in parameters.items())
+        (self.work / f"{name}.yaml").write_text(
+            f"settings: {SETTINGS}\nname: {name}\nmethod: grid\nmetric: {{name: holdout/mae}}\nresources: {{ranks: {ranks}, cpus: 1}}\nparameters:\n{lines}")
+        self.run_on("h2", [FORETIME, "submit", f"{name}.yaml"])
+
+    def agents(self, name, srun, *options):
+        """Runs agents under srun until the queue is empty; the host of each job."""
+        words = f"{srun} {FORETIME} agent --cpus 2 --runs runs-{name} --data-root / --until-empty {' '.join(options)}"
+        said = self.run_on("h2", words)
+        self.assertEqual(said.count(": succeeded after"), 4, said)
+        return set(re.findall(r"^agent (h\d):\S+ ends after [1-9]", said, re.MULTILINE))
+
+    def test_hosts_are_apart(self):
+        for host in ("h1", "h2", "h3"):
+            self.assertEqual(self.run_on(host, "hostname; ls /tmp | grep of-; touch /tmp/of-$(hostname)").split(), [host])
+        self.assertIn("10.99.0.3", self.run_on("h1", "getent hosts h3"))
+
+    def test_the_network_is_what_it_is_told(self):
+        ask, send = "timeout 2 redis-cli -h h1 ping", "head -c 1000000 /dev/zero | redis-cli -h h1 -x set zeros"
+        self.cluster.link("h3", "tbf rate 8mbit burst 16kb latency 500ms")
+        started = time.monotonic()
+        self.assertIn("OK", self.run_on("h3", send))
+        self.assertGreater(time.monotonic() - started, 0.8)
+        self.cluster.link("h3")
+        started = time.monotonic()
+        self.assertIn("OK", self.run_on("h3", send))
+        self.assertLess(time.monotonic() - started, 0.8)
+        self.cluster.cut("h3")
+        self.run_on("h3", ask, code=124)
+        self.cluster.mend("h3")
+        self.assertIn("PONG", self.run_on("h3", ask))
+
+    def test_ranks_on_other_hosts_train_what_ranks_of_one_host_train(self):
+        self.run_on("h1", ["mpirun", "-n", "2", *training("one-host")])
+        self.run_on("h2", ["mpirun", "-n", "2", "--host", "h2,h3", *training("two-hosts")])
+        self.run_on("h3", ["srun", "--mpi=pmix", "-N2", "-n2", *training("slurm")])
+        self.assertEqual(self.weights("two-hosts"), self.weights("one-host"))
+        self.assertEqual(self.weights("slurm"), self.weights("one-host"))
+
+    def test_an_agent_for_each_node_of_a_step(self):
+        self.submit("direct", ranks=2, seeds=range(1, 5))
+        self.assertEqual(self.agents("direct", "srun -N2 --ntasks-per-node=1"), {"h1", "h2"})
+
+    def test_agents_that_start_their_jobs_by_srun(self):
+        self.submit("steps", ranks=2, seeds=range(5, 9))
+        self.assertEqual(self.agents("steps", "srun -N2 --ntasks-per-node=1", "--launcher", "srun"), {"h1", "h2"})
+
+    def test_a_host_that_is_cut_off_is_named_in_time(self):
+        log = self.work / "cut.log"
+        with log.open("w") as out:
+            process = self.cluster.start("h1", ["mpirun", "-n", "2", "--host", "h1,h2",
+                                                *training("cut", trainer__steps=100000, comm__timeout_seconds=3)], stdout=out, stderr=out)
+        metrics = self.work / "cut/metrics.jsonl"
+        limit = time.monotonic() + 60
+        while not metrics.exists() and time.monotonic() < limit:
+            time.sleep(0.1)
+        self.assertTrue(metrics.exists(), log.read_text())
+        self.cluster.cut("h2")
+        self.addCleanup(self.cluster.mend, "h2")
+        limit = time.monotonic() + 20
+        while "late: rank 1" not in log.read_text() and time.monotonic() < limit:
+            time.sleep(0.1)
+        self.assertIn("did not finish within 3.0 s; late: rank 1 (no answer)", log.read_text())
+        self.cluster.beside("pkill -9 -f [r]un.directory=cut; pkill -9 orted; true")  # mpirun itself waits for another 100 s
+        process.wait()
+
+
+class LeftoversTest(unittest.TestCase):
+    def test_nothing_is_left_behind(self):
+        if why := missing(slurm=True):
+            self.skipTest(why)
+        with tempfile.TemporaryDirectory(prefix="foretime-cluster-", dir="/var/tmp") as folder:
+            cluster = Cluster(folder, hosts=2, slurm=True).up()
+            sleeps = cluster.start("h2", ["sleep", "12345"])
+            cluster.down()
+            sleeps.wait(10)
+
+            def commands():
+                for process in pathlib.Path("/proc").iterdir():
+                    try:
+                        yield (process / "cmdline").read_text()
+                    except OSError:
+                        pass
+            limit = time.monotonic() + 10
+            while (left := [line for line in commands() if folder in line or "12345" in line]) and time.monotonic() < limit:
+                time.sleep(0.1)
+            self.assertEqual(left, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
