@@ -13,6 +13,10 @@ std::string find_program(const std::string& name);
 /// "unknown" where it has none.
 std::string host_name();
 
+/// Of this boot of this machine: whoever has the same one shares the kernel, which holds locks and clocks. Empty where
+/// the kernel does not say.
+std::string boot_id();
+
 /// Seconds of a clock that is never set.
 double steady_seconds();
 

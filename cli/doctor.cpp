@@ -1,4 +1,6 @@
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +36,19 @@ std::string loaded_library(const std::string& part) {
   return "";
 }
 
+/// What a redis-server says to --version, shortened; "of unknown version" where it says something else.
+std::string version_of(const std::string& program) {
+  std::string quoted = "'";
+  for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(::popen((quoted + "' --version").c_str(), "r"), &::pclose);
+  std::array<char, 200> text{};
+  if (!said || std::fgets(text.data(), text.size(), said.get()) == nullptr) return "of unknown version";
+  const std::string_view answer(text.data());  // Redis server v=7.0.15 sha=…
+  const auto at = answer.find("v=");
+  return at == std::string_view::npos ? "of unknown version"
+                                      : "version " + std::string(answer.substr(at + 2, answer.find(' ', at) - at - 2));
+}
+
 /// GFLOP/s of a product of two square float matrices, the best of three.
 double measure_product(int64_t size) {
   const auto a = torch::rand({size, size}), b = torch::rand({size, size});
@@ -51,41 +66,55 @@ double measure_product(int64_t size) {
 struct RedisFinding {
   std::string found;
   std::vector<std::string> advice;
+  int exit_code = kSuccess;
 };
 
 std::string text_or(const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; }
 
 RedisFinding describe_redis(jobs::RedisClient& client) {
   const auto health = jobs::examine(client);
-  RedisFinding finding{fmt::format("{}: Redis {} ({}), appendonly {}, appendfsync {}, maxmemory-policy {}",
-                                   client.url().redacted(), text_or(health.version, "of unknown version"),
-                                   text_or(health.role, "role unknown"), text_or(health.appendonly, "unknown"),
-                                   text_or(health.appendfsync, "unknown"), text_or(health.maxmemory_policy, "unknown")),
-                       health.warnings};
+  RedisFinding finding{
+      fmt::format("{}: Redis {} (at least {}.0 is needed; {}), appendonly {}, appendfsync {}, maxmemory-policy {}",
+                  client.url().redacted(), text_or(health.version, "of unknown version"), jobs::kLeastRedis,
+                  text_or(health.role, "role unknown"), text_or(health.appendonly, "unknown"),
+                  text_or(health.appendfsync, "unknown"), text_or(health.maxmemory_policy, "unknown")),
+      health.warnings};
+  if (!health.usable) finding.exit_code = kComm;
+  if (health.disk_failed) finding.exit_code = kStorage;
   if (health.warnings.empty()) finding.advice.emplace_back("nothing that was submitted is lost when it is killed");
   return finding;
 }
 
-/// Looks at the Redis that the options name, or at the embedded one where it runs. Starts nothing; whatever fails is
-/// a finding.
+/// Looks at the Redis that the options name, or at the embedded one where it runs. Starts nothing; whatever fails is a
+/// finding, with the exit code that a command of the queue would have.
 RedisFinding look_at_redis(const QueueOptions& options) {
   const auto folder = std::filesystem::path(options.runs) / ".redis";
   bool found = false;
+  std::string shortage;
   try {
     auto url = jobs::RedisUrl::from_environment(options.redis, found);
     if (!found) {
-      if (!std::filesystem::exists(folder / "redis.sock")) {
-        return {fmt::format("no Redis is named, and none runs in {}", folder.string()),
+      std::error_code unknown;
+      if (!std::filesystem::exists(folder, unknown))
+        return {fmt::format("no Redis is named, and there is none in {}", folder.string()),
                 {"foretime submit and foretime agent start one there; for several machines set FORETIME_REDIS"}};
-      }
-      url.socket = std::filesystem::absolute(folder / "redis.sock").string();
+      const jobs::EmbeddedFolder embedded(options.runs);
+      shortage = embedded.shortage();
+      if (!shortage.empty())
+        return {folder.string() + ": jobs can be read, and nothing can be changed", {shortage}, kStorage};
+      if (!std::filesystem::exists(folder / "redis.sock", unknown))
+        return {fmt::format("the Redis of {} does not run now", folder.string()),
+                {"foretime submit and foretime agent start it when they need it"}};
+      url.socket = embedded.socket();
+      jobs::RedisClient client(url);
+      return describe_redis(client);
     }
     jobs::RedisClient client(url);
     return describe_redis(client);
   } catch (const jobs::JobsError& error) {
-    if (found) return {"does not work", {error.what()}};
+    if (found || error.exit_code() == kStorage) return {"does not work", {error.what()}, error.exit_code()};
     return {fmt::format("the Redis of {} does not run now", folder.string()),
-            {"foretime submit and foretime agent start it when they need it"}};
+            {"foretime submit and foretime agent start it when they need it", error.what()}};
   }
 }
 
@@ -115,11 +144,15 @@ void run(const QueueOptions& queue) {
   line("mpirun", mpirun.empty() ? "not found" : mpirun);
   if (mpirun.empty()) advice("install openmpi-bin to train on several ranks");
   const auto redis = find_program("redis-server");
-  line("Redis", redis.empty() ? "redis-server not found" : redis);
+  line("Redis", redis.empty()
+                    ? "redis-server not found"
+                    : fmt::format("{}, {}; at least {}.0 is needed", redis, version_of(redis), jobs::kLeastRedis));
   if (redis.empty()) advice("install redis-server for a job queue without a Redis of your own; training needs none");
   const auto finding = look_at_redis(queue);
   line("queue", finding.found);
   for (const auto& text : finding.advice) advice(text);
+  std::fflush(stdout);
+  if (finding.exit_code != kSuccess) throw ReportedError(finding.exit_code, "queue: " + finding.found);
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ void submit(const ExperimentOptions& options, const Plan& plan) {
 void collect_jobs(const ExperimentOptions& options, const Plan& plan) {
   std::vector<experiments::Collection> collections;
   {
-    QueueAccess access(options.queue, Start::never);
+    QueueAccess access(options.queue, Start::to_read);
     for (const auto& part : plan.parts) {
       collections.emplace_back();
       if (!part.has_models()) continue;

@@ -38,7 +38,7 @@ fs::path run_of_job(const ExportOptions& options) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw configs::SettingsError(
         "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run);
-  QueueAccess access(options.queue, Start::never);
+  QueueAccess access(options.queue, Start::to_read);
   const auto id = access.reader().resolve_job(options.run);
   const auto job = access.reader().job(id);
   if (!job || job->checkpoint.empty())

@@ -30,13 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Of this boot of this machine; containers of one machine share it, as they share the kernel that holds locks.
-std::string kernel_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
-
 /// When a process began, in ticks since the machine did; empty where there is no such process. With it a number that
 /// was given to another process is told apart.
 std::string start_of(int64_t pid) {
@@ -57,7 +50,7 @@ struct Holder {
 };
 
 Holder this_process() {
-  return {host_name(), kernel_id(), start_of(getpid()),
+  return {host_name(), boot_id(), start_of(getpid()),
           fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr))), getpid()};
 }
 
@@ -162,7 +155,7 @@ RunLock::~RunLock() {
 bool RunLock::is_ours() const {
   const Descriptor there(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));  // NFS asks its server when a file is opened
   const auto holder = there.get() < 0 ? std::nullopt : holder_in(there.get());
-  return holder && holder->pid == getpid() && holder->kernel == kernel_id();
+  return holder && holder->pid == getpid() && holder->kernel == boot_id();
 }
 
 /// Opens and locks the file. False: it was removed meanwhile, so that the lock is worth nothing.
@@ -187,7 +180,7 @@ bool RunLock::try_lock() {
 bool RunLock::is_vacant() {
   const auto holder = holder_in(file_.get());
   if (!holder) return true;
-  if (holder->kernel == kernel_id()) {
+  if (holder->kernel == boot_id()) {
     const bool alive = !kernel_locks_ && !holder->start.empty() && start_of(holder->pid) == holder->start;
     if (alive) refuse(path_, holder);
     return true;

@@ -16,6 +16,12 @@ struct RedisUnavailable : ErrorOf<kComm, JobsError> {
   using ErrorOf::ErrorOf;
 };
 
+/// The storage under the embedded Redis failed: a full disk or quota, a read-only file system. The message says where,
+/// how much is free, and how much it takes. Exit code 74; agents retry on it.
+struct RedisStorageError : ErrorOf<kStorage, RedisUnavailable> {
+  using ErrorOf::ErrorOf;
+};
+
 /// Redis was reached and refused: wrong password, a right that is missing, an eviction policy that loses jobs, a script
 /// that failed. Trying again does not help.
 struct RedisRefused : ErrorOf<kComm, JobsError> {

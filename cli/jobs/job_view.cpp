@@ -283,6 +283,12 @@ Json to_json(const jobs::SweepRecord& sweep) {
           {"unreadable", sweep.unreadable}};
 }
 
+Json clean_list(const std::vector<std::string>& texts) {
+  Json list = Json::array();
+  for (const auto& text : texts) list.push_back(clean(text));
+  return list;
+}
+
 Json to_json(const jobs::QueueStatistics& statistics) {
   Json agents = Json::array();
   for (const auto& agent : statistics.agents) {
@@ -306,6 +312,7 @@ Json to_json(const jobs::QueueStatistics& statistics) {
           {"paused", statistics.paused},
           {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},
           {"keep_jobs", statistics.keep_jobs ? Json(*statistics.keep_jobs) : Json()},
+          {"unreadable", clean_list(statistics.unreadable)},
           {"agents", std::move(agents)}};
 }
 

@@ -294,7 +294,7 @@ void print_json(jobs::QueueReader& reader, const Board& board) {
 }
 
 void run(const LeaderboardOptions& options) {
-  QueueAccess access(options.queue, Start::never);
+  QueueAccess access(options.queue, Start::to_read);
   auto& reader = access.reader();
   const auto board = make_board(reader, options);
   if (options.json) {

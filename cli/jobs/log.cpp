@@ -37,7 +37,7 @@ void print_new(const std::vector<std::string>& ring, int64_t total, int64_t most
 }
 
 void run(const LogOptions& options) {
-  QueueAccess access(options.queue, Start::never);
+  QueueAccess access(options.queue, Start::to_read);
   const auto id = access.reader().resolve_job(options.id);
   int64_t seen = 0, total = 0;
   // The state is read first: what a job wrote before it ended is then in the ring that is read afterwards.

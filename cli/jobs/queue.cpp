@@ -57,7 +57,8 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
 }
 
 void run(const QueueCommandOptions& options) {
-  QueueAccess access(options.queue, Start::never);
+  const bool changes = options.keep_days >= 0 || options.keep_jobs >= 0;
+  QueueAccess access(options.queue, changes ? Start::never : Start::to_read);
   jobs::Retention keep;
   if (options.keep_days >= 0)
     keep.time = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
@@ -87,6 +88,7 @@ void run(const QueueCommandOptions& options) {
   }
   fmt::print("Redis {} at {}\n", health.version, access.name());
   for (const auto& warning : health.warnings) fmt::print("  warning: {}\n", warning);
+  for (const auto& what : statistics.unreadable) fmt::print("  damaged: {}\n", shown(what, 400));
   if (statistics.paused) fmt::print("the queue is PAUSED: nothing is claimed (foretime resume)\n");
   if (const auto keep = statistics.keep_finished_ms)
     fmt::print("jobs that ended are kept {}\n",

@@ -57,15 +57,26 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   bool found = false;
   url_ = jobs::RedisUrl::from_environment(options.redis, found);
   if (!found) {
-    if (start == Start::never && !std::filesystem::exists(std::filesystem::path(options.runs) / ".redis")) {
+    if (start != Start::if_needed && !std::filesystem::exists(std::filesystem::path(options.runs) / ".redis")) {
       throw jobs::RedisUnavailable(
           "no Redis is named, and nothing was ever submitted to the run folder '{}': give --redis URL (or "
           "FORETIME_REDIS), or the --runs DIR that jobs were submitted to; `foretime submit` starts a "
           "Redis there",
           options.runs);
     }
-    embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs);
-    url_ = embedded_->url();
+    try {
+      embedded_ = std::make_unique<jobs::EmbeddedRedis>(options.runs);
+      url_ = embedded_->url();
+    } catch (const jobs::RedisStorageError& error) {
+      if (start != Start::to_read) throw;
+      why_copied_ = error.what();
+      try {
+        copy_ = std::make_unique<jobs::RedisCopy>(options.runs);
+      } catch (const jobs::RedisUnavailable& second) {
+        throw jobs::RedisStorageError("{}; it cannot be read either: {}", why_copied_, second.what());
+      }
+      url_ = copy_->url();
+    }
   }
   client_ = make_client();
   client_->call({"PING"});
@@ -75,13 +86,20 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
 std::unique_ptr<jobs::RedisClient> QueueAccess::make_client() {
   auto client = std::make_unique<jobs::RedisClient>(url_);
   // Whoever lives long outlives the guardian of the embedded server, should that be killed.
-  if (embedded_) client->before_connecting([embedded = embedded_.get()] { embedded->ensure(); });
+  if (embedded_) {
+    client->before_connecting([embedded = embedded_.get()] { embedded->ensure(); });
+    client->after_loss([embedded = embedded_.get()] { embedded->check_room(); });
+  }
   return client;
 }
 
 std::vector<std::string> QueueAccess::warnings() {
   constexpr uintmax_t kLittle = uintmax_t{512} << 20;
   std::vector<std::string> found;
+  if (copy_) {
+    found.push_back(fmt::format("this is what the queue wrote last, and nothing can be changed: {}", why_copied_));
+    return found;
+  }
   if (auto memory = jobs::memory_warning(*client_); !memory.empty()) found.push_back(std::move(memory));
   if (!embedded_) return found;
   std::error_code failure;

@@ -9,6 +9,7 @@
 #include "jobs/queue/queue_reader.h"
 #include "jobs/redis/embedded_redis.h"
 #include "jobs/redis/redis_client.h"
+#include "jobs/redis/redis_copy.h"
 
 namespace CLI {
 class App;
@@ -27,14 +28,16 @@ struct QueueOptions {
 };
 void add_queue_options(CLI::App& command, QueueOptions& options);
 
-enum class Start { if_needed, never };  // the embedded Redis
+/// What a command needs of the embedded Redis: one that is started where there never was any, one that was there
+/// before, or something to read, which may be a copy where the original cannot run (jobs/redis/redis_copy.h).
+enum class Start { if_needed, never, to_read };
 
 /// A connection to the queue, by the options or by the embedded Redis of the run root, which lives as long as this.
 class QueueAccess {
  public:
-  /// Connects. Start::never refuses a run root that never had a Redis, instead of making an empty queue there. Throws
-  /// jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused, and jobs::JobsError for options that
-  /// are wrong.
+  /// Connects. Start::never and to_read refuse a run root that never had a Redis, instead of making an empty queue
+  /// there. Throws jobs::RedisUnavailable, whose message says what to do, jobs::RedisRefused, and jobs::JobsError for
+  /// options that are wrong.
   QueueAccess(const QueueOptions& options, Start start);
 
   jobs::RedisClient& client() { return *client_; }
@@ -57,6 +60,8 @@ class QueueAccess {
   std::unique_ptr<jobs::RedisClient> make_client();
 
   std::unique_ptr<jobs::EmbeddedRedis> embedded_;
+  std::unique_ptr<jobs::RedisCopy> copy_;
+  std::string why_copied_;
   jobs::RedisUrl url_;
   std::unique_ptr<jobs::RedisClient> client_;
   std::unique_ptr<jobs::JobQueue> queue_;

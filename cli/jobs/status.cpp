@@ -24,6 +24,8 @@ using jobs::JobState;
 using jobs::Limits;
 using Json = nlohmann::json;
 
+constexpr size_t kDamageShown = 400;  // bytes of what is said of a damaged record
+
 struct StatusOptions {
   QueueOptions queue;
   std::vector<std::string> ids;
@@ -168,6 +170,7 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
                                    [&](const auto& agent) { return is_heard(agent, statistics); });
   view.text += fmt::format("{}; {} agents{}\n", counts_text(statistics.jobs), alive,
                            statistics.paused ? "; the queue is PAUSED (foretime resume)" : "");
+  for (const auto& what : statistics.unreadable) view.text += fmt::format("damaged: {}\n", shown(what, kDamageShown));
   for (const auto& agent : statistics.agents) {
     if (!agent.trouble.empty() && is_heard(agent, statistics))
       view.text +=
@@ -209,7 +212,7 @@ void show(const std::string& text, const StatusOptions& options) {
 
 void run(const StatusOptions& options) {
   if (!options.state.empty()) jobs::parse_job_state(options.state);
-  QueueAccess access(options.queue, Start::never);
+  QueueAccess access(options.queue, Start::to_read);
   auto view = look(access.reader(), options);
   show(view.text, options);
   for (const auto& warning : access.warnings()) fmt::print(stderr, "warning: {}\n", warning);

@@ -47,12 +47,14 @@ struct QueueStatistics {
   std::optional<int64_t> keep_finished_ms{};  // 0: for ever; empty: no agent has said yet
   std::optional<int64_t> keep_jobs{};         // of those that ended; 0: all; empty: likewise
   std::vector<AgentRecord> agents{};          // the kMostAgents heard of last, by name
+  std::vector<std::string> unreadable{};      // which of the above are missing, and why: key, field, what was found
 };
 
 /// Reads what the queue's scripts write, with read-only commands, so that a user with read rights can watch. Everything
-/// read is checked against Limits. A job or an agent whose record is damaged, or written by a newer program, comes with
-/// `unreadable`, so that the others can still be seen; other damage is a JobsError that names key and field. Answers
-/// about many keys come in batches, so a job may move or be forgotten in between; one that is gone is left out.
+/// read is checked against Limits. A job, an agent or statistics whose record is damaged, or written by a newer
+/// program, comes with `unreadable`, so that the rest can still be seen; other damage is a JobsError that names key and
+/// field. Answers about many keys come in batches, so a job may move or be forgotten in between; one that is gone is
+/// left out.
 class QueueReader {
  public:
   static constexpr int64_t kMostAgents = 1000;
@@ -108,7 +110,7 @@ class QueueReader {
   static std::map<JobState, int64_t> no_jobs();  // 0 of every state
   std::map<JobState, int64_t> count_states(const std::vector<std::string>& ids, int64_t& unreadable);
   void read_rates(QueueStatistics& statistics);
-  void read_agents(const std::vector<std::string>& names, QueueStatistics& statistics);
+  void read_agents(std::vector<std::string> names, QueueStatistics& statistics);
 
   RedisClient& client_;
   QueueSettings settings_;

@@ -57,6 +57,8 @@ std::vector<std::string> counted(const std::string& event, const std::string& fr
   return names;
 }
 
+constexpr size_t kMostUnreadable = 20;  // that are named
+
 struct StreamId {
   uint64_t ms = 0, sequence = 0;
   bool parse(const std::string& text) {
@@ -76,10 +78,15 @@ std::string text_at(const redisReply& reply, size_t index) {
   return index < reply.elements ? text_of(*reply.element[index]) : "";
 }
 
+std::string damage(const std::string& key, const std::string& what, const std::string& found,
+                   const std::string& expected) {
+  return fmt::format("{}: {}: '{}', expected {}; was it written by another program?", key,
+                     printable_utf8(what.substr(0, 100)), printable_utf8(found.substr(0, 40)), expected);
+}
+
 [[noreturn]] void damaged(const std::string& key, const std::string& what, const std::string& found,
                           const std::string& expected) {
-  throw JobsError("{}: {}: '{}', expected {}; was it written by another program?", key,
-                  printable_utf8(what.substr(0, 100)), printable_utf8(found.substr(0, 40)), expected);
+  throw JobsError(damage(key, what, found, expected));
 }
 
 int64_t score_ms(const std::string& key, const std::string& member, const std::string& score) {
@@ -125,36 +132,62 @@ QueueStatistics QueueReader::statistics() {
                                   {"HMGET", key("settings"), "keep_finished_ms", "keep_jobs"}};
   const size_t first_count = calls.size();
   for (const auto& [state, count] : statistics.jobs) calls.push_back({"ZCARD", key("state:" + to_string(state))});
-  const auto replies = ask(calls);
+  std::map<size_t, std::string> wrong;
+  const auto replies = ask(calls, &wrong);
+  for (const auto& [index, what] : wrong) statistics.unreadable.push_back(what);
 
+  // Whatever is damaged is told of, and hides nothing else.
+  const auto careful = [&](const auto& read) {
+    try {
+      read();
+    } catch (const RedisUnavailable&) {
+      throw;
+    } catch (const JobsError& error) {
+      statistics.unreadable.emplace_back(error.what());
+    }
+  };
   const Fields time = {{"s", text_at(*replies[0], 0)}, {"us", text_at(*replies[0], 1)}};
   const HashReader clock("TIME", time);
   statistics.now_ms = clock.integer("s") * 1000 + clock.integer("us") / 1000;
-  Fields counters;
-  for (size_t i = 0; i < std::size(kCounters); ++i) counters[kCounters[i].total] = text_at(*replies[1], i);
-  const HashReader read(key("totals"), counters);
-  for (const auto& counter : kCounters) statistics.totals[counter.total] = read.integer(counter.total);
-  statistics.paused = integer_of(*replies[2]) != 0;
-  if (const auto& oldest = *replies[3]; oldest.elements > 0) {
-    const auto since = score_ms(key("state:waiting"), text_at(oldest, 0), text_at(oldest, 1));
-    statistics.oldest_waiting_ms = std::max<int64_t>(1, statistics.now_ms - since);
+  for (size_t i = 0; replies[1] && i < std::size(kCounters); ++i) {
+    careful([&] {
+      const Fields counters = {{kCounters[i].total, text_at(*replies[1], i)}};
+      statistics.totals[kCounters[i].total] = HashReader(key("totals"), counters).integer(kCounters[i].total);
+    });
   }
-  const Fields kept = {{"keep_finished_ms", text_at(*replies[5], 0)}, {"keep_jobs", text_at(*replies[5], 1)}};
-  const HashReader settings(key("settings"), kept);
-  if (!kept.at("keep_finished_ms").empty()) statistics.keep_finished_ms = settings.integer("keep_finished_ms");
-  if (!kept.at("keep_jobs").empty()) statistics.keep_jobs = settings.integer("keep_jobs");
+  if (replies[2]) statistics.paused = integer_of(*replies[2]) != 0;
+  if (replies[3] && replies[3]->elements > 0) {
+    careful([&] {
+      const auto since = score_ms(key("state:waiting"), text_at(*replies[3], 0), text_at(*replies[3], 1));
+      statistics.oldest_waiting_ms = std::max<int64_t>(1, statistics.now_ms - since);
+    });
+  }
+  if (replies[5]) {
+    const Fields kept = {{"keep_finished_ms", text_at(*replies[5], 0)}, {"keep_jobs", text_at(*replies[5], 1)}};
+    const HashReader settings(key("settings"), kept);
+    careful([&] {
+      if (!kept.at("keep_finished_ms").empty()) statistics.keep_finished_ms = settings.integer("keep_finished_ms");
+    });
+    careful([&] {
+      if (!kept.at("keep_jobs").empty()) statistics.keep_jobs = settings.integer("keep_jobs");
+    });
+  }
   size_t at = first_count;
-  for (auto& [state, count] : statistics.jobs) count = integer_of(*replies[at++]);
-  read_agents(texts_of(*replies[4]), statistics);
-  read_rates(statistics);
+  for (auto& [state, count] : statistics.jobs) {
+    if (const auto& reply = replies[at++]) count = integer_of(*reply);
+  }
+  if (replies[4]) careful([&] { read_agents(texts_of(*replies[4]), statistics); });
+  careful([&] { read_rates(statistics); });
   return statistics;
 }
 
-void QueueReader::read_agents(const std::vector<std::string>& names, QueueStatistics& statistics) {
-  for (const auto& name : names) {
-    if (name.size() > Limits::kName)
-      damaged(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName));
-  }
+void QueueReader::read_agents(std::vector<std::string> names, QueueStatistics& statistics) {
+  std::erase_if(names, [&](const std::string& name) {
+    if (name.size() <= Limits::kName) return false;
+    statistics.unreadable.push_back(
+        damage(key("agents"), "a member", name, fmt::format("a name of at most {} bytes", Limits::kName)));
+    return true;
+  });
   const auto mark = [&](const std::string& name, const std::string& why) {
     auto& agent = statistics.agents.emplace_back();
     agent.name = name;
@@ -203,12 +236,16 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
       const auto& entry = *page.element[i];
       const auto id = text_at(entry, 0);
       if (!oldest.parse(id) || entry.elements != 2) damaged(stream, "entry", id, "an id and its fields");
-      const auto fields = fields_of(*entry.element[1]);
-      const HashReader read(stream + " entry " + id, fields);
-      const auto event = read.text("event", Limits::kName);
-      if (event.empty()) read.damaged("event", "nothing", "the name of a transition");
-      for (const auto& name : counted(event, read.text("from", Limits::kName), read.text("to", Limits::kName)))
-        ++counts[name];
+      try {
+        const auto fields = fields_of(*entry.element[1]);
+        const HashReader read(stream + " entry " + id, fields);
+        const auto event = read.text("event", Limits::kName);
+        if (event.empty()) read.damaged("event", "nothing", "the name of a transition");
+        for (const auto& name : counted(event, read.text("from", Limits::kName), read.text("to", Limits::kName)))
+          ++counts[name];
+      } catch (const JobsError& error) {  // it counts for nothing
+        if (statistics.unreadable.size() < kMostUnreadable) statistics.unreadable.emplace_back(error.what());
+      }
     }
     seen += static_cast<int64_t>(page.elements);
     whole = static_cast<int64_t>(page.elements) < kEventsInAnswer;

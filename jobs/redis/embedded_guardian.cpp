@@ -64,10 +64,19 @@ class Guardian {
   }
 
   void live() {
+    write_number();
+    serve();
+    if (owns()) unlinkat(plan_.folder, "owner", 0);
+    close(plan_.server);
+    close(plan_.guardian);
+  }
+
+ private:
+  void serve() {
     last_user_ = now_ms();
     // A server whose guardian was killed may still be ending; two must never write the same files.
     while (flock(plan_.server, LOCK_EX | LOCK_NB) != 0) {
-      if (!rest(kStartMs) || deserted()) return;
+      if (!rest(kStartMs) || deserted() || !beat()) return;
     }
     for (;;) {
       if (server_ < 0 && now_ms() >= next_start_) start();
@@ -76,13 +85,45 @@ class Guardian {
         [[maybe_unused]] const int emptied = ftruncate(plan_.guardian, 0);  // the sign that this one gave up
         return;
       }
+      if (!beat()) {  // another machine has taken the folder over: its server must not meet ours
+        if (server_ > 0) kill(server_, SIGKILL);
+        while (server_ > 0 && waitpid(server_, nullptr, 0) < 0 && errno == EINTR) continue;
+        return;
+      }
       if (!served_ && server_ > 0) served_ = ask_redis("redis.sock", kGuardianAskMs) == Answer::ready;
       if (deserted()) break;
     }
     stop();
   }
 
- private:
+  void write_number() {
+    char digits[24];
+    size_t at = sizeof(digits);
+    digits[--at] = '\n';
+    for (pid_t left = getpid(); left > 0; left /= 10) digits[--at] = static_cast<char>('0' + left % 10);
+    [[maybe_unused]] const auto written = write(plan_.owner, digits + at, sizeof(digits) - at);
+    next_beat_ = now_ms() + kOwnerBeatMs;
+  }
+
+  /// Whether the file `owner` is still the one that was made for this guardian. Where that cannot be known (an error of
+  /// the storage) it counts as such.
+  bool owns() const {
+    struct stat ours {
+    }, there{};
+    if (fstat(plan_.owner, &ours) != 0) return errno != ESTALE;
+    if (fstatat(plan_.folder, "owner", &there, AT_SYMLINK_NOFOLLOW) != 0) return errno != ENOENT;
+    return ours.st_ino == there.st_ino;
+  }
+
+  /// Shows now and then that this guardian lives. False: it owns the folder no longer.
+  bool beat() {
+    if (!owns()) return false;
+    if (now_ms() < next_beat_) return true;
+    next_beat_ = now_ms() + kOwnerBeatMs;
+    futimens(plan_.owner, nullptr);
+    return true;
+  }
+
   int64_t pause_until_next_look() const {
     int64_t pause = served_ ? kLookMs : kStartMs;
     if (pause > plan_.linger_ms / 2) pause = plan_.linger_ms / 2 > kStartMs ? plan_.linger_ms / 2 : kStartMs;
@@ -148,15 +189,13 @@ class Guardian {
       rest(kStartMs);
     }
     unlinkat(plan_.folder, "redis.sock", 0);
-    close(plan_.server);
-    close(plan_.guardian);
   }
 
   const GuardianPlan& plan_;
   int signals_ = -1;
   pid_t server_ = -1;
   bool served_ = false;  // a server of this guardian has answered
-  int64_t last_user_ = 0, started_ = 0, next_start_ = 0, pause_ = kFirstPauseMs;
+  int64_t last_user_ = 0, started_ = 0, next_start_ = 0, next_beat_ = 0, pause_ = kFirstPauseMs;
 };
 
 [[noreturn]] void run_guardian(const GuardianPlan& plan) {
@@ -167,7 +206,7 @@ class Guardian {
     memcpy(plan.title, plan.title_text, length < plan.title_size ? length : plan.title_size - 1);
   }
   for (int i = 0; i < 3; ++i) dup2(plan.null, i);
-  int kept[] = {plan.folder, plan.users, plan.guardian, plan.server, plan.null};
+  int kept[] = {plan.folder, plan.users, plan.guardian, plan.owner, plan.server, plan.null};
   close_all_but(kept, sizeof(kept) / sizeof(kept[0]));
   umask(077);
   if (fchdir(plan.folder) == 0) Guardian(plan).live();

@@ -15,8 +15,9 @@ struct GuardianPlan {
   int64_t linger_ms = 0;
   int folder = -1;    // of the server; its working folder, and the guardian's
   int users = -1;     // users.lock, opened for the guardian alone, not locked
-  int guardian = -1;  // guardian.lock, locked by the starter, who closes its copy after the fork; it holds the host's
-                      // name, and is emptied when the guardian gives up
+  int guardian = -1;  // guardian.lock, locked by the starter, who closes its copy after the fork; it holds a line, and
+                      // is emptied when the guardian gives up
+  int owner = -1;     // the file `owner` (embedded_owner.h); the guardian adds its number, touches it and removes it
   int server = -1;    // server.lock, not locked; the server inherits it
   int null = -1;      // /dev/null
   char* title = nullptr;  // the starter's command line in memory, which the guardian replaces by title_text
@@ -28,6 +29,9 @@ struct GuardianPlan {
 /// that the starter need not wait for it. Called in the child of a fork, with all signals blocked. Its exit status is 0
 /// when the guardian was forked.
 [[noreturn]] void leave_guardian(const GuardianPlan& plan);
+
+/// How often a guardian shows that it lives.
+constexpr int64_t kOwnerBeatMs = 5000;
 
 enum class Answer { none, loading, ready };
 /// Sends PING to the Redis at that socket (path below 108 bytes). Async-signal-safe.

@@ -14,12 +14,16 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "jobs/error.h"
 #include "jobs/redis/embedded_guardian.h"
+#include "jobs/redis/embedded_owner.h"
 #include "jobs/supervisor/supervisor_process.h"
 
 namespace foretime::jobs {
@@ -43,6 +47,7 @@ maxmemory-policy noeviction
 
 constexpr char kOwn[] = "or start a Redis of your own and name it with --redis or FORETIME_REDIS";
 
+constexpr uint64_t kLeastRoom = 1 << 20;  // bytes free, below which Redis would end at one of its next writes
 constexpr int kAskMs = 1000;
 constexpr auto kOtherHostPatience = std::chrono::seconds(2);
 
@@ -51,12 +56,10 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(seconds > 0 ? static_cast<int64_t>(1e3 * std::min(seconds, kLongest)) : 0);
 }
 
-/// The host whose guardian holds or held this guardian.lock; "" where that guardian has given up.
-std::string host_in(const Descriptor& guardian) {
-  std::array<char, 256> text{};
-  const auto got = pread(guardian.get(), text.data(), text.size() - 1, 0);
-  const std::string content(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  return content.substr(0, content.find('\n'));
+constexpr char kGuardianLine[] = "started\n";
+bool has_given_up(const Descriptor& guardian) {
+  struct stat found {};
+  return fstat(guardian.get(), &found) == 0 && found.st_size == 0;
 }
 
 /// Where the kernel finds this process's command line (proc(5): fields 48 and 49 of stat). The guardian puts its own
@@ -90,8 +93,12 @@ EmbeddedFolder::EmbeddedFolder(const std::filesystem::path& root) {
   if (error) path_ = root / ".redis";
   std::filesystem::create_directories(path_.parent_path(), error);
   if (error) fail(fmt::format("its parent cannot be made: {}; name another folder of runs, {}", error.message(), kOwn));
-  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
+  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) {
+    if (is_storage_failure(errno))
+      throw RedisStorageError("embedded Redis: {}: cannot be made: {}; name another folder of runs, {}", path_.string(),
+                              std::strerror(errno), kOwn);
     fail(fmt::format("cannot be made: {}; name another folder of runs, {}", std::strerror(errno), kOwn));
+  }
   descriptor_ = above_standard(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   const int opened = errno;
   struct stat found {};
@@ -120,7 +127,7 @@ std::string EmbeddedFolder::socket() const {
 
 Descriptor EmbeddedFolder::open_file(const std::string& name, int flags) const {
   auto file = above_standard(openat(descriptor_.get(), name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (file.get() < 0) fail(fmt::format("{} cannot be opened: {}", name, std::strerror(errno)));
+  if (file.get() < 0) fail_of(name + " cannot be opened", errno);
   return file;
 }
 
@@ -129,7 +136,57 @@ void EmbeddedFolder::write_configuration() const {
   const auto file = open_file("redis.conf.new", O_WRONLY | O_CREAT | O_TRUNC);
   if (write(file.get(), kConfiguration, kSize) != static_cast<ssize_t>(kSize) ||
       renameat(descriptor_.get(), "redis.conf.new", descriptor_.get(), "redis.conf") != 0)
-    fail(fmt::format("redis.conf cannot be written: {}", std::strerror(errno)));
+    fail_of("redis.conf cannot be written", errno);
+}
+
+std::string EmbeddedFolder::shortage() const {
+  struct statvfs found {};
+  if (fstatvfs(descriptor_.get(), &found) != 0) return "";
+  if ((found.f_flag & ST_RDONLY) != 0)
+    return fmt::format("its file system is mounted read-only; mount it for writing, name another folder of runs, {}",
+                       kOwn);
+  const uint64_t room = found.f_frsize * (geteuid() == 0 ? found.f_bfree : found.f_bavail);
+  if (room >= kLeastRoom && found.f_files > 0 && found.f_ffree == 0)
+    return fmt::format("its file system has none of its {} inodes left; remove files there, {}", found.f_files, kOwn);
+  if (room >= kLeastRoom) return "";
+  uint64_t held = 0;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(path_ / "appendonlydir", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    std::error_code gone;
+    if (const auto bytes = at->file_size(gone); !gone) held += bytes;
+  }
+  constexpr double kMiB = 1 << 20;
+  return fmt::format(
+      "its file system is full: {:.1f} of {:.1f} MiB are free, and Redis needs {:.1f} MiB to go on (its append-only "
+      "file "
+      "has {:.1f} MiB and is written anew now and then); make room there, for example among the runs in {}, {}",
+      static_cast<double>(room) / kMiB, static_cast<double>(found.f_frsize * found.f_blocks) / kMiB,
+      static_cast<double>(kLeastRoom + held) / kMiB, static_cast<double>(held) / kMiB, path_.parent_path().string(),
+      kOwn);
+}
+
+void EmbeddedFolder::cut_zeros() const {
+  std::error_code failure;
+  for (std::filesystem::directory_iterator at(path_ / "appendonlydir", failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (!at->path().string().ends_with(".incr.aof")) continue;
+    const auto file = open_file("appendonlydir/" + at->path().filename().string(), O_RDWR);
+    struct stat found {};
+    if (fstat(file.get(), &found) != 0) fail_of("the append-only file cannot be read", errno);
+    std::array<char, 4096> piece{};
+    off_t size = found.st_size;
+    for (bool zeros = true; zeros && size > 0;) {
+      const auto count = std::min<off_t>(size, static_cast<off_t>(piece.size()));
+      if (pread(file.get(), piece.data(), static_cast<size_t>(count), size - count) != count)
+        fail_of("the append-only file cannot be read", errno);
+      off_t left = count;
+      while (left > 0 && piece[static_cast<size_t>(left - 1)] == '\0') --left;
+      zeros = left == 0;
+      size -= count - left;
+    }
+    if (size < found.st_size && ftruncate(file.get(), size) != 0) fail_of("the append-only file cannot be cut", errno);
+  }
 }
 
 int64_t EmbeddedFolder::log_size() const {
@@ -155,6 +212,15 @@ std::string EmbeddedFolder::end_of_log(int64_t from) const {
 
 void EmbeddedFolder::fail(const std::string& what) const {
   throw RedisUnavailable("embedded Redis: {}: {}", path_.string(), what);
+}
+
+void EmbeddedFolder::fail_of(const std::string& doing, int error) const {
+  const auto what = fmt::format("{}: {}", doing, std::strerror(error));
+  if (!is_storage_failure(error)) fail(what);
+  auto why = shortage();
+  if (why.empty() && error == EDQUOT) why = fmt::format("the quota is used up: make room within it, {}", kOwn);
+  if (why.empty()) why = fmt::format("the storage failed; {}", kOwn + 3);
+  throw RedisStorageError("embedded Redis: {}: {}: {}", path_.string(), what, why);
 }
 
 EmbeddedRedis::EmbeddedRedis(const std::filesystem::path& root, double linger_seconds, double patience_seconds)
@@ -187,12 +253,13 @@ void EmbeddedRedis::ensure() {
       const auto guardian = folder_.open_file("guardian.lock", O_RDWR | O_CREAT);
       if (!try_lock(guardian, "guardian.lock", LOCK_EX)) {
         answer = ask_redis(socket.c_str(), kAskMs);
-        elsewhere = host_in(guardian);
-        if (elsewhere == host_name()) elsewhere.clear();
-      } else if (started && host_in(guardian).empty()) {
+        if (const auto owner = owner_of(folder_); owner && owner->boot != boot_id())
+          elsewhere = fmt::format("{} (process {})", printable(owner->host), owner->pid);
+      } else if (started && has_given_up(guardian)) {
+        check_room();
         give_up("redis-server ended at once", log_from);
       } else {  // also where the guardian that we started was killed
-        start_guardian(guardian);
+        start_guardian(guardian, starting, limit);
         started = true;
       }
     }
@@ -211,6 +278,11 @@ void EmbeddedRedis::ensure() {
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(50));
   }
+}
+
+void EmbeddedRedis::check_room() const {
+  if (const auto why = folder_.shortage(); !why.empty())
+    throw RedisStorageError("embedded Redis: {}: {}", folder_.path().string(), why);
 }
 
 bool EmbeddedRedis::try_lock(const Descriptor& file, const char* name, int operation) const {
@@ -236,21 +308,26 @@ void EmbeddedRedis::lock(const Descriptor& file, const char* name, int operation
   }
 }
 
-void EmbeddedRedis::start_guardian(const Descriptor& guardian) const {
+void EmbeddedRedis::start_guardian(const Descriptor& guardian, const Descriptor& starting, Deadline limit) const {
   const auto program = find_program("redis-server");
   if (program.empty())
     folder_.fail(
         "redis-server is in none of the folders of PATH: install it (apt install redis-server), or name a "
         "Redis that runs with --redis or FORETIME_REDIS");
+  check_room();
+  const auto owner = claim_ownership(folder_, starting, limit);
   folder_.write_configuration();
   // From here on nobody reaches a server that a killed guardian has left behind.
   unlinkat(folder_.descriptor(), "redis.sock", 0);
-  const auto host = host_name() + "\n";
-  if (ftruncate(guardian.get(), 0) != 0 || pwrite(guardian.get(), host.data(), host.size(), 0) < 0)
-    folder_.fail(fmt::format("guardian.lock cannot be written: {}", std::strerror(errno)));
+  if (pwrite(guardian.get(), kGuardianLine, sizeof(kGuardianLine) - 1, 0) < 0)
+    folder_.fail_of("guardian.lock cannot be written", errno);
 
   const auto users = folder_.open_file("users.lock", O_RDWR);
   const auto server = folder_.open_file("server.lock", O_RDWR | O_CREAT);
+  if (try_lock(server, "server.lock", LOCK_EX)) {  // or a server whose guardian was killed is still ending
+    folder_.cut_zeros();
+    flock(server.get(), LOCK_UN);
+  }
   const auto null = above_standard(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (null.get() < 0) folder_.fail(fmt::format("/dev/null cannot be opened: {}", std::strerror(errno)));
 
@@ -266,6 +343,7 @@ void EmbeddedRedis::start_guardian(const Descriptor& guardian) const {
                     .folder = folder_.descriptor(),
                     .users = users.get(),
                     .guardian = guardian.get(),
+                    .owner = owner.get(),
                     .server = server.get(),
                     .null = null.get(),
                     .title_text = title.c_str()};

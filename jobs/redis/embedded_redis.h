@@ -13,7 +13,8 @@ namespace foretime::jobs {
 Descriptor above_standard(int descriptor);
 
 /// The folder of an embedded Redis. Everything is opened relative to its descriptor, so that nobody can put another
-/// folder in its place. Every function throws RedisUnavailable; all descriptors are above 2 and close on exec.
+/// folder in its place. Every function throws RedisUnavailable, or RedisStorageError where the storage fails; all
+/// descriptors are above 2 and close on exec.
 class EmbeddedFolder {
  public:
   /// Makes `root`/.redis (0700) where it does not exist. Refuses one that is a link, belongs to another user, or that
@@ -27,14 +28,21 @@ class EmbeddedFolder {
   std::string socket() const;
 
   Descriptor open_file(const std::string& name, int flags) const;
+  /// Why Redis could not write there: a read-only file system, or too little room, with what to do. "" while it can.
+  std::string shortage() const;
   /// redis.conf, made anew: redis.sock and no port, every write synced to the append-only file.
   void write_configuration() const;
+  /// Cuts the zero bytes at the end of the append-only file, which some file systems leave there when power is lost:
+  /// what Redis writes never ends with one, and it refuses to load them. No server may run.
+  void cut_zeros() const;
   int64_t log_size() const;
   /// The last lines of redis.log after byte `from`; "" where there are none.
   std::string end_of_log(int64_t from) const;
 
   /// RedisUnavailable: "embedded Redis in FOLDER: WHAT".
   [[noreturn]] void fail(const std::string& what) const;
+  /// With what the system says; RedisStorageError, with the shortage, where that tells of the storage.
+  [[noreturn]] void fail_of(const std::string& doing, int error) const;
 
  private:
   std::filesystem::path path_;
@@ -49,18 +57,22 @@ class EmbeddedFolder {
 /// - users.lock: held shared by every living user.
 /// - guardian.lock: held by the guardian, a process of its own that runs the server as its child. It restarts a server
 ///   that dies while there are users, and ends it (SIGTERM; everything is in the append-only file) when there has been
-///   no user for `linger`. The file holds the name of the host, or nothing once a server ended of itself without ever
-///   having answered.
+///   no user for `linger`. The file holds a line, or nothing once a server ended of itself without ever having
+///   answered.
 /// - server.lock: held by guardian and server. Where the guardian is killed the server ends too, and the next guardian
 ///   waits until it has.
 /// - start.lock: held for moments, by a user that looks for a guardian and starts one.
+///
+/// The file `owner` says which machine's guardian serves the folder, for file systems whose locks other machines do not
+/// see (embedded_owner.h).
 ///
 /// Server and guardian leave the starter's session and hold none of its descriptors.
 class EmbeddedRedis {
  public:
   /// Starts the server if nobody did, and waits until it has loaded its data. Throws RedisUnavailable: redis-server is
   /// not installed or ends at once (the message ends with its log), the folder cannot be used (not ours, or others may
-  /// read it), the server runs on another host, no answer within `patience`.
+  /// read it), the server runs on another host, no answer within `patience`; RedisStorageError: the file system is full
+  /// or read-only.
   explicit EmbeddedRedis(const std::filesystem::path& root, double linger_seconds = 2.0,
                          double patience_seconds = 60.0);
   EmbeddedRedis(const EmbeddedRedis&) = delete;  // the end lets go of users.lock, and does nothing else
@@ -69,6 +81,9 @@ class EmbeddedRedis {
   /// Starts the server anew where its guardian was killed, and returns when it answers: for long-lived users, after
   /// their Redis was lost. Throws like the constructor.
   void ensure();
+
+  /// Throws RedisStorageError where the server would end at one of its next writes.
+  void check_room() const;
 
   /// Where the folder's path is long, the URL means something in this process only, and while this object lives.
   RedisUrl url() const;
@@ -79,7 +94,7 @@ class EmbeddedRedis {
   Deadline deadline() const;
   void lock(const Descriptor& file, const char* name, int operation, Deadline limit) const;
   bool try_lock(const Descriptor& file, const char* name, int operation) const;
-  void start_guardian(const Descriptor& guardian) const;
+  void start_guardian(const Descriptor& guardian, const Descriptor& starting, Deadline limit) const;
   [[noreturn]] void give_up(const std::string& what, int64_t log_from) const;
 
   EmbeddedFolder folder_;

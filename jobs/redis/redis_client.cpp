@@ -323,6 +323,10 @@ std::vector<Reply> RedisClient::exchange(const std::vector<Arguments>& calls) {
       if (moves == kMoves) throw RedisUnavailable(unavailable_message(url_, "its cluster sends us from node to node"));
       follow(std::string(error_text(*replies[open.front()])));
     }
+  } catch (const RedisUnavailable&) {
+    disconnect();
+    if (explain_) explain_();
+    throw;
   } catch (...) {
     disconnect();
     throw;
@@ -451,6 +455,10 @@ RedisHealth examine(RedisClient& client) {
   if (health.maxmemory_policy.empty()) health.maxmemory_policy = info_field(info(client, "memory"), "maxmemory_policy");
 
   auto& warnings = health.warnings;
+  if (!health.version.empty() && std::atoi(health.version.c_str()) < kLeastRedis) {
+    health.usable = false;
+    warnings.push_back(fmt::format("version {}: Foretime needs Redis {}.0 or newer", health.version, kLeastRedis));
+  }
   if (health.appendonly == "no") {
     warnings.push_back("appendonly no: a restart of Redis loses jobs; set appendonly yes and appendfsync always");
   } else if (health.appendfsync == "everysec") {
@@ -469,9 +477,11 @@ RedisHealth examine(RedisClient& client) {
   if (!health.maxmemory_policy.empty() && health.maxmemory_policy != "noeviction")
     warnings.push_back("maxmemory-policy " + health.maxmemory_policy +
                        ": Redis may drop jobs when memory is short; set maxmemory-policy noeviction");
-  if (info_field(persistence, "aof_last_write_status") == "err")
+  health.disk_failed = info_field(persistence, "aof_last_write_status") == "err";
+  if (health.disk_failed)
     warnings.push_back("the last write to the append-only file failed: is the disk of Redis full?");
   if (const auto full = memory_warning(client); !full.empty()) warnings.push_back(full);
+  health.usable = health.usable && health.role != "slave";
   if (health.role == "slave") warnings.push_back("this Redis is a replica: it takes no jobs; name its primary");
   return health;
 }

@@ -115,6 +115,9 @@ class RedisClient {
   /// Called before each new connection, also the first: where Redis may have to be started first.
   void before_connecting(std::function<void()> prepare) { prepare_ = std::move(prepare); }
 
+  /// Called when a connection fails: may throw what is behind that, a full disk of Redis, say.
+  void after_loss(std::function<void()> explain) { explain_ = std::move(explain); }
+
   /// In place of sockets, for simulations: makes the transport of a new connection.
   using Connect = std::function<std::unique_ptr<RedisTransport>(const RedisUrl&)>;
   void connect_by(Connect connect) { connect_by_ = std::move(connect); }
@@ -135,7 +138,7 @@ class RedisClient {
   RedisUrl url_;
   std::chrono::milliseconds timeout_;
   size_t largest_reply_;
-  std::function<void()> prepare_;
+  std::function<void()> prepare_, explain_;
   Connect connect_by_;
   std::unique_ptr<RedisTransport> connection_;
 };
@@ -158,7 +161,10 @@ std::string memory_warning(RedisClient& client);
 struct RedisHealth {
   std::string version, role, appendonly, appendfsync, maxmemory_policy;
   std::vector<std::string> warnings;
+  bool usable = true;        // new enough (kLeastRedis), and no replica
+  bool disk_failed = false;  // its last write to the append-only file
 };
+constexpr int kLeastRedis = 7;  // major version: scripts declare flags, which came with it
 /// Throws RedisUnavailable, and RedisRefused where it may not even connect.
 RedisHealth examine(RedisClient& client);
 

@@ -112,3 +112,117 @@ class StorageTest(ProgramTest):
                 self.assertEqual(done.returncode, 74, f"{options} {command}\n{done.stdout}\n{done.stderr}")
                 self.assertIn(out, done.stderr)
                 self.assertNotIn("foretime-tmp", done.stdout, command)
+
+
+@unittest.skipUnless(may_mount() and shutil.which("redis-server"), "needs redis-server and the right to mount a file system")
+class EmbeddedQueueTest(ProgramTest):
+    """The embedded Redis on storage that fails, and on storage whose locks other machines do not see."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("job.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+        (self.folder / "runs").mkdir()
+
+    def there(self, script, *before):
+        """What a shell prints, with a tmpfs of 4 MiB at runs, and its exit code."""
+        script = "mount --make-rprivate / && mount -t tmpfs -o size=4m tmpfs runs\n" + script
+        done = subprocess.run([*NAMESPACE, "bash", "-c", script.replace("FORETIME", str(FORETIME))], cwd=self.folder, env=self.variables(),
+                              capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    def variables(self):
+        return {name: value for name, value in environment().items() if name != "FORETIME_REDIS"}
+
+    SUBMIT = "FORETIME submit job.yaml || exit 90; until [ ! -e runs/.redis/redis.sock ]; do sleep 0.05; done\n"
+    FILL = "dd if=/dev/zero of=runs/fill bs=1k 2>/dev/null;"
+
+    def test_a_queue_on_a_full_disk_is_read_and_says_how_much_room_it_needs(self):
+        room = r"file system is full: 0.0 of 4.0 MiB are free, and Redis needs 1.0 MiB .*make room there, .*/runs, or start a Redis of your own"
+        for command, shown in (("status", "1 waiting"), ("status --json", '"waiting"'), ("queue", "submitted       1")):
+            code, out, error = self.there(self.SUBMIT + self.FILL + f"FORETIME {command}")
+            self.assertEqual(code, 0, error)
+            self.assertIn(shown, out)
+            self.assertRegex(out + error, "what the queue wrote last, and nothing can be changed: .*" + room)
+        for command in ("submit job.yaml --priority 3", "pause", "queue --keep-days 3"):
+            code, out, error = self.there(self.SUBMIT + self.FILL + f"FORETIME {command}")
+            self.assertEqual(code, 74, out + error)
+            self.assertRegex(error, room)
+        code, out, error = self.there(self.SUBMIT + self.FILL + "FORETIME doctor")
+        self.assertEqual(code, 74, out + error)
+        self.assertRegex(out, "jobs can be read, and nothing can be changed\n.*" + room)
+        code, out, error = self.there(self.SUBMIT + self.FILL + "rm runs/fill; FORETIME doctor > /dev/null || exit 91; FORETIME submit job.yaml --name again && FORETIME status")
+        self.assertEqual(code, 0, out + error)
+        self.assertIn("waiting", out)
+
+    def test_a_queue_on_a_read_only_disk_is_read(self):
+        code, out, error = self.there(self.SUBMIT + "mount -o remount,ro runs; FORETIME status; FORETIME submit job.yaml --priority 3; echo submit=$?; FORETIME doctor; echo doctor=$?")
+        self.assertEqual(code, 0, error)
+        self.assertIn("1 waiting", out)
+        self.assertIn("submit=74", out)
+        self.assertIn("doctor=74", out)
+        self.assertRegex(error, "mounted read-only; mount it for writing, name another folder of runs, or start a Redis of your own")
+
+    def test_a_disk_that_fills_under_a_running_server_is_named(self):
+        self.write("more.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", "steps: 9"))
+        code, out, error = self.there(self.SUBMIT + "FORETIME pause; FORETIME agent >/dev/null 2>&1 & agent=$!\n"
+                                      "until [ -e runs/.redis/redis.sock ]; do sleep 0.05; done\n" + self.FILL +
+                                      "FORETIME submit more.yaml; echo submit=$?; FORETIME status; kill $agent; wait $agent")
+        self.assertIn("submit=74", out, error)
+        self.assertRegex(error, "file system is full: 0.0 of 4.0 MiB are free")
+        self.assertIn("1 waiting", out)
+
+    def machine(self, name, *command):
+        """`command` on a machine of its own as far as it can see: host name, boot id, and file locks."""
+        (self.folder / name).mkdir(exist_ok=True)
+        (self.folder / name / "boot_id").write_text(f"boot-of-{name}\n")
+        script = f"mount --make-rprivate / && hostname {name} && mount --bind {name}/boot_id /proc/sys/kernel/random/boot_id\n"
+        for lock in ("users", "guardian", "server", "start"):
+            (self.folder / name / f"{lock}.lock").touch(mode=0o600)
+            script += f"[ ! -e runs/.redis ] || {{ touch runs/.redis/{lock}.lock; mount --bind {name}/{lock}.lock runs/.redis/{lock}.lock; }}\n"
+        process = subprocess.Popen([*NAMESPACE, "--uts", "bash", "-c", script + "exec \"$@\"", "bash", FORETIME, *command], cwd=self.folder,
+                                   env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return process
+
+    def servers(self):
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (folder / "comm").read_text().strip() in ("redis-server", "ft-redis") and (folder / "cwd").resolve() == self.folder.resolve() / "runs/.redis":
+                    found.append(int(folder.name))
+            except OSError:
+                pass
+        return found
+
+    def test_a_second_machine_whose_locks_are_not_seen_starts_no_second_server(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to mount over /proc")
+        first = self.machine("node-a", "submit", "job.yaml")
+        first.communicate(timeout=60)
+        self.assertEqual(first.returncode, 0)
+        self.assertTrue(wait_until(lambda: not self.servers(), 30))
+        agent = self.machine("node-a", "agent", "--cpus", "1", "--data-root", str(self.folder))
+        try:
+            owner = self.folder / "runs/.redis/owner"
+            self.assertTrue(wait_until(lambda: len(self.servers()) == 2 and owner.exists() and len(owner.read_text().split()) == 3, 30))
+            guardian = owner.read_text().split()
+            self.assertEqual(guardian[:2], ["node-a", "boot-of-node-a"])
+            before = sorted(self.servers())
+            second = self.machine("node-b", "submit", "job.yaml", "--priority", "3")
+            out, error = second.communicate(timeout=60)
+            self.assertEqual(second.returncode, 4, out + error)
+            self.assertRegex(error, f"process {guardian[2]} on host node-a serves it, .*nolock")
+            self.assertEqual(sorted(self.servers()), before)
+        finally:
+            agent.kill()
+            agent.communicate()
+            for pid in self.servers():  # as a loss of power ends them
+                os.kill(pid, signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: not self.servers(), 30))
+        # The first machine is gone and has been silent for long enough.
+        os.utime(owner, (0, 0))
+        third = self.machine("node-b", "status")
+        out, error = third.communicate(timeout=60)
+        self.assertEqual(third.returncode, 0, error)
+        self.assertIn("1 ", out)
+        self.assertTrue(wait_until(lambda: not self.servers(), 30))
+        self.assertFalse(owner.exists(), "a guardian that ends leaves no owner")

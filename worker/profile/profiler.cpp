@@ -1,10 +1,11 @@
 #include "worker/profile/profiler.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "base/process.h"
 
 namespace foretime::worker {
 namespace {
@@ -21,13 +22,6 @@ constexpr size_t kEventsOfAllRanks = 500000;
 constexpr int kBarriers = 5;
 
 const char* const kPlaces[] = {"training", "beside", "wire"};
-
-/// Machines with one value share one clock. Empty where the kernel does not say.
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
 
 int64_t clock_ns(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();

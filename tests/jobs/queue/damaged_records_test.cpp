@@ -237,5 +237,27 @@ TEST_F(DamagedRecords, ReadersShowThemWithAMarkBesideTheOthers) {
   EXPECT_EQ(agents[1].cpus, 1);
 }
 
+TEST_F(DamagedRecords, DamagedTotalsEventsAndSettingsHideNothingElse) {
+  queue().submit(job_named("a"));
+  queue().heartbeat_agent({"one", "host", "1", 1, 1, 0, 0, false});
+  auto& client = backend_.client();
+  client.call({"HSET", backend_.key("totals"), "claimed", "few"});
+  client.call({"XADD", backend_.key("events"), "*", "job", "a"});
+  client.call({"HSET", backend_.key("settings"), "keep_finished_ms", "long"});
+  client.call({"SET", backend_.key("state:dead"), "text"});
+  client.call({"ZADD", backend_.key("agents"), "1", std::string(300, 'n')});
+  const auto found = QueueReader(client, settings_).statistics();
+  EXPECT_THAT(found.unreadable,
+              ::testing::UnorderedElementsAre(HasSubstr("totals: field claimed"), HasSubstr("field event"),
+                                              HasSubstr("settings: field keep_finished_ms"), HasSubstr("state:dead"),
+                                              HasSubstr("agents: a member")));
+  EXPECT_EQ(found.totals.at("submitted"), 1);
+  EXPECT_EQ(found.totals.count("claimed"), 0U);
+  EXPECT_EQ(found.jobs.at(JobState::waiting), 1);
+  EXPECT_GT(found.per_minute.at("submitted"), 0);
+  ASSERT_EQ(found.agents.size(), 1U);
+  EXPECT_EQ(found.agents[0].name, "one");
+}
+
 }  // namespace
 }  // namespace foretime::jobs

@@ -326,8 +326,10 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
   };
   const auto sweep = [](QueueReader& o) { o.sweep("s"); };
   const auto statistics = [](QueueReader& o) {
-    for (const auto& agent : o.statistics().agents)
+    const auto found = o.statistics();
+    for (const auto& agent : found.agents)
       if (!agent.unreadable.empty()) throw JobsError("{}", agent.unreadable);
+    for (const auto& what : found.unreadable) throw JobsError("{}", what);
   };
   const auto log = [](QueueReader& o) {
     int64_t total = 0;

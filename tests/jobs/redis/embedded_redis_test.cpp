@@ -1,10 +1,12 @@
 #include "jobs/redis/embedded_redis.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -195,6 +197,47 @@ TEST_F(EmbeddedRedisTest, DamagedDataShowTheEndOfTheLog) {
   EXPECT_LT(message.size(), 6000U);
 }
 
+/// What a loss of power may leave of the last write: any part of it, and zeros for the rest.
+TEST_F(EmbeddedRedisTest, APowerLossLeavesTheQueueAsItWasBeforeItsLastTransitionOrAfterIt) {
+  constexpr char kBoth[] = "EVAL \"redis.call('set','a',ARGV[1]) redis.call('set','b',ARGV[1])\" 0 ";
+  fs::path file;
+  const auto find_file = [&] {
+    for (const auto& entry : fs::directory_iterator(folder() / "appendonlydir"))
+      if (entry.path().string().ends_with(".incr.aof")) file = entry.path();
+    return fs::file_size(file);
+  };
+  uintmax_t before = 0;
+  {
+    const EmbeddedRedis redis(root_, kLinger);
+    command(redis.url().socket, std::string(kBoth) + "old");
+    before = find_file();
+    command(redis.url().socket, std::string(kBoth) + "new");
+  }
+  ASSERT_TRUE(all_gone(root_));
+  const auto whole = read_text(file);
+  ASSERT_GT(whole.size(), before);
+  std::set<std::string> seen;
+  const auto last = whole.size() - before;
+  for (const bool zeros : {false, true}) {
+    for (size_t kept = 0; kept <= last; kept += std::max<size_t>(1, last / 12)) {
+      auto left = whole.substr(0, before + kept);
+      if (zeros) left.resize(whole.size() + 5000, '\0');
+      foretime::testing::write_text(file, left);
+      const EmbeddedRedis redis(root_, 0.0);
+      const auto a = command(redis.url().socket, "GET a"), b = command(redis.url().socket, "GET b");
+      EXPECT_EQ(a, b) << "kept " << kept << " bytes, zeros " << zeros;
+      EXPECT_TRUE(a == "$3\r\nold\r\n" || a == "$3\r\nnew\r\n") << a;
+      seen.insert(a);
+      for (const pid_t pid : guardians(root_)) kill(pid, SIGTERM);
+      ASSERT_TRUE(all_gone(root_));
+    }
+  }
+  foretime::testing::write_text(file, whole);
+  const EmbeddedRedis redis(root_, kLinger);
+  seen.insert(command(redis.url().socket, "GET a"));
+  EXPECT_EQ(seen.size(), 2U);
+}
+
 TEST_F(EmbeddedRedisTest, ALargeLogIsEmptied) {
   make_folder();
   std::ofstream(folder() / "redis.log") << std::string(5 << 20, 'x');
@@ -204,10 +247,39 @@ TEST_F(EmbeddedRedisTest, ALargeLogIsEmptied) {
 
 TEST_F(EmbeddedRedisTest, AServerOfAnotherHostIsNamed) {
   make_folder();
-  std::ofstream(folder() / "guardian.lock") << "far.example\n";
-  const Descriptor held(open((folder() / "guardian.lock").c_str(), O_RDWR | O_CLOEXEC));
+  std::ofstream(folder() / "owner") << "far.example\nanother-boot\n4711\n";
+  const Descriptor held(open((folder() / "guardian.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
-  EXPECT_THAT(refusal(root_), HasSubstr("runs on host far.example"));
+  EXPECT_THAT(refusal(root_), HasSubstr("runs on host far.example (process 4711)"));
+}
+
+TEST_F(EmbeddedRedisTest, AServerOfAnotherHostWhoseLocksAreNotSeenIsNamedWhileItShowsSignsOfLife) {
+  make_folder();
+  std::ofstream(folder() / "owner") << "far.example\nanother-boot\n4711\n";
+  std::atomic<bool> over{false};
+  std::thread guardian([&] {
+    while (!over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      fs::last_write_time(folder() / "owner", fs::file_time_type::clock::now());
+    }
+  });
+  EXPECT_THAT(refusal(root_), HasSubstr("process 4711 on host far.example serves it"));
+  EXPECT_TRUE(servers(root_).empty());
+  over = true;
+  guardian.join();
+  fs::last_write_time(folder() / "owner", fs::file_time_type::clock::now() - std::chrono::minutes(1));
+  EXPECT_EQ(refusal(root_), "no exception");
+  EXPECT_TRUE(all_gone(root_));
+  EXPECT_FALSE(fs::exists(folder() / "owner"));
+}
+
+TEST_F(EmbeddedRedisTest, AGuardianWhoseFolderAnotherMachineHasTakenOverEndsItsServerAndLeavesTheFilesAlone) {
+  const EmbeddedRedis redis(root_, 30);
+  fs::remove(folder() / "owner");
+  std::ofstream(folder() / "owner") << "far.example\nanother-boot\n4711\n";
+  EXPECT_TRUE(all_gone(root_));
+  EXPECT_EQ(read_text(folder() / "owner"), "far.example\nanother-boot\n4711\n");
+  EXPECT_TRUE(fs::exists(folder() / "redis.sock")) << "it may be the other machine's";
 }
 
 TEST_F(EmbeddedRedisTest, AStarterWithoutStandardStreamsAndWithIgnoredSignals) {
@@ -243,6 +315,7 @@ TEST_F(EmbeddedRedisTest, StartsFromAProcessWhoseThreadsHoldLocks) {
     const EmbeddedRedis redis(root_, 0.0);
     EXPECT_EQ(command(redis.url().socket, "PING"), "+PONG\r\n");
     for (const pid_t pid : guardians(root_)) kill(pid, SIGKILL);
+    EXPECT_TRUE(eventually([&] { return guardians(root_).empty(); }));  // or the next user finds its dying server
   }
   over = true;
   for (auto& thread : threads) thread.join();
