@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/read_input.h"
 
 namespace foretime {
 namespace {
@@ -106,16 +105,7 @@ CsvTable parse_csv(const std::string& text, const std::string& origin) {
   return table;
 }
 
-CsvTable read_csv(const std::filesystem::path& file) {
-  std::error_code failure;
-  const auto size = std::filesystem::file_size(file, failure);
-  std::ifstream stream(file, std::ios::binary);
-  if (failure || !stream) throw DataError("{}: cannot be read", file.string());
-  if (size > kMostBytes) throw DataError("{}: {} bytes, expected at most {}", file.string(), size, kMostBytes);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return parse_csv(text.str(), file.string());
-}
+CsvTable read_csv(const std::filesystem::path& file) { return parse_csv(read_input(file, kMostBytes), file.string()); }
 
 double csv_number(const CsvTable& table, size_t row, size_t column) {
   const auto& text = table.rows[row][column];

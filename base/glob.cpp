@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace foretime {
 namespace {
@@ -13,9 +14,8 @@ namespace fs = std::filesystem;
 
 /// Walks down `below`, one component of the pattern at a time.
 void walk(const fs::path& below, const std::vector<std::string>& parts, size_t at, std::set<fs::path>& found) {
-  std::error_code code;
   if (at == parts.size()) {
-    if (fs::exists(below, code)) found.insert(below);
+    if (files().exists(below)) found.insert(below);
     return;
   }
   const std::string& part = parts[at];
@@ -24,9 +24,11 @@ void walk(const fs::path& below, const std::vector<std::string>& parts, size_t a
     return;
   }
   const fs::path folder = below.empty() ? fs::path(".") : below;
-  if (!fs::is_directory(folder, code)) return;
+  if (!files().is_folder(folder)) return;
   if (part == "**") walk(below, parts, at + 1, found);
+  std::error_code code;
   fs::directory_iterator entries(folder, code);
+  if (code && is_storage_failure(code.value())) throw_file_error(folder, "cannot be listed", code.value());
   if (code) throw DataError("{}: cannot be listed ({})", folder.string(), code.message());
   for (const auto& entry : entries) {
     const std::string name = entry.path().filename().string();

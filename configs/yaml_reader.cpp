@@ -1,9 +1,7 @@
 #include "configs/yaml_reader.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -109,20 +107,16 @@ void fail(const YamlEntry& entry, const std::string& text) {
 }
 
 std::string read_yaml_text(const std::filesystem::path& file, size_t most) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error))
-    throw SettingsError("{}: found a folder, expected a YAML file", file.string());
-  if (const auto size = std::filesystem::file_size(file, error); !error) check_bytes(size, most, file.string());
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  if (stream.is_open() && stream.peek() != std::ifstream::traits_type::eof()) text << stream.rdbuf();
-  if (!stream.is_open() || stream.bad() || text.bad()) {
-    if (is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
-    throw SettingsError("{}: cannot be read ({}), expected a YAML file", file.string(),
-                        errno == 0 ? "unknown reason" : std::generic_category().message(errno));
+  if (files().is_folder(file)) throw SettingsError("{}: found a folder, expected a YAML file", file.string());
+  std::error_code unknown;  // the size of a pipe, say
+  if (const auto size = std::filesystem::file_size(file, unknown); !unknown) check_bytes(size, most, file.string());
+  try {
+    return files().read(file);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError& error) {
+    throw SettingsError("{}, expected a YAML file", error.what());
   }
-  return text.str();
 }
 
 YAML::Node parse_document(const std::string& yaml, const std::string& origin) {

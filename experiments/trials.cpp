@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "coordinator/checkpoint_store.h"
@@ -87,10 +88,9 @@ jobs::Parameters parameters_of(const ExperimentEntry& entry, const Trial& trial)
 fs::path attempt_of(const jobs::JobRecord& job, const fs::path& runs) {
   const auto folder = runs / job.spec.id;
   const auto name = fmt::format("attempt-{}", job.fence);
-  std::error_code failure;
-  for (const auto& item : fs::directory_iterator(folder, failure)) {
-    const auto own = item.path().filename().string();
-    if ((own == name || own.starts_with(name + "-")) && fs::exists(item.path() / "rankings.csv")) return item.path();
+  for (const auto& path : files().list(folder)) {
+    const auto own = path.filename().string();
+    if ((own == name || own.starts_with(name + "-")) && files().exists(path / "rankings.csv")) return path;
   }
   throw jobs::JobsError("job {} ({}): no rankings.csv in {}; is {} the run root of the agents?", job.spec.id,
                         job.spec.name, (folder / name).string(), runs.string());

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 
+#include "base/files.h"
 #include "inference/bundle/safetensors_file.h"
 #include "inference/runtime/references.h"
 #include "models/graph/error.h"
@@ -70,20 +70,13 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& origin)
 void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata) {
   const auto bytes = serialize_safetensors(tensors, metadata);
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out) throw ModelError("{}: cannot be written", file.string());
+  const auto out = files().open(file, Files::Open::replace);
+  out->write({bytes.data(), bytes.size()});
+  out->close();
 }
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in || std::filesystem::is_directory(file)) throw ModelError("{}: cannot be opened", file.string());
-  std::string bytes(static_cast<size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
-  in.seekg(0);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!in) throw ModelError("{}: cannot be read", file.string());
-  return parse_safetensors(bytes, file.string());
+  return parse_safetensors(files().read(file), file.string());
 }
 
 }  // namespace foretime::models

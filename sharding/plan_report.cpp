@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "configs/load.h"
 #include "sharding/cost.h"
@@ -132,10 +133,8 @@ double fastest_all_reduce(int ranks, double bytes, const Link& link) {
 }
 
 Json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  auto json = Json::parse(file, nullptr, false);
-  if (!file || json.is_discarded() || !json.is_object())
-    throw DataError("{}: cannot be read; expected the folder of a run of foretime train", path.string());
+  auto json = Json::parse(read_input(path), nullptr, false);
+  if (!json.is_object()) throw DataError("{}: no JSON; expected the folder of a run of foretime train", path.string());
   return json;
 }
 
@@ -211,8 +210,7 @@ ComputeTime measure_compute(const std::filesystem::path& run_directory) {
   const auto dataset = make_dataset_index(settings);
   const auto plan = make_shard_plan(dataset, settings, ranks);
   const auto path = run_directory / "metrics.jsonl";
-  std::ifstream file(path);
-  if (!file) throw DataError("{}: cannot be read; expected the folder of a run", path.string());
+  std::istringstream file(read_input(path));
   std::vector<double> costs, steps, seconds;
   int64_t step_before = -1;
   double seconds_before = 0;

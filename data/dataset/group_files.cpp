@@ -1,7 +1,6 @@
 #include "data/dataset/group_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <utility>
 
@@ -9,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/glob.h"
+#include "base/read_input.h"
 #include "data/files/npz_groups.h"
 #include "data/files/packed.h"
 #include "data/frontends/hlo/hlo_groups.h"
@@ -79,16 +79,15 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 std::vector<fs::path> files_of(const std::string& pattern, const fs::path& root) {
   std::vector<fs::path> found;
   const fs::path literal = fs::path(pattern).is_absolute() ? fs::path(pattern) : root / pattern;
-  std::error_code code;
   // A name that exists is taken as it stands, even if it has braces or stars in it.
-  if (fs::exists(literal, code))
+  if (files().exists(literal))
     found.push_back(literal);
   else
     found = glob(pattern, root);
   if (found.empty()) throw DataError("{}: nothing of this name, expected data files or a folder", literal.string());
   std::vector<fs::path> files;
   for (const auto& path : found) {
-    if (!fs::is_directory(path, code))
+    if (!foretime::files().is_folder(path))
       files.push_back(path);
     else
       for (auto& file : files_below(path)) files.push_back(std::move(file));
@@ -188,11 +187,10 @@ namespace {
 
 EvalIndices read_file(const std::filesystem::path& file) {
   const std::string origin = file.string();
-  std::ifstream stream(file);
-  if (!stream) throw DataError("{}: cannot be read, expected evaluation indices (JSON)", origin);
+  const auto text = read_input(file);
   nlohmann::json json;
   try {
-    json = nlohmann::json::parse(stream);
+    json = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
     throw DataError("{}: {}, expected {{\"graph\": [candidate ids]}}", origin, error.what());
   }
@@ -216,11 +214,11 @@ EvalIndices read_file(const std::filesystem::path& file) {
 }  // namespace
 
 EvalIndices read_eval_indices(const std::filesystem::path& file) {
-  if (!std::filesystem::is_directory(file)) return read_file(file);
+  if (!files().is_folder(file)) return read_file(file);
   EvalIndices all;
   for (const auto* name : {"xla_random", "xla_default", "nlp_random", "nlp_default"}) {
     const auto part = file / (std::string(name) + ".json");
-    if (!std::filesystem::exists(part)) continue;
+    if (!files().exists(part)) continue;
     auto collection = "layout:" + std::string(name);
     collection[collection.find('_')] = ':';
     for (auto& [graph, ids] : read_file(part))

@@ -8,6 +8,7 @@
 #include <zip.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "data/files/npy.h"
 
 namespace foretime::data {
@@ -159,9 +160,7 @@ void convert_hlo(const std::filesystem::path& in, const std::filesystem::path& o
   if (!to_folder && groups.size() > 1)
     file.source().fail(
         fmt::format("{} groups, but {} can hold one: name a folder instead", groups.size(), out.filename().string()));
-  std::error_code code;
-  if (to_folder && !std::filesystem::is_directory(out) && !std::filesystem::create_directories(out, code))
-    throw DataError("{}: cannot be made as a folder ({})", out.string(), code.message());
+  if (to_folder) files().create_folders(out);
   for (const auto& module : file.modules()) {
     HloConversion conversion{.name = module.name, .left_out = why_left_out(file, module), .out = {}, .what = {}};
     if (conversion.left_out.empty()) {

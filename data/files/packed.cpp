@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <limits>
 
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/read_input.h"
 #include "data/files/packed_file.h"
 #include "data/graphs/validate.h"
 
@@ -263,9 +263,7 @@ void verify_plans(const GroupHeader& header) {
 }  // namespace
 
 bool is_packed(const std::filesystem::path& file) {
-  std::array<char, packed::kMagic.size()> magic{};
-  std::ifstream(file, std::ios::binary).read(magic.data(), magic.size());
-  return magic == packed::kMagic;
+  return start_of(file, packed::kMagic.size()) == std::string_view(packed::kMagic.data(), packed::kMagic.size());
 }
 
 std::vector<GroupHeader> packed_headers(const std::filesystem::path& path) {

@@ -4,12 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/read_input.h"
 #include "base/text.h"
 #include "data/files/npz_reader.h"
 #include "data/frontends/hlo/module_graph.h"
@@ -191,18 +191,8 @@ using data::kTileFeatures;
 constexpr uintmax_t kMostBytes = uintmax_t{1} << 30;  // of JSON, which takes several times its size while it is read
 
 std::string read_text(const std::filesystem::path& file) {
-  std::error_code failure;
-  const auto size = std::filesystem::file_size(file, failure);
-  std::ifstream stream(file, std::ios::binary);
-  if (failure || !stream) throw DataError("{}: cannot be read", file.string());
-  if (size > kMostBytes)
-    throw DataError("{}: {} bytes of JSON, expected at most {}; .npz files may be larger", file.string(), size,
-                    kMostBytes);
-  std::string text;
-  text.reserve(static_cast<size_t>(size) + simdjson::SIMDJSON_PADDING);
-  text.resize(static_cast<size_t>(size));
-  stream.read(text.data(), static_cast<std::streamsize>(size));
-  text.resize(static_cast<size_t>(stream.gcount()));
+  auto text = read_input(file, kMostBytes);  // .npz files may be larger
+  text.reserve(text.size() + simdjson::SIMDJSON_PADDING);
   return text;
 }
 

@@ -1,7 +1,6 @@
 #include "models/baselines/record_rows.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/read_input.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
 #include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/replay/replay.h"
@@ -116,9 +116,7 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
 }  // namespace
 
 RecordSplit read_record_split(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw DataError("{}: cannot be read", file.string());
-  const auto root = nlohmann::json::parse(in, nullptr, false);
+  const auto root = nlohmann::json::parse(read_input(file), nullptr, false);
   if (root.is_discarded()) throw DataError("{}: no JSON", file.string());
   RecordSplit split{read_lines(root, file, "train_lines"), read_lines(root, file, "eval_lines")};
   for (const int64_t line : split.test) {

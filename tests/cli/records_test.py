@@ -72,7 +72,7 @@ class RecordsTest(ProgramTest):
     def test_packing_refuses_what_it_cannot_read(self):
         self.assertIn("no network three", self.pack_with_networks("--take", "three").stderr)
         done = self.pack("--lines", "missing.json", code=3)
-        self.assertIn("missing.json: cannot be opened", done.stderr)
+        self.assertIn("missing.json: cannot be read", done.stderr)
         self.write("lines.json", '{"a": "text"}')
         self.assertIn("no such member", self.pack("--lines", "lines.json", "--member", "b", code=3).stderr)
         self.assertIn("expected line numbers", self.pack("--lines", "lines.json", "--member", "a", code=3).stderr)

@@ -311,8 +311,9 @@ TEST_F(LoadSettings, ReadsAFileThenOverrides) {
 }
 
 TEST_F(LoadSettings, FilesThatCannotBeReadSayWhy) {
-  EXPECT_EQ(error_of_file(folder_ / "none.yaml"),
-            (folder_ / "none.yaml").string() + ": cannot be read (No such file or directory), expected a YAML file");
+  EXPECT_EQ(
+      error_of_file(folder_ / "none.yaml"),
+      (folder_ / "none.yaml").string() + ": cannot be read: open: No such file or directory, expected a YAML file");
   EXPECT_EQ(error_of_file(folder_), folder_.string() + ": found a folder, expected a YAML file");
   EXPECT_THAT(error_of_file(scratch_.write("empty.yaml", "")),
               AllOf(StartsWith((folder_ / "empty.yaml").string()), HasSubstr("found no settings")));

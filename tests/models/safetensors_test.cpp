@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "models/graph/error.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch.h"
@@ -205,11 +206,11 @@ TEST(SafetensorsFile, IsReadBack) {
 }
 
 TEST(SafetensorsFile, IsNamedWhereItCannotBeUsed) {
-  EXPECT_EQ(message_of<ModelError>([] { read_safetensors("no/such.safetensors"); }),
-            "no/such.safetensors: cannot be opened");
-  EXPECT_EQ(message_of<ModelError>([] { read_safetensors("/"); }), "/: cannot be opened");
-  EXPECT_EQ(message_of<ModelError>([] { write_safetensors("no/such.safetensors", {}); }),
-            "no/such.safetensors: cannot be written");
+  EXPECT_EQ(message_of<FileError>([] { read_safetensors("no/such.safetensors"); }),
+            "no/such.safetensors: cannot be read: open: No such file or directory");
+  EXPECT_EQ(message_of<FileError>([] { read_safetensors("/"); }), "/: cannot be read: read: Is a directory");
+  EXPECT_EQ(message_of<FileError>([] { write_safetensors("no/such.safetensors", {}); }),
+            "no/such.safetensors: cannot be written: open: No such file or directory");
   const foretime::testing::Scratch scratch;
   const auto file = scratch.write("short.safetensors", "short");
   EXPECT_THAT(message_of<ModelError>([&] { read_safetensors(file); }), HasSubstr(file.string() + ": 5 bytes"));

@@ -1,6 +1,6 @@
 #include "worker/export/bundles.h"
 
-#include <fstream>
+#include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <torch/script.h>
 
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "configs/load.h"
 #include "configs/metrics.h"
 #include "inference/graph/graph.h"
@@ -115,7 +116,9 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
 
 std::map<std::string, double> metrics_at(const std::filesystem::path& run, int64_t step) {
   std::map<std::string, double> metrics;
-  std::ifstream file(run / "metrics.jsonl");
+  const auto path = run / "metrics.jsonl";
+  if (!files().exists(path)) return metrics;
+  std::istringstream file(files().read(path));
   for (std::string line; std::getline(file, line);) {
     const auto json = Json::parse(line, nullptr, false);
     if (!json.is_object()) continue;

@@ -1,7 +1,6 @@
 #include "data/frontends/loops/record_pack.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counter_random.h"
+#include "base/read_input.h"
 #include "configs/load.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/records/record_reader.h"
@@ -255,10 +255,9 @@ namespace {
 using Json = nlohmann::json;
 
 Json read_json(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw DataError("{}: cannot be opened", file);
+  const auto text = read_input(file);
   try {
-    return Json::parse(in);
+    return Json::parse(text);
   } catch (const Json::exception& error) {
     throw DataError("{}: no JSON ({})", file, error.what());
   }

@@ -6,6 +6,7 @@
 #include <exception>
 #include <fstream>
 #include <random>
+#include <sstream>
 
 #include <fasttext/fasttext.h>
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/read_input.h"
 
 namespace foretime::data {
 namespace {
@@ -259,11 +261,7 @@ class Line {
 
 TypeEmbeddings read_type_vectors(const std::filesystem::path& file, std::span<const std::string_view> names,
                                  int64_t dims) {
-  std::error_code failure;
-  const auto bytes = std::filesystem::file_size(file, failure);
-  std::ifstream in(file, std::ios::binary);
-  if (failure || !in) throw DataError("{}: cannot be read, expected vectors of node types", file.string());
-  if (bytes > kMaxFileBytes) throw DataError("{}: {} bytes, expected at most {}", file.string(), bytes, kMaxFileBytes);
+  std::istringstream in(read_input(file, kMaxFileBytes));
   TypeEmbeddings embeddings;
   embeddings.dims = dims;
   embeddings.names.assign(names.begin(), names.end());

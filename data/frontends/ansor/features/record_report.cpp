@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <unordered_map>
 
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/kendall.h"
+#include "base/read_input.h"
 
 namespace foretime::data {
 namespace {
@@ -119,12 +119,8 @@ std::string quantiles(const RuntimeSummary& summary, const char* format, double 
 }  // namespace
 
 bool is_record_file(const std::filesystem::path& file) {
-  constexpr char kGzip[] = {'\x1f', '\x8b'};
-  std::ifstream stream(file, std::ios::binary);
-  std::array<char, 2> start{};
-  if (!stream.read(start.data(), 1)) return false;
-  if (start[0] == '{' || start[0] == '#') return true;
-  return stream.read(start.data() + 1, 1) && std::equal(start.begin(), start.end(), kGzip);
+  const auto start = start_of(file, 2);
+  return start.starts_with('{') || start.starts_with('#') || start == "\x1f\x8b";
 }
 
 RecordReport inspect_records(const std::filesystem::path& file) {

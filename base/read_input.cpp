@@ -1,0 +1,40 @@
+#include "base/read_input.h"
+
+#include <cerrno>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/files.h"
+
+namespace foretime {
+
+std::string read_input(const std::filesystem::path& file, uint64_t most) {
+  try {
+    if (most != UINT64_MAX) {
+      if (const auto size = files().size(file); size > most)
+        throw DataError("{}: {} bytes, expected at most {}", file.string(), size, most);
+    }
+    return files().read(file);
+  } catch (const StorageError&) {
+    throw;
+  } catch (const FileError& error) {
+    throw DataError(error.what());
+  }
+}
+
+std::string start_of(const std::filesystem::path& file, size_t bytes) {
+  const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string text(bytes, '\0');
+  ssize_t got = -1;
+  if (opened.get() >= 0) {
+    while ((got = ::read(opened.get(), text.data(), text.size())) < 0 && errno == EINTR) continue;
+  }
+  if (got < 0 && is_storage_failure(errno)) throw_file_error(file, "cannot be read", errno);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return text;
+}
+
+}  // namespace foretime
