@@ -79,14 +79,14 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
     : path_(settings.run.directory), checkpoints_(path_ / "checkpoints") {
   const auto config = path_ / "config.yaml";
   const auto fingerprint = fmt::format("{:016x}", data_fingerprint);
-  if (fs::exists(config) && settings.run.overwrite) {
+  if (files().exists(config) && settings.run.overwrite) {
     // Only what a run writes is removed: the folder may hold notes of its owner.
     for (const char* name :
          {"config.yaml", "environment.json", "data.json", "metrics.jsonl", "rankings.csv", "trace.json", "profile.txt",
           "checkpoints", "baselines", "resources.json", "comparison.txt"}) {
-      fs::remove_all(path_ / name);
+      files().remove(path_ / name);
     }
-  } else if (fs::exists(config)) {
+  } else if (files().exists(config)) {
     const auto differences = config_differences(configs::load_settings(config), settings);
     if (!differences.empty()) {
       throw configs::SettingsError(
@@ -94,7 +94,7 @@ RunDirectory::RunDirectory(const configs::Settings& settings, uint64_t data_fing
           "run.overwrite=true to begin anew there",
           path_.string(), differences);
     }
-    if (fs::exists(path_ / "data.json")) {
+    if (files().exists(path_ / "data.json")) {
       const auto data = Json::parse(files().read(path_ / "data.json"), nullptr, false);
       const auto found = data.is_object() ? data.value("fingerprint", Json()) : Json();
       const auto before = found.is_string() ? found.get<std::string>() : "none";
@@ -123,9 +123,16 @@ void RunDirectory::append_metrics(const Json& line) {
   }
 }
 
+void RunDirectory::sync_metrics() {
+  const auto path = path_ / "metrics.jsonl";
+  if (!files().exists(path)) return;
+  files().open(path, Files::Open::append)->sync();
+  files().sync_folder(path_);
+}
+
 void RunDirectory::rewind_metrics(int64_t step) {
   const auto path = path_ / "metrics.jsonl";
-  if (!fs::exists(path)) return;
+  if (!files().exists(path)) return;
   std::string kept;
   for (const auto& line : lines_of(files().read(path))) {
     const auto parsed = Json::parse(line, nullptr, false);

@@ -28,6 +28,8 @@ class RunDirectory {
   CheckpointStore& checkpoints() { return checkpoints_; }
   /// Appends one line to metrics.jsonl.
   void append_metrics(const nlohmann::json& line);
+  /// Returns when all lines are on disk: before a checkpoint, after which a resumed run does not write them again.
+  void sync_metrics();
   /// Drops lines of metrics.jsonl that are newer than `step`, which a killed run may have left behind.
   void rewind_metrics(int64_t step);
   void write(const std::string& name, const std::string& text);

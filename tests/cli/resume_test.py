@@ -1,6 +1,8 @@
 """Runs end as they should and go on from where they were: bytes compared, ranks killed and signalled."""
+import json
 import os
 import pathlib
+import shutil
 import signal
 import time
 
@@ -88,6 +90,28 @@ class ResumeTest(ProgramTest):
         for step in (5, 10, 15):
             flip_byte(folder / f"step-{step:08}/model.safetensors")
         self.assertIn("the file is damaged", self.train(code=3, trainer__steps=15, run__directory=self.folder / run, **common).stderr)
+
+    def test_a_damaged_best_checkpoint_leaves_the_last_one_as_the_best(self):
+        common = dict(checkpoint__every_steps=5, checkpoint__keep_last=2, trainer__steps=30, trainer__eval_every=5, checkpoint__keep_best="true",
+                      optimizer__learning_rate=0.5)
+        best = lambda: json.loads((self.folder / "run/checkpoints/best.json").read_text())["step"]
+        for seed in range(8):
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
+            self.train(trainer__seed=seed, **common)
+            if (lost := best()) != 30:
+                break
+        self.assertNotEqual(lost, 30, "the best model is the last one with every seed")
+        flip_byte(self.folder / f"run/checkpoints/step-{lost:08}/model.safetensors")
+        for ranks in (1, 2):
+            done = self.train(ranks=ranks, trainer__seed=seed, **common)
+            self.assertRegex(done.stderr, rf"step-{lost:08}/model.safetensors: CRC-32.*the best model, of step {lost} \(.*\), is lost: "
+                                          "the final evaluation is of the last one, of step 30")
+            # What is given out is what was evaluated.
+            self.assertEqual(best(), 30)
+            final = self.lines_of("run")[-1]
+            self.assertEqual((final["kind"], final["best_step"]), ("final", 30))
+            self.run_foretime("evaluate", "run")
+            self.run_foretime("export", "run", f"out{ranks}.foretime")
 
     def test_sigterm_on_one_rank_stops_all_with_75(self):
         common = dict(trainer__steps=100000, trainer__log_every=1)

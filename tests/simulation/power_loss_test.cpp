@@ -11,6 +11,13 @@
 
 #include "base/atomic_file.h"
 #include "coordinator/checkpoint_store.h"
+#include "coordinator/run_directory.h"
+#include "data/dataset/group_files.h"
+#include "data/files/packed.h"
+#include "inference/bundle/bundle.h"
+#include "tests/data/groups.h"
+#include "tests/inference/small_models.h"
+#include "tests/support/scratch.h"
 
 namespace foretime::simulation {
 namespace {
@@ -126,6 +133,94 @@ TEST(PowerLoss, AnExportThatReplacesAnotherIsTheOldOneOrTheNewOne) {
         EXPECT_TRUE(found == contents('a') || found == contents('b')) << where << ": " << found.size() << " files";
         coordinator::write_folder("/out/best", contents('c'));  // over whatever is left beside it
         EXPECT_EQ(files().list("/out").size(), 1U) << where;
+      });
+}
+
+configs::Settings settings_of_run() {
+  configs::Settings settings;
+  settings.run.directory = "/run";
+  return settings;
+}
+
+nlohmann::json metrics_of(int64_t step) { return {{"kind", "train"}, {"step", step}, {"loss", 0.5}}; }
+
+/// A run that resumes writes the lines after its checkpoint again; those up to it are there, once and whole.
+TEST(PowerLoss, TheMetricsUpToACheckpointAreWholeWhereItIsThere) {
+  std::set<int64_t> resumed;
+  at_every_power_loss(
+      [] {
+        files().create_folders("/run");
+        coordinator::RunDirectory run(settings_of_run(), 7);
+        files().sync_folder("/run");
+      },
+      [] {
+        coordinator::RunDirectory run(settings_of_run(), 7);
+        for (int64_t step = 1; step <= 3; ++step) {
+          run.append_metrics(metrics_of(step));
+          if (step == 2) continue;
+          run.sync_metrics();
+          run.checkpoints().commit(step, checkpoint('a'));
+        }
+      },
+      [&](const std::string& where) {
+        coordinator::RunDirectory run(settings_of_run(), 7);
+        const auto steps = run.checkpoints().steps();
+        const auto last = steps.empty() ? 0 : steps.back();
+        resumed.insert(last);
+        run.rewind_metrics(last);
+        std::string expected;
+        for (int64_t step = 1; step <= last; ++step) expected += metrics_of(step).dump() + "\n";
+        EXPECT_EQ(files().exists("/run/metrics.jsonl") ? files().read("/run/metrics.jsonl") : "", expected) << where;
+      });
+  EXPECT_EQ(resumed, (std::set<int64_t>{0, 1, 3}));
+}
+
+TEST(PowerLoss, ABundleThatReplacesAnotherIsTheOldOneOrTheNewOne) {
+  const auto bundle = [](const char* name) {
+    auto made = inference::testing::trees_bundle();
+    made.manifest["name"] = name;
+    return made;
+  };
+  const auto name_there = [](const std::string& where) {
+    try {
+      return inference::parse_bundle(files().read("/out/model.foretime"), "bundle").manifest.value("name", "");
+    } catch (const std::exception& error) {
+      return where + ": " + error.what();
+    }
+  };
+  at_every_power_loss(
+      [&] {
+        files().create_folders("/out");
+        inference::write_bundle("/out/model.foretime", bundle("old"));
+      },
+      [&] { inference::write_bundle("/out/model.foretime", bundle("new")); },
+      [&](const std::string& where) {
+        const auto found = name_there(where);
+        EXPECT_TRUE(found == "old" || found == "new") << found;
+      });
+}
+
+TEST(PowerLoss, APackedCollectionIsTheOldOneOrTheNewOne) {
+  const auto pack = [](uint32_t seed, int groups) {
+    data::PackedWriter writer("/data/all.foretime");
+    for (int i = 0; i < groups; ++i)
+      writer.add(
+          foretime::testing::make_group(data::CandidateKind::tile, std::string(1, static_cast<char>('a' + i)), seed));
+    writer.finish();
+  };
+  const foretime::testing::Scratch scratch;
+  at_every_power_loss(
+      [&] {
+        files().create_folders("/data");
+        pack(1, 1);
+      },
+      [&] { pack(2, 2); },
+      [&](const std::string& where) {
+        const auto real = scratch.path() / "left.foretime";
+        foretime::testing::write_text(real, files().read("/data/all.foretime"));
+        const auto headers = data::packed_headers(real);
+        ASSERT_TRUE(headers.size() == 1 || headers.size() == 2) << where;
+        for (const auto& header : headers) data::load_group(header);
       });
 }
 

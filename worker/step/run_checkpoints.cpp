@@ -1,6 +1,7 @@
 #include "worker/step/run_checkpoints.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/files.h"
@@ -48,26 +49,40 @@ void RunCheckpoints::save(int64_t step) {
     if (!history.empty()) files[kHistoryFile] = history;
     if (run_.average && run_.average->count() > 0) files[kAverageFile] = run_.average->checkpoint_file();
     auto& store = run_.directory->checkpoints();
+    run_.directory->sync_metrics();
     store.commit(step, files);
     events_.on_checkpoint({step, store.folder(step)});
     store.prune(run_.settings.checkpoint.keep_last, run_.settings.checkpoint.keep_best);
   });
 }
 
-void RunCheckpoints::restore_best(int64_t step) {
+bool RunCheckpoints::restore_best(int64_t step) {
   std::string best;
+  bool intact = true;
   comm::run_together(run_.comm, [&] {
     if (!run_.root() || !run_.settings.checkpoint.keep_best) return;
-    const auto best_step = run_.directory->checkpoints().best_step();
-    if (best_step && *best_step != step) best = serialize(run_.directory->checkpoints().read(*best_step));
+    try {
+      const auto best_step = run_.directory->checkpoints().best_step();
+      if (best_step && *best_step != step) best = serialize(run_.directory->checkpoints().read(*best_step));
+    } catch (const StorageError&) {
+      throw;
+    } catch (const Error& error) {
+      run_.log.warn(
+          "{}; the best model, of step {} ({} {:.6g}), is lost: the final evaluation is of the last one, of step {}, "
+          "which counts as the best from now on",
+          error.what(), run_.early_stop.best_step(), run_.settings.trainer.metric, run_.early_stop.best().value_or(NAN),
+          step);
+      intact = false;
+    }
   });
   best = run_.comm.broadcast_bytes(best, 0);
-  if (best.empty()) return;
+  if (best.empty()) return intact;
   const auto checkpoint = parse_stored_checkpoint(best);
   restore_final_model(checkpoint, *run_.model);
   run_.average.reset();  // that of the last step, which is not the best
   evaluation_.weights_changed();
   run_.log.info("final evaluation of the best model, of step {}", checkpoint.step);
+  return true;
 }
 
 void RunCheckpoints::resume() {

@@ -43,8 +43,10 @@ class RunCheckpoints {
   void resume();
   /// Writes the state after `step` steps, unless that has been written.
   void save(int64_t step);
-  /// Makes the weights of the best checkpoint the model's, unless it is that of `step`.
-  void restore_best(int64_t step);
+  /// Makes the weights of the best checkpoint the model's, unless it is that of `step`, the last one. False, in rank 0:
+  /// it is damaged, a warning has said so, and the model is still that of `step`. Throws StorageError where the storage
+  /// failed, which may pass.
+  bool restore_best(int64_t step);
 
  private:
   void restore(const coordinator::StoredCheckpoint& checkpoint);

@@ -155,10 +155,16 @@ bool Trainer::evaluate(int64_t step, StepReports& reports) {
 
 /// Evaluates the best model, or the last where none was kept, on all sets.
 Evaluation Trainer::evaluate_final(int64_t step) {
-  checkpoints_.restore_best(step);
+  const bool intact = checkpoints_.restore_best(step);
   auto evaluation = evaluation_.evaluate({"holdout", "valid", "test"});
   if (metric_required_ && metric_of_test(run_.settings)) require_metric(evaluation);
-  if (run_.root()) events_.on_end({step, run_.early_stop.best_step(), evaluation});
+  if (!run_.root()) return evaluation;
+  if (!intact) {
+    const auto& metric = run_.settings.trainer.metric;
+    const auto found = evaluation.metrics.find(metric);
+    run_.directory->checkpoints().mark_best(step, metric, found == evaluation.metrics.end() ? 0 : found->second);
+  }
+  events_.on_end({step, intact ? run_.early_stop.best_step() : step, evaluation});
   return evaluation;
 }
 
