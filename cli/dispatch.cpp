@@ -35,6 +35,7 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_leaderboard_command(app);
   cli::add_log_command(app);
   cli::add_queue_command(app);
+  cli::add_clean_command(app);
   cli::add_control_commands(app);
 }
 

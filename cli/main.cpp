@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
     cli::add_leaderboard_command(app);
     cli::add_log_command(app);
     cli::add_queue_command(app);
+    cli::add_clean_command(app);
     cli::add_control_commands(app);
     cli::add_completion_command(app);
     cli::add_other_programs(app, cli::Program::full, argv);

@@ -49,6 +49,7 @@ constexpr Subcommand kSubcommands[] = {
     {"leaderboard", Program::light, nullptr},
     {"log", Program::light, nullptr},
     {"queue", Program::light, nullptr},
+    {"clean", Program::light, nullptr},
     {"cancel", Program::light, nullptr},
     {"pause", Program::light, nullptr},
     {"resume", Program::light, nullptr},

@@ -31,6 +31,7 @@ void add_status_command(CLI::App& app);
 void add_leaderboard_command(CLI::App& app);
 void add_log_command(CLI::App& app);
 void add_queue_command(CLI::App& app);
+void add_clean_command(CLI::App& app);
 /// cancel, pause, resume, retry, priority
 void add_control_commands(CLI::App& app);
 

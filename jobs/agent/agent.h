@@ -20,10 +20,15 @@ namespace foretime::jobs {
 /// longer renewed, and no lease is when the loop itself hangs. When Redis cannot be reached the agent goes on with the
 /// jobs that it holds, keeps what it has to report, and tries again after 1 to 20 s.
 ///
-/// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded; 2 and 3
-/// (settings, data) failed; 75 stopped, cancelled or preempted, as was requested, and preempted without a request.
-/// Anything else, a signal and a stall are errors, after which the job is tried again. A job that had to be ended by
-/// SIGTERM or SIGKILL after a request ends as was requested.
+/// Exit codes of a job: 0, and 6 of a fine-tuning (its bundle has the weights of its parent), mean succeeded where the
+/// result is there (metrics, a whole checkpoint, a bundle), and else an error; 2 and 3 (settings, data) failed; 75
+/// stopped, cancelled or preempted, as was requested, and preempted without a request. Anything else (74: the storage),
+/// a signal and a stall are errors, after which the job is tried again. A job that had to be ended by SIGTERM or
+/// SIGKILL after a request ends as was requested.
+///
+/// The roots are looked at beside the loop before a job starts and after one has failed (node_health.h); while the
+/// machine cannot run jobs the agent claims nothing, and jobs that failed because of it are given back without an
+/// attempt. A record that cannot be read ends its job and no agent.
 ///
 /// A request (early stopping, cancel, drain) reaches a training job over its socket, and by SIGTERM when it still runs
 /// after `stop_grace_seconds`; evaluations, exports and programs that do not listen get SIGTERM at once. SIGKILL

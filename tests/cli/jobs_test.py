@@ -107,6 +107,12 @@ class JobsTest(ProgramTest):
             values = [trial["value"] for trial in row["trials"]]
             self.assertAlmostEqual(row["value"], sum(values) / 2, places=12)
             self.assertAlmostEqual(row["deviation"], abs(values[0] - values[1]) / 2 ** 0.5, places=12)
+        # The best first, whichever direction a metric has.
+        for metric, larger_is_better in (("holdout/pairwise_accuracy", True), ("holdout/kendall_tau", True), ("holdout/mae", False)):
+            values = [float(row[metric]) for row in self.rows_of(self.foretime("leaderboard", sweep, "--trials", "--csv", "--metric", metric))]
+            self.assertEqual(len(values), 4)
+            self.assertEqual(values, sorted(values, reverse=larger_is_better), metric)
+            self.assertLess(min(values), max(values), metric)
         self.assertIn("metric test/nothing: no trial of sweep", self.foretime("leaderboard", "--metric", "test/nothing", code=2))
 
         self.assertIn("run directory", self.foretime("log", best["id"][:8]), "the end of it")
@@ -176,6 +182,32 @@ parameters:
         self.assertNotIn(listed[0]["id"], [job["id"] for job in self.jobs(first, second, "--limit", 7)], "what runs first comes first")
         named = [job["id"] for job in listed[:3]]
         self.assertEqual([job["id"] for job in self.jobs(*named, "--limit", 1)], named, "jobs that are named are shown")
+
+    def test_all_agents_keep_ended_jobs_as_the_first_one_said(self):
+        self.foretime("submit", "base.yaml")
+        self.finish(self.agent("--until-empty", "--keep-days", 30))
+        self.finish(self.agent("--until-empty", "--keep-days", 1))
+        self.assertIn("jobs that ended are kept for 30 days", self.foretime("queue"))
+        self.assertIn("jobs that ended are kept for 3 days", self.foretime("queue", "--keep-days", 3))
+        self.finish(self.agent("--until-empty", "--keep-days", 30))
+        self.assertIn("jobs that ended are kept for 3 days", self.foretime("queue"))
+        self.assertEqual(len(self.jobs()), 1)
+
+    def test_clean_removes_attempts_that_others_have_replaced(self):
+        job = self.json("submit", "base.yaml")["jobs"][0]["id"]
+        self.finish(self.agent("--until-empty"))
+        folder = self.folder / "runs" / job
+        for name in ("attempt-0", "attempt-0-young", "notes"):
+            (folder / name).mkdir()
+        os.utime(folder / "attempt-0", (0, 0))
+        (self.folder / "runs/somebodys/attempt-0").mkdir(parents=True)
+        self.assertEqual(self.foretime("clean", "--keep", 0), f"runs/{job}/attempt-0\n1 attempts would be removed; --remove does so\n")
+        self.assertIn("0 attempts would be removed", self.foretime("clean", "--keep", 2))
+        self.assertTrue((folder / "attempt-0").exists())
+        self.assertIn("1 attempts removed", self.foretime("clean", "--keep", 0, "--remove"))
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["attempt-0-young", "attempt-1", "notes"])
+        self.assertTrue((self.folder / "runs/somebodys/attempt-0").exists(), "a folder that the queue does not know")
+        self.foretime("evaluate", folder / "attempt-1")
 
     def test_cancel_pause_resume_retry_and_priority(self):
         added = self.json("submit", "sweep.yaml")
@@ -275,7 +307,7 @@ parameters:
             message = self.foretime(*command, code=4)
             self.assertIn("--runs", message)
         self.assertFalse((self.folder / "runs/.redis").exists(), "only submit and agent start a Redis")
-        self.assertIn("does not work", self.foretime("doctor", "--redis", "redis://127.0.0.1:1"))
+        self.assertIn("does not work", self.run_foretime("doctor", "--redis", "redis://127.0.0.1:1", code=4).stdout)
 
     def test_passwords_stay_out_of_command_lines_and_messages(self):
         secret = "s3cret-horse"
@@ -285,7 +317,8 @@ parameters:
         for command in (["status"], ["agent", "--until-empty"], ["submit", "sweep.yaml"]):
             message = self.foretime(*command, code=4, FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1")
             self.assertNotIn(secret, message)
-        self.assertNotIn(secret, self.foretime("doctor", FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1"))
+        doctor = self.run_foretime("doctor", code=4, FORETIME_REDIS=f"redis://me:{secret}@127.0.0.1:1")
+        self.assertNotIn(secret, doctor.stdout + doctor.stderr)
 
     def test_bad_files_are_refused_before_anything_is_submitted(self):
         for more, expected in (("  model.hiden: {values: [1]}\n", ["model.hiden", "model.hidden"]),

@@ -1,0 +1,54 @@
+#include <chrono>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "cli/jobs/queue_access.h"
+#include "cli/parsing/commands.h"
+#include "cli/parsing/options.h"
+#include "jobs/agent/old_attempts.h"
+
+namespace foretime::cli {
+namespace {
+
+struct CleanOptions {
+  QueueOptions queue;
+  int64_t keep = 1;
+  double days = 7;
+  bool remove = false;
+};
+
+void run(const CleanOptions& options) {
+  QueueAccess access(options.queue, Start::never);
+  const jobs::AttemptRetention retention{options.keep,
+                                         std::chrono::seconds(static_cast<int64_t>(options.days * 24 * 3600))};
+  const auto cleaned = jobs::clean_attempts(options.queue.runs, access.reader(), retention, options.remove);
+  for (const auto& folder : cleaned.removed) fmt::print("{}\n", folder.string());
+  for (const auto& what : cleaned.kept) fmt::print(stderr, "{}\n", what);
+  fmt::print("{} attempts {}\n", cleaned.removed.size(),
+             options.remove ? "removed" : "would be removed; --remove does so");
+  if (!cleaned.kept.empty())
+    throw StorageError("{} attempts could not be removed; the same command goes on with them", cleaned.kept.size());
+}
+
+}  // namespace
+
+void add_clean_command(CLI::App& app) {
+  auto options = std::make_shared<CleanOptions>();
+  auto* command = app.add_subcommand("clean", "Remove attempts of ended jobs that later attempts have replaced");
+  shown_option(*command, "--keep", options->keep, "of a job's replaced attempts, keep the newest N",
+               CLI::NonNegativeNumber, "N");
+  shown_option(*command, "--days", options->days, "keep attempts that were written to within D days",
+               CLI::Range(0.0, 36500.0), "D");
+  command->add_flag("--remove", options->remove, "remove them; without it they are only named");
+  add_queue_options(*command, options->queue);
+  command->footer(
+      "Jobs that have not ended, or whose result such a job needs, are left alone, and so are folders of jobs that "
+      "the\n"
+      "queue has forgotten. A job keeps its newest attempt, the one with its checkpoint, and the one with the best.");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace foretime::cli

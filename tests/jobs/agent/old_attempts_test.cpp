@@ -1,0 +1,92 @@
+#include "jobs/agent/old_attempts.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scratch.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+class OldAttempts : public ::testing::Test {
+ protected:
+  OldAttempts() {
+    job_.spec.id = "0123456789abcdef";
+    job_.spec.maximize = false;
+    job_.state = JobState::succeeded;
+  }
+
+  /// `days` ago something was written there; `best`: the value of its best checkpoint.
+  void add(const std::string& name, double days, double best = -1) {
+    const auto folder = scratch_.path() / job_.spec.id / name;
+    fs::create_directories(folder / "checkpoints");
+    std::ofstream(folder / "output.log") << "log\n";
+    if (best >= 0)
+      std::ofstream(folder / "checkpoints/best.json") << R"({"step": 5, "metric": "m", "value": )" << best << "}";
+    const auto then = now_ - std::chrono::seconds(static_cast<int64_t>(days * 24 * 3600));
+    for (const auto& path : {folder / "output.log", folder / "checkpoints", folder}) fs::last_write_time(path, then);
+  }
+  Names old(const AttemptRetention& retention) const {
+    Names names;
+    for (const auto& path : old_attempts(scratch_.path(), job_, retention, now_)) names.push_back(path.filename());
+    return names;
+  }
+
+  testing::Scratch scratch_;
+  JobRecord job_;
+  fs::file_time_type now_ = fs::file_time_type::clock::now();
+};
+
+TEST_F(OldAttempts, ReplacedOnesGoByNumberAndByAge) {
+  for (int i = 1; i <= 12; ++i) add("attempt-" + std::to_string(i), 13 - i);
+  EXPECT_EQ(old({.keep = 1}), (Names{"attempt-1", "attempt-2", "attempt-3", "attempt-4", "attempt-5", "attempt-6"}));
+  EXPECT_EQ(old({.keep = 9}), (Names{"attempt-1", "attempt-2"}));
+  EXPECT_EQ(old({.keep = 0, .age = std::chrono::seconds(0)}).size(), 11U);
+  EXPECT_EQ(old({.keep = 20, .age = std::chrono::seconds(0)}), Names{});
+}
+
+TEST_F(OldAttempts, NoneOfAJobThatHasNotEndedOrCannotBeRead) {
+  for (int i = 1; i <= 3; ++i) add("attempt-" + std::to_string(i), 100);
+  const AttemptRetention all{.keep = 0, .age = std::chrono::seconds(0)};
+  for (const auto state : {JobState::active, JobState::waiting, JobState::delayed, JobState::held, JobState::blocked}) {
+    job_.state = state;
+    EXPECT_EQ(old(all), Names{});
+  }
+  for (const auto state : {JobState::succeeded, JobState::failed, JobState::dead, JobState::cancelled}) {
+    job_.state = state;
+    EXPECT_EQ(old(all).size(), 2U);
+  }
+  job_.unreadable = "a field that nobody knows";
+  EXPECT_EQ(old(all), Names{});
+}
+
+TEST_F(OldAttempts, TheAttemptsWithTheCheckpointToGoOnFromAndWithTheBestOneStay) {
+  add("attempt-1", 100);
+  add("attempt-2", 100, 0.1);  // the best: smaller is better
+  add("attempt-3", 100, 0.7);
+  add("attempt-4", 100);
+  add("attempt-10", 100);  // the newest, also by its number
+  job_.checkpoint = job_.spec.id + "/attempt-4/checkpoints/step-00000010";
+  const AttemptRetention all{.keep = 0, .age = std::chrono::seconds(0)};
+  EXPECT_EQ(old(all), (Names{"attempt-1", "attempt-3"}));
+  job_.spec.maximize = true;
+  EXPECT_EQ(old(all), (Names{"attempt-1", "attempt-2"}));
+}
+
+TEST_F(OldAttempts, WhatARemovalLeftGoesAndWhatIsNoAttemptStays) {
+  add("attempt-1.old-77.foretime-tmp", 0);
+  add("attempt-2-token", 0);
+  add("attempt-2", 0);
+  add("notes", 100);
+  EXPECT_EQ(old({.keep = 0, .age = std::chrono::seconds(0)}), Names{"attempt-1.old-77.foretime-tmp"});
+}
+
+}  // namespace
+}  // namespace foretime::jobs
