@@ -11,7 +11,9 @@ Rules, each violation one line and exit code 1:
    than 150 lines, ARCHITECTURE.md at most 200. docs/index.md links every page of docs/.
 3. Source files and folders that a page names in `backticks` exist, and so do pages that sources name as docs/….md.
 4. Words and paths that belong to one machine or one person's work do not occur.
-5. Marked commands do what the page promises. A mark is an HTML comment on the line before a code block:
+5. Tests that a page names exist: `Suite.Case` of GoogleTest where `Suite` is one, and `some_test.test_case` of Python.
+   In docs/explanations/bad-days.md each row of a table names one at the least, and every `Name.Name` is a test.
+6. Marked commands do what the page promises. A mark is an HTML comment on the line before a code block:
      <!-- check: run -->            runs the block with bash; `exit=N` behind `run` promises another exit code than 0
      <!-- check: file NAME -->      writes the block to a file of the scratch folder
      <!-- check: output -->         each line of the block occurs in this order in what the last run printed; `…` stands
@@ -35,6 +37,7 @@ import commands_page
 WIDTH = 120
 LINES = {"README.md": 149, "ARCHITECTURE.md": 200}
 INDEX = "docs/index.md"
+PROMISES = "docs/explanations/bad-days.md"
 ROOT_PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".c", ".py", ".sh", ".lua", ".yaml", ".txt", ".cmake", ".proto"}
 # What a backticked path may leave out: `bench/plan_bench` is a program, `base/error` a header with its source.
@@ -181,6 +184,36 @@ def check_paths(root, pages):
                     yield f"{name}:{number}: {found} does not exist"
 
 
+def tests_of(root):
+    """Names of all tests, as pages write them."""
+    names = set()
+    for name in tracked_files(root):
+        path = root / name
+        if not name.startswith("tests/") or not path.exists():
+            continue
+        if path.suffix in (".cpp", ".h"):
+            names.update(f"{suite}.{case}" for suite, case in
+                         re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", path.read_text(encoding="utf-8"), re.MULTILINE))
+        elif path.suffix == ".py":
+            names.update(f"{path.stem}.{case}" for case in re.findall(r"^    def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
+    return names
+
+
+def check_tests(root, pages):
+    tests = tests_of(root)
+    suites = {name.split(".")[0] for name in tests}
+    for page in pages:
+        promises = page.name == PROMISES
+        for number, line in page.prose:
+            named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+|\w+_test\.test_\w+)`", line)
+            for name in named:
+                if name not in tests and (promises or name.split(".")[0] in suites or "_test." in name):
+                    yield f"{page.name}:{number}: there is no test {name}"
+            row = re.match(r"\|(?!\s*(promise|-+)\b)(?!-)", line)
+            if promises and row and not named:
+                yield f"{page.name}:{number}: names no test"
+
+
 def check_words(_, pages):
     for page in pages:
         lines = page.prose + [(block.number + i, line) for block in page.blocks for i, line in enumerate(block.lines, 1)]
@@ -257,7 +290,7 @@ def check_commands(root, pages, foretime):
 
 def check(root, foretime=None):
     pages = pages_of(root)
-    problems = [problem for rule in (check_links, check_index, check_sizes, check_paths, check_words)
+    problems = [problem for rule in (check_links, check_index, check_sizes, check_paths, check_tests, check_words)
                 for problem in rule(root, pages)]
     if foretime:
         problems += check_commands(root, pages, foretime)
@@ -267,6 +300,7 @@ def check(root, foretime=None):
 GOOD = """# A page
 ## Two words, `code`
 [here](#two-words-code) and [there](docs/other.md#other), `tools/there.py`, `tools/{there,again}.py`
+`Sums.Add`, `sum_test.test_add`
 | a table may be wide | """ + "x" * 120 + """ |
 <!-- check: file name.txt -->
 ```
@@ -287,6 +321,8 @@ BAD = {
     "word " * 30: "columns",
     "short\n" * 150: "lines, expected at most 149",
     "`tools/gone.py`": "does not exist",
+    "`Sums.AreGone`": "there is no test Sums.AreGone",
+    "`sum_test.test_gone`": "there is no test sum_test.test_gone",
     "our session": "say what it is",
     "in /work" + "/main": "a path of one machine",
     "<!-- check: run exit=3 -->\n```\ntrue\n```": "exit code 0",
@@ -297,8 +333,10 @@ BAD = {
 def self_test():
     with tempfile.TemporaryDirectory() as scratch:
         root = pathlib.Path(scratch)
-        for folder in ("docs", "tools", "samples", "configs"):
-            (root / folder).mkdir()
+        for folder in ("docs/explanations", "tools", "samples", "configs", "tests"):
+            (root / folder).mkdir(parents=True)
+        (root / "tests/sum_test.cpp").write_text("TEST(Sums, Add) {\n")
+        (root / "tests/sum_test.py").write_text("class Sums:\n    def test_add(self):\n")
         (root / "docs/other.md").write_text("# Other\n")
         (root / INDEX).write_text("[other](other.md)\n")
         (root / "tools/there.py").write_text("# docs/other.md\n")
@@ -320,6 +358,11 @@ def self_test():
         (root / "tools/there.py").write_text("# docs/gone.md\n")
         if not any("docs/gone.md" in problem for problem in check(root)[0]):
             failures.append("a source that names a page which is not there is not found")
+        (root / INDEX).write_text("[other](other.md) [promises](explanations/bad-days.md)\n")
+        (root / PROMISES).write_text("# Promises\n| promise | test |\n|---|---|\n| sums | `Sums.Add` |\n| none | – |\n| other | `Other.Gone` |\n")
+        found = [problem for problem in check(root)[0] if PROMISES in problem]
+        if len(found) != 2 or "names no test" not in found[0] or "no test Other.Gone" not in found[1]:
+            failures.append(f"of promises without a test: {found}")
         (root / INDEX).write_text("nothing\n")
         if not any("does not link it" in problem for problem in check(root)[0]):
             failures.append("a page that the index does not link is not found")
