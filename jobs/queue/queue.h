@@ -148,9 +148,9 @@ class JobQueue {
   virtual void resume(const std::string& sweep) = 0;
 
   /// Repairs in bounded batches: jobs with an expired lease, and active ones without a lease, wait again: at once,
-  /// after n > 1 of them in a row once min(cap, base 2^(n-2)) has passed (or are dead after `most_losses` of them), due
-  /// retries wait again, jobs of resumed sweeps wait again, cancellations of sweeps go on, finished jobs past their
-  /// time to live are forgotten. Anybody may call it at any time.
+  /// after n > 1 of them in a row once half to all of min(cap, base 2^(n-2)) has passed (or are dead after
+  /// `most_losses` of them), due retries wait again, jobs of resumed sweeps wait again, cancellations of sweeps go on,
+  /// finished jobs past their time to live are forgotten. Anybody may call it at any time.
   virtual ReapCounts reap() = 0;
   /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;

@@ -50,6 +50,7 @@ TEST(SimulatedCluster, SeedsThatFoundBugsPass) {
            Found{24, 10},      // late messages cost a job ten leases in a row within minutes, and it was dead
            Found{201002, 10},  // a loss of power took the result of a job: its new folders' names were not synced
            Found{201004, 10},  // the same, after two attempts
+           Found{1008, 10},    // a job that takes its node down took another with it, ten times in a row
        }) {
     const auto report = simulate_cluster({.seed = seed, .hours = hours});
     EXPECT_TRUE(report.broken.empty()) << fmt::format("seed {}: {}", seed, fmt::join(report.broken, "; "));

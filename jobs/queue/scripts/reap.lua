@@ -11,6 +11,14 @@ local trusted = trusted_now(ended > 0)  -- idle agents write nothing
 local more = false
 touch()
 
+-- In [0, 1), from the job: jobs that were lost together must part, or one that takes its agent down would take the others
+-- with it each time.
+local function spread(id, times)
+  local sum = times
+  for i = 1, #id do sum = (sum * 251 + string.byte(id, i)) % 65521 end
+  return sum * 17 % 1000 / 1000
+end
+
 -- Nobody knows whether the holder is dead, cut off or hung; if it lives, its fence and token no longer count.
 local function lose(id)
   local f, new = record(id), {}
@@ -40,7 +48,7 @@ local function lose(id)
     if times == 1 then
       enter_state(id, 'waiting', 'lost', new, f)
     else
-      delay(id, math.min(tonumber(ARGV[5]), tonumber(ARGV[6]) * 2 ^ (times - 2)), 'lost', new, f)
+      delay(id, math.min(tonumber(ARGV[5]), tonumber(ARGV[6]) * 2 ^ (times - 2)) * (0.5 + spread(id, times) / 2), 'lost', new, f)
     end
   end
 end

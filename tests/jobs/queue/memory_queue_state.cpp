@@ -26,6 +26,12 @@ using Hash = std::map<std::string, std::string>;
 std::string text(int64_t value) { return std::to_string(value); }
 /// Marked, so that a score of 0 is not left out.
 std::string score(double value) { return "@" + number_text(value); }
+/// In [0, 1): jobs that were lost together must part.
+double spread(const std::string& id, int64_t times) {
+  int64_t sum = times;
+  for (const char c : id) sum = (sum * 251 + static_cast<unsigned char>(c)) % 65521;
+  return static_cast<double>(sum * 17 % 1000) / 1000;
+}
 std::string flag(bool value) { return value ? "1" : ""; }
 
 Hash pairs(const std::vector<std::string>& list) {
@@ -284,7 +290,8 @@ void MemoryQueue::lose(Job& job) {
   }
   if (!job.stop) job.record.reason = reason;
   enter(job, job.record.lost == 1 ? JobState::waiting : JobState::delayed, "lost");
-  if (job.record.lost > 1) job.record.due_ms = now() + backoff_ms(settings_, job.record.lost - 1, 1);
+  if (job.record.lost > 1)
+    job.record.due_ms = now() + backoff_ms(settings_, job.record.lost - 1, spread(job.record.spec.id, job.record.lost));
 }
 
 /// The clock as far as it went in steps of at most a minute, and a day for each hour of these.
