@@ -1,13 +1,12 @@
-#include <fstream>
 #include <functional>
 #include <numeric>
 #include <set>
 
 #include <gtest/gtest.h>
-#include <malloc.h>
 
 #include "models/safetensors.h"
 #include "sharding/cost.h"
+#include "tests/worker/segments/heap_peak.h"
 #include "tests/worker/segments/segmented.h"
 #include "tests/worker/training_run.h"
 #include "worker/evaluation/scoring.h"
@@ -147,28 +146,8 @@ TEST_F(SegmentRun, TheLastStepsMoveTheHeadAlone) {
   }
 }
 
-/// The largest resident memory of the process since the last reset, in bytes.
-int64_t peak_memory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  }
-  return 0;
-}
-
-bool reset_peak_memory() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush); }
-
-/// How far the resident memory rises above what is in use before.
-int64_t peak_growth(const std::function<void()>& work) {
-  malloc_trim(0);
-  reset_peak_memory();
-  const int64_t before = peak_memory();
-  work();
-  return peak_memory() - before;
-}
-
 TEST_F(SegmentRun, PeakMemoryIsThatOfASegment) {
-  if (!reset_peak_memory()) GTEST_SKIP() << "this kernel does not reset the peak of resident memory";
+  if (foretime::testing::heap_growth([] {}) < 0) GTEST_SKIP() << "a sanitizer's allocator is not counted";
   auto settings = testing::segmented_settings(folder("small"));
   settings.model.hidden = 32;
   settings.model.sharing =
@@ -186,8 +165,9 @@ TEST_F(SegmentRun, PeakMemoryIsThatOfASegment) {
     testing::SegmentedRun run(settings);
     run.score({run.draw(0, candidates, 0)}).sum().backward();  // what stays: gradients, caches
     const auto scorer = scorer_for(run.model, {.settings = run.settings, .max_states = 20000});
-    return std::pair(peak_growth([&] { run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward(); }),
-                     peak_growth([&] { scorer(run.store.get(0), candidates); }));
+    return std::pair(
+        foretime::testing::heap_growth([&] { run.score({run.draw(0, candidates, 0, 2, 1)}).sum().backward(); }),
+        foretime::testing::heap_growth([&] { scorer(run.store.get(0), candidates); }));
   };
   const auto small = growth(2000, 250, "small"), large = growth(8000, 250, "large");
   const auto whole = growth(2000, 2000, "whole");
