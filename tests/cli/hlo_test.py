@@ -116,7 +116,7 @@ class HloTest(ProgramTest):
         self.convert(module(), "out.npz", "--message", "Module", code=2)
         self.convert(module(), "out.npz", "--max-nodes", "0", code=2)
         self.write("taken", "a file")
-        self.assertIn("taken: cannot be made as a folder", self.convert(TILES, "taken", code=3).stderr)
+        self.assertIn("taken: cannot be created: Not a directory", self.convert(TILES, "taken", code=3).stderr)
 
     def test_packing_takes_protobuf(self):
         self.write("in.pb", LAYOUTS)
