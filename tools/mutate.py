@@ -36,13 +36,13 @@ SCRIPTS = "jobs/queue/scripts"
 # Files that decide what users get, and the tests that should notice a change, in the order in which they are run.
 AREAS = {
     "queue scripts": ([SCRIPTS + "/*.lua"], ["jobs_queue_test", "jobs_queue_property_test"]),
-    "plans": (["plans/*.cpp"], ["plans_test", "models_graph_test", "inference_test", "sharding_test", "data_test"]),
+    "plans": (["plans/*.cpp"], ["plans_test", "models_test", "inference_test", "sharding_test", "data_test"]),
     "replay": (["data/frontends/ansor/replay/*.cpp"], ["data_ansor_test"]),
     "reducer": (["comm/algorithms/*.cpp"], ["comm_threads_test", "comm_test", "worker_test"]),
     "checkpoints": (["coordinator/checkpoint_store.cpp"], ["coordinator_test", "simulation_power_loss_test", "worker_test"]),
-    "history": (["worker/segments/segment_history.cpp"], ["worker_segments_test"]),
+    "history": (["worker/segments/segment_history.cpp"], ["worker_test"]),
     "metrics": (["models/metrics/*.cpp"], ["models_metrics_test", "worker_test"]),
-    "losses": (["models/losses/*.cpp"], ["models_losses_test", "worker_test"]),
+    "losses": (["models/losses/*.cpp"], ["models_test", "worker_test"]),
 }
 LEAST_OF_AREA = 15
 

@@ -28,7 +28,7 @@ using testing::plan_of;
 constexpr double kRelative = 1e-6, kAbsolute = 1e-8;
 
 /// `variant`: of tests/models/small_models.h.
-ModelSettings small_settings(const std::string& variant, CandidateKind kind) {
+ModelSettings settings_of_type(const std::string& variant, CandidateKind kind) {
   using P = configs::ReadoutPart;
   if (kind == CandidateKind::layout)
     return testing::variant_settings(variant,
@@ -45,7 +45,7 @@ void expect_model_gradients(const std::shared_ptr<CostModel>& model, const PlanT
 class EveryModel : public ::testing::TestWithParam<std::tuple<std::string, CandidateKind, std::string>> {
  protected:
   ModelSettings settings() const {
-    auto settings = small_settings(std::get<0>(GetParam()), std::get<1>(GetParam()));
+    auto settings = settings_of_type(std::get<0>(GetParam()), std::get<1>(GetParam()));
     settings.tile_join = configs::choice_named<configs::TileJoin>(std::get<2>(GetParam())).value();
     return settings;
   }
@@ -121,7 +121,7 @@ class EveryReadout : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryReadout, EqualsSlowTwinAndFiniteDifferences) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 21);
-  auto settings = small_settings("gcn", CandidateKind::layout);
+  auto settings = settings_of_type("gcn", CandidateKind::layout);
   settings.readout = {configs::choice_named<configs::ReadoutPart>(GetParam()).value()};
   const auto model = fitted_model(settings, {&group});
   const auto plan = plan_of(*model, {{&group, {0, 1, 2, 3, 4}}});
@@ -168,7 +168,7 @@ TEST(Models, ScoresDoNotDependOnTheOrderOfNodes) {
   std::reverse(new_id.begin() + 2, new_id.end());
   const auto other = relabelled(group, new_id);
   for (const auto& type : testing::variant_names()) {
-    const auto model = fitted_model(small_settings(type, CandidateKind::layout), {&group});
+    const auto model = fitted_model(settings_of_type(type, CandidateKind::layout), {&group});
     const auto scores = model->score(plan_of(*model, {{&group, {0, 1, 2}}}));
     EXPECT_TRUE(torch::allclose(scores, model->score(plan_of(*model, {{&other, {0, 1, 2}}})), 1e-10, 1e-12)) << type;
     EXPECT_FALSE(torch::equal(scores[0], scores[1])) << type << " does not see layouts";
@@ -178,7 +178,7 @@ TEST(Models, ScoresDoNotDependOnTheOrderOfNodes) {
 TEST(Models, CandidatesAreComparedWithinTheirGroupInAnyOrder) {
   const auto a = testing::make_group(CandidateKind::layout, "a", 32),
              b = testing::make_group(CandidateKind::layout, "b", 33);
-  const auto model = fitted_model(small_settings("gcn_candidate_attention", CandidateKind::layout), {&a, &b});
+  const auto model = fitted_model(settings_of_type("gcn_candidate_attention", CandidateKind::layout), {&a, &b});
   const auto scores = model->score(plan_of(*model, {{&a, {0, 1, 2}}, {&b, {3, 1}}}));
   EXPECT_TRUE(torch::allclose(scores.narrow(0, 0, 3), model->score(plan_of(*model, {{&a, {0, 1, 2}}})), 1e-10, 1e-12))
       << "another group matters";
@@ -196,7 +196,7 @@ TEST(Models, CandidatesAreComparedWithinTheirGroupInAnyOrder) {
 TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
   for (const auto kind : {CandidateKind::layout, CandidateKind::program}) {
     const auto group = testing::make_group(kind, "a", 34);
-    auto settings = small_settings("chebnet", kind);
+    auto settings = settings_of_type("chebnet", kind);
     const auto fixed =
         fitted_model(settings, {&group})->score(plan_of(*fitted_model(settings, {&group}), {{&group, {0, 1, 2}}}));
     settings.chebnet.lambda_max = configs::LargestEigenvalue::estimated;
@@ -210,7 +210,7 @@ TEST(Models, ChebNetWithAnEstimatedEigenvalueIsNearItsTwin) {
 TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 35);
   for (const auto* type : {"gcn", "gat", "sage_max", "chebnet"}) {
-    auto settings = small_settings(type, CandidateKind::layout);
+    auto settings = settings_of_type(type, CandidateKind::layout);
     const auto whole = fitted_model(settings, {&group});
     settings.edge_dropout = 0.3;
     const auto model = fitted_model(settings, {&group});
@@ -234,7 +234,7 @@ TEST(Models, EdgeDropoutKeepsTheExpectationAndEvaluatesWithout) {
 
 TEST(Models, SageNormalisesAndOptionsReachTheModel) {
   const auto group = testing::make_group(CandidateKind::tile, "a", 41);
-  auto settings = small_settings("sage", CandidateKind::tile);
+  auto settings = settings_of_type("sage", CandidateKind::tile);
   settings.l2_normalize = true;
   settings.residual = false;
   settings.activation = configs::Activation::relu;
@@ -251,7 +251,7 @@ TEST(Models, SageNormalisesAndOptionsReachTheModel) {
 TEST(Models, HoldForPlansWhoseLevelsDiffer) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 51);
   for (const auto& type : testing::variant_names()) {
-    auto settings = small_settings(type, CandidateKind::layout);
+    auto settings = settings_of_type(type, CandidateKind::layout);
     if (type.starts_with("mlp")) continue;  // one level only
     settings.sharing = configs::StateSharing::none;
     const auto model = fitted_model(settings, {&group});
@@ -283,7 +283,7 @@ TEST(Models, HoldForPlansWhoseLevelsDiffer) {
 /// Each member alone is the model that its weights make; together they are the mean.
 TEST(Models, MembersAreModelsOfTheirOwn) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 36);
-  auto settings = small_settings("gcn_candidate_attention", CandidateKind::layout);
+  auto settings = settings_of_type("gcn_candidate_attention", CandidateKind::layout);
   const auto alone = fitted_model(settings, {&group});
   settings.ensemble_size = 3;
   const auto model = fitted_model(settings, {&group});
@@ -304,7 +304,7 @@ TEST(Models, MembersAreModelsOfTheirOwn) {
 
 TEST(Models, MembersDrawTheDropoutOfAModelOfTheirOwn) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 36);
-  auto settings = small_settings("gcn", CandidateKind::layout);
+  auto settings = settings_of_type("gcn", CandidateKind::layout);
   settings.dropout = 0.5;
   const auto alone = fitted_model(settings, {&group});
   settings.ensemble_size = 2;
@@ -319,7 +319,7 @@ TEST(Models, MembersDrawTheDropoutOfAModelOfTheirOwn) {
 
 TEST(Models, DropoutIsDrawnInTrainingOnlyAndFromTorchsGenerator) {
   const auto group = testing::make_group(CandidateKind::program, "a", 61);
-  auto settings = small_settings("residual_gcn", CandidateKind::program);
+  auto settings = settings_of_type("residual_gcn", CandidateKind::program);
   settings.dropout = 0.5;
   const auto model = fitted_model(settings, {&group});
   const auto plan = plan_of(*model, {{&group, {0, 1, 2}}});
@@ -365,10 +365,10 @@ TEST(Models, RefuseSettingsThatDoNotFit) {
 
 TEST(Models, RefusePlansOfAnotherModel) {
   const auto group = testing::make_group(CandidateKind::layout, "a", 71);
-  const auto gcn = fitted_model(small_settings("gcn", CandidateKind::layout), {&group});
-  const auto sage = fitted_model(small_settings("sage", CandidateKind::layout), {&group});
+  const auto gcn = fitted_model(settings_of_type("gcn", CandidateKind::layout), {&group});
+  const auto sage = fitted_model(settings_of_type("sage", CandidateKind::layout), {&group});
   EXPECT_THROW(gcn->score(plan_of(*sage, {{&group, {0}}})), ModelError);
-  auto narrow = make_model(small_settings("gcn", CandidateKind::layout), {CandidateKind::layout, 3, 2});
+  auto narrow = make_model(settings_of_type("gcn", CandidateKind::layout), {CandidateKind::layout, 3, 2});
   narrow->to(torch::kDouble);
   EXPECT_THROW(narrow->score(plan_of(*gcn, {{&group, {0}}})), ModelError) << "node types past the embedding";
 }

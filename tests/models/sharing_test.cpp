@@ -22,7 +22,7 @@ namespace {
 using configs::ModelSettings;
 using data::Group;
 
-constexpr double kTolerance = 1e-9;
+constexpr double kSharingTolerance = 1e-9;
 
 /// `variant`: of tests/models/small_models.h.
 ModelSettings settings_of(const std::string& variant, int64_t layers) {
@@ -63,7 +63,8 @@ void expect_equal(const std::vector<torch::Tensor>& found, const std::vector<tor
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     const double scale = std::max(1.0, expected[i].abs().max().item<double>());
-    EXPECT_LT((found[i] - expected[i]).abs().max().item<double>(), kTolerance * scale) << what << ", tensor " << i;
+    EXPECT_LT((found[i] - expected[i]).abs().max().item<double>(), kSharingTolerance * scale)
+        << what << ", tensor " << i;
   }
 }
 
@@ -149,7 +150,7 @@ TEST(Sharing, HoldsForAllCandidatesAtOnce) {
     const auto few =
         plan_of(group, {{first, first + 1, first + 2, first + 3}}, model->plan_request(), plans::Sharing::none);
     const auto expected = model->score(to_tensors(few, {.dtype = torch::kDouble}));
-    EXPECT_TRUE(torch::allclose(scores.narrow(0, first, 4), expected, kTolerance, kTolerance)) << first;
+    EXPECT_TRUE(torch::allclose(scores.narrow(0, first, 4), expected, kSharingTolerance, kSharingTolerance)) << first;
   }
 }
 
@@ -188,12 +189,13 @@ TEST(Pools, OfThePiecesCombineToTheWhole) {
   ASSERT_EQ(pools.sizes(), (std::vector<int64_t>{4, 5, model->pool_columns()}));
   const auto whole =
       model->score(to_tensors(plan_of(group, {draw}, request, plans::Sharing::none), {.dtype = torch::kDouble}));
-  EXPECT_TRUE(torch::allclose(model->score_pools(model->combine_pools(pools)), whole, kTolerance, kTolerance));
+  EXPECT_TRUE(
+      torch::allclose(model->score_pools(model->combine_pools(pools)), whole, kSharingTolerance, kSharingTolerance));
   // A weight of 0 leaves a piece out of everything.
   auto weights = torch::ones({4, 5}, torch::kDouble);
   weights.select(1, 1).zero_();
   const auto without = model->combine_pools(pools.index_select(1, torch::tensor({0, 2, 3, 4})));
-  EXPECT_TRUE(torch::allclose(model->combine_pools(pools, weights), without, kTolerance, kTolerance));
+  EXPECT_TRUE(torch::allclose(model->combine_pools(pools, weights), without, kSharingTolerance, kSharingTolerance));
 }
 
 TEST(GraphNorm, FallsBackToThePlainPlan) {

@@ -24,7 +24,7 @@ using data::Group;
 using testing::fitted_model;
 using testing::message_of;
 
-constexpr double kTolerance = 1e-9;
+constexpr double kTpgnnTolerance = 1e-9;
 
 std::vector<int64_t> top(const std::vector<double>& scores, std::vector<int64_t> graph_ptr, double ratio,
                          torch::Dtype dtype = torch::kDouble) {
@@ -86,7 +86,7 @@ TEST(TopNodes, EqualTheObviousRanking) {
   }
 }
 
-ModelSettings small_settings() {
+ModelSettings tpgnn_settings() {
   ModelSettings settings;
   settings.type = configs::ModelType::tpgnn;
   settings.hidden = 6;
@@ -110,14 +110,14 @@ void expect_equals_twin(const ModelSettings& settings, const Group& group, const
   const auto model = fitted_model(settings, {&group});
   const testing::SlowTpgnn slow(settings, *model);
   const auto scores = model->score(plan_of(*model, group, ids)), expected = slow.score(group, ids);
-  ASSERT_TRUE(torch::allclose(scores, expected, kTolerance, kTolerance)) << scores << expected;
+  ASSERT_TRUE(torch::allclose(scores, expected, kTpgnnTolerance, kTpgnnTolerance)) << scores << expected;
   const auto weights = torch::arange(1, static_cast<int64_t>(ids.size()) + 1, torch::kDouble);
   (scores * weights).sum().backward();
   (expected * weights).sum().backward();
   for (const auto& item : model->named_parameters()) {
     const auto found = item.value().grad(), wanted = slow.gradient(item.key());
     ASSERT_TRUE(found.defined() && wanted.defined()) << item.key();
-    EXPECT_TRUE(torch::allclose(found, wanted, kTolerance, kTolerance)) << item.key();
+    EXPECT_TRUE(torch::allclose(found, wanted, kTpgnnTolerance, kTpgnnTolerance)) << item.key();
     EXPECT_GT(wanted.abs().max().item<double>(), 0) << item.key() << " does not matter";
   }
 }
@@ -126,13 +126,13 @@ TEST(Tpgnn, EqualsTwinThatRemovesNodes) {
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
   const std::vector<int64_t> ids = {3, 0, 3, 1, 2, 4};
   for (const double ratio : {0.8, 0.5, 1.0, 0.05}) {
-    auto settings = small_settings();
+    auto settings = tpgnn_settings();
     settings.tpgnn.pool_ratio = ratio;
     settings.activation = ratio == 0.5 ? configs::Activation::relu : configs::Activation::leaky_relu;
     settings.hidden = ratio == 0.5 ? 24 : 6;  // enough that something is left of it
     expect_equals_twin(settings, group, ids);
   }
-  auto settings = small_settings();
+  auto settings = tpgnn_settings();
   settings.layers = 1;
   settings.encoder_layers = 2;
   settings.head_bias = configs::HeadBias::none;
@@ -154,7 +154,7 @@ class TpgnnOnRealPrograms : public ::testing::Test {
 
 /// Trees with many equal subtrees, so with ties in every pooling; S1's inputs and sizes but for the width.
 TEST_F(TpgnnOnRealPrograms, EqualsTwinThatRemovesNodes) {
-  auto settings = small_settings();
+  auto settings = tpgnn_settings();
   settings.hidden = 16;
   settings.node_type_embedding = 18;
   settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
@@ -165,7 +165,7 @@ TEST_F(TpgnnOnRealPrograms, EqualsTwinThatRemovesNodes) {
 /// A candidate's score must not depend on its neighbours in a batch, though its products may be rounded otherwise
 /// there.
 TEST_F(TpgnnOnRealPrograms, ThousandsOfGraphsInABatchScoreAsEachAlone) {
-  auto settings = small_settings();
+  auto settings = tpgnn_settings();
   settings.hidden = 12;
   const auto model = fitted_model(settings, {&group_});
   std::vector<int64_t> ids;
@@ -183,7 +183,7 @@ TEST_F(TpgnnOnRealPrograms, ThousandsOfGraphsInABatchScoreAsEachAlone) {
 }
 
 TEST_F(TpgnnOnRealPrograms, ReadsTheNamedColumnsAndNoOthers) {
-  auto settings = small_settings();
+  auto settings = tpgnn_settings();
   settings.features.columns = {"log_value", "has_variable"};
   const auto model = fitted_model(settings, {&group_});
   const auto plan = plan_of(*model, group_, {0, 1, 2});
@@ -196,7 +196,7 @@ TEST_F(TpgnnOnRealPrograms, ReadsTheNamedColumnsAndNoOthers) {
 }
 
 TEST(Tpgnn, HasTheSizesOfItsText) {
-  auto settings = small_settings();
+  auto settings = tpgnn_settings();
   settings.hidden = 128;
   settings.node_type_embedding = 18;
   settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
@@ -226,7 +226,7 @@ TEST(Tpgnn, HasTheSizesOfItsText) {
 TEST(Tpgnn, RefusesWhatItCannotScore) {
   using ::testing::HasSubstr;
   const auto error = [](CandidateKind kind, const std::function<void(ModelSettings&)>& change) {
-    auto settings = small_settings();
+    auto settings = tpgnn_settings();
     change(settings);
     return message_of<ModelError>([&] { make_model(settings, {kind, 26, 56}); });
   };
@@ -244,8 +244,8 @@ TEST(Tpgnn, RefusesWhatItCannotScore) {
               HasSubstr("configurable"));
 
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
-  const auto model = fitted_model(small_settings(), {&group});
-  auto other = small_settings();
+  const auto model = fitted_model(tpgnn_settings(), {&group});
+  auto other = tpgnn_settings();
   other.type = configs::ModelType::sage;
   other.encoder_layers = 1;
   const auto sage = fitted_model(other, {&group});
@@ -259,7 +259,7 @@ TEST(Tpgnn, RefusesWhatItCannotScore) {
 TEST(TypeVectors, StandInForLearnedOnes) {
   const auto group = testing::make_group(CandidateKind::program, "a", 11);
   for (const auto* type : {"mlp", "gcn", "sage", "residual_gcn"}) {
-    auto settings = small_settings();
+    auto settings = tpgnn_settings();
     settings.type = configs::choice_named<configs::ModelType>(type).value();
     settings.encoder_layers = 1;
     const auto learned = fitted_model(settings, {&group});
@@ -279,7 +279,7 @@ TEST(TypeVectors, StandInForLearnedOnes) {
 
 TEST(TypeVectors, MustBeThereAndFit) {
   using ::testing::HasSubstr;
-  auto settings = small_settings();
+  auto settings = tpgnn_settings();
   settings.node_types.vectors = configs::NodeTypeVectors::fasttext;
   EXPECT_THAT(message_of<ModelError>([&] {
                 make_model(settings, {CandidateKind::layout, 140, 120});

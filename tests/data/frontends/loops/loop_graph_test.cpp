@@ -29,7 +29,6 @@
 namespace foretime::data {
 namespace {
 
-using Columns = LoopColumns;
 using testing::matmul;
 using testing::replayed;
 using testing::samples_dir;
@@ -87,11 +86,11 @@ TEST(LoopGraph, ProductByHand) {
     return at(block, node, found - names.begin());
   };
   // 64 rows on 24 cores take three rounds.
-  EXPECT_NEAR(at(block, 5, Columns::critical), std::log(3.0 * 32 * 16), 1e-6);
+  EXPECT_NEAR(at(block, 5, LoopColumns::critical), std::log(3.0 * 32 * 16), 1e-6);
   EXPECT_NEAR(column(5, "statement.imbalance"), std::log2(72.0 / 64.0), 1e-6);
   EXPECT_FLOAT_EQ(column(5, "statement.of_operations"), -1.0F);  // two operations in an iteration
-  EXPECT_EQ(at(block, 0, Columns::launches), 1.0F) << "the first statement starts the threads";
-  EXPECT_EQ(at(block, 5, Columns::launches), 0.0F) << "the second one runs in the same loop";
+  EXPECT_EQ(at(block, 0, LoopColumns::launches), 1.0F) << "the first statement starts the threads";
+  EXPECT_EQ(at(block, 5, LoopColumns::launches), 0.0F) << "the second one runs in the same loop";
   // Eight columns in one vector of eight floats, k around it.
   EXPECT_FLOAT_EQ(column(5, "statement.vector"), 3.0F);
   EXPECT_FLOAT_EQ(column(5, "statement.vector_full"), 0.0F);
@@ -119,13 +118,13 @@ TEST(LoopGraph, ProductByHand) {
 
 TEST(LoopGraph, ColumnsHaveNames) {
   const auto names = loop_column_names();
-  ASSERT_EQ(static_cast<int64_t>(names.size()), Columns::count);
+  ASSERT_EQ(static_cast<int64_t>(names.size()), LoopColumns::count);
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-  EXPECT_EQ(names[Columns::critical], "statement.critical");
-  EXPECT_EQ(names[Columns::launches], "statement.launches");
-  EXPECT_EQ(names[Columns::loop], "loop.is_loop");
-  EXPECT_EQ(names[Columns::access], "access.is_access");
-  EXPECT_EQ(names[Columns::operation], "operation.is_operation");
+  EXPECT_EQ(names[LoopColumns::critical], "statement.critical");
+  EXPECT_EQ(names[LoopColumns::launches], "statement.launches");
+  EXPECT_EQ(names[LoopColumns::loop], "loop.is_loop");
+  EXPECT_EQ(names[LoopColumns::access], "access.is_access");
+  EXPECT_EQ(names[LoopColumns::operation], "operation.is_operation");
 }
 
 void expect_sound(const GraphBlock& block, int64_t columns) {
@@ -214,7 +213,7 @@ TEST(LoopGraph, DamagedTreesAreReadOrRefused) {
       TreeProgram().read(trees, 0, program);
       const auto loops = make_program_graphs(configs::Representation::loops, {});
       loops->add(program, 0.0);
-      expect_sound(loops->finish(), Columns::count);
+      expect_sound(loops->finish(), LoopColumns::count);
       const auto curves = make_program_graphs(configs::Representation::curve, {});
       curves->add(program, 0.0);
       expect_sound(curves->finish(), CurveColumns::count);

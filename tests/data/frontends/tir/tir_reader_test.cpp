@@ -418,7 +418,7 @@ namespace {
 
 constexpr TirLimits kLimits = {.nodes = 20000, .depth = 600};
 
-std::vector<std::string> seeds() {
+std::vector<std::string> tir_seeds() {
   std::vector<std::string> texts;
   TirFile file(testing::samples_dir() / "tir/resnet18_conv2d_save_json.jsonl.gz");
   TirRecord record;
@@ -462,7 +462,7 @@ TEST(TirFuzz, MutatedFields) {
                                "IRModule",   "Op",        "tir.Call",     "IntImm",   "FloatImm", "tir.Ramp",
                                "nothing",    "tir.Store", "tir.Select"};
   int64_t good = 0, bad = 0;
-  for (const std::string& seed : seeds()) {
+  for (const std::string& seed : tir_seeds()) {
     const auto original = nlohmann::json::parse(seed);
     for (int round = 0; round < testing::fuzz_rounds(60); ++round) {
       auto json = original;
@@ -496,7 +496,7 @@ TEST(TirFuzz, MutatedBytes) {
   testing::Draw random(11);
   TirReader reader(kLimits);
   int64_t good = 0, bad = 0;
-  for (const std::string& seed : seeds()) {
+  for (const std::string& seed : tir_seeds()) {
     for (int round = 0; round < testing::fuzz_rounds(40); ++round) {
       std::string text = seed;
       if (round % 4 == 0) {
