@@ -233,6 +233,7 @@ Json to_json(const jobs::JobRecord& job) {
           {"cancel_requested", job.cancel_requested},
           {"attempt", job.attempt},
           {"failures", job.failures},
+          {"failed_on", clean(job.failed_on)},
           {"lost", job.lost},
           {"preemptions", job.preemptions},
           {"max_attempts", spec.max_attempts},

@@ -155,7 +155,7 @@ class AgentLoop {
       if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
     }
     held.judged = true;
-    if (job.result().outcome == outcome && !job.could_not_start()) health_.ended(job.lease().job, job.result(), now);
+    if (job.result().outcome == outcome && !job.could_not_start()) health_.ended(job.lease(), job.result(), now);
     return true;
   }
 

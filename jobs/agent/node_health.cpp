@@ -178,18 +178,21 @@ void NodeHealth::claimed(const std::string& job, double now) {
   tried_at_ = now;
 }
 
-void NodeHealth::ended(const std::string& job, const JobResult& result, double now) {
+void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) {
+  const auto& job = lease.job;
   const auto outcome = result.outcome;
   const bool soon = result.seconds < kSoon, tried = trying_ && job == tried_;
   const bool failed = outcome == Outcome::error || (outcome == Outcome::failed && result.exit_code == kData);
-  if (failed && (soon || result.exit_code == kStorage)) {
+  const bool by_storage = result.exit_code == kStorage;
+  const bool elsewhere = !by_storage && !lease.failed_on.empty() && lease.failed_on != lease.agent;
+  if (failed && (soon || by_storage) && !elsewhere) {
     failed_.insert(job);
     count_failure(job, result.error, now);
   } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
     if (tried) log_.info("{}: job {}, which was tried, ran: claims jobs again", who_, job);
     if (tried || trouble_.empty()) forget_failures();
   } else if (tried) {
-    tried_.clear();  // a wrong setting, say: it tells nothing, and another one is tried
+    tried_.clear();  // a wrong setting, say, or it fails everywhere: that tells nothing, and another one is tried
   }
 }
 

@@ -26,7 +26,8 @@ std::string find_trouble(Files& files, const AllowedRoots& roots);
 /// since storage may hang: no answer within kHangs is trouble too. While there is trouble the agent claims nothing,
 /// gives back what it holds, and looks again after kFirstPause to kLongestPause. Where the roots are well and yet
 /// `most_failures` different jobs in a row end within kSoon or by a failure of the storage, the agent claims nothing
-/// for a while either, and then tries a single job: one that succeeds or runs for longer than kSoon ends the pause.
+/// for a while either, and then tries a single job: one that succeeds or runs for longer than kSoon ends the pause. A
+/// job that failed on another agent first tells nothing when it fails here.
 class NodeHealth {
  public:
   static constexpr double kFresh = 5, kHangs = 30, kSoon = 10;   // seconds
@@ -49,7 +50,7 @@ class NodeHealth {
   Answer seen_since(double since, double now);
 
   /// An attempt has ended.
-  void ended(const std::string& job, const JobResult& result, double now);
+  void ended(const Lease& lease, const JobResult& result, double now);
   /// The machine could not start an attempt, and gives the job back.
   void could_not_start(const std::string& job, const std::string& why, double now);
 

@@ -103,6 +103,7 @@ struct Lease {
   int64_t fence = 0;    // rises with every claim of the job
   std::string token{};  // chosen by the claiming agent; tells two leases of one fence apart after Redis lost a second
   int64_t attempt = 1;  // failures so far + 1
+  std::string failed_on{};  // the agent of its first failure
   int64_t deadline_ms = 0;  // by Redis' clock
   JobSpec spec{};
   std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
@@ -158,7 +159,7 @@ struct JobRecord {
   JobState state = JobState::waiting;
   int64_t attempt = 0, failures = 0, fence = 0;
   int64_t lost = 0, preemptions = 0;  // leases, and preemptions unasked: in a row without progress in between
-  std::string agent{};
+  std::string agent{}, failed_on{};   // failed_on: the agent of the first failure that was its own
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;
   double eta_seconds = -1, loss = 0, seconds = 0;

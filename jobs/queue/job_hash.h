@@ -101,6 +101,7 @@ void visit_progress(Record& record, Field&& field) {
   field("preemptions", record.preemptions);
   field("fence", record.fence);
   field("agent", record.agent, Limits::kName);
+  field("failed_on", record.failed_on, Limits::kName);
   field("submitted_ms", record.submitted_ms);
   field("claimed_ms", record.claimed_ms);
   field("finished_ms", record.finished_ms);

@@ -260,6 +260,7 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
                  .fence = record.fence,
                  .token = request.token,
                  .attempt = record.attempt,
+                 .failed_on = record.failed_on,
                  .deadline_ms = number_at(reply, at + 2, "claim"),
                  .spec = record.spec,
                  .checkpoint = record.checkpoint};

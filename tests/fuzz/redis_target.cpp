@@ -24,7 +24,7 @@ constexpr const char* kRedisFields[] = {
     "seconds",   "objective", "best_objective", "metrics",   "checkpoint", "error",       "reason",       "stopped",
     "cancel",    "log_lines", "results",        "due_ms",    "method",     "definition",  "trials",       "seed",
     "rungs",     "eta",       "host",           "version",   "pid",        "seen_ms",     "started_ms",   "jobs",
-    "submitted", "succeeded", "lost_leases",    "proposals", "paused",     "created_ms"};
+    "submitted", "succeeded", "lost_leases",    "proposals", "paused",     "created_ms",  "failed_on"};
 constexpr const char* kRedisValues[] = {"",
                                         "0",
                                         "1",

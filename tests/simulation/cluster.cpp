@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -202,13 +203,14 @@ class Cluster {
       if (!all_ended()) say_what_is_left();
       check();
       check_results();
-      if (!options_.weakness.empty() && weakened_ == 0) fail("the weakness has nothing to change");
     } catch (const Broken&) {
     }
     report_.hours = static_cast<double>(scheduler.now()) / kHour;
     report_.steps = scheduler.steps();
     report_.commands = redis.model().commands();
     scheduler_stops();
+    if (!options_.weakness.empty() && weakened_ == 0)
+      throw std::logic_error("weakness " + options_.weakness + " finds nothing to change in the scripts");
     return report_;
   }
 
@@ -559,7 +561,8 @@ class Cluster {
     const auto resume =
         at == std::string::npos ? "" : yaml.substr(at + key.size(), yaml.find('\n', at + 1) - at - key.size());
     if (!resume.empty() && resume.front() == '/') {
-      const auto found = coordinator::read_checkpoint(resume);
+      // As the trainer does: an older attempt that lives yet, cut off from Redis, may remove this one just now.
+      const auto found = coordinator::read_intact_checkpoint(resume, [this](const auto& what) { trace(what); });
       first = std::stoll(found.files.at("step"));
       if (found.files.at("job") != trial.job)
         fail(fmt::format("{} resumes from {}, a checkpoint of {}", trial.job, resume, found.files.at("job")));

@@ -12,7 +12,7 @@ struct Weakness {
   std::vector<std::pair<std::string, std::string>>
       edits{};                  // of the queue's scripts: text, and what stands in its place
   bool files_unsynced = false;  // fsync of a file does nothing
-  uint64_t seed = 0;            // of ten hours that find it
+  bool rare = false;            // it takes hundreds of hours to show
 };
 
 const std::vector<Weakness>& weaknesses();

@@ -112,7 +112,7 @@ end
 -- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs.
 local ENDED = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true}
 local SUCCEEDED = {eta_s = true, loss = true, sequence = true, stop = true, error = true, exit_code = true,
-                   updated_ms = true}
+                   updated_ms = true, failed_on = true}
 local USUAL = {ranks = '1', cpus = '1', max_attempts = '3'}  -- what a missing field means
 -- `new` are the fields that change, as a list, `old` all fields before that.
 local function settle_down(id, state, new, old)

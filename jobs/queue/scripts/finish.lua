@@ -77,6 +77,7 @@ elseif outcome == 'error' then
     cancel('error')
   else
     add('failures', int(failures))
+    if (f.failed_on or '') == '' then add('failed_on', agent) end
     if failures >= num(f.max_attempts) then
       die('error', 'failed ' .. int(failures) .. ' times')
     else

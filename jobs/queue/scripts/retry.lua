@@ -26,7 +26,7 @@ if needed < pending then
 end
 count('retried')
 enter_state(id, pending > 0 and 'blocked' or 'waiting', 'retry',
-            {'failures', '0', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
+            {'failures', '0', 'failed_on', '', 'cancel', '', 'reason', '', 'error', '', 'finished_ms', '', 'cancelled_by', '',
              'exit_code', '', 'lost', '', 'lost_step', '', 'preemptions', '', 'preemptions_step', ''})
 settle(id)
 return {'ok'}

@@ -82,9 +82,10 @@ class NodeHealthTest : public ::testing::Test {
     while (!may_claim()) world_.now += 0.5;
     return world_.now - from;
   }
-  void fail(const std::string& job, int exit_code = 1, double seconds = 0.5) {
+  void fail(const std::string& job, int exit_code = 1, double seconds = 0.5, const std::string& failed_on = "") {
     const auto outcome = exit_code == kUsage || exit_code == kData ? Outcome::failed : Outcome::error;
-    health_->ended(job, {.outcome = outcome, .error = "exit code\nlog", .exit_code = exit_code, .seconds = seconds},
+    health_->ended({.job = job, .agent = "agent", .failed_on = failed_on},
+                   {.outcome = outcome, .error = "exit code\nlog", .exit_code = exit_code, .seconds = seconds},
                    world_.now);
   }
 
@@ -173,7 +174,7 @@ TEST_F(NodeHealthTest, DifferentJobsThatFailAtOnceStopClaimingThenOneIsTried) {
   fail("settings", kUsage);
   EXPECT_TRUE(may_claim()) << "it tells nothing, and another one is tried";
   health_->claimed("e", world_.now);
-  health_->ended("e", {.outcome = Outcome::succeeded, .seconds = 0.5}, world_.now);
+  health_->ended({.job = "e", .agent = "agent"}, {.outcome = Outcome::succeeded, .seconds = 0.5}, world_.now);
   EXPECT_TRUE(may_claim());
   EXPECT_THAT(health_->trouble(), IsEmpty());
   fail("a");
@@ -190,6 +191,22 @@ TEST_F(NodeHealthTest, AJobThatIsTriedAndRunsForAWhileEndsThePause) {
   world_.now += NodeHealth::kSoon;
   EXPECT_TRUE(may_claim());
   EXPECT_THAT(health_->trouble(), IsEmpty());
+}
+
+TEST_F(NodeHealthTest, JobsThatFailedOnAnotherAgentFirstSayNothingAboutThisMachine) {
+  for (const auto* job : {"a", "b", "c", "d"}) fail(job, 1, 0.5, "other");
+  EXPECT_TRUE(may_claim());
+  for (const auto* job : {"a", "b", "c"}) fail(job, 1, 0.5, "agent");
+  EXPECT_FALSE(may_claim()) << "these failed here alone";
+  pause();
+  for (const auto* job : {"d", "e"}) {
+    health_->claimed(job, world_.now);
+    fail(job, 1, 0.5, "other");
+    EXPECT_TRUE(may_claim()) << "another one is tried, at once";
+  }
+  health_->claimed("f", world_.now);
+  fail("f", kStorage, 0.5, "other");
+  EXPECT_FALSE(may_claim()) << "two machines may have lost the same storage";
 }
 
 TEST_F(NodeHealthTest, FailuresAfterALongTimeAreTheJobsOwn) {

@@ -267,6 +267,7 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
         break;
       }
       ++record.failures;
+      if (record.failed_on.empty()) record.failed_on = record.agent;
       if (record.failures >= record.spec.max_attempts) {
         record.reason = fmt::format("failed {} times", record.failures);
         ++totals_["dead"];
@@ -330,6 +331,7 @@ void MemoryQueue::retry(const std::string& id) {
   }
   if (still_needed < job.pending) throw JobRefused("job {}: it needs a job that never succeeded and was forgotten", id);
   record.failures = record.lost = record.preemptions = job.lost_step = job.preemptions_step = 0;
+  record.failed_on.clear();
   record.cancel_requested = false;
   record.reason.clear();
   record.error.clear();

@@ -120,6 +120,7 @@ void MemoryQueue::settle_down(Job& job) {
     job.sequence = job.exit_code = 0;
     job.stop = false;
     record.error.clear();
+    record.failed_on.clear();
   }
   size_t bytes = succeeded ? 160 : 8192, kept = 0;
   const size_t most = succeeded ? 2 : 50;
@@ -189,6 +190,7 @@ Lease MemoryQueue::lease_of(const Job& job) const {
           .fence = record.fence,
           .token = job.token,
           .attempt = record.attempt,
+          .failed_on = record.failed_on,
           .deadline_ms = job.deadline_ms,
           .spec = record.spec,
           .checkpoint = record.checkpoint};

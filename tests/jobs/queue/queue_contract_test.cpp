@@ -164,15 +164,17 @@ TEST_P(QueueContract, ErrorsAreTriedAgainWithBackOffAndThenTheJobIsDead) {
   lease = claim().value();
   EXPECT_EQ(lease.attempt, 2);
   EXPECT_EQ(lease.checkpoint, "runs/j/1");
+  EXPECT_EQ(lease.failed_on, "a");
   EXPECT_TRUE(queue().finish(lease, result, 0));
   EXPECT_EQ(queue().find("j")->due_ms, backend_->now() + 750);  // half of the cap
   advance(749);
   EXPECT_EQ(queue().reap().promoted, 0);
   advance(1);
   EXPECT_EQ(queue().reap().promoted, 1);
-  lease = claim().value();
+  lease = claim("b").value();
   EXPECT_TRUE(queue().finish(lease, result, 0));
   EXPECT_EQ(state("j"), JobState::dead);
+  EXPECT_EQ(queue().find("j")->failed_on, "a") << "the first to see it fail";
   EXPECT_EQ(queue().find("j")->failures, 3);
   EXPECT_EQ(queue().find("j")->reason, "failed 3 times");
 }
