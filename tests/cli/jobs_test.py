@@ -250,6 +250,17 @@ parameters:
         self.assertIn("cancelled or asked", self.foretime("cancel", added["sweep"]))
         self.assertIn("cancelled", self.foretime("submit", "sweep.yaml", code=2))
 
+    def test_following_a_log_shows_the_last_line_of_a_job_that_succeeds(self):
+        job = self.json("submit", "base.yaml", "trainer.steps=60")["jobs"][0]["id"]
+        following = [self.background("log", job, "--follow") for _ in range(2)]
+        self.foretime("agent", "--until-empty", "--data-root", SAMPLES)
+        self.assertEqual(self.json("status", job)["state"], "succeeded")
+        written = (self.folder / "runs" / job / "attempt-1" / "output.log").read_text().splitlines()
+        self.assertGreater(len(written), 5)
+        for process in following:
+            self.assertEqual(self.finish(process).splitlines(), written)
+        self.assertEqual(self.foretime("log", job).splitlines(), written, "a minute later, its end")
+
     def test_retrying_a_sweep_retries_trials_and_brings_back_what_follows_them(self):
         self.write_sweep("then: [{evaluate: {files: [C11.npz]}}, export]\n", SWEEP.replace("[8, 12]", "[4, 6, 8, 10, 12, 14]"))
         added = self.json("submit", "sweep.yaml")

@@ -75,9 +75,6 @@ local function sweep_of(id)
 end
 local function sweep_state(id) return sweep_of(id).state end
 
-local FINAL = {succeeded = true, failed = true, cancelled = true, dead = true}
-local function ended_badly(state) return FINAL[state] and state ~= 'succeeded' end
-
 local function count(name) call('HINCRBY', P .. 'totals', name, 1) end
 
 local function event(name, id, from, to, fence, agent)
@@ -96,9 +93,18 @@ local function place(f)
 end
 local now_text = int(now)
 
--- What a job that has ended still needs of its log: its agent kept all of it in output.log.
-local function trim_log(id, lines, bytes)
-  local key = job_key(id) .. ':log'
+local FINAL = {succeeded = true, failed = true, cancelled = true, dead = true}
+local function ended_badly(state) return FINAL[state] and state ~= 'succeeded' end
+
+-- Whoever follows a job sees the end of its log for this long after it; no more than so many jobs keep theirs.
+local LOG_LINGERS, LINGERING_LOGS = 60000, 1000
+-- What a job that ended a while ago still needs of its log: its agent kept all of it in output.log.
+local function trim_log(id)
+  call('ZREM', P .. 'logs', id)
+  local state, key = get(id, 'state'), job_key(id) .. ':log'
+  if not FINAL[state] then return end
+  local lines, bytes = 50, 8192
+  if state == 'succeeded' then lines, bytes = 2, 160 end
   local last = redis.pcall('LRANGE', key, -lines, -1)
   if last.err then return end
   local kept = 0
@@ -147,7 +153,8 @@ local function settle_down(id, state, new, old)
   end
   set(id, unpack(kept))
   if num(f.log_lines) > 0 then
-    if succeeded then trim_log(id, 2, 160) else trim_log(id, 50, 8192) end
+    call('ZADD', P .. 'logs', now_text, id)
+    if call('ZCARD', P .. 'logs') > LINGERING_LOGS then trim_log(call('ZRANGE', P .. 'logs', 0, 0)[1]) end
   end
 end
 

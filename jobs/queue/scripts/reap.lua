@@ -99,6 +99,7 @@ bring_back('delayed', later_than('delayed', now + longest_delay), function() ret
 for _, state in ipairs(ENDS) do
   bring_back('state:' .. state, later_than('state:' .. state, now), function() return 0 end)
 end
+bring_back('logs', later_than('logs', now), function() return 0 end)
 
 local lost = 0
 local expired = call('ZRANGEBYSCORE', P .. 'leases', '-inf', '(' .. int(now), 'WITHSCORES', 'LIMIT', 0, BATCH)
@@ -148,6 +149,10 @@ if cancelling then
   more = more or call('EXISTS', P .. 'cancelling') == 1
 end
 
+local logs = call('ZRANGEBYSCORE', P .. 'logs', '-inf', int(now - LOG_LINGERS), 'LIMIT', 0, BATCH)
+for _, id in ipairs(logs) do trim_log(id) end
+more = more or #logs == BATCH
+
 local function forget(id, state)
   local f = fields(job_key(id), 'sweep', 'after', 'fence', 'agent')
   local sweep = f[1] or ''
@@ -155,6 +160,7 @@ local function forget(id, state)
   call('DEL', job_key(id), job_key(id) .. ':log', children_key(id))
   call('ZREM', P .. 'state:' .. state, id)
   call('ZREM', P .. 'ids', id)
+  call('ZREM', P .. 'logs', id)
   event('forget', id, state, '', f[3] or '0', f[4] or '')
   if sweep == '' then return end
   call('ZREM', sweep_key(sweep) .. ':jobs', id)

@@ -396,6 +396,7 @@ ReapCounts MemoryQueue::reap() {
   }
   counts.promoted = promote();
   counts.released = release_held("");
+  trim_logs();
   counts.expired = forget_old();
   counts.agents = std::count_if(agents_.begin(), agents_.end(),
                                 [this](const auto& agent) { return agent.second.seen_ms >= now() - 300'000; });

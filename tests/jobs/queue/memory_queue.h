@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -90,6 +91,7 @@ class MemoryQueue final : public JobQueue {
     bool stop = false, graced = false;
     std::set<std::string> children;
     std::deque<std::string> log, written;  // what Redis keeps; the last lines whatever became of the job
+    std::optional<int64_t> log_ended_ms;   // while the log of a job that ended is kept whole
     int64_t cpus() const { return record.spec.resources.total_cpus(); }
     int64_t gpus() const { return record.spec.resources.total_gpus(); }
     int64_t score() const { return -record.spec.priority * (int64_t{1} << 40) + sequence; }
@@ -129,6 +131,8 @@ class MemoryQueue final : public JobQueue {
   int64_t promote();
   int64_t release_held(const std::string& only_sweep);
   void settle_down(Job& job);
+  void trim_log(Job& job);
+  void trim_logs();
   void note_trial(const Job& job);
   int64_t forget_old();
   int64_t forget(const std::vector<std::string>& ids);

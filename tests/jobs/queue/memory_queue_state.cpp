@@ -19,7 +19,9 @@ constexpr int64_t kDay = 24LL * 3600 * 1000;
 constexpr int64_t kShortestSilence = 1000;  // shorter ones are never told from an idle queue
 constexpr int64_t kAliveNews = 250;         // after so long it is written down again that agents reach the queue
 constexpr size_t kSilences = 8;
-constexpr int64_t kAgentNews = 30000;  // an agent that says nothing new is written down again after so long
+constexpr int64_t kLogLingers = 60000;  // the log of a job is kept whole for so long after its end
+constexpr size_t kWholeLogs = 1000;     // of so many jobs
+constexpr int64_t kAgentNews = 30000;   // an agent that says nothing new is written down again after so long
 
 using Hash = std::map<std::string, std::string>;
 
@@ -107,7 +109,7 @@ void MemoryQueue::enter(Job& job, JobState state, const std::string& name) {
   event(name, job, from);
 }
 
-/// What nobody asks of a job that has ended is dropped, and so is most of its log.
+/// What nobody asks of a job that has ended is dropped; most of its log goes a minute later.
 void MemoryQueue::settle_down(Job& job) {
   auto& record = job.record;
   const bool succeeded = record.state == JobState::succeeded;
@@ -122,6 +124,18 @@ void MemoryQueue::settle_down(Job& job) {
     record.error.clear();
     record.failed_on.clear();
   }
+  if (record.log_lines == 0) return;
+  job.log_ended_ms = now();
+  std::vector<std::tuple<int64_t, std::string>> whole;
+  for (const auto& [id, other] : jobs_)
+    if (other.log_ended_ms) whole.emplace_back(*other.log_ended_ms, id);
+  if (whole.size() > kWholeLogs) trim_log(jobs_.at(std::get<1>(*std::min_element(whole.begin(), whole.end()))));
+}
+
+void MemoryQueue::trim_log(Job& job) {
+  job.log_ended_ms.reset();
+  if (!is_final(job.record.state)) return;
+  const bool succeeded = job.record.state == JobState::succeeded;
   size_t bytes = succeeded ? 160 : 8192, kept = 0;
   const size_t most = succeeded ? 2 : 50;
   while (kept < std::min(most, job.log.size())) {
@@ -131,6 +145,11 @@ void MemoryQueue::settle_down(Job& job) {
     ++kept;
   }
   job.log.erase(job.log.begin(), job.log.end() - static_cast<std::ptrdiff_t>(kept));
+}
+
+void MemoryQueue::trim_logs() {
+  for (auto& [id, job] : jobs_)
+    if (job.log_ended_ms && *job.log_ended_ms <= now() - kLogLingers) trim_log(job);
 }
 
 void MemoryQueue::note_trial(const Job& job) {
@@ -315,6 +334,7 @@ void MemoryQueue::bring_back() {
     if (job.record.state == JobState::delayed)
       job.record.due_ms = std::min(job.record.due_ms, now() + settings_.backoff_cap.count());
     if (is_final(job.record.state)) job.entered_ms = std::min(job.entered_ms, now());
+    if (job.log_ended_ms) job.log_ended_ms = std::min(*job.log_ended_ms, now());
   }
 }
 
@@ -482,6 +502,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
       all[fmt::format("waiting:c{}g{}{}", job.cpus(), job.gpus(),
                       format_of(spec) > 1 ? fmt::format("v{}", format_of(spec)) : "")][id] =
           score(static_cast<double>(job.score()));
+    if (job.log_ended_ms) all["logs"][id] = score(static_cast<double>(*job.log_ended_ms));
     if (record.state == JobState::delayed) all["delayed"][id] = score(static_cast<double>(record.due_ms));
     if (record.state == JobState::active) all["leases"][id] = score(static_cast<double>(job.deadline_ms));
     if (record.state == JobState::held) {

@@ -650,19 +650,67 @@ TEST_P(QueueContract, OfTooManyFinishedJobsThoseThatEndedFirstAreForgotten) {
   EXPECT_EQ(queue().reap().expired, 0);
 }
 
-TEST_P(QueueContract, AJobThatEndedKeepsTheEndOfItsLogALongerOneAfterAFailure) {
+TEST_P(QueueContract, TheLogOfAJobIsWholeForAMinuteAfterItsEndThenItsEndIsKept) {
   JobReport report;
   for (int i = 0; i < 150; ++i) report.log_lines.push_back(fmt::format("line {:3} {}", i, std::string(70, 'x')));
-  for (const auto& [id, outcome, kept] :
-       {std::tuple{"good", Outcome::succeeded, 2U}, std::tuple{"bad", Outcome::failed, 50U}}) {
+  const std::vector<std::tuple<std::string, Outcome, size_t>> cases = {{"good", Outcome::succeeded, 2},
+                                                                       {"bad", Outcome::failed, 50}};
+  const auto log_of = [&](const std::string& id) { return backend_->dump().at("job:" + id + ":log"); };
+  for (const auto& [id, outcome, kept] : cases) {
     const auto lease = leased(id);
     queue().report(lease, report);
     EXPECT_TRUE(finish(lease, outcome));
-    const auto log = backend_->dump().at("job:" + std::string(id) + ":log");
+  }
+  // The last one goes on before the minute is over.
+  auto lease = leased("again");
+  queue().report(lease, report);
+  EXPECT_TRUE(finish(lease, Outcome::failed));
+  queue().retry("again");
+  advance(59'999);
+  lease = claim().value();
+  queue().reap();
+  for (const auto& [id, outcome, kept] : cases) EXPECT_EQ(log_of(id).size(), 150U) << id;
+  advance(1);
+  queue().reap();
+  for (const auto& [id, outcome, kept] : cases) {
+    const auto log = log_of(id);
     EXPECT_EQ(log.size(), kept);
     EXPECT_EQ(log.rbegin()->second, report.log_lines.back());
     EXPECT_EQ(queue().find(id)->log_lines, 150);
   }
+  EXPECT_EQ(log_of("again").size(), 150U) << "it runs";
+  EXPECT_EQ(backend_->dump().count("logs"), 0U);
+}
+
+TEST_P(QueueContract, AThousandLogsAreWholeAfterTheEndAndNoMore) {
+  const JobReport report{.log_lines = {"one", "two", "three"}};
+  for (int i = 0; i < 1003; ++i) {
+    const auto lease = leased(fmt::format("j{:04}", i));
+    queue().report(lease, report);
+    EXPECT_TRUE(finish(lease, Outcome::succeeded));
+    if (i < 4) advance(1);
+  }
+  const auto dump = backend_->dump();
+  EXPECT_EQ(dump.at("logs").size(), 1000U);
+  EXPECT_EQ(dump.at("job:j0002:log").size(), 2U);
+  EXPECT_EQ(dump.at("job:j0003:log").size(), 3U);
+  advance(60'000);
+  for (bool more = true; more;) more = queue().reap().more;
+  EXPECT_EQ(backend_->dump().at("job:j1002:log").size(), 2U);
+}
+
+/// Otherwise a clock that was ahead for a while would keep logs for as long as it was ahead.
+TEST_P(QueueContract, AClockThatReturnsDoesNotKeepLogs) {
+  const auto lease = leased("j");
+  queue().report(lease, {.log_lines = {"one", "two", "three"}});
+  advance(40LL * 24 * 3600 * 1000);
+  EXPECT_TRUE(finish(lease, Outcome::succeeded));
+  advance(-40LL * 24 * 3600 * 1000);
+  queue().reap();
+  EXPECT_EQ(backend_->dump().at("job:j:log").size(), 3U);
+  advance(60'000);
+  queue().reap();
+  EXPECT_EQ(backend_->dump().at("job:j:log").size(), 2U);
 }
 
 TEST_P(QueueContract, WhatIsTooLargeIsRefusedWithItsName) {

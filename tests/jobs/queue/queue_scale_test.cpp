@@ -50,10 +50,12 @@ void run(RedisQueue& queue, int i) {
       {.metrics = report.metrics, .objective = report.objective, .checkpoint = report.checkpoint, .seconds = 4.5}, 0);
 }
 
-TEST(QueueScale, AFinishedTrialTakesAtMostThreeKilobytes) {
+TEST(QueueScale, AFinishedTrialTakesAtMostThreeKilobytesAMinuteAfterItsEnd) {
   RedisServer server(RedisServer::Options{false, "no", {"save \"\""}});
   RedisClient client(server.url());
-  RedisQueue queue(client, {.events = 100});
+  RedisQueue queue(client, {.events = 100}, QueueClock::test_key);
+  const auto set_clock = [&](int64_t now) { client.call({"SET", "{foretime}:test_clock", std::to_string(now)}); };
+  set_clock(kStart);
   queue.create_sweep({.id = "sweep", .name = "quickstart", .method = "random", .settings = std::string(4000, 's')});
   constexpr int kJobs = 3000;
   std::vector<JobSpec> specs;
@@ -63,6 +65,11 @@ TEST(QueueScale, AFinishedTrialTakesAtMostThreeKilobytes) {
   const auto empty = used_memory(client);
   queue.submit_all(specs);
   for (int i = 1; i < kJobs; ++i) run(queue, i);
+  const auto at_once = used_memory(client) - empty;
+  EXPECT_LE(at_once, kJobs * 3 * 1024 + 1000 * 8 * 1024) << "a thousand whole logs at most";
+  set_clock(kStart + 60'000);
+  while (queue.reap().more) {
+  }
   const auto each = (used_memory(client) - empty) / kJobs;
   RecordProperty("bytes", static_cast<int>(each));
   fmt::print("{} bytes of Redis for each finished trial\n", each);

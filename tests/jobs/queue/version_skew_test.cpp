@@ -184,6 +184,28 @@ TEST_F(VersionSkew, TheFirstProgramIsCarriedAlong) {
   for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
 }
 
+/// The first program cut logs when a job ended, and knows nothing of those that are kept for a while.
+TEST_F(VersionSkew, LogsThatAreKeptForAWhileOutliveNoJobThatTheFirstProgramForgets) {
+  FirstProgram first(newer_client_, settings_.prefix);
+  const JobReport report{.log_lines = {"one", "two", "three"}};
+  for (const auto* id : {"gone", "kept"}) {
+    queue().submit(job_named(id));
+    const auto lease = queue().claim(request()).value();
+    queue().report(lease, report);
+    EXPECT_TRUE(queue().finish(lease, {}, 0));
+    if (id == std::string("gone")) {
+      backend_.advance(1000);
+      first.run("reap", {"500"});
+      EXPECT_FALSE(queue().find("gone"));
+    }
+  }
+  backend_.advance(60'000);
+  queue().reap();
+  const auto dump = backend_.dump();
+  EXPECT_EQ(dump.count("logs") + dump.count("job:gone:log") + dump.count("job:gone"), 0U);
+  EXPECT_EQ(dump.at("job:kept:log").size(), 2U);
+}
+
 TEST_F(VersionSkew, AJobOfALaterFormatWaitsForAnAgentThatReadsIt) {
   newer_.submit(job_named("new"));
   queue().submit(job_named("plain"));
