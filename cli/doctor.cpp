@@ -6,6 +6,7 @@
 #include <fstream>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -16,12 +17,17 @@
 
 #include "base/process.h"
 #include "cli/jobs/queue_access.h"
+#include "cli/launch_view.h"
 #include "cli/parsing/commands.h"
 #include "comm/backends/factory.h"
+#include "comm/mpi/launched.h"
+#include "comm/nccl/nccl_communicator.h"
 #include "jobs/error.h"
 
 namespace foretime::cli {
 namespace {
+
+constexpr std::chrono::seconds kPatience{60};  // with ranks that do not come
 
 void line(const std::string& topic, const std::string& found) { fmt::print("{:<10} {}\n", topic, found); }
 void advice(const std::string& text) { fmt::print("{:<10}   -> {}\n", "", text); }
@@ -118,7 +124,53 @@ RedisFinding look_at_redis(const QueueOptions& options) {
   }
 }
 
+/// What all ranks may use, by rank; on ranks other than 0 empty. MPI ends with it. Where MPI does not join the tasks of
+/// a launch, this one's.
+std::vector<TaskView> look_at_tasks(const SlurmView& slurm, bool joined) {
+  auto own = view_of_this_task();
+  own.gpus = comm::gpu_addresses();
+  if (own.gpus.empty() && torch::cuda::is_available())
+    for (size_t i = 0; i < torch::cuda::device_count(); ++i)
+      own.gpus.push_back(fmt::format("{} of rank {}", i, std::max(0, comm::launched_rank())));  // not to be compared
+  own.rank = slurm.rank;
+  if (!joined) return {own};
+  const auto ranks = comm::make_communicator({configs::Backend::mpi, kPatience});
+  own.rank = ranks->rank();
+  const auto texts = ranks->all_gather_bytes(to_json(own));
+  ranks->finish();
+  std::vector<TaskView> tasks;
+  if (own.rank == 0)
+    for (const auto& text : texts) tasks.push_back(task_view_from_json(text));
+  return tasks;
+}
+
+/// Prints how this process was started, as one of the tasks of Slurm or of mpirun. `done`: it was one of several, and
+/// another says the rest. Returns the exit code that a training would have.
+int look_at_launch(bool& done) {
+  const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
+  const auto no_ranks = comm::why_no_ranks();
+  const bool joined = comm::launched_by_mpi() && no_ranks.empty();
+  const bool first = comm::launched_rank() <= 0 || !comm::launched_by_mpi();
+  done = !first;
+  if (first && !slurm.job.empty()) line("Slurm", describe(slurm));
+  std::fflush(stdout);  // MPI_Init may end the process
+  const auto tasks = look_at_tasks(slurm, joined);
+  for (const auto& task : tasks) line(fmt::format("rank {}", task.rank), describe(task));
+  int exit_code = kSuccess;
+  if (!tasks.empty()) {
+    for (const auto& finding : examine_launch(slurm, tasks, first ? no_ranks : "")) {
+      advice(finding.text);
+      if (finding.fatal) exit_code = kComm;
+    }
+  }
+  std::fflush(stdout);
+  return exit_code;
+}
+
 void run(const QueueOptions& queue) {
+  bool done = false;
+  const int launch = look_at_launch(done);
+  if (done) return;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   line("LibTorch", fmt::format("{}, {} threads by default", TORCH_VERSION, torch::get_num_threads()));
   torch::set_num_threads(cores);
@@ -152,13 +204,15 @@ void run(const QueueOptions& queue) {
   line("queue", finding.found);
   for (const auto& text : finding.advice) advice(text);
   std::fflush(stdout);
+  if (launch != kSuccess) throw ReportedError(launch, "a training that is started like this is refused");
   if (finding.exit_code != kSuccess) throw ReportedError(finding.exit_code, "queue: " + finding.found);
 }
 
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
-  auto* command = app.add_subcommand("doctor", "What was found on this machine, with advice");
+  auto* command = app.add_subcommand(
+      "doctor", "What was found on this machine and of this launch, with advice; also under srun and mpirun");
   const auto queue = std::make_shared<QueueOptions>();
   add_queue_options(*command, *queue);
   command->callback([queue] { run(*queue); });

@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/job_channel.h"
+#include "cli/launch_view.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "comm/communicator.h"
@@ -37,6 +38,16 @@ configs::Settings baseline_settings(configs::Settings settings, configs::ModelTy
   return settings;
 }
 
+/// In the script of a Slurm job, or in a shell of salloc, one process is easily started where many were meant.
+void warn_of_idle_tasks() {
+  const auto slurm = view_of_slurm([](const char* name) -> const char* { return std::getenv(name); });
+  if (!slurm.job.empty() && slurm.step.empty() && slurm.tasks > 1)
+    fmt::print(stderr,
+               "warning: Slurm job {} has {} tasks, and this training uses one of them; all train with srun "
+               "--mpi=pmix foretime train …\n",
+               slurm.job, slurm.tasks);
+}
+
 void run(const TrainOptions& options, int& exit_code) {
   const auto settings = configs::load_settings(options.file, options.overrides);
   const bool is_job = std::getenv("FORETIME_PROGRESS") != nullptr;  // whoever waits for it compares it with others
@@ -54,6 +65,7 @@ void run(const TrainOptions& options, int& exit_code) {
     });
     if (const auto warning = configs::metric_warning(settings); root && !warning.empty() && !is_job)
       fmt::print(stderr, "warning: {}\n", warning);
+    if (comm.size() == 1 && !is_job) warn_of_idle_tasks();
     if (root && !options.quiet) fmt::print("{}\n", configs::to_yaml(settings));
     std::vector<configs::ModelType> types = {settings.model.type};
     for (const auto baseline : settings.trainer.baselines) {

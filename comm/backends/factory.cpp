@@ -47,6 +47,15 @@ class SingleCommunicator final : public Communicator {
   void abort(const std::string&) noexcept override {}
 };
 
+std::string mpi_version() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  // One of the few calls that MPI allows before MPI_Init.
+  MPI_Get_library_version(version, &length);
+  const std::string text(version, length);
+  return text.substr(0, text.find(", ident"));
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> make_single_communicator() { return std::make_unique<SingleCommunicator>(); }
@@ -56,16 +65,25 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
   const Backend backend = options.backend;
   if (options.timeout.count() <= 0)
     throw CommError("timeout of a collective: {} s, expected more than 0", options.timeout.count());
+  const auto no_ranks = why_no_ranks();
   if (backend == Backend::single) {
-    if (launched_by_mpi()) {
+    if (launched_by_mpi() && no_ranks.empty()) {
       throw CommError(
           "backend single under mpirun: every rank would train alone; use backend auto, or start one process");
     }
     return make_single_communicator();
   }
   if (backend == Backend::auto_ && !launched_by_mpi()) return make_single_communicator();
+  if (!no_ranks.empty())
+    throw CommError("{}; or give each task a run.directory of its own and comm.backend=single", no_ranks);
 
   const auto group = std::make_shared<MpiGroup>(options.timeout);
+  if (group->size() == 1 && launched_by_mpi()) {
+    throw CommError(
+        "the launcher has started several processes, and MPI has one rank in each: it belongs to another MPI than the "
+        "one that this program was built with ({}); foretime doctor names both",
+        mpi_version());
+  }
   auto by_mpi = std::make_unique<MpiCommunicator>(group);
   if (backend == Backend::nccl) return make_nccl_communicator(std::move(by_mpi));
   if (backend == Backend::mpi) return by_mpi;
@@ -77,13 +95,8 @@ std::unique_ptr<Communicator> make_communicator(const CommOptions& options) {
 }
 
 std::vector<std::string> describe_backends() {
-  char version[MPI_MAX_LIBRARY_VERSION_STRING];
-  int length = 0;
-  // One of the few calls that MPI allows before MPI_Init.
-  MPI_Get_library_version(version, &length);
-  std::string mpi(version, length);
-  mpi = mpi.substr(0, mpi.find(", ident"));
-  return {"single: always there", fmt::format("mpi: {}{}", mpi, launched_by_mpi() ? ", started by a launcher" : ""),
+  return {"single: always there",
+          fmt::format("mpi: {}{}", mpi_version(), launched_by_mpi() ? ", started by a launcher" : ""),
           fmt::format("nccl: {}", describe_nccl())};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <string>
 
 namespace foretime::comm {
 
@@ -21,6 +22,20 @@ inline int launched_rank() {
     if (const char* text = std::getenv(name)) return std::atoi(text);
   }
   return -1;
+}
+
+/// Why the tasks of this srun step cannot become ranks of one group, and what mends it; empty where nothing is known
+/// to be wrong. Each would train alone, and Open MPI's own message blames how it was built.
+inline std::string why_no_ranks() {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks == nullptr || std::atoi(tasks) <= 1) return "";
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
+    if (std::getenv(name) != nullptr) return "";
+  }
+  return std::string("srun has started ") + tasks +
+         " tasks without PMIx, so that each believes itself to be alone; start them by srun --mpi=pmix (srun "
+         "--mpi=list "
+         "says what this Slurm has)";
 }
 
 }  // namespace foretime::comm

@@ -253,6 +253,16 @@ int visible_gpus() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+std::vector<std::string> gpu_addresses() {
+  std::vector<std::string> found(static_cast<size_t>(visible_gpus()));
+  for (size_t gpu = 0; gpu < found.size(); ++gpu) {
+    char bus[32] = "";
+    const auto named = cudaDeviceGetPCIBusId(bus, sizeof bus, static_cast<int>(gpu));
+    found[gpu] = named == cudaSuccess ? bus : cuda_text("cudaDeviceGetPCIBusId", named);
+  }
+  return found;
+}
+
 std::string describe_nccl() {
   int version = 0, count = 0;
   ncclGetVersion(&version);

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_communicator.h"
@@ -15,6 +16,10 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunic
 
 /// GPUs that a communicator of this build could use; 0 without a driver or without NCCL.
 int visible_gpus();
+
+/// Their PCI addresses, in the order of CUDA's numbers, which tell two GPUs of a host apart whatever each process calls
+/// them.
+std::vector<std::string> gpu_addresses();
 
 /// One line: NCCL's version and what was found of GPUs.
 std::string describe_nccl();

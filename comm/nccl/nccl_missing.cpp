@@ -11,6 +11,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunic
 
 int visible_gpus() { return 0; }
 
+std::vector<std::string> gpu_addresses() { return {}; }
+
 std::string describe_nccl() { return "not in this build (nccl.h or libnccl was not found, or FORETIME_NCCL is OFF)"; }
 
 }  // namespace foretime::comm
