@@ -199,9 +199,10 @@ class AgentLoop {
   void finish(AgentJob& job) {
     const auto& result = job.result();
     const double now = world_.steady_seconds();
-    const bool claims = claims_with_results_ && wants_jobs(now) && health_.may_claim(now);
+    const bool claims = now >= next_claim_with_result_ && wants_jobs(now) && health_.may_claim(now);
     with_queue(job, [&] {
       FinishedAndNext done;
+      bool claimed = claims;
       const auto end = [&] { return queue_->finish(job.lease(), result, world_.random_fraction()); };
       if (!claims) {
         done.finished = end();
@@ -212,7 +213,8 @@ class AgentLoop {
           claim_token_.clear();
         } catch (const RedisRefused&) {
           done.finished = end();  // if it was the claim, that must not cost the result
-          claims_with_results_ = false;
+          claimed = false;
+          next_claim_with_result_ = now + kRefusedInterval * (0.75 + world_.random_fraction() / 2);
         }
       }
       if (!done.finished) {
@@ -223,7 +225,7 @@ class AgentLoop {
       job.mark_recorded();
       if (done.next) {
         accept(*done.next);
-      } else if (claims && claims_with_results_ && !options_.until_empty) {
+      } else if (claimed && !options_.until_empty) {
         rest(true);
       }
     });
@@ -485,11 +487,11 @@ class AgentLoop {
   NodeHealth health_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
   std::string claim_token_;            // of a claim without an answer; empty: none is open
-  bool claims_with_results_ = true;    // until that was refused
   bool drained_ = false, told_too_large_ = false, reached_ = false;
   bool may_listen_ = true, may_reap_ = true;  // until Redis refuses it, which is said once
   int obeyed_stops_ = 0;
-  double claim_pause_ = 1;  // seconds, after a claim that found nothing
+  double claim_pause_ = 1;             // seconds, after a claim that found nothing
+  double next_claim_with_result_ = 0;  // both in one call, after Redis refused that
   double next_claim_ = 0, next_reap_ = 0, next_listen_ = 0, next_warning_ = 0, stopped_at_ = 0;
   int64_t finished_ = 0, agents_ = 1;  // agents: that live, as far as the queue knows
 };

@@ -342,6 +342,31 @@ TEST_F(AgentTest, ASlotThatBecomesFreeTakesItsNextJobInTheCallThatWritesTheResul
   EXPECT_LE(calls_.at("claim") - calls_.at("finish_and_claim"), 2) << "one before the first job, one after the last";
 }
 
+TEST_F(AgentTest, AResultThatWasRefusedOnceWithAClaimComesWithOneAgainAMinuteLater) {
+  testing::FastWorld world(20);
+  world_ = &world;
+  options_.cpus = 1;
+  options_.until_empty = false;
+  faults_.refuses_next = 1;
+  const auto agent = start_agent();
+  const auto ends = [this](const std::string& name) {
+    const auto id = submit(name, "connect\nresult 1\n");
+    return reaches(id, [](const JobRecord& record) { return record.state == JobState::succeeded; });
+  };
+  const auto calls = [this] {
+    const std::lock_guard lock(calls_mutex_);
+    return calls_["finish_and_claim"];
+  };
+  ASSERT_TRUE(ends("refused"));
+  EXPECT_EQ(calls(), 1);
+  ASSERT_TRUE(ends("at once"));
+  EXPECT_EQ(calls(), 1) << "not tried at once";
+  int jobs = 0;
+  EXPECT_TRUE(eventually([&] { return ends(fmt::format("later {}", ++jobs)) && calls() > 1; }));
+  agent->stop();
+  EXPECT_EQ(agent->join(), jobs + 2);
+}
+
 TEST_F(AgentTest, ARedisThatRefusesTheFirstClaimEndsTheAgent) {
   faults_.refuses_claims = true;
   EXPECT_THAT(start_agent()->error(), HasSubstr("NOPERM"));
