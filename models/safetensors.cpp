@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/files.h"
 #include "inference/bundle/safetensors_file.h"
 #include "inference/runtime/references.h"
 #include "models/graph/error.h"
@@ -65,18 +64,6 @@ Safetensors parse_safetensors(std::string_view bytes, const std::string& origin)
   } catch (const inference::BundleError& error) {
     throw ModelError(error.what());
   }
-}
-
-void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  const auto bytes = serialize_safetensors(tensors, metadata);
-  const auto out = files().open(file, Files::Open::replace);
-  out->write({bytes.data(), bytes.size()});
-  out->close();
-}
-
-Safetensors read_safetensors(const std::filesystem::path& file) {
-  return parse_safetensors(files().read(file), file.string());
 }
 
 }  // namespace foretime::models

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -33,12 +32,5 @@ std::string serialize_safetensors(const NamedTensors& tensors, const std::map<st
 /// does not fit its range of bytes, ranges that overlap, leave a gap or go past the end, and booleans other than 0
 /// and 1.
 Safetensors parse_safetensors(std::string_view bytes, const std::string& origin);
-
-/// Writes `file` in place: whoever needs an atomic change writes aside and renames. Throws ModelError.
-void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
-
-/// Throws ModelError, naming the file.
-Safetensors read_safetensors(const std::filesystem::path& file);
 
 }  // namespace foretime::models

@@ -128,7 +128,7 @@ Board make_board(jobs::QueueReader& reader, const LeaderboardOptions& options) {
     id = newest.front();
   }
   Board board;
-  const auto sweep = reader.sweep_record(id);
+  const auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
   board.sweep = *sweep;
   board.metric = options.metric.empty() ? sweep->spec.metric : options.metric;

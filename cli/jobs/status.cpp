@@ -110,7 +110,7 @@ std::string left_out(size_t all, size_t shown_jobs) {
 }
 
 View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOptions& options) {
-  auto sweep = reader.sweep_record(id);
+  auto sweep = reader.sweep(id);
   if (!sweep) throw jobs::JobRefused("sweep {}: unknown", id);
   const auto found = choose(reader, reader.ids_of_sweep(id), options.state, static_cast<size_t>(options.limit));
   sweep->jobs = found.counts;

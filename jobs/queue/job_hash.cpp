@@ -71,14 +71,9 @@ struct FieldWriter {
   void operator()(const char* name, const int64_t& value) { add(name, std::to_string(value)); }
   void operator()(const char* name, const uint64_t& value) { add(name, std::to_string(value)); }
   void operator()(const char* name, const double& value) { add(name, number_text(value)); }
-  void operator()(const char* name, const std::optional<double>& value) { add(name, value ? number_text(*value) : ""); }
   void operator()(const char* name, const bool& value) { add(name, value ? "1" : ""); }
   void operator()(const char* name, const bool& maximize, Goal) { add(name, maximize ? "maximize" : "minimize"); }
   void operator()(const char* name, const JobKind& value) { add(name, to_string(value)); }
-  void operator()(const char* name, const JobState& value) { add(name, to_string(value)); }
-  void operator()(const char* name, const std::map<std::string, double>& value, size_t) {
-    add(name, value.empty() ? "" : nlohmann::json(value).dump());
-  }
   template <class Value>
   void operator()(const char* name, const Value& value, size_t) {
     add(name, nlohmann::json(value).dump());
@@ -177,13 +172,6 @@ std::vector<std::string> spec_fields(const JobSpec& spec) {
     fields.insert(fields.end(), {writer.list[i], writer.list[i + 1]});
   }
   return fields;
-}
-
-std::vector<std::string> record_fields(const JobRecord& record) {
-  FieldWriter writer;
-  visit_submitted(record.spec, writer);
-  visit_progress(record, writer);
-  return writer.list;
 }
 
 std::vector<std::string> sweep_fields(const SweepSpec& sweep) {

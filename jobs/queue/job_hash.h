@@ -145,10 +145,8 @@ inline constexpr int64_t kRecordFormat = 2;
 /// The least that a program must read to run this job: 2 where its settings are its sweep's, which came with that.
 inline int64_t format_of(const JobSpec& spec) { return spec.settings == kSweepSettings ? 2 : 1; }
 
-/// Field, value, field, value… of what is submitted, without fields that have their usual value; of all that
-/// `visit_submitted` and `visit_progress` name.
+/// Field, value, field, value… of what is submitted, without fields that have their usual value.
 std::vector<std::string> spec_fields(const JobSpec& spec);
-std::vector<std::string> record_fields(const JobRecord& record);
 std::vector<std::string> sweep_fields(const SweepSpec& sweep);
 
 /// The answer to HGETALL. Throws RedisUnavailable where it is something else.

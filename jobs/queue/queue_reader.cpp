@@ -223,12 +223,6 @@ std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
   return records;
 }
 
-std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
-  auto record = sweep_record(id);
-  if (record) record->jobs = count_states(ids_of_sweep(id), record->unreadable);
-  return record;
-}
-
 void QueueReader::scan(const std::vector<std::string>& ids, const std::vector<std::string>& fields, const Take& take) {
   Arguments command = {"HMGET"};
   command.insert(command.end(), fields.begin(), fields.end());
@@ -297,7 +291,7 @@ std::vector<JobRecord> QueueReader::trials(const std::vector<std::string>& ids) 
   return records;
 }
 
-std::optional<SweepRecord> QueueReader::sweep_record(const std::string& id) {
+std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   const auto name = key("sweep:" + id);
   const auto replies = ask({{"HGETALL", name}});
   const auto fields = fields_of(*replies[0]);
@@ -316,14 +310,6 @@ std::optional<SweepRecord> QueueReader::sweep_record(const std::string& id) {
 std::map<JobState, int64_t> QueueReader::no_jobs() {
   std::map<JobState, int64_t> counts;
   for (int state = 0; state <= static_cast<int>(JobState::dead); ++state) counts[static_cast<JobState>(state)] = 0;
-  return counts;
-}
-
-std::map<JobState, int64_t> QueueReader::count_states(const std::vector<std::string>& ids, int64_t& unreadable) {
-  auto counts = no_jobs();
-  for (const auto& state : states(ids, unreadable)) {
-    if (state) ++counts[*state];
-  }
   return counts;
 }
 

@@ -75,8 +75,7 @@ class QueueReader {
   std::vector<std::string> ids_in(JobState state, int64_t limit);
   std::vector<std::string> ids_of_sweep(const std::string& sweep);  // by trial
   std::vector<std::string> sweeps(int64_t limit);                   // newest first
-  std::optional<SweepRecord> sweep(const std::string& id);
-  std::optional<SweepRecord> sweep_record(const std::string& id);  // without counts of jobs
+  std::optional<SweepRecord> sweep(const std::string& id);          // without counts of jobs: see `states`
   TrialChanges changes(const std::string& sweep, int64_t from);
   /// Fields of many jobs as they stand in Redis, without a record of each: `take` gets the place in `ids` and the
   /// texts, which live as long as the call. Jobs that are gone, or whose key is of another type, are left out.
@@ -108,7 +107,6 @@ class QueueReader {
   std::vector<std::string> jobs_like(const std::string& prefix);
   std::vector<std::string> sweeps_like(const std::string& prefix);
   static std::map<JobState, int64_t> no_jobs();  // 0 of every state
-  std::map<JobState, int64_t> count_states(const std::vector<std::string>& ids, int64_t& unreadable);
   void read_rates(QueueStatistics& statistics);
   void read_agents(std::vector<std::string> names, QueueStatistics& statistics);
 

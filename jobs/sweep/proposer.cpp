@@ -16,7 +16,7 @@ class RedisSource final : public TrialSource {
  public:
   RedisSource(RedisUrl url, QueueSettings settings) : client_(std::move(url)), reader_(client_, std::move(settings)) {}
 
-  std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep_record(id); }
+  std::optional<SweepRecord> sweep(const std::string& id) override { return reader_.sweep(id); }
   TrialChanges changes(const std::string& sweep, int64_t from) override { return reader_.changes(sweep, from); }
   std::vector<std::string> ids_of(const std::string& sweep) override { return reader_.ids_of_sweep(sweep); }
   std::vector<JobRecord> jobs(const std::vector<std::string>& ids) override { return reader_.trials(ids); }

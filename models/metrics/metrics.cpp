@@ -171,11 +171,6 @@ double r_squared(Values predicted, Values measured) {
   return 1 - residual / mean_over(measured, measured, [&](double m, double) { return (m - mean) * (m - mean); });
 }
 
-double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, Values runtimes) {
-  check_lengths("noise_ceiling_tau", configuration_hashes.size(), runtimes.size());
-  return foretime::noise_ceiling_tau(configuration_hashes, runtimes);
-}
-
 Scores joined_scores(const std::vector<Scores>& members) {
   if (members.size() == 1) return members.front();
   const bool times = std::all_of(members.begin(), members.end(), predicts);

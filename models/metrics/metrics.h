@@ -39,10 +39,6 @@ double mean_absolute_percentage_error(std::span<const double> predicted, std::sp
 /// a prediction that is worse than the mean. NaN where the measured values are all equal.
 double r_squared(std::span<const double> predicted, std::span<const double> measured);
 
-/// τ-b that an oracle reaches which predicts each distinct configuration's mean run time: measurement noise bounds
-/// every model by it. 1 where no configuration repeats.
-double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes);
-
 /// What a model says of some candidates of a group.
 struct Scores {
   std::vector<double> scores;        // lower means faster

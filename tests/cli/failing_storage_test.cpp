@@ -26,7 +26,6 @@
 #include "inference/bundle/bundle.h"
 #include "inference/candidates/candidates.h"
 #include "models/baselines/record_rows.h"
-#include "models/safetensors.h"
 #include "sharding/plan_report.h"
 #include "tests/support/scratch.h"
 #include "worker/export/bundles.h"
@@ -50,7 +49,6 @@ const std::vector<Reader>& readers() {
       {"Csv", "rankings.csv", [](const auto& path) { read_csv(path); }},
       {"CandidatesJson", "candidates.json", [](const auto& path) { inference::read_candidates_file(path, {}); }},
       {"Bundle", "model.foretime", [](const auto& path) { inference::read_bundle(path); }},
-      {"Safetensors", "model.safetensors", [](const auto& path) { models::read_safetensors(path); }},
       {"EvaluationIndices", "xla_default.json", [](const auto& path) { data::read_eval_indices(path); }},
       {"FolderOfEvaluationIndices", "xla_default.json",
        [](const auto& path) { data::read_eval_indices(path.parent_path()); }},

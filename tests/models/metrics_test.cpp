@@ -153,7 +153,6 @@ TEST(Metrics, RefuseSequencesOfDifferentLengths) {
   EXPECT_THROW(top_k_slowdown(two, three, 1), ModelError);
   EXPECT_THROW(mean_absolute_error(two, three), ModelError);
   EXPECT_THROW(r_squared(two, three), ModelError);
-  EXPECT_THROW(noise_ceiling_tau(std::vector<uint64_t>{1}, two), ModelError);
 }
 
 TEST(Regression, EqualsHandComputedValues) {
@@ -172,14 +171,6 @@ TEST(Regression, IsNanWhereUndefined) {
   EXPECT_TRUE(std::isnan(mean_absolute_percentage_error(Values{1}, Values{0})));
   EXPECT_TRUE(std::isnan(r_squared(Values{1, 2, 3}, Values{0.1, 0.1, 0.1})));
   EXPECT_TRUE(std::isnan(r_squared(Values{1}, Values{1})));
-}
-
-TEST(NoiseCeiling, IsTheTauOfTheMeansOfRepeatedConfigurations) {
-  const std::vector<uint64_t> hashes{7, 9, 7, 4};
-  const Values runtimes{10, 20, 26, 30}, means{18, 20, 18, 30};
-  EXPECT_DOUBLE_EQ(noise_ceiling_tau(hashes, runtimes), kendall_tau(means, runtimes));
-  EXPECT_LT(noise_ceiling_tau(hashes, runtimes), 1.0);
-  EXPECT_EQ(noise_ceiling_tau(std::vector<uint64_t>{1, 2, 3, 4}, runtimes), 1.0);
 }
 
 TEST(GroupMetrics, HaveTheNamesOfTheField) {

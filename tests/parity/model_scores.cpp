@@ -13,6 +13,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "base/files.h"
 #include "configs/load.h"
 #include "data/dataset/group_files.h"
 #include "models/model.h"
@@ -50,7 +51,9 @@ void write_scores(const std::filesystem::path& file, const std::string& graph, i
   models::NamedTensors tensors = {{"scores", scores}};
   for (const auto& item : model->named_parameters()) tensors.emplace_back(item.key(), item.value().detach());
   for (const auto& item : model->named_buffers()) tensors.emplace_back(item.key(), item.value());
-  models::write_safetensors(out, tensors);
+  const auto scored = files().open(out, Files::Open::replace);
+  scored->write(models::serialize_safetensors(tensors));
+  scored->close();
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -228,9 +229,10 @@ TEST_F(DamagedRecords, ReadersShowThemWithAMarkBesideTheOthers) {
   EXPECT_EQ(records[0].eta_seconds, 0);
   EXPECT_THAT(records[1].unreadable, HasSubstr("field state"));
   EXPECT_EQ(records[2].unreadable, "");
-  const auto sweep = reader.sweep("s").value();
-  EXPECT_EQ(sweep.unreadable, 1);
-  EXPECT_EQ(sweep.jobs.at(JobState::waiting), 2);
+  int64_t unreadable = 0;
+  const auto states = reader.states(reader.ids_of_sweep("s"), unreadable);
+  EXPECT_EQ(unreadable, 1);
+  EXPECT_EQ(std::count(states.begin(), states.end(), JobState::waiting), 2);
   const auto agents = reader.statistics().agents;
   ASSERT_EQ(agents.size(), 2U);
   EXPECT_THAT(agents[0].unreadable, HasSubstr("field cpus"));

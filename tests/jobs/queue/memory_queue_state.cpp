@@ -42,6 +42,22 @@ Hash pairs(const std::vector<std::string>& list) {
   return hash;
 }
 
+/// The fields that come after submission, as text.
+struct ProgressWriter {
+  Hash& hash;
+  void operator()(const char* name, const std::string& value, size_t) const { hash[name] = value; }
+  void operator()(const char* name, const int64_t& value) const { hash[name] = text(value); }
+  void operator()(const char* name, const double& value) const { hash[name] = number_text(value); }
+  void operator()(const char* name, const std::optional<double>& value) const {
+    hash[name] = value ? number_text(*value) : "";
+  }
+  void operator()(const char* name, const bool& value) const { hash[name] = flag(value); }
+  void operator()(const char* name, const JobState& value) const { hash[name] = to_string(value); }
+  void operator()(const char* name, const std::map<std::string, double>& value, size_t) const {
+    hash[name] = value.empty() ? "" : nlohmann::json(value).dump();
+  }
+};
+
 }  // namespace
 
 using Lock = std::lock_guard<std::mutex>;
@@ -469,7 +485,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
   for (const auto& [id, job] : jobs_) {
     const auto& record = job.record;
     const auto& spec = record.spec;
-    auto hash = pairs(record_fields(record));
+    auto hash = pairs(spec_fields(spec));
+    visit_progress(record, ProgressWriter{hash});
     if (record.eta_seconds == -1) hash.erase("eta_s");
     if (record.state == JobState::succeeded && record.best_objective == record.objective) hash.erase("best_objective");
     if (record.state == JobState::succeeded) {
@@ -477,8 +494,6 @@ MemoryQueue::Dump MemoryQueue::dump() {
       for (const auto& [name, usual] : Hash{{"ranks", "1"}, {"cpus", "1"}, {"max_attempts", "3"}})
         if (hash.at(name) == usual) hash.erase(name);
     }
-    if (spec.trial == -1) hash.erase("trial");
-    if (spec.after.empty()) hash.erase("after");
     const Hash more = {{"sequence", text(job.sequence)},
                        {"pending", text(job.pending)},
                        {"token", job.token},
