@@ -30,6 +30,7 @@ struct CleanedAttempts {
   std::vector<std::string> kept;  // what could not be removed, and why
 };
 
+/// Called by `foretime clean`, never by agents: what was trained goes only when its owner says so.
 /// Looks at every job that has a folder below the run root and that the queue knows. Jobs of which another job that has
 /// not ended needs the result are left alone, and each record is read again just before its attempts go. A folder is
 /// renamed before its files are removed, so that others see it whole or not at all, also over NFS and after a loss of
