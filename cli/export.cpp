@@ -12,6 +12,7 @@
 #include "configs/load.h"
 #include "coordinator/checkpoint_store.h"
 #include "jobs/agent/allowed_roots.h"
+#include "jobs/artifacts/transfer.h"
 #include "jobs/error.h"
 #include "worker/export/bundles.h"
 
@@ -33,8 +34,29 @@ fs::path run_of(const fs::path& checkpoint) {
   return folder.filename() == "checkpoints" ? folder.parent_path() : checkpoint;
 }
 
-/// The run of a job's published checkpoint; of a fine-tuning, its bundle.
-fs::path run_of_job(const ExportOptions& options) {
+/// A folder of this process, until its end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() = default;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& make() {
+    auto name = (fs::temp_directory_path() / "foretime-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw_file_error(name, "cannot be made", errno);
+    return path_ = name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+/// The run of a job's published checkpoint; of a fine-tuning, its bundle. Where it does not lie below --runs, as
+/// another host has stored it, in `scratch`.
+fs::path run_of_job(const ExportOptions& options, TemporaryFolder& scratch) {
   if (options.run.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw configs::SettingsError(
         "{}: is not there, expected a run directory, a checkpoint, a bundle or the id of a job", options.run);
@@ -45,7 +67,17 @@ fs::path run_of_job(const ExportOptions& options) {
     throw jobs::JobRefused(
         fmt::format("job {}: has no checkpoint ({})", id, job ? to_string(job->state) : "forgotten"));
   const auto root = fs::weakly_canonical(options.queue.runs);
-  return run_of(jobs::allowed_path("checkpoint of job " + id, job->checkpoint, root, {root}));
+  const auto here = jobs::allowed_path("checkpoint of job " + id, job->checkpoint, root, {root});
+  if (fs::exists(here)) return run_of(here);
+  auto fetched = jobs::fetch_artifact(*access.make_stores(), id, access.reader().artifacts(id), jobs::Want::result,
+                                      scratch.make() / "stored");
+  for (const auto& note : fetched.notes) fmt::print(stderr, "warning: {}\n", note);
+  if (fetched.found()) return fetched.path;
+  throw jobs::JobRefused(
+      "job {}: its checkpoint is neither here ({}: not there; --runs is the folder of its agent's runs), nor stored: "
+      "agents "
+      "store checkpoints with --artifacts",
+      id, here.string());
 }
 
 /// Whether all that a folder holds is an exported checkpoint.
@@ -126,7 +158,8 @@ void export_bundle(const ExportOptions& options, const fs::path& file, const std
 
 void run(const ExportOptions& options) {
   const auto format = format_of(options);
-  const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options);
+  TemporaryFolder scratch;
+  const auto run = fs::exists(options.run) ? fs::path(options.run) : run_of_job(options, scratch);
   if (fs::is_regular_file(run)) return export_bundle(options, run, format);
   if (format != "checkpoint") return export_checkpoint(options, run, format);
   auto out = fs::absolute(options.out).lexically_normal();

@@ -26,7 +26,7 @@ constexpr double kLongestTime = 7 * 86400;  // seconds, of any option
 struct AgentCommandOptions {
   QueueOptions queue;
   jobs::AgentOptions agent;
-  std::string launcher = "auto";
+  std::string launcher = "auto", artifacts;
   std::vector<std::string> data_roots = {"."};
   bool assume_gpus = false;
   double lease_seconds = 30;
@@ -119,11 +119,17 @@ void run(AgentCommandOptions& options, int& exit_code) {
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
   options.agent.launcher = jobs::Launcher(options.launcher);
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
+  options.agent.store = jobs::store_address(options.artifacts);
   const auto log = coordinator::make_logger("", spdlog::level::info);
   const auto connection = connect(options, *log);
   auto& access = *connection;
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   agree_to_keep(access, options, *log);
+  options.agent.artifacts = [&access, store = options.agent.store] {
+    auto stores = access.make_stores();
+    stores->only(store);
+    return stores;
+  };
   jobs::Agent agent(
       options.agent, [&access] { return access.make_queue(); }, jobs::redis_proposer(access.url(), access.settings()),
       *log);
@@ -164,6 +170,12 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "TEXT")
       ->capture_default_str();
   typed_option(command, "--program", agent.program, "the foretime that runs jobs; default: this one", "FILE");
+  typed_option(
+      command, "--artifacts", options.artifacts,
+      "where checkpoints are stored for other hosts: redis (up to a quota), folder:PATH, or s3://BUCKET/PREFIX; "
+      "default: nowhere, all agents share --runs",
+      "WHERE")
+      ->envname("FORETIME_ARTIFACTS");
   checked_option(
       command, "--pause-after", agent.most_failures,
       "different jobs in a row that fail within 10 s before this agent claims none for a while; 0: it goes on",

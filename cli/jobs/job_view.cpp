@@ -158,7 +158,22 @@ std::string counts_text(const std::map<jobs::JobState, int64_t>& counts) {
   return text.empty() ? "no jobs" : text;
 }
 
-std::string describe(const jobs::JobRecord& job) {
+/// What is stored of a job: step 40 in redis (2.1 MiB), best step 30
+static std::string stored_text(const jobs::JobArtifacts& artifacts) {
+  std::string text;
+  for (const auto* role : {"last", "best"}) {
+    const auto found = artifacts.by_role.find(role);
+    if (found == artifacts.by_role.end()) continue;
+    const auto& artifact = found->second;
+    text +=
+        fmt::format("{}{}{} in {} ({:.1f} MiB)", text.empty() ? "" : "\n", std::string(role) == "best" ? "best: " : "",
+                    artifact.step > 0 ? fmt::format("step {}", artifact.step) : shown(artifact.path, 60),
+                    shown(artifact.store, 200), static_cast<double>(artifact.bytes()) / (1 << 20));
+  }
+  return text + (artifacts.unreadable.empty() ? "" : "\n" + shown(artifacts.unreadable, 300));
+}
+
+std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts) {
   const auto& spec = job.spec;
   std::string parameters;
   for (const auto& [key, value] : spec.parameters)
@@ -195,6 +210,8 @@ std::string describe(const jobs::JobRecord& job) {
                         : fmt::format("{} ({}): {}, best {}", spec.metric, spec.maximize ? "maximize" : "minimize",
                                       number_text(job.objective), number_text(job.best_objective))},
       {"checkpoint", shown(job.checkpoint, 500)},
+      {"stored", stored_text(artifacts)},
+      {"not stored", shown(artifacts.trouble, jobs::Limits::kTrouble)},
       {"log", job.log_lines > 0 ? fmt::format("{} lines: foretime log {}", job.log_lines, spec.id) : ""},
       {"parameters", parameters.empty() ? spec.deferred ? "decided when the job starts" : "" : block(parameters)},
       {"metrics", metrics_text(job.metrics)},
@@ -267,6 +284,17 @@ Json to_json(const jobs::JobRecord& job) {
           {"results", job.results}};
 }
 
+Json to_json(const jobs::JobArtifacts& artifacts) {
+  Json json = {{"trouble", artifacts.trouble.empty() ? Json() : Json(clean(artifacts.trouble))}};
+  for (const auto& [role, artifact] : artifacts.by_role)
+    json[role] = {{"store", clean(artifact.store)},
+                  {"name", artifact.name},
+                  {"step", artifact.step},
+                  {"path", artifact.path},
+                  {"bytes", artifact.bytes()}};
+  return json;
+}
+
 Json to_json(const jobs::SweepRecord& sweep) {
   const auto& spec = sweep.spec;
   return {{"id", spec.id},
@@ -313,6 +341,8 @@ Json to_json(const jobs::QueueStatistics& statistics) {
           {"paused", statistics.paused},
           {"keep_finished_ms", statistics.keep_finished_ms ? Json(*statistics.keep_finished_ms) : Json()},
           {"keep_jobs", statistics.keep_jobs ? Json(*statistics.keep_jobs) : Json()},
+          {"artifact_bytes", statistics.artifact_bytes},
+          {"artifact_quota", statistics.artifact_quota ? Json(*statistics.artifact_quota) : Json()},
           {"unreadable", clean_list(statistics.unreadable)},
           {"agents", std::move(agents)}};
 }

@@ -26,10 +26,11 @@ std::string age_text(int64_t milliseconds);
 /// The table of `foretime status`.
 std::string job_table(const std::vector<jobs::JobRecord>& jobs);
 /// Everything about one job.
-std::string describe(const jobs::JobRecord& job);
+std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts);
 std::string describe(const jobs::SweepRecord& sweep);
 
 nlohmann::json to_json(const jobs::JobRecord& job);
+nlohmann::json to_json(const jobs::JobArtifacts& artifacts);
 nlohmann::json to_json(const jobs::SweepRecord& sweep);
 nlohmann::json to_json(const jobs::QueueStatistics& statistics);
 

@@ -21,6 +21,7 @@ struct QueueCommandOptions {
   bool json = false, prometheus = false;
   double keep_days = -1;   // as given; below 0: not given
   int64_t keep_jobs = -1;  // likewise
+  int64_t artifact_mib = -1;
 };
 
 std::string states_table(const jobs::QueueStatistics& statistics) {
@@ -57,13 +58,14 @@ std::string agents_table(const jobs::QueueStatistics& statistics) {
 }
 
 void run(const QueueCommandOptions& options) {
-  const bool changes = options.keep_days >= 0 || options.keep_jobs >= 0;
+  const bool changes = options.keep_days >= 0 || options.keep_jobs >= 0 || options.artifact_mib >= 0;
   QueueAccess access(options.queue, changes ? Start::never : Start::to_read);
   jobs::Retention keep;
   if (options.keep_days >= 0)
     keep.time = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
   if (options.keep_jobs >= 0) keep.jobs = options.keep_jobs;
-  if (keep.time || keep.jobs) access.agree_to_keep(keep, true);
+  if (options.artifact_mib >= 0) keep.artifact_bytes = options.artifact_mib << 20;
+  if (changes) access.agree_to_keep(keep, true);
   const auto statistics = access.reader().statistics();
   if (options.prometheus) {
     fmt::print("{}", jobs::to_prometheus(statistics));
@@ -95,6 +97,10 @@ void run(const QueueCommandOptions& options) {
                *keep == 0 ? "for ever" : fmt::format("for {:g} days", static_cast<double>(*keep) / 86'400'000));
   if (const auto keep = statistics.keep_jobs; keep && *keep > 0)
     fmt::print("of those, the newest {} are kept\n", *keep);
+  if (statistics.artifact_bytes > 0)
+    fmt::print("{:.1f} MiB of artifacts are in Redis, of at most {:.0f}\n",
+               static_cast<double>(statistics.artifact_bytes) / (1 << 20),
+               static_cast<double>(statistics.artifact_quota.value_or(access.settings().artifact_bytes)) / (1 << 20));
   fmt::print("\n{}\noldest waiting: {}\n\n{}\n", states_table(statistics),
              statistics.oldest_waiting_ms > 0 ? age_text(statistics.oldest_waiting_ms) : "-", totals_table(statistics));
   fmt::print("{}", statistics.agents.empty() ? "no agent was heard of; `foretime agent` starts one\n"
@@ -115,6 +121,11 @@ void add_queue_command(CLI::App& app) {
   checked_option(*command, "--keep-jobs", options->keep_jobs,
                  "from now on keep at most so many jobs that ended; 0: all. For all agents of the queue",
                  CLI::NonNegativeNumber, "N");
+  checked_option(
+      *command, "--artifact-mib", options->artifact_mib,
+      "from now on Redis holds at most so many MiB of checkpoints (foretime agent --artifacts redis). For all "
+      "agents of the queue",
+      CLI::Range(int64_t{0}, int64_t{1} << 30), "N");
   add_queue_options(*command, options->queue);
   command->footer("Rates are those of the last five minutes.");
   command->callback([options] { run(*options); });

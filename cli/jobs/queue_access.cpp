@@ -126,4 +126,8 @@ std::shared_ptr<jobs::JobQueue> QueueAccess::make_queue() {
   return {queue, [client](jobs::JobQueue* made) { delete made; }};
 }
 
+std::shared_ptr<jobs::ArtifactStores> QueueAccess::make_stores() {
+  return std::make_shared<jobs::ArtifactStores>([this] { return make_client(); }, settings_.prefix);
+}
+
 }  // namespace foretime::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/artifacts/artifact_store.h"
 #include "jobs/queue/queue.h"
 #include "jobs/queue/queue_reader.h"
 #include "jobs/redis/embedded_redis.h"
@@ -48,6 +49,8 @@ class QueueAccess {
   const jobs::QueueSettings& settings() const { return settings_; }
   /// A queue with a connection of its own, for another thread; this object must outlive it. Any thread may call it.
   std::shared_ptr<jobs::JobQueue> make_queue();
+  /// For one thread; this object must outlive it. Any thread may call it.
+  std::shared_ptr<jobs::ArtifactStores> make_stores();
   const jobs::RedisUrl& url() const { return url_; }
   /// What will soon keep the queue from taking jobs: Redis' memory, or the disk of the embedded one.
   std::vector<std::string> warnings();

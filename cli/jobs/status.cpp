@@ -132,7 +132,9 @@ View view_job(jobs::QueueReader& reader, const std::string& id, const StatusOpti
   if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
   auto json = cli::to_json(*job);
   json["settings"] = job->spec.settings;
-  return {options.json ? dump(json, options.watch > 0) : cli::describe(*job), is_final(job->state)};
+  const auto artifacts = reader.artifacts(id);
+  json["artifacts"] = cli::to_json(artifacts);
+  return {options.json ? dump(json, options.watch > 0) : cli::describe(*job, artifacts), is_final(job->state)};
 }
 
 View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {

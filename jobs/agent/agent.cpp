@@ -15,6 +15,7 @@
 #include "base/process.h"
 #include "jobs/agent/agent_heartbeat.h"
 #include "jobs/agent/agent_job.h"
+#include "jobs/agent/artifact_courier.h"
 #include "jobs/agent/node_health.h"
 #include "jobs/error.h"
 
@@ -40,6 +41,13 @@ AgentInfo info_of(const AgentOptions& options) {
           .gpus = static_cast<int64_t>(options.gpus.size())};
 }
 
+std::unique_ptr<ArtifactCourier> make_courier(const AgentOptions& options, std::shared_ptr<JobQueue> queue,
+                                              Waiter& waiter, World& world) {
+  if (!options.artifacts) return nullptr;
+  return std::make_unique<ArtifactCourier>(
+      std::move(queue), options.artifacts(), options.store, [&waiter] { waiter.wake(); }, world);
+}
+
 /// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
 /// jobs/agent/agent.h.
 class AgentLoop {
@@ -58,6 +66,7 @@ class AgentLoop {
         link_("agent", kLongestPause, world, log),
         heartbeat_(
             make_queue(), options.lease_term, info_of(options), [&waiter] { waiter.wake(); }, world, log),
+        courier_(make_courier(options, make_queue(), waiter, world)),
         health_(
             "agent " + options.name, options.roots, options.most_failures, [&waiter] { waiter.wake(); }, world, log) {}
 
@@ -93,6 +102,7 @@ class AgentLoop {
     bool looking = false;   // waits for that
     bool judged = false;    // its end
     bool left = false;      // its lease is not renewed any more
+    bool storing = false;   // its result waits for the artifact store
   };
 
   void obey_stop_requests(double now) {
@@ -179,8 +189,10 @@ class AgentLoop {
       next_claim_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
       claim_pause_ = kClaimSoon;  // its retry may be due in a moment
     }
-    if (!job.silent() && judge(held) && !job.has_news()) finish(job);
+    held.storing = !job.silent() && !job.stored();
+    if (!job.silent() && judge(held) && !job.has_news() && !held.storing) finish(job);
     if (!job.silent()) return;
+    if (courier_) courier_->forget(job.lease());
     heartbeat_.release(job.lease());
     held.job.reset();
   }
@@ -316,7 +328,7 @@ class AgentLoop {
     heartbeat_.hold(lease);
     const double now = world_.steady_seconds();
     health_.claimed(lease.job, now);
-    accepted_.push_back({.job = std::make_unique<AgentJob>(lease, *gpus, options_, world_, log_),
+    accepted_.push_back({.job = std::make_unique<AgentJob>(lease, *gpus, options_, courier_.get(), world_, log_),
                          .look_since = now - NodeHealth::kFresh});
   }
 
@@ -405,8 +417,9 @@ class AgentLoop {
     next = std::min(next, health_.next_turn());
     for (const auto& held : jobs_) {
       next = std::min(next, held.job->next_timer());
-      if (!held.looking) calls_at(held.job->next_call());
+      if (!held.looking && !(held.storing && !held.job->has_news())) calls_at(held.job->next_call());
     }
+    if (courier_) next = std::min(next, courier_->next_turn());
     const bool late_soon = obeyed_stops_ > 0 && now - stopped_at_ <= options_.drain_seconds;
     if (late_soon) next = std::min(next, stopped_at_ + options_.drain_seconds);
     if (obeyed_stops_ > 0 && !claim_token_.empty()) calls_at(0);
@@ -484,6 +497,7 @@ class AgentLoop {
   std::unique_ptr<WakeUps> wake_ups_;
   Link link_;
   Heartbeat heartbeat_;
+  std::unique_ptr<ArtifactCourier> courier_;  // null: there is no artifact store
   NodeHealth health_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
   std::string claim_token_;            // of a claim without an answer; empty: none is open

@@ -106,10 +106,15 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   settings.run.directory = place.folder.string();
   settings.run.overwrite = false;
   settings.checkpoint.resume = "auto";
-  if (!lease.checkpoint.empty()) {
-    const auto checkpoint = newest_checkpoint(lease.checkpoint, options.roots, place.note);
-    if (!checkpoint.empty()) settings.checkpoint.resume = checkpoint.string();
+  fs::path checkpoint;
+  const bool fetched = place.fetched.found();
+  if (!lease.checkpoint.empty())
+    checkpoint = newest_checkpoint(lease.checkpoint, options.roots, fetched ? decltype(place.note)() : place.note);
+  if (fetched && place.fetched.step > step_of_folder(checkpoint)) {
+    checkpoint = place.fetched.path;
+    if (place.note) place.note("continues from the stored checkpoint of step " + std::to_string(place.fetched.step));
   }
+  if (!checkpoint.empty()) settings.checkpoint.resume = checkpoint.string();
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";
   files().open(file, Files::Open::replace)->write(configs::to_yaml(settings));
@@ -117,7 +122,8 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
 }
 
 /// The run directory of the job that this one acts on.
-fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+fs::path needed_run(const JobSpec& spec, const AgentOptions& options, JobQueue& queue, const FetchedArtifact& fetched) {
+  if (fetched.found()) return fetched.path;
   if (spec.after.empty())
     throw JobUnusable("job {}: an {} job needs the training job that it acts on in `after`", spec.id,
                       to_string(spec.kind));
@@ -140,7 +146,8 @@ void check_override(const std::string& key, const std::string& value) {
   configs::apply_override(settings, key, value);
 }
 
-std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
+                                            const FetchedArtifact& fetched) {
   std::vector<std::string> files, sets;
   try {
     const auto yaml = YAML::Load(spec.settings);
@@ -158,7 +165,7 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
   }
   if (files.size() > kEvaluatedFiles)
     throw JobUnusable("files: {}, at most {}; use patterns", files.size(), kEvaluatedFiles);
-  std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, queue).string()};
+  std::vector<std::string> arguments = {"evaluate", needed_run(spec, options, queue, fetched).string()};
   for (const auto& file : files) {
     arguments.push_back(
         or_unusable([&] { return allowed_pattern("files", file, data_base(options.roots), options.roots.data); }));
@@ -175,7 +182,9 @@ std::vector<std::string> evaluate_arguments(const JobSpec& spec, const AgentOpti
 }
 
 /// The bundle of the fine-tuning job that this one goes on from.
-fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueue& queue) {
+fs::path needed_bundle(const JobSpec& spec, const AgentOptions& options, JobQueue& queue,
+                       const FetchedArtifact& fetched) {
+  if (fetched.found()) return fetched.path;
   const auto& id = spec.after.front();
   const auto needed = queue.find(id);
   if (!needed || needed->spec.kind != JobKind::finetune || needed->checkpoint.empty())
@@ -198,7 +207,7 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   for (const auto& root : roots) folders.push_back(root.string());
   fs::path bundle;
   if (!spec.after.empty()) {
-    bundle = needed_bundle(spec, options, queue);
+    bundle = needed_bundle(spec, options, queue, place.fetched);
     folders.push_back(bundle.parent_path().string());
   }
   std::vector<std::string> arguments = {"finetune"};
@@ -256,6 +265,26 @@ fs::path make_attempt_folder(const AllowedRoots& roots, const Lease& lease) {
   throw JobsError("{}: exists already, from another attempt with this fence", (real / name).string());
 }
 
+std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options, JobQueue& queue,
+                                                  bool newer) {
+  const auto& spec = lease.spec;
+  if (spec.kind == JobKind::train) {
+    if (lease.fence <= 1) return std::nullopt;
+    const bool here = !lease.checkpoint.empty() && !newest_checkpoint(lease.checkpoint, options.roots, {}).empty();
+    if (here && !newer) return std::nullopt;
+    return MissingArtifacts{lease.job, Want::resume};
+  }
+  if (spec.after.empty()) return std::nullopt;
+  const auto needed = queue.find(spec.after.front());
+  if (!needed) return std::nullopt;
+  if (!needed->checkpoint.empty()) {
+    const auto& runs = options.roots.runs;
+    const auto real = allowed_path("checkpoint of job " + spec.after.front(), needed->checkpoint, runs, {runs});
+    if (spec.kind == JobKind::finetune ? files().exists(real) : checkpoint_damage(real).empty()) return std::nullopt;
+  }
+  return MissingArtifacts{spec.after.front(), Want::result};
+}
+
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, JobQueue& queue, const AttemptPlace& place) {
   const auto& spec = lease.spec;
@@ -267,10 +296,11 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
       arguments = train_arguments(lease, parameters, options, place);
       break;
     case JobKind::evaluate:
-      arguments = evaluate_arguments(spec, options, queue);
+      arguments = evaluate_arguments(spec, options, queue, place.fetched);
       break;
     case JobKind::export_:
-      arguments = {"export", needed_run(spec, options, queue).string(), (place.folder / "export").string()};
+      arguments = {"export", needed_run(spec, options, queue, place.fetched).string(),
+                   (place.folder / "export").string()};
       break;
     case JobKind::finetune:
       arguments = finetune_arguments(spec, options, queue, place);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jobs/agent/agent_options.h"
+#include "jobs/artifacts/transfer.h"
 #include "jobs/error.h"
 #include "jobs/supervisor/supervisor.h"
 
@@ -24,6 +25,16 @@ std::filesystem::path make_attempt_folder(const AllowedRoots& roots, const Lease
 /// What a fine-tuning leaves in the folder of its attempt.
 inline constexpr const char* kBundleFile = "model.foretime";
 
+/// What an attempt needs that does not lie below this run root: artifacts of a job.
+struct MissingArtifacts {
+  std::string job{};
+  Want want = Want::result;
+};
+/// Empty: all is there, or there is nothing that could be. `newer`: where a checkpoint lies here, a newer one may be
+/// stored. Throws what attempt_command throws.
+std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const AgentOptions& options, JobQueue& queue,
+                                                  bool newer);
+
 /// What a job becomes: its command line through the launcher, environment and working folder. For train, config.yaml is
 /// written into `folder`, with every path confined to the roots. `queue` is asked for the checkpoint of the job that an
 /// evaluation or export acts on, or for the bundle that a fine-tuning goes on from. Throws JobUnusable,
@@ -32,6 +43,7 @@ struct AttemptPlace {
   std::filesystem::path folder;
   std::vector<std::string> gpus;
   std::function<void(const std::string&)> note = {};  // for the job's log; may be empty
+  FetchedArtifact fetched = {};                       // what missing_artifacts() said; in `folder`
 };
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, JobQueue& queue, const AttemptPlace& place);

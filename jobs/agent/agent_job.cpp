@@ -42,9 +42,14 @@ Ending ending_of(StopReason reason) {
 
 }  // namespace
 
-AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, World& world,
-                   spdlog::logger& log)
-    : lease_(std::move(lease)), gpus_(std::move(gpus)), options_(options), world_(world), logger_(log) {
+AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, ArtifactCourier* courier,
+                   World& world, spdlog::logger& log)
+    : lease_(std::move(lease)),
+      gpus_(std::move(gpus)),
+      options_(options),
+      courier_(courier),
+      world_(world),
+      logger_(log) {
   started_at_ = last_progress_at_ = world.steady_seconds();
 }
 
@@ -58,8 +63,10 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     }
     if (folder_.empty()) folder_ = make_attempt_folder(options_.roots, lease_);
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
+    if (!fetch(queue)) return;
+    const auto note = [this](const std::string& text) { log_->note(text); };
     auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue,
-                                   {folder_, gpus_, [this](const std::string& text) { log_->note(text); }});
+                                   {folder_, gpus_, note, fetched_.value_or(FetchedArtifact{})});
     command.kill_grace_seconds = kill_grace();
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
@@ -85,6 +92,37 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
   } catch (const std::exception& error) {
     end_without_process(Outcome::error, error.what());
   }
+}
+
+bool AgentJob::fetch(JobQueue& queue) {
+  if (courier_ == nullptr || fetched_) return true;
+  if (!fetching_) {
+    missing_ = missing_artifacts(lease_, options_, queue, courier_->stores());
+    if (!missing_) return true;
+  }
+  auto outcome = courier_->fetch(lease_, missing_->job, missing_->want, folder_ / "stored");
+  fetching_ = !outcome;
+  if (!outcome) return false;
+  // Without what is stored it would begin anew, or fail: another agent, or a later time, is better.
+  if (!outcome->unavailable.empty()) throw NodeError("stored artifacts are not reached: {}", outcome->unavailable);
+  for (const auto& text : outcome->fetched.notes) log_->note("stored: " + text);
+  fetched_ = std::move(outcome->fetched);
+  return true;
+}
+
+/// The newest checkpoint, or what it has made, relative to its folder; empty where that is not to be stored.
+std::string AgentJob::to_store() const {
+  if (courier_ == nullptr || !courier_->stores() || checkpoint_.empty()) return "";
+  return (options_.roots.runs / checkpoint_).lexically_relative(folder_).string();
+}
+
+void AgentJob::store_result() {
+  const auto path = to_store();
+  if (path.empty()) return;
+  const bool of_training = lease_.spec.kind == JobKind::train;
+  const bool succeeded = result_.outcome == Outcome::succeeded || result_.outcome == Outcome::stopped;
+  if (of_training) courier_->announce(lease_, folder_, path);
+  courier_->ended(lease_, folder_, of_training || !succeeded ? "" : path, succeeded);
 }
 
 void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
@@ -114,6 +152,8 @@ void AgentJob::add_descriptors(std::vector<pollfd>& descriptors) const {
 void AgentJob::tick(double now) {
   if (!command_) return;
   const auto status = command_->poll_exit();  // before the reads: what it wrote before its end is then there
+  if (courier_ != nullptr)
+    for (const auto& note : courier_->take_notes(lease_)) log_->note(note);
   read_output(now, status.has_value());
   receive(now);
   // What the dead had still sent is read to its end, in a bounded number of turns.
@@ -140,7 +180,7 @@ double AgentJob::next_timer() const {
 }
 
 double AgentJob::next_call() const {
-  if (silent()) return kNever;
+  if (silent() || fetching()) return kNever;
   if (starting() || ended() || in_flight_ || urgent()) return 0;
   return has_news() ? last_report_ + kReportInterval : kNever;
 }
@@ -190,6 +230,7 @@ void AgentJob::take(const ProgressMessage& message, double now) {
     case Kind::checkpoint:
       try {
         progress_.checkpoint = checkpoint_ = published_checkpoint(message.path, folder_, options_.roots);
+        if (const auto path = to_store(); !path.empty()) courier_->announce(lease_, folder_, path);
       } catch (const std::exception& error) {
         if (++bad_messages_ <= kBadMessagesNamed) log_->note(error.what());
       }
@@ -318,6 +359,7 @@ void AgentJob::conclude(const ExitStatus& status) {
     result_.objective = found->second;
   logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds, status.code);
   command_.reset();
+  if (state_ != State::lost) store_result();
   state_ = state_ == State::lost ? State::released : State::ended;
 }
 

@@ -12,7 +12,9 @@
 #include <poll.h>
 #include <spdlog/logger.h>
 
+#include "jobs/agent/agent_command.h"
 #include "jobs/agent/agent_options.h"
+#include "jobs/agent/artifact_courier.h"
 #include "jobs/agent/job_log.h"
 #include "jobs/agent/world.h"
 
@@ -25,13 +27,19 @@ enum class StopReason { none, drain, early_stopping, cancel };
 /// `tick`, forwards reports and the result to the queue, and passes on what the queue wants.
 class AgentJob {
  public:
-  AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, World& world, spdlog::logger& log);
+  /// `courier`: null where there is no artifact store.
+  AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, ArtifactCourier* courier,
+           World& world, spdlog::logger& log);
 
-  /// Makes the folder and starts the command. May be called again after RedisUnavailable. A failure of the machine
+  /// Makes the folder and starts the command. May be called again after RedisUnavailable, and while it waits for
+  /// artifacts (`fetching`). A failure of the machine
   /// (StorageError, NodeError) gives the job back, with `could_not_start`; any other ends the attempt as failed or as
   /// an error.
   void start(JobQueue& queue, const Proposer& proposer);
   bool starting() const { return state_ == State::starting; }
+  bool fetching() const { return starting() && fetching_; }
+  /// It has ended, and nothing of it is still to be stored.
+  bool stored() const { return courier_ == nullptr || courier_->settled(lease_); }
   void add_descriptors(std::vector<pollfd>& descriptors) const;
   /// Reads what arrived, sends SIGTERM or SIGKILL where a request to stop had no effect, and kills a job without
   /// progress.
@@ -81,6 +89,10 @@ class AgentJob {
     released      // without a process, and nothing more is written
   };
 
+  /// False: what it needs is on its way.
+  bool fetch(JobQueue& queue);
+  std::string to_store() const;
+  void store_result();
   void receive(double now);
   void take(const ProgressMessage& message, double now);
   void read_output(double now, bool all);
@@ -104,6 +116,7 @@ class AgentJob {
   Lease lease_;
   std::vector<std::string> gpus_;
   const AgentOptions& options_;
+  ArtifactCourier* courier_;
   World& world_;
   spdlog::logger& logger_;
   std::filesystem::path folder_;
@@ -124,7 +137,9 @@ class AgentJob {
   std::map<std::string, double> metrics_;  // of the last evaluation or the result
   std::string checkpoint_;                 // newest, relative to the run root
   std::string printed_;                    // stdout of an evaluation
-  bool has_result_ = false, has_messages_ = false, could_not_start_ = false;
+  bool has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;
+  std::optional<MissingArtifacts> missing_;
+  std::optional<FetchedArtifact> fetched_;
   uint64_t metrics_bytes_ = 0;  // of metrics.jsonl, when it was looked at
   int64_t scored_ = 0;          // candidates, as the last progress said
   int64_t bad_messages_ = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jobs/agent/allowed_roots.h"
+#include "jobs/artifacts/artifact_store.h"
 #include "jobs/queue/job.h"
 #include "jobs/queue/queue.h"
 
@@ -57,7 +58,9 @@ struct AgentOptions {
   double stop_grace_seconds = 120;  // for a checkpoint, after a request to stop, before SIGTERM
   double drain_seconds = 600;       // SIGTERM: jobs get so long to checkpoint
   int64_t most_failures = 5;  // different jobs that fail in a row and soon before claiming stops; 0: it never does
-  bool until_empty = false;   // end when no job is left that this agent could ever run
+  std::function<std::shared_ptr<ArtifactStores>()> artifacts;  // for a thread of its own; empty: the run root is all
+  std::string store;         // where artifacts are stored (store_address); empty: nowhere
+  bool until_empty = false;  // end when no job is left that this agent could ever run
 };
 
 class World;

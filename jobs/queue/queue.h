@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/queue/artifact.h"
 #include "jobs/queue/job.h"
 
 /// Bounds of what goes into Redis (Limits in jobs/queue/job.h). What people submit is refused when it is too large.
@@ -155,6 +156,21 @@ class JobQueue {
   /// Keeps the register of agents, which decides nothing. Agents silent for a day are forgotten.
   virtual void heartbeat_agent(const AgentInfo& agent) = 0;
 
+  /// Whether an artifact of the lease's attempt may be stored, which then has `roles` (kArtifactRoles).
+  virtual KeptArtifact room_for(const Lease& lease, const Artifact& artifact,
+                                const std::vector<std::string>& roles) = 0;
+  /// Notes that all files of an artifact are stored, and gives it these roles; what then has none is dropped. `ended`:
+  /// the attempt has succeeded, and what was only there to go on from is dropped too. May be repeated.
+  virtual KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
+                            bool ended) = 0;
+  /// Notes why the newest checkpoint is not stored.
+  virtual void note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) = 0;
+  /// What is stored of a job.
+  virtual JobArtifacts artifacts(const std::string& job) = 0;
+  /// Some whose jobs have been forgotten, outside of Redis, until `removed` is called for them.
+  virtual std::vector<ForgottenArtifacts> forgotten_artifacts() = 0;
+  virtual void removed(const ForgottenArtifacts& artifacts) = 0;
+
   virtual std::optional<JobRecord> find(const std::string& id) = 0;
   /// Empty where this queue cannot tell. Throws RedisUnavailable and RedisRefused.
   virtual std::unique_ptr<WakeUps> wake_ups() { return nullptr; }
@@ -166,10 +182,12 @@ class JobQueue {
   virtual std::map<Demand, int64_t> waiting() = 0;
 };
 
-/// How long finished jobs are kept, and how many of them; 0: for ever, all. Empty: nothing is said about it.
+/// How long finished jobs are kept, and how many of them; 0: for ever, all. How many bytes of artifacts Redis holds.
+/// Empty: nothing is said about it.
 struct Retention {
   std::optional<Milliseconds> time{};
   std::optional<int64_t> jobs{};
+  std::optional<int64_t> artifact_bytes{};
   bool operator==(const Retention&) const = default;
 };
 
@@ -182,6 +200,7 @@ struct QueueSettings {
   int64_t most_losses = 10;       // leases lost in a row, without progress in between, after which a job is dead
   int64_t most_preemptions = 20;  // that nobody asked for, likewise
   int64_t events = 10000;         // transitions kept in the event stream
+  int64_t artifact_bytes = int64_t{1} << 30;  // of all jobs, in Redis; the queue's own setting wins, where it has one
 };
 
 /// Throws SweepError naming job, field, what was found and what was expected.

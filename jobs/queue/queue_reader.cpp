@@ -207,6 +207,11 @@ std::optional<JobRecord> QueueReader::job(const std::string& id) {
   return std::move(found.front());
 }
 
+JobArtifacts QueueReader::artifacts(const std::string& id) {
+  const auto replies = ask({{"HGETALL", key("job:" + id + ":artifacts")}});
+  return artifacts_of(fields_of(*replies[0]));
+}
+
 std::vector<JobRecord> QueueReader::jobs(const std::vector<std::string>& ids) {
   std::vector<JobRecord> records;
   records.reserve(ids.size());

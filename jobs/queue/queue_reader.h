@@ -46,6 +46,8 @@ struct QueueStatistics {
   bool paused = false;
   std::optional<int64_t> keep_finished_ms{};  // 0: for ever; empty: no agent has said yet
   std::optional<int64_t> keep_jobs{};         // of those that ended; 0: all; empty: likewise
+  int64_t artifact_bytes = 0;                 // in Redis
+  std::optional<int64_t> artifact_quota{};    // of these; empty: what agents have by themselves
   std::vector<AgentRecord> agents{};          // the kMostAgents heard of last, by name
   std::vector<std::string> unreadable{};      // which of the above are missing, and why: key, field, what was found
 };
@@ -69,6 +71,8 @@ class QueueReader {
   bool is_sweep(const std::string& prefix);
   /// With the settings of its sweep where it has none of its own.
   std::optional<JobRecord> job(const std::string& id);
+  /// What is stored of a job.
+  JobArtifacts artifacts(const std::string& id);
   /// In the order of `ids`.
   std::vector<JobRecord> jobs(const std::vector<std::string>& ids);
   /// Newest in that state first.

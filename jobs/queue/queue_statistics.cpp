@@ -129,7 +129,8 @@ QueueStatistics QueueReader::statistics() {
                                   {"EXISTS", key("paused")},
                                   {"ZRANGE", key("state:waiting"), "0", "0", "WITHSCORES"},
                                   {"ZREVRANGE", key("agents"), "0", std::to_string(kMostAgents - 1)},
-                                  {"HMGET", key("settings"), "keep_finished_ms", "keep_jobs"}};
+                                  {"HMGET", key("settings"), "keep_finished_ms", "keep_jobs", "artifact_bytes"},
+                                  {"HGET", key("artifacts:use"), "bytes"}};
   const size_t first_count = calls.size();
   for (const auto& [state, count] : statistics.jobs) calls.push_back({"ZCARD", key("state:" + to_string(state))});
   std::map<size_t, std::string> wrong;
@@ -163,7 +164,9 @@ QueueStatistics QueueReader::statistics() {
     });
   }
   if (replies[5]) {
-    const Fields kept = {{"keep_finished_ms", text_at(*replies[5], 0)}, {"keep_jobs", text_at(*replies[5], 1)}};
+    const Fields kept = {{"keep_finished_ms", text_at(*replies[5], 0)},
+                         {"keep_jobs", text_at(*replies[5], 1)},
+                         {"artifact_bytes", text_at(*replies[5], 2)}};
     const HashReader settings(key("settings"), kept);
     careful([&] {
       if (!kept.at("keep_finished_ms").empty()) statistics.keep_finished_ms = settings.integer("keep_finished_ms");
@@ -171,6 +174,13 @@ QueueStatistics QueueReader::statistics() {
     careful([&] {
       if (!kept.at("keep_jobs").empty()) statistics.keep_jobs = settings.integer("keep_jobs");
     });
+    careful([&] {
+      if (!kept.at("artifact_bytes").empty()) statistics.artifact_quota = settings.integer("artifact_bytes");
+    });
+  }
+  if (replies[6]) {
+    const Fields use = {{"bytes", text_of(*replies[6])}};
+    careful([&] { statistics.artifact_bytes = HashReader(key("artifacts:use"), use).integer("bytes"); });
   }
   size_t at = first_count;
   for (auto& [state, count] : statistics.jobs) {

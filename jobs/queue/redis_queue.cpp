@@ -384,10 +384,13 @@ ReapCounts RedisQueue::reap() {
 }
 
 Retention RedisQueue::agree_to_keep(const Retention& keep, bool change) {
-  const auto reply = run("agree", {keep.time ? std::to_string(keep.time->count()) : "",
-                                   keep.jobs ? std::to_string(*keep.jobs) : "", change ? "1" : ""});
+  const auto reply =
+      run("agree", {keep.time ? std::to_string(keep.time->count()) : "", keep.jobs ? std::to_string(*keep.jobs) : "",
+                    change ? "1" : "", keep.artifact_bytes ? std::to_string(*keep.artifact_bytes) : ""});
   const auto number = [&](size_t index) { return number_at(*reply, index, "agree"); };
-  return {Milliseconds(number(1)), number(2)};
+  Retention rules{Milliseconds(number(1)), number(2), {}};
+  if (reply->elements > 3 && !text_of(*reply->element[3]).empty()) rules.artifact_bytes = number(3);
+  return rules;
 }
 
 void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
@@ -395,6 +398,64 @@ void RedisQueue::heartbeat_agent(const AgentInfo& agent) {
   run("heartbeat_agent",
       {agent.name, agent.host, agent.version, std::to_string(agent.pid), std::to_string(agent.cpus),
        std::to_string(agent.gpus), std::to_string(agent.jobs), agent.leaving ? "1" : "0", agent.trouble});
+}
+
+KeptArtifact RedisQueue::ask_of_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
+                                         const std::vector<std::string>& roles, bool ended) {
+  const bool here = artifact.store == kRedisStore;
+  auto arguments = holder(lease);
+  append(arguments,
+         {what, std::to_string(settings_.artifact_bytes), here ? std::to_string(artifact.bytes()) : "0", artifact.name,
+          nlohmann::json(roles).dump(), ended ? "1" : "", artifact_text(artifact), artifact.store});
+  for (const auto& [file, stored] : artifact.files) {
+    if (here && what == "keep")
+      append(arguments, redis_part_keys(fmt::format("{}/{}/{}", lease.job, artifact.name, file), stored.bytes));
+  }
+  const auto reply = run("artifact", arguments);
+  const auto word = text_of(element(*reply, 0, "artifact"));
+  KeptArtifact kept;
+  if (word == "lost") kept.answer = KeptArtifact::Answer::lost;
+  if (word == "missing") kept.answer = KeptArtifact::Answer::missing;
+  if (word == "full") {
+    kept.answer = KeptArtifact::Answer::full;
+    kept.used = static_cast<uint64_t>(number_at(*reply, 1, "artifact"));
+    kept.quota = static_cast<uint64_t>(number_at(*reply, 2, "artifact"));
+  }
+  for (size_t i = 1; word == "ok" && i < reply->elements; ++i) kept.dropped.push_back(text_of(*reply->element[i]));
+  return kept;
+}
+
+KeptArtifact RedisQueue::room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) {
+  return ask_of_artifact("room", lease, artifact, roles, false);
+}
+
+KeptArtifact RedisQueue::keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
+                              bool ended) {
+  return ask_of_artifact("keep", lease, artifact, roles, ended);
+}
+
+void RedisQueue::note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) {
+  auto arguments = holder(lease);
+  append(arguments, {"trouble", printable_utf8(trouble.substr(0, Limits::kTrouble))});
+  run("artifact", arguments);
+}
+
+JobArtifacts RedisQueue::artifacts(const std::string& job) {
+  return artifacts_of(fields_of(*client_.call({"HGETALL", prefix_ + "job:" + job + ":artifacts"})));
+}
+
+std::vector<ForgottenArtifacts> RedisQueue::forgotten_artifacts() {
+  std::vector<ForgottenArtifacts> found;
+  for (const auto& text : texts_of(*client_.call({"SRANDMEMBER", prefix_ + "artifacts:gone", "16"}))) {
+    const auto space = text.rfind(' ');
+    if (space != std::string::npos && is_id(text.substr(space + 1)))
+      found.push_back({text.substr(0, space), text.substr(space + 1)});
+  }
+  return found;
+}
+
+void RedisQueue::removed(const ForgottenArtifacts& artifacts) {
+  client_.call({"SREM", prefix_ + "artifacts:gone", artifacts.store + " " + artifacts.job});
 }
 
 std::unique_ptr<WakeUps> RedisQueue::wake_ups() {

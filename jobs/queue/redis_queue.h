@@ -70,6 +70,13 @@ class RedisQueue final : public JobQueue {
   /// Returns what rules.
   Retention agree_to_keep(const Retention& keep, bool change);
   void heartbeat_agent(const AgentInfo& agent) override;
+  KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
+  KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
+                    bool ended) override;
+  void note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) override;
+  JobArtifacts artifacts(const std::string& job) override;
+  std::vector<ForgottenArtifacts> forgotten_artifacts() override;
+  void removed(const ForgottenArtifacts& artifacts) override;
   std::unique_ptr<WakeUps> wake_ups() override;
   std::optional<JobRecord> find(const std::string& id) override;
   std::string warning() override { return memory_warning(client_); }
@@ -83,6 +90,8 @@ class RedisQueue final : public JobQueue {
   std::string run_word(const std::string& script, const Arguments& arguments);
   Directive run_directive(const std::string& script, const Arguments& arguments);
   Arguments holder(const Lease& lease) const;
+  KeptArtifact ask_of_artifact(const std::string& what, const Lease& lease, const Artifact& artifact,
+                               const std::vector<std::string>& roles, bool ended);
   Arguments claim_arguments(const ClaimRequest& request) const;
   Arguments finish_arguments(const Lease& lease, const JobResult& result, double jitter) const;
   /// The lease in what a claim answered from `reply`'s element `at` on; empty where its record cannot be read, and has

@@ -386,6 +386,7 @@ const std::unordered_map<std::string, RedisModel::Handler>& RedisModel::handlers
       {"SET", {3, kWrites, kGrows, &M::set}},
       {"INCR", {2, kWrites, kGrows, &M::incr}},
       {"DEL", {2, kWrites, false, &M::del}},
+      {"PERSIST", {2, kWrites, false, &M::persist}},
       {"EXISTS", {2, false, false, &M::exists}},
       {"TYPE", {2, false, false, &M::type}},
       {"KEYS", {2, false, false, &M::names}},
@@ -659,6 +660,13 @@ Answer RedisModel::set(const Command& c) {
   if (expires) data_.expires_ms[c[1]] = *expires;
   record(expires ? Command{"SET", c[1], c[2], "PXAT", std::to_string(*expires)} : Command{"SET", c[1], c[2]});
   return Answer::ok();
+}
+
+Answer RedisModel::persist(const Command& c) {
+  if (!replaying_ && expired(c[1])) return Answer::of(0);
+  const bool changed = data_.expires_ms.erase(c[1]) > 0;
+  if (changed) record(c);
+  return Answer::of(changed ? 1 : 0);
 }
 
 Answer RedisModel::incr(const Command& c) {

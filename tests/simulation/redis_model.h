@@ -151,6 +151,7 @@ class RedisModel {
   Answer get(const Command&);
   Answer set(const Command&);
   Answer incr(const Command&);
+  Answer persist(const Command&);
   Answer del(const Command&);
   Answer exists(const Command&);
   Answer type(const Command&);

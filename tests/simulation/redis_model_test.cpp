@@ -53,6 +53,7 @@ class Commands {
         {"SET", key, text},
         {"GET", key},
         {"INCR", key},
+        {"PERSIST", key},
         {"DEL", key, one_of({"a", "b", "e"})},
         {"EXISTS", key, key, "b"},
         {"TYPE", key},

@@ -419,6 +419,26 @@ local function release_held(sweep)
   return move_waiting(call('ZRANGE', index, 0, BATCH - 1), 'held', index, 'release')
 end
 
+-- Parts of an artifact in Redis (jobs/queue/artifact.h).
+local function drop_parts(text)
+  for part in string.gmatch(text or '', '%S+') do call('DEL', P .. part) end
+end
+
+-- With its job; what lies elsewhere is removed by agents that use that store.
+local function forget_artifacts(id)
+  local key, bytes = job_key(id) .. ':artifacts', 0
+  local all = redis.pcall('HGETALL', key)
+  for i = 1, all.err and 0 or #all, 2 do
+    local kind, rest = string.match(all[i], '^(%a+):(.*)$')
+    if kind == 'bytes' then bytes = bytes + num(all[i + 1]) end
+    if kind == 'parts' then drop_parts(all[i + 1]) end
+    if kind == 'store' then call('SADD', P .. 'artifacts:gone', rest .. ' ' .. id) end
+  end
+  if bytes ~= 0 then call('HINCRBY', P .. 'artifacts:use', 'bytes', int(-bytes)) end
+  call('DEL', key)
+  call('SREM', P .. 'artifacts', id)
+end
+
 local function refused(message) return {'refused', message} end
 local function unknown_job(id) return refused('job ' .. id .. ' is unknown') end
 local function unknown_sweep(id) return refused('sweep ' .. id .. ' is unknown') end

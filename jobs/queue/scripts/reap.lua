@@ -158,6 +158,7 @@ local function forget(id, state)
   local sweep = f[1] or ''
   for _, need in ipairs(list(f[2])) do call('SREM', children_key(need), id) end
   call('DEL', job_key(id), job_key(id) .. ':log', children_key(id))
+  if call('SISMEMBER', P .. 'artifacts', id) == 1 then forget_artifacts(id) end
   call('ZREM', P .. 'state:' .. state, id)
   call('ZREM', P .. 'ids', id)
   call('ZREM', P .. 'logs', id)
@@ -207,6 +208,10 @@ if most > 0 and finished > most then
     end
   end
   more = more or finished - most > BATCH
+end
+-- Programs that know nothing of artifacts forget jobs without them.
+for _, id in ipairs(call('SRANDMEMBER', P .. 'artifacts', 4)) do
+  if call('EXISTS', job_key(id)) == 0 then forget_artifacts(id) end
 end
 return {'ok', int(lost), int(orphans), int(promoted), int(released), int(forgotten), more and '1' or '0',
         int(call('ZCOUNT', P .. 'agents', int(now - 300000), '+inf'))}

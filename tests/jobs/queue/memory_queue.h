@@ -61,6 +61,13 @@ class MemoryQueue final : public JobQueue {
   void resume(const std::string& sweep) override;
   ReapCounts reap() override;
   void heartbeat_agent(const AgentInfo& agent) override;
+  KeptArtifact room_for(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles) override;
+  KeptArtifact keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
+                    bool ended) override;
+  void note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) override;
+  JobArtifacts artifacts(const std::string& job) override;
+  std::vector<ForgottenArtifacts> forgotten_artifacts() override;
+  void removed(const ForgottenArtifacts& artifacts) override;
   std::optional<JobRecord> find(const std::string& id) override;
   bool none_in(const std::vector<JobState>& states) override;
   std::map<Demand, int64_t> waiting() override;
@@ -90,6 +97,9 @@ class MemoryQueue final : public JobQueue {
     int64_t term_ms = 0, deadline_ms = 0;  // of the lease
     bool stop = false, graced = false;
     std::set<std::string> children;
+    std::map<std::string, Artifact> artifacts;  // by role
+    std::set<std::string> stores;               // of all that it ever had, outside of Redis
+    std::string artifact_trouble;
     std::deque<std::string> log, written;  // what Redis keeps; the last lines whatever became of the job
     std::optional<int64_t> log_ended_ms;   // while the log of a job that ended is kept whole
     int64_t cpus() const { return record.spec.resources.total_cpus(); }
@@ -134,6 +144,9 @@ class MemoryQueue final : public JobQueue {
   void trim_log(Job& job);
   void trim_logs();
   void note_trial(const Job& job);
+  static uint64_t in_redis(const std::map<std::string, Artifact>& by_role);
+  KeptArtifact place(Job& job, const Artifact& artifact, const std::vector<std::string>& roles, bool ended,
+                     std::map<std::string, Artifact>& by_role);
   int64_t forget_old();
   int64_t forget(const std::vector<std::string>& ids);
 
@@ -152,6 +165,7 @@ class MemoryQueue final : public JobQueue {
   std::map<std::string, Agent> agents_;
   std::vector<Event> events_;
   std::map<std::string, int64_t> totals_;
+  std::vector<ForgottenArtifacts> gone_;
 };
 
 }  // namespace foretime::jobs

@@ -401,6 +401,7 @@ int64_t MemoryQueue::forget(const std::vector<std::string>& old) {
     events_.push_back({"forget", id, state, "", jobs_.at(id).record.fence, jobs_.at(id).record.agent});
     for (const auto& need : jobs_.at(id).record.spec.after)
       if (const auto found = jobs_.find(need); found != jobs_.end()) found->second.children.erase(id);
+    for (const auto& store : jobs_.at(id).stores) gone_.push_back({store, id});
     jobs_.erase(id);
     if (sweep.empty()) continue;
     const bool empty = std::none_of(jobs_.begin(), jobs_.end(),
@@ -425,6 +426,87 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
   }
   const int64_t trusted = trusted_now(false);
   std::erase_if(agents_, [&](const auto& entry) { return entry.second.seen_ms < trusted - kDay; });
+}
+
+uint64_t MemoryQueue::in_redis(const std::map<std::string, Artifact>& by_role) {
+  std::map<std::string, uint64_t> bytes;
+  for (const auto& [role, artifact] : by_role)
+    bytes[artifact.name] = artifact.store == kRedisStore ? artifact.bytes() : 0;
+  uint64_t sum = 0;
+  for (const auto& [name, size] : bytes) sum += size;
+  return sum;
+}
+
+/// What the job then has, by role.
+KeptArtifact MemoryQueue::place(Job& job, const Artifact& artifact, const std::vector<std::string>& roles, bool ended,
+                                std::map<std::string, Artifact>& by_role) {
+  by_role = job.artifacts;
+  for (const auto& role : roles) by_role[role] = artifact;
+  for (auto& [role, other] : by_role)
+    if (other.name == artifact.name) other = artifact;
+  if (ended && by_role.contains("best")) by_role["last"] = by_role["best"];
+  uint64_t used = 0;
+  for (const auto& [id, each] : jobs_) used += in_redis(each.artifacts);
+  const auto before = in_redis(job.artifacts), after = in_redis(by_role);
+  const auto quota = static_cast<uint64_t>(settings_.artifact_bytes);
+  if (artifact.store == kRedisStore && after > before && used - before + after > quota)
+    return {.answer = KeptArtifact::Answer::full, .used = used, .quota = quota};
+  return {};
+}
+
+KeptArtifact MemoryQueue::room_for(const Lease& lease, const Artifact& artifact,
+                                   const std::vector<std::string>& roles) {
+  const auto lock = begin("room_for");
+  touch();
+  Job* job = holder(lease);
+  if (job == nullptr) return {.answer = KeptArtifact::Answer::lost};
+  std::map<std::string, Artifact> by_role;
+  return place(*job, artifact, roles, false, by_role);
+}
+
+KeptArtifact MemoryQueue::keep(const Lease& lease, const Artifact& artifact, const std::vector<std::string>& roles,
+                               bool ended) {
+  artifact_text(artifact);
+  const auto lock = begin("keep");
+  touch();
+  Job* job = holder(lease);
+  if (job == nullptr) return {.answer = KeptArtifact::Answer::lost};
+  std::map<std::string, Artifact> by_role;
+  auto kept = place(*job, artifact, roles, ended, by_role);
+  if (kept.answer != KeptArtifact::Answer::kept) return kept;
+  std::set<std::string> still;
+  for (const auto& [role, other] : by_role) still.insert(other.name);
+  std::set<std::string> dropped;
+  for (const auto& [role, other] : job->artifacts)
+    if (!still.contains(other.name) && other.store != kRedisStore) dropped.insert(other.name);
+  kept.dropped.assign(dropped.begin(), dropped.end());
+  if (artifact.store != kRedisStore) job->stores.insert(artifact.store);
+  job->artifacts = by_role;
+  job->artifact_trouble.clear();
+  return kept;
+}
+
+void MemoryQueue::note_trouble_of_artifacts(const Lease& lease, const std::string& trouble) {
+  const auto lock = begin("note_trouble_of_artifacts");
+  touch();
+  if (Job* job = holder(lease)) job->artifact_trouble = trouble.substr(0, Limits::kTrouble);
+}
+
+JobArtifacts MemoryQueue::artifacts(const std::string& id) {
+  const auto lock = begin("artifacts");
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return {};
+  return {.by_role = found->second.artifacts, .trouble = found->second.artifact_trouble};
+}
+
+std::vector<ForgottenArtifacts> MemoryQueue::forgotten_artifacts() {
+  const auto lock = begin("forgotten_artifacts");
+  return gone_;
+}
+
+void MemoryQueue::removed(const ForgottenArtifacts& artifacts) {
+  const auto lock = begin("removed");
+  std::erase(gone_, artifacts);
 }
 
 bool MemoryQueue::none_in(const std::vector<JobState>& states) {
@@ -482,6 +564,7 @@ void MemoryQueue::forget_changes(const std::string& sweep, size_t last) {
 MemoryQueue::Dump MemoryQueue::dump() {
   std::lock_guard<std::mutex> lock(mutex_);
   Dump all;
+  int64_t used = 0;
   for (const auto& [id, job] : jobs_) {
     const auto& record = job.record;
     const auto& spec = record.spec;
@@ -510,6 +593,27 @@ MemoryQueue::Dump MemoryQueue::dump() {
     hash.insert(more.begin(), more.end());
     all["job:" + id] = hash;
     for (size_t i = 0; i < job.log.size(); ++i) all["job:" + id + ":log"][fmt::format("{:04}", i)] = job.log[i];
+    if (!job.artifacts.empty() || !job.artifact_trouble.empty()) {
+      auto& fields = all["job:" + id + ":artifacts"];
+      fields["trouble"] = job.artifact_trouble;
+      for (const auto& store : job.stores) fields["store:" + store] = "1";
+      for (const auto& [role, artifact] : job.artifacts) {
+        fields[role] = artifact.name;
+        fields["of:" + artifact.name] = artifact_text(artifact);
+        if (artifact.store != kRedisStore) continue;
+        fields["bytes:" + artifact.name] = text(static_cast<int64_t>(artifact.bytes()));
+        auto& parts = fields["parts:" + artifact.name];
+        parts.clear();
+        for (const auto& [file, stored] : artifact.files) {
+          for (const auto& key : redis_part_keys(fmt::format("{}/{}/{}", id, artifact.name, file), stored.bytes)) {
+            parts += (parts.empty() ? "" : " ") + key;
+            all[key]["value"] = "stored";
+          }
+        }
+      }
+      all["artifacts"][id] = "member";
+    }
+    used += static_cast<int64_t>(in_redis(job.artifacts));
     for (const auto& child : job.children) all["job:" + id + ":children"][child] = "member";
     all["ids"][id] = score(0);
     all["state:" + to_string(record.state)][id] = score(static_cast<double>(job.entered_ms));
@@ -551,6 +655,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
   }
   for (size_t i = 0; i < silences_.size(); ++i)
     all["silences"][fmt::format("{:04}", i)] = fmt::format("{} {}", silences_[i].from, silences_[i].to);
+  all["artifacts:use"]["bytes"] = text(used);
+  for (const auto& [store, job] : gone_) all["artifacts:gone"][store + " " + job] = "member";
   if (paused_) all["paused"]["value"] = "set";
   all["clock"] = {{"seen", text(clock_seen_ms_)}, {"trusted", text(clock_trusted_ms_)}};
   all["alive_ms"]["value"] = text(alive_ms_);

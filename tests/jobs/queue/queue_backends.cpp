@@ -80,6 +80,7 @@ MemoryQueue::Dump dump_keys(RedisClient& client, const std::string& prefix) {
     if (is_left_out(rest)) continue;
     auto fields = content(client, name);
     if (rest == "paused") fields["value"] = "set";
+    if (rest.starts_with("artifact:")) fields["value"] = "stored";
     std::erase_if(fields, [&](const auto& entry) {
       return entry.second.empty() || entry.second == "0" || (entry.first == "eta_s" && entry.second == "-1");
     });

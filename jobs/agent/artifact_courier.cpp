@@ -1,0 +1,321 @@
+#include "jobs/agent/artifact_courier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "jobs/error.h"
+
+namespace foretime::jobs {
+namespace {
+
+constexpr double kCourierAsleep = 3600, kTidyInterval = 60, kLongestRetry = 20, kLastCarry = 5;  // seconds
+
+double pause_after(int failures, World& world) {
+  return std::min(kLongestRetry, std::ldexp(1.0, std::min(failures, 10))) * (0.75 + world.random_fraction() / 2);
+}
+
+/// Ends the storing of what is to be stored, until there is something newer.
+struct NotStored : JobsError {
+  using JobsError::JobsError;
+};
+
+}  // namespace
+
+ArtifactCourier::ArtifactCourier(std::shared_ptr<JobQueue> queue, std::shared_ptr<ArtifactStores> stores,
+                                 std::string address, std::function<void()> wake, World& world)
+    : state_(new State{.queue = std::move(queue),
+                       .stores = std::move(stores),
+                       .address = std::move(address),
+                       .files = files(),
+                       .world = world,
+                       .wake = std::move(wake)}),
+      world_(world),
+      background_(world.run_beside([state = state_] { return state->step(); })) {}
+
+ArtifactCourier::~ArtifactCourier() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->wake = nullptr;
+    state_->stopping = true;
+  }
+  background_->wait_at_most(kLastCarry);
+}
+
+void ArtifactCourier::announce(const Lease& lease, const std::filesystem::path& run, const std::string& checkpoint) {
+  if (!stores()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    auto& upload = state_->uploads[lease.token];
+    upload.lease = lease;
+    upload.run = run;
+    upload.checkpoint = checkpoint;
+  }
+  background_->wake();
+}
+
+void ArtifactCourier::ended(const Lease& lease, const std::filesystem::path& run, const std::string& product,
+                            bool succeeded) {
+  if (!stores()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    auto& upload = state_->uploads[lease.token];
+    upload.lease = lease;
+    upload.run = run;
+    upload.product = product;
+    upload.ended = true;
+    upload.succeeded = succeeded;
+    upload.wrapped_up = upload.checkpoint.empty();  // nothing was stored: there is nothing to add
+    upload.ended_at = world_.steady_seconds();
+    upload.next_try = 0;
+  }
+  background_->wake();
+}
+
+bool ArtifactCourier::settled(const Lease& lease) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->uploads.find(lease.token);
+  if (found == state_->uploads.end()) return true;
+  return !found->second.waits() || world_.steady_seconds() - found->second.ended_at >= kPatience;
+}
+
+std::optional<ArtifactCourier::Outcome> ArtifactCourier::fetch(const Lease& lease, const std::string& job, Want want,
+                                                               const std::filesystem::path& into) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto [at, is_new] = state_->fetches.try_emplace(lease.token);
+    if (!is_new) return at->second.outcome;
+    at->second = {.job = job, .want = want, .into = into, .began = world_.steady_seconds()};
+  }
+  background_->wake();
+  return std::nullopt;
+}
+
+std::vector<std::string> ArtifactCourier::take_notes(const Lease& lease) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->uploads.find(lease.token);
+  if (found == state_->uploads.end()) return {};
+  auto notes = std::exchange(found->second.notes, {});
+  return {notes.begin(), notes.end()};
+}
+
+void ArtifactCourier::forget(const Lease& lease) {
+  const std::lock_guard lock(state_->mutex);
+  state_->uploads.erase(lease.token);
+  state_->fetches.erase(lease.token);
+}
+
+double ArtifactCourier::next_turn() const {
+  const std::lock_guard lock(state_->mutex);
+  double next = kNever;
+  for (const auto& [token, upload] : state_->uploads)
+    if (upload.ended && upload.waits()) next = std::min(next, upload.ended_at + kPatience);
+  return next;
+}
+
+/// One thing at a time: first what a start waits for.
+double ArtifactCourier::State::step() {
+  const FilesScope scope(files);
+  const double now = world.steady_seconds();
+  std::unique_lock lock(mutex);
+  if (stopping) return kCourierAsleep;
+  double next = now + kCourierAsleep;
+  for (const auto& [token, fetch] : fetches) {
+    if (fetch.outcome) continue;
+    if (fetch.next_try <= now) {
+      const auto chosen = token;
+      auto copy = fetch;
+      lock.unlock();
+      bring(chosen, std::move(copy));
+      return 0;
+    }
+    next = std::min(next, fetch.next_try);
+  }
+  for (const auto& [token, upload] : uploads) {
+    if (!upload.waits()) continue;
+    if (upload.next_try <= now) {
+      const auto chosen = token;
+      auto copy = upload;
+      lock.unlock();
+      carry(chosen, std::move(copy));
+      return 0;
+    }
+    next = std::min(next, upload.next_try);
+  }
+  if (address.empty() || address == kRedisStore) return next - now;
+  if (next_tidying <= now) {
+    next_tidying = now + kTidyInterval * (0.75 + world.random_fraction() / 2);
+    lock.unlock();
+    tidy();
+  }
+  return std::max(0.0, std::min(next, next_tidying) - now);
+}
+
+void ArtifactCourier::State::bring(const std::string& token, Fetch fetch) {
+  std::optional<Outcome> outcome;
+  std::string away;
+  try {
+    outcome.emplace();
+    outcome->fetched = fetch_artifact(*stores, fetch.job, queue->artifacts(fetch.job), fetch.want, fetch.into);
+  } catch (const StoreUnavailable& error) {
+    away = error.what();
+  } catch (const RedisUnavailable& error) {
+    away = error.what();
+  } catch (const StorageError& error) {
+    away = error.what();
+  } catch (const std::exception& error) {
+    outcome->fetched = {.notes = {error.what()}};
+  }
+  const double now = world.steady_seconds();
+  if (!away.empty()) outcome.reset();
+  if (!away.empty() && now - fetch.began >= kFetchPatience) outcome = Outcome{.unavailable = away};
+  const std::lock_guard lock(mutex);
+  const auto found = fetches.find(token);
+  if (found == fetches.end()) return;
+  found->second.outcome = outcome;
+  found->second.next_try = now + pause_after(found->second.failures++, world);
+  if (outcome && wake) wake();
+}
+
+/// Throws what the queue and the store throw; NotStored where trying again does not help.
+bool ArtifactCourier::State::put(Upload& upload, PackedArtifact packed, const std::vector<std::string>& roles,
+                                 bool ended) {
+  packed.artifact.store = address;
+  // A name of its own each time: parts that are written again would expire although they are kept.
+  packed.artifact.name =
+      fmt::format("{}-{}/{}-{}", upload.lease.fence, upload.lease.token, ++puts, packed.artifact.name);
+  auto room = queue->room_for(upload.lease, packed.artifact, roles);
+  if (room.answer == KeptArtifact::Answer::kept) {
+    store_artifact(stores->at(address), upload.lease.job, packed);
+    room = queue->keep(upload.lease, packed.artifact, roles, ended);
+  }
+  switch (room.answer) {
+    case KeptArtifact::Answer::kept:
+      break;
+    case KeptArtifact::Answer::lost:
+      upload.lost = true;
+      return false;
+    case KeptArtifact::Answer::full:
+      throw NotStored("{} bytes of artifacts are in Redis, and its quota is {} (foretime queue --artifact-mib)",
+                      room.used, room.quota);
+    case KeptArtifact::Answer::missing:
+      throw StoreUnavailable("storing took longer than parts are kept");
+  }
+  for (const auto& name : room.dropped) stores->at(address).remove(upload.lease.job + "/" + name);
+  return true;
+}
+
+/// The folder of the best checkpoint, relative to the run; empty where it is not there.
+std::string ArtifactCourier::State::best_of(const Upload& upload) {
+  const auto step = best_step_of(upload.run);
+  if (step < 0) return "";
+  const auto name = fmt::format("checkpoints/step-{:08}", step);
+  return files.exists(upload.run / name / "manifest.json") ? name : "";
+}
+
+/// What attempts up to this one stored, and nobody kept: their agents were killed.
+void ArtifactCourier::State::remove_leftovers(const Lease& lease) {
+  std::set<std::string> kept;
+  for (const auto& [role, artifact] : queue->artifacts(lease.job).by_role) kept.insert(artifact.name);
+  auto& store = stores->at(address);
+  for (const auto& name : store.list(lease.job)) {
+    const auto fence = std::atoll(name.c_str());
+    if (!kept.contains(name) && fence >= 1 && fence <= lease.fence) store.remove(lease.job + "/" + name);
+  }
+}
+
+/// Stops where the lease is lost.
+void ArtifactCourier::State::store_all(Upload& upload) {
+  if (!upload.checkpoint.empty() && !upload.stored.contains(upload.checkpoint)) {
+    const auto best = best_of(upload);
+    if (!best.empty() && best != upload.checkpoint && best != upload.best) {
+      if (!put(upload, pack_checkpoint(upload.run, best), {"best"}, false)) return;
+      upload.best = best;
+    }
+    const auto roles =
+        best == upload.checkpoint ? std::vector<std::string>{"last", "best"} : std::vector<std::string>{"last"};
+    if (!put(upload, pack_checkpoint(upload.run, upload.checkpoint), roles, false)) return;
+    if (best == upload.checkpoint) upload.best = best;
+    upload.stored.insert(upload.checkpoint);
+  }
+  if (!upload.product.empty()) {
+    if (!put(upload, pack_product(upload.run, upload.product), {"last"}, false)) return;
+    upload.product.clear();
+  }
+  if (upload.ended && upload.succeeded && !upload.wrapped_up) {
+    // The last checkpoint may have turned out to be the best one after it was stored.
+    if (const auto best = best_of(upload); !best.empty() && best != upload.best) {
+      if (!put(upload, pack_checkpoint(upload.run, best), {"best"}, false)) return;
+      upload.best = best;
+    }
+    if (!put(upload, pack_run(upload.run), {"run"}, true)) return;
+    upload.wrapped_up = true;
+    remove_leftovers(upload.lease);
+  }
+}
+
+void ArtifactCourier::State::carry(const std::string& token, Upload upload) {
+  std::string trouble;
+  bool again = false;
+  try {
+    store_all(upload);
+  } catch (const StoreUnavailable& error) {
+    trouble = error.what();
+    again = true;
+  } catch (const RedisUnavailable& error) {
+    trouble = error.what();
+    again = true;
+  } catch (const RedisDenied& error) {
+    trouble = error.what();
+    again = true;
+  } catch (const std::exception& error) {
+    trouble = error.what();
+  }
+  if (!trouble.empty() && trouble != upload.trouble) {
+    try {
+      queue->note_trouble_of_artifacts(upload.lease, trouble);
+    } catch (const std::exception&) {
+      // Where Redis is away, that is the trouble.
+    }
+  }
+  const double now = world.steady_seconds();
+  const std::lock_guard lock(mutex);
+  const auto found = uploads.find(token);
+  if (found == uploads.end()) return;
+  auto& kept = found->second;
+  kept.stored.insert(upload.stored.begin(), upload.stored.end());
+  kept.best = upload.best;
+  kept.lost = upload.lost;
+  if (kept.product == upload.product || upload.product.empty()) kept.product = upload.product;
+  kept.wrapped_up = kept.wrapped_up || upload.wrapped_up;
+  if (!trouble.empty() && trouble != kept.trouble) kept.notes.push_back("not stored: " + trouble);
+  if (trouble.empty() && !kept.trouble.empty()) kept.notes.push_back("stored in " + address + " again");
+  kept.trouble = trouble;
+  kept.next_try = again ? now + pause_after(kept.failures++, world) : 0;
+  if (!again) kept.failures = 0;
+  if (!trouble.empty() && !again) {  // until there is a newer one
+    kept.stored.insert(upload.checkpoint);
+    kept.product.clear();
+    if (upload.ended) kept.wrapped_up = true;
+  }
+  if (wake) wake();
+}
+
+/// Of jobs that the queue has forgotten.
+void ArtifactCourier::State::tidy() {
+  try {
+    for (const auto& gone : queue->forgotten_artifacts()) {
+      if (gone.store != address) continue;
+      stores->at(address).remove(gone.job);
+      queue->removed(gone);
+    }
+  } catch (const JobsError&) {
+    // The next time.
+  }
+}
+
+}  // namespace foretime::jobs

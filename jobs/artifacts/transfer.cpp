@@ -1,0 +1,183 @@
+#include "jobs/artifacts/transfer.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "jobs/queue/job.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using TransferJson = nlohmann::json;
+
+constexpr const char* kManifestName = "manifest.json";  // coordinator/checkpoint_store.h: written last
+constexpr const char *kCheckpoints = "checkpoints", *kBestFile = "checkpoints/best.json", *kMetrics = "metrics.jsonl";
+constexpr size_t kMetricsBytes = 4 << 20;
+
+/// Evaluations alone: steps are many, and nobody asks for them elsewhere.
+std::string evaluations_of(const fs::path& file) {
+  std::string kept;
+  std::istringstream lines(files().read(file));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = TransferJson::parse(line, nullptr, false);
+    const auto kind = json.is_object() ? json.value("kind", TransferJson()) : TransferJson();
+    if (kind == "eval" || kind == "final") kept += line + "\n";
+  }
+  return kept.size() <= kMetricsBytes ? kept : kept.substr(kept.find('\n', kept.size() - kMetricsBytes) + 1);
+}
+
+void add_file(PackedArtifact& packed, const std::string& name, std::string bytes) {
+  packed.artifact.files[name] = {bytes.size(), hex_digest("SHA256", bytes)};
+  packed.contents[name] = std::move(bytes);
+}
+
+void add_run(PackedArtifact& packed, const fs::path& run) {
+  for (const char* name : {"config.yaml", "data.json", kBestFile})
+    if (files().exists(run / name)) add_file(packed, name, files().read(run / name));
+  if (files().exists(run / kMetrics)) add_file(packed, kMetrics, evaluations_of(run / kMetrics));
+}
+
+/// The files of a folder with a manifest, sizes checked.
+void add_folder(PackedArtifact& packed, const fs::path& run, const std::string& folder) {
+  const auto path = run / folder;
+  if (!files().exists(path / kManifestName)) throw JobsError("{}: no {}", path.string(), kManifestName);
+  const auto text = files().read(path / kManifestName);
+  const auto manifest = TransferJson::parse(text, nullptr, false);
+  if (!manifest.is_object()) throw JobsError("{}: no JSON object", (path / kManifestName).string());
+  const auto listed = manifest.value("files", TransferJson::object());
+  for (const auto& file : files().list(path)) {
+    if (files().is_folder(file)) continue;
+    const auto name = file.filename().string();
+    auto bytes = files().read(file);
+    const auto entry = listed.is_object() ? listed.find(name) : listed.end();
+    if (listed.is_object() && entry != listed.end() && entry->is_object() &&
+        entry->value("bytes", TransferJson()) != bytes.size())
+      throw JobsError("{}: {} bytes, the manifest says otherwise", file.string(), bytes.size());
+    add_file(packed, folder + "/" + name, std::move(bytes));
+  }
+  for (const auto& [name, entry] : listed.items())
+    if (!packed.contents.contains(folder + "/" + name)) throw JobsError("{}: is not there", (path / name).string());
+}
+
+int64_t step_in_name(const std::string& name) {
+  const auto digits = name.substr(name.rfind('-') + 1);
+  const bool number =
+      !digits.empty() && digits.size() <= 18 && digits.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::stoll(digits) : 0;
+}
+
+/// The files of one artifact, all intact; else throws JobsError saying what is wrong.
+std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std::string& job,
+                                               const Artifact& artifact) {
+  auto& store = stores.at(artifact.store);
+  std::map<std::string, std::string> contents;
+  for (const auto& [name, stored] : artifact.files) {
+    const auto where = fmt::format("{} in {}", name, artifact.name);
+    if (stored.bytes > store.largest_file()) throw JobsError("{}: {} bytes", where, stored.bytes);
+    auto bytes = store.get(fmt::format("{}/{}/{}", job, artifact.name, name), stored.bytes);
+    if (!bytes) throw JobsError("{}: is not there any more", where);
+    if (bytes->size() != stored.bytes)
+      throw JobsError("{}: {} bytes, expected {}: it is damaged", where, bytes->size(), stored.bytes);
+    if (hex_digest("SHA256", *bytes) != stored.sha256)
+      throw JobsError("{}: its SHA-256 is another: it is damaged", where);
+    contents[name] = *std::move(bytes);
+  }
+  return contents;
+}
+
+void write_files(const std::map<std::string, std::string>& contents, const fs::path& into) {
+  for (const auto& [name, bytes] : contents) {
+    files().create_folders((into / name).parent_path());
+    files().open(into / name, Files::Open::replace)->write(bytes);
+  }
+}
+
+}  // namespace
+
+PackedArtifact pack_checkpoint(const fs::path& run, const std::string& checkpoint) {
+  PackedArtifact packed;
+  const auto name = fs::path(checkpoint).filename().string();
+  packed.artifact = {.name = name, .path = checkpoint, .step = step_in_name(name)};
+  add_folder(packed, run, checkpoint);
+  add_run(packed, run);
+  return packed;
+}
+
+PackedArtifact pack_run(const fs::path& run) {
+  PackedArtifact packed;
+  packed.artifact = {.name = "run", .path = "config.yaml"};
+  add_run(packed, run);
+  return packed;
+}
+
+PackedArtifact pack_product(const fs::path& run, const std::string& path) {
+  PackedArtifact packed;
+  packed.artifact = {.name = "product", .path = path};
+  if (files().is_folder(run / path))
+    add_folder(packed, run, path);
+  else
+    add_file(packed, path, files().read(run / path));
+  return packed;
+}
+
+int64_t best_step_of(const fs::path& run) {
+  if (!files().exists(run / kBestFile)) return -1;
+  const auto json = TransferJson::parse(files().read(run / kBestFile), nullptr, false);
+  const auto step = json.is_object() ? json.value("step", TransferJson()) : TransferJson();
+  return step.is_number_integer() ? step.get<int64_t>() : -1;
+}
+
+void store_artifact(ArtifactStore& store, const std::string& job, const PackedArtifact& packed) {
+  for (const auto& [name, bytes] : packed.contents) {
+    if (bytes.size() > store.largest_file())
+      throw StoreRefused("{}: {} bytes, and {} takes files of at most {}", name, bytes.size(), store.address(),
+                         store.largest_file());
+  }
+  for (const auto& [name, bytes] : packed.contents)
+    store.put(fmt::format("{}/{}/{}", job, packed.artifact.name, name), bytes);
+}
+
+FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, const JobArtifacts& known, Want want,
+                               const fs::path& into) {
+  FetchedArtifact fetched;
+  if (!known.unreadable.empty()) fetched.notes.push_back(known.unreadable);
+  std::map<std::string, std::string> all;
+  const auto try_role = [&](const char* role) -> const Artifact* {
+    const auto found = known.by_role.find(role);
+    if (found == known.by_role.end()) return nullptr;
+    try {
+      for (auto& [name, bytes] : fetch_files(stores, job, found->second)) all[name] = std::move(bytes);
+      return &found->second;
+    } catch (const StoreUnavailable&) {
+      throw;
+    } catch (const JobsError& error) {
+      fetched.notes.push_back(error.what());
+      return nullptr;
+    }
+  };
+  const Artifact* main = nullptr;
+  if (want == Want::resume) {
+    const auto* best = try_role("best");
+    main = try_role("last");  // after the best one: what is told of the run is newer
+    if (main == nullptr) main = best;
+  } else {
+    main = try_role("best");
+    if (main == nullptr) main = try_role("last");
+    if (main != nullptr && main->path.starts_with(kCheckpoints)) try_role("run");
+  }
+  if (main == nullptr) return fetched;
+  write_files(all, into);
+  fetched.step = main->step;
+  const bool of_run = want == Want::result && main->path.starts_with(kCheckpoints);
+  fetched.path = of_run ? into : into / main->path;
+  return fetched;
+}
+
+}  // namespace foretime::jobs

@@ -1,0 +1,117 @@
+"""Jobs of machines that share a Redis and no folder: checkpoints travel by the artifact store."""
+import json
+import shutil
+import subprocess
+import unittest
+
+from jobs_test import BASE, SWEEP
+from program import SAMPLES, ProgramTest, wait_until
+
+LONG = BASE.replace("steps: 6, eval_every: 3", "steps: 2000, eval_every: 50")
+
+
+@unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
+class ArtifactsTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.redis = f"unix://{self.folder}/redis.sock"
+        server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""], cwd=self.folder,
+                                  stdout=subprocess.DEVNULL)
+        self.processes = [server]
+        self.addCleanup(self.end)
+        wait_until((self.folder / "redis.sock").exists)
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
+        self.write("long.yaml", LONG.replace("SAMPLES", str(SAMPLES)) + "checkpoint: {every_steps: 20}\n")
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
+    def foretime(self, *arguments, code=0, machine="laptop", **more):
+        done = self.run_foretime(*arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, timeout=120, **more)
+        return done.stderr if code else done.stdout
+
+    def agent(self, machine, *options):
+        """Its run root is its own."""
+        process = self.start("agent", "--data-root", SAMPLES, "--until-empty", "--redis", self.redis, "--runs", f"runs-{machine}", *options)
+        self.processes.append(process)
+        return process
+
+    def finish(self, process):
+        output, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        return errors
+
+    def job(self, id):
+        return json.loads(self.foretime("status", id, "--json"))
+
+    def submit(self, file):
+        self.foretime("submit", file)
+        return json.loads(self.foretime("status", "--json"))["jobs"][0]["id"]
+
+    def moves(self, store):
+        id = self.submit("long.yaml")
+        first = self.agent("a", "--artifacts", store, "--lease-seconds", 1)
+        step = wait_until(lambda: (self.job(id)["artifacts"].get("last") or {}).get("step"))
+        self.assertGreaterEqual(step, 20)
+        first.kill()
+        self.finish(self.agent("b", "--artifacts", store))
+        job = self.job(id)
+        self.assertEqual((job["state"], job["results"], job["fence"]), ("succeeded", 1, 2))
+        run = self.folder / "runs-b" / id / "attempt-2"
+        self.assertIn("continues from the stored checkpoint", (run / "output.log").read_text())
+        self.assertGreater(min(line["step"] for line in map(json.loads, (run / "metrics.jsonl").read_text().splitlines()) if line.get("kind") == "train"), 20)
+        # A machine that ran nothing, and one that has the run, give out the same model.
+        self.foretime("export", id, "best.foretime")
+        self.foretime("export", id, "local.foretime", machine="b")
+        self.assertEqual((self.folder / "best.foretime").read_bytes(), (self.folder / "local.foretime").read_bytes())
+        self.foretime("export", id, "folder")
+        self.assertTrue((self.folder / "folder/manifest.json").exists())
+        return id
+
+    def test_a_job_goes_on_elsewhere_and_its_model_is_exported_anywhere_by_redis(self):
+        id = self.moves("redis")
+        self.assertIn(" in redis (", self.foretime("status", id))
+        self.assertIn("MiB of artifacts are in Redis", self.foretime("queue"))
+
+    def test_a_job_goes_on_elsewhere_and_its_model_is_exported_anywhere_by_a_folder(self):
+        (self.folder / "shared").mkdir()
+        id = self.moves("folder:shared")
+        stored = sorted(path.parent.name for path in (self.folder / "shared").rglob("manifest.json"))
+        self.assertEqual(len(stored), 1, "of a job that has succeeded the best checkpoint is kept, and no other")
+        self.assertIn(f" in folder:{self.folder.resolve()}/shared", self.foretime("status", id))
+
+    def test_evaluations_and_exports_of_the_queue_find_models_of_other_machines(self):
+        self.write("sweep.yaml", SWEEP + "then: [{evaluate: {files: [C11.npz]}}, export]\n")
+        self.foretime("submit", "sweep.yaml", "--json")
+        trainer = self.agent("a", "--artifacts", "redis", "--jobs", 1)
+        jobs = lambda kind: [job for job in json.loads(self.foretime("status", "--json"))["jobs"] if job["kind"] == kind]
+        wait_until(lambda: all(job["state"] == "succeeded" for job in jobs("train")))
+        trainer.kill()
+        shutil.rmtree(self.folder / "runs-a")
+        self.finish(self.agent("b", "--artifacts", "redis", "--lease-seconds", 1))
+        for kind in ("evaluate", "export"):
+            self.assertEqual({job["state"] for job in jobs(kind)}, {"succeeded"}, jobs(kind))
+        exported = jobs("export")[0]["id"]
+        self.foretime("export", exported, "of-export.foretime")
+
+    def test_a_quota_that_is_full_ends_no_job_and_is_told(self):
+        self.foretime("submit", "base.yaml")
+        self.foretime("queue", "--artifact-mib", 0)
+        self.finish(self.agent("a", "--artifacts", "redis"))
+        job = json.loads(self.foretime("status", "--json"))["jobs"][0]
+        self.assertEqual(job["state"], "succeeded")
+        self.assertIn("not stored", self.foretime("status", job["id"]))
+        self.assertIn("its quota is 0 (foretime queue --artifact-mib)", self.foretime("status", job["id"]))
+        message = self.foretime("export", job["id"], "best.foretime", code=2)
+        self.assertIn("nor stored: agents store checkpoints with --artifacts", message)
+
+    def test_stores_that_there_are_not_are_refused(self):
+        for store, expected in (("ftp://x", "expected redis, folder:PATH or s3://BUCKET/PREFIX"), ("folder:none", "expected a folder")):
+            done = self.run_foretime("agent", "--artifacts", store, "--redis", self.redis, code=2)
+            self.assertIn(expected, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

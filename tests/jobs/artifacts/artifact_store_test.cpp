@@ -1,0 +1,209 @@
+#include "jobs/artifacts/artifact_store.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "base/files.h"
+#include "jobs/artifacts/transfer.h"
+#include "jobs/queue/artifact.h"
+#include "tests/support/message_of.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/scratch.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using foretime::testing::message_of;
+using foretime::testing::Scratch;
+using ::testing::HasSubstr;
+
+foretime::testing::RedisServer& artifact_server() {
+  static foretime::testing::RedisServer server(foretime::testing::RedisServer::Options{false, "no", {}});
+  return server;
+}
+
+std::unique_ptr<ArtifactStore> make_store(const std::string& kind, const fs::path& folder) {
+  if (kind == "redis")
+    return std::make_unique<RedisStore>(std::make_unique<RedisClient>(artifact_server().url()), "store");
+  return std::make_unique<FolderStore>(folder);
+}
+
+/// What every store promises.
+class ArtifactStoreContract : public ::testing::TestWithParam<std::string> {
+ protected:
+  Scratch scratch_;
+  std::unique_ptr<ArtifactStore> store_ = make_store(GetParam(), scratch_.path());
+};
+
+TEST_P(ArtifactStoreContract, WhatWasStoredComesBackByteByByte) {
+  std::string large(kArtifactPart + 4097, 'x');
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 31 % 256);
+  const std::map<std::string, std::string> contents = {{"j/1-t/1-step/checkpoints/step-1/model.safetensors", large},
+                                                       {"j/1-t/1-step/config.yaml", "a: 1\n"},
+                                                       {"j/1-t/1-step/empty", ""},
+                                                       {"j/1-t/1-step/zeros", std::string("\0\r\n\xFF", 4)}};
+  for (const auto& [name, bytes] : contents) store_->put(name, bytes);
+  for (const auto& [name, bytes] : contents) EXPECT_EQ(store_->get(name, bytes.size()), bytes) << name;
+}
+
+TEST_P(ArtifactStoreContract, WhatIsNotThereIsEmpty) {
+  EXPECT_EQ(store_->get("j/1-t/none/config.yaml", 5), std::nullopt);
+}
+
+TEST_P(ArtifactStoreContract, AnotherTryReplacesWhatTheFirstOneLeft) {
+  store_->put("j/1-t/2-step/config.yaml", "half");
+  store_->put("j/1-t/2-step/config.yaml", "whole");
+  EXPECT_EQ(store_->get("j/1-t/2-step/config.yaml", 5), "whole");
+}
+
+TEST_P(ArtifactStoreContract, AFolderIsRemovedWithAllThatItHoldsAndNothingBesideIt) {
+  if (GetParam() == "redis") return;  // the queue removes those
+  store_->put("j/1-t/3/a", "a");
+  store_->put("j/1-t/3/b/c", "c");
+  store_->put("j/1-t/30/a", "other");
+  EXPECT_THAT(store_->list("j"), ::testing::UnorderedElementsAre("1-t/3", "1-t/30"));
+  EXPECT_THAT(store_->list("none"), ::testing::IsEmpty());
+  store_->remove("j/1-t/3");
+  EXPECT_EQ(store_->get("j/1-t/3/a", 1), std::nullopt);
+  EXPECT_EQ(store_->get("j/1-t/3/b/c", 1), std::nullopt);
+  EXPECT_EQ(store_->get("j/1-t/30/a", 5), "other");
+  store_->remove("j/1-t/3");
+  store_->remove("j");
+  EXPECT_EQ(store_->get("j/1-t/30/a", 5), std::nullopt);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ArtifactStoreContract, ::testing::Values("redis", "folder"),
+                         [](const auto& test) { return test.param; });
+
+TEST(RedisStore, PartsExpireUntilTheQueueKeepsThem) {
+  RedisClient client(artifact_server().url());
+  make_store("redis", "")->put("e/1-t/1/a", "bytes");
+  const auto left = integer_of(*client.call({"PTTL", "{store}:artifact:e/1-t/1/a:0"}));
+  EXPECT_GT(left, 500'000);
+  EXPECT_LE(left, 600'000);
+}
+
+TEST(RedisStore, AMemoryThatIsNearlyFullIsLeftToTheJobs) {
+  foretime::testing::RedisServer server(
+      foretime::testing::RedisServer::Options{false, "no", {"maxmemory 10mb", "maxmemory-policy noeviction"}});
+  RedisClient client(server.url());
+  for (int i = 0; memory_warning(client).empty(); ++i)
+    client.call({"SET", "ballast" + std::to_string(i), std::string(64 << 10, 'x')});
+  RedisStore store(std::make_unique<RedisClient>(server.url()), "store");
+  EXPECT_THAT(message_of<StoreUnavailable>([&] { store.put("j/1-t/1/a", "bytes"); }), HasSubstr("left to the jobs"));
+}
+
+TEST(FolderStore, AFolderThatIsGoneIsRefusedAndAFileInItsPlaceToo) {
+  const Scratch scratch;
+  std::ofstream(scratch.path() / "file") << "x";
+  EXPECT_THROW(FolderStore(scratch.path() / "none"), StoreRefused);
+  EXPECT_THROW(FolderStore(scratch.path() / "file"), StoreRefused);
+  EXPECT_THAT(message_of<JobsError>([&] { store_address("folder:" + (scratch.path() / "none").string()); }),
+              HasSubstr("expected a folder"));
+  EXPECT_THAT(message_of<JobsError>([] { store_address("ftp://x"); }), HasSubstr("expected redis, folder:PATH or s3"));
+}
+
+TEST(ArtifactStores, RecordsLeadAnAgentToNoOtherStoreThanItsOwn) {
+  const Scratch scratch;
+  ArtifactStores stores([] { return std::make_unique<RedisClient>(artifact_server().url()); }, "store");
+  stores.only("folder:" + scratch.path().string());
+  EXPECT_EQ(stores.at("redis").address(), "redis");
+  EXPECT_EQ(stores.at("folder:" + scratch.path().string()).address(), "folder:" + scratch.path().string());
+  EXPECT_THAT(message_of<StoreRefused>([&] { stores.at("folder:/etc"); }), HasSubstr("this agent uses"));
+}
+
+/// A run with two checkpoints, of which the first is the best one, and their store.
+class ArtifactTransfer : public ::testing::Test {
+ protected:
+  ArtifactTransfer() {
+    fs::create_directories(runs_);
+    fs::create_directories(shared_);
+    write("config.yaml", "trainer: {}\n");
+    write("data.json", "{}\n");
+    write("metrics.jsonl",
+          "{\"kind\":\"train\",\"step\":1}\n{\"kind\":\"eval\",\"step\":10,\"valid/"
+          "mae\":1}\n{\"kind\":\"final\",\"step\":20}\n");
+    write("checkpoints/best.json", "{\"step\": 10}\n");
+    for (const auto* step : {"step-00000010", "step-00000020"}) {
+      write(std::string("checkpoints/") + step + "/model.safetensors", std::string("weights of ") + step);
+      write(std::string("checkpoints/") + step + "/manifest.json",
+            "{\"step\": 1, \"files\": {\"model.safetensors\": {\"bytes\": 24, \"crc32\": 1}}}");
+    }
+    stores_.only(address_);
+    keep("best", "checkpoints/step-00000010");
+    keep("last", "checkpoints/step-00000020");
+  }
+  void write(const std::string& name, const std::string& text) {
+    fs::create_directories((runs_ / name).parent_path());
+    std::ofstream(runs_ / name) << text;
+  }
+  void keep(const std::string& role, const std::string& checkpoint) {
+    auto packed = pack_checkpoint(runs_, checkpoint);
+    packed.artifact.name = "1-t/" + role;
+    packed.artifact.store = address_;
+    store_artifact(stores_.at(address_), "j", packed);
+    known_.by_role[role] = packed.artifact;
+  }
+  fs::path stored(const std::string& role, const std::string& file) { return shared_ / "j/1-t" / role / file; }
+  FetchedArtifact fetch(Want want) { return fetch_artifact(stores_, "j", known_, want, into_); }
+  std::string fetched(const std::string& name) { return files().read(into_ / name); }
+
+  Scratch scratch_;
+  fs::path runs_ = scratch_.path() / "run", shared_ = scratch_.path() / "shared", into_ = scratch_.path() / "into";
+  std::string address_ = "folder:" + shared_.string();
+  ArtifactStores stores_{[] { return std::make_unique<RedisClient>(artifact_server().url()); }, "store"};
+  JobArtifacts known_;
+};
+
+TEST_F(ArtifactTransfer, AnAttemptGoesOnFromTheLastCheckpointWithTheBestOneBesideIt) {
+  const auto found = fetch(Want::resume);
+  EXPECT_EQ(found.path, into_ / "checkpoints/step-00000020");
+  EXPECT_EQ(found.step, 20);
+  EXPECT_EQ(fetched("checkpoints/step-00000010/model.safetensors"), "weights of step-00000010");
+  EXPECT_EQ(fetched("checkpoints/step-00000020/model.safetensors"), "weights of step-00000020");
+  EXPECT_EQ(found.notes.size(), 0U);
+}
+
+TEST_F(ArtifactTransfer, AResultIsTheBestCheckpointWithItsRunAndItsEvaluations) {
+  EXPECT_EQ(fetch(Want::result).path, into_);
+  EXPECT_EQ(fetched("config.yaml"), "trainer: {}\n");
+  EXPECT_EQ(fetched("metrics.jsonl"),
+            "{\"kind\":\"eval\",\"step\":10,\"valid/mae\":1}\n{\"kind\":\"final\",\"step\":20}\n");
+  EXPECT_TRUE(fs::exists(into_ / "checkpoints/step-00000010/manifest.json"));
+  EXPECT_FALSE(fs::exists(into_ / "checkpoints/step-00000020"));
+}
+
+TEST_F(ArtifactTransfer, WhatIsDamagedIsPassedOverForAnOlderOneThatIsIntact) {
+  std::ofstream(stored("last", "checkpoints/step-00000020/model.safetensors")) << "weights 0f step-00000020";
+  const auto found = fetch(Want::resume);
+  EXPECT_EQ(found.step, 10);
+  ASSERT_EQ(found.notes.size(), 1U);
+  EXPECT_THAT(found.notes[0], HasSubstr("model.safetensors in 1-t/last: its SHA-256 is another"));
+  EXPECT_FALSE(fs::exists(into_ / "checkpoints/step-00000020"));
+}
+
+TEST_F(ArtifactTransfer, WhereNothingIsIntactNothingIsWritten) {
+  fs::remove(stored("last", "config.yaml"));
+  std::ofstream(stored("best", "checkpoints/step-00000010/model.safetensors"), std::ios::app) << "more";
+  const auto found = fetch(Want::result);
+  EXPECT_FALSE(found.found());
+  EXPECT_EQ(found.notes.size(), 2U);
+  EXPECT_FALSE(fs::exists(into_));
+}
+
+TEST_F(ArtifactTransfer, ACheckpointThatIsNotWholeIsNotPacked) {
+  write("checkpoints/step-00000020/model.safetensors", "half");
+  EXPECT_THAT(message_of<JobsError>([&] { pack_checkpoint(runs_, "checkpoints/step-00000020"); }),
+              HasSubstr("4 bytes, the manifest says otherwise"));
+  fs::remove(runs_ / "checkpoints/step-00000020/model.safetensors");
+  EXPECT_THAT(message_of<JobsError>([&] { pack_checkpoint(runs_, "checkpoints/step-00000020"); }),
+              HasSubstr("is not there"));
+  fs::remove(runs_ / "checkpoints/step-00000020/manifest.json");
+  EXPECT_THROW(pack_checkpoint(runs_, "checkpoints/step-00000020"), JobsError);
+}
+
+}  // namespace
+}  // namespace foretime::jobs
