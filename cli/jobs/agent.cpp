@@ -15,6 +15,7 @@
 #include "coordinator/run_directory.h"
 #include "jobs/agent/gpus.h"
 #include "jobs/error.h"
+#include "jobs/progress/tcp.h"
 #include "jobs/sweep/proposer.h"
 
 namespace foretime::cli {
@@ -26,7 +27,7 @@ constexpr double kLongestTime = 7 * 86400;  // seconds, of any option
 struct AgentCommandOptions {
   QueueOptions queue;
   jobs::AgentOptions agent;
-  std::string launcher = "auto", artifacts;
+  std::string launcher = "auto", artifacts, listen = "auto";
   std::vector<std::string> data_roots = {"."};
   bool assume_gpus = false;
   double lease_seconds = 30;
@@ -111,6 +112,21 @@ int64_t failures_ever(jobs::QueueReader& reader) {
   return count;
 }
 
+/// Where jobs of several hosts find this agent.
+std::string listen_address(const AgentCommandOptions& options, const jobs::RedisUrl& redis, spdlog::logger& log) {
+  if (options.listen == "none" || !options.agent.launcher.may_leave_host()) return "";
+  auto address = options.listen == "auto" ? jobs::own_address(redis.host, redis.port) : options.listen;
+  if (address.empty()) {
+    log.warn("--listen auto: this host has no address that others reach: jobs whose rank 0 runs elsewhere say nothing");
+    return "";
+  }
+  if (options.listen == "auto" && address.find(':') != std::string::npos) address = "[" + address + "]";
+  std::string tried;
+  jobs::listen_tcp(jobs::parse_listen_address(address), tried);
+  log.info("jobs of several hosts report to {}", address);
+  return address;
+}
+
 void run(AgentCommandOptions& options, int& exit_code) {
   if (!options.assume_gpus && !options.agent.gpus.empty()) jobs::check_gpus(options.agent.gpus, jobs::find_gpus());
   std::error_code failure;
@@ -120,11 +136,13 @@ void run(AgentCommandOptions& options, int& exit_code) {
   options.agent.launcher = jobs::Launcher(options.launcher);
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
   options.agent.store = jobs::store_address(options.artifacts);
+  if (options.listen != "auto" && options.listen != "none") jobs::parse_listen_address(options.listen);
   const auto log = coordinator::make_logger("", spdlog::level::info);
   const auto connection = connect(options, *log);
   auto& access = *connection;
   log->info("queue at {}, prefix {}", access.name(), access.settings().prefix);
   agree_to_keep(access, options, *log);
+  options.agent.listen = listen_address(options, access.url(), *log);
   options.agent.artifacts = [&access, store = options.agent.store] {
     auto stores = access.make_stores();
     stores->only(store);
@@ -170,6 +188,12 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "TEXT")
       ->capture_default_str();
   typed_option(command, "--program", agent.program, "the foretime that runs jobs; default: this one", "FILE");
+  typed_option(
+      command, "--listen", options.listen,
+      "where jobs report whose rank 0 runs on another host: HOST, HOST:PORT or HOST:FIRST-LAST, or none; auto: "
+      "the address that reaches Redis, with launchers other than auto and direct",
+      "WHERE")
+      ->capture_default_str();
   typed_option(
       command, "--artifacts", options.artifacts,
       "where checkpoints are stored for other hosts: redis (up to a quota), folder:PATH, or s3://BUCKET/PREFIX; "

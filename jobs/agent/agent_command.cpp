@@ -314,6 +314,8 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command);
   process.environment = attempt_environment(spec, options.launcher, place);
   process.working_folder = place.folder;
+  if (resources.ranks > 1 && spec.kind != JobKind::export_ && options.launcher.may_leave_host())
+    process.listen = options.listen;
   process.separate_stdout = spec.kind == JobKind::evaluate;
   return process;
 }

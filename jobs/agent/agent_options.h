@@ -24,6 +24,8 @@ class Launcher {
   explicit Launcher(const std::string& text);
   std::vector<std::string> arguments(const Resources& resources, const std::vector<std::string>& command) const;
   const std::string& text() const { return text_; }
+  /// Whether ranks may run on other hosts.
+  bool may_leave_host() const { return text_ != "auto" && text_ != "direct"; }
   /// What of `environment` (NAME=VALUE, ending in null) a job must not see: variables of the step, or of the MPI
   /// launch, that the agent itself is part of, which would make a job's ranks take themselves for its members, or
   /// options of srun. Where srun starts the ranks, the allocation's stay.
@@ -32,8 +34,8 @@ class Launcher {
   /// Open MPI waits about twice the time-out whenever it has to end a rank, whether the rank still lives or not: a
   /// crash is to be known soon, and checkpoints are asked for by the socket long before SIGTERM.
   static constexpr const char* kMpirun =
-      "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x OMP_NUM_THREADS "
-      "--mca odls_base_sigkill_timeout 5 {command}";
+      "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP "
+      "-x FORETIME_PROGRESS_TOKEN -x OMP_NUM_THREADS --mca odls_base_sigkill_timeout 5 {command}";
   /// With --overlap, because an agent that is a step of its own holds what the job's step asks for.
   static constexpr const char* kSrun =
       "srun --mpi=pmix --ntasks={ranks} --cpus-per-task={cpus} --gpus-per-task={gpus} --exact --overlap "
@@ -59,6 +61,7 @@ struct AgentOptions {
   double drain_seconds = 600;       // SIGTERM: jobs get so long to checkpoint
   int64_t most_failures = 5;  // different jobs that fail in a row and soon before claiming stops; 0: it never does
   std::function<std::shared_ptr<ArtifactStores>()> artifacts;  // for a thread of its own; empty: the run root is all
+  std::string listen;        // where channels listen for ranks of other hosts (jobs/progress/tcp.h); empty: nowhere
   std::string store;         // where artifacts are stored (store_address); empty: nowhere
   bool until_empty = false;  // end when no job is left that this agent could ever run
 };

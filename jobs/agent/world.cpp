@@ -24,7 +24,9 @@ constexpr size_t kReadAtOnce = 1 << 20;  // then the other jobs have their turn
 class SupervisedCommand final : public RunningCommand {
  public:
   SupervisedCommand(SupervisedProcess::Options options, const std::filesystem::path& folder)
-      : channel_(folder), process_(with_channel(std::move(options), channel_.path())) {
+      : token_(options.listen.empty() ? "" : real_world().random_hex(32)),
+        channel_(folder, options.listen.empty() ? ListenAddress() : parse_listen_address(options.listen), token_),
+        process_(with_channel(std::move(options))) {
     streams_ = {process_.output(), process_.standard_output()};
   }
 
@@ -50,8 +52,12 @@ class SupervisedCommand final : public RunningCommand {
   void kill() override { process_.kill(); }
 
  private:
-  static SupervisedProcess::Options with_channel(SupervisedProcess::Options options, const std::string& path) {
-    options.environment["FORETIME_PROGRESS"] = path;
+  SupervisedProcess::Options with_channel(SupervisedProcess::Options options) const {
+    // Launchers name these variables: they are always there.
+    const auto or_none = [](const std::string& text) { return text.empty() ? "none" : text; };
+    options.environment["FORETIME_PROGRESS"] = channel_.path();
+    options.environment["FORETIME_PROGRESS_TCP"] = or_none(channel_.tcp_address());
+    options.environment["FORETIME_PROGRESS_TOKEN"] = or_none(token_);
     return options;
   }
 
@@ -71,6 +77,7 @@ class SupervisedCommand final : public RunningCommand {
     }
   }
 
+  std::string token_;
   ProgressReceiver channel_;
   SupervisedProcess process_;
   std::array<int, 2> streams_{-1, -1};

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -108,7 +109,9 @@ std::string finished_line(const Json& json) {
 
 constexpr size_t kReceivedAtOnce = 1 << 20;  // then the other jobs have their turn
 
-constexpr const char* kVariable = "FORETIME_PROGRESS";
+constexpr const char *kVariable = "FORETIME_PROGRESS", *kTcpVariable = "FORETIME_PROGRESS_TCP",
+                     *kTokenVariable = "FORETIME_PROGRESS_TOKEN";
+constexpr double kConnectSeconds = 10, kReconnectSeconds = 1, kReconnectInterval = 5, kReconnectLater = 60;
 constexpr double kPatience = 1.0;          // seconds
 constexpr size_t kPendingBytes = 1 << 20;  // an agent that is so far behind is taken for lost
 constexpr size_t kReceivedBytes = 64 << 10;
@@ -184,7 +187,9 @@ bool is_stop_line(const std::string& line) {
   return stop != json.end() && stop->is_boolean() && stop->get<bool>();
 }
 
-ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder) {
+ProgressReceiver::ProgressReceiver(const std::filesystem::path& folder, const ListenAddress& where, std::string token)
+    : token_(std::move(token)) {
+  if (!where.host.empty()) tcp_listener_ = listen_tcp(where, tcp_address_);
   if (listen_at((folder / "agent.sock").string())) return;
   std::string name = "/tmp/foretime-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) throw NodeError("{}: {}", name, std::strerror(errno));
@@ -219,6 +224,65 @@ bool ProgressReceiver::listen_at(const std::string& path) {
 
 void ProgressReceiver::add_descriptors(std::vector<pollfd>& descriptors) const {
   descriptors.push_back({connected() ? peer_.get() : listener_.get(), POLLIN, 0});
+  if (tcp_listener_.get() >= 0) descriptors.push_back({tcp_listener_.get(), POLLIN, 0});
+  for (const auto& stranger : strangers_) descriptors.push_back({stranger.socket.get(), POLLIN, 0});
+}
+
+/// From now on this is the job.
+void ProgressReceiver::greet(Descriptor peer) {
+  peer_ = std::move(peer);
+  splitter_ = LineSplitter(kProgressLine, false);
+  if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/// Listens to those that came over TCP until one says the token. The job that connects anew takes the place of its
+/// former connection, whose end may be noticed later.
+void ProgressReceiver::accept_strangers(const Complain& complain) {
+  if (tcp_listener_.get() < 0) return;
+  const auto send_away = [&](const Stranger& stranger, const char* why) {
+    complain(fmt::format("a peer at {} {} and was sent away", stranger.from, why));
+  };
+  const double now = steady_seconds();
+  for (size_t i = 0; i < 4 * kStrangers; ++i) {
+    sockaddr_storage from{};
+    socklen_t size = sizeof(from);
+    Descriptor socket(
+        accept4(tcp_listener_.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.get() < 0) break;
+    char host[NI_MAXHOST] = "?";
+    getnameinfo(reinterpret_cast<sockaddr*>(&from), size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
+    if (strangers_.size() >= kStrangers) {
+      send_away(strangers_.front(), "had said nothing");
+      strangers_.pop_front();
+    }
+    strangers_.push_back({std::move(socket), host, "", now});
+  }
+  for (size_t i = 0; i < strangers_.size();) {
+    auto& stranger = strangers_[i];
+    char buffer[kTokenLine];
+    const auto got = recv(stranger.socket.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    const bool nothing = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    if (got > 0) stranger.said.append(buffer, static_cast<size_t>(got));
+    const auto end = stranger.said.find('\n');
+    const bool over = end != std::string::npos;
+    if (over && is_token_line(stranger.said.substr(0, end), token_)) {
+      watch_peer(stranger.socket.get());
+      early_ = stranger.said.substr(end + 1);
+      greet(std::move(stranger.socket));
+    } else if (over) {
+      send_away(stranger, "said a wrong token");
+    } else if (stranger.said.size() >= kTokenLine) {
+      send_away(stranger, "said too much before its token");
+    } else if (got == 0 || (got < 0 && !nothing)) {
+      send_away(stranger, "left without a token");
+    } else if (now - stranger.since >= kTokenSeconds) {
+      send_away(stranger, "was too slow with its token");
+    } else {
+      ++i;
+      continue;
+    }
+    strangers_.erase(strangers_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 void ProgressReceiver::accept_peer(const Complain& complain) {
@@ -231,16 +295,26 @@ void ProgressReceiver::accept_peer(const Complain& complain) {
       complain(fmt::format("a process of user {} connected and was sent away", who.uid));
       continue;
     }
-    peer_ = std::move(peer);
-    splitter_ = LineSplitter(kProgressLine, false);
-    if (!stop_.empty()) send(peer_.get(), stop_.data(), stop_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    greet(std::move(peer));
   }
 }
 
 void ProgressReceiver::receive(const Take& take, const Complain& complain) {
   char buffer[16384];
   size_t total = 0;
+  const auto feed = [&](std::string_view bytes) {
+    splitter_.feed(bytes, [&](const std::string& line, bool cut) {
+      try {
+        if (cut) throw JobsError("progress message: more than {} bytes", kProgressLine);
+        take(parse_progress_message(line));
+      } catch (const JobsError& error) {
+        complain(error.what());
+      }
+    });
+  };
   accept_peer(complain);
+  accept_strangers(complain);
+  if (!early_.empty()) feed(std::exchange(early_, ""));
   while (connected() && total < kReceivedAtOnce) {
     const auto got = recv(peer_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
@@ -251,14 +325,7 @@ void ProgressReceiver::receive(const Take& take, const Complain& complain) {
       continue;
     }
     total += static_cast<size_t>(got);
-    splitter_.feed({buffer, static_cast<size_t>(got)}, [&](const std::string& line, bool cut) {
-      try {
-        if (cut) throw JobsError("progress message: more than {} bytes", kProgressLine);
-        take(parse_progress_message(line));
-      } catch (const JobsError& error) {
-        complain(error.what());
-      }
-    });
+    feed({buffer, static_cast<size_t>(got)});
   }
 }
 
@@ -271,20 +338,36 @@ void ProgressReceiver::send_stop(const std::string& reason) {
 std::unique_ptr<ProgressSender> ProgressSender::from_environment() {
   const char* path = std::getenv(kVariable);
   if (path == nullptr || *path == 0) return nullptr;
+  const auto text_in = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr || std::strcmp(value, "none") == 0 ? "" : value);
+  };
+  const auto tcp = text_in(kTcpVariable), token = text_in(kTokenVariable);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof(address.sun_path)) {
-    fmt::print(stderr, "{}: {} is longer than a socket's address; progress is not sent\n", kVariable, path);
-    return nullptr;
+  std::string why = "longer than a socket's address";
+  Descriptor descriptor;
+  if (std::strlen(path) < sizeof(address.sun_path)) {
+    std::strcpy(address.sun_path, path);
+    descriptor = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (descriptor.get() < 0 ||
+        connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      why = std::strerror(errno);
+      descriptor = Descriptor();
+    }
   }
-  std::strcpy(address.sun_path, path);
-  Descriptor descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (descriptor.get() < 0 ||
-      connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    fmt::print(stderr, "{}: {}: {}; progress is not sent\n", kVariable, path, std::strerror(errno));
+  const bool far = descriptor.get() < 0 && !tcp.empty();
+  if (far) descriptor = connect_tcp(tcp, kConnectSeconds, why);
+  if (descriptor.get() < 0) {
+    fmt::print(stderr, "{}: {}: {}; progress is not sent\n", far ? kTcpVariable : kVariable, far ? tcp : path, why);
     return nullptr;
   }
   auto sender = std::make_unique<ProgressSender>(descriptor.release());
+  if (far) {
+    sender->tcp_address_ = tcp;
+    sender->token_ = token;
+    sender->pending_ = token_line(token);
+  }
   ProgressMessage hello;
   hello.kind = ProgressMessage::Kind::hello;
   hello.pid = getpid();
@@ -296,7 +379,10 @@ ProgressSender::ProgressSender(int socket) : socket_(socket) {}
 ProgressSender::~ProgressSender() { flush(kPatience); }
 
 void ProgressSender::send(const ProgressMessage& message) {
-  if (broken_) return;
+  if (broken_ && !find_agent()) {
+    // What is not sent is lost; but what the job's result depends on may yet be taken by an agent that is found again.
+    if (tcp_address_.empty() || message.kind == ProgressMessage::Kind::progress) return;
+  }
   const bool progress = message.kind == ProgressMessage::Kind::progress;
   if (progress) {
     // A line that was sent in part is finished before anything else.
@@ -309,20 +395,47 @@ void ProgressSender::send(const ProgressMessage& message) {
     fmt::print(stderr, "not sent to the agent: {}\n", error.what());
   }
   flush(progress ? 0 : kPatience);
-  if (pending_.size() > kPendingBytes) broken_ = true;
+  if (pending_.size() > kPendingBytes) {
+    tcp_address_.clear();
+    lose_agent();
+  }
+}
+
+void ProgressSender::lose_agent() {
+  broken_ = true;
+  next_try_ = steady_seconds() + kReconnectInterval;
+}
+
+/// Connects anew, now and then, where the network was the trouble. A line that was sent in part is sent again.
+bool ProgressSender::find_agent() {
+  if (tcp_address_.empty() || steady_seconds() < next_try_) return false;
+  std::string why;
+  auto found = connect_tcp(tcp_address_, kReconnectSeconds, why);
+  next_try_ = steady_seconds() + kReconnectLater;  // a host that does not answer takes a second each time
+  if (found.get() < 0) return false;
+  socket_ = std::move(found);
+  if (const auto line = token_line(token_); !pending_.starts_with(line)) pending_.insert(0, line);
+  sent_ = 0;
+  received_.clear();
+  broken_ = false;
+  return true;
 }
 
 bool ProgressSender::flush(double patience_seconds) {
   const double limit = steady_seconds() + patience_seconds;
   while (!pending_.empty() && !broken_) {
-    const auto sent = ::send(socket_.get(), pending_.data(), pending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto sent =
+        ::send(socket_.get(), pending_.data() + sent_, pending_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
-      pending_.erase(0, static_cast<size_t>(sent));
+      sent_ += static_cast<size_t>(sent);
+      const auto whole = sent_ == pending_.size() ? sent_ : pending_.rfind('\n', sent_ - 1) + 1;
+      pending_.erase(0, whole);
+      sent_ -= whole;
       continue;
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      broken_ = true;
+      lose_agent();
       break;
     }
     const double left = limit - steady_seconds();
@@ -330,17 +443,18 @@ bool ProgressSender::flush(double patience_seconds) {
     pollfd wait{socket_.get(), POLLOUT, 0};
     poll(&wait, 1, static_cast<int>(std::max(1.0, left * 1e3)));
   }
-  return true;
+  return pending_.empty();
 }
 
 bool ProgressSender::stop_requested() {
   std::array<char, 4096> buffer{};
+  if (broken_ && find_agent()) flush(0);
   while (!stop_ && !broken_) {
     const auto got = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
-      broken_ = true;
+      lose_agent();
       break;
     }
     received_.append(buffer.data(), static_cast<size_t>(got));

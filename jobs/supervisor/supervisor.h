@@ -33,6 +33,7 @@ class SupervisedProcess {
     std::filesystem::path working_folder{};            // empty: the agent's
     double kill_grace_seconds = 10;                    // between terminate's SIGTERM and SIGKILL
     bool separate_stdout = false;                      // a pipe of its own for stdout; output() then has stderr alone
+    std::string listen{};  // where its channel listens for ranks of other hosts (jobs/progress/tcp.h); empty: nowhere
   };
   /// Throws JobsError where the command cannot be started (not found, no rights), NodeError where the machine cannot
   /// start any (no more processes, no memory, its disk fails): nothing is left behind.
