@@ -22,6 +22,7 @@ pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
 # It asks for 64-bit file offsets, which 64-bit systems have anyway; a definition more makes the precompiled header unusable.
 set_target_properties(PkgConfig::hiredis PROPERTIES INTERFACE_COMPILE_OPTIONS "")
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(CURL 7.86 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(METIS REQUIRED)
 find_package(simdjson REQUIRED)

@@ -13,7 +13,7 @@ build_packages=(
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libsimdjson-dev libzip-dev zlib1g-dev libisal-dev
   libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev
-  libhiredis-dev libssl-dev redis-server libmetis-dev
+  libhiredis-dev libssl-dev libcurl4-openssl-dev redis-server libmetis-dev
   libfasttext-dev libxgboost-dev libboost-math-dev
   libprotobuf-dev protobuf-compiler libmicrohttpd-dev
 )

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "configs/load.h"
 #include "jobs/agent/run_folder.h"
+#include "jobs/artifacts/s3_store.h"
 #include "jobs/queue/queue.h"
 #include "jobs/sweep/finetune_job.h"
 #include "jobs/sweep/sweep.h"
@@ -234,7 +235,7 @@ std::vector<std::string> finetune_arguments(const JobSpec& spec, const AgentOpti
   return arguments;
 }
 
-std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const Launcher& launcher,
+std::map<std::string, std::string> attempt_environment(const JobSpec& spec, const AgentOptions& options,
                                                        const AttemptPlace& place) {
   std::map<std::string, std::string> environment = {
       {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
@@ -243,7 +244,11 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
   for (const auto* secret :
        {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD", "FORETIME_REDIS_PASSWORD_FILE"})
     environment[secret] = "";
-  for (const auto& name : launcher.variables_of_outer_launch(environ)) environment[name] = "";
+  if (is_s3_address(options.store)) {  // that is the agent's
+    for (const auto* secret : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
+      environment[secret] = "";
+  }
+  for (const auto& name : options.launcher.variables_of_outer_launch(environ)) environment[name] = "";
   if (geteuid() == 0) environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   return environment;
 }
@@ -312,7 +317,7 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   auto resources = spec.resources;
   if (spec.kind == JobKind::finetune) resources.ranks = 1;
   process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command);
-  process.environment = attempt_environment(spec, options.launcher, place);
+  process.environment = attempt_environment(spec, options, place);
   process.working_folder = place.folder;
   if (resources.ranks > 1 && spec.kind != JobKind::export_ && options.launcher.may_leave_host())
     process.listen = options.listen;

@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "jobs/artifacts/s3_store.h"
 #include "jobs/queue/artifact.h"
 
 namespace foretime::jobs {
@@ -122,6 +123,8 @@ ArtifactStore& ArtifactStores::at(const std::string& address) {
   std::unique_ptr<ArtifactStore> made;
   if (address == kRedisStore) {
     made = std::make_unique<RedisStore>(make_client_(), prefix_);
+  } else if (is_s3_address(address)) {
+    made = std::make_unique<S3Store>(address, S3Access::from_environment());
   } else if (address.starts_with(kFolderScheme)) {
     made = std::make_unique<FolderStore>(address.substr(std::string(kFolderScheme).size()));
   } else {
@@ -141,6 +144,11 @@ std::string store_address(const std::string& option) {
       throw JobsError("--artifacts {}: {}, expected a folder that all agents share", option,
                       failure ? failure.message() : "no folder");
     return kFolderScheme + real.string();
+  }
+  const auto trimmed_option = option.ends_with('/') ? option.substr(0, option.size() - 1) : option;
+  if (is_s3_address(trimmed_option)) {
+    S3Access::from_environment();
+    return trimmed_option;
   }
   throw JobsError("--artifacts {}: expected redis, folder:PATH or s3://BUCKET/PREFIX", printable(option));
 }

@@ -5,7 +5,7 @@ import subprocess
 import unittest
 
 from jobs_test import BASE, SWEEP
-from program import SAMPLES, ProgramTest, wait_until
+from program import SAMPLES, SOURCE, ProgramTest, wait_until
 
 LONG = BASE.replace("steps: 6, eval_every: 3", "steps: 2000, eval_every: 50")
 
@@ -18,6 +18,7 @@ class ArtifactsTest(ProgramTest):
         server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", ""], cwd=self.folder,
                                   stdout=subprocess.DEVNULL)
         self.processes = [server]
+        self.variables = {}
         self.addCleanup(self.end)
         wait_until((self.folder / "redis.sock").exists)
         self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)))
@@ -29,12 +30,12 @@ class ArtifactsTest(ProgramTest):
             process.communicate()
 
     def foretime(self, *arguments, code=0, machine="laptop", **more):
-        done = self.run_foretime(*arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, timeout=120, **more)
+        done = self.run_foretime(*arguments, "--redis", self.redis, "--runs", f"runs-{machine}", code=code, timeout=120, **self.variables, **more)
         return done.stderr if code else done.stdout
 
     def agent(self, machine, *options):
         """Its run root is its own."""
-        process = self.start("agent", "--data-root", SAMPLES, "--until-empty", "--redis", self.redis, "--runs", f"runs-{machine}", *options)
+        process = self.start("agent", "--data-root", SAMPLES, "--until-empty", "--redis", self.redis, "--runs", f"runs-{machine}", *options, **self.variables)
         self.processes.append(process)
         return process
 
@@ -81,6 +82,21 @@ class ArtifactsTest(ProgramTest):
         stored = sorted(path.parent.name for path in (self.folder / "shared").rglob("manifest.json"))
         self.assertEqual(len(stored), 1, "of a job that has succeeded the best checkpoint is kept, and no other")
         self.assertIn(f" in folder:{self.folder.resolve()}/shared", self.foretime("status", id))
+
+    def test_a_job_goes_on_elsewhere_and_its_model_is_exported_anywhere_by_s3(self):
+        server = subprocess.Popen(["python3", SOURCE / "tests/support/s3_server.py", "models", "KEYID", "s3cr3t+key"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.processes.append(server)
+        self.variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.stdout.readline().strip()}", "AWS_ACCESS_KEY_ID": "KEYID",
+                          "AWS_SECRET_ACCESS_KEY": "s3cr3t+key"}
+        id = self.moves("s3://models/of-tests")
+        self.assertIn(" in s3://models/of-tests (", self.foretime("status", id))
+        self.variables["AWS_SECRET_ACCESS_KEY"] = "another"
+        message = self.foretime("export", id, "again.foretime", code=2)
+        self.assertIn("403 SignatureDoesNotMatch", message)
+        self.assertNotIn("another", message)
+        self.variables = {}
+        self.assertIn("AWS_ACCESS_KEY_ID is not set", self.foretime("export", id, "again.foretime", code=2))
 
     def test_evaluations_and_exports_of_the_queue_find_models_of_other_machines(self):
         self.write("sweep.yaml", SWEEP + "then: [{evaluate: {files: [C11.npz]}}, export]\n")

@@ -1,14 +1,23 @@
 #include "jobs/artifacts/artifact_store.h"
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/files.h"
+#include "jobs/artifacts/s3_store.h"
 #include "jobs/artifacts/transfer.h"
 #include "jobs/queue/artifact.h"
 #include "tests/support/message_of.h"
+#include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/scratch.h"
 
@@ -18,16 +27,70 @@ namespace {
 namespace fs = std::filesystem;
 using foretime::testing::message_of;
 using foretime::testing::Scratch;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 foretime::testing::RedisServer& artifact_server() {
   static foretime::testing::RedisServer server(foretime::testing::RedisServer::Options{false, "no", {}});
   return server;
 }
 
+constexpr const char *kKeyId = "AKIDEXAMPLE", *kSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+
+/// The stand-in for an S3-compatible store (tests/support/s3_server.py).
+class S3Server {
+ public:
+  explicit S3Server(const std::vector<std::string>& options = {}) {
+    std::array<int, 2> in{}, out{};
+    EXPECT_EQ(pipe2(in.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
+    std::vector<std::string> words = {"python3",
+                                      (foretime::testing::source_dir() / "tests/support/s3_server.py").string(),
+                                      "models", kKeyId, kSecret};
+    words.insert(words.end(), options.begin(), options.end());
+    std::vector<char*> arguments;
+    for (auto& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    process_ = fork();
+    if (process_ == 0) {
+      dup2(in[0], 0);
+      dup2(out[1], 1);
+      execvp(arguments[0], arguments.data());
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    input_ = Descriptor(in[1]);
+    const Descriptor output(out[0]);
+    std::string port;
+    for (char c = 0; read(output.get(), &c, 1) == 1 && c != '\n';) port += c;
+    endpoint_ = "http://127.0.0.1:" + port;
+  }
+  ~S3Server() {
+    input_ = Descriptor();
+    waitpid(process_, nullptr, 0);
+  }
+  S3Server(const S3Server&) = delete;
+  S3Server& operator=(const S3Server&) = delete;
+  S3Access access(const std::string& secret = kSecret) const {
+    return {.endpoint = endpoint_, .region = "eu-central-1", .key_id = kKeyId, .secret = secret};
+  }
+
+ private:
+  pid_t process_ = -1;
+  Descriptor input_;
+  std::string endpoint_;
+};
+
 std::unique_ptr<ArtifactStore> make_store(const std::string& kind, const fs::path& folder) {
   if (kind == "redis")
     return std::make_unique<RedisStore>(std::make_unique<RedisClient>(artifact_server().url()), "store");
+  if (kind == "s3") {
+    static S3Server server({"--page", "2"});
+    static int tests = 0;
+    return std::make_unique<S3Store>(fmt::format("s3://models/of/test{}", ++tests), server.access());
+  }
   return std::make_unique<FolderStore>(folder);
 }
 
@@ -75,7 +138,7 @@ TEST_P(ArtifactStoreContract, AFolderIsRemovedWithAllThatItHoldsAndNothingBeside
   EXPECT_EQ(store_->get("j/1-t/30/a", 5), std::nullopt);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ArtifactStoreContract, ::testing::Values("redis", "folder"),
+INSTANTIATE_TEST_SUITE_P(All, ArtifactStoreContract, ::testing::Values("redis", "folder", "s3"),
                          [](const auto& test) { return test.param; });
 
 TEST(RedisStore, PartsExpireUntilTheQueueKeepsThem) {
@@ -94,6 +157,60 @@ TEST(RedisStore, AMemoryThatIsNearlyFullIsLeftToTheJobs) {
     client.call({"SET", "ballast" + std::to_string(i), std::string(64 << 10, 'x')});
   RedisStore store(std::make_unique<RedisClient>(server.url()), "store");
   EXPECT_THAT(message_of<StoreUnavailable>([&] { store.put("j/1-t/1/a", "bytes"); }), HasSubstr("left to the jobs"));
+}
+
+TEST(S3Store, AWrongSecretIsRefusedAndNeverNamed) {
+  const S3Server server;
+  S3Store store("s3://models", server.access("not the secret"));
+  const auto said = message_of<StoreRefused>([&] { store.put("j/1-t/1/a", "bytes"); });
+  EXPECT_THAT(said, AllOf(HasSubstr("403 SignatureDoesNotMatch"), Not(HasSubstr("not the secret"))));
+  EXPECT_THROW(store.get("j/1-t/1/a", 5), StoreRefused);
+}
+
+TEST(S3Store, ABucketThatIsNotThereIsRefusedWithItsName) {
+  const S3Server server;
+  S3Store store("s3://none/of", server.access());
+  EXPECT_THAT(message_of<StoreRefused>([&] { store.put("j/1-t/1/a", "bytes"); }),
+              AllOf(HasSubstr("s3://none/of"), HasSubstr("NoSuchBucket")));
+  EXPECT_THROW(store.list("j"), StoreRefused);
+}
+
+TEST(S3Store, AStoreThatIsBusyOrAwayIsTriedAgainLater) {
+  const S3Server server({"--fail", "1"});
+  S3Store store("s3://models", server.access());
+  EXPECT_THAT(message_of<StoreUnavailable>([&] { store.put("j/1-t/1/a", "bytes"); }), HasSubstr("503 SlowDown"));
+  store.put("j/1-t/1/a", "bytes");
+  EXPECT_EQ(store.get("j/1-t/1/a", 5), "bytes");
+  S3Store away("s3://models", {.endpoint = "http://127.0.0.1:1", .region = "r", .key_id = "k", .secret = "s"});
+  EXPECT_THROW(away.get("j/1-t/1/a", 5), StoreUnavailable);
+}
+
+TEST(S3Store, ASessionTokenIsSentAndSigned) {
+  const S3Server server({"--token", "of+this/session="});
+  auto access = server.access();
+  access.session_token = "of+this/session=";
+  S3Store store("s3://models", access);
+  store.put("j/1-t/1/a", "bytes");
+  EXPECT_EQ(store.get("j/1-t/1/a", 5), "bytes");
+  EXPECT_THAT(store.list("j"), ::testing::ElementsAre("1-t/1"));
+}
+
+TEST(S3Store, AddressesAndVariablesAreChecked) {
+  for (const auto* address :
+       {"s3://", "s3://ab", "s3://Models", "s3://models/", "s3://models/../x", "s3://models/a b", "S3://models"})
+    EXPECT_FALSE(is_s3_address(address)) << address;
+  EXPECT_TRUE(is_s3_address("s3://models/of/ours"));
+  for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_REGION"})
+    unsetenv(name);
+  EXPECT_THAT(message_of<StoreRefused>([] { store_address("s3://models/of/ours"); }),
+              HasSubstr("AWS_ACCESS_KEY_ID is not set"));
+  setenv("AWS_ACCESS_KEY_ID", "k", 1);
+  setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
+  EXPECT_EQ(store_address("s3://models/of/ours/"), "s3://models/of/ours");
+  EXPECT_EQ(S3Access::from_environment().endpoint, "https://s3.us-east-1.amazonaws.com");
+  setenv("AWS_ENDPOINT_URL", "minio:9000", 1);
+  EXPECT_THAT(message_of<StoreRefused>([] { store_address("s3://models"); }), HasSubstr("expected https://HOST"));
+  for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"}) unsetenv(name);
 }
 
 TEST(FolderStore, AFolderThatIsGoneIsRefusedAndAFileInItsPlaceToo) {
