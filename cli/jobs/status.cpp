@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
@@ -25,6 +26,7 @@ using jobs::Limits;
 using Json = nlohmann::json;
 
 constexpr size_t kDamageShown = 400;  // bytes of what is said of a damaged record
+constexpr size_t kPage = 256;         // jobs that are held in memory to be printed as JSON
 
 struct StatusOptions {
   QueueOptions queue;
@@ -36,7 +38,7 @@ struct StatusOptions {
   int64_t limit = 50;
 };
 
-/// What one call shows. `over`: nothing that was asked for will change any more.
+/// What one call shows; empty where it was printed. `over`: nothing that was asked for will change any more.
 struct View {
   std::string text;
   bool over = false;
@@ -63,12 +65,50 @@ std::vector<std::string> ids_of_queue(jobs::QueueReader& reader, const std::stri
   return ids;
 }
 
+/// `json`, two levels deeper than a document begins.
+std::string nested(const Json& json) {
+  std::string text = "\n    ";
+  for (const char c : json.dump(2, ' ', false, Json::error_handler_t::replace))
+    text += c == '\n' ? std::string("\n    ") : std::string(1, c);
+  return text;
+}
+
+/// Prints {"jobs": [...], `name`: `value`} as `dump` writes it, a page of jobs at a time. Nothing is printed before the
+/// first page was read; a document that ends early has a line of its own.
+void print_document(jobs::QueueReader& reader, const std::vector<std::string>& ids, const std::string& name,
+                    const Json& value, bool compact) {
+  std::string text = compact ? "{\"jobs\":[" : "{\n  \"jobs\": [";
+  bool any = false;
+  for (size_t from = 0; from < ids.size(); from += kPage) {
+    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(from);
+    std::vector<jobs::JobRecord> page;
+    try {
+      page = reader.jobs({begin, ids.end() - begin > static_cast<std::ptrdiff_t>(kPage) ? begin + kPage : ids.end()});
+    } catch (...) {
+      if (from > 0) fmt::print("\n");
+      throw;
+    }
+    for (const auto& job : page) {
+      if (std::exchange(any, true)) text += ',';
+      const auto json = cli::to_json(job);
+      text += compact ? json.dump(-1, ' ', false, Json::error_handler_t::replace) : nested(json);
+    }
+    fmt::print("{}", std::exchange(text, ""));
+  }
+  if (compact) {
+    fmt::print("{}],\"{}\":{}", text, name, dump(value, true));
+  } else {
+    // The rest as one object, without its opening brace.
+    fmt::print("{}{}],{}", text, any ? "\n  " : "", dump({{name, value}}, false).substr(1));
+  }
+}
+
 /// Jobs that were asked for, as `status` shows them.
 struct ChosenJobs {
   std::map<JobState, int64_t> counts{};  // of all
   int64_t unreadable = 0;
-  std::vector<jobs::JobRecord> shown{};  // at most `limit`, those that run first
-  size_t all = 0;                        // that have the state that was asked for
+  std::vector<std::string> shown{};  // at most `limit`, those that run first
+  size_t all = 0;                    // that have the state that was asked for
   /// Nothing of it will change any more.
   bool over() const {
     int64_t ended = 0, jobs = unreadable;
@@ -80,9 +120,8 @@ struct ChosenJobs {
   }
 };
 
-/// Reads the states of all jobs and no more than `limit` records.
-ChosenJobs choose(jobs::QueueReader& reader, const std::vector<std::string>& ids, const std::string& state,
-                  size_t limit) {
+/// Reads the states of all jobs, and no records.
+ChosenJobs choose(jobs::QueueReader& reader, std::vector<std::string> ids, const std::string& state, size_t limit) {
   ChosenJobs found;
   const auto states = reader.states(ids, found.unreadable);
   for (const auto each : kOrder) found.counts[each] = 0;
@@ -99,9 +138,7 @@ ChosenJobs choose(jobs::QueueReader& reader, const std::vector<std::string>& ids
     std::stable_sort(chosen.begin(), chosen.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
     chosen.resize(limit);
   }
-  std::vector<std::string> few;
-  for (const auto i : chosen) few.push_back(ids[i]);
-  found.shown = reader.jobs(few);
+  for (const auto i : chosen) found.shown.push_back(std::move(ids[i]));
   return found;
 }
 
@@ -115,13 +152,11 @@ View view_sweep(jobs::QueueReader& reader, const std::string& id, const StatusOp
   const auto found = choose(reader, reader.ids_of_sweep(id), options.state, static_cast<size_t>(options.limit));
   sweep->jobs = found.counts;
   sweep->unreadable = found.unreadable;
-  const auto& jobs = found.shown;
   View view{"", found.over()};
   if (options.json) {
-    Json list = Json::array();
-    for (const auto& job : jobs) list.push_back(cli::to_json(job));
-    view.text = dump({{"sweep", cli::to_json(*sweep)}, {"jobs", std::move(list)}}, options.watch > 0);
+    print_document(reader, found.shown, "sweep", cli::to_json(*sweep), options.watch > 0);
   } else {
+    const auto jobs = reader.jobs(found.shown);
     view.text = cli::describe(*sweep) + "\n" + job_table(jobs) + left_out(found.all, jobs.size());
   }
   return view;
@@ -153,15 +188,13 @@ View view_jobs(jobs::QueueReader& reader, const StatusOptions& options) {
   if (named == options.ids.size()) limit = std::max(limit, named);
   const auto statistics = reader.statistics();
   if (!chosen) ids = ids_of_queue(reader, options.state, options.limit);
-  const auto found = choose(reader, ids, options.state, limit);
-  const auto& jobs = found.shown;
+  const auto found = choose(reader, std::move(ids), options.state, limit);
   View view{"", chosen && found.over()};
   if (options.json) {
-    Json list = Json::array();
-    for (const auto& job : jobs) list.push_back(cli::to_json(job));
-    view.text = dump({{"queue", cli::to_json(statistics)}, {"jobs", std::move(list)}}, options.watch > 0);
+    print_document(reader, found.shown, "queue", cli::to_json(statistics), options.watch > 0);
     return view;
   }
+  const auto jobs = reader.jobs(found.shown);
   int64_t all = chosen ? static_cast<int64_t>(found.all) : 0;
   for (const auto& [state, count] : statistics.jobs) {
     if (!chosen && (options.state.empty() || state == jobs::parse_job_state(options.state))) all += count;

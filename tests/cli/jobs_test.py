@@ -169,6 +169,33 @@ parameters:
             self.assertEqual(len(json.loads(text)["jobs"]) if more else len(text.splitlines()) - 3, 20000)
             self.assertLess(usage.ru_maxrss, 40 * 1024, "KiB; all of its jobs together are larger")
 
+    def test_status_as_json_of_a_large_queue_holds_few_jobs_in_memory(self):
+        self.write("large.yaml", """
+settings: base.yaml
+method: random
+run_cap: 20000
+metric: {name: holdout/mae, goal: minimize}
+parameters:
+  optimizer.learning_rate: {distribution: log_uniform_values, min: 0.0001, max: 0.01}
+""")
+        sweep = re.search(r"[0-9a-f]{16}", self.foretime("submit", "large.yaml")).group()
+        asked = {"queue": ["--limit", "1000000"], "sweep": ["--sweep", sweep, "--limit", "1000000"]}
+        for head, more in asked.items():
+            with open(self.folder / head, "w") as out:
+                child = subprocess.Popen([FORETIME, "status", "--json", *more], cwd=self.folder, stdout=out, env=environment())
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(child.returncode, 0)
+            self.assertLess(usage.ru_maxrss, 48 * 1024, "KiB; all of its jobs together are larger")
+        for head in asked:  # this process grows, which a child's memory would count
+            text = (self.folder / head).read_text()
+            document = json.loads(text)
+            self.assertEqual(sorted(document), ["jobs", head])
+            self.assertEqual(len({job["id"] for job in document["jobs"]}), 20000)
+            self.assertEqual(text, json.dumps(document, indent=2, ensure_ascii=False) + "\n", "one document")
+        self.assertEqual(self.jobs("--state", "dead"), [])
+        self.assertEqual(len(self.jobs("--limit", 257)), 257)
+
     def test_status_of_several_sweeps_shows_as_many_jobs_as_its_limit(self):
         first = self.json("submit", "sweep.yaml", "seeds=3")["sweep"]
         second = self.json("submit", "sweep.yaml")["sweep"]
