@@ -56,13 +56,12 @@ for _ = 1, LOOK do
   end
   if not best then return {'none'} end
   local id = heads[best][1]
-  local head = fields(job_key(id), 'sweep', 'state')
-  local state = sweep_state(head[1] or '')
-  if head[2] ~= 'waiting' then
+  local f, all = record(id)
+  local state = sweep_state(f.sweep or '')
+  if f.state ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
-    local f, all = record(id)
     f.fence, f.agent = int(num(f.fence) + 1), agent
     local new = {'fence', f.fence, 'token', token, 'agent', agent, 'attempt', int(num(f.failures) + 1),
                  'claimed_ms', now_text, 'term_ms', int(term)}
@@ -78,7 +77,8 @@ for _ = 1, LOOK do
     call('SET', P .. 'token:' .. token, id, 'PX', int(lifetime_ms(term)))
     count('claimed')
     if woken > 0 then woken = woken - 1 end  -- this one is taken
-    for _, text in ipairs(new) do all[#all + 1] = text end  -- of a field that comes twice, the last one holds
+    local n = #all
+    for i = 1, #new do all[n + i] = new[i] end  -- of a field that comes twice, the last one holds
     return lease(id, f, all, deadline)
   elseif moved == BATCH then
     passed[best] = (passed[best] or 0) + 1

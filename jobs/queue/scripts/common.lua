@@ -115,44 +115,49 @@ local function trim_log(id)
   if kept > 0 then call('LTRIM', key, -kept, -1) end
 end
 
--- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs.
-local ENDED = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true}
-local SUCCEEDED = {eta_s = true, loss = true, sequence = true, stop = true, error = true, exit_code = true,
-                   updated_ms = true, failed_on = true}
-local USUAL = {ranks = '1', cpus = '1', max_attempts = '3'}  -- what a missing field means
--- `new` are the fields that change, as a list, `old` all fields before that.
+-- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs. `new` are the fields that
+-- change, as a list, `old` all fields before that, which those of `new` leave.
 local function settle_down(id, state, new, old)
-  local succeeded, kept, gone = state == 'succeeded', {}, {}
-  local f = setmetatable({}, {__index = old})
-  for i = 1, #new, 2 do f[new[i]] = new[i + 1] end
-  local function drops(name)
-    local value = f[name]
-    return value == '' or ENDED[name] or
-               (succeeded and (SUCCEEDED[name] or value == (USUAL[name] or name == 'best_objective' and f.objective)))
-  end
-  for name in pairs(old) do
-    if drops(name) then gone[#gone + 1] = name end
-  end
+  local succeeded, kept, gone, k, g = state == 'succeeded', {}, {}, 0, 0
+  local ended = {token = true, term_ms = true, graced = true, cancel = true, due_ms = true, iteration = true,
+                 eta_s = succeeded, loss = succeeded, sequence = succeeded, stop = succeeded, error = succeeded,
+                 exit_code = succeeded, updated_ms = succeeded, failed_on = succeeded}
+  -- What a missing field means.
+  local usual = succeeded and {ranks = '1', cpus = '1', max_attempts = '3', best_objective = old.objective} or {}
+  local has_token = (old.token or '') ~= '' and old.token
   for i = 1, #new, 2 do
-    if not drops(new[i]) then
-      kept[#kept + 1] = new[i]
-      kept[#kept + 1] = new[i + 1]
+    local name, value = new[i], new[i + 1]
+    if succeeded and name == 'objective' then usual.best_objective = value end  -- which comes after it
+    if value ~= '' and not ended[name] and value ~= usual[name] then
+      kept[k + 1], kept[k + 2], k = name, value, k + 2
+    elseif old[name] then
+      g = g + 1
+      gone[g] = name
+    end
+    old[name] = nil
+  end
+  for name, value in pairs(old) do
+    if value == '' or ended[name] or value == usual[name] then
+      g = g + 1
+      gone[g] = name
     end
   end
-  if (f.token or '') ~= '' then call('DEL', P .. 'token:' .. f.token) end
+  if has_token then call('DEL', P .. 'token:' .. has_token) end
   -- First what goes: Redis makes a hash with room for the fields that it has when the first long one comes.
   if gone[1] and type(redis.pcall('HDEL', job_key(id), unpack(gone))) == 'table' then
     -- A user with the rights of earlier versions.
-    for name in pairs(old) do
-      if not drops(name) then
-        kept[#kept + 1] = name
-        kept[#kept + 1] = f[name]
-      end
+    local all = record(id)
+    for _, name in ipairs(gone) do all[name] = nil end
+    for i = 1, #kept, 2 do all[kept[i]] = kept[i + 1] end
+    kept = {}
+    for name, value in pairs(all) do
+      kept[#kept + 1] = name
+      kept[#kept + 1] = value
     end
     call('DEL', job_key(id))
   end
   set(id, unpack(kept))
-  if num(f.log_lines) > 0 then
+  if num(old.log_lines) > 0 then
     call('ZADD', P .. 'logs', now_text, id)
     if call('ZCARD', P .. 'logs') > LINGERING_LOGS then trim_log(call('ZRANGE', P .. 'logs', 0, 0)[1]) end
   end

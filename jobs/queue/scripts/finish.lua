@@ -3,12 +3,12 @@
 -- base and cap of the back-off in ms, 1 where it was preempted and nobody had asked for that, how often in a row it may be.
 local id, fence, token, agent, outcome = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 touch()
-local f = record(id)
+local succeeded, f = outcome == 'succeeded' or outcome == 'stopped', record(id)
 -- The answer to this very call was lost: it stands, and is not done again.
 local by = fence .. ':' .. token
 if f.finished_by == by then return {'ok'} end
 if not holds(id, fence, token, agent, f) then return {'no'} end
-local new = {'finished_by', by, 'exit_code', ARGV[11], 'seconds', ARGV[12], 'error', ARGV[10]}
+local new = {'finished_by', by, 'seconds', ARGV[12]}
 local function add(name, value)
   new[#new + 1] = name
   new[#new + 1] = value
@@ -16,6 +16,22 @@ end
 if ARGV[9] ~= '' then add('checkpoint', ARGV[9]) end
 local asked, told_to_stop = f.cancel == '1', f.stop == '1'
 
+if succeeded then
+  -- The only place where a result is written. A request to cancel came too late.
+  if ARGV[7] ~= '' then add('metrics', ARGV[7]) end
+  add('results', int(num(f.results) + 1))
+  if outcome == 'stopped' then add('stopped', '1') else add('reason', '') end
+  if ARGV[8] ~= '' then note_objective(new, f, ARGV[8]) end
+  count('results')
+  count('succeeded')
+  if outcome == 'stopped' then count('stopped') end
+  enter_state(id, 'succeeded', 'finish', new, f)
+  settle(id)
+  return {'ok'}
+end
+
+add('exit_code', ARGV[11])
+add('error', ARGV[10])
 local function cancel(name)
   add('reason', 'cancelled by request')
   add('cancelled_by', '')
@@ -36,18 +52,7 @@ local function wait_for_retry(times, name)
   delay(id, longest * (0.5 + tonumber(ARGV[13]) / 2), name, new, f)
 end
 
-if outcome == 'succeeded' or outcome == 'stopped' then
-  -- The only place where a result is written. A request to cancel came too late.
-  if ARGV[7] ~= '' then add('metrics', ARGV[7]) end
-  add('results', int(num(f.results) + 1))
-  if outcome == 'stopped' then add('stopped', '1') else add('reason', '') end
-  if ARGV[8] ~= '' then note_objective(new, f, ARGV[8]) end
-  count('results')
-  count('succeeded')
-  if outcome == 'stopped' then count('stopped') end
-  enter_state(id, 'succeeded', 'finish', new, f)
-  settle(id)
-elseif outcome == 'failed' then
+if outcome == 'failed' then
   add('reason', 'failed, and would fail again')
   count('failed')
   enter_state(id, 'failed', 'finish', new, f)
