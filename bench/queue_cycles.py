@@ -4,7 +4,7 @@
   npm install --prefix PEER bullmq ioredis
   bench/queue_cycles.py --build build/release --peer PEER [--jobs 100 10000 1000000] [--agents 1 16 1000] [--rounds 2]
 
-A redis-server of its own on a Unix socket; both sides take turns on it, and the best round of each counts. An agent is
+A redis-server of its own on a Unix socket, with long values in listpacks as in the embedded one; both sides take turns on it, and the best round of each counts. An agent is
 one connection of ours, and one worker of BullMQ. The clients of either side leave the first CPU to Redis, as where
 agents run on other machines; --share lets all use all. Prints a Markdown table.
 """
@@ -47,7 +47,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             socket = f"{folder}/redis.sock"
             server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--dir", folder, "--appendonly", "yes",
-                                       "--appendfsync", appendfsync, "--save", "", "--maxclients", "10000"], stdout=subprocess.DEVNULL)
+                                       "--appendfsync", appendfsync, "--save", "", "--maxclients", "10000",
+                                       "--hash-max-listpack-value", "1024"], stdout=subprocess.DEVNULL)
 
             if apart:
                 os.sched_setaffinity(0, cpus[1:])  # of the clients, which inherit it

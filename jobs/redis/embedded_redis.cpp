@@ -43,6 +43,8 @@ save ""
 appendonly yes
 appendfsync always
 maxmemory-policy noeviction
+# A job's metrics and parameters are longer than the usual 64 bytes; its record would take twice the memory.
+hash-max-listpack-value 1024
 )";
 
 constexpr char kOwn[] = "or start a Redis of your own and name it with --redis or FORETIME_REDIS";

@@ -47,6 +47,12 @@ TEST_F(EmbeddedRedisTest, LivesAsLongAsItsUsersAndKeepsTheData) {
   EXPECT_EQ(command(again.url().socket, "GET name"), "$5\r\nvalue\r\n");
 }
 
+TEST_F(EmbeddedRedisTest, ARecordWithLongMetricsStaysCompact) {
+  const EmbeddedRedis redis(root_, kLinger);
+  command(redis.url().socket, "HSET job metrics " + std::string(1000, '1'));
+  EXPECT_EQ(command(redis.url().socket, "OBJECT ENCODING job"), "$8\r\nlistpack\r\n");
+}
+
 TEST_F(EmbeddedRedisTest, TheLastOfTwoUsersEndsIt) {
   User first(root_), second(root_);
   EXPECT_EQ(first.outcome(), "+PONG\r\n");
