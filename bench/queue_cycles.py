@@ -4,9 +4,10 @@
   npm install --prefix PEER bullmq ioredis
   bench/queue_cycles.py --build build/release --peer PEER [--jobs 100 10000 1000000] [--agents 1 16 1000] [--rounds 2]
 
-A redis-server of its own on a Unix socket, with long values in listpacks as in the embedded one; both sides take turns on it, and the best round of each counts. An agent is
-one connection of ours, and one worker of BullMQ. The clients of either side leave the first CPU to Redis, as where
-agents run on other machines; --share lets all use all. Prints a Markdown table.
+A redis-server of its own on a Unix socket, with long values in listpacks as the embedded one has them; both sides take
+turns on it, and the best round of each counts. An agent is one connection of ours, and one worker of BullMQ. The
+clients of either side leave the first CPU to Redis, as where agents run on other machines; --share lets all use all.
+Prints a Markdown table.
 """
 import argparse
 import os
