@@ -38,8 +38,10 @@ double days(jobs::Milliseconds time) { return static_cast<double>(time.count()) 
 
 // A signal handler can reach nothing but this.
 std::atomic<jobs::Agent*> running_agent = nullptr;
+volatile std::sig_atomic_t stopped_by_signal = 0;
 
 extern "C" void stop_agent(int) {
+  stopped_by_signal = 1;
   if (auto* agent = running_agent.load()) agent->request_stop();
 }
 
@@ -157,6 +159,11 @@ void run(AgentCommandOptions& options, int& exit_code) {
   const auto finished = agent.run();
   log->info("{} jobs were finished", finished);
   const int64_t failed = counts ? failures_ever(access.reader()) - before : 0;
+  if (counts && stopped_by_signal != 0) {
+    log->info("stopped by a signal before the queue was empty; the same command goes on");
+    exit_code = kPreempted;
+    return;
+  }
   if (failed <= 0) return;
   log->error("{} jobs failed or died meanwhile: `foretime status --state failed` and `--state dead` list them", failed);
   exit_code = kJobsFailed;
@@ -164,9 +171,10 @@ void run(AgentCommandOptions& options, int& exit_code) {
 
 void add_options(CLI::App& command, AgentCommandOptions& options) {
   auto& agent = options.agent;
-  command.add_flag(
-      "--until-empty", agent.until_empty,
-      "end when no job is left that this agent could ever run; exit code 7 where jobs failed or died meanwhile");
+  command.add_flag("--until-empty", agent.until_empty,
+                   "end when no job is left that this agent could ever run; exit code 7 where jobs failed or died "
+                   "meanwhile, 75 where a "
+                   "signal ended it before");
   typed_option(command, "--name", agent.name, "name of this agent; default: host, process and a random number", "TEXT");
   command.option_defaults()->group("Slots");
   checked_option(command, "--cpus", agent.cpus, "CPUs that jobs may use; 0: all cores", CLI::NonNegativeNumber, "N");

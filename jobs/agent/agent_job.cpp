@@ -378,8 +378,10 @@ void AgentJob::set_outcome(const ExitStatus& status) {
   } else if (status.signal == 0 && (status.code == kUsage || status.code == kData)) {
     result_.outcome = Outcome::failed;
     result_.error = how + log_->tail();
-  } else if (signalled || (status.signal == 0 && status.code == kPreempted)) {
-    // Ended by this agent or as requested; without a request it was preempted by somebody else.
+  } else if (signalled || (status.signal == 0 && status.code == kPreempted) || stop_reason_ == StopReason::drain) {
+    // Ended by this agent or as requested; without a request it was preempted by somebody else. Whoever asks an agent
+    // to end may signal all processes of its step, as Slurm does: mpirun then ends before its ranks, with a code of its
+    // own.
     result_.outcome = ending_of(stop_reason_).outcome;
     result_.unasked = stop_reason_ == StopReason::none;
   } else {

@@ -87,9 +87,10 @@ fs::path real_folder(const char* what, const fs::path& path) {
 
 }  // namespace
 
-Launcher::Launcher(const std::string& text) : text_(text) {
+Launcher::Launcher(const std::string& text, bool in_step) : text_(text) {
   if (text == "auto" || text == "direct") return;
-  words_ = split_words(text == "mpirun" ? kMpirun : text == "srun" ? kSrun : text);
+  const std::string srun = in_step ? kSrunInStep : kSrun;
+  words_ = split_words(text == "mpirun" ? kMpirun : text == "srun" ? srun : text);
   const auto commands = std::count(words_.begin(), words_.end(), kCommand);
   for (const auto& word : words_) {
     if (word != kCommand) check_names(text, word);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,8 +21,9 @@ namespace foretime::jobs {
 class Launcher {
  public:
   /// "auto" (direct for one rank, mpirun for more), "direct", "mpirun", "srun", or a template with {command}. Throws
-  /// JobsError: {command} is missing or not a word of its own, an unknown {name}, an open quote.
-  explicit Launcher(const std::string& text);
+  /// JobsError: {command} is missing or not a word of its own, an unknown {name}, an open quote. `in_step`: the agent
+  /// is itself a task of srun.
+  explicit Launcher(const std::string& text, bool in_step = std::getenv("SLURM_STEP_ID") != nullptr);
   std::vector<std::string> arguments(const Resources& resources, const std::vector<std::string>& command) const;
   const std::string& text() const { return text_; }
   /// Whether ranks may run on other hosts.
@@ -36,8 +38,13 @@ class Launcher {
   static constexpr const char* kMpirun =
       "mpirun -n {ranks} --bind-to none --oversubscribe -x FORETIME_PROGRESS -x FORETIME_PROGRESS_TCP "
       "-x FORETIME_PROGRESS_TOKEN -x OMP_NUM_THREADS --mca odls_base_sigkill_timeout 5 {command}";
-  /// With --overlap, because an agent that is a step of its own holds what the job's step asks for.
+  /// For an agent that is no step itself. Jobs get CPUs of their own, and share the allocation's memory: a step would
+  /// take all of it otherwise, and the next one wait.
   static constexpr const char* kSrun =
+      "srun --mpi=pmix --ntasks={ranks} --cpus-per-task={cpus} --gpus-per-task={gpus} --exact --mem=0 "
+      "--kill-on-bad-exit=1 {command}";
+  /// For an agent that is a step, and holds what the job's step asks for.
+  static constexpr const char* kSrunInStep =
       "srun --mpi=pmix --ntasks={ranks} --cpus-per-task={cpus} --gpus-per-task={gpus} --exact --overlap "
       "--kill-on-bad-exit=1 {command}";
 

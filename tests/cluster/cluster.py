@@ -221,7 +221,7 @@ class Keeper:
             SlurmUser=root
             SlurmdUser=root
             AuthType=auth/munge
-            AuthInfo=socket={socket}
+            AuthInfo=socket={socket},cred_expire=5
             CredType=cred/munge
             StateSaveLocation={self.folder}/state
             SlurmdSpoolDir={self.folder}/%n/spool
@@ -233,10 +233,11 @@ class Keeper:
             ProctrackType=proctrack/linuxproc
             TaskPlugin=task/none
             SelectType=select/cons_tres
-            SelectTypeParameters=CR_Core
+            SelectTypeParameters=CR_Core_Memory
+            DefMemPerCPU=500
             SchedulerParameters=sched_interval=1,batch_sched_delay=0
             MpiDefault=none
-            ReturnToService=2
+            ReturnToService=1
             SlurmdTimeout=15
             KillWait=5
             MailProg=/bin/true

@@ -1,11 +1,13 @@
 """Trainings and agents on three hosts and under Slurm, as the documentation says to start them."""
+import os
 import pathlib
 import re
+import subprocess
 import tempfile
 import time
 import unittest
 
-from cluster import Cluster, missing
+from cluster import SOURCE, Cluster, missing
 from on_cluster import FORETIME, QUICK, SETTINGS, OnCluster, training
 
 
@@ -89,16 +91,47 @@ class LeftoversTest(unittest.TestCase):
             cluster.down()
             sleeps.wait(10)
 
-            def commands():
-                for process in pathlib.Path("/proc").iterdir():
-                    try:
-                        yield (process / "cmdline").read_text()
-                    except OSError:
-                        pass
-            limit = time.monotonic() + 10
-            while (left := [line for line in commands() if folder in line or "12345" in line]) and time.monotonic() < limit:
-                time.sleep(0.1)
-            self.assertEqual(left, [])
+            self.require_nothing_of(folder, "12345")
+
+    def test_the_script_leaves_nothing_behind(self):
+        if why := missing(slurm=True, redis=True):
+            self.skipTest(why)
+        with tempfile.TemporaryDirectory(prefix="foretime-cluster-", dir="/var/tmp") as parent:
+            folder = f"{parent}/by-hand"
+
+            def script(*words, code=0):
+                done = subprocess.run([SOURCE / "tools/cluster.sh", *words], env={**os.environ, "FORETIME_CLUSTER": folder},
+                                      capture_output=True, text=True, timeout=100)
+                self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}\n{done.stderr}")
+                return done.stdout + done.stderr
+            self.assertIn("no cluster is up", script("run", "h1", "true", code=1))
+            self.assertIn("h2 10.99.0.2", script("up", "--hosts", "2"))
+            try:
+                self.assertIn("is up in", script("up", code=1))
+                self.assertEqual(sorted(script("run", "h1", "srun", "-N2", "hostname").split()), ["h1", "h2"])
+                self.assertIn("PONG", script("run", "h2", "redis-cli", "-h", "h1", "ping"))
+                script("run", "h2", "sh", "-c", "setsid sleep 123456 > /dev/null 2>&1 & exit 3", code=3)
+            finally:
+                script("down")
+            script("down")
+            self.assertFalse(pathlib.Path(folder).exists())
+            self.require_nothing_of(folder, "123456")
+
+    def require_nothing_of(self, *marks):
+        """No process has one of these in its command line, and nothing is mounted there."""
+        def left():
+            for process in pathlib.Path("/proc").iterdir():
+                try:
+                    line = (process / "cmdline").read_text()
+                    if any(mark in line for mark in marks):
+                        yield line
+                except OSError:
+                    pass
+            yield from (line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines() if marks[0] in line)
+        limit = time.monotonic() + 10
+        while (found := list(left())) and time.monotonic() < limit:
+            time.sleep(0.1)
+        self.assertEqual(found, [])
 
 
 if __name__ == "__main__":

@@ -56,6 +56,19 @@ class SlurmTest(OnCluster):
         self.assertRegex(said, r"Slurm +job \d+ of 4 tasks on 2 nodes; this is its script or shell, and no step")
         self.assertIn("runs once, on h1: a training over all tasks is srun --mpi=pmix foretime train", said)
 
+    def test_what_is_done_in_a_shell_of_salloc(self):
+        """As the page on Slurm says it, a line each."""
+        words = {name: " ".join(map(str, training(name))).replace("[]", "'[]'") for name in ("by-srun", "by-mpirun")}
+        (self.work / "shell.sh").write_text("set -e\n"
+                                            f"srun --mpi=pmix {FORETIME} doctor\n"
+                                            f"srun --mpi=pmix {words['by-srun']}\n"
+                                            f"mpirun {words['by-mpirun']}\n"
+                                            f"srun --ntasks=2 --ntasks-per-node=1 --cpu-bind=none {FORETIME} agent --until-empty --runs shell-runs\n")
+        said = self.run_on("h1", "salloc --nodes=2 --ntasks-per-node=2 sh shell.sh")
+        self.assertEqual(re.findall(r"^rank (\d) +(h\d): CPUs", said, re.MULTILINE), [("0", "h1"), ("1", "h1"), ("2", "h2"), ("3", "h2")])
+        self.assertEqual(self.weights("by-srun"), self.weights("by-mpirun"))
+        self.assertEqual(said.count("ends after 0 jobs"), 2)
+
 
 if __name__ == "__main__":
     unittest.main()

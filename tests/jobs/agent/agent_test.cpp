@@ -304,6 +304,19 @@ TEST_F(AgentTest, DrainingLetsJobsCheckpointAndGivesThemBack) {
   EXPECT_EQ(job(other).failures, 0);
 }
 
+TEST_F(AgentTest, AJobWhoseLauncherIsEndedBesideADrainingAgentHasNotFailed) {
+  options_.until_empty = false;
+  options_.launcher = Launcher("sh -c '\"$@\" || exit 1' sh {command}");  // as mpirun ends after a SIGTERM of its own
+  const auto id = submit("launched", "connect\nsteps 100000 1000 5\n");
+  auto agent = start_agent();
+  ASSERT_TRUE(reaches(id, [](const JobRecord& record) { return record.step > 2; }));
+  agent->stop();
+  agent->join();
+  EXPECT_EQ(job(id).state, JobState::waiting);
+  EXPECT_EQ(job(id).failures, 0);
+  EXPECT_FALSE(job(id).checkpoint.empty());
+}
+
 TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {
   options_.lease_term = Milliseconds(60000);
   const auto id = submit(

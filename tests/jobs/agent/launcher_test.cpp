@@ -28,9 +28,12 @@ TEST(Launcher, OneRankIsStartedDirectlyAndMoreByMpirun) {
   EXPECT_THAT(std::vector<std::string>(words.begin(), words.begin() + 3), ElementsAre("mpirun", "-n", "4"));
   EXPECT_THAT(std::vector<std::string>(words.end() - 3, words.end()),
               ElementsAre("/opt/foretime", "train", "a b.yaml"));
-  EXPECT_THAT(Launcher("srun").arguments(kFour, {"c"}),
+  EXPECT_THAT(Launcher("srun", /*in_step=*/true).arguments(kFour, {"c"}),
               ElementsAre("srun", "--mpi=pmix", "--ntasks=4", "--cpus-per-task=2", "--gpus-per-task=1", "--exact",
                           "--overlap", "--kill-on-bad-exit=1", "c"));
+  EXPECT_THAT(Launcher("srun", /*in_step=*/false).arguments(kFour, {"c"}),
+              ElementsAre("srun", "--mpi=pmix", "--ntasks=4", "--cpus-per-task=2", "--gpus-per-task=1", "--exact",
+                          "--mem=0", "--kill-on-bad-exit=1", "c"));
   EXPECT_THAT(Launcher("srun").arguments(kOne, {"c"}), Not(Contains(HasSubstr("gpus"))));
 }
 
