@@ -1,11 +1,11 @@
 #include "comm/nccl/nccl_communicator.h"
 
-#include <algorithm>
-
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "base/process.h"
+#include "comm/nccl/gpu_place.h"
 #include "comm/nccl/nccl_gpu.h"
 #include "comm/torch_stream.h"
 
@@ -187,9 +187,8 @@ class NcclCommunicator final : public Communicator {
 
 constexpr const char* kAdvice = "use backend mpi, or start the run where every rank has a GPU and its driver";
 
-/// Why this rank cannot use a GPU; empty where it can. Sets `index` and `place`, which tells GPUs of different hosts
-/// apart.
-std::string choose_gpu(const MpiGroup& group, int& index, std::string& place) {
+/// Why this rank cannot use a GPU; empty where it can. Sets `index` and `place`.
+std::string choose_gpu(const MpiGroup& group, int& index, GpuPlace& place) {
   int count = 0;
   const auto found = cudaGetDeviceCount(&count);
   if (found != cudaSuccess) return fmt::format("no GPU ({}); {}", cuda_text("cudaGetDeviceCount", found), kAdvice);
@@ -201,23 +200,20 @@ std::string choose_gpu(const MpiGroup& group, int& index, std::string& place) {
   const auto named = cudaDeviceGetPCIBusId(bus, sizeof bus, index);
   if (named != cudaSuccess) return cuda_text("cudaDeviceGetPCIBusId", named);
   MPI_Get_processor_name(host, &length);
-  place = fmt::format("{} of host {}", bus, std::string(host, length));
+  place = {bus, std::string(host, length), boot_id()};
   return "";
 }
 
 /// All ranks throw if one has a problem, so that none waits for it.
-void agree(Communicator& host, const std::string& problem, const std::string& place) {
+void agree(Communicator& host, const std::string& problem, const GpuPlace& place) {
   const auto problems = host.all_gather_bytes(problem);
-  const auto places = host.all_gather_bytes(place);
+  const auto gathered = host.all_gather_bytes(to_bytes(place));
   for (int rank = 0; rank < host.size(); ++rank) {
     if (!problems[rank].empty()) throw CommError("rank {}: backend nccl: {}", rank, problems[rank]);
   }
-  for (int rank = 0; rank < host.size(); ++rank) {
-    const auto other = std::find(places.begin(), places.begin() + rank, places[rank]) - places.begin();
-    if (other == rank) continue;
-    throw CommError("backend nccl: ranks {} and {} would share GPU {}, which NCCL refuses; start one rank for each GPU",
-                    other, rank, places[rank]);
-  }
+  std::vector<GpuPlace> places;
+  for (const auto& bytes : gathered) places.push_back(gpu_place_of(bytes));
+  if (const auto shared = shared_gpu(places); !shared.empty()) throw CommError("backend nccl: {}", shared);
 }
 
 }  // namespace
@@ -225,7 +221,7 @@ void agree(Communicator& host, const std::string& problem, const std::string& pl
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<MpiCommunicator> host) {
   const auto group = host->shared_group();
   int index = 0;
-  std::string place;
+  GpuPlace place;
   const auto problem = choose_gpu(*group, index, place);
   agree(*host, problem, place);
 

@@ -1,0 +1,27 @@
+#include "comm/nccl/gpu_place.h"
+
+#include <gmock/gmock.h>
+
+namespace foretime::comm {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(GpuPlaces, EachIsKnownByItsMachineAndItsAddressThere) {
+  const GpuPlace first{"0000:17:00.0", "h1", "boot-1"};
+  EXPECT_EQ(shared_gpu({first, {"0000:65:00.0", "h1", "boot-1"}, {"0000:17:00.0", "h2", "boot-2"}}), "");
+  EXPECT_THAT(shared_gpu({{"0000:65:00.0", "h1", "boot-1"}, first, first}),
+              HasSubstr("ranks 1 and 2 would share GPU 0000:17:00.0 of host h1"));
+  EXPECT_EQ(gpu_place_of(to_bytes(first)).boot, "boot-1");
+}
+
+TEST(GpuPlaces, TwoHostsOfOneNameAreTwoAndTwoContainersOfOneMachineAreOne) {
+  EXPECT_EQ(shared_gpu({{"0000:17:00.0", "localhost", "boot-1"}, {"0000:17:00.0", "localhost", "boot-2"}}), "");
+  EXPECT_THAT(shared_gpu({{"0000:17:00.0", "pod-a", "boot-1"}, {"0000:17:00.0", "pod-b", "boot-1"}}),
+              HasSubstr("of host pod-a, which is also pod-b"));
+  EXPECT_THAT(shared_gpu({{"0000:17:00.0", "h1", ""}, {"0000:17:00.0", "h1", "boot-1"}}), HasSubstr("would share"));
+  EXPECT_EQ(shared_gpu({{"0000:17:00.0", "h1", ""}, {"0000:17:00.0", "h2", ""}}), "");
+}
+
+}  // namespace
+}  // namespace foretime::comm
