@@ -189,7 +189,7 @@ class AgentLoop {
       next_claim_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
       claim_pause_ = kClaimSoon;  // its retry may be due in a moment
     }
-    held.storing = !job.silent() && !job.stored();
+    held.storing = !job.silent() && obeyed_stops_ < 2 && !job.stored();
     if (!job.silent() && judge(held) && !job.has_news() && !held.storing) finish(job);
     if (!job.silent()) return;
     if (courier_) courier_->forget(job.lease());

@@ -36,8 +36,9 @@ for _, field in ipairs(all) do
   end
 end
 
-local bytes = tonumber(ARGV[8])
-local change = bytes - num(f['bytes:' .. name]) - freed
+local needed = kept[name]  -- of a job that has ended, another one may be enough
+local bytes = needed and tonumber(ARGV[8]) or 0
+local change = bytes - (needed and num(f['bytes:' .. name]) or 0) - freed
 local used, quota = num(fields(use, 'bytes')[1]), num(fields(P .. 'settings', 'artifact_bytes')[1] or ARGV[7])
 if bytes > 0 and change > 0 and used + change > quota then return {'full', int(used), int(quota)} end
 if what == 'room' then return {'ok'} end
@@ -45,18 +46,23 @@ if what == 'room' then return {'ok'} end
 for i = PARTS, #ARGV do
   if call('EXISTS', P .. ARGV[i]) == 0 then return {'missing'} end
 end
-for i = PARTS, #ARGV do call('PERSIST', P .. ARGV[i]) end
-call('HSET', key, 'of:' .. name, ARGV[12], 'trouble', '')
-if bytes > 0 then
-  call('HSET', key, 'bytes:' .. name, int(bytes), 'parts:' .. name, table.concat(ARGV, ' ', PARTS))
-else
-  call('HSET', key, 'store:' .. ARGV[13], '1')
+call('HSET', key, 'trouble', '')
+local elsewhere = ARGV[13] ~= 'redis'
+if elsewhere then call('HSET', key, 'store:' .. ARGV[13], '1') end
+if needed then
+  for i = PARTS, #ARGV do call('PERSIST', P .. ARGV[i]) end
+  call('HSET', key, 'of:' .. name, ARGV[12])
+  if bytes > 0 then
+    call('HSET', key, 'bytes:' .. name, int(bytes), 'parts:' .. name, table.concat(ARGV, ' ', PARTS))
+  end
+elseif not f['of:' .. name] then
+  dropped[#dropped + 1] = name
 end
 for role, of in pairs(roles) do call('HSET', key, role, of) end
 local answer = {'ok'}
 for _, other in ipairs(dropped) do
   drop_parts(f['parts:' .. other])
-  if not f['bytes:' .. other] then answer[#answer + 1] = other end
+  if not f['bytes:' .. other] and (other ~= name or elsewhere) then answer[#answer + 1] = other end
   call('HDEL', key, 'of:' .. other, 'bytes:' .. other, 'parts:' .. other)
 end
 if change ~= 0 then call('HINCRBY', use, 'bytes', int(change)) end

@@ -479,6 +479,7 @@ KeptArtifact MemoryQueue::keep(const Lease& lease, const Artifact& artifact, con
   std::set<std::string> dropped;
   for (const auto& [role, other] : job->artifacts)
     if (!still.contains(other.name) && other.store != kRedisStore) dropped.insert(other.name);
+  if (!still.contains(artifact.name) && artifact.store != kRedisStore) dropped.insert(artifact.name);
   kept.dropped.assign(dropped.begin(), dropped.end());
   if (artifact.store != kRedisStore) job->stores.insert(artifact.store);
   job->artifacts = by_role;
