@@ -324,7 +324,10 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
   const auto job = [](QueueReader& o) {
     if (const auto found = o.job("a"); found && !found->unreadable.empty()) throw JobsError("{}", found->unreadable);
   };
-  const auto sweep = [](QueueReader& o) { o.sweep("s"); };
+  const auto sweep = [](QueueReader& o) {
+    o.sweep("s");
+    o.ids_of_sweep("s");
+  };
   const auto statistics = [](QueueReader& o) {
     const auto found = o.statistics();
     for (const auto& agent : found.agents)
