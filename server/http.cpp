@@ -28,7 +28,8 @@
 namespace foretime::server {
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kBacklog =
+    SOMAXCONN;  // connections that wait while the server is busy: a full queue refuses on a Unix socket
 
 [[noreturn]] void fail(const std::string& name) {
   throw ListenError("{}: cannot be listened on: {}", name, std::strerror(errno));

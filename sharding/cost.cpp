@@ -81,11 +81,13 @@ int64_t count_parts(const data::GroupHeader& header, const configs::Settings& se
   return static_cast<int64_t>(std::ceil(bytes.divided / room));
 }
 
-std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings) {
+std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings,
+                                    double samples) {
   const auto levels = static_cast<size_t>(configs::message_hops(settings.model)) + 1;
   const int64_t wanted = settings.sampler.candidates_per_group, at_once = wanted == 0 ? header.candidates : wanted;
   const double nodes = std::max(estimate_kept_nodes(header, settings.data), 1.0),
-               drawn = static_cast<double>(std::max<int64_t>(1, std::min(at_once, header.candidates)));
+               drawn = std::clamp(samples * static_cast<double>(at_once), 1.0,
+                                  std::max(1.0, static_cast<double>(header.candidates)));
   if (header.kind == data::CandidateKind::program)
     return std::vector<double>(levels, nodes * drawn / static_cast<double>(std::max<int64_t>(header.graphs, 1)));
   if (header.kind == data::CandidateKind::tile) return std::vector<double>(levels, nodes * drawn);
@@ -100,7 +102,7 @@ std::vector<double> estimate_states(const data::GroupHeader& header, const confi
   return fitted;
 }
 
-double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings) {
+double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings, double samples) {
   const auto& model = settings.model;
   const auto width = static_cast<double>(model.hidden);
   const double inputs = static_cast<double>(header.feature_count + model.node_type_embedding) +
@@ -112,10 +114,20 @@ double estimate_sample_cost(const data::GroupHeader& header, const configs::Sett
           ? kSharedMessages
           : 2 * static_cast<double>(header.edges) / std::max<double>(1, static_cast<double>(header.nodes));
   const double above = 2 * width * width + kGatherWeight * messages * width;
-  const auto states = estimate_states(header, settings);
+  const auto states = estimate_states(header, settings, samples);
   double cost = states.front() * first;
   for (size_t level = 1; level < states.size(); ++level) cost += states[level] * above;
   return cost;
+}
+
+double estimate_sharing(const data::GroupHeader& header, const configs::Settings& settings) {
+  const bool segments =
+      settings.sampler.max_segment_nodes > 0 &&
+      least_segments(static_cast<int64_t>(estimate_kept_nodes(header, settings.data)), settings.sampler) > 1;
+  if (header.kind != data::CandidateKind::layout || segments) return 1;
+  constexpr double kSamples = 8;
+  const double one = estimate_sample_cost(header, settings), several = estimate_sample_cost(header, settings, kSamples);
+  return one > 0 ? std::clamp(std::log(several / one) / std::log(kSamples), 0.0, 1.0) : 1;
 }
 
 }  // namespace foretime::sharding

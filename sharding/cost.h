@@ -65,12 +65,20 @@ double estimate_kept_nodes(const data::GroupHeader& header, const configs::DataS
 /// Segments: the mean over the contiguous segments (500, 1,000 and 5,000 nodes) of a graph follows the inverse of their
 /// number (exponents 0.8 to 1.2); single segments have up to five times the mean.
 /// Tiles: every node of every candidate. Programs: every node of the sampled graphs.
-std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings);
+/// `samples`: of that many samples in one batch together.
+std::vector<double> estimate_states(const data::GroupHeader& header, const configs::Settings& settings,
+                                    double samples = 1);
 
 /// Work of one training sample (of one part), in multiplications: for each state of level 0 the dense layers that make
 /// it, for each state above two products with H x H matrices and its messages (3.7 a state in both directions together
 /// where states are shared, as counted on the same files; else 2 E / N), each H wide and counted four times, since
 /// gathering is bound by memory.
-double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings);
+double estimate_sample_cost(const data::GroupHeader& header, const configs::Settings& settings, double samples = 1);
+
+/// The exponent x for which n samples of a group in one batch on one rank cost about n^x times what one does: the law
+/// of estimate_states at n = 1 and 8. Without segments, samples of a layout graph share most of their states (residual
+/// GCN 2 x 32, 16 candidates: x = 0.26); samples of segments, tiles and programs share none that headers tell of (x =
+/// 1).
+double estimate_sharing(const data::GroupHeader& header, const configs::Settings& settings);
 
 }  // namespace foretime::sharding

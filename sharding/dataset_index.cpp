@@ -99,6 +99,7 @@ IndexEntry make_entry(data::GroupHeader header, Role role, const configs::Settin
   IndexEntry entry{.header = std::move(header), .role = role};
   entry.parts = count_parts(entry.header, settings);
   entry.sample_cost = estimate_sample_cost(entry.header, settings);
+  entry.sharing = entry.parts > 1 ? 1 : estimate_sharing(entry.header, settings);
   entry.samples = role == Role::train ? samples_per_epoch(entry.header, settings.sampler) : 0;
   return entry;
 }
@@ -143,7 +144,8 @@ std::string find_overlap(const DatasetIndex& dataset, Role role) {
 }
 
 void check_representation(const DatasetIndex& dataset, const configs::DataSettings& settings) {
-  for (const auto& [header, role, parts, cost, samples] : dataset.entries) {
+  for (const auto& entry : dataset.entries) {
+    const auto& header = entry.header;
     for (const auto other : {configs::Representation::loops, configs::Representation::curve}) {
       if (header.kind == data::CandidateKind::program && settings.representation != other &&
           header.feature_count == data::program_columns(other)) {
@@ -162,7 +164,7 @@ void each_field(auto& entry, const auto& field) {
   auto& header = entry.header;
   all(header.file, header.member, header.name, header.kind, header.collection, header.graphs, header.nodes,
       header.edges, header.candidates, header.configurable, header.feature_count, header.node_type_count,
-      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.samples);
+      header.fingerprint, entry.role, entry.parts, entry.sample_cost, entry.sharing, entry.samples);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -19,7 +20,10 @@ struct IndexEntry {
   Role role = Role::train;
   int64_t parts = 1;       // pieces of the graph that different ranks may hold (see sharding/cost.h)
   double sample_cost = 0;  // estimated work of one training sample, of one part
+  double sharing = 1;      // n > 1 samples of a batch on one rank cost sample_cost n^sharing, since they share states
   int64_t samples = 0;     // samples of each part in an epoch (train)
+  /// Of `count` samples in one batch on one rank.
+  double cost_of(double count) const { return sample_cost * (count <= 1 ? count : std::pow(count, sharing)); }
 };
 
 struct DatasetIndex {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,16 +58,19 @@ void add_memory(const DatasetIndex& dataset, const ShardPlan& plan, const config
 
 void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed, PlanReport& report) {
   report.steps = step_costs(dataset, plan, report.ranks, seed);
-  double mean_sum = 0, heaviest_sum = 0, bound_sum = 0, heaviest_sample = 0;
+  double mean_sum = 0, alone_sum = 0, heaviest_sum = 0, bound_sum = 0, heaviest_sample = 0;
   for (const auto& step : report.steps) {
     const double mean = step.total / report.ranks;
     mean_sum += mean;
+    alone_sum += step.alone / report.ranks;
     heaviest_sum += step.heaviest_rank;
     bound_sum += std::max(mean, step.heaviest_sample);
     heaviest_sample = std::max(heaviest_sample, step.heaviest_sample);
     if (mean > 0) report.worst_step = std::max(report.worst_step, step.heaviest_rank / mean - 1);
   }
   if (mean_sum == 0) return;
+  report.repeated = std::max(0.0, mean_sum / alone_sum - 1);
+  report.speed_up = report.ranks * alone_sum / heaviest_sum;
   report.step_imbalance = heaviest_sum / mean_sum - 1;
   report.step_bound = bound_sum / mean_sum - 1;
   report.heaviest_sample_share = heaviest_sample / (mean_sum / static_cast<double>(report.steps.size()));
@@ -76,16 +81,23 @@ void add_steps(const DatasetIndex& dataset, const ShardPlan& plan, uint64_t seed
 StepCost batch_cost(const DatasetIndex& dataset, const ShardPlan& plan, int ranks, uint64_t seed, int64_t batch) {
   const int64_t epoch = batch / plan.batches_per_epoch, position = batch % plan.batches_per_epoch;
   const uint64_t key = epoch_key(seed, epoch);
-  std::vector<double> cost(static_cast<size_t>(ranks));
+  std::map<std::pair<int, int64_t>, double> samples;  // of each rank and entry
+  std::map<int64_t, double> all;                      // of each entry
   StepCost step;
   for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
     if (position >= plan.slots[slot].samples) continue;
     const auto sample = plan.sample_at(static_cast<int64_t>(slot), position, key);
-    const double own = dataset[sample.entry].sample_cost;
-    cost[static_cast<size_t>(plan.slot_rank[slot])] += own;
-    step.total += own;
-    step.heaviest_sample = std::max(step.heaviest_sample, own);
+    ++samples[{plan.slot_rank[slot], sample.entry}];
+    ++all[sample.entry];
+    step.heaviest_sample = std::max(step.heaviest_sample, dataset[sample.entry].sample_cost);
   }
+  std::vector<double> cost(static_cast<size_t>(ranks));
+  for (const auto& [place, count] : samples) {
+    const double own = dataset[place.second].cost_of(count);
+    cost[static_cast<size_t>(place.first)] += own;
+    step.total += own;
+  }
+  for (const auto& [entry, count] : all) step.alone += dataset[entry].cost_of(count);
   step.heaviest_rank = *std::ranges::max_element(cost);
   return step;
 }
@@ -162,10 +174,11 @@ double all_reduce_seconds(int ranks, double bytes, const Cluster& cluster) {
 Prediction predict_step(const PlanReport& report, const ComputeTime& compute, double gradient_bytes,
                         int64_t bucket_bytes, const Cluster& cluster) {
   const auto steps = static_cast<double>(std::max<size_t>(1, report.steps.size()));
-  double heaviest = 0, total = 0;
+  double heaviest = 0, total = 0, one_rank = 0;
   for (const auto& step : report.steps) {
     heaviest += step.heaviest_rank / steps;
     total += step.total / steps;
+    one_rank += step.alone / steps;
   }
   Prediction found;
   found.ranks = report.ranks;
@@ -181,7 +194,7 @@ Prediction predict_step(const PlanReport& report, const ComputeTime& compute, do
     found.small_seconds = 2 * all_reduce_seconds(report.ranks, 24, cluster);
   }
   found.step_seconds = found.compute_seconds + found.exposed_seconds + found.small_seconds;
-  const double alone = total * compute.seconds_per_cost + compute.seconds_per_step;
+  const double alone = one_rank * compute.seconds_per_cost + compute.seconds_per_step;
   found.efficiency = found.step_seconds > 0 ? alone / (report.ranks * found.step_seconds) : 1;
   return found;
 }
@@ -332,14 +345,16 @@ std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& 
   auto text = fmt::format("{} training groups in {} parts ({} groups are cut), {} draws an epoch\n\n",
                           dataset.with_role(Role::train).size(), first.pieces, first.cut_groups, first.samples);
   std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "batches", "padding", "imbalance", "by step",
-                                                 "bound", "worst step", "heaviest draw", "memory", "mean", "copies"}};
+                                                 "bound", "worst step", "heaviest draw", "memory", "mean", "copies",
+                                                 "repeated", "speed-up"}};
   for (const auto& view : views) {
     const auto& report = view.report;
     rows.push_back({fmt::to_string(report.ranks), fmt::to_string(view.groups_per_batch), fmt::to_string(report.batches),
                     percent(report.padding), percent(report.imbalance), percent(report.step_imbalance),
                     percent(report.step_bound), percent(report.worst_step),
                     fmt::format("{:.2f}", report.heaviest_sample_share), megabytes(report.bytes_max),
-                    megabytes(report.bytes_mean), fmt::format("{:.1f}", report.copies)});
+                    megabytes(report.bytes_mean), fmt::format("{:.1f}", report.copies), percent(report.repeated),
+                    fmt::format("{:.2f}", report.speed_up)});
   }
   text += format_table(rows);
   text +=
@@ -348,7 +363,9 @@ std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& 
       "\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
       "long as"
       "\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest rank,"
-      "\nestimated. copies: ranks that hold a training part.\n";
+      "\nestimated. copies: ranks that hold a training part. repeated: work that ranks do each for itself on states of "
+      "one "
+      "graph. speed-up: over one rank, without communication.\n";
   const auto notes = remarks(views);
   return notes.empty() ? text : text + "\n" + notes;
 }
@@ -420,7 +437,9 @@ std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& 
                        {"heaviest_draw_share", report.heaviest_sample_share},
                        {"bytes_max", report.bytes_max},
                        {"bytes_mean", report.bytes_mean},
-                       {"copies", report.copies}};
+                       {"copies", report.copies},
+                       {"repeated", report.repeated},
+                       {"speed_up", report.speed_up}};
     if (view.prediction) row["prediction"] = prediction_json(*view.prediction);
     if (assignments) row["assignments"] = assignments_json(dataset, view.plan);
     json["plans"].push_back(std::move(row));

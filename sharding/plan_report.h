@@ -14,7 +14,8 @@ namespace foretime::sharding {
 
 /// Planned cost of one batch, in the unit of IndexEntry::sample_cost.
 struct StepCost {
-  double total = 0;
+  double total = 0;  // of all ranks
+  double alone = 0;  // of one rank that has the whole batch
   double heaviest_rank = 0;
   double heaviest_sample = 0;
 };
@@ -48,6 +49,10 @@ struct PlanReport {
   double padding = 0;                    // share of the batch slots without a sample
   double bytes_max = 0, bytes_mean = 0;  // of a rank, estimated (see ResidentBytes)
   double copies = 0;                     // ranks that hold a training piece, on average
+  /// What all ranks do in an epoch over what one rank alone would do, less 1: states that ranks compute each for itself
+  /// since samples of one graph were dealt to several of them.
+  double repeated = 0;
+  double speed_up = 1;  // steps of one rank over those of the slowest of all ranks, without communication
   std::vector<StepCost> steps;
 };
 

@@ -1,170 +1,13 @@
 #include "sharding/shard_plan.h"
 
 #include <algorithm>
-#include <functional>
+#include <deque>
 #include <numeric>
 
 #include "base/counter_random.h"
+#include "sharding/partition.h"
 
 namespace foretime::sharding {
-namespace {
-
-constexpr double kEnough = 1.001;          // largest loads over the mean that are not worth an exchange
-constexpr int64_t kOperations = 40000000;  // some tenths of a second
-
-/// 0 … count - 1 by decreasing weight; equal weights keep their order.
-template <class Weight>
-std::vector<size_t> heaviest_first(size_t count, Weight&& weight) {
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(), weight);
-  return order;
-}
-
-using Costs = std::vector<double>;  // [buckets]
-
-double sum_of(const Costs& costs) { return std::accumulate(costs.begin(), costs.end(), 0.0); }
-
-class Partition {
- public:
-  Partition(const std::vector<Costs>& slots, int ranks)
-      : slots_(slots),
-        buckets_(slots.empty() ? 0 : slots.front().size()),
-        owner_(slots.size()),
-        held_(static_cast<size_t>(ranks)),
-        load_(static_cast<size_t>(ranks), Costs(buckets_)),
-        mean_(buckets_),
-        nothing_(buckets_) {
-    for (const auto& slot : slots_) {
-      for (size_t b = 0; b < buckets_; ++b) mean_[b] += slot[b] / ranks;
-    }
-  }
-
-  void assign_by_cost() {
-    std::vector<double> cost, total(held_.size());
-    for (const auto& slot : slots_) cost.push_back(sum_of(slot));
-    for (const size_t slot : heaviest_first(cost.size(), [&](size_t i) { return cost[i]; })) {
-      const auto rank = static_cast<size_t>(std::ranges::min_element(total) - total.begin());
-      total[rank] += cost[slot];
-      hand_over(slot, rank);
-    }
-  }
-
-  void exchange() {
-    std::vector<bool> settled(held_.size());
-    while (operations_ < kOperations && slowest() > kEnough * sum_of(mean_)) {
-      const auto rank = furthest_above_mean(settled);
-      if (rank == held_.size()) return;
-      if (improve(rank))
-        std::fill(settled.begin(), settled.end(), false);
-      else
-        settled[rank] = true;
-    }
-  }
-
-  const std::vector<int>& owner() const { return owner_; }
-
- private:
-  void hand_over(size_t slot, size_t rank) {
-    held_[rank].push_back(slot);
-    owner_[slot] = static_cast<int>(rank);
-    for (size_t b = 0; b < buckets_; ++b) load_[rank][b] += slots_[slot][b];
-  }
-
-  void take_away(size_t slot) {
-    const auto rank = static_cast<size_t>(owner_[slot]);
-    std::erase(held_[rank], slot);
-    for (size_t b = 0; b < buckets_; ++b) load_[rank][b] -= slots_[slot][b];
-  }
-
-  /// Sum over buckets of the largest load.
-  double slowest() {
-    operations_ += static_cast<int64_t>(load_.size() * buckets_);
-    double sum = 0;
-    for (size_t b = 0; b < buckets_; ++b) {
-      double most = 0;
-      for (const auto& load : load_) most = std::max(most, load[b]);
-      sum += most;
-    }
-    return sum;
-  }
-
-  size_t furthest_above_mean(const std::vector<bool>& settled) {
-    operations_ += static_cast<int64_t>(load_.size() * buckets_);
-    size_t found = load_.size();
-    double most = 0;
-    for (size_t r = 0; r < load_.size(); ++r) {
-      if (settled[r]) continue;
-      double above = 0;
-      for (size_t b = 0; b < buckets_; ++b) above += std::max(0.0, load_[r][b] - mean_[b]);
-      if (above > most) {
-        most = above;
-        found = r;
-      }
-    }
-    return found;
-  }
-
-  /// Change of the sum of squares, halved, if `give` leaves rank `from` and `take` comes back from rank `to`.
-  double change(const Costs& give, const Costs& take, const Costs& from, const Costs& to) {
-    operations_ += static_cast<int64_t>(buckets_);
-    double sum = 0;
-    for (size_t b = 0; b < buckets_; ++b) {
-      const double moved = give[b] - take[b];
-      sum += moved * (to[b] - from[b] + moved);
-    }
-    return sum;
-  }
-
-  /// Makes the best exchange of one slot of `rank`. False where none helps.
-  bool improve(size_t rank) {
-    double best = 0;
-    for (size_t b = 0; b < buckets_; ++b) best -= 1e-9 * mean_[b] * mean_[b];
-    size_t give = 0, receiver = held_.size(), take = 0;
-    for (size_t r = 0; r < held_.size(); ++r) {
-      if (r == rank) continue;
-      for (size_t i = 0; i < held_[rank].size(); ++i) {
-        for (size_t j = 0; j <= held_[r].size(); ++j) {  // the last j: nothing comes back
-          const auto& back = j < held_[r].size() ? slots_[held_[r][j]] : nothing_;
-          const double value = change(slots_[held_[rank][i]], back, load_[rank], load_[r]);
-          if (value < best) {
-            best = value;
-            give = i, receiver = r, take = j;
-          }
-        }
-      }
-    }
-    if (receiver == held_.size()) return false;
-    const size_t given = held_[rank][give];
-    const bool swaps = take < held_[receiver].size();
-    const size_t taken = swaps ? held_[receiver][take] : 0;
-    take_away(given);
-    if (swaps) {
-      take_away(taken);
-      hand_over(taken, rank);
-    }
-    hand_over(given, receiver);
-    return true;
-  }
-
-  const std::vector<Costs>& slots_;
-  size_t buckets_;
-  std::vector<int> owner_;                 // [slots]
-  std::vector<std::vector<size_t>> held_;  // [ranks] their slots
-  std::vector<Costs> load_;                // [ranks][buckets]
-  Costs mean_, nothing_;
-  int64_t operations_ = 0;
-};
-
-}  // namespace
-
-std::vector<int> partition_slots(const std::vector<std::vector<double>>& costs, int ranks) {
-  Partition partition(costs, ranks);
-  partition.assign_by_cost();
-  partition.exchange();
-  return partition.owner();
-}
-
 namespace {
 
 /// A part of a training group, and how many of its samples are assigned.
@@ -197,6 +40,21 @@ int64_t bucket_height(const std::vector<Piece>& pieces, size_t next, int64_t slo
   return std::max<int64_t>(1, end == pieces.size() ? samples / slots : (samples + slots / 2) / slots);
 }
 
+/// Some samples of a piece.
+struct Taken {
+  size_t piece;
+  int64_t count;
+};
+
+/// Gives a slot the next samples of a piece.
+void give(std::vector<Piece>& pieces, const Taken& taken, BatchSlot& slot) {
+  auto& piece = pieces[taken.piece];
+  slot.shares.push_back({piece.entry, piece.part, piece.assigned, taken.count});
+  slot.samples += taken.count;
+  slot.cost += piece.sample_cost * static_cast<double>(taken.count);
+  piece.assigned += taken.count;
+}
+
 /// Fills plan.slots and plan.buckets.
 void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& plan) {
   auto pieces = sorted_pieces(dataset);
@@ -209,19 +67,38 @@ void deal_samples(const DatasetIndex& dataset, int64_t slot_count, ShardPlan& pl
   while (left > 0) {
     const int64_t height = bucket_height(pieces, next, slot_count);
     const int64_t total = std::min(left, height * slot_count);
-    for (int64_t l = 0; l < slot_count; ++l) {
-      auto& slot = plan.slots[static_cast<size_t>(l)];
-      for (int64_t want = total * (l + 1) / slot_count - total * l / slot_count; want > 0;) {
-        auto& piece = pieces[next];
-        const int64_t count = std::min(want, piece.samples - piece.assigned);
-        slot.shares.push_back({piece.entry, piece.part, piece.assigned, count});
-        slot.samples += count;
-        slot.cost += piece.sample_cost * static_cast<double>(count);
-        want -= count;
-        if ((piece.assigned += count) == piece.samples) ++next;
-      }
-      slot.bucket_ptr.push_back(static_cast<int64_t>(slot.shares.size()));
+    std::deque<Taken> taken;
+    for (int64_t rest = total; rest > 0;) {
+      const int64_t count = std::min(rest, pieces[next].samples - pieces[next].assigned);
+      taken.push_back({next, count});
+      rest -= count;
+      if (rest > 0) ++next;
     }
+    int64_t first = 0;
+    const auto wanted = [&](int64_t slot) { return total * (slot + 1) / slot_count - total * slot / slot_count; };
+    // Where samples share states, a piece has slots of its own as far as it fills them: a slot of several groups has
+    // another one in each batch, and its rank shares no states from batch to batch.
+    for (auto& [piece, count] : taken) {
+      while (dataset[pieces[piece].entry].sharing < 1 && first < slot_count && wanted(first) > 0 &&
+             count >= wanted(first)) {
+        const int64_t whole = wanted(first);
+        give(pieces, {piece, whole}, plan.slots[static_cast<size_t>(first)]);
+        count -= whole;
+        ++first;
+      }
+    }
+    for (int64_t l = first; l < slot_count; ++l) {
+      for (int64_t want = wanted(l); want > 0;) {
+        while (taken.front().count == 0) taken.pop_front();
+        auto& [piece, count] = taken.front();
+        const int64_t some = std::min(want, count);
+        give(pieces, {piece, some}, plan.slots[static_cast<size_t>(l)]);
+        count -= some;
+        want -= some;
+      }
+    }
+    while (next < pieces.size() && pieces[next].assigned == pieces[next].samples) ++next;
+    for (auto& slot : plan.slots) slot.bucket_ptr.push_back(static_cast<int64_t>(slot.shares.size()));
     plan.buckets.push_back(plan.buckets.back() + (total + slot_count - 1) / slot_count);
     left -= total;
   }
@@ -261,17 +138,46 @@ void merge_buckets(const DatasetIndex& dataset, double slack, ShardPlan& plan) {
   for (auto& slot : plan.slots) slot.bucket_ptr = pick(slot.bucket_ptr);
 }
 
-/// [slots][buckets]
-std::vector<std::vector<double>> bucket_costs(const DatasetIndex& dataset, const ShardPlan& plan) {
-  std::vector<std::vector<double>> costs;
-  for (const auto& slot : plan.slots) {
-    auto& own = costs.emplace_back(plan.buckets.size() - 1);
-    for (size_t b = 0; b < own.size(); ++b) {
-      for (const auto& share : slot.in_bucket(b))
-        own[b] += dataset[share.entry].sample_cost * static_cast<double>(share.count);
+Work work_of(const DatasetIndex& dataset, const ShardPlan& plan) {
+  Work work;
+  work.slots.assign(plan.slots.size(), {.costs = std::vector<double>(plan.buckets.size() - 1)});
+  for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
+    const auto batches = static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
+    std::map<int64_t, std::map<size_t, int64_t>> samples;  // by entry, then slot
+    for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+      for (const auto& share : plan.slots[slot].in_bucket(b)) samples[share.entry][slot] += share.count;
+    }
+    for (const auto& [e, by_slot] : samples) {
+      const auto& entry = dataset[e];
+      double in_batch = 0;
+      for (const auto& [slot, count] : by_slot) in_batch += static_cast<double>(count) / batches;
+      const bool shared = entry.sharing < 1 && by_slot.size() > 1 && in_batch > 1;
+      for (const auto& [slot, count] : by_slot) {
+        if (shared)
+          work.slots[slot].shared.push_back({work.groups.size(), static_cast<double>(count) / batches});
+        else
+          work.slots[slot].costs[b] += entry.sample_cost * static_cast<double>(count);
+      }
+      if (shared) work.groups.push_back({.bucket = b, .cost = batches * entry.sample_cost, .exponent = entry.sharing});
     }
   }
-  return costs;
+  return work;
+}
+
+/// Of an epoch: [ranks].
+std::vector<double> rank_costs(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
+  std::vector<double> cost(static_cast<size_t>(ranks));
+  for (size_t b = 0; b + 1 < plan.buckets.size(); ++b) {
+    const auto batches = static_cast<double>(plan.buckets[b + 1] - plan.buckets[b]);
+    std::map<std::pair<int, int64_t>, double> in_batch;  // samples of each rank and entry
+    for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
+      for (const auto& share : plan.slots[slot].in_bucket(b))
+        in_batch[{plan.slot_rank[slot], share.entry}] += static_cast<double>(share.count) / batches;
+    }
+    for (const auto& [place, samples] : in_batch)
+      cost[static_cast<size_t>(place.first)] += batches * dataset[place.second].cost_of(samples);
+  }
+  return cost;
 }
 
 std::vector<std::vector<int>> deal_evaluation(const DatasetIndex& dataset, const ShardPlan& plan, int ranks) {
@@ -357,14 +263,10 @@ ShardPlan make_shard_plan(const DatasetIndex& dataset, int64_t slot_count, int r
   deal_samples(dataset, slot_count, plan);
   merge_buckets(dataset, mix_slack, plan);
   plan.batches_per_epoch = plan.buckets.back();
-  plan.slot_rank = partition_slots(bucket_costs(dataset, plan), ranks);
+  plan.slot_rank = partition_slots(work_of(dataset, plan), ranks);
   plan.eval_parts = deal_evaluation(dataset, plan, ranks);
-  std::vector<double> cost(static_cast<size_t>(ranks));
-  double total = 0;
-  for (size_t slot = 0; slot < plan.slots.size(); ++slot) {
-    cost[static_cast<size_t>(plan.slot_rank[slot])] += plan.slots[slot].cost;
-    total += plan.slots[slot].cost;
-  }
+  const auto cost = rank_costs(dataset, plan, ranks);
+  const double total = std::accumulate(cost.begin(), cost.end(), 0.0);
   if (total > 0) plan.imbalance = *std::ranges::max_element(cost) / (total / ranks) - 1;
   return plan;
 }

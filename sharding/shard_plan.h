@@ -11,13 +11,6 @@
 
 namespace foretime::sharding {
 
-/// Partitions batch slots among ranks so that each cost bucket is divided evenly, not only their sum. `costs`:
-/// [slots][buckets]. Returns each slot's rank. Slots go by decreasing cost to the least loaded rank (LPT). Then slots
-/// move and change places while the squares of the ranks' loads, summed over buckets, get less, until the largest loads
-/// of all buckets together are within a thousandth of the mean. A pure function: the work is bounded by a count of
-/// operations, not by a clock.
-std::vector<int> partition_slots(const std::vector<std::vector<double>>& costs, int ranks);
-
 // Who trains on what. A batch has *slots*, each of which takes one training sample in each batch; slots are assigned
 // to ranks. What a slot trains on depends on the dataset index, the batch size and shard.mix_slack alone, so any
 // number of ranks trains on the batches of one rank.
@@ -26,7 +19,9 @@ std::vector<int> partition_slots(const std::vector<std::vector<double>>& costs, 
 // small, and not the largest sum. Samples are sorted by cost and assigned in *cost buckets* of batches: the heaviest
 // pieces, one to a slot, are in the first bucket, the next ones in the second, in the same order of slots in each. So
 // a slot that is heavy in one batch is heavy in all, and dividing the slots by cost among the ranks divides each
-// batch. With fewer pieces than slots there is one bucket, and each slot has samples of one or two graphs.
+// batch. With fewer pieces than slots there is one bucket, and each slot has samples of one or two graphs. Samples of
+// one graph in a batch share states where one rank has them all, so a rank is given slots of few graphs, and a graph is
+// cut among ranks only where its own cost asks for that (sharding/partition.h).
 //
 // A layout graph that one rank could not hold is cut into *parts* of consecutive segments (IndexEntry::parts).
 // Each part has samples of its own, as many as a whole graph has: their live segment comes from that part's segments.
@@ -75,7 +70,7 @@ struct ShardPlan {
   std::vector<int> slot_rank;                // [slots]
   std::vector<std::vector<int>> eval_parts;  // [dataset index entries][parts] who evaluates candidates of the entry
   int64_t batches_per_epoch = 0;             // the samples of the longest slot; shorter slots pad with zero weight
-  double imbalance = 0;                      // largest rank's training cost over the mean, minus 1
+  double imbalance = 0;                      // largest rank's training cost over the mean, less 1
 
   std::vector<int64_t> slots_of(int rank) const;
   /// Ranks that train on each part of an entry: of (entry, part).

@@ -14,14 +14,20 @@ class PlanTest(ProgramTest):
         return self.json_of("plan", *arguments, "--json", **more)
 
     def test_every_batch_is_balanced_on_many_ranks(self):
-        found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8, "sampler.samples_per_group=0")
-        self.assertEqual([plan["ranks"] for plan in found["plans"]], [2, 16, 128])
-        self.assertEqual(found["training_groups"], 40)
-        for plan in found["plans"]:
-            self.assertEqual(plan["groups_per_batch"], 8 * plan["ranks"])
-            self.assertLess(plan["imbalance"], 0.02)
-            self.assertLess(plan["step_imbalance"], 0.05)
-            self.assertEqual(plan["idle_ranks"], 0)
+        # Without segments, 16 and 128 ranks have draws of few graphs each: balance by cost is not to be had whole, and
+        # what is cut among ranks is done twice.
+        bounds = {0: (0.09, 0.4, {2: 1.8, 16: 10, 128: 30}), 500: (0.02, 0.07, {2: 1.9, 16: 15, 128: 115})}
+        for nodes, (imbalance, by_step, speed_up) in bounds.items():
+            found = self.plan("--sizes", self.sizes(), "--ranks", "2,16,128", "--groups-per-rank", 8,
+                              "sampler.samples_per_group=0", f"sampler.max_segment_nodes={nodes}")
+            self.assertEqual([plan["ranks"] for plan in found["plans"]], [2, 16, 128])
+            self.assertEqual(found["training_groups"], 40)
+            for plan in found["plans"]:
+                self.assertEqual(plan["groups_per_batch"], 8 * plan["ranks"])
+                self.assertLess(plan["imbalance"], imbalance)
+                self.assertLess(plan["step_imbalance"], by_step)
+                self.assertGreater(plan["speed_up"], speed_up[plan["ranks"]])
+                self.assertEqual(plan["idle_ranks"], 0)
 
     def test_parts_go_to_several_ranks_and_are_listed(self):
         arguments = ["--sizes", self.sizes(), "--ranks", 4, "--groups-per-rank", 8, "sampler.max_segment_nodes=1000",
@@ -106,8 +112,11 @@ class BadPlanTest(ProgramTest):
 class PublishedSizesTest(ProgramTest):
     def test_the_published_graphs_on_8_64_and_512_ranks(self):
         sizes = data_dir() / "tpugraphs" / "xla_random_graph_sizes.csv"
-        for nodes in (0, 1000, 5000):
+        # Without segments a graph's states are shared by the draws of one rank: what is cut among ranks is done twice.
+        least = {0: {8: 7.4, 64: 47, 512: 96}, 1000: {8: 7.9, 64: 60, 512: 470}, 5000: {8: 7.9, 64: 61, 512: 400}}
+        for nodes, speed_up in least.items():
             done = self.run_foretime("plan", "--sizes", sizes, "--ranks", "8,64,512", "--groups-per-rank", 8, "--json",
                                      "sampler.samples_per_group=0", f"sampler.max_segment_nodes={nodes}")
             for plan in json.loads(done.stdout)["plans"]:
-                self.assertLess(plan["imbalance"], 0.02, plan)
+                self.assertGreater(plan["speed_up"], speed_up[plan["ranks"]], plan)
+                self.assertLess(plan["imbalance"], 0.07, plan)

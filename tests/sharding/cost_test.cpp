@@ -1,5 +1,7 @@
 #include "sharding/cost.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "configs/load.h"
@@ -85,6 +87,30 @@ TEST(States, AreNeverMoreThanNodesTimesCandidatesAndLessInSegments) {
   const double segment_cost = estimate_sample_cost(header, settings);
   settings.sampler.max_segment_nodes = 0;
   EXPECT_DOUBLE_EQ(segment_cost * 8, estimate_sample_cost(header, settings));
+}
+
+TEST(Sharing, IsWhatTheLawSaysOfSeveralSamplesAtOnce) {
+  configs::Settings settings;
+  settings.model.layers = 2;
+  settings.sampler.candidates_per_group = 16;
+  auto header = large_header();
+  header.candidates = 100000;
+  const double x = estimate_sharing(header, settings);
+  EXPECT_GT(x, 0.1);
+  EXPECT_LT(x, 0.35) << "the law's exponents of two levels";
+  // A sample of 128 candidates is what eight samples of 16 are together.
+  settings.sampler.candidates_per_group = 128;
+  const double together = estimate_sample_cost(header, settings);
+  settings.sampler.candidates_per_group = 16;
+  EXPECT_NEAR(estimate_sample_cost(header, settings) * std::pow(8, x), together, 1e-9 * together);
+  header.candidates = 16;
+  EXPECT_NEAR(estimate_sharing(header, settings), 0, 1e-12) << "all samples are of the same candidates";
+  header.candidates = 100000;
+  settings.sampler.max_segment_nodes = 1000;
+  EXPECT_EQ(estimate_sharing(header, settings), 1) << "each sample trains on another segment";
+  settings.sampler.max_segment_nodes = 0;
+  header.kind = data::CandidateKind::program;
+  EXPECT_EQ(estimate_sharing(header, settings), 1);
 }
 
 TEST(KeptNodes, FollowTheCountsOnRealFiles) {

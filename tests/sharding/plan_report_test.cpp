@@ -55,6 +55,30 @@ TEST(PlanReport, IsWhatFollowsByHand) {
   EXPECT_DOUBLE_EQ(report.copies, 1);
 }
 
+TEST(PlanReport, SamplesOfOneGraphOnOneRankShareTheirStates) {
+  // Four slots, two graphs with two samples in each batch; two samples on a rank cost 2^0.5 of one, by hand.
+  auto dataset = dataset_of_costs({10, 8}, 6);
+  for (auto& entry : dataset.entries) entry.sharing = 0.5;
+  const auto report = report_of(dataset, 4, 2);
+  ASSERT_EQ(report.steps.size(), 3u);
+  for (const auto& step : report.steps) {
+    EXPECT_DOUBLE_EQ(step.alone, 18 * std::sqrt(2));
+    EXPECT_DOUBLE_EQ(step.total, step.alone) << "each graph is on one rank";
+    EXPECT_DOUBLE_EQ(step.heaviest_rank, 10 * std::sqrt(2));
+  }
+  EXPECT_EQ(report.copies, 1);
+  EXPECT_EQ(report.repeated, 0);
+  EXPECT_DOUBLE_EQ(report.imbalance, 10.0 / 9 - 1);
+  // On four ranks a slot each is quickest, and both graphs are computed twice.
+  const auto four = report_of(dataset, 4, 4);
+  for (const auto& step : four.steps) EXPECT_DOUBLE_EQ(step.heaviest_rank, 10);
+  EXPECT_EQ(four.copies, 2);
+  EXPECT_DOUBLE_EQ(four.repeated, std::sqrt(2) - 1);
+  // What one rank would do is what efficiency compares with.
+  const auto predicted = predict_step(four, {.seconds_per_cost = 1}, 0, 1, Cluster());
+  EXPECT_NEAR(predicted.efficiency, 18 * std::sqrt(2) / (4 * 10), 1e-4);
+}
+
 TEST(PlanReport, StepsAddUpToTheEpoch) {
   const auto dataset = dataset_of_costs(random_costs(4, 30, 3), 5);
   double expected = 0;
@@ -106,38 +130,6 @@ TEST(PlanReport, CountsRanksWithoutWork) {
   EXPECT_EQ(report.slots, 4);
 }
 
-TEST(DealSlots, BalancesEveryBandAndNotOnlyTheSum) {
-  // By the sum, {10, 0} and {0, 10} are alike; each rank must get one of each kind.
-  const std::vector<std::vector<double>> costs = {{10, 0}, {10, 0}, {0, 10}, {0, 10}};
-  const auto owner = partition_slots(costs, 2);
-  EXPECT_NE(owner[0], owner[1]);
-  EXPECT_NE(owner[2], owner[3]);
-}
-
-TEST(DealSlots, IsNoWorseThanTheBestOfAllDealsByMuch) {
-  // The reference implementation tries all 3^7 divisions.
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    std::vector<std::vector<double>> costs;
-    for (uint64_t l = 0; l < 7; ++l) costs.push_back({random_unit({seed, l, 0}), random_unit({seed, l, 1})});
-    const auto slowest = [&](const std::vector<int>& owner) {
-      double sum = 0;
-      for (size_t bucket = 0; bucket < 2; ++bucket) {
-        double load[3] = {};
-        for (size_t l = 0; l < 7; ++l) load[owner[l]] += costs[l][bucket];
-        sum += *std::ranges::max_element(load);
-      }
-      return sum;
-    };
-    double best = 1e9;
-    for (int code = 0; code < 2187; ++code) {
-      std::vector<int> owner;
-      for (int rest = code, l = 0; l < 7; ++l, rest /= 3) owner.push_back(rest % 3);
-      best = std::min(best, slowest(owner));
-    }
-    EXPECT_LT(slowest(partition_slots(costs, 3)), 1.25 * best) << "seed " << seed;
-  }
-}
-
 const Link kLink = {1e-6, 1e9};
 
 TEST(AllReduce, FollowsTheFormulas) {
@@ -160,8 +152,8 @@ TEST(AllReduce, TakesTreesForLittleRingsForMuchAndBothLevels) {
 PlanReport two_steps(int ranks) {
   PlanReport report;
   report.ranks = ranks;
-  report.steps = {{.total = 100, .heaviest_rank = 30, .heaviest_sample = 10},
-                  {.total = 140, .heaviest_rank = 50, .heaviest_sample = 10}};
+  report.steps = {{.total = 100, .alone = 100, .heaviest_rank = 30, .heaviest_sample = 10},
+                  {.total = 140, .alone = 140, .heaviest_rank = 50, .heaviest_sample = 10}};
   return report;
 }
 
@@ -183,7 +175,7 @@ TEST(Prediction, IsTheSumOfWhatCannotOverlap) {
 
 TEST(Prediction, OneRankIsTheMeasure) {
   auto report = two_steps(1);
-  report.steps = {{.total = 100, .heaviest_rank = 100, .heaviest_sample = 10}};
+  report.steps = {{.total = 100, .alone = 100, .heaviest_rank = 100, .heaviest_sample = 10}};
   const auto found = predict_step(report, {1e-3, 5e-3}, 4e6, 1000000, Cluster());
   EXPECT_DOUBLE_EQ(found.step_seconds, 0.105);
   EXPECT_DOUBLE_EQ(found.efficiency, 1);

@@ -22,11 +22,12 @@ DatasetIndex random_dataset(uint64_t seed, int64_t groups) {
   return dataset_of(list);
 }
 
-class Plans : public ::testing::TestWithParam<std::tuple<int, int, int>> {};  // groups, slots, ranks
+class Plans : public ::testing::TestWithParam<std::tuple<int, int, int, double>> {};  // groups, slots, ranks, sharing
 
 TEST_P(Plans, DealsEverySampleOnceAndEverySlotToARank) {
-  const auto [groups, slots, ranks] = GetParam();
-  const auto dataset = random_dataset(static_cast<uint64_t>(groups), groups);
+  const auto [groups, slots, ranks, sharing] = GetParam();
+  auto dataset = random_dataset(static_cast<uint64_t>(groups), groups);
+  for (auto& entry : dataset.entries) entry.sharing = sharing;
   const auto plan = make_shard_plan(dataset, slots, ranks);
   std::map<int64_t, std::set<int64_t>> assigned;
   int64_t total = 0;
@@ -57,11 +58,27 @@ TEST_P(Plans, DealsEverySampleOnceAndEverySlotToARank) {
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, Plans,
                          ::testing::Combine(::testing::Values(1, 2, 7, 60), ::testing::Values(1, 4, 16),
-                                            ::testing::Values(1, 2, 3, 8)));
+                                            ::testing::Values(1, 2, 3, 8), ::testing::Values(0.3, 1.0)));
 
 TEST(ShardPlan, LanesDoNotDependOnTheNumberOfRanks) {
   const auto dataset = random_dataset(5, 20);
   EXPECT_EQ(make_shard_plan(dataset, 8, 1).slots, make_shard_plan(dataset, 8, 4).slots);
+}
+
+TEST(ShardPlan, GroupsThatShareStatesHaveSlotsOfTheirOwnAsFarAsTheyFillThem) {
+  // Nine batches of eight slots: 41 samples fill four, 31 fill three, and what is left of both is in the last one.
+  auto dataset = dataset_of({{10, 41}, {8, 31}}, 0);
+  for (auto& entry : dataset.entries) entry.sharing = 0.3;
+  const auto plan = make_shard_plan(dataset, 8, 2);
+  int64_t mixed = 0;
+  for (const auto& slot : plan.slots) {
+    std::set<int64_t> entries;
+    for (const auto& share : slot.shares) entries.insert(share.entry);
+    mixed += entries.size() > 1;
+  }
+  EXPECT_EQ(mixed, 1);
+  for (const auto& [piece, ranks] : plan.trainers()) EXPECT_LE(ranks.size(), 2u);
+  EXPECT_EQ(make_shard_plan(dataset, 8, 5).slots, plan.slots);
 }
 
 TEST(ShardPlan, EveryRankReadsWhatItTrainsAndEvaluates) {
