@@ -50,10 +50,10 @@ def add_peer_options(parser):
 
 
 def find_graphs(folder, names):
-    """The first file below the folder of each graph."""
+    """The first file below the folder whose name begins so, for each name."""
     found = []
     for name in names:
-        matches = sorted(path for path in pathlib.Path(folder).rglob("*.npz") if path.name.startswith(name + "_") or path.stem == name)
+        matches = sorted(path for path in pathlib.Path(folder).rglob("*.npz") if path.name.startswith(name))
         if not matches:
             raise SystemExit(f"{folder}: no {name}*.npz below it")
         found.append(str(matches[0].resolve()))

@@ -10,8 +10,9 @@ program could reach; `predicted` is the model's, fed with the run of one rank an
 two ranks' step: `imbalance` (planned), `exposed` (communication that backward did not hide), `machine`, and `other`.
 
 usage: scaling.py --foretime build/release/cli/foretime [--synthetic 8 | --data FOLDER] [--ranks 2]
-FOLDER holds TpuGraphs layout files (alexnet and unet3d). They are two graphs, and draws of one graph in a batch share states, so that half
-of a batch costs more than half: with them, `other` is sharing that ranks lose. --synthetic makes so many different graphs of 3,000 nodes.
+FOLDER holds TpuGraphs layout files; --graphs names some (alexnet and unet3d). Draws of one graph in a batch share states, so that half of
+them costs more than half, and ranks take whole graphs: two that cost unlike much are uneven. --synthetic makes so many different graphs of
+3,000 nodes.
 Without either the samples' tensor programs are used.
 """
 import json
@@ -49,7 +50,7 @@ def report(directory):
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder, self.count = options, pathlib.Path(folder), 0
-        files = find_graphs(options.data, ("alexnet", "unet3d")) if options.data else self.synthesize(options.synthetic)
+        files = find_graphs(options.data, options.graphs.split(",")) if options.data else self.synthesize(options.synthetic)
         self.text = (LAYOUT.format(files=json.dumps(files), **vars(options)) if files else
                      PROGRAMS.format(root=SOURCE / "samples" / "resnet18_conv2d", **vars(options)))
 
@@ -86,6 +87,7 @@ def main():
     parser = options_of(__doc__, ranks=2, rounds=3, steps=80, batch=8, candidates=16, hidden=32, layers=2)
     parser.add_argument("--foretime", required=True, help="the foretime program")
     parser.add_argument("--data", help="folder with TpuGraphs layout files")
+    parser.add_argument("--graphs", default="alexnet,unet3d", help="beginnings of the names of files below --data")
     parser.add_argument("--synthetic", type=int, default=0, help="number of made-up layout graphs")
     parser.add_argument("--model", default="residual_gcn", help="model.type for layout graphs")
     parser.add_argument("--latency", type=float, default=5e-6, help="seconds of a small message between ranks of this machine")
@@ -106,7 +108,7 @@ def main():
              "machine": (both[0] - one[0]) / options.ranks / two[0]}
     parts["other"] = (two[0] - ideal) / two[0] - sum(parts.values())
     print(json.dumps({
-        "bench": "scaling", "data": "layout" if options.data else f"{options.synthetic} synthetic" if options.synthetic else "programs", "ranks": options.ranks,
+        "bench": "scaling", "data": options.graphs if options.data else f"{options.synthetic} synthetic" if options.synthetic else "programs", "ranks": options.ranks,
         **{name: getattr(options, name) for name in ("steps", "batch", "candidates", "hidden", "layers")},
         "step_ms": {"one": round(1e3 * one[0], 3), "two": round(1e3 * two[0], 3), "both": round(1e3 * both[0], 3)},
         "ratio": round(ideal / two[0], 3), "machine": round(one[0] / both[0], 3),
