@@ -14,6 +14,7 @@ from tvm.auto_scheduler.cost_model.cost_model import PythonBasedModel
 from .finetuning import COMMAND, BundleInUse
 from .library import ForetimeError
 from .compute_dag import compute_dag
+from .scores import Unscored
 
 HOPELESS = 64  # schedules of a workload without a score after which none is expected
 
@@ -27,8 +28,8 @@ def record_lines(task, states):
 class ForetimeModel(PythonBasedModel):
     """Scores states by a bundle. It is trained: there are no random scores until enough was measured.
 
-    Scores are relative speeds (foretime.scores.Scale): positive, higher is faster, -inf for a state that Foretime cannot replay.
-    The JSON of a task's compute DAG is made once. Measured records are collected; with `finetune_every`, a new
+    Scores are relative speeds (foretime.scores.Scale): positive, higher is faster. A state that Foretime cannot replay is unknown: it
+    gets the speed of an average one, and a warning says how many there are and why. The JSON of a task's compute DAG is made once. Measured records are collected; with `finetune_every`, a new
     bundle is made of them after every so many, by `finetune_command` (foretime.finetuning), and takes the first one's place.
     """
 
@@ -52,7 +53,10 @@ class ForetimeModel(PythonBasedModel):
             self._workloads[key] = self._bundle.model.workload(self._table(task))
         workload = self._workloads[key]
         scores = workload.score(record_lines(task, states))
-        self._look_for_failures(key, scores, workload)
+        never = self._unscored.note(key, scores, workload.failure)
+        if never >= HOPELESS:  # the search would look for one for ever
+            raise ForetimeError(4, "bad input", f"none of {never} schedules of {key} has a score; the first of the last ones: "
+                                                         f"{workload.failure()}")
         return self._bundle.speeds(key, scores)
 
     def predict_stages(self, task, states):
@@ -86,7 +90,7 @@ class ForetimeModel(PythonBasedModel):
     def _forget(self):
         """What belongs to a bundle that is not in use any more."""
         self._workloads = {}
-        self._unscored = {}
+        self._unscored = Unscored()
 
     def _table(self, task):
         key = task.workload_key
@@ -94,16 +98,3 @@ class ForetimeModel(PythonBasedModel):
             dag = task.compute_dag or auto_scheduler.ComputeDAG(key)
             self._tables[key] = json.dumps(compute_dag(dag, key), ensure_ascii=False)
         return self._tables[key]
-
-    def _look_for_failures(self, key, scores, workload):
-        """Raises where no state of a workload ever got a score: the search would look for one for ever."""
-        unscored = self._unscored.get(key, 0)
-        if unscored is None:
-            return
-        if np.isfinite(scores).any():
-            self._unscored[key] = None
-            return
-        self._unscored[key] = unscored + len(scores)
-        if self._unscored[key] >= HOPELESS:
-            raise ForetimeError(4, "bad input", f"none of {self._unscored[key]} schedules of {key} has a score; the first of "
-                                                         f"the last ones: {workload.failure()}")

@@ -13,6 +13,7 @@ from tvm.meta_schedule.cost_model import PyCostModel
 from tvm.meta_schedule.utils import derived_object
 
 from .finetuning import BundleInUse
+from .scores import Unscored
 
 COMMAND = ("foretime", "finetune", "{model}", "{records}", "-o", "{output}")
 
@@ -40,14 +41,15 @@ def mean_seconds(result):
 class ForetimeCostModel(PyCostModel):
     """Scores candidates by their scheduled TIR. It is trained: there are no random scores until enough was measured.
 
-    Scores are relative speeds (foretime.scores.Scale), higher is faster; 0 for a module that Foretime cannot read. Measured
-    programs are collected; with `finetune_every`, a new bundle is made of them after every so many, by `finetune_command`
+    Scores are relative speeds (foretime.scores.Scale), higher is faster. A module that Foretime cannot read is unknown: it gets the
+    speed of an average one, and a warning says how many there are and why. Measured programs are collected; with `finetune_every`, a new bundle is made of them after every so many, by `finetune_command`
     (foretime.finetuning), and takes the first one's place.
     """
 
     def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
         super().__init__()
         self._bundle = BundleInUse(bundle, threads, library, finetune_every, finetune_command, finetune_folder)
+        self._unscored = Unscored()
 
     @property
     def records(self):
@@ -81,5 +83,6 @@ class ForetimeCostModel(PyCostModel):
         if len(candidates) == 0:
             return np.empty(0, np.float64)
         scores = self._bundle.model.score_tir([program_text(candidate.sch.mod) for candidate in candidates])
-        speeds = self._bundle.speeds(workload_key(context), scores).astype(np.float64)
-        return np.where(np.isfinite(speeds), speeds, 0.0)
+        key = workload_key(context)
+        self._unscored.note(key, scores, self._bundle.model.failure)
+        return self._bundle.speeds(key, scores).astype(np.float64)

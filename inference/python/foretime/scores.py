@@ -1,32 +1,45 @@
 """What searches take for scores: positive, higher is faster."""
+import logging
+
 import numpy as np
+
+logger = logging.getLogger("foretime")
 
 LIMIT = 30.0  # of logarithms: sums of exp(30) stay far from the end of float32
 
 
 class Scale:
-    """Turns a model's scores (lower is faster, +inf for none) into relative speeds (higher is faster, -inf for none).
+    """Turns a model's scores (lower is faster, +inf for none) into relative speeds (higher is faster).
 
     TVM's evolutionary searches draw parents in proportion to scores, take negative ones for zero, and compare those of different
     calls. So scores become exp((reference - score) / unit), where the first scores of a workload fix reference, their lowest,
     and unit: 1 for logarithms of run times, which gives the speed relative to the best of the first; else their deviation.
+
+    A candidate without a score is unknown, not hopeless: it gets the median speed of the first scored candidates, which a search
+    draws at random, so that it is as good as chance, and falls behind when the search has found better ones. Before any candidate
+    had a score all get 1.
     """
 
     def __init__(self, logarithms):
         self._unit = 1.0 if logarithms else None
         self._reference = None
+        self._unknown = 1.0
+
+    def _speeds(self, scores):
+        return np.exp(np.clip((self._reference - scores) / self._unit, -LIMIT, LIMIT))
 
     def __call__(self, scores):
         """float32 speeds [scores]."""
         scores = np.asarray(scores, np.float64)
         finite = np.isfinite(scores)
-        speeds = np.full(scores.shape, -np.inf, np.float32)
-        if finite.any():
-            valid = scores[finite]
-            if self._reference is None:
-                self._reference = valid.min()
-                self._unit = self._unit or valid.std() or 1.0
-            speeds[finite] = np.exp(np.clip((self._reference - valid) / self._unit, -LIMIT, LIMIT))
+        valid = scores[finite]
+        if self._reference is None and len(valid):
+            self._reference = valid.min()
+            self._unit = self._unit or valid.std() or 1.0
+            self._unknown = np.median(self._speeds(valid))
+        speeds = np.full(scores.shape, self._unknown, np.float32)
+        if len(valid):
+            speeds[finite] = self._speeds(valid)
         return speeds
 
 
@@ -46,3 +59,26 @@ class Speeds:
         """float32 speeds of candidates of this workload (any key) from the model's scores of them."""
         scale = self._scales.setdefault(workload, Scale(self._unit is not None))
         return scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
+
+
+class Unscored:
+    """Warns of candidates without a score: how many of a workload, and why the first one has none.
+
+    At the first one of a workload, and when there are twice as many as were told, for a search asks hundreds of times.
+    """
+
+    def __init__(self):
+        self._counts = {}
+
+    def note(self, workload, scores, failure):
+        """Takes the scores of one call; `failure()` says why the first candidate without one has none. The number of candidates so
+        far where none of this workload has ever had a score, else 0."""
+        candidates, unscored, told = self._counts.get(workload, (0, 0, 0))
+        missing = int(len(scores) - np.isfinite(scores).sum())
+        candidates, unscored = candidates + len(scores), unscored + missing
+        if missing and unscored >= 2 * told:
+            logger.warning("%d of %d candidates of %s have no score, %.0f %%, and are taken as average ones: %s", unscored, candidates,
+                           str(workload)[:60], 100.0 * unscored / candidates, failure())
+            told = unscored
+        self._counts[workload] = candidates, unscored, told
+        return unscored if unscored == candidates else 0

@@ -5,7 +5,7 @@ import numpy as np
 
 import support  # noqa: F401
 
-from foretime.scores import Scale, Speeds
+from foretime.scores import Scale, Speeds, Unscored
 
 
 class FakeModel:
@@ -23,7 +23,15 @@ class ScaleTest(unittest.TestCase):
         self.assertEqual(speeds.dtype, np.float32)
         self.assertEqual(speeds[1], 1.0)
         self.assertTrue(speeds[1] > speeds[3] > speeds[0] > 0)
-        self.assertEqual(speeds[[2, 4]].tolist(), [-np.inf, -np.inf])
+        self.assertEqual(speeds[[2, 4]].tolist(), [speeds[3], speeds[3]])  # unknown: the median of the others
+
+    def test_candidates_without_a_score_are_as_good_as_chance(self):
+        scale = Scale(True)
+        drawn = scale(np.array([0.0, 1.0, 2.0, np.inf]))
+        self.assertEqual(drawn[3], drawn[1])
+        later = scale(np.array([-3.0, -2.0, np.inf, -1.0]))  # what a search has found since
+        self.assertEqual(later[2], drawn[3])
+        self.assertTrue((later[[0, 1, 3]] > later[2]).all())
 
     def test_calls_share_one_scale(self):
         scale = Scale(False)
@@ -35,7 +43,7 @@ class ScaleTest(unittest.TestCase):
 
     def test_without_a_score_no_scale_is_fixed(self):
         scale = Scale(True)
-        self.assertEqual(scale([np.inf]).tolist(), [-np.inf])
+        self.assertEqual(scale([np.inf]).tolist(), [1.0])
         self.assertEqual(scale([5.0]).tolist(), [1.0])
 
     def test_far_scores_keep_sums_finite(self):
@@ -58,3 +66,31 @@ class ScaleTest(unittest.TestCase):
                          {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}}, {}):
             speeds = Speeds(FakeModel(**manifest))("a", np.array([1.0, -3.0, 0.0]))  # a negative run time is the fastest
             self.assertTrue(speeds[1] > speeds[2] > speeds[0] > 0)
+
+
+class UnscoredTest(unittest.TestCase):
+    def test_a_warning_says_how_many_and_why(self):
+        unscored = Unscored()
+        with self.assertLogs("foretime", "WARNING") as told:
+            self.assertEqual(unscored.note("w", np.array([np.inf, 1.0, 2.0, np.nan]), lambda: "step 3 (RF of stage 1)"), 0)
+        self.assertIn("2 of 4 candidates of w have no score, 50 %", told.output[0])
+        self.assertIn("step 3 (RF of stage 1)", told.output[0])
+
+    def test_it_comes_again_when_there_are_twice_as_many(self):
+        unscored = Unscored()
+        with self.assertLogs("foretime", "WARNING") as told:
+            for _ in range(16):
+                unscored.note("w", np.array([np.inf, 1.0]), lambda: "no")
+        self.assertEqual([line.split(" of ")[0].split(":")[-1] for line in told.output], ["1", "2", "4", "8", "16"])
+
+    def test_nothing_is_told_where_all_have_one(self):
+        unscored = Unscored()
+        with self.assertNoLogs("foretime", "WARNING") if hasattr(self, "assertNoLogs") else self.subTest():
+            unscored.note("w", np.array([1.0, 2.0]), self.fail)
+
+    def test_it_counts_workloads_that_never_had_one(self):
+        unscored = Unscored()
+        with self.assertLogs("foretime", "WARNING"):
+            self.assertEqual(unscored.note("w", np.array([np.inf] * 3), lambda: "no"), 3)
+            self.assertEqual(unscored.note("w", np.array([np.inf] * 4), lambda: "no"), 7)
+            self.assertEqual(unscored.note("w", np.array([np.inf, 1.0]), lambda: "no"), 0)
