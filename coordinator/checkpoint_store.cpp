@@ -42,6 +42,8 @@ StoredCheckpoint read_folder(const fs::path& folder) {
   try {
     manifest = Json::parse(files().read(manifest_path));
     checkpoint.step = manifest.at("step");
+    if (const auto named = step_of(folder); named && *named != checkpoint.step)
+      throw RunError("{}: step {}, expected {} as its folder says", manifest_path.string(), checkpoint.step, *named);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos)
         throw RunError("{}: file name '{}'", manifest_path.string(), name);

@@ -7,7 +7,8 @@
 #   tir records hlo  save_json text, tuning records, XLA's protobuf   packed    packed collections, with mended checksums
 #   serve http       the server's JSON, and HTTP over its socket      npz       .npz files: zip, NPY headers, members
 #   settings         settings, sweeps, fine-tunings, overrides, CSV   redis     Redis' replies to the queue and its reader
-#   progress         lines between a job and its agent
+#   progress         lines between a job and its agent           lines     lines of plain and gzip files
+#   checkpoints      checkpoints of a run, damaged               artifacts records of stored artifacts, and what stores answer
 #
 # with AddressSanitizer and UndefinedBehaviorSanitizer (build/fuzz), or --fast without them (build/fuzz-fast): many more
 # executions find what is rare, and only broken promises, assertions of the standard library, crashes and hangs are noticed.
@@ -32,7 +33,7 @@ if [[ $seconds != keep ]]; then
   shift
 fi
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz settings progress redis)
+[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz settings progress redis checkpoints artifacts lines)
 command -v clang++ > /dev/null || { echo "fuzz.sh: clang++ is not installed (Debian packages clang, libomp-dev)" >&2; exit 2; }
 
 # No warnings as errors: clang warns of other things than GCC.
@@ -45,7 +46,8 @@ dictionary() { [[ -f tests/fuzz/$1.dict ]] && echo "$1" || echo json; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 # libFuzzer stops at 2 GiB or 30 s for one input; far less is normal.
 declare -A longest=([bundle]=65536 [graph]=8192 [tir]=65536 [records]=16384 [hlo]=8192 [serve]=16384 [http]=8192 [capi]=512
-  [packed]=512 [npz]=512 [settings]=4096 [progress]=4096 [redis]=4096)
+  [packed]=512 [npz]=512 [settings]=4096 [progress]=4096 [redis]=4096
+  [checkpoints]=1024 [artifacts]=1024 [lines]=4096)
 $build/tests/fuzz/fuzz_seeds build/fuzz/seeds
 
 if [[ $seconds == keep ]]; then

@@ -31,7 +31,8 @@ Inflater::Step Inflater::inflate(std::span<const std::byte> in, std::span<std::b
   stream.avail_out = room;
   const int result = isal_inflate(&stream);
   const bool ended = stream.block_state == ISAL_BLOCK_FINISH;
-  return {given - stream.avail_in, room - stream.avail_out, ended, result < 0};
+  // Where it meets damage it may count more than it was given (2.30: a distance to before the first byte).
+  return {stream.avail_in <= given ? given - stream.avail_in : given, room - stream.avail_out, ended, result < 0};
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

@@ -159,7 +159,7 @@ void ArtifactCourier::State::bring(const std::string& token, Fetch fetch) {
   std::optional<Outcome> outcome;
   std::string away;
   try {
-    outcome.emplace();
+    outcome = Outcome{};
     outcome->fetched = fetch_artifact(*stores, fetch.job, queue->artifacts(fetch.job), fetch.want, fetch.into);
   } catch (const StoreUnavailable& error) {
     away = error.what();

@@ -225,8 +225,9 @@ std::vector<std::string> S3Store::names_in(const std::string& folder) {
       throw StoreRefused("{} at {}: {}", address_, access_.endpoint, printable(first_element(answer.body, "Code")));
     size_t at = 0;
     for (auto key = element_in(answer.body, "Key", at); !key.empty(); key = element_in(answer.body, "Key", at)) {
-      const auto own = key_of("");
-      if (key.starts_with(own) && is_artifact_path(key.substr(own.size()))) names.push_back(key.substr(own.size()));
+      if (!key.starts_with(key_of(folder) + "/")) continue;  // a store that lists more than it was asked for
+      const auto name = key.substr(key_of("").size());
+      if (is_artifact_path(name)) names.push_back(name);
     }
     token = first_element(answer.body, "NextContinuationToken");
     if (first_element(answer.body, "IsTruncated") != "true" || token.empty()) break;

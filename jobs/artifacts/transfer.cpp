@@ -1,6 +1,7 @@
 #include "jobs/artifacts/transfer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <sstream>
 
@@ -92,6 +93,21 @@ std::map<std::string, std::string> fetch_files(ArtifactStores& stores, const std
   return contents;
 }
 
+/// Whether one of them would have to be a folder of another.
+bool do_collide(const std::map<std::string, std::string>& contents) {
+  return std::ranges::any_of(contents, [&](const auto& file) {
+    for (auto slash = file.first.find('/'); slash != std::string::npos; slash = file.first.find('/', slash + 1))
+      if (contents.contains(file.first.substr(0, slash))) return true;
+    return false;
+  });
+}
+
+/// Whether `path` is one of the files, or a folder with some.
+bool is_among(const std::string& path, const std::map<std::string, std::string>& contents) {
+  const auto first = contents.lower_bound(path + "/");
+  return contents.contains(path) || (first != contents.end() && first->first.starts_with(path + "/"));
+}
+
 void write_files(const std::map<std::string, std::string>& contents, const fs::path& into) {
   for (const auto& [name, bytes] : contents) {
     files().create_folders((into / name).parent_path());
@@ -153,8 +169,14 @@ FetchedArtifact fetch_artifact(ArtifactStores& stores, const std::string& job, c
     const auto found = known.by_role.find(role);
     if (found == known.by_role.end()) return nullptr;
     try {
-      for (auto& [name, bytes] : fetch_files(stores, job, found->second)) all[name] = std::move(bytes);
-      return &found->second;
+      const auto& artifact = found->second;
+      auto joined = fetch_files(stores, job, artifact);
+      if (std::strcmp(role, "run") != 0 && !is_among(artifact.path, joined))
+        throw JobsError("{} in {}: none of its files", artifact.path, artifact.name);
+      joined.insert(all.begin(), all.end());
+      if (do_collide(joined)) throw JobsError("{}: a file of it is a folder of others", artifact.name);
+      all = std::move(joined);
+      return &artifact;
     } catch (const StoreUnavailable&) {
       throw;
     } catch (const JobsError& error) {

@@ -41,6 +41,13 @@ uint64_t HashReader::natural(const std::string& field, uint64_t missing) const {
   return number;
 }
 
+int64_t HashReader::time(const std::string& field) const {
+  constexpr int64_t kLatest = 9'000'000'000'000'000;
+  const auto value = integer(field);
+  if (value < -kLatest || value > kLatest) damaged(field, quoted(text(field, kNumber)), "a time since 1970");
+  return value;
+}
+
 std::optional<double> HashReader::number(const std::string& field) const {
   const auto value = text(field, kNumber);
   if (value.empty()) return std::nullopt;

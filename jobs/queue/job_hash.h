@@ -30,6 +30,8 @@ class HashReader {
   std::string text(const std::string& field, size_t limit) const;
   int64_t integer(const std::string& field, int64_t missing = 0) const;
   uint64_t natural(const std::string& field, uint64_t missing = 0) const;
+  /// A time since 1970, in milliseconds or seconds; far from the limits of its type, so that times can be subtracted.
+  int64_t time(const std::string& field) const;
   std::optional<double> number(const std::string& field) const;
   bool flag(const std::string& field) const { return text(field, kNumber) == "1"; }
   /// One of several words, as `parse` takes it, which throws JobsError for any other.

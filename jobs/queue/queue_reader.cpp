@@ -268,7 +268,7 @@ TrialChanges QueueReader::changes(const std::string& sweep, int64_t from) {
         ask({{"HGET", name, "created_ms"},
              {"LRANGE", name + ":changes", std::to_string(from), std::to_string(from + kIdsInAnswer - 1)}});
     const Fields fields = {{"created_ms", text_of(*replies[0])}};
-    found.created_ms = HashReader(name, fields).integer("created_ms");
+    found.created_ms = HashReader(name, fields).time("created_ms");
     auto page = texts_of(*replies[1]);
     for (const auto& id : page) check_id(name + ":changes", id);
     from += static_cast<int64_t>(page.size());
@@ -306,7 +306,7 @@ std::optional<SweepRecord> QueueReader::sweep(const std::string& id) {
   record.spec = sweep_of(id, fields, name);
   check_read(name, record.spec);
   record.state = read.word("state", sweep_state);
-  record.created_ms = read.integer("created_ms");
+  record.created_ms = read.time("created_ms");
   record.proposals = read.integer("proposals");
   record.tracked = read.flag("tracked");
   return record;

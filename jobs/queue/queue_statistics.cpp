@@ -149,7 +149,7 @@ QueueStatistics QueueReader::statistics() {
   };
   const Fields time = {{"s", text_at(*replies[0], 0)}, {"us", text_at(*replies[0], 1)}};
   const HashReader clock("TIME", time);
-  statistics.now_ms = clock.integer("s") * 1000 + clock.integer("us") / 1000;
+  statistics.now_ms = clock.time("s") * 1000 + clock.time("us") / 1000;
   for (size_t i = 0; replies[1] && i < std::size(kCounters); ++i) {
     careful([&] {
       const Fields counters = {{kCounters[i].total, text_at(*replies[1], i)}};
@@ -211,8 +211,8 @@ void QueueReader::read_agents(std::vector<std::string> names, QueueStatistics& s
       statistics.agents.push_back({.name = name,
                                    .host = read.text("host", Limits::kName),
                                    .version = read.text("version", Limits::kName),
-                                   .seen_ms = read.integer("seen_ms"),
-                                   .started_ms = read.integer("started_ms"),
+                                   .seen_ms = read.time("seen_ms"),
+                                   .started_ms = read.time("started_ms"),
                                    .pid = read.integer("pid"),
                                    .cpus = read.integer("cpus"),
                                    .gpus = read.integer("gpus"),
@@ -265,7 +265,8 @@ void QueueReader::read_rates(QueueStatistics& statistics) {
   if (seen > 0) {
     const auto earlier = ask({{"XREVRANGE", stream, oldest.before(), "-", "COUNT", "1"}});
     const bool cut = !whole || (seen >= settings_.events && earlier[0]->elements == 0);
-    if (cut) span = statistics.now_ms - static_cast<int64_t>(oldest.ms);
+    const auto now = static_cast<uint64_t>(std::max<int64_t>(0, statistics.now_ms));
+    if (cut) span = oldest.ms < now ? static_cast<int64_t>(now - oldest.ms) : 0;
   }
   const double minutes = static_cast<double>(std::clamp<int64_t>(span, 1000, kWindowMs)) / 60000;
   for (const auto& [name, count] : counts) statistics.per_minute[name] = static_cast<double>(count) / minutes;

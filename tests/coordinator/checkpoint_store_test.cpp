@@ -72,6 +72,16 @@ TEST_F(Checkpoints, AManifestCannotNameFilesElsewhere) {
   EXPECT_THROW(store.read(1), RunError);
 }
 
+TEST_F(Checkpoints, AManifestOfAnotherStepIsDamage) {
+  for (const int64_t step : {1, 2}) store.commit(step, kFiles);
+  auto text = files().read(store.folder(2) / "manifest.json");
+  text.replace(text.find("\"step\": 2"), 9, "\"step\": 3");
+  write_file_atomically(store.folder(2) / "manifest.json", text);
+  EXPECT_THAT(foretime::testing::message_of<RunError>([&] { store.read(2); }),
+              ::testing::HasSubstr("manifest.json: step 3, expected 2 as its folder says"));
+  EXPECT_EQ(store.read_intact(2, [](const auto&) {}).step, 1);
+}
+
 TEST_F(Checkpoints, PruningKeepsTheNewestAndTheBest) {
   for (const int64_t step : {1, 2, 3, 4, 5}) store.commit(step, kFiles);
   store.mark_best(2, "valid/kendall_tau", 0.5);
@@ -132,6 +142,34 @@ TEST_F(Checkpoints, WhereNoneIsIntactTheFirstDamageIsTheError) {
   for (const int64_t step : {10, 20}) flip_byte(store.folder(step) / "a.bin", 0);
   EXPECT_THAT(foretime::testing::message_of<RunError>([&] { store.read_intact(20, [](const auto&) {}); }),
               ::testing::HasSubstr("step-00000020"));
+}
+
+/// A disk that fails is what the user must mend; training anew would not help.
+TEST_F(Checkpoints, WhereNoneIsIntactTheDiskThatFailedFirstIsTheError) {
+  simulation::SimulatedFiles disk;
+  const FilesScope scope(disk);
+  CheckpointStore own("/run/checkpoints");
+  files().create_folders("/run/checkpoints");
+  for (const int64_t step : {10, 20, 30}) own.commit(step, kFiles);
+  files().remove(own.folder(30) / "state.json");
+  disk.fail_by([&](const char* operation, const std::filesystem::path& path, size_t) {
+    const bool fails = path.filename() == "a.bin" && path.string().find("step-00000030") == std::string::npos;
+    return fails && std::string_view(operation) == "read" ? EIO : 0;
+  });
+  EXPECT_THAT(foretime::testing::message_of<StorageError>([&] { own.read_intact(30, [](const auto&) {}); }),
+              ::testing::HasSubstr("step-00000020"));
+}
+
+TEST_F(Checkpoints, WhatIsDamagedStaysWhereNothingElseIsThere) {
+  store.commit(10, kFiles);
+  store.set_aside_after(5);
+  std::ofstream(scratch.path() / "checkpoints/note") << "somebody's";
+  store.prune(1, false);
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "checkpoints/damaged-step-00000010"));
+  store.commit(5, kFiles);
+  store.prune(1, false);
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "checkpoints/damaged-step-00000010")) << "not trained anew yet";
+  EXPECT_EQ(store.steps(), std::vector<int64_t>{5});
 }
 
 /// Another attempt of the same job, which has lost its lease and does not know it, prunes what this one reads.

@@ -103,7 +103,9 @@ class Caller {
     const auto& bundle = choices_.of(bundles);
     foretime_options options = {sizeof options, 1, 4096};
     if (choices_.below(8) == 0) options.size = choices_.below(64);
-    if (choices_.below(8) == 0) options.threads = static_cast<int32_t>(choices_.number() % 300);
+    if (choices_.below(8) == 0) {  // rarely many, because making them takes longer than all else
+      options.threads = static_cast<int32_t>(choices_.number() % (choices_.below(32) == 0 ? 300 : 4));
+    }
     if (choices_.below(8) == 0) options.max_states = choices_.number();
     const bool null = choices_.below(16) == 0;
     auto* const untouched = reinterpret_cast<foretime_model*>(this);

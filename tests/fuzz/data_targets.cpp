@@ -155,7 +155,8 @@ void edit_collection(Bytes& file, Choices& choices) {
       int64_t* const all[] = {&sizes.candidates,   &sizes.graphs,        &sizes.nodes,          &sizes.edges,
                               &sizes.configurable, &sizes.feature_count, &sizes.node_type_count};
       int64_t& chosen = *choices.of(all);
-      chosen = choices.flag() ? value() : chosen + static_cast<int64_t>(choices.below(5)) - 2;
+      const auto near = static_cast<uint64_t>(chosen) + choices.below(5) - 2;
+      chosen = choices.flag() ? value() : static_cast<int64_t>(near);
       file.put(at, record);
       return;
     }
@@ -254,7 +255,8 @@ void edit_members(std::vector<Member>& members, Choices& choices) {
       return;
     case 2: {  // a dimension longer or shorter, with values for it
       if (chosen.shape.empty()) return;
-      chosen.shape.front() = std::max<int64_t>(0, chosen.shape.front() + static_cast<int64_t>(choices.below(5)) - 2);
+      const auto near = static_cast<uint64_t>(chosen.shape.front()) + choices.below(5) - 2;
+      chosen.shape.front() = std::max<int64_t>(0, static_cast<int64_t>(near));
       chosen.values.resize(chosen.values.size() + chosen.values.size() % 97 + choices.below(64));
       return;
     }
@@ -297,25 +299,52 @@ void append(std::string& text, T value) {
   text.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-/// A zip archive with stored entries (APPNOTE.TXT 4.3).
-std::string zip_of(const std::vector<Member>& members, bool cut) {
+std::string deflated(const std::string& content) {
+  z_stream stream{};
+  require(deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib has memory", "");
+  std::string result(deflateBound(&stream, content.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(result.data());
+  stream.avail_out = static_cast<uInt>(result.size());
+  require(deflate(&stream, Z_FINISH) == Z_STREAM_END, "zlib compresses", "");
+  result.resize(stream.total_out);
+  deflateEnd(&stream);
+  return result;
+}
+
+/// How the entries of an archive lie in it.
+struct Layout {
+  bool cut = false;     // the last one is half of what it was
+  size_t deflated = 0;  // a bit for each entry; else they are stored
+  size_t damaged = 0;   // the entry whose packed bytes change, counted from 1
+  size_t at = 0;        // where
+  int64_t claimed = 0;  // added to its inflated size
+};
+
+/// A zip archive (APPNOTE.TXT 4.3).
+std::string zip_of(const std::vector<Member>& members, const Layout& layout) {
   std::string archive, directory;
-  for (const auto& each : members) {
-    const auto content = npy_of(each, cut && &each == &members.back());
-    const auto name = each.name + ".npy";
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto content = npy_of(members[i], layout.cut && i + 1 == members.size());
+    const auto name = members[i].name + ".npy";
+    const bool small = (layout.deflated >> i % 16 & 1) != 0;
+    auto packed = small ? deflated(content) : content;
     const auto crc = static_cast<uint32_t>(
         crc32(0, reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size())));
-    const auto offset = static_cast<uint32_t>(archive.size()), size = static_cast<uint32_t>(content.size());
+    if (layout.damaged == i + 1 && !packed.empty()) packed[layout.at % packed.size()] ^= 0x10;
+    const auto offset = static_cast<uint32_t>(archive.size());
     std::string common;  // of a local header and of the directory
     append<uint16_t>(common, 20);
-    append<uint32_t>(common, 0);  // flags, stored
+    append<uint16_t>(common, 0);  // flags
+    append<uint16_t>(common, small ? 8 : 0);
     append<uint32_t>(common, 0x21 << 16);
     append(common, crc);
-    append(common, size);
-    append(common, size);
+    append(common, static_cast<uint32_t>(packed.size()));
+    append(common, static_cast<uint32_t>(content.size() + (layout.damaged == i + 1 ? layout.claimed : 0)));
     append(common, static_cast<uint16_t>(name.size()));
     append<uint16_t>(common, 0);
-    archive += "PK\3\4" + common + name + content;
+    archive += "PK\3\4" + common + name + packed;
     directory += "PK\1\2";
     append<uint16_t>(directory, 20);
     directory += common;
@@ -364,9 +393,16 @@ void run_npz(std::string_view bytes) {
   Choices choices(bytes);
   const auto kind = choices.of(kKinds);
   const size_t how = choices.below(8);
+  Layout layout{.cut = how == 1};
+  if (how > 4) layout.deflated = choices.below(65536);
+  if (how == 7) {
+    layout.damaged = choices.below(16);
+    layout.at = choices.below(65536);
+    layout.claimed = choices.below(4) == 0 ? choices.number() : 0;
+  }
   std::string content;
   if (how == 0) {
-    content = zip_of(sample_members(kind), false);
+    content = zip_of(sample_members(kind), layout);
     const auto text = choices.take(bytes.size());
     const size_t at = text.empty() ? 0 : text.size() * 31 % content.size();
     content.replace(at, text.size(), text);
@@ -374,7 +410,7 @@ void run_npz(std::string_view bytes) {
     auto members = sample_members(kind);
     constexpr int kMostEdits = 12;
     for (int i = 0; i < kMostEdits && !choices.done(); ++i) edit_members(members, choices);
-    content = zip_of(members, how == 1);
+    content = zip_of(members, layout);
   }
   const auto path = write("graph.npz", content);
   configs::DataSettings settings;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <random>
+#include <set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -358,11 +359,22 @@ void run_hlo(std::string_view bytes) {
 }
 
 const std::map<std::string, Target>& targets() {
-  static const std::map<std::string, Target> all = {
-      {"bundle", run_bundle}, {"graph", run_graph}, {"tir", run_tir},           {"records", run_records},
-      {"hlo", run_hlo},       {"serve", run_serve}, {"http", run_http},         {"capi", run_capi},
-      {"packed", run_packed}, {"npz", run_npz},     {"settings", run_settings}, {"progress", run_progress},
-      {"redis", run_redis}};
+  static const std::map<std::string, Target> all = {{"bundle", run_bundle},
+                                                    {"graph", run_graph},
+                                                    {"tir", run_tir},
+                                                    {"records", run_records},
+                                                    {"hlo", run_hlo},
+                                                    {"serve", run_serve},
+                                                    {"http", run_http},
+                                                    {"capi", run_capi},
+                                                    {"packed", run_packed},
+                                                    {"npz", run_npz},
+                                                    {"settings", run_settings},
+                                                    {"progress", run_progress},
+                                                    {"redis", run_redis},
+                                                    {"checkpoints", run_checkpoints},
+                                                    {"artifacts", run_artifacts},
+                                                    {"lines", run_lines}};
   return all;
 }
 
@@ -376,8 +388,10 @@ std::vector<std::string> seeds(const std::string& target) {
   if (target == "http") return http_seeds();
   if (target == "settings") return settings_seeds();
   if (target == "progress") return progress_seeds();
-  if (target == "capi" || target == "packed" || target == "npz" || target == "redis") {
-    // Their inputs are choices, so any bytes will do.
+  static const std::set<std::string> kOfChoices = {"capi",  "packed",      "npz",      "redis",
+                                                   "lines", "checkpoints", "artifacts"};
+  if (kOfChoices.contains(target)) {
+    // Any bytes will do.
     std::vector<std::string> all = {std::string(1, '\0')};
     std::mt19937 random(7);
     while (all.size() < 24) {

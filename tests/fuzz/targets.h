@@ -89,6 +89,13 @@ void run_settings(std::string_view text);
 void run_progress(std::string_view text);
 /// Redis' replies to calls of the queue and of its reader, made of fields that there are, or raw.
 void run_redis(std::string_view bytes);
+/// Checkpoints of a run, their manifests and files changed as the bytes say, read by those that go on from them and by
+/// those that store them.
+void run_checkpoints(std::string_view bytes);
+/// Records of stored artifacts, and what a store answers.
+void run_artifacts(std::string_view bytes);
+/// Lines of text files, plain or gzip, damaged or not: then they are the lines that were written.
+void run_lines(std::string_view bytes);
 
 using Target = void (*)(std::string_view);
 const std::map<std::string, Target>& targets();

@@ -3,9 +3,10 @@
 and the hash of the body of every request, as https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html
 says, and keeps objects in memory.
 
-  s3_server.py BUCKET KEY_ID SECRET [--fail N] [--page N] [--token TOKEN]     prints its port; ends with its input
+  s3_server.py BUCKET KEY_ID SECRET [--fail N] [--page N] [--token TOKEN] [--list-all]     prints its port; ends with its input
 
-The first N requests are answered with 503 SlowDown; lists have N names; TOKEN must come as x-amz-security-token.
+The first N requests are answered with 503 SlowDown; lists have N names; TOKEN must come as x-amz-security-token; with
+--list-all the prefix that is asked for is ignored.
 """
 import argparse
 import datetime
@@ -108,7 +109,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.list(dict(urllib.parse.parse_qsl(query)))
 
     def list(self, query):
-        names = sorted(name for name in self.server.objects if name.startswith(query.get("prefix", "")))
+        names = sorted(name for name in self.server.objects if self.server.options.list_all or name.startswith(query.get("prefix", "")))
         begin = int(query.get("continuation-token", "0/").split("/")[0])
         page = names[begin:begin + self.server.options.page]
         left = begin + len(page) < len(names)
@@ -126,6 +127,7 @@ def main():
     parser.add_argument("--fail", type=int, default=0)
     parser.add_argument("--page", type=int, default=1000)
     parser.add_argument("--token")
+    parser.add_argument("--list-all", action="store_true")
     parser.add_argument("--address", default="127.0.0.1")
     options = parser.parse_args()
     server = http.server.ThreadingHTTPServer((options.address, 0), Handler)

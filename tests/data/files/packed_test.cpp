@@ -395,8 +395,10 @@ Result inflated(const Bytes& in, size_t in_piece, size_t out_piece, size_t limit
   std::span<const std::byte> rest(in);
   Bytes out(out_piece);
   while (!result.ended && !result.damaged && result.bytes.size() <= limit) {
-    const auto step = inflater.inflate(rest.first(std::min(rest.size(), in_piece)), out);
-    rest = rest.subspan(step.consumed);
+    const auto given = rest.first(std::min(rest.size(), in_piece));
+    const auto step = inflater.inflate(given, out);
+    EXPECT_LE(step.consumed, given.size());
+    rest = rest.subspan(std::min(step.consumed, given.size()));
     result.bytes.insert(result.bytes.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(step.produced));
     result.ended = step.ended;
     result.damaged = step.damaged;
@@ -451,6 +453,24 @@ TEST(Inflater, SurvivesDamage) {
     if (round % 3 == 0) changed.resize(random() % changed.size());
     const auto result = inflated(changed, 512, 512, 1 << 20);
     EXPECT_FALSE(result.ended && !result.damaged && result.bytes == bytes && changed.size() < in.size());
+  }
+}
+
+/// Where ISA-L meets a distance to before the first byte, it may count one byte more than there was.
+TEST(Inflater, DamageConsumesNoMoreThanWasGiven) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 10'000; ++round) {
+    Bytes bytes(random() % 300), out(1 + random() % 40);
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random() % 3 > 0 ? 'a' + random() % 3 : random());
+    Bytes in = deflated(bytes, 6);
+    in[random() % in.size()] ^= static_cast<std::byte>(1U << random() % 8);
+    Inflater inflater;
+    std::span<const std::byte> rest(in);
+    for (Inflater::Step step; !step.ended && !step.damaged && !rest.empty(); rest = rest.subspan(step.consumed)) {
+      const auto given = rest.first(std::min<size_t>(rest.size(), 10 + random() % 10));
+      step = inflater.inflate(given, std::span(out).first(1 + random() % out.size()));
+      ASSERT_LE(step.consumed, given.size());
+    }
   }
 }
 

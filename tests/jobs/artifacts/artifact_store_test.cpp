@@ -16,6 +16,7 @@
 #include "jobs/artifacts/s3_store.h"
 #include "jobs/artifacts/transfer.h"
 #include "jobs/queue/artifact.h"
+#include "jobs/queue/job.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/redis_server.h"
@@ -185,6 +186,17 @@ TEST(S3Store, AStoreThatIsBusyOrAwayIsTriedAgainLater) {
   EXPECT_THROW(away.get("j/1-t/1/a", 5), StoreUnavailable);
 }
 
+TEST(S3Store, AStoreThatListsMoreThanItWasAskedForLosesNothingElse) {
+  const S3Server server({"--list-all"});
+  S3Store store("s3://models/of", server.access());
+  for (const auto* name : {"j/1-t/3/a", "j/1-t/30/a", "k/1-t/3/a"}) store.put(name, "bytes");
+  EXPECT_THAT(store.list("k"), ::testing::ElementsAre("1-t/3"));
+  store.remove("j/1-t/3");
+  EXPECT_EQ(store.get("j/1-t/3/a", 5), std::nullopt);
+  EXPECT_EQ(store.get("j/1-t/30/a", 5), "bytes");
+  EXPECT_EQ(store.get("k/1-t/3/a", 5), "bytes");
+}
+
 TEST(S3Store, ASessionTokenIsSentAndSigned) {
   const S3Server server({"--token", "of+this/session="});
   auto access = server.access();
@@ -309,6 +321,28 @@ TEST_F(ArtifactTransfer, WhereNothingIsIntactNothingIsWritten) {
   EXPECT_FALSE(found.found());
   EXPECT_EQ(found.notes.size(), 2U);
   EXPECT_FALSE(fs::exists(into_));
+}
+
+TEST_F(ArtifactTransfer, ARecordWithoutTheFilesThatItNamesIsPassedOver) {
+  known_.by_role["last"].path = "checkpoints/step-0000002";
+  const auto found = fetch(Want::resume);
+  EXPECT_EQ(found.step, 10);
+  ASSERT_EQ(found.notes.size(), 1U);
+  EXPECT_THAT(found.notes[0], HasSubstr("checkpoints/step-0000002 in 1-t/last: none of its files"));
+}
+
+TEST_F(ArtifactTransfer, ARecordWithAFileThatIsAFolderOfOthersIsPassedOver) {
+  write("checkpoints/step-00000030", "a file");
+  auto packed = pack_product(runs_, "checkpoints/step-00000030");
+  packed.artifact.name = "1-t/last", packed.artifact.store = address_;
+  packed.contents["checkpoints/step-00000010"] = "a file too";
+  packed.artifact.files["checkpoints/step-00000010"] = {10, hex_digest("SHA256", "a file too")};
+  store_artifact(stores_.at(address_), "j", packed);
+  known_.by_role["last"] = packed.artifact;
+  const auto found = fetch(Want::resume);
+  EXPECT_EQ(found.path, into_ / "checkpoints/step-00000010");
+  ASSERT_EQ(found.notes.size(), 1U);
+  EXPECT_THAT(found.notes[0], HasSubstr("1-t/last: a file of it is a folder of others"));
 }
 
 TEST_F(ArtifactTransfer, ACheckpointThatIsNotWholeIsNotPacked) {

@@ -377,6 +377,8 @@ TEST_F(QueueReaderTest, DamageIsNamedByKeyAndField) {
       {{"ZADD", "state:waiting", "-inf", "a"}, {"score of a"}, statistics},
       {{"ZADD", "agents", "1", std::string(300, 'n')}, {"200 bytes"}, statistics},
       {{"HSET", "agent:agent", "cpus", "all"}, {"field cpus"}, statistics},
+      {{"HSET", "agent:agent", "seen_ms", "-9223372036854775808"}, {"field seen_ms", "a time"}, statistics},
+      {{"HSET", "sweep:s", "created_ms", "9223372036854775807"}, {"field created_ms"}, sweep},
       {{"HSET", "agent:agent", "host", large}, {"field host"}, statistics},
       {{"XADD", "events", "*", "job", "a"}, {"entry", "field event"}, statistics},
       {{"XADD", "events", "*", "event", large}, {"field event"}, statistics},
