@@ -90,7 +90,7 @@ def places_of(text, lua):
         elif message:
             continue
         elif kind == "number":
-            found.append((match.start(), len(token), str(int(token) + 1) if token.isdigit() else "0.0"))
+            found.append((match.start(), len(token), str(int(token) + 1) if token.isdigit() else "0.0" if float(token) else "1.0"))
         elif token in SWAPS:
             before, after = text[max(0, match.start() - 1):match.start()], text[match.end():match.end() + 1]
             if token in ("<", ">", "+", "-", "*", "/", "&&", "||") and (before != " " or after != " "):

@@ -52,7 +52,6 @@ struct GradientReducer::State {
       if (parameter.tensor.requires_grad()) parameters.push_back(std::move(parameter));
     }
     touched.assign(parameters.size(), false);
-    filled.assign(parameters.size(), false);
   }
 
   void make_buckets(int64_t bucket_bytes);
@@ -93,7 +92,7 @@ struct GradientReducer::State {
   bool armed = false;
   bool flushed = false;
   std::vector<bool> touched;  // by any backward since the last finish
-  std::vector<bool> filled;   // by the armed backward
+  std::vector<bool> filled;   // by the armed backward; empty before the first
   std::exception_ptr failure;
   std::vector<std::string> unused;
   std::set<size_t> named_unused;

@@ -112,6 +112,31 @@ FORETIME_RANKS_TEST(Reducer, ParametersThatOnlySomeRanksUse) {
   }
 }
 
+FORETIME_RANKS_TEST(Reducer, AParameterThatIsUsedNoMoreIsNamed) {
+  Net net;
+  GradientReducer reducer(comm, net.parameters, 200);
+  for (const bool sometimes : {true, false}) {
+    check(comm, net, reducer, [&](const Net& n, int rank) { return std::vector{n.loss(rank, 1, sometimes)}; });
+    EXPECT_THAT(reducer.take_unused(), ElementsAre(sometimes ? "never" : "sometimes"));
+  }
+}
+
+FORETIME_RANKS_TEST(Reducer, ABucketIsFilledToItsLastByte) {
+  std::vector<GradientReducer::Parameter> parameters;
+  auto sum = torch::zeros({});
+  for (const char* const name : {"a", "b", "c", "d"}) {
+    parameters.push_back({name, torch::ones({4}).requires_grad_()});
+    sum = sum + parameters.back().tensor.sum();
+  }
+  GradientReducer reducer(comm, parameters, 32);
+  reducer.prepare();
+  sum.backward();
+  reducer.finish();
+  std::vector<int64_t> bytes;
+  for (const auto& bucket : reducer.timing().buckets) bytes.push_back(bucket.bytes);
+  EXPECT_EQ(bytes, comm.size() > 1 ? (std::vector<int64_t>{32, 32}) : std::vector<int64_t>());
+}
+
 FORETIME_RANKS_TEST(Reducer, ARankWithoutWork) {
   Net net;
   GradientReducer reducer(comm, net.parameters, 200);

@@ -307,6 +307,16 @@ TEST(ScoreLevels, FindClustersOfRunTimesBelowTheNoise) {
   EXPECT_LT(kendall_tau(other_scores, other_runtimes), 0.78);
 }
 
+TEST(ScoreLevels, AreAllScoresWhereTheirOrderIsRight) {
+  const std::vector<double> scores = {3, 0, 2, 1}, runtimes = {40, 10, 30, 20};
+  EXPECT_EQ(level_thresholds(scores, runtimes), (std::vector<double>{0.5, 1.5, 2.5}));
+  // Between neighbours there is no number; the upper one begins its level.
+  const std::vector<double> near = {1.0, std::nextafter(1.0, 2.0)};
+  const auto thresholds = level_thresholds(near, std::vector<double>{10, 20});
+  EXPECT_EQ(level_of(thresholds, near[0]), 0);
+  EXPECT_EQ(level_of(thresholds, near[1]), 1);
+}
+
 TEST(ScoreLevels, SayNothingWhereNothingCanBeSaid) {
   EXPECT_TRUE(level_thresholds({}, {}).empty());
   EXPECT_TRUE(level_thresholds(std::vector<double>{1}, std::vector<double>{2}).empty());

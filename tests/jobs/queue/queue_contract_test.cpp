@@ -120,6 +120,17 @@ TEST_P(QueueContract, OnlyTheNewestLeaseWrites) {
   EXPECT_FALSE(finish(old, Outcome::succeeded));
 }
 
+TEST_P(QueueContract, OnlyASilenceOfMoreThanHalfATermIsForgiven) {
+  for (const int64_t silence : {15'001, 15'000}) {
+    const auto lease = leased(fmt::format("j{}", silence));
+    advance(30'001 - silence);
+    queue().reap();
+    advance(silence);
+    EXPECT_EQ(queue().reap().lost_leases, silence > 15'000 ? 0 : 1) << silence;
+    finish(lease, Outcome::succeeded);
+  }
+}
+
 TEST_P(QueueContract, AnExpiredLeaseThatNobodyReapedIsRenewed) {
   const auto lease = leased("j");
   advance(3600'000);

@@ -63,6 +63,11 @@ TEST(TargetStatistics, StandardisesAndSumsOverParts) {
   TargetStatistics same(transform);
   same.add(a, {2, 2, 2});
   EXPECT_DOUBLE_EQ(same.fit().deviation, 1.0);
+
+  TargetStatistics one(transform);
+  one.add(a, {2});
+  EXPECT_DOUBLE_EQ(one.fit().mean, transform.targets(a, {2}).item<double>());
+  EXPECT_DOUBLE_EQ(one.fit().deviation, 1.0);
 }
 
 TEST(StatisticsAccumulator, EqualsDirectComputationAndReducesOverParts) {
