@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -117,9 +119,7 @@ std::string needed_of(const std::string& common, const std::string& script) {
   return text;
 }
 
-}  // namespace
-
-std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol) {
+std::map<std::string, Script> make_scripts(QueueClock clock, Protocol protocol) {
   std::map<std::string, std::string> texts;
   for (size_t i = 0; i < kScriptCount; ++i) texts[kScriptTexts[i].name] = kScriptTexts[i].text;
   const std::string before = fmt::format("local PROTOCOL, FORMAT = {}, {}\n", protocol.version, protocol.format) +
@@ -143,6 +143,17 @@ std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol) 
     script.sha1 = hex_digest("SHA1", script.text);  // Redis names a script by it; nothing depends on its strength
     scripts[name] = script;
   }
+  return scripts;
+}
+
+}  // namespace
+
+const std::map<std::string, Script>& load_scripts(QueueClock clock, Protocol protocol) {
+  static std::mutex mutex;
+  static std::map<std::tuple<QueueClock, int64_t, int64_t>, std::map<std::string, Script>> made;
+  const std::lock_guard lock(mutex);
+  auto& scripts = made[{clock, protocol.version, protocol.format}];
+  if (scripts.empty()) scripts = make_scripts(clock, protocol);
   return scripts;
 }
 

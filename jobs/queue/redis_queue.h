@@ -39,7 +39,7 @@ extern const ScriptText kScriptTexts[];
 extern const size_t kScriptCount;
 
 /// All scripts by the name of their file without .lua; the texts are part of the program.
-std::map<std::string, Script> load_scripts(QueueClock clock, Protocol protocol = {});
+const std::map<std::string, Script>& load_scripts(QueueClock clock, Protocol protocol = {});
 
 /// The queue in Redis; docs/reference/jobs.md has its keys. Each transition is one Lua script (jobs/queue/scripts), so
 /// that it happens whole or not at all; where a transition concerns many jobs its scripts go on in batches. As
@@ -108,7 +108,7 @@ class RedisQueue final : public JobQueue {
     std::string settings{};
   };
   SharedSettings shared_;
-  std::map<std::string, Script> scripts_;
+  const std::map<std::string, Script>& scripts_;
 };
 
 }  // namespace foretime::jobs
