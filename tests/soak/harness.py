@@ -45,8 +45,8 @@ class RedisClient:
 class World:
     """One scratch folder with a Redis server, run root and agents; every process carries a mark in its environment."""
 
-    def __init__(self, fsync="always", bad_days=False):
-        """`bad_days`: with what faults.py needs, as far as this machine has it."""
+    def __init__(self, fsync="always", bad_days=False, disk=64):
+        """`bad_days`: with what faults.py needs, as far as this machine has it; the disk of the runs then has `disk` MB."""
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretime-soak-"))
         self.mark = f"FORETIME_SOAK_MARK={self.folder.name}"
         self.socket, self.fsync = self.folder / "redis.sock", fsync
@@ -57,7 +57,7 @@ class World:
         (self.folder / "witness").mkdir()
         (self.folder / "data").mkdir()
         (self.folder / "data/there").touch()
-        self.runs_disk = faults.mount_small_disk(self.folder / "runs", 64) if bad_days else "not asked for"
+        self.runs_disk = faults.mount_small_disk(self.folder / "runs", disk) if bad_days else "not asked for"
         self.password_file = self.folder / "password" if bad_days else None
         self.clock = self.folder / "clock" if bad_days and CLOCK_SHIFT.exists() else None
         if self.clock:
