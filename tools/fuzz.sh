@@ -6,7 +6,8 @@
 #   bundle graph     bundles, and the inference graphs in them        capi      calls of the C interface in any order
 #   tir records hlo  save_json text, tuning records, XLA's protobuf   packed    packed collections, with mended checksums
 #   serve http       the server's JSON, and HTTP over its socket      npz       .npz files: zip, NPY headers, members
-#   settings         settings, sweeps, fine-tunings, overrides, CSV   redis     Redis' replies to the queue and its reader
+#   files            files of modules, of programs and of records     redis     Redis' replies to the queue and its reader
+#   settings         settings, sweeps, fine-tunings, overrides, CSV
 #   progress         lines between a job and its agent           lines     lines of plain and gzip files
 #   checkpoints      checkpoints of a run, damaged               artifacts records of stored artifacts, and what stores answer
 #
@@ -33,7 +34,7 @@ if [[ $seconds != keep ]]; then
   shift
 fi
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz settings progress redis checkpoints artifacts lines)
+[[ ${#targets[@]} -gt 0 ]] || targets=(bundle graph tir records hlo serve http capi packed npz files settings progress redis checkpoints artifacts lines)
 command -v clang++ > /dev/null || { echo "fuzz.sh: clang++ is not installed (Debian packages clang, libomp-dev)" >&2; exit 2; }
 
 # No warnings as errors: clang warns of other things than GCC.
@@ -46,7 +47,7 @@ dictionary() { [[ -f tests/fuzz/$1.dict ]] && echo "$1" || echo json; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
 # libFuzzer stops at 2 GiB or 30 s for one input; far less is normal.
 declare -A longest=([bundle]=65536 [graph]=8192 [tir]=65536 [records]=16384 [hlo]=8192 [serve]=16384 [http]=8192 [capi]=512
-  [packed]=512 [npz]=512 [settings]=4096 [progress]=4096 [redis]=4096
+  [packed]=512 [npz]=512 [files]=32768 [settings]=4096 [progress]=4096 [redis]=4096
   [checkpoints]=1024 [artifacts]=1024 [lines]=4096)
 $build/tests/fuzz/fuzz_seeds build/fuzz/seeds
 

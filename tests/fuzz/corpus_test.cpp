@@ -76,8 +76,8 @@ TEST_P(Corpus, IsReadOrRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Corpus,
                          ::testing::Values("bundle", "graph", "tir", "records", "hlo", "serve", "http", "capi",
-                                           "packed", "npz", "settings", "progress", "redis", "checkpoints", "artifacts",
-                                           "lines"));
+                                           "packed", "npz", "files", "settings", "progress", "redis", "checkpoints",
+                                           "artifacts", "lines"));
 
 }  // namespace
 }  // namespace foretime::fuzz

@@ -17,8 +17,12 @@
 #include "data/files/npy.h"
 #include "data/files/packed.h"
 #include "data/files/packed_file.h"
+#include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/loops/loop_graph.h"
+#include "data/frontends/loops/record_pack.h"
+#include "data/frontends/tir/tir_file.h"
 #include "plans/plan_source.h"
+#include "plans/symbolic_plan.h"
 #include "tests/data/groups.h"
 #include "tests/fuzz/targets.h"
 
@@ -63,8 +67,14 @@ bool done(const Call& call) {
   }
 }
 
-/// What training does with a group: its candidates, states and plans.
-void use(const data::Group& group) {
+plans::PlanRequest request_for(CandidateKind kind) {
+  return {.layers = 2,
+          .relations = {{}},
+          .sharing = kind == CandidateKind::layout ? plans::Sharing::states : plans::Sharing::none};
+}
+
+/// What training does with a group: its candidates, states and plans. `header`: of the collection that may have a plan.
+void use(const data::Group& group, const data::GroupHeader* header = nullptr) {
   constexpr int64_t kMostNodes = 2000, kMostCandidates = 100;
   if (group.graphs.nodes() > kMostNodes || group.candidates > kMostCandidates) return;
   std::vector<int64_t> all;
@@ -72,10 +82,9 @@ void use(const data::Group& group) {
   data::configuration_hashes(group);
   data::distinct_candidates(group, all);
   done([&] {
-    const auto source = plans::make_plan_source(
-        group, {.layers = 2,
-                .relations = {{}},
-                .sharing = group.kind == CandidateKind::layout ? plans::Sharing::states : plans::Sharing::none});
+    const auto request = request_for(group.kind);
+    const auto source =
+        header != nullptr ? plans::load_plan_source(*header, group, request) : plans::make_plan_source(group, request);
     plans::for_each_plan(group, source, all, 1000, [](const plans::MessagePlan&) {});
   });
 }
@@ -83,7 +92,11 @@ void use(const data::Group& group) {
 std::string sample_collection(CandidateKind kind) {
   const auto file = folder() / "sample.foretime";
   data::PackedWriter writer(file, [](const data::Group& group) {
-    return data::PackedPlans{{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})}};
+    data::PackedPlans plans = {{7, std::vector<std::byte>(static_cast<size_t>(group.graphs.nodes()), std::byte{3})}};
+    const auto request = request_for(group.kind);
+    if (group.kind == CandidateKind::layout)
+      plans[plans::symbolic_plan_key(request)] = plans::to_bytes(*plans::make_symbolic_plan(group, request, {}));
+    return plans;
   });
   for (uint32_t i = 0; i < 2; ++i) writer.add(testing::make_group(kind, "group " + std::to_string(i), i));
   writer.finish();
@@ -126,7 +139,7 @@ void edit_collection(Bytes& file, Choices& choices) {
   const auto at = record_offset(preamble, choices.below(2));
   auto record = file.get<packed::GroupRecord>(at);
   const auto value = [&] { return choices.number(); };
-  switch (choices.below(6)) {
+  switch (choices.below(8)) {
     case 0:  // any word of the preamble
       file.put(8 * choices.below(8), value());
       return;
@@ -141,8 +154,11 @@ void edit_collection(Bytes& file, Choices& choices) {
       file.put(at, record);
       return;
     }
-    case 3: {  // a value in a section
-      const auto& section = record.sections.at(choices.below(packed::kSectionCount));
+    case 3:
+    case 6:
+    case 7: {  // a value in a section; plans have the most that can be wrong
+      const bool plans = choices.flag() && record.sections[packed::kPlans].bytes > 0;
+      const auto& section = record.sections.at(plans ? packed::kPlans : choices.below(packed::kSectionCount));
       if (section.bytes == 0) return;
       const size_t width = size_t{1} << choices.below(4);
       const uint64_t place = section.offset + choices.below(std::min<uint64_t>(section.bytes, 65535)) / width * width;
@@ -385,7 +401,7 @@ void run_packed(std::string_view bytes) {
   for (const auto& header : headers) {
     done([&] { data::load_packed_summary(header); });
     done([&] { data::load_packed_plan(header, 7); });
-    done([&] { use(data::load_packed(header)); });
+    done([&] { use(data::load_packed(header), &header); });
   }
 }
 
@@ -420,6 +436,65 @@ void run_npz(std::string_view bytes) {
   if (!done([&] { headers = data::list_groups({path.string()}, folder(), kind, {}, data::make_featurizer(settings)); }))
     return;
   for (const auto& header : headers) done([&] { use(data::load_group(header)); });
+}
+
+void run_files(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto content = bytes.substr(1);
+  configs::DataSettings settings;
+  settings.format = configs::DataFormat::programs;
+  settings.representation = configs::Representation::loops;
+  static const auto featurizer = data::make_featurizer(settings);
+  switch ((bytes.front() - '0') % 5) {
+    case 0:
+    case 1: {  // tunings of XLA modules
+      const auto kind = bytes.front() == '0' ? CandidateKind::layout : CandidateKind::tile;
+      const auto path = write("module.pb", content);
+      std::vector<data::GroupHeader> headers;
+      if (!done([&] { headers = data::list_groups({path.string()}, folder(), kind); })) return;
+      for (const auto& header : headers) {
+        done([&] { data::load_summary(header); });
+        done([&] { use(data::load_group(header)); });
+      }
+      return;
+    }
+    case 2: {  // records of save_json text
+      const auto path = write("programs.jsonl", content);
+      data::is_tir_text(path);
+      for (const data::Featurizer* const graphs : {static_cast<const data::Featurizer*>(nullptr), featurizer.get()}) {
+        done([&] {
+          for (const auto& group : data::read_tir_groups(path, "", {}, graphs)) use(group);
+        });
+      }
+      done([&] { require(!to_json(data::inspect_tir(path)).empty(), "a report is text", ""); });
+      return;
+    }
+    case 3: {  // compute DAGs, an empty line, tuning records
+      const size_t end = std::min(content.find("\n\n"), content.size());
+      const auto dags = write("dags.jsonl", content.substr(0, end)),
+                 records = write("records.json", content.substr(end));
+      done([&] {
+        const data::DagTable table(dags);
+        const auto index = data::index_records({records}, table, {.least = 1});
+        data::headers_of(index, settings.representation);
+      });
+      done([&] {
+        data::RecordReader reader(records);
+        data::TuningRecord record;
+        while (reader.next_with_failed(record)) {
+          record.mean_cost();
+          data::schedule_hash(record.schedule);
+        }
+        const auto& counts = reader.counts();
+        require(counts.lines >= counts.records + counts.malformed, "lines are records or malformed or skipped", "");
+        for (const auto& malformed : counts.first_malformed)
+          require(!malformed.reason.empty() && malformed.line > 0, "a malformed line has a reason", "");
+      });
+      return;
+    }
+    default:
+      done([&] { data::read_eval_indices(write("indices.json", content)); });
+  }
 }
 
 }  // namespace foretime::fuzz

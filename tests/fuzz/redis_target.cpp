@@ -7,6 +7,7 @@
 #include <hiredis/hiredis.h>
 
 #include "jobs/error.h"
+#include "jobs/queue/artifact.h"
 #include "jobs/queue/queue_reader.h"
 #include "jobs/queue/redis_queue.h"
 #include "jobs/redis/redis_client.h"
@@ -183,9 +184,11 @@ void run_redis(std::string_view bytes) {
   static jobs::RedisQueue queue(client, {});
   const std::string id = "0123456789abcdef";
   const jobs::Lease lease{.job = id, .agent = "agent", .fence = 1, .token = "token"};
+  const jobs::Artifact artifact{
+      .name = "1-t/step", .store = jobs::kRedisStore, .path = "a", .files = {{"a", {1, std::string(64, '0')}}}};
   constexpr int kMostCalls = 20;
   for (int i = 0; i < kMostCalls && !choices.done(); ++i) {
-    switch (choices.below(18)) {
+    switch (choices.below(32)) {
       case 0:
         ask([&] { to_prometheus(reader.statistics()); });
         break;
@@ -242,6 +245,52 @@ void run_redis(std::string_view bytes) {
         break;
       case 16:
         ask([&] { queue.waiting(); });
+        break;
+      case 17:
+        ask([&] {
+          const auto found = queue.artifacts(id);
+          for (const auto& [role, artifact] : found.by_role)
+            require(jobs::is_artifact_path(artifact.path), "a stored path stays in its folder", artifact.path.c_str());
+        });
+        break;
+      case 18:
+        ask([&] { queue.forgotten_artifacts(); });
+        break;
+      case 19:
+        ask([&] { queue.room_for(lease, artifact, {"last"}); });
+        break;
+      case 20:
+        ask([&] { queue.keep(lease, artifact, {"last", "best"}, choices.flag()); });
+        break;
+      case 21:
+        ask([&] { queue.finish_and_claim(lease, {}, 0.5, {"agent", "token", 4, 1, jobs::Milliseconds(1000)}); });
+        break;
+      case 22:
+        ask([&] { queue.heartbeat_agent({"agent", "host", "1", 1, 1, 0, 0, false}); });
+        break;
+      case 23:
+        ask([&] { queue.propose(lease, {{"model.hidden", "8"}}); });
+        break;
+      case 24:
+        ask([&] { queue.cancel(id); });
+        break;
+      case 25:
+        ask([&] { queue.cancel_sweep(id); });
+        break;
+      case 26:
+        ask([&] { queue.agree_to_keep({}, choices.flag()); });
+        break;
+      case 27:
+        ask([&] { queue.set_priority(id, 1); });
+        break;
+      case 28:
+        ask([&] { queue.warning(); });
+        break;
+      case 29:
+        ask([&] { reader.changes(id, 0); });
+        break;
+      case 30:
+        ask([&] { queue.create_sweep({.id = id, .name = "sweep", .method = "grid"}); });
         break;
       default:
         ask([&] { queue.none_in({jobs::JobState::active, jobs::JobState::waiting}); });

@@ -369,6 +369,7 @@ const std::map<std::string, Target>& targets() {
                                                     {"capi", run_capi},
                                                     {"packed", run_packed},
                                                     {"npz", run_npz},
+                                                    {"files", run_files},
                                                     {"settings", run_settings},
                                                     {"progress", run_progress},
                                                     {"redis", run_redis},
@@ -427,9 +428,22 @@ std::vector<std::string> seeds(const std::string& target) {
     return texts;
   }
   const auto module = samples::sample_module();
-  return {module, testing::bytes_field(1, module),
-          testing::module_tuning(module, {testing::layout_run({{{0, 1}}}, 10)}, {4}),
-          testing::module_tuning(module, {testing::tile_run({8, 16}, 10, true)})};
+  const std::vector<std::string> modules = {module, testing::bytes_field(1, module),
+                                            testing::module_tuning(module, {testing::layout_run({{{0, 1}}}, 10)}, {4}),
+                                            testing::module_tuning(module, {testing::tile_run({8, 16}, 10, true)})};
+  if (target == "hlo") return modules;
+  std::vector<std::string> files = {"0" + modules[2], "1" + modules[3], R"(4{"graph": [0, 1, 1]})"};
+  const auto workload = samples::sample_workload(4);
+  files.push_back("3" + workload.compute_dag + "\n");
+  for (const auto& record : workload.records) files.back() += "\n" + record;
+  for (const auto& text : samples::sample_trees(24)) {
+    if (text.size() > 25000 || files.size() > 6) continue;
+    files.push_back("2" + text);
+    const auto plain = nlohmann::json::parse(text).dump();
+    files.push_back("2" + nlohmann::json{{"id", "a"}, {"workload", "w"}, {"runtime", 0.5}, {"text", plain}}.dump() +
+                    "\n");
+  }
+  return files;
 }
 
 }  // namespace foretime::fuzz

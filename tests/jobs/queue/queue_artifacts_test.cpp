@@ -76,6 +76,12 @@ TEST_P(QueueArtifacts, AnAgentThatLostItsLeaseReplacesNothingThatTheNewerAttempt
   EXPECT_EQ(queue().keep(fresh, artifact_named("2-u/1"), {"last", "best"}, false).answer, Answer::kept);
   EXPECT_EQ(queue().room_for(old, artifact_named("1-t/2"), {"last"}).answer, Answer::lost);
   EXPECT_EQ(queue().keep(old, artifact_named("1-t/2"), {"last"}, false).answer, Answer::lost);
+  if (auto* backend = dynamic_cast<RedisBackend*>(backend_.get())) {
+    const auto newest = backend->client().call({"XREVRANGE", backend->key("events"), "+", "-", "COUNT", "1"});
+    ASSERT_EQ(newest->elements, 1U);
+    const auto told = texts_of(*newest->element[0]->element[1]);
+    EXPECT_THAT(told, ::testing::IsSupersetOf({std::string("refuse"), old.job, old.agent})) << "whose write it was";
+  }
   queue().note_trouble_of_artifacts(old, "a full disk of somebody else");
   EXPECT_EQ(role("j", "last"), "2-u/1");
   EXPECT_EQ(queue().artifacts("j").trouble, "");

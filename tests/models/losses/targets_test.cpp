@@ -64,6 +64,11 @@ TEST(TargetStatistics, StandardisesAndSumsOverParts) {
   same.add(a, {2, 2, 2});
   EXPECT_DOUBLE_EQ(same.fit().deviation, 1.0);
 
+  // Small is not equal.
+  TargetStatistics small(TargetTransform::from(loss_settings("runtime", 1e-12)));
+  small.add(a, {0, 1, 2, 3, 4});
+  EXPECT_NEAR(small.fit().targets(a, {0, 1, 2, 3, 4}).square().mean().item<double>(), 1.0, 1e-9);
+
   TargetStatistics one(transform);
   one.add(a, {2});
   EXPECT_DOUBLE_EQ(one.fit().mean, transform.targets(a, {2}).item<double>());
