@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/process.h"
 #include "comm/communicator.h"
 
 namespace foretime::comm {
@@ -23,6 +24,7 @@ using Seconds = std::chrono::duration<double>;
 
 // Long enough for a failing rank to leave main after its notice, short enough not to be noticed.
 constexpr Seconds kLinger{2.0};
+constexpr Seconds kAnswerLimit{5.0};    // for peers that are asked where they are, at the end of the time limit
 constexpr Seconds kAnnounceLimit{1.0};  // less than kLinger: whoever is told by a rank waits for it to speak
 
 /// MPI moves data only inside its calls, so a wait polls: at first without pause, for speed (a core that is given away
@@ -47,17 +49,19 @@ class Backoff {
 
 Clock::duration clock_time(Seconds seconds) { return std::chrono::duration_cast<Clock::duration>(seconds); }
 
-std::string late_ranks(const Call& call, int self, const std::vector<std::optional<PeerWatch::Answer>>& answers) {
+std::string late_ranks(const Call& call, const MpiGroup& group,
+                       const std::vector<std::optional<PeerWatch::Answer>>& answers) {
   std::vector<std::string> late, here;
   for (size_t rank = 0; rank < answers.size(); ++rank) {
     const auto& answer = answers[rank];
-    if (static_cast<int>(rank) == self) continue;
+    if (static_cast<int>(rank) == group.rank()) continue;
+    const auto name = group.name_of(static_cast<int>(rank));
     if (!answer) {
-      late.push_back(fmt::format("rank {} (no answer)", rank));
+      late.push_back(name + " (no answer)");
     } else if (answer->entered < call.sequence) {
-      late.push_back(fmt::format("rank {} (waits in {})", rank, answer->waiting));
+      late.push_back(fmt::format("{} (waits in {})", name, answer->waiting));
     } else {
-      here.push_back(fmt::format("rank {} waits in {}", rank, answer->waiting));
+      here.push_back(fmt::format("{} waits in {}", name, answer->waiting));
     }
   }
   // Different names for one number mean ranks that took different ways through the program; equal ones, a stalled
@@ -186,6 +190,12 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   MPI_Comm_rank(host, &local_rank_);
   MPI_Comm_size(host, &local_size_);
   check(MPI_Comm_free(&host), "MPI_Comm_free");
+  std::array<char, 256> name{};
+  host_name().copy(name.data(), name.size() - 1);
+  std::vector<char> names(name.size() * static_cast<size_t>(size_));
+  const int bytes = static_cast<int>(name.size());
+  check(MPI_Allgather(name.data(), bytes, MPI_CHAR, names.data(), bytes, MPI_CHAR, MPI_COMM_WORLD), "MPI_Allgather");
+  for (int rank = 0; rank < size_; ++rank) hosts_.emplace_back(names.data() + static_cast<ptrdiff_t>(rank) * bytes);
   barrier_comm_ = duplicate();
   watch_ = std::make_unique<PeerWatch>(duplicate());
 }
@@ -227,9 +237,8 @@ Call MpiGroup::enter(const char* what) {
 void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
   if (failed()) throw CommError("rank {}: {} after a failure: {}", rank_, call.text(), failure_);
   const auto start = Clock::now();
-  const auto grace = std::clamp(timeout_ / 2, Seconds(0.5), Seconds(5.0));
-  const auto ask_at = start + clock_time(timeout_);
-  const auto end_at = ask_at + clock_time(grace);
+  const auto end_at = start + clock_time(timeout_);
+  const auto ask_at = end_at - clock_time(std::min(timeout_ / 2, kAnswerLimit));
   const std::string here = call.text();
   bool asked = false;
   Backoff backoff;
@@ -237,7 +246,7 @@ void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
     watch_->serve(entered_, here);
     if (const auto& notice = watch_->notice()) {
       told_by_peer_ = true;
-      mark_failed(fmt::format("rank {}: {}: rank {} ended: {}", rank_, here, notice->rank, notice->reason));
+      mark_failed(fmt::format("rank {}: {}: {} ended: {}", rank_, here, name_of(notice->rank), notice->reason));
       throw PeerLostError(failure_);
     }
     const auto now = Clock::now();
@@ -246,7 +255,7 @@ void MpiGroup::wait(const Call& call, const std::function<bool()>& finished) {
       asked = true;
     } else if (now >= end_at) {
       mark_failed(fmt::format("rank {}: {} did not finish within {:.1f} s; {}", rank_, here, timeout_.count(),
-                              late_ranks(call, rank_, watch_->answers())));
+                              late_ranks(call, *this, watch_->answers())));
       throw PeerLostError(failure_);
     }
     backoff.pause();
@@ -295,6 +304,12 @@ void MpiGroup::abort(const std::string& reason) noexcept {
   } catch (const std::exception&) {
     failure_ = "abort";
   }
+}
+
+std::string MpiGroup::name_of(int rank) const {
+  const auto& host = hosts_[static_cast<size_t>(rank)];
+  const bool several = std::ranges::any_of(hosts_, [&](const auto& other) { return other != host; });
+  return several ? fmt::format("rank {} on {}", rank, host) : fmt::format("rank {}", rank);
 }
 
 void MpiGroup::mark_failed(const std::string& why) {

@@ -106,14 +106,17 @@ class MpiGroup {
   int size() const { return size_; }
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
+  /// By rank: the name of its host.
+  const std::vector<std::string>& hosts() const { return hosts_; }
 
   /// A private duplicate of MPI_COMM_WORLD whose errors come back as codes. Collective. Free it with MPI_Comm_free.
   MPI_Comm duplicate() const;
 
   /// Numbers the collective that begins now. Throws CommError if the group has failed before.
   Call enter(const char* what);
-  /// Returns when `finished` does. Until then it answers peers; throws PeerLostError naming the late ranks when the
-  /// time limit is over, or naming the rank that called `abort` and its reason.
+  /// Returns when `finished` does. Until then it answers peers; throws PeerLostError naming the late ranks, and where
+  /// there are several the hosts they are on, when the time limit is over (it asks them shortly before), or naming the
+  /// rank that called `abort` and its reason.
   void wait(const Call& call, const std::function<bool()>& finished);
   /// Meets all ranks. Travels beside the data, so a rank in another collective is told apart and not confused.
   void meet(const char* what);
@@ -126,6 +129,8 @@ class MpiGroup {
   void abort(const std::string& reason) noexcept;
   /// For failures seen outside `wait`: no rank may expect anything of this group any more.
   void mark_failed(const std::string& why);
+  /// "rank 3", or "rank 3 on h2" where the ranks are on several hosts.
+  std::string name_of(int rank) const;
   bool failed() const { return !failure_.empty(); }
 
   /// Throws CommError unless `code` is MPI_SUCCESS.
@@ -138,6 +143,7 @@ class MpiGroup {
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   int64_t entered_ = 0;
   std::string failure_;
+  std::vector<std::string> hosts_;
   MPI_Comm barrier_comm_ = MPI_COMM_NULL;
   std::unique_ptr<PeerWatch> watch_;
 };

@@ -65,7 +65,7 @@ TEST(Process, EndsAsItsRanksDo) {
       {"late", 3, 5,
        AllOf(ContainsRegex("all_reduce #[0-9]+ did not finish within 1.0 s; late: rank 1 .no answer."),
              Not(HasSubstr("rank 0 (no answer)")), Not(HasSubstr("rank 2 (no answer)")))},
-      {"slow", 2, 0},  // within the grace
+      {"slow", 2, 0},  // within the time limit
       {"astray", 2, 5, ContainsRegex("no rank is late: rank (1 waits in barrier|0 waits in all_reduce) #")},
       {"throws", 3, 3, HasSubstr("rank 1 ended: graph 17 is broken")},
       {"agree", 2, 3},  // ranks that fail together keep their code
