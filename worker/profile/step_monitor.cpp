@@ -1,5 +1,8 @@
 #include "worker/profile/step_monitor.h"
 
+#include <algorithm>
+#include <chrono>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -7,10 +10,27 @@
 
 namespace foretime::worker {
 
+namespace {
+
+constexpr double kNotable = 0.2;  // of a step's time
+
+}  // namespace
+
 nlohmann::json to_json(const StepReport& report) {
-  return {{"comm_exposed_ms", report.comm_exposed_ms},       {"comm_wait_ms", report.comm_wait_ms},
-          {"comm_exposed_share", report.comm_exposed_share}, {"straggler_rank", report.straggler_rank},
-          {"straggler_group", report.straggler_group},       {"straggler_ratio", report.straggler_ratio}};
+  nlohmann::json json = {{"comm_exposed_ms", report.comm_exposed_ms},
+                         {"comm_wait_ms", report.comm_wait_ms},
+                         {"comm_exposed_share", report.comm_exposed_share},
+                         {"straggler_rank", report.straggler_rank},
+                         {"straggler_group", report.straggler_group},
+                         {"straggler_ratio", report.straggler_ratio},
+                         {"waited_for", report.waited_for},
+                         {"waited_for_share", report.waited_for_share},
+                         {"waited_for_ms", report.waited_for_ms}};
+  if (report.link) {
+    json["slow_link"] = has_slow_link(report) ? report.link->host : "";
+    json["slow_link_ratio"] = report.link->ratio();
+  }
+  return json;
 }
 
 bool is_straggling(const StepReport& report) { return report.straggler_ratio > 1.2; }
@@ -19,6 +39,27 @@ std::string describe_straggler(const StepReport& report) {
   return fmt::format("rank {} worked {:.2f} times as long as the mean of all ranks; its longest step was on {}",
                      report.straggler_rank, report.straggler_ratio,
                      report.straggler_group.empty() ? "no group" : report.straggler_group);
+}
+
+bool is_waited_for(const StepReport& report) {
+  return report.steps > 0 && report.waited_for_ms > kNotable * report.step_ms;
+}
+
+std::string describe_waited_for(const StepReport& report) {
+  return fmt::format(
+      "{} is slow: it came last in {:.0f} % of the steps, and all others waited {:.1f} ms of {:.1f} ms "
+      "a step for it",
+      report.waited_for, 100 * report.waited_for_share, report.waited_for_ms, report.step_ms);
+}
+
+bool has_slow_link(const StepReport& report) { return report.link && report.link->ratio() > 2; }
+
+std::string describe_slow_link(const StepReport& report) {
+  return fmt::format(
+      "the network of {} is slow: {} KiB to or from it take {:.1f} ms, and {:.1f} ms between the others; "
+      "communication takes {:.0f} % of the steps",
+      report.link->host, LinkReport::kBytes >> 10, report.link->ms, report.link->others,
+      100 * report.comm_exposed_share);
 }
 
 void StepMonitor::begin_step() {
@@ -44,43 +85,159 @@ void StepMonitor::end_step() {
   }
 }
 
-StepReport StepMonitor::report(comm::Communicator& comm) {
+namespace {
+
+constexpr double kProbeInterval = 60;  // seconds
+constexpr size_t kProbedHosts = 3;     // with fewer, nobody can tell whose link it is
+
+/// What one rank tells the others.
+struct RankSteps {
+  double busy = 0;           // seconds
+  std::string group, host;   // group: that of the longest step
+  bool probes = false;       // links may be measured again; rank 0's counts
+  std::vector<float> waits;  // seconds, of each step
+};
+
+std::vector<RankSteps> exchange_steps(comm::Communicator& comm, const RankSteps& own) {
   using Json = nlohmann::json;
-  StepReport result;
-  const auto waits = std::exchange(waits_, {});
-  result.steps = static_cast<int64_t>(waits.size());
-  double own_wait = 0;
-  // Longest waits, then shortest ones with the sign turned round, so that one reduction finds both.
-  auto extremes = torch::empty({2, result.steps}, torch::kDouble);
-  for (int64_t i = 0; i < result.steps; ++i) {
-    extremes[0][i] = waits[static_cast<size_t>(i)];
-    extremes[1][i] = -waits[static_cast<size_t>(i)];
-    own_wait += waits[static_cast<size_t>(i)];
-  }
-  extremes = extremes.to(comm.device());
-  comm.all_reduce(extremes, comm::ReduceOp::max)->wait();
   // CBOR: group names may be any bytes.
-  const auto own = Json::to_cbor({std::exchange(busy_, 0.0), own_wait, std::exchange(longest_group_, {})});
-  longest_ = 0;
-  const auto all = comm.all_gather_bytes({own.begin(), own.end()});
-  double total = 0, most = -1, slowest_wait = 0;
+  const auto bytes = Json::to_cbor({own.busy, own.group, own.host, own.probes, own.waits});
+  std::vector<RankSteps> all;
+  for (const auto& text : comm.all_gather_bytes({bytes.begin(), bytes.end()})) {
+    const auto theirs = Json::from_cbor(text);
+    all.push_back({theirs[0], theirs[1], theirs[2], theirs[3], theirs[4].get<std::vector<float>>()});
+  }
+  return all;
+}
+
+/// Ranks that stand and fall together: those of a host or, on a single host, each by itself. By name, in the order of
+/// the ranks.
+std::vector<std::pair<std::string, std::vector<size_t>>> units_of(const std::vector<RankSteps>& all) {
+  std::vector<std::pair<std::string, std::vector<size_t>>> units;
+  const bool several = std::ranges::any_of(all, [&](const auto& rank) { return rank.host != all[0].host; });
   for (size_t rank = 0; rank < all.size(); ++rank) {
-    const auto theirs = Json::from_cbor(all[rank]);
-    const double busy = theirs[0];
-    total += busy;
-    if (busy <= most) continue;
-    most = busy;
-    slowest_wait = theirs[1];
+    const auto name = several ? all[rank].host : fmt::format("rank {}", rank);
+    const auto found = std::ranges::find_if(units, [&](const auto& unit) { return unit.first == name; });
+    if (found == units.end()) {
+      units.push_back({name, {rank}});
+    } else {
+      found->second.push_back(rank);
+    }
+  }
+  return units;
+}
+
+/// In each step the unit whose ranks waited least came last, and the others waited for it: at least as much longer as
+/// the second one did.
+void find_waited_for(const std::vector<RankSteps>& all, StepReport& report) {
+  const auto units = units_of(all);
+  if (units.size() < 2 || report.steps == 0) return;
+  std::vector<double> waited(units.size()), times(units.size());
+  for (size_t step = 0; step < static_cast<size_t>(report.steps); ++step) {
+    std::vector<std::pair<double, size_t>> waits;
+    for (size_t unit = 0; unit < units.size(); ++unit) {
+      float least = all[units[unit].second[0]].waits[step];
+      for (const auto rank : units[unit].second) least = std::min(least, all[rank].waits[step]);
+      waits.emplace_back(least, unit);
+    }
+    std::ranges::partial_sort(waits, waits.begin() + 2);
+    waited[waits[0].second] += waits[1].first - waits[0].first;
+    times[waits[0].second] += 1;
+  }
+  const auto most = static_cast<size_t>(std::ranges::max_element(waited) - waited.begin());
+  if (waited[most] <= 0) return;
+  report.waited_for = units[most].first;
+  report.waited_for_ms = 1e3 * waited[most] / static_cast<double>(report.steps);
+  report.waited_for_share = times[most] / static_cast<double>(report.steps);
+}
+
+/// The lower one of two in the middle: what most others see.
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Each host in turn sends to all. The slow one is slow to, or from, most others; a host that only talks to a slow one
+/// is fast with the rest.
+LinkReport measure_links(comm::Communicator& comm,
+                         const std::vector<std::pair<std::string, std::vector<size_t>>>& hosts) {
+  using Clock = StepMonitor::Clock;
+  auto data = torch::zeros({LinkReport::kBytes}, torch::kUInt8).to(comm.device());
+  std::vector<double> own;
+  for (const auto& [host, ranks] : hosts) {
+    comm.barrier();
+    const auto begin = Clock::now();
+    comm.broadcast(data, static_cast<int>(ranks[0]));
+    data[0].item<uint8_t>();  // a GPU may still be receiving
+    own.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  comm.barrier();
+  const auto bytes = nlohmann::json::to_cbor(own);
+  const auto all = comm.all_gather_bytes({bytes.begin(), bytes.end()});
+  std::vector<std::vector<double>> arrives;  // at each host, from each host
+  for (const auto& host : hosts) arrives.push_back(nlohmann::json::from_cbor(all[host.second[0]]));
+  std::vector<double> scores;
+  for (size_t a = 0; a < hosts.size(); ++a) {
+    std::vector<double> from, to;
+    for (size_t b = 0; b < hosts.size(); ++b) {
+      if (a == b) continue;
+      from.push_back(arrives[b][a]);
+      to.push_back(arrives[a][b]);
+    }
+    scores.push_back(1e3 * std::max(median_of(from), median_of(to)));
+  }
+  const auto most = std::ranges::max_element(scores);
+  LinkReport report{.host = hosts[static_cast<size_t>(most - scores.begin())].first, .ms = *most};
+  scores.erase(most);
+  report.others = median_of(scores);
+  return report;
+}
+
+}  // namespace
+
+StepReport StepMonitor::report(comm::Communicator& comm) {
+  StepReport result;
+  const auto now = Clock::now();
+  const bool probes = !probed_ || now - *probed_ >= std::chrono::duration<double>(kProbeInterval);
+  const auto all = exchange_steps(comm, {.busy = std::exchange(busy_, 0.0),
+                                         .group = std::exchange(longest_group_, {}),
+                                         .host = host_,
+                                         .probes = probes,
+                                         .waits = std::vector<float>(waits_.begin(), waits_.end())});
+  waits_.clear();
+  longest_ = 0;
+  result.steps = static_cast<int64_t>(all[0].waits.size());
+  double total = 0, most = -1;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    total += all[rank].busy;
+    if (all[rank].busy <= most) continue;
+    most = all[rank].busy;
     result.straggler_rank = static_cast<int>(rank);
-    result.straggler_group = theirs[2];
+    result.straggler_group = all[rank].group;
   }
   if (total > 0) result.straggler_ratio = most * static_cast<double>(all.size()) / total;
   if (result.steps == 0) return result;
-  const auto means = extremes.to(torch::kCPU).mean(1);
-  result.comm_wait_ms = 1e3 * means[0].item<double>();
-  result.comm_exposed_ms = -1e3 * means[1].item<double>();
-  const double step_ms = 1e3 * (most + slowest_wait) / static_cast<double>(result.steps);
-  if (step_ms > 0) result.comm_exposed_share = result.comm_exposed_ms / step_ms;
+  const auto steps = static_cast<double>(result.steps);
+  for (size_t step = 0; step < all[0].waits.size(); ++step) {
+    float least = all[0].waits[step], longest = least;
+    for (const auto& rank : all) {
+      least = std::min(least, rank.waits[step]);
+      longest = std::max(longest, rank.waits[step]);
+    }
+    result.comm_exposed_ms += 1e3 * least / steps;
+    result.comm_wait_ms += 1e3 * longest / steps;
+  }
+  const auto& slowest = all[static_cast<size_t>(result.straggler_rank)].waits;
+  result.step_ms = 1e3 * (most + std::accumulate(slowest.begin(), slowest.end(), 0.0)) / steps;
+  if (result.step_ms > 0) result.comm_exposed_share = result.comm_exposed_ms / result.step_ms;
+  find_waited_for(all, result);
+  const auto units = units_of(all);
+  const bool on_hosts = units.size() >= kProbedHosts && units[0].first == all[0].host;
+  if (on_hosts && all[0].probes && result.comm_exposed_share > kNotable) {
+    probed_ = now;
+    result.link = measure_links(comm, units);
+  }
   return result;
 }
 

@@ -212,6 +212,13 @@ void RunRecorder::on_step(const StepEvent& event) {
   if (is_straggling(report.ranks) &&
       std::exchange(straggler_, report.ranks.straggler_rank) != report.ranks.straggler_rank)
     run_.log.info("{}", describe_straggler(report.ranks));
+  const std::string waited_for = is_waited_for(report.ranks) ? report.ranks.waited_for : "";
+  if (std::exchange(waited_for_, waited_for) != waited_for) waited_steps_ = 0;
+  const auto before = std::exchange(waited_steps_, waited_steps_ + report.ranks.steps);
+  if (!waited_for.empty() && before < kWaitedSteps && waited_steps_ >= kWaitedSteps)
+    run_.log.info("{}", describe_waited_for(report.ranks));
+  if (has_slow_link(report.ranks) && std::exchange(slow_link_, report.ranks.link->host) != report.ranks.link->host)
+    run_.log.info("{}", describe_slow_link(report.ranks));
 }
 
 void RunRecorder::on_evaluation(const EvaluationEvent& event) {

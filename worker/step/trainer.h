@@ -43,7 +43,11 @@ class RunRecorder final : public TrainingListener {
 
  private:
   RunContext& run_;
-  int straggler_ = -1;  // the rank that was last logged as one
+  int straggler_ = -1;     // the rank that was last logged as one
+  std::string slow_link_;  // the host whose link was
+  static constexpr int64_t kWaitedSteps = 20;
+  std::string waited_for_;    // whom all others waited for in the last report; logged after so many steps in a row
+  int64_t waited_steps_ = 0;  // since then
 };
 
 /// Of `available` threads, those that pay in the steps of a rank. Steps of little work are slower on more of them:

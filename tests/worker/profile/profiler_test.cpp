@@ -195,8 +195,8 @@ TEST(StepMonitor, TellsExposureFromUnequalWork) {
     }
     const auto report = monitor.report(comm);
     EXPECT_EQ(report.steps, 2);
-    EXPECT_NEAR(report.comm_exposed_ms, (4 + 2) / 2.0, 1e-6);
-    EXPECT_NEAR(report.comm_wait_ms, (30 + 50) / 2.0, 1e-6);
+    EXPECT_NEAR(report.comm_exposed_ms, (4 + 2) / 2.0, 1e-5);
+    EXPECT_NEAR(report.comm_wait_ms, (30 + 50) / 2.0, 1e-5);
     const auto next = monitor.report(comm);
     EXPECT_EQ(next.steps, 0) << "each step is reported once";
     EXPECT_EQ(next.comm_exposed_ms, 0);
@@ -222,6 +222,80 @@ TEST(StepMonitor, NamesTheSlowestRankAndItsGroup) {
     EXPECT_THAT(describe_straggler(report), HasSubstr("rank 1 worked"));
     EXPECT_EQ(to_json(report).at("straggler_group"), "graph 1");
   });
+}
+
+/// Waits of one step by rank, on as many hosts as named.
+StepReport report_of(const std::vector<std::vector<double>>& steps, const std::vector<std::string>& hosts) {
+  StepReport result;
+  run_ranks({"threads", static_cast<int>(hosts.size())}, [&](comm::Communicator& comm) {
+    const auto rank = static_cast<size_t>(comm.rank());
+    StepMonitor monitor(nullptr, hosts[rank]);
+    for (const auto& waits : steps) {
+      monitor.begin_step();
+      monitor.waited(waits[rank]);
+      monitor.end_step();
+    }
+    const auto report = monitor.report(comm);
+    if (rank == 0) result = report;
+  });
+  return result;
+}
+
+TEST(StepMonitor, NamesTheHostThatAllOthersWaitFor) {
+  // Both ranks of h2 come last in two of three steps; in the last one it was stopped while it waited, and nobody else
+  // waited for anybody.
+  const auto report = report_of({{0.030, 0.031, 0.001, 0.002, 0.032, 0.033},
+                                 {0.040, 0.041, 0.001, 0.001, 0.021, 0.043},
+                                 {0.001, 0.001, 0.300, 0.300, 0.002, 0.001}},
+                                {"h1", "h1", "h2", "h2", "h3", "h3"});
+  EXPECT_EQ(report.waited_for, "h2");
+  EXPECT_NEAR(report.waited_for_ms, (29 + 20) / 3.0, 1e-3);
+  EXPECT_NEAR(report.waited_for_share, 2 / 3.0, 1e-9);
+  EXPECT_TRUE(is_waited_for(report));
+  EXPECT_THAT(describe_waited_for(report), HasSubstr("h2 is slow: it came last in 67 % of the steps"));
+  EXPECT_EQ(to_json(report).at("waited_for"), "h2");
+}
+
+TEST(StepMonitor, OnOneHostNamesTheRankThatAllOthersWaitFor) {
+  const auto report = report_of({{0.030, 0.001, 0.020}}, {"h", "h", "h"});
+  EXPECT_EQ(report.waited_for, "rank 1");
+  EXPECT_NEAR(report.waited_for_ms, 19, 1e-3);
+  EXPECT_FALSE(report.link);
+  EXPECT_EQ(report_of({{0.5}}, {"h"}).waited_for, "");
+  EXPECT_EQ(report_of({{0.1, 0.1}}, {"h", "i"}).waited_for, "") << "together";
+}
+
+/// Only where communication takes a good part of the steps, on enough hosts to tell whose links they are, once a
+/// minute.
+TEST(StepMonitor, MeasuresLinksWhereCommunicationTakesLong) {
+  const std::vector<std::vector<double>> exposed = {{0.1, 0.1, 0.1, 0.1}}, hidden = {{0.1, 0.1, 0.1, 0.0}};
+  const auto report = report_of(exposed, {"h1", "h2", "h3", "h3"});
+  ASSERT_TRUE(report.link);
+  EXPECT_GT(report.link->ms, 0);
+  EXPECT_GE(report.link->ms, report.link->others);
+  EXPECT_TRUE(to_json(report).contains("slow_link"));
+  EXPECT_FALSE(report_of(hidden, {"h1", "h2", "h3", "h3"}).link);
+  EXPECT_FALSE(report_of(exposed, {"h1", "h2", "h2", "h2"}).link);
+  run_ranks({"threads", 3}, [](comm::Communicator& comm) {
+    StepMonitor monitor(nullptr, fmt::format("h{}", comm.rank()));
+    for (const bool measured : {true, false}) {
+      monitor.begin_step();
+      monitor.waited(0.1);
+      monitor.end_step();
+      EXPECT_EQ(monitor.report(comm).link.has_value(), measured);
+    }
+  });
+}
+
+TEST(StepMonitor, ASlowLinkIsOneThatTakesTwiceAsLong) {
+  StepReport report;
+  report.link = LinkReport{.host = "h4", .ms = 21, .others = 10};
+  EXPECT_TRUE(has_slow_link(report));
+  EXPECT_THAT(describe_slow_link(report), HasSubstr("the network of h4 is slow: 256 KiB to or from it take 21.0 ms"));
+  EXPECT_EQ(to_json(report).at("slow_link"), "h4");
+  report.link->ms = 15;
+  EXPECT_FALSE(has_slow_link(report));
+  EXPECT_EQ(to_json(report).at("slow_link"), "");
 }
 
 TEST(StepMonitor, ARankWithoutWorkNamesNoGroup) {
