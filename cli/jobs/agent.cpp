@@ -4,16 +4,19 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "coordinator/run_directory.h"
 #include "jobs/agent/gpus.h"
+#include "jobs/agent/host_watch.h"
 #include "jobs/error.h"
 #include "jobs/progress/tcp.h"
 #include "jobs/sweep/proposer.h"
@@ -27,7 +30,8 @@ constexpr double kLongestTime = 7 * 86400;  // seconds, of any option
 struct AgentCommandOptions {
   QueueOptions queue;
   jobs::AgentOptions agent;
-  std::string launcher = "auto", artifacts, listen = "auto";
+  std::string launcher = "auto", artifacts, listen = "auto", hosts;
+  std::string host_check = "ssh -o BatchMode=yes -o ConnectTimeout=5 {host} true";
   std::vector<std::string> data_roots = {"."};
   bool assume_gpus = false;
   double lease_seconds = 30;
@@ -129,13 +133,33 @@ std::string listen_address(const AgentCommandOptions& options, const jobs::Redis
   return address;
 }
 
+/// Jobs run on the hosts of --hosts.
+void use_hosts(AgentCommandOptions& options) {
+  auto& agent = options.agent;
+  if (!agent.gpus.empty())
+    throw jobs::JobsError(
+        "--gpus: found {}, which are this host's: expected none beside --hosts, whose jobs see the "
+        "GPUs of their own hosts only where the launcher gives them; use an agent on each host",
+        fmt::join(agent.gpus, ","));
+  if (agent.cpus > 0)
+    throw jobs::JobsError("--cpus: found {}, expected none beside --hosts, which says how many CPUs each host has",
+                          agent.cpus);
+  agent.hosts = jobs::parse_hosts(options.hosts);
+  agent.host_probe = jobs::command_probe(options.host_check, jobs::HostWatch::kPatience);
+  agent.launcher = jobs::Launcher(options.launcher, std::getenv("SLURM_STEP_ID") != nullptr, /*over_hosts=*/true);
+}
+
 void run(AgentCommandOptions& options, int& exit_code) {
   if (!options.assume_gpus && !options.agent.gpus.empty()) jobs::check_gpus(options.agent.gpus, jobs::find_gpus());
   std::error_code failure;
   std::filesystem::create_directories(options.queue.runs, failure);
   options.agent.roots.runs = existing("--runs", options.queue.runs);
   for (const auto& root : options.data_roots) options.agent.roots.data.push_back(existing("--data-root", root));
-  options.agent.launcher = jobs::Launcher(options.launcher);
+  if (options.hosts.empty()) {
+    options.agent.launcher = jobs::Launcher(options.launcher);
+  } else {
+    use_hosts(options);
+  }
   options.agent.lease_term = jobs::Milliseconds(static_cast<int64_t>(options.lease_seconds * 1000));
   options.agent.store = jobs::store_address(options.artifacts);
   if (options.listen != "auto" && options.listen != "none") jobs::parse_listen_address(options.listen);
@@ -182,6 +206,13 @@ void add_options(CLI::App& command, AgentCommandOptions& options) {
                "IDS")
       ->delimiter(',');
   command.add_flag("--assume-gpus", options.assume_gpus, "take --gpus as they are, without looking for them");
+  typed_option(command, "--hosts", options.hosts,
+               "hosts that jobs run on, by mpirun, and how many CPUs jobs may use on each, e.g. h1:8,h2:8; default: "
+               "this one alone",
+               "HOST:N,…");
+  typed_option(command, "--host-check", options.host_check,
+               "command whose exit code 0 within 10 s says that a host of --hosts answers", "TEXT")
+      ->capture_default_str();
   checked_option(command, "--jobs", agent.max_jobs, "jobs at once; 0: as many as fit", CLI::NonNegativeNumber, "N");
   command.option_defaults()->group("Jobs");
   typed_option(command, "--data-root", options.data_roots,

@@ -173,6 +173,14 @@ static std::string stored_text(const jobs::JobArtifacts& artifacts) {
   return text + (artifacts.unreadable.empty() ? "" : "\n" + shown(artifacts.unreadable, 300));
 }
 
+/// Of an elastic job also how many the newest attempt has.
+std::string ranks_text(const jobs::JobRecord& job) {
+  const auto& needs = job.spec.resources;
+  if (!needs.elastic()) return fmt::format("{}", needs.ranks);
+  return fmt::format("{} to {}{}", needs.ranks, needs.most_ranks,
+                     job.attempt_ranks > 0 ? fmt::format(" ({} in attempt {})", job.attempt_ranks, job.attempt) : "");
+}
+
 std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artifacts) {
   const auto& spec = job.spec;
   std::string parameters;
@@ -191,8 +199,8 @@ std::string describe(const jobs::JobRecord& job, const jobs::JobArtifacts& artif
       {"lost", job.lost > 0 ? fmt::format("{} leases in a row without progress", job.lost) : ""},
       {"preempted", job.preemptions > 0 ? fmt::format("{} times in a row without progress", job.preemptions) : ""},
       {"agent", shown(job.agent, 200)},
-      {"resources", fmt::format("{} ranks, {} CPUs and {} GPUs each", spec.resources.ranks, spec.resources.cpus,
-                                spec.resources.gpus)},
+      {"resources",
+       fmt::format("{} ranks, {} CPUs and {} GPUs each", ranks_text(job), spec.resources.cpus, spec.resources.gpus)},
       {"priority", fmt::format("{}", spec.priority)},
       {"after", fmt::format("{}", fmt::join(spec.after, " "))},
       {"submitted", time_text(job.submitted_ms)},
@@ -258,6 +266,10 @@ Json to_json(const jobs::JobRecord& job) {
           {"agent", clean(job.agent)},
           {"priority", spec.priority},
           {"ranks", spec.resources.ranks},
+          {"most_ranks", std::max(spec.resources.ranks, spec.resources.most_ranks)},
+          {"attempt_ranks", job.fence == 0             ? Json()
+                            : spec.resources.elastic() ? Json(job.attempt_ranks)
+                                                       : Json(spec.resources.ranks)},
           {"cpus", spec.resources.cpus},
           {"gpus", spec.resources.gpus},
           {"after", spec.after},

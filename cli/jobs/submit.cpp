@@ -1,3 +1,4 @@
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -27,22 +28,53 @@ struct SubmitOptions {
   QueueOptions queue;
   std::string file, name;
   std::vector<std::string> overrides;
-  std::optional<int64_t> priority, ranks, cpus, gpus, max_attempts;
+  std::optional<int64_t> priority, cpus, gpus, max_attempts;
+  std::string ranks;  // N or MIN-MAX
   bool dry_run = false, json = false;
 };
+
+constexpr int64_t kMostRanks = 65536;
+
+/// The least and the most of N or MIN-MAX; empty where it is neither.
+std::optional<std::pair<int64_t, int64_t>> parse_ranks(const std::string& text) {
+  const auto number = [](std::string_view digits) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    return error == std::errc() && end == digits.data() + digits.size() && value <= kMostRanks ? value : 0;
+  };
+  const auto dash = text.find('-');
+  const auto least = number(std::string_view(text).substr(0, dash));
+  const auto most = dash == std::string::npos ? least : number(std::string_view(text).substr(dash + 1));
+  if (least < 1 || most < least) return std::nullopt;
+  return std::pair(least, most);
+}
 
 /// What the options say of each job, over the file's.
 void apply(const SubmitOptions& options, jobs::JobSpec& job) {
   if (options.priority) job.priority = *options.priority;
   if (options.max_attempts) job.max_attempts = *options.max_attempts;
-  if (job.kind == jobs::JobKind::export_) return;                                                  // it copies files
-  if (options.ranks && job.kind != jobs::JobKind::finetune) job.resources.ranks = *options.ranks;  // one process
+  if (job.kind == jobs::JobKind::export_) return;                       // it copies files
+  if (!options.ranks.empty() && job.kind != jobs::JobKind::finetune) {  // that is one process
+    const auto [least, most] = parse_ranks(options.ranks).value();
+    job.resources.ranks = least;
+    job.resources.most_ranks = most > least ? most : 0;
+  }
   if (options.cpus) job.resources.cpus = *options.cpus;
   if (options.gpus) job.resources.gpus = *options.gpus;
 }
 
 jobs::SweepPlan plan_of_one(jobs::JobSpec job) {
   return {{}, 1, [job = std::move(job)](const jobs::SweepPlan::Take& take) { take(jobs::JobSpec(job)); }};
+}
+
+/// Throws SweepError where a trial would not train the same on other numbers of ranks.
+void check_elastic(const jobs::SweepPlan& plan) {
+  plan.each_job([&](jobs::JobSpec&& job) {
+    if (!job.resources.elastic() || job.kind != jobs::JobKind::train || job.deferred) return;
+    if (job.settings == jobs::kSweepSettings) job.settings = plan.sweep.spec.settings;
+    if (const auto conflict = jobs::elastic_conflict(jobs::trial_settings(job, job.parameters)); !conflict.empty())
+      throw jobs::SweepError("job {}: {}", job.name, conflict);
+  });
 }
 
 /// What a file asks for. A single job is a sweep without an id.
@@ -65,6 +97,7 @@ jobs::SweepPlan load(const SubmitOptions& options) {
       take(std::move(job));
     });
   };
+  if (!options.ranks.empty()) check_elastic(plan);
   return plan;
 }
 
@@ -233,7 +266,17 @@ void add_submit_command(CLI::App& app) {
                           int64_t most = 65536) {
     checked_option(*command, name, value, meaning, CLI::Range(least, most), "N")->group("Each job (over the file's)");
   };
-  number("--ranks", options->ranks, "processes of mpirun", 1);
+  const auto ranks_fault = [](const std::string& text) {
+    return parse_ranks(text) ? ""
+                             : fmt::format(
+                                   "found {}, expected a number from 1 to {} such as 4, or the least and the "
+                                   "most such as 2-8",
+                                   text, kMostRanks);
+  };
+  checked_option(*command, "--ranks", options->ranks,
+                 "processes of mpirun: a number, or as many from MIN to MAX as are free when an attempt starts",
+                 CLI::Validator(ranks_fault, "", "ranks"), "N|MIN-MAX")
+      ->group("Each job (over the file's)");
   number("--cpus", options->cpus, "CPUs of each rank", 1);
   number("--gpus", options->gpus, "GPUs of each rank", 0);
   number("--max-attempts", options->max_attempts, "failures after which a job is dead", 1, jobs::Limits::kAttempts);

@@ -29,6 +29,7 @@ constexpr double kClaimIntervalTold = 15.0;  // seconds, where the queue tells w
 constexpr double kClaimSpread = 0.05;        // seconds over which agents spread that were told at the same time
 constexpr double kListenInterval = 5.0;      // seconds between two attempts to be told
 constexpr double kRefusedInterval = 60.0;    // seconds before what Redis refused is tried again
+constexpr double kDesertedGrace = 2.0;       // seconds, for the last words of ranks that have gone
 constexpr double kShortestWait = 0.001;      // seconds
 constexpr int kReapBatches = 20;
 
@@ -46,6 +47,13 @@ std::unique_ptr<ArtifactCourier> make_courier(const AgentOptions& options, std::
   if (!options.artifacts) return nullptr;
   return std::make_unique<ArtifactCourier>(
       std::move(queue), options.artifacts(), options.store, [&waiter] { waiter.wake(); }, world);
+}
+
+std::unique_ptr<HostWatch> make_host_watch(const AgentOptions& options, Waiter& waiter, World& world,
+                                           spdlog::logger& log) {
+  if (options.hosts.empty()) return nullptr;
+  return std::make_unique<HostWatch>(
+      options.hosts, options.host_probe, [&waiter] { waiter.wake(); }, world, log);
 }
 
 /// The agent's loop: claims jobs, watches them, forwards their reports, and obeys the queue. One thread; see
@@ -67,6 +75,7 @@ class AgentLoop {
         heartbeat_(
             make_queue(), options.lease_term, info_of(options), [&waiter] { waiter.wake(); }, world, log),
         courier_(make_courier(options, make_queue(), waiter, world)),
+        hosts_(make_host_watch(options, waiter, world, log)),
         health_(
             "agent " + options.name, options.roots, options.most_failures, [&waiter] { waiter.wake(); }, world, log) {}
 
@@ -74,12 +83,14 @@ class AgentLoop {
     log_.info("agent {}: {} CPUs, {} GPUs, runs in {}", options_.name, options_.cpus, options_.gpus.size(),
               options_.roots.runs.string());
     for (double now = world_.steady_seconds();; now = world_.steady_seconds()) {
-      heartbeat_.tick(running(), health_.trouble());
+      look_at_hosts();
+      heartbeat_.tick(running(), trouble());
       obey_stop_requests(now);
       obey_directives(now);
       start_jobs();
       for (auto& held : jobs_) {
         held.job->tick(now);
+        look_after_deserted(held, now);
         forward(held);
         if (held.job) leave_if_unkillable(held, now);
       }
@@ -100,10 +111,47 @@ class AgentLoop {
     bool has_slots = true;
     double look_since = 0;  // the machine is looked at then or later, before the job starts or its failure is believed
     bool looking = false;   // waits for that
-    bool judged = false;    // its end
-    bool left = false;      // its lease is not renewed any more
-    bool storing = false;   // its result waits for the artifact store
+    double deserted_at = kNever;
+    bool judged = false;   // its end
+    bool left = false;     // its lease is not renewed any more
+    bool storing = false;  // its result waits for the artifact store
   };
+
+  void look_at_hosts() {
+    if (!hosts_) return;
+    auto silent = hosts_->news();
+    if (!silent) return;
+    all_silent_ = silent->size() == options_.hosts.size();
+    slots_.set_silent(*std::move(silent));
+    next_claim_ = world_.steady_seconds();
+  }
+
+  /// Why nothing is claimed; empty: nothing is wrong.
+  std::string trouble() const { return all_silent_ ? "none of its hosts answers" : health_.trouble(); }
+
+  /// Which hosts of a job went silent, in words; empty where none did. None: it is not known yet.
+  std::optional<std::string> lost_hosts(const Held& held) {
+    if (!hosts_) return "";
+    const auto silent = hosts_->silent_since(std::min(held.look_since, held.deserted_at));
+    if (!silent) return std::nullopt;
+    std::string lost;
+    for (const auto& host : held.job->slots().hosts)
+      if (silent->contains(host.name)) lost += (lost.empty() ? "" : ", ") + host.name;
+    if (lost.empty()) return "";
+    return fmt::format("lost {}, which does not answer", lost);
+  }
+
+  /// A launcher may wait for a lost host long after the ranks that are left have ended: mpirun for minutes.
+  void look_after_deserted(Held& held, double now) {
+    if (!hosts_ || !held.job->deserted()) {
+      if (held.job->connected()) held.deserted_at = kNever;
+      return;
+    }
+    held.deserted_at = std::min(held.deserted_at, now);
+    if (now - held.deserted_at < kDesertedGrace) return;
+    if (const auto lost = lost_hosts(held); lost && !lost->empty())
+      held.job->fail("its ranks are gone, and its launcher waits for a host that does not answer: killed");
+  }
 
   void obey_stop_requests(double now) {
     const int count = stops_.load();
@@ -162,6 +210,10 @@ class AgentLoop {
     if (outcome == Outcome::failed || outcome == Outcome::error) {
       const auto seen = look(held, now);
       if (seen == NodeHealth::Answer::wait) return false;
+      const auto lost = lost_hosts(held);
+      held.looking = !lost;
+      if (!lost) return false;
+      if (!lost->empty()) job.give_back(*lost, job.result().error);
       if (seen == NodeHealth::Answer::trouble) job.give_back(health_.trouble());
     }
     held.judged = true;
@@ -183,7 +235,7 @@ class AgentLoop {
     if (!job.ended()) return;
     if (std::exchange(held.has_slots, false)) {
       held.look_since = world_.steady_seconds();
-      slots_.give_back(job.lease().spec.resources, job.gpus());
+      slots_.give_back(job.slots());
       // At once, but for a job that came back by itself: claimed again and again it would keep the agent busy.
       const bool came_back = job.result().outcome == Outcome::preempted;
       next_claim_ = world_.steady_seconds() + (came_back ? kClaimInterval : 0);
@@ -297,7 +349,8 @@ class AgentLoop {
 
   ClaimRequest next_claim() {
     if (claim_token_.empty()) claim_token_ = world_.random_hex(32);
-    return {options_.name, claim_token_, slots_.free_cpus(), slots_.free_gpus(), options_.lease_term};
+    return {options_.name,      claim_token_,        slots_.free_cpus(),
+            slots_.free_gpus(), options_.lease_term, slots_.free_of_hosts()};
   }
 
   bool claim_one() {
@@ -319,16 +372,16 @@ class AgentLoop {
   /// Takes slots for a lease; the job starts in begin_accepted. Without room, or while this agent ends, it is given
   /// back.
   void accept(const Lease& lease) {
-    auto gpus = slots_.take(lease.spec.resources);
-    if (!gpus || obeyed_stops_ > 0) {
-      if (gpus) slots_.give_back(lease.spec.resources, *gpus);
+    auto slots = slots_.take(lease.resources());
+    if (!slots || obeyed_stops_ > 0) {
+      if (slots) slots_.give_back(*slots);
       queue_->finish(lease, {.outcome = Outcome::preempted}, world_.random_fraction());
       return;
     }
     heartbeat_.hold(lease);
     const double now = world_.steady_seconds();
     health_.claimed(lease.job, now);
-    accepted_.push_back({.job = std::make_unique<AgentJob>(lease, *gpus, options_, courier_.get(), world_, log_),
+    accepted_.push_back({.job = std::make_unique<AgentJob>(lease, *slots, options_, courier_.get(), world_, log_),
                          .look_since = now - NodeHealth::kFresh});
   }
 
@@ -382,7 +435,7 @@ class AgentLoop {
           const auto counts = queue_->reap();
           agents_ = counts.agents;
           if (!counts.more) break;
-          heartbeat_.tick(running(), health_.trouble());
+          heartbeat_.tick(running(), trouble());
         }
         if (now >= next_warning_) {
           next_warning_ = now + kWarningInterval;
@@ -417,6 +470,8 @@ class AgentLoop {
     next = std::min(next, health_.next_turn());
     for (const auto& held : jobs_) {
       next = std::min(next, held.job->next_timer());
+      if (hosts_ && held.job->deserted() && now - held.deserted_at < kDesertedGrace)
+        next = std::min(next, held.deserted_at + kDesertedGrace);
       if (!held.looking && !(held.storing && !held.job->has_news())) calls_at(held.job->next_call());
     }
     if (courier_) next = std::min(next, courier_->next_turn());
@@ -498,6 +553,8 @@ class AgentLoop {
   Link link_;
   Heartbeat heartbeat_;
   std::unique_ptr<ArtifactCourier> courier_;  // null: there is no artifact store
+  std::unique_ptr<HostWatch> hosts_;          // null: jobs run on this host alone
+  bool all_silent_ = false;                   // these hosts
   NodeHealth health_;
   std::vector<Held> jobs_, accepted_;  // accepted_: came with the result of another one, and join jobs_ in this turn
   std::string claim_token_;            // of a claim without an answer; empty: none is open
@@ -519,11 +576,12 @@ Agent::Agent(AgentOptions options, QueueFactory make_queue, Proposer proposer, s
       log_(log),
       world_(world),
       waiter_(world.make_waiter()) {
-  const Slots checked(options_.cpus, options_.gpus);  // throws where a GPU is named twice
+  const Slots checked(options_.cpus, options_.gpus, options_.hosts);  // throws where a GPU is named twice
 }
 
 int64_t Agent::run() {
-  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus), stops_, *waiter_, world_, log_);
+  AgentLoop loop(options_, make_queue_, proposer_, Slots(options_.cpus, options_.gpus, options_.hosts), stops_,
+                 *waiter_, world_, log_);
   return loop.run();
 }
 

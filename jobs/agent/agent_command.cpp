@@ -103,6 +103,8 @@ void resolve_data_paths(configs::DataSettings& data, const AllowedRoots& roots) 
 std::vector<std::string> train_arguments(const Lease& lease, const Parameters& parameters, const AgentOptions& options,
                                          const AttemptPlace& place) {
   auto settings = trial_settings(lease.spec, parameters);
+  if (const auto conflict = elastic_conflict(settings); lease.spec.resources.elastic() && !conflict.empty())
+    throw JobUnusable("job {}: {}", lease.job, conflict);
   resolve_data_paths(settings.data, options.roots);
   settings.run.directory = place.folder.string();
   settings.run.overwrite = false;
@@ -240,7 +242,7 @@ std::map<std::string, std::string> attempt_environment(const JobSpec& spec, cons
   std::map<std::string, std::string> environment = {
       {"OMP_NUM_THREADS", std::to_string(spec.resources.cpus)},
       // A job that asked for no GPU sees none: -1 is no device, while an empty value would be no variable here.
-      {"CUDA_VISIBLE_DEVICES", place.gpus.empty() ? "-1" : fmt::format("{}", fmt::join(place.gpus, ","))}};
+      {"CUDA_VISIBLE_DEVICES", place.slots.gpus.empty() ? "-1" : fmt::format("{}", fmt::join(place.slots.gpus, ","))}};
   for (const auto* secret :
        {"FORETIME_REDIS", "FORETIME_REDIS_USER", "FORETIME_REDIS_PASSWORD", "FORETIME_REDIS_PASSWORD_FILE"})
     environment[secret] = "";
@@ -314,12 +316,16 @@ SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters&
   command.insert(command.end(), arguments.begin(), arguments.end());
   SupervisedProcess::Options process;
   // An export copies files, a fine-tuning writes one: more than one process of them would be in each other's way.
-  auto resources = spec.resources;
+  auto resources = lease.resources();
   if (spec.kind == JobKind::finetune) resources.ranks = 1;
-  process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command);
+  std::string hosts;
+  for (const auto& host : place.slots.hosts)
+    hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", host.name, host.cpus / resources.cpus);
+  process.arguments = spec.kind == JobKind::export_ ? command : options.launcher.arguments(resources, command, hosts);
   process.environment = attempt_environment(spec, options, place);
   process.working_folder = place.folder;
-  if (resources.ranks > 1 && spec.kind != JobKind::export_ && options.launcher.may_leave_host())
+  if ((resources.ranks > 1 || !options.hosts.empty()) && spec.kind != JobKind::export_ &&
+      options.launcher.may_leave_host())
     process.listen = options.listen;
   process.separate_stdout = spec.kind == JobKind::evaluate;
   return process;

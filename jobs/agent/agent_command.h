@@ -41,7 +41,7 @@ std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const Agen
 /// configs::SettingsError, JobsError (may work next time), RedisUnavailable.
 struct AttemptPlace {
   std::filesystem::path folder;
-  std::vector<std::string> gpus;
+  JobSlots slots;
   std::function<void(const std::string&)> note = {};  // for the job's log; may be empty
   FetchedArtifact fetched = {};                       // what missing_artifacts() said; in `folder`
 };

@@ -42,10 +42,10 @@ Ending ending_of(StopReason reason) {
 
 }  // namespace
 
-AgentJob::AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, ArtifactCourier* courier,
-                   World& world, spdlog::logger& log)
+AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier, World& world,
+                   spdlog::logger& log)
     : lease_(std::move(lease)),
-      gpus_(std::move(gpus)),
+      slots_(std::move(slots)),
       options_(options),
       courier_(courier),
       world_(world),
@@ -66,13 +66,17 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     if (!fetch(queue)) return;
     const auto note = [this](const std::string& text) { log_->note(text); };
     auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue,
-                                   {folder_, gpus_, note, fetched_.value_or(FetchedArtifact{})});
+                                   {folder_, slots_, note, fetched_.value_or(FetchedArtifact{})});
     command.kill_grace_seconds = kill_grace();
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
     started_at_ = last_progress_at_ = world_.steady_seconds();
-    logger_.info("{}: {} starts in {}", who(),
-                 lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string());
+    logger_.info("{}: {} starts in {}{}", who(),
+                 lease_.spec.name.empty() ? to_string(lease_.spec.kind) : lease_.spec.name, folder_.string(),
+                 lease_.spec.resources.elastic()
+                     ? fmt::format(", on {} of {} to {} ranks", lease_.ranks, lease_.spec.resources.ranks,
+                                   lease_.spec.resources.most_ranks)
+                     : "");
   } catch (const RedisUnavailable&) {
     throw;
   } catch (const RedisRefused&) {
@@ -134,11 +138,11 @@ void AgentJob::end_without_process(Outcome outcome, const std::string& error) {
   state_ = State::ended;
 }
 
-void AgentJob::give_back(const std::string& why) {
+void AgentJob::give_back(const std::string& why, const std::string& before) {
   if (log_) log_->note("given back: " + why);
   logger_.warn("{}: given back: {}", who(), why);
   result_.outcome = Outcome::preempted;
-  result_.error = why;
+  result_.error = before.empty() ? why : why + ": " + before;
   // What looks like the machine's failure may be the job's doing, which fills a disk, say: that has an end as well.
   if (ended()) result_.unasked = true;
   if (!ended()) result_.exit_code = -1;
@@ -156,6 +160,7 @@ void AgentJob::tick(double now) {
     for (const auto& note : courier_->take_notes(lease_)) log_->note(note);
   read_output(now, status.has_value());
   receive(now);
+  has_connected_ = has_connected_ || command_->connected();
   // What the dead had still sent is read to its end, in a bounded number of turns.
   for (int turn = 0; status && command_->connected() && turn < kLastTurns; ++turn) receive(now);
   if (status) {
@@ -250,9 +255,15 @@ void AgentJob::check_stall(double now) {
     last_progress_at_ = now;
     return;
   }
-  state_ = State::stalled;
-  log_->note(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
-  logger_.warn("{}: no progress for {:.0f} s: killed", who(), options_.stall_seconds);
+  fail(fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds));
+}
+
+void AgentJob::fail(const std::string& why) {
+  if (state_ != State::running) return;
+  state_ = State::failing;
+  failure_ = why;
+  log_->note(why);
+  logger_.warn("{}: {}", who(), why);
   kill_now();
 }
 
@@ -368,9 +379,9 @@ void AgentJob::set_outcome(const ExitStatus& status) {
                                       : fmt::format("exit code {}", status.code);
   const bool tunes = lease_.spec.kind == JobKind::finetune;  // a bundle was written, though with its parent's weights
   const bool signalled = state_ == State::terminating || state_ == State::killing || state_ == State::lost;
-  if (state_ == State::stalled) {
+  if (state_ == State::failing) {
     result_.outcome = Outcome::error;
-    result_.error = fmt::format("no progress for {:.0f} s: killed", options_.stall_seconds) + log_->tail();
+    result_.error = failure_ + log_->tail();
   } else if (status.signal == 0 && (status.code == kSuccess || (status.code == kParentKept && tunes)) &&
              (has_result_ || !signalled)) {
     // A program that exits with 0 after SIGTERM, without a result, has obeyed.

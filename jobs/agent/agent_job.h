@@ -28,8 +28,8 @@ enum class StopReason { none, drain, early_stopping, cancel };
 class AgentJob {
  public:
   /// `courier`: null where there is no artifact store.
-  AgentJob(Lease lease, std::vector<std::string> gpus, const AgentOptions& options, ArtifactCourier* courier,
-           World& world, spdlog::logger& log);
+  AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, ArtifactCourier* courier, World& world,
+           spdlog::logger& log);
 
   /// Makes the folder and starts the command. May be called again after RedisUnavailable, and while it waits for
   /// artifacts (`fetching`). A failure of the machine
@@ -60,10 +60,16 @@ class AgentJob {
 
   void request_stop(StopReason reason, double now);
   void kill();
+  bool connected() const { return command_ && command_->connected(); }
+  /// Its channel was there and has gone, while its command runs: rank 0 has ended, or its host does not answer.
+  bool deserted() const { return state_ == State::running && has_connected_ && !command_->connected(); }
+  /// Kills it: an error, for what `why` says.
+  void fail(const std::string& why);
   /// The lease is lost, or the queue refuses this job's calls: kills the job and writes nothing more.
   void give_up();
   /// Another agent may have the job: nothing was wrong with it. Before its start, or after its end.
-  void give_back(const std::string& why);
+  /// `before`: what was thought to be wrong, for its result.
+  void give_back(const std::string& why, const std::string& before = "");
   /// The machine could not even start it.
   bool could_not_start() const { return could_not_start_; }
   /// The queue has the result of this job, which has ended.
@@ -74,7 +80,7 @@ class AgentJob {
   bool silent() const { return state_ == State::lost || state_ == State::released; }
 
   const Lease& lease() const { return lease_; }
-  const std::vector<std::string>& gpus() const { return gpus_; }
+  const JobSlots& slots() const { return slots_; }
 
  private:
   enum class State {
@@ -83,7 +89,7 @@ class AgentJob {
     stopping,     // asked to stop over its socket
     terminating,  // SIGTERM was sent
     killing,      // SIGKILL was sent, by request
-    stalled,      // SIGKILL was sent, for lack of progress
+    failing,      // SIGKILL was sent: fail()
     lost,         // SIGKILL was sent, and nothing more is written: give_up()
     ended,        // without a process; its reports and its result are still to be written
     released      // without a process, and nothing more is written
@@ -114,7 +120,7 @@ class AgentJob {
   std::string who() const;
 
   Lease lease_;
-  std::vector<std::string> gpus_;
+  JobSlots slots_;
   const AgentOptions& options_;
   ArtifactCourier* courier_;
   World& world_;
@@ -137,7 +143,8 @@ class AgentJob {
   std::map<std::string, double> metrics_;  // of the last evaluation or the result
   std::string checkpoint_;                 // newest, relative to the run root
   std::string printed_;                    // stdout of an evaluation
-  bool has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;
+  std::string failure_;                    // of fail()
+  bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;
   std::optional<MissingArtifacts> missing_;
   std::optional<FetchedArtifact> fetched_;
   uint64_t metrics_bytes_ = 0;  // of metrics.jsonl, when it was looked at

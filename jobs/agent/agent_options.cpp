@@ -19,10 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kCommand = "{command}";
+constexpr const char *kCommand = "{command}", *kHosts = "{hosts}";
 constexpr std::array<const char*, 4> kVariables = {"{ranks}", "{cpus}", "{gpus}", "{threads}"};
 
-/// Blanks separate; '…' and "…" group, also within a word.
+}  // namespace
+
 std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
@@ -50,19 +51,26 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
-void check_names(const std::string& text, const std::string& word) {
+namespace {
+
+void check_names(const std::string& text, const std::string& word, bool over_hosts) {
   for (size_t open = word.find('{'); open != std::string::npos; open = word.find('{', open + 1)) {
     const auto close = word.find('}', open);
     const auto name = word.substr(open, close == std::string::npos ? close : close - open + 1);
     if (name == kCommand) throw JobsError("launcher '{}': {{command}} must be a word of its own", text);
-    if (std::none_of(kVariables.begin(), kVariables.end(), [&](const char* known) { return name == known; })) {
+    if (name == kHosts && !over_hosts)
+      throw JobsError("launcher '{}': {{hosts}} has a meaning for an agent with --hosts only", text);
+    if (name != kHosts &&
+        std::none_of(kVariables.begin(), kVariables.end(), [&](const char* known) { return name == known; })) {
       throw JobsError("launcher '{}': unknown {}, expected {{command}}, {{ranks}}, {{cpus}}, {{gpus}} or {{threads}}",
                       text, name);
     }
   }
 }
 
-std::string filled(std::string word, const Resources& resources) {
+std::string filled(std::string word, const Resources& resources, const std::string& hosts) {
+  for (auto at = word.find(kHosts); at != std::string::npos; at = word.find(kHosts, at + hosts.size()))
+    word.replace(at, std::string_view(kHosts).size(), hosts);
   const std::array<int64_t, 4> values = {resources.ranks, resources.cpus, resources.gpus, resources.cpus};
   for (size_t i = 0; i < kVariables.size(); ++i) {
     const std::string name = kVariables[i];
@@ -87,13 +95,22 @@ fs::path real_folder(const char* what, const fs::path& path) {
 
 }  // namespace
 
-Launcher::Launcher(const std::string& text, bool in_step) : text_(text) {
-  if (text == "auto" || text == "direct") return;
+Launcher::Launcher(const std::string& text, bool in_step, bool over_hosts)
+    : text_(over_hosts && text == "auto" ? "mpirun" : text) {
+  if (text_ == "auto" || (text_ == "direct" && !over_hosts)) return;
   const std::string srun = in_step ? kSrunInStep : kSrun;
-  words_ = split_words(text == "mpirun" ? kMpirun : text == "srun" ? srun : text);
+  words_ = split_words(text_ == "mpirun" ? kMpirun : text_ == "srun" ? srun : text_);
+  if (over_hosts && text_ == "mpirun") words_.insert(words_.begin() + 1, {"--host", kHosts});
+  const bool names_hosts =
+      std::ranges::any_of(words_, [](const auto& word) { return word.find(kHosts) != std::string::npos; });
+  if (over_hosts && !names_hosts)
+    throw JobsError(
+        "launcher '{}': no {{hosts}}, expected mpirun or words with {{hosts}} and {{command}}: the agent's --hosts say "
+        "where jobs run",
+        text);
   const auto commands = std::count(words_.begin(), words_.end(), kCommand);
   for (const auto& word : words_) {
-    if (word != kCommand) check_names(text, word);
+    if (word != kCommand) check_names(text, word, over_hosts);
   }
   if (commands != 1 || words_.front() == kCommand) {
     throw JobsError(
@@ -107,8 +124,8 @@ Launcher::Launcher(const std::string& text, bool in_step) : text_(text) {
   }
 }
 
-std::vector<std::string> Launcher::arguments(const Resources& resources,
-                                             const std::vector<std::string>& command) const {
+std::vector<std::string> Launcher::arguments(const Resources& resources, const std::vector<std::string>& command,
+                                             const std::string& hosts) const {
   auto words = words_;
   if (words.empty()) {
     if (resources.ranks == 1) return command;
@@ -125,7 +142,7 @@ std::vector<std::string> Launcher::arguments(const Resources& resources,
     if (word == kCommand)
       result.insert(result.end(), command.begin(), command.end());
     else if (resources.gpus > 0 || word.find("{gpus}") == std::string::npos)
-      result.push_back(filled(word, resources));
+      result.push_back(filled(word, resources, hosts));
   }
   return result;
 }
@@ -167,6 +184,8 @@ std::vector<std::string> Launcher::variables_of_outer_launch(char* const* enviro
 AgentOptions completed(AgentOptions options, World& world) {
   const auto host = host_name();
   if (options.name.empty()) options.name = fmt::format("{}:{}:{}", host, getpid(), world.random_hex(6));
+  if (!options.hosts.empty()) options.cpus = 0;
+  for (const auto& host : options.hosts) options.cpus += host.cpus;
   if (options.cpus <= 0) options.cpus = usable_cores();
   create_folders_synced(options.roots.runs);
   options.roots.runs = real_folder("run root", options.roots.runs);
@@ -174,24 +193,54 @@ AgentOptions completed(AgentOptions options, World& world) {
   return options;
 }
 
-Slots::Slots(int64_t cpus, const std::vector<std::string>& gpus) : free_cpus_(cpus), free_gpus_(gpus) {
+Slots::Slots(int64_t cpus, const std::vector<std::string>& gpus, const std::vector<AgentHost>& hosts)
+    : free_hosts_(hosts), free_gpus_(gpus) {
+  if (hosts.empty()) free_hosts_ = {{"", cpus}};
   std::sort(free_gpus_.begin(), free_gpus_.end());
   const auto twice = std::adjacent_find(free_gpus_.begin(), free_gpus_.end());
   if (twice != free_gpus_.end()) throw JobsError("agent: GPU {} is named twice", *twice);
 }
 
-std::optional<std::vector<std::string>> Slots::take(const Resources& resources) {
-  if (resources.total_cpus() > free_cpus_ || resources.total_gpus() > free_gpus()) return std::nullopt;
-  free_cpus_ -= resources.total_cpus();
+int64_t Slots::free_cpus() const {
+  int64_t free = 0;
+  for (const auto& host : free_hosts_) free += answers(host) ? host.cpus : 0;
+  return free;
+}
+
+std::vector<int64_t> Slots::free_of_hosts() const {
+  std::vector<int64_t> free;
+  for (const auto& host : free_hosts_)
+    if (answers(host) && !host.name.empty()) free.push_back(host.cpus);
+  return free;
+}
+
+void Slots::set_silent(std::set<std::string> hosts) {
+  asked_ = true;
+  silent_ = std::move(hosts);
+}
+
+std::optional<JobSlots> Slots::take(const Resources& resources) {
+  if (resources.total_gpus() > free_gpus()) return std::nullopt;
+  JobSlots taken;
+  int64_t ranks = resources.ranks;
+  for (const auto& host : free_hosts_) {
+    const auto here = answers(host) ? std::min(ranks, host.cpus / resources.cpus) : 0;
+    if (here > 0) taken.hosts.push_back({host.name, here * resources.cpus});
+    ranks -= here;
+  }
+  if (ranks > 0) return std::nullopt;
+  for (const auto& part : taken.hosts)
+    for (auto& host : free_hosts_) host.cpus -= host.name == part.name ? part.cpus : 0;
   const auto end = free_gpus_.begin() + resources.total_gpus();
-  std::vector<std::string> taken(free_gpus_.begin(), end);
+  taken.gpus.assign(free_gpus_.begin(), end);
   free_gpus_.erase(free_gpus_.begin(), end);
   return taken;
 }
 
-void Slots::give_back(const Resources& resources, const std::vector<std::string>& gpus) {
-  free_cpus_ += resources.total_cpus();
-  free_gpus_.insert(free_gpus_.end(), gpus.begin(), gpus.end());
+void Slots::give_back(const JobSlots& slots) {
+  for (const auto& part : slots.hosts)
+    for (auto& host : free_hosts_) host.cpus += host.name == part.name ? part.cpus : 0;
+  free_gpus_.insert(free_gpus_.end(), slots.gpus.begin(), slots.gpus.end());
   std::sort(free_gpus_.begin(), free_gpus_.end());
 }
 

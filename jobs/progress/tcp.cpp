@@ -174,7 +174,7 @@ Descriptor connect_tcp(const std::string& address, double seconds, std::string& 
 }
 
 void watch_peer(int socket) {
-  const int on = 1, idle = 30, interval = 10, probes = 3, milliseconds = 60'000;
+  const int on = 1, idle = 10, interval = 5, probes = 3, milliseconds = 25'000;
   setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));

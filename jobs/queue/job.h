@@ -36,9 +36,11 @@ using Parameters = std::map<std::string, std::string>;
 
 /// What one job takes of an agent.
 struct Resources {
-  int64_t ranks = 1;
-  int64_t cpus = 1;  // of each rank
-  int64_t gpus = 0;  // of each rank
+  int64_t ranks = 1;       // at least, where most_ranks says how many at most
+  int64_t cpus = 1;        // of each rank
+  int64_t gpus = 0;        // of each rank
+  int64_t most_ranks = 0;  // each attempt takes as many of them as are free; 0: exactly `ranks`
+  bool elastic() const { return most_ranks != 0; }
   int64_t total_cpus() const { return ranks * cpus; }
   int64_t total_gpus() const { return ranks * gpus; }
   bool operator==(const Resources&) const = default;
@@ -106,7 +108,13 @@ struct Lease {
   std::string failed_on{};  // the agent of its first failure
   int64_t deadline_ms = 0;  // by Redis' clock
   JobSpec spec{};
+  int64_t ranks = 0;         // that this attempt takes of an elastic job's; 0: those of `spec`
   std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
+  /// What this attempt takes of its agent.
+  Resources resources() const {
+    return {
+        .ranks = ranks > 0 ? ranks : spec.resources.ranks, .cpus = spec.resources.cpus, .gpus = spec.resources.gpus};
+  }
 };
 
 /// How an attempt ended.
@@ -159,6 +167,7 @@ struct JobRecord {
   JobState state = JobState::waiting;
   int64_t attempt = 0, failures = 0, fence = 0;
   int64_t lost = 0, preemptions = 0;  // leases, and preemptions unasked: in a row without progress in between
+  int64_t attempt_ranks = 0;          // that the newest attempt of an elastic job took; 0: none yet, or not elastic
   std::string agent{}, failed_on{};   // failed_on: the agent of the first failure that was its own
   int64_t submitted_ms = 0, claimed_ms = 0, finished_ms = 0, due_ms = 0, updated_ms = 0;
   int64_t step = 0, total_steps = 0;

@@ -87,6 +87,7 @@ void visit_submitted(Spec& spec, Field&& field) {
   field("goal", spec.maximize, Goal{});
   field("after", spec.after, Limits::kParameters);
   field("ranks", spec.resources.ranks);
+  field("most_ranks", spec.resources.most_ranks);
   field("cpus", spec.resources.cpus);
   field("gpus", spec.resources.gpus);
   field("priority", spec.priority);
@@ -98,6 +99,7 @@ template <class Record, class Field>
 void visit_progress(Record& record, Field&& field) {
   field("state", record.state);
   field("attempt", record.attempt);
+  field("attempt_ranks", record.attempt_ranks);
   field("failures", record.failures);
   field("lost", record.lost);
   field("preemptions", record.preemptions);
@@ -143,9 +145,15 @@ void visit_sweep(Spec& spec, Field&& field) {
 
 /// The format of records, in their field `format` (missing: 1). It rises when programs that know the one before must
 /// not run such a job: they leave it to agents that can, and show it with a mark.
-inline constexpr int64_t kRecordFormat = 2;
-/// The least that a program must read to run this job: 2 where its settings are its sweep's, which came with that.
-inline int64_t format_of(const JobSpec& spec) { return spec.settings == kSweepSettings ? 2 : 1; }
+inline constexpr int64_t kRecordFormat = 3;
+/// Of records of sweeps and agents, which are as they were when it was the newest.
+inline constexpr int64_t kSweepFormat = 2;
+/// The least that a program must read to run this job: 2 where its settings are its sweep's, and 3 where it is elastic,
+/// which came with that.
+inline int64_t format_of(const JobSpec& spec) {
+  if (spec.resources.elastic()) return 3;
+  return spec.settings == kSweepSettings ? 2 : 1;
+}
 
 /// Field, value, field, value… of what is submitted, without fields that have their usual value.
 std::vector<std::string> spec_fields(const JobSpec& spec);

@@ -83,6 +83,11 @@ void check(const JobSpec& job) {
              "a sweep whose definition says what to decide");
   check.between("trial", job.trial, -1, kMostTrials);
   check.between("resources.ranks", job.resources.ranks, 1, kMostRanks);
+  if (job.resources.elastic()) {
+    check.between("resources.ranks.max", job.resources.most_ranks, job.resources.ranks + 1, kMostRanks);
+    check.need(job.kind == JobKind::train || job.kind == JobKind::evaluate, "resources.ranks", "min and max",
+               "a number, since it is one process");
+  }
   check.between("resources.cpus", job.resources.cpus, 1, kMostOfRank);
   check.between("resources.gpus", job.resources.gpus, 0, kMostOfRank);
   check.between("priority", job.priority, -Limits::kPriority, Limits::kPriority);
@@ -110,6 +115,10 @@ void check(const ClaimRequest& request) {
   const Checker<JobsError> check{"claim"};
   check.name("agent", request.agent, false);
   check.id("token", request.token);
+  int64_t sum = 0;
+  for (const auto free : request.free_of_hosts) sum += free;
+  check.need(request.free_of_hosts.empty() || sum == request.free_cpus, "free_of_hosts", std::to_string(sum),
+             fmt::format("the {} free CPUs", request.free_cpus));
   check.need(request.term.count() > 0, "term", fmt::format("{} ms", request.term.count()), "more than 0");
 }
 

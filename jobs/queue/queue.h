@@ -24,6 +24,8 @@ struct ClaimRequest {
   int64_t free_cpus = 1;
   int64_t free_gpus = 0;
   Milliseconds term{30000};
+  /// Where the CPUs are on several hosts, those of each, which add up to free_cpus: no rank is on two of them.
+  std::vector<int64_t> free_of_hosts{};
 };
 
 /// Early stopping of a sweep: asynchronous successive halving (Li et al. 2018, "A system for massively parallel
@@ -112,9 +114,10 @@ class JobQueue {
     return added;
   }
 
-  /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs; promotes retries that
-  /// are due. Empty when there is none, the queue is paused, or so many jobs of paused sweeps and damaged records stand
-  /// before it that another claim must go on: WakeUps then say so.
+  /// Leases the first waiting job, by priority and then by age, that fits the free CPUs and GPUs. An elastic one fits
+  /// where the least of its ranks do, and takes as many as fit. Promotes retries that are due. Empty when there is
+  /// none, the queue is paused, or so many jobs of paused sweeps and damaged records stand before it that another claim
+  /// must go on: WakeUps then say so.
   virtual std::optional<Lease> claim(const ClaimRequest& request) = 0;
   /// Moves the deadline to `term` from now. A lease whose deadline has passed is still renewed as long as nobody reaped
   /// it; one that was reaped comes back to its holder, by this or any other call with it, while nobody took the job.

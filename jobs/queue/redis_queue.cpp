@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <openssl/evp.h>
 
@@ -122,8 +124,10 @@ std::string needed_of(const std::string& common, const std::string& script) {
 std::map<std::string, Script> make_scripts(QueueClock clock, Protocol protocol) {
   std::map<std::string, std::string> texts;
   for (size_t i = 0; i < kScriptCount; ++i) texts[kScriptTexts[i].name] = kScriptTexts[i].text;
-  const std::string before = fmt::format("local PROTOCOL, FORMAT = {}, {}\n", protocol.version, protocol.format) +
-                             texts.at(clock == QueueClock::redis ? "clock" : "clock_test");
+  const std::string before =
+      fmt::format("local PROTOCOL, FORMAT, SWEEP_FORMAT = {}, {}, {}\n", protocol.version, protocol.format,
+                  protocol.format > kRecordFormat ? protocol.format : kSweepFormat) +
+      texts.at(clock == QueueClock::redis ? "clock" : "clock_test");
   std::map<std::string, Script> scripts;
   for (const auto& [name, text] : texts) {
     if (name == "common" || name == "clock" || name == "clock_test") continue;
@@ -247,7 +251,8 @@ RedisQueue::Arguments RedisQueue::claim_arguments(const ClaimRequest& request) c
   check(request);
   return {request.agent,
           request.token,
-          std::to_string(request.free_cpus),
+          request.free_of_hosts.empty() ? std::to_string(request.free_cpus)
+                                        : fmt::format("{}", fmt::join(request.free_of_hosts, ",")),
           std::to_string(request.free_gpus),
           std::to_string(request.term.count()),
           shared_.of};
@@ -274,6 +279,7 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
                  .failed_on = record.failed_on,
                  .deadline_ms = number_at(reply, at + 2, "claim"),
                  .spec = record.spec,
+                 .ranks = record.attempt_ranks,
                  .checkpoint = record.checkpoint};
   } catch (const JobsError& error) {
     const auto fence = fields.find("fence");

@@ -198,6 +198,7 @@ class Expansion {
     auto& settings = variation.settings();
     std::string conflict = configs::find_conflict(settings);
     if (conflict.empty()) conflict = metric_conflict(settings);
+    if (conflict.empty() && document_.resources.elastic()) conflict = elastic_conflict(settings);
     if (!conflict.empty()) throw SweepError("{}: {} ({}): {}", document_.origin, what, list_of(parameters), conflict);
     if (document_.halving.enabled() && settings.trainer.eval_every == 0) {
       throw SweepError(
@@ -351,6 +352,14 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
     throw SweepError("{}: found text that is no UTF-8", file.string());
   }
   return spec;
+}
+
+std::string elastic_conflict(const configs::Settings& settings) {
+  if (settings.model.norm != configs::Norm::batch) return "";
+  return "model.norm: found batch, expected none, layer or graph, or one number of ranks: each rank standardises its "
+         "own "
+         "part of a batch, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
+         "something else";
 }
 
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters) {

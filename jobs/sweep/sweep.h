@@ -77,6 +77,9 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
 HalvingRule halving_from_min(int64_t min_iter, double eta);
 HalvingRule halving_from_max(int64_t max_iter, int64_t brackets, double eta);
 
+/// Why trials of these settings must not run on one number of ranks now and on another later; empty where they may.
+std::string elastic_conflict(const configs::Settings& settings);
+
 /// The settings a trial runs with: `settings` YAML with `parameters` laid over, checked. Throws configs::SettingsError.
 configs::Settings trial_settings(const JobSpec& spec, const Parameters& parameters);
 

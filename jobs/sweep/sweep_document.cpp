@@ -99,7 +99,7 @@ class DocumentReader {
       read_then(entry);
     } else if (key == "resources") {
       for (const YamlEntry& item : items_of(entry, origin_, "resources.", {"ranks", "cpus", "gpus"})) {
-        if (item.key == "resources.ranks") document_.resources.ranks = integer_in(item, 1, 65536);
+        if (item.key == "resources.ranks") read_ranks(item);
         if (item.key == "resources.cpus") document_.resources.cpus = integer_in(item, 1, 65536);
         if (item.key == "resources.gpus") document_.resources.gpus = integer_in(item, 0, 1024);
       }
@@ -112,6 +112,28 @@ class DocumentReader {
     } else if (std::find(kWithoutMeaning.begin(), kWithoutMeaning.end(), key) != kWithoutMeaning.end()) {
       const bool runs = key == "program" || key == "command" || key == "job" || key == "image_uri";
       warn(entry, runs ? "has no meaning here: every trial runs foretime train" : "has no meaning here");
+    }
+  }
+
+  /// A number, or {min, max}.
+  void read_ranks(const YamlEntry& entry) {
+    auto& resources = document_.resources;
+    if (entry.node.IsMap()) {
+      resources.ranks = resources.most_ranks = 0;
+      for (const YamlEntry& item : items_of(entry, origin_, "resources.ranks.", {"min", "max"})) {
+        if (item.key == "resources.ranks.min") resources.ranks = integer_in(item, 1, 65536);
+        if (item.key == "resources.ranks.max") resources.most_ranks = integer_in(item, 1, 65536);
+      }
+      if (resources.ranks == 0 || resources.most_ranks == 0)
+        fail(entry,
+             fmt::format("found no {}, expected {{min: 2, max: 8}} or a number", resources.ranks == 0 ? "min" : "max"));
+      if (resources.most_ranks < resources.ranks)
+        fail(entry, fmt::format("found min {} and max {}, expected a max of at least min", resources.ranks,
+                                resources.most_ranks));
+      if (resources.most_ranks == resources.ranks) resources.most_ranks = 0;
+    } else {
+      resources.ranks = integer_in(entry, 1, 65536);
+      resources.most_ranks = 0;
     }
   }
 

@@ -378,7 +378,31 @@ print(*sorted(document), len({job["id"] for job in document["jobs"]}))
         self.assertIn("trainer.stepz", self.foretime("submit", "base.yaml", "trainer.stepz=5", code=2))
         self.assertIn("nothing.yaml", self.foretime("submit", "nothing.yaml", code=2))
         self.assertIn("prefix", self.foretime("status", "--prefix", "a{b", code=2))
+        for ranks in ("0", "8-2", "2-", "-2", "2-8-9", "x", "2-70000"):
+            self.assertIn(f"--ranks: found {ranks}, expected a number from 1 to 65536 such as 4, or the least and the most such as 2-8",
+                          self.foretime("submit", "sweep.yaml", f"--ranks={ranks}", code=2))
+        for file in ("sweep.yaml", "base.yaml"):
+            self.assertIn("model.norm: found batch", self.foretime("submit", file, "--ranks", "2-8", "model.norm=batch", code=2))
         self.assertFalse((self.folder / "runs").exists())
+
+    def test_hosts_of_an_agent_are_checked_before_it_starts(self):
+        for options, expected in ((["--hosts", "h1:0"], "--hosts: found 'h1:0', expected names and CPUs such as h1:4,h2:4"),
+                                  (["--hosts", "h1,h1"], "--hosts: found h1 twice"),
+                                  (["--hosts", "h1", "--host-check", "ping"], "--host-check: found 'ping', expected a program and {host}"),
+                                  (["--hosts", "h1", "--cpus", "2"], "--cpus: found 2, expected none beside --hosts"),
+                                  (["--hosts", "h1", "--gpus", "0", "--assume-gpus"], "--gpus: found 0, which are this host's"),
+                                  (["--hosts", "h1", "--launcher", "srun"], "launcher 'srun': no {hosts}"),
+                                  (["--launcher", "mpirun --host {hosts} {command}"], "{hosts} has a meaning for an agent with --hosts only")):
+            self.assertIn(expected, self.foretime("agent", *options, code=2))
+
+    def test_an_elastic_job_takes_the_ranks_that_are_free(self):
+        self.foretime("submit", "base.yaml", "--ranks", "1-8")
+        before = self.jobs()[0]
+        self.assertEqual((before["ranks"], before["most_ranks"], before["attempt_ranks"]), (1, 8, None))
+        self.finish(self.agent("--until-empty", "--cpus", 2))
+        job = self.jobs()[0]
+        self.assertEqual((job["state"], job["ranks"], job["most_ranks"], job["attempt_ranks"]), ("succeeded", 1, 8, 2))
+        self.assertIn("1 to 8 (2 in attempt 1) ranks, 1 CPUs and 0 GPUs each", self.foretime("status", job["id"]))
 
     def test_an_agent_whose_embedded_redis_is_killed_starts_it_again(self):
         self.write_sweep()

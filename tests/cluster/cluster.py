@@ -5,6 +5,7 @@
   cluster.py run FOLDER HOST COMMAND …                     runs a command on a host
   cluster.py hosts FOLDER                                  names and addresses
   cluster.py cut|mend|kill FOLDER HOST                     unplugs its cable, plugs it in again, turns it off
+  cluster.py crash FOLDER HOST                             cuts its power; mend gives it back
   cluster.py link FOLDER HOST [QUEUE …]                    as tc says it: tbf rate 1gbit burst 128kb latency 50ms
 
 Each host has its own name, address (10.99.0.N), /tmp, /dev/shm and network; the rest of the file system is shared, FOLDER
@@ -142,6 +143,11 @@ class Cluster:
         self.cut(host)
         self.beside(f"{sys.executable} {__file__} off {self.folder} {host}")
 
+    def crash(self, host):
+        """A power cut after which the host can be mended: all that ran there is gone, without a word to anybody."""
+        self.cut(host)
+        self.beside(f"{sys.executable} {__file__} halt {self.folder} {host}")
+
     def beside(self, line):
         subprocess.run([*self.inside(), "sh", "-c", line], check=True, env=self.environment())
 
@@ -174,8 +180,9 @@ class Keeper:
         names = "".join(f"{address(host)} {host}\n" for host in self.cluster.hosts)
         (self.folder / "hosts").write_text("127.0.0.1 localhost\n" + names)
         rsh = self.folder / "rsh"
-        rsh.write_text(f"#!/bin/sh\n# As ssh HOST COMMAND …: mpirun starts its daemons by it.\nhost=$1\nshift\n"
-                       f"exec nsenter -t \"$(cat '{self.folder}'/\"$host\".pid)\" -n -u -m -i -- sh -c \"$*\"\n")
+        rsh.write_text(f"#!/bin/sh\n# As ssh HOST COMMAND …: mpirun starts its daemons by it, and a host without power tells it nothing.\nhost=$1\nshift\n"
+                       f"nsenter -t \"$(cat '{self.folder}'/\"$host\".pid)\" -n -u -m -i -- sh -c \"$*\"\ncode=$?\n"
+                       "[ $code = 137 ] && exec sleep infinity\nexit $code\n")
         rsh.chmod(0o755)
         self.sh(f"mount --make-rprivate / && mount --bind '{self.folder}/hosts' /etc/hosts && ip link set lo up && "
                 "ip link add br0 type bridge && ip link set br0 up")
@@ -280,8 +287,8 @@ def wait_until(condition, seconds=20):
         time.sleep(0.05)
 
 
-def turn_off(folder, host):
-    """Kills what lives in the host's network, itself last."""
+def turn_off(folder, host, for_good=True):
+    """Kills what lives in the host's network, and itself last."""
     holder = (pathlib.Path(folder) / f"{host}.pid").read_text().strip()
     network = os.readlink(f"/proc/{holder}/ns/net")
     for _ in range(3):  # what was forked meanwhile
@@ -291,13 +298,14 @@ def turn_off(folder, host):
                     os.kill(int(process.name), signal.SIGKILL)
             except OSError:
                 pass
-    os.kill(int(holder), signal.SIGKILL)
+    if for_good:
+        os.kill(int(holder), signal.SIGKILL)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name in ("up", "keep", "run", "hosts", "cut", "mend", "kill", "off", "link"):
+    for name in ("up", "keep", "run", "hosts", "cut", "mend", "kill", "off", "crash", "halt", "link"):
         action = actions.add_parser(name)
         action.add_argument("folder", type=pathlib.Path)
         if name in ("up", "keep"):
@@ -337,8 +345,8 @@ def main():
     elif options.action == "hosts":
         for host in sorted(folder.glob("h*.pid")):
             print(host.stem, address(host.stem))
-    elif options.action == "off":
-        turn_off(folder, options.host)
+    elif options.action in ("off", "halt"):
+        turn_off(folder, options.host, options.action == "off")
     elif options.action == "link":
         cluster.link(options.host, " ".join(options.words))
     else:

@@ -52,6 +52,11 @@ class ClusterTest(OnCluster):
         self.run_on("h3", ["srun", "--mpi=pmix", "-N2", "-n2", *training("slurm")])
         self.assertEqual(self.weights("two-hosts"), self.weights("one-host"))
         self.assertEqual(self.weights("slurm"), self.weights("one-host"))
+        self.run_on("h1", ["mpirun", "-n", "3", *training("three-ranks")])
+        self.run_on("h1", ["mpirun", "-n", "3", "--host", "h1,h2,h3", *training("three-hosts")])
+        self.assertEqual(self.weights("three-hosts"), self.weights("three-ranks"))
+        for run, same in (("two-hosts", "one-host"), ("slurm", "one-host"), ("three-hosts", "three-ranks")):
+            self.assertEqual(self.losses(run), self.losses(same))
 
     def test_an_agent_for_each_node_of_a_step(self):
         self.submit("direct", ranks=2, seeds=range(1, 5))
@@ -76,7 +81,7 @@ class ClusterTest(OnCluster):
         limit = time.monotonic() + 20
         while "late: rank 1" not in log.read_text() and time.monotonic() < limit:
             time.sleep(0.1)
-        self.assertIn("did not finish within 3.0 s; late: rank 1 (no answer)", log.read_text())
+        self.assertIn("did not finish within 3.0 s; late: rank 1 on h2 (no answer)", log.read_text())
         self.cluster.beside("pkill -9 -f [r]un.directory=cut; pkill -9 orted; true")  # mpirun itself waits for another 100 s
         process.wait()
 

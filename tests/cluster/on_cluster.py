@@ -1,5 +1,6 @@
 """What tests on three hosts with Slurm and Redis share."""
 import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -39,6 +40,12 @@ class OnCluster(unittest.TestCase):
         done = self.cluster.run(host, command, timeout)
         self.assertEqual(done.returncode, code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done.stdout + done.stderr
+
+    def losses(self, run):
+        lines = map(json.loads, (self.work / run / "metrics.jsonl").read_text().splitlines())
+        losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "train"]
+        self.assertEqual(len(losses), QUICK["trainer.steps"])
+        return losses
 
     def weights(self, run):
         newest = max((self.work / run / "checkpoints").glob("step-*"))

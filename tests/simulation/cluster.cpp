@@ -397,6 +397,7 @@ class Cluster {
         if (scheduler.chance(0.5)) spec.kind = jobs::JobKind::export_;
       }
       if (spec.kind == jobs::JobKind::export_) spec.settings = spec.metric = "";
+      if (spec.kind == jobs::JobKind::train && number % 4 == 1) spec.resources.most_ranks = 2;
       const bool there = submit(client.queue, spec);
       if (there && scheduler.chance(0.08)) {
         wait_up_to(3600);
@@ -890,6 +891,9 @@ class Cluster {
       auto& last = last_fences_[job];
       if (fence <= last) fail(fmt::format("{}: fence {} after {}", job, fence, last));
       last = fence;
+      if (const auto most = field(job, "most_ranks"), took = field(job, "attempt_ranks");
+          !most.empty() && (took.empty() || std::stoll(took) < 1 || std::stoll(took) > std::stoll(most)))
+        fail(fmt::format("{} took '{}' of at most {} ranks", job, took, most));
       if (paused_.count("") != 0) fail(job + " was claimed while the queue was paused");
       const auto sweep = field(job, "sweep");
       if (!sweep.empty() && paused_.count(sweep) != 0) fail(job + " was claimed while its sweep was paused");

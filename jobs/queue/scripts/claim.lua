@@ -1,7 +1,12 @@
 #!lua flags=allow-oom
--- ARGV: events, agent, token, free CPUs, free GPUs, term in ms, then the sweep whose settings the caller knows, as its id
--- and when it was created with a space between, or nothing.
-local agent, token, cpus, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+-- ARGV: events, agent, token, free CPUs (of each host of the agent, with commas between), free GPUs, term in ms, then the
+-- sweep whose settings the caller knows, as its id and when it was created with a space between, or nothing.
+local agent, token, gpus, term = ARGV[2], ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[6])
+local hosts, cpus = {}, 0
+for free in string.gmatch(ARGV[4], '%d+') do
+  hosts[#hosts + 1] = tonumber(free)
+  cpus = cpus + tonumber(free)
+end
 local known = ARGV[7]
 local LOOK = 1000  -- waiting jobs that one claim looks at
 local LARGEST = 2 ^ 32  -- CPUs or GPUs of a job in all: 65,536 ranks with as many each
@@ -14,6 +19,17 @@ local function lease(id, f, all, deadline)
   local created = sweep_of(sweep).created
   local settings = known == sweep .. ' ' .. created and '@sweep' or fields(sweep_key(sweep), 'settings')[1] or ''
   return {'lease', id, deadline, all, settings, created}
+end
+
+-- How many ranks a job gets: one that says how many at most takes what is free. 0: not as many as it needs.
+local function free_ranks(f)
+  local least, each, gpus_each = num(f.ranks), num(f.cpus), num(f.gpus)
+  if least < 1 or each < 1 then return 1 end  -- damaged, which the claim that takes it finds
+  local most, free = math.max(least, num(f.most_ranks)), 0
+  for _, host in ipairs(hosts) do free = free + math.floor(host / each) end
+  if gpus_each > 0 then free = math.min(free, math.floor(gpus / gpus_each)) end
+  if free < least then return 0 end
+  return math.min(most, free)
 end
 
 -- The answer to this very claim was lost: the same lease again, rather than a second job for the same slots.
@@ -29,7 +45,7 @@ if call('EXISTS', P .. 'paused') == 1 then return {'none'} end
 promote()
 
 local heads = {}   -- shape -> {id, score} of the first job that this claim may still take
-local passed = {}  -- shape -> jobs before it, of paused and cancelled sweeps, that are left to later calls
+local passed = {}  -- shape -> jobs before it, of paused and cancelled sweeps or without room, that are left to later calls
 local function look(shape)
   local at = passed[shape] or 0
   local first = call('ZRANGE', P .. 'waiting:' .. shape, at, at, 'WITHSCORES')
@@ -48,7 +64,7 @@ for _, shape in ipairs(call('SMEMBERS', P .. 'shapes')) do
   if version <= FORMAT and (damaged or (tonumber(c) <= cpus and tonumber(g) <= gpus)) then look(shape) end
 end
 
-local moved = 0
+local moved, without_room = 0, 0
 for _ = 1, LOOK do
   local best
   for shape, head in pairs(heads) do
@@ -57,9 +73,13 @@ for _ = 1, LOOK do
   if not best then return {'none'} end
   local id = heads[best][1]
   local f, all = record(id)
-  local state = sweep_state(f.sweep or '')
+  local state, ranks = sweep_state(f.sweep or ''), free_ranks(f)
   if f.state ~= 'waiting' then
     call('ZREM', P .. 'waiting:' .. best, id)  -- nothing of ours wrote this
+  elseif ranks == 0 and #hosts > 1 then
+    -- Enough is free in all, and not where whole ranks could use it.
+    passed[best] = (passed[best] or 0) + 1
+    without_room = without_room + 1
   elseif state ~= 'paused' and state ~= 'cancelled' then
     touch(true)
     f.fence, f.agent = int(num(f.fence) + 1), agent
@@ -70,6 +90,10 @@ for _ = 1, LOOK do
         new[#new + 1] = name
         new[#new + 1] = ''
       end
+    end
+    if (f.most_ranks or '') ~= '' then
+      new[#new + 1] = 'attempt_ranks'
+      new[#new + 1] = int(math.max(ranks, num(f.ranks)))
     end
     enter_state(id, 'active', 'claim', new, f, best)
     local deadline = int(now + term)
@@ -94,6 +118,7 @@ for _ = 1, LOOK do
   end
   look(best)
 end
+if without_room == LOOK then return {'none'} end
 -- Jobs may wait behind those that this claim looked at: whoever listens claims again at once.
 woken = math.max(woken, 1)
 return {'again'}

@@ -16,6 +16,6 @@ end
 -- A sweep of this id whose jobs were all forgotten may have left its list.
 call('DEL', sweep_key(id) .. ':changes')
 call('HSET', sweep_key(id), 'state', 'running', 'created_ms', int(now), 'proposals', '0', 'tracked', '1', 'format',
-     int(FORMAT), unpack(ARGV, 3))
+     int(SWEEP_FORMAT), unpack(ARGV, 3))
 call('ZADD', P .. 'sweeps', int(now), id)
 return {'ok'}

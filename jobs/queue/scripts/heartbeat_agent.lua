@@ -19,7 +19,7 @@ if ARGV[9] == '1' then
   call('ZREM', P .. 'agents', name)
 elseif is_news() then
   call('HSET', key, 'host', ARGV[3], 'version', ARGV[4], 'pid', ARGV[5], 'cpus', ARGV[6], 'gpus', ARGV[7], 'jobs',
-       ARGV[8], 'format', int(FORMAT), 'trouble', ARGV[10], 'seen_ms', int(now))
+       ARGV[8], 'format', int(SWEEP_FORMAT), 'trouble', ARGV[10], 'seen_ms', int(now))
   call('HSETNX', key, 'started_ms', int(now))
   call('ZADD', P .. 'agents', int(now), name)
 end

@@ -450,6 +450,29 @@ TEST_F(AgentTest, RanksUnderMpirunReportStopAndLeaveNothing) {
   EXPECT_TRUE(processes_with(spec.id).empty());
 }
 
+TEST_F(AgentTest, AnElasticJobIsStartedOnTheRanksThatAreFree) {
+  options_.cpus = 5;
+  options_.launcher = Launcher("sh -c 'echo ranks {ranks} cpus {cpus}; exec \"$@\"' sh {command}");
+  auto one = trial("one", "connect\nsteps 100000 5 5\n");
+  one.resources = {.ranks = 2, .cpus = 1};
+  submit(one);
+  const auto agent = start_agent();
+  ASSERT_TRUE(reaches(one.id, [](const JobRecord& record) { return record.step > 1; }));
+  auto elastic = trial("elastic", "connect\nsteps 100000 5 5\n");
+  elastic.resources = {.ranks = 1, .cpus = 1, .most_ranks = 8};
+  submit(elastic);
+  auto last = trial("last", "exit 0\n");
+  submit(last);
+  ASSERT_TRUE(reaches(elastic.id, [](const JobRecord& record) { return record.step > 1; }));
+  EXPECT_EQ(job(elastic.id).attempt_ranks, 3);
+  EXPECT_EQ(job(last.id).state, JobState::waiting) << "all is taken";
+  queue_.cancel(one.id);
+  queue_.cancel(elastic.id);
+  EXPECT_EQ(agent->join(), 3);
+  EXPECT_THAT(log_of(elastic.id), HasSubstr("ranks 3 cpus 1"));
+  EXPECT_THAT(log_of(one.id), HasSubstr("ranks 2 cpus 1"));
+}
+
 TEST_F(AgentTest, TheLogInTheQueueIsARingAndTheFileIsWhole) {
   const auto id = submit("chatter", "many 5000\n");
   run_all();

@@ -66,6 +66,46 @@ TEST(Launcher, AJobIsNoMemberOfTheStepThatItsAgentIsIn) {
     EXPECT_EQ(Launcher(launcher).variables_of_outer_launch(environment.data()), all) << launcher;
 }
 
+TEST(Launcher, JobsRunOnTheHostsThatTheAgentSays) {
+  const Launcher launcher("auto", /*in_step=*/false, /*over_hosts=*/true);
+  const auto words = launcher.arguments(kFour, kCommand, "h1:3,h2:1");
+  EXPECT_THAT(std::vector<std::string>(words.begin(), words.begin() + 5),
+              ElementsAre("mpirun", "--host", "h1:3,h2:1", "-n", "4"));
+  EXPECT_EQ(launcher.arguments(kOne, kCommand, "h2:1")[2], "h2:1") << "one rank runs there as well";
+  EXPECT_TRUE(launcher.may_leave_host());
+  const Launcher own("run -n{ranks} -w={hosts} {command}", false, true);
+  EXPECT_THAT(own.arguments(kFour, {"c"}, "h1:4"), ElementsAre("run", "-n4", "-w=h1:4", "c"));
+  for (const auto* text : {"direct", "srun", "run {command}"})
+    EXPECT_THAT(foretime::testing::message_of<JobsError>([&] { const Launcher none(text, false, true); }),
+                HasSubstr("no {hosts}"));
+  EXPECT_THAT(refusal("mpirun --host {hosts} {command}"), HasSubstr("for an agent with --hosts only"));
+}
+
+TEST(Slots, RanksFillTheHostsThatAnswer) {
+  Slots slots(8, {}, {{"h1", 3}, {"h2", 4}, {"h3", 1}});
+  EXPECT_EQ(slots.free_cpus(), 0) << "nobody has asked yet";
+  slots.set_silent({});
+  EXPECT_EQ(slots.free_cpus(), 8);
+  EXPECT_FALSE(slots.take({.ranks = 4, .cpus = 2})) << "a rank is on one host";
+  const auto first = slots.take({.ranks = 3, .cpus = 2}).value();
+  EXPECT_EQ(first.hosts, (std::vector<AgentHost>{{"h1", 2}, {"h2", 4}}));
+  EXPECT_EQ(slots.free_of_hosts(), (std::vector<int64_t>{1, 0, 1}));
+  slots.set_silent({"h1"});
+  EXPECT_EQ(slots.free_of_hosts(), (std::vector<int64_t>{0, 1}));
+  slots.give_back(first);
+  EXPECT_EQ(slots.free_cpus(), 5);
+  EXPECT_EQ(slots.take({.ranks = 5, .cpus = 1})->hosts, (std::vector<AgentHost>{{"h2", 4}, {"h3", 1}}));
+  slots.set_silent({});
+  EXPECT_EQ(slots.free_of_hosts(), (std::vector<int64_t>{3, 0, 0}));
+  Slots own(4, {"0", "1"});
+  EXPECT_TRUE(own.free_of_hosts().empty());
+  const auto both = own.take({.ranks = 2, .cpus = 2, .gpus = 1}).value();
+  EXPECT_EQ(both.gpus.size(), 2U);
+  EXPECT_EQ(own.free_cpus(), 0);
+  own.give_back(both);
+  EXPECT_EQ(own.free_gpus(), 2);
+}
+
 TEST(Launcher, DirectDoesNotStartManyRanks) { EXPECT_THROW(Launcher("direct").arguments(kFour, kCommand), JobsError); }
 
 TEST(Launcher, FillsNamesAndKeepsQuotedWordsWhole) {

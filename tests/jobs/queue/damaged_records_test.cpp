@@ -74,6 +74,8 @@ TEST_F(DamagedRecords, AClaimThatComesWithAnEndPassesThemByToo) {
 TEST_F(DamagedRecords, ClaimsCheckWhatAJobDemands) {
   expect_ends_dead("gpus", "-3", "resources.gpus: -3, expected 0 to");
   expect_ends_dead("ranks", "0", "resources.ranks: 0, expected 1 to");
+  expect_ends_dead("most_ranks", "1", "resources.ranks.max: 1, expected 2 to");
+  expect_ends_dead("most_ranks", "-1", "resources.ranks.max: -1, expected 2 to");
   expect_ends_dead("max_attempts", "100000", "max_attempts: 100000");
 }
 
@@ -110,7 +112,8 @@ TEST_F(DamagedRecords, ManyDamagedRecordsDoNotHoldUpTheJobsBehind) {
 }
 
 TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
-  for (const auto* field : {"trial", "step", "loss", "eta_s", "cpus", "objective", "log_lines", "submitted_ms"})
+  for (const auto* field : {"most_ranks", "attempt_ranks", "trial", "step", "loss", "eta_s", "cpus", "objective",
+                            "log_lines", "submitted_ms"})
     expect_ends_dead(field, "x", fmt::format("field {}", field));
   for (const auto* field : {"parameters", "after", "metrics"})
     expect_ends_dead(field, "[1", fmt::format("field {}", field));
@@ -125,15 +128,11 @@ TEST_F(DamagedRecords, AnyFieldThatCannotBeReadEndsItsJobOnly) {
 /// Whatever stands in a field, every script works for the other jobs.
 TEST_F(DamagedRecords, NoScriptFailsOverADamagedField) {
   const std::vector<std::string> garbage = {"x", "-1", "1e300", "nan", "[", "[1,{}]"};
-  for (const auto* field : {"ranks",     "cpus",           "gpus",
-                            "priority",  "sequence",       "format",
-                            "sweep",     "pending",        "after",
-                            "fence",     "failures",       "max_attempts",
-                            "attempt",   "results",        "log_lines",
-                            "objective", "best_objective", "term_ms",
-                            "due_ms",    "goal",           "kind",
-                            "deferred",  "step",           "lost",
-                            "lost_step", "preemptions",    "preemptions_step"}) {
+  for (const auto* field :
+       {"ranks",   "cpus",      "gpus",      "most_ranks",     "priority",  "sequence",     "format",
+        "sweep",   "pending",   "after",     "fence",          "failures",  "max_attempts", "attempt",
+        "results", "log_lines", "objective", "best_objective", "term_ms",   "due_ms",       "goal",
+        "kind",    "deferred",  "step",      "lost",           "lost_step", "preemptions",  "preemptions_step"}) {
     for (const auto& value : garbage) {
       SCOPED_TRACE(fmt::format("{} = {}", field, value));
       backend_.client().call({"FLUSHDB"});

@@ -70,6 +70,16 @@ bool MemoryQueue::submit(const JobSpec& spec) {
   return true;
 }
 
+/// How many ranks a job would get; 0: it does not fit.
+static int64_t free_ranks(const Resources& resources, const ClaimRequest& request) {
+  const auto hosts = request.free_of_hosts.empty() ? std::vector{request.free_cpus} : request.free_of_hosts;
+  int64_t free = 0;
+  for (const auto host : hosts) free += host / resources.cpus;
+  if (resources.gpus > 0) free = std::min(free, request.free_gpus / resources.gpus);
+  if (free < resources.ranks) return 0;
+  return std::min(free, resources.elastic() ? resources.most_ranks : resources.ranks);
+}
+
 std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
   check(request);
   const auto lock = begin("claim");
@@ -84,7 +94,7 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
     Job* best = nullptr;
     for (auto& [id, job] : jobs_) {
       if (job.record.state != JobState::waiting || job.score() <= after) continue;
-      if (job.cpus() > request.free_cpus || job.gpus() > request.free_gpus) continue;
+      if (free_ranks(job.record.spec.resources, request) == 0) continue;
       if (best == nullptr || job.score() < best->score()) best = &job;
     }
     if (best == nullptr) return std::nullopt;
@@ -106,6 +116,7 @@ std::optional<Lease> MemoryQueue::claim(const ClaimRequest& request) {
     record.agent = request.agent;
     record.attempt = record.failures + 1;
     record.claimed_ms = now();
+    if (const auto& needs = record.spec.resources; needs.elastic()) record.attempt_ranks = free_ranks(needs, request);
     best->term_ms = request.term.count();
     best->deadline_ms = now() + best->term_ms;
     best->graced = false;

@@ -228,6 +228,7 @@ Lease MemoryQueue::lease_of(const Job& job) const {
           .failed_on = record.failed_on,
           .deadline_ms = job.deadline_ms,
           .spec = record.spec,
+          .ranks = record.attempt_ranks,
           .checkpoint = record.checkpoint};
 }
 
@@ -634,7 +635,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
   for (const auto& [id, sweep] : sweeps_) {
     auto hash = pairs(sweep_fields(sweep.spec));
     hash["state"] = sweep.state;
-    hash["format"] = text(kRecordFormat);
+    hash["format"] = text(kSweepFormat);
     hash["created_ms"] = text(sweep.created_ms);
     hash["proposals"] = text(sweep.proposals);
     hash["tracked"] = "1";
@@ -651,7 +652,7 @@ MemoryQueue::Dump MemoryQueue::dump() {
     all["agent:" + name] = {
         {"host", agent.info.host},       {"version", agent.info.version},  {"pid", text(agent.info.pid)},
         {"cpus", text(agent.info.cpus)}, {"gpus", text(agent.info.gpus)},  {"jobs", text(agent.info.jobs)},
-        {"format", text(kRecordFormat)}, {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)},
+        {"format", text(kSweepFormat)},  {"seen_ms", text(agent.seen_ms)}, {"started_ms", text(agent.started_ms)},
         {"trouble", agent.info.trouble}};
   }
   for (size_t i = 0; i < silences_.size(); ++i)

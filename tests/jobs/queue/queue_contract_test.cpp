@@ -1,6 +1,8 @@
 #include "tests/jobs/queue/queue_contract.h"
 
 #include <limits>
+#include <map>
+#include <numeric>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -66,6 +68,77 @@ TEST_P(QueueContract, PriorityThenAgeThenWhatFits) {
   EXPECT_FALSE(claim());
   EXPECT_EQ(claim("a", 1, 1)->job, "gpu");
   EXPECT_EQ(claim("a", 16)->job, "large");
+}
+
+JobSpec elastic_job(const std::string& id, int64_t least, int64_t most, int64_t cpus = 1, int64_t gpus = 0) {
+  auto spec = job_named(id);
+  spec.resources = {.ranks = least, .cpus = cpus, .gpus = gpus, .most_ranks = most};
+  return spec;
+}
+
+TEST_P(QueueContract, AnElasticJobTakesTheRanksThatAreFree) {
+  EXPECT_TRUE(queue().submit(elastic_job("j", 2, 8)));
+  EXPECT_EQ(queue().waiting(), (std::map<Demand, int64_t>{{{2, 0}, 1}}));
+  EXPECT_EQ(queue().find("j")->attempt_ranks, 0);
+  EXPECT_FALSE(claim("agent", 1)) << "below its least";
+  for (const auto& [free, ranks] : std::map<int64_t, int64_t>{{2, 2}, {5, 5}, {8, 8}, {64, 8}}) {
+    const auto lease = claim("agent", free).value();
+    EXPECT_EQ(lease.ranks, ranks);
+    EXPECT_EQ(lease.resources(), (Resources{.ranks = ranks}));
+    EXPECT_EQ(lease.spec.resources, (Resources{.ranks = 2, .most_ranks = 8}));
+    EXPECT_EQ(queue().find("j")->attempt_ranks, ranks);
+    EXPECT_TRUE(queue().finish(lease, {.outcome = Outcome::preempted}, 0));
+  }
+  const auto lease = claim("agent", 3).value();
+  EXPECT_TRUE(queue().finish(lease, {}, 0));
+  EXPECT_EQ(queue().find("j")->spec.resources.most_ranks, 8);
+  EXPECT_EQ(queue().find("j")->attempt_ranks, 3);
+}
+
+TEST_P(QueueContract, TheRanksOfAnElasticJobHaveTheirCpusAndGpus) {
+  queue().submit(elastic_job("j", 2, 8, 3, 1));
+  EXPECT_FALSE(claim("agent", 5, 4));
+  EXPECT_FALSE(claim("agent", 24, 1));
+  const auto by_cpus = claim("agent", 11, 8).value();
+  EXPECT_EQ(by_cpus.resources(), (Resources{.ranks = 3, .cpus = 3, .gpus = 1}));
+  EXPECT_TRUE(queue().finish(by_cpus, {.outcome = Outcome::preempted}, 0));
+  EXPECT_EQ(claim("agent", 24, 5)->ranks, 5);
+}
+
+TEST_P(QueueContract, AClaimOfAnElasticJobWhoseAnswerWasLostGivesTheSameRanks) {
+  queue().submit(elastic_job("j", 1, 8));
+  const auto first = queue().claim({"agent", "token", 3, 0, Milliseconds(1000)}).value();
+  EXPECT_EQ(first.ranks, 3);
+  EXPECT_EQ(queue().claim({"agent", "token", 6, 0, Milliseconds(1000)})->ranks, 3);
+}
+
+TEST_P(QueueContract, ALeaseThatComesBackKeepsTheRanksOfItsAttempt) {
+  queue().submit(elastic_job("j", 1, 8));
+  const auto lease = claim("agent", 5).value();
+  advance(20000);
+  queue().reap();  // somebody else speaks, so that this is no outage
+  advance(10001);
+  ASSERT_EQ(queue().reap().lost_leases, 1);
+  EXPECT_EQ(queue().renew(lease, Milliseconds(1000)), Directive::proceed);
+  EXPECT_EQ(queue().find("j")->attempt_ranks, 5);
+}
+
+/// A rank is on one host.
+TEST_P(QueueContract, RanksFitTheHostsOfAnAgent) {
+  auto claim_on = [&, n = 0](std::vector<int64_t> hosts) mutable {
+    const auto sum = std::accumulate(hosts.begin(), hosts.end(), int64_t{0});
+    return queue().claim({"agent", fmt::format("hosts{}", ++n), sum, 0, Milliseconds(30000), std::move(hosts)});
+  };
+  queue().submit(elastic_job("wide", 2, 8, 2));
+  auto narrow = job_named("narrow");
+  narrow.resources = {.ranks = 4};
+  queue().submit(narrow);
+  EXPECT_EQ(claim_on({1, 1, 1, 1})->job, "narrow") << "behind one of as many CPUs that has no room";
+  EXPECT_FALSE(claim_on({3, 1, 1}));
+  const auto lease = claim_on({3, 0, 5}).value();
+  EXPECT_EQ(lease.job, "wide");
+  EXPECT_EQ(lease.ranks, 3);
+  EXPECT_THROW(queue().claim({"agent", "t", 4, 0, Milliseconds(1000), {2, 1}}), JobsError);
 }
 
 TEST_P(QueueContract, PrioritiesOfEverySizeKeepTheirOrder) {

@@ -136,6 +136,7 @@ class Driver {
     if (x % 9 > 0 && y % 3 == 0) spec.after.push_back(job(z % (x % 9)));
     if (x % 9 > 1 && y % 6 == 0 && job(x % 9 - 1) != spec.after.front()) spec.after.push_back(job(x % 9 - 1));
     spec.resources = {1 + z % 2, 1 + y % 2, z % 5 == 0 ? 1 : 0};
+    if (z % 7 > 3) spec.resources.most_ranks = spec.resources.ranks + 1 + y % 4;
     spec.priority = y % 5 - 2;
     spec.max_attempts = 1 + z % 3;
     return spec;
@@ -147,14 +148,20 @@ class Driver {
     // Some repeat an earlier token, as after a lost answer.
     const auto token = fmt::format("t{}", z % 6 == 0 && claims_ > 0 ? y % claims_ : claims_);
     ++claims_;
-    return {fmt::format("agent{}", x % 3), token, 1 + y % 5, z % 2, Milliseconds(2000 + (x % 4) * 4000)};
+    ClaimRequest request{fmt::format("agent{}", x % 3), token, 1 + y % 5, z % 3, Milliseconds(2000 + (x % 4) * 4000)};
+    if (z % 4 == 3) {
+      request.free_of_hosts = {y % 4, x % 3, 1};
+      request.free_cpus = y % 4 + x % 3 + 1;
+    }
+    return request;
   }
 
   std::string leased(const std::optional<Lease>& lease) {
     if (!lease) return "nothing to claim";
     leases_.push_back(*lease);
-    return fmt::format("{} {} {} {} {} {} {} {}", lease->job, lease->fence, lease->token, lease->attempt,
-                       lease->deadline_ms, lease->agent, lease->checkpoint, spec_fields_text(lease->spec));
+    return fmt::format("{} {} {} {} {} {} {} {} {}", lease->ranks, lease->job, lease->fence, lease->token,
+                       lease->attempt, lease->deadline_ms, lease->agent, lease->checkpoint,
+                       spec_fields_text(lease->spec));
   }
 
   static std::string spec_fields_text(const JobSpec& spec) {

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 class VersionSkew : public ::testing::Test {
  protected:
-  static constexpr Protocol kNewer{.version = 3, .format = 3};
+  static constexpr Protocol kNewer{.version = 3, .format = 4};
   VersionSkew()
       : settings_(fresh_settings()),
         backend_(shared_server().url(), settings_),
@@ -214,12 +214,41 @@ TEST_F(VersionSkew, AJobOfALaterFormatWaitsForAnAgentThatReadsIt) {
   EXPECT_TRUE(queue().waiting().empty()) << "it would keep --until-empty from ending";
   EXPECT_EQ(newer_.waiting(), (std::map<Demand, int64_t>{{{1, 0}, 1}}));
   const auto record = QueueReader(backend_.client(), settings_).job("new").value();
-  EXPECT_THAT(record.unreadable, HasSubstr("its record has format 3, and this program reads 1 to 2"));
-  EXPECT_THAT(testing::message_of<JobsError>([&] { queue().find("new"); }), HasSubstr("format 3"));
+  EXPECT_THAT(record.unreadable, HasSubstr("its record has format 4, and this program reads 1 to 3"));
+  EXPECT_THAT(testing::message_of<JobsError>([&] { queue().find("new"); }), HasSubstr("format 4"));
   const auto lease = newer_.claim(request());
   ASSERT_TRUE(lease);
   EXPECT_EQ(lease->job, "new");
   EXPECT_TRUE(newer_.finish(*lease, {}, 0));
+}
+
+/// The program before there were elastic jobs, as far as it differs: it leaves them to others, and moves them like any.
+TEST_F(VersionSkew, ElasticJobsAreLeftToProgramsThatKnowThem) {
+  RedisQueue second(newer_client_, settings_, QueueClock::test_key, {.version = 2, .format = 2});
+  FirstProgram first(newer_client_, settings_.prefix);
+  auto elastic = job_named("elastic");
+  elastic.resources = {.ranks = 2, .most_ranks = 4};
+  queue().submit(elastic);
+  EXPECT_FALSE(second.claim(request()));
+  EXPECT_FALSE(first.claim("1"));
+  EXPECT_TRUE(second.waiting().empty()) << "it would keep --until-empty from ending";
+  auto lease = queue().claim(request()).value();
+  EXPECT_EQ(lease.ranks, 4);
+  for (int i = 0; i < 3; ++i) backend_.advance(400), second.reap();  // it is lost
+  EXPECT_FALSE(second.claim(request()));
+  lease = queue().claim({"agent", "three", 3, 0, Milliseconds(1000)}).value();
+  EXPECT_EQ(lease.ranks, 3);
+  EXPECT_TRUE(second.finish(lease, {.outcome = Outcome::failed}, 0));
+  second.retry("elastic");
+  EXPECT_FALSE(second.claim(request()));
+  EXPECT_THAT(testing::message_of<JobsError>([&] { second.find("elastic"); }), HasSubstr("reads 1 to 2"));
+  EXPECT_EQ(queue().claim(request())->ranks, 4);
+  // Sweeps and agents are as they were, and the earlier program reads them.
+  queue().create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  queue().heartbeat_agent({.name = "agent", .host = "host"});
+  for (const auto* key : {"sweep:s", "agent:agent"})
+    EXPECT_EQ(text_of(*backend_.client().call({"HGET", backend_.key(key), "format"})), "2");
+  for (const auto& broken : broken_invariants(backend_.dump(), backend_.events())) ADD_FAILURE() << broken;
 }
 
 /// Whoever moves such a job back to waiting, it waits where only newer agents look.

@@ -9,6 +9,7 @@
 
 #include "configs/load.h"
 #include "jobs/error.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -218,6 +219,24 @@ TEST(Sweep, ResourcesAndAttempts) {
   EXPECT_EQ(sweep.jobs[0].resources.total_gpus(), 2);
   EXPECT_EQ(sweep.jobs[0].priority, -3);
   EXPECT_EQ(sweep.jobs[0].max_attempts, 7);
+}
+
+TEST(Sweep, RanksMayBeElastic) {
+  const auto resources = [](const std::string& ranks) {
+    return parse(with(std::string(kRandom) + "resources: {cpus: 2, ranks: " + ranks + "}\nthen: [evaluate, export]\n"));
+  };
+  const Sweep sweep = resources("{min: 2, max: 8}");
+  EXPECT_EQ(sweep.jobs[0].resources, (Resources{.ranks = 2, .cpus = 2, .most_ranks = 8}));
+  EXPECT_EQ(sweep.jobs[1].resources, sweep.jobs[0].resources) << "an evaluation";
+  EXPECT_EQ(sweep.jobs[2].resources, Resources()) << "an export copies files";
+  EXPECT_EQ(resources("{min: 4, max: 4}").jobs[0].resources, (Resources{.ranks = 4, .cpus = 2}));
+  EXPECT_EQ(sweep.jobs[0].id, resources("1").jobs[0].id) << "what is trained is the same";
+  const auto batch_norm = [](const std::string& ranks) {
+    parse(with(std::string(kRandom) + "resources: {ranks: " + ranks + "}\n"), {"model.norm=batch"});
+  };
+  batch_norm("2");
+  EXPECT_THAT(foretime::testing::message_of<SweepError>([&] { batch_norm("{min: 2, max: 3}"); }),
+              HasSubstr("model.norm: found batch, expected none, layer or graph, or one number of ranks"));
 }
 
 TEST(Sweep, EarlyTerminateGivesRungs) {

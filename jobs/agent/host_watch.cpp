@@ -1,0 +1,163 @@
+#include "jobs/agent/host_watch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "jobs/agent/agent_options.h"
+#include "jobs/error.h"
+
+namespace foretime::jobs {
+namespace {
+
+constexpr const char* kHost = "{host}";
+constexpr int64_t kMostCpusOfHost = 65536;
+constexpr auto kProbePoll = std::chrono::milliseconds(10);
+
+/// A process of its own group, without input and output; -1 where it cannot be started.
+pid_t spawn_quiet(const std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  for (const int out : {1, 2}) posix_spawn_file_actions_addopen(&files, out, "/dev/null", O_WRONLY, 0);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t process = -1;
+  if (posix_spawnp(&process, arguments[0], &files, &attributes, arguments.data(), environ) != 0) process = -1;
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  return process;
+}
+
+}  // namespace
+
+std::vector<AgentHost> parse_hosts(const std::string& text) {
+  std::vector<AgentHost> hosts;
+  const auto expected = "expected names and CPUs such as h1:4,h2:4";
+  for (size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    const auto entry = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto colon = entry.find(':');
+    AgentHost host{.name = entry.substr(0, colon)};
+    if (host.name.empty() || host.name.find_first_of(" \t\n/{}'\"") != std::string::npos || host.name.front() == '-')
+      throw JobsError("--hosts: found '{}', {}", printable(entry), expected);
+    if (colon != std::string::npos) {
+      const auto number = entry.substr(colon + 1);
+      const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), host.cpus);
+      if (error != std::errc() || stop != number.data() + number.size() || host.cpus < 1 || host.cpus > kMostCpusOfHost)
+        throw JobsError("--hosts: found '{}', {}", printable(entry), expected);
+    }
+    if (std::ranges::any_of(hosts, [&](const AgentHost& other) { return other.name == host.name; }))
+      throw JobsError("--hosts: found {} twice, expected each host once", printable(host.name));
+    hosts.push_back(host);
+  }
+  return hosts;
+}
+
+HostProbe command_probe(const std::string& text, double seconds) {
+  const auto words = split_words(text);
+  const bool has_host =
+      std::ranges::any_of(words, [](const auto& word) { return word.find(kHost) != std::string::npos; });
+  if (!has_host || words.front().find(kHost) != std::string::npos)
+    throw JobsError("--host-check: found '{}', expected a program and {{host}}, such as 'ping -c 1 -W 2 {{host}}'",
+                    printable(text));
+  return [words, seconds](const std::vector<std::string>& hosts) {
+    std::map<pid_t, std::string> asked;
+    std::set<std::string> silent;
+    for (const auto& host : hosts) {
+      auto filled = words;
+      for (auto& word : filled)
+        for (auto at = word.find(kHost); at != std::string::npos; at = word.find(kHost, at + host.size()))
+          word.replace(at, std::string_view(kHost).size(), host);
+      const auto process = spawn_quiet(filled);
+      if (process < 0) {
+        silent.insert(host);
+      } else {
+        asked[process] = host;
+      }
+    }
+    for (const double end = steady_seconds() + seconds; !asked.empty();) {
+      const bool late = steady_seconds() >= end;
+      for (auto it = asked.begin(); it != asked.end();) {
+        if (late) kill(-it->first, SIGKILL);
+        int status = 0;
+        if (waitpid(it->first, &status, late ? 0 : WNOHANG) == 0) {
+          ++it;
+          continue;
+        }
+        if (late || !WIFEXITED(status) || WEXITSTATUS(status) != 0) silent.insert(it->second);
+        it = asked.erase(it);
+      }
+      if (!asked.empty()) std::this_thread::sleep_for(kProbePoll);
+    }
+    return silent;
+  };
+}
+
+HostWatch::HostWatch(const std::vector<AgentHost>& hosts, HostProbe probe, std::function<void()> wake, World& world,
+                     spdlog::logger& log)
+    : probe_(std::move(probe)), world_(world), log_(log), wake_(std::move(wake)) {
+  for (const auto& host : hosts)
+    if (host.name != host_name()) asked_.push_back(host.name);
+  background_ = world.run_beside([this] { return step(); });
+}
+
+HostWatch::~HostWatch() = default;
+
+double HostWatch::step() {
+  Look look{.began = world_.steady_seconds(), .silent = {}};
+  look.silent = probe_(asked_);
+  {
+    const std::lock_guard lock(mutex_);
+    look.number = look_.number + 1;
+    look_ = std::move(look);
+  }
+  wake_();
+  return kInterval;
+}
+
+HostWatch::Look HostWatch::last() {
+  const std::lock_guard lock(mutex_);
+  return look_;
+}
+
+std::optional<std::set<std::string>> HostWatch::news() {
+  auto look = last();
+  if (look.number == told_) return std::nullopt;
+  const bool first = told_ == 0;
+  told_ = look.number;
+  if (!first && look.silent == silent_) return std::nullopt;
+  for (const auto& host : look.silent)
+    if (!silent_.contains(host)) log_.warn("host {} does not answer: no job is started there", host);
+  for (const auto& host : silent_)
+    if (!look.silent.contains(host)) log_.info("host {} answers again", host);
+  silent_ = look.silent;
+  return std::move(look.silent);
+}
+
+std::optional<std::set<std::string>> HostWatch::silent_since(double since) {
+  auto look = last();
+  if (look.began >= since) return std::move(look.silent);
+  background_->wake();
+  return std::nullopt;
+}
+
+}  // namespace foretime::jobs
