@@ -1,6 +1,8 @@
 // All-reduce bandwidth of the Communicator beside MPI_Allreduce in the same run, and how much of the reduction of
 // gradients stays exposed beyond backward. Run under mpirun; rank 0 prints the tables; with --bandwidth the first one
-// alone, for the three sizes of all_reduce_c10d.py. bench/README.md says what is claimed.
+// alone, for the three sizes of all_reduce_c10d.py; with --sums SECONDS the ways to sum gradients, as JSON for
+// links.py. bench/README.md says what is claimed.
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 
 #include "bench/bench.h"
 #include "comm/algorithms/gradient_reducer.h"
+#include "comm/algorithms/tree_sum.h"
 #include "comm/backends/factory.h"
 
 namespace foretime {
@@ -65,6 +68,66 @@ void print_bandwidth(Communicator& comm, const std::vector<int64_t>& sizes) {
   }
 }
 
+/// Seconds of one call, of the slowest rank, in the best of the rounds that fit into `limit` seconds, at least two.
+double best_call(Communicator& comm, double limit, const std::function<void()>& call) {
+  const double start = bench::wall_seconds();
+  double best = 1e30;
+  for (int round = 0;; ++round) {
+    comm.barrier();
+    auto seconds =
+        torch::tensor({bench::seconds_of(bench::wall_seconds, call), bench::wall_seconds() - start}, torch::kFloat64);
+    comm.all_reduce(seconds, comm::ReduceOp::max)->wait();
+    if (round > 0) best = std::min(best, seconds[0].item<double>());  // the first one opens connections
+    if (round >= 2 && seconds[1].item<double>() > limit) return best;
+  }
+}
+
+/// Seconds that a message of 2 KiB keeps a rank busy: two ranks send each other many at once.
+double message_seconds(Communicator& comm, double limit) {
+  constexpr int kMessages = 256, kBytes = 2048;
+  std::vector<char> out(kMessages * kBytes), in(kMessages * kBytes);
+  const int peer = comm.rank() == 0 ? comm.size() - 1 : 0;
+  const bool takes_part = comm.rank() == 0 || comm.rank() == comm.size() - 1;
+  return best_call(comm, limit,
+                   [&] {
+                     std::vector<MPI_Request> requests(takes_part ? 2 * kMessages : 0);
+                     for (int i = 0; takes_part && i < kMessages; ++i) {
+                       MPI_Irecv(&in[i * kBytes], kBytes, MPI_BYTE, peer, i, MPI_COMM_WORLD, &requests[i]);
+                       MPI_Isend(&out[i * kBytes], kBytes, MPI_BYTE, peer, i, MPI_COMM_WORLD, &requests[kMessages + i]);
+                     }
+                     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+                   }) /
+         kMessages;
+}
+
+void print_sums(Communicator& comm, double limit) {
+  using comm::Route, comm::Wire;
+  struct Way {
+    const char* name;
+    Wire wire;
+    Route route;
+  };
+  std::vector<Way> ways = {{"direct", Wire::float32, Route::direct}, {"direct_bf16", Wire::bfloat16, Route::direct}};
+  if (comm.host_block() > 1 && comm.host_block() < comm.size()) {
+    ways.push_back({"hosts", Wire::float32, Route::by_hosts});
+    ways.push_back({"hosts_bf16", Wire::bfloat16, Route::by_hosts});
+  }
+  std::string rows;
+  for (const int64_t bytes : {4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}) {
+    auto tensor = torch::zeros({bytes / 4});
+    const auto add = [&](const char* name, double seconds) { rows += fmt::format(", \"{}\": {:.7f}", name, seconds); };
+    rows += fmt::format("{}{{\"bytes\": {}", rows.empty() ? "" : ", ", bytes);
+    add("mpi", best_call(comm, limit, [&] { comm.all_reduce(tensor)->wait(); }));
+    for (const auto& way : ways)
+      add(way.name, best_call(comm, limit, [&] { sum_in_tree(comm, tensor, way.wire, way.route)->wait(); }));
+    rows += "}";
+  }
+  const double message = message_seconds(comm, limit);
+  if (comm.rank() == 0)
+    fmt::print("{{\"ranks\": {}, \"host_block\": {}, \"message\": {:.8f}, \"sums\": [{}]}}\n", comm.size(),
+               comm.host_block(), message, rows);
+}
+
 /// Medians over steps; a step counts as `op` over ranks.
 double median_over_ranks(Communicator& comm, const std::vector<double>& steps, comm::ReduceOp op) {
   auto values = torch::tensor(steps, torch::kDouble).to(comm.device());
@@ -74,7 +137,7 @@ double median_over_ranks(Communicator& comm, const std::vector<double>& steps, c
 
 /// A stack of dense layers, whose gradients appear one after the other during backward. Steps that reduce and steps
 /// that only compute take turns, so that both see the same machine.
-void print_exposure(Communicator& comm, int64_t bucket_bytes, comm::GradientReducer::Wire wire) {
+void print_exposure(Communicator& comm, int64_t bucket_bytes, comm::Wire wire) {
   constexpr int64_t kWidth = 512, kRows = 512;
   constexpr int kLayers = 8, kSteps = 24;
   torch::manual_seed(1);
@@ -107,8 +170,8 @@ void print_exposure(Communicator& comm, int64_t bucket_bytes, comm::GradientRedu
                alone = median_over_ranks(comm, exposed, comm::ReduceOp::min);
   if (comm.rank() != 0) return;
   fmt::print("{:>10} {:>9} {:>9.2f} {:>11.2f} {:>11.2f} {:>9.1f}% {:>9.1f}% {:>6}\n", bucket_bytes,
-             wire == comm::GradientReducer::Wire::bfloat16 ? "bfloat16" : "float32", step * 1e3, compute * 1e3,
-             alone * 1e3, 100 * alone / step, 100 * (step - compute) / step, reducer.timing().started_early);
+             wire == comm::Wire::bfloat16 ? "bfloat16" : "float32", step * 1e3, compute * 1e3, alone * 1e3,
+             100 * alone / step, 100 * (step - compute) / step, reducer.timing().started_early);
 }
 
 void print_exposures(Communicator& comm) {
@@ -117,16 +180,21 @@ void print_exposures(Communicator& comm) {
     fmt::print("{:>10} {:>9} {:>9} {:>11} {:>11} {:>10} {:>10} {:>6}\n", "bucket", "wire", "step ms", "compute ms",
                "exposed ms", "exposed", "added", "early");
   }
-  using Wire = comm::GradientReducer::Wire;
-  for (const auto wire : {Wire::own_type, Wire::bfloat16}) {
+  using comm::Wire;
+  for (const auto wire : {Wire::float32, Wire::bfloat16}) {
     for (const int64_t bucket : {int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 22, int64_t{1} << 26})
       print_exposure(comm, bucket, wire);
   }
 }
 
-void run(bool bandwidth_only) {
+void run(bool bandwidth_only, double sums) {
   const auto comm = comm::make_communicator({});
   torch::set_num_threads(1);
+  if (sums > 0) {
+    print_sums(*comm, sums);
+    comm->finish();
+    return;
+  }
   std::vector<int64_t> sizes = {1 << 10, 1 << 20, 64 << 20};
   if (!bandwidth_only) {
     sizes.clear();
@@ -145,5 +213,7 @@ int main(int count, char** arguments) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const bool bandwidth_only = count > 1 && std::string(arguments[1]) == "--bandwidth";
-  return foretime::bench::run(count, arguments, "[--bandwidth]", 0, 1, [&] { foretime::run(bandwidth_only); });
+  const double sums = count > 2 && std::string(arguments[1]) == "--sums" ? std::atof(arguments[2]) : 0;
+  return foretime::bench::run(count, arguments, "[--bandwidth | --sums SECONDS]", 0, 2,
+                              [&] { foretime::run(bandwidth_only, sums); });
 }

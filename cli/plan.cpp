@@ -62,6 +62,12 @@ sharding::ComputeTime compute_time(const PlanOptions& options) {
   return options.compute;
 }
 
+std::string reduction_text(const sharding::Reduction& reduction, const sharding::Cluster& cluster) {
+  if (!reduction.exchange) return "ring or double tree, the faster, inside hosts and then between them";
+  return fmt::format("pieces are exchanged{}{}, {:.1f} us a message", reduction.bfloat16 ? " as bfloat16" : "",
+                     reduction.by_hosts ? ", inside hosts and then between them" : "", 1e6 * cluster.message_seconds);
+}
+
 std::string assumptions_text(const PlanOptions& options, const sharding::ComputeTime& compute, double bytes,
                              const configs::Settings& settings) {
   const auto& cluster = options.cluster;
@@ -69,15 +75,15 @@ std::string assumptions_text(const PlanOptions& options, const sharding::Compute
       "assumptions: {:.3e} s per unit of cost and {:.3f} ms a step whatever is in it ({}); gradients {:.2f} MB in "
       "buckets of "
       "{:.2f} MB;\n{} ranks a host, {:.1f} us and {:.1f} GB/s between them, {:.1f} us and {:.1f} GB/s between hosts, a "
-      "direction;\nring or double tree, the faster, inside hosts and then between them; reductions hide in {:.0f} % of "
-      "compute, the last\nbucket never; ranks compute alike and loading is hidden; efficiency: one rank's time for the "
+      "direction;\n{}; reductions hide in {:.0f} % of compute, the last\nbucket never; ranks compute alike and loading "
+      "is hidden; efficiency: one rank's time for the "
       "same "
       "batch, over ranks\ntimes this one's.\n",
       compute.seconds_per_cost, 1e3 * compute.seconds_per_step,
       options.measured.empty() ? "given" : "measured in " + options.measured, bytes / 1e6,
       static_cast<double>(settings.comm.bucket_bytes) / 1e6, cluster.ranks_per_host, 1e6 * cluster.inside.latency,
       cluster.inside.bandwidth / 1e9, 1e6 * cluster.between.latency, cluster.between.bandwidth / 1e9,
-      100 * cluster.overlap * cluster.backward_share);
+      reduction_text(sharding::reduction_of(settings.comm), cluster), 100 * cluster.overlap * cluster.backward_share);
 }
 
 void run(const PlanOptions& options) {
@@ -115,7 +121,8 @@ void run(const PlanOptions& options) {
                             .prediction = {}};
     view.report = sharding::report_plan(dataset, view.plan, own, ranks);
     if (options.predict)
-      view.prediction = sharding::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster);
+      view.prediction = sharding::predict_step(view.report, compute, bytes, own.comm.bucket_bytes, options.cluster,
+                                               sharding::reduction_of(own.comm));
     views.push_back(std::move(view));
   }
   if (options.json) {
@@ -152,6 +159,8 @@ void add_prediction_options(CLI::App& command, PlanOptions& options) {
   link("between", options.cluster.between, "between hosts", "100 Gbit/s InfiniBand: 5e-6, 11e9)");
   checked_option(command, "--overlap", options.cluster.overlap,
                  "part of the backward pass in which reductions hide (1)", CLI::Range(0.0, 1.0));
+  checked_option(command, "--message-seconds", options.cluster.message_seconds,
+                 "seconds that a message keeps a rank busy, where pieces are exchanged (0)", CLI::NonNegativeNumber);
 }
 
 }  // namespace

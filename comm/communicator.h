@@ -37,13 +37,21 @@ class Work {
   virtual bool poll() { return false; }
 };
 
+/// Who takes part in a stage. Rows of its tensors are those ranks, in their order. With b = `host_block()`:
+enum class Scope : uint8_t {
+  all,
+  block,   // the b ranks of this rank's block, which share a host
+  across,  // the ranks with this rank's place in each block, one of each
+};
 /// Row r of `send` goes to rank r; row r of `receive` comes from rank r. Both are [ranks, piece].
 struct AllToAll {
   torch::Tensor send, receive;
+  Scope scope = Scope::all;
 };
 /// Row r of `pieces`, [ranks, piece], is rank r's own; every rank gets all rows.
 struct AllGather {
   torch::Tensor pieces;
+  Scope scope = Scope::all;
 };
 /// A computation of this rank on tensors of the stages around it.
 using Compute = std::function<void()>;
@@ -66,6 +74,9 @@ class Communicator {
   /// Rank and number of ranks on this host, for choosing devices and threads.
   virtual int local_rank() const = 0;
   virtual int local_size() const = 0;
+  /// The largest power of two b such that ranks k b … k b + b - 1 share a host, for each k; the same on all ranks.
+  /// 1 where a backend does not divide its ranks (nccl, which knows hosts by itself).
+  virtual int host_block() const { return 1; }
   /// single, mpi, nccl or threads.
   virtual std::string name() const = 0;
   /// Where the tensors of its collectives live: torch::kCPU, or this rank's GPU (nccl).
@@ -73,9 +84,10 @@ class Communicator {
 
   /// Reduces `tensor` over all ranks, in place. Returns at once; `Work::wait` blocks until the result is there.
   virtual std::unique_ptr<Work> all_reduce(torch::Tensor tensor, ReduceOp op = ReduceOp::sum) = 0;
-  /// Starts an algorithm's stages, on the same list of stages on every rank. Pieces are bfloat16. On a GPU the stages
-  /// follow each other on the transport's stream; elsewhere they may need `poll` or `wait`, of this or of a later Work,
-  /// to begin. Groups of one rank have no use for it.
+  /// Starts an algorithm's stages, on the same list of stages on every rank: at most four transfers, of pieces of
+  /// float32 or bfloat16. Scopes other than `all` need 1 < host_block() < size(). On a GPU the stages follow each other
+  /// on the transport's stream; elsewhere they may need `poll` or `wait`, of this or of a later Work, to begin. Groups
+  /// of one rank have no use for it.
   virtual std::unique_ptr<Work> run(Stages stages) = 0;
   /// Copies `tensor` from `root` to all, in place.
   virtual void broadcast(torch::Tensor tensor, int root) = 0;

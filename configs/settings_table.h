@@ -289,6 +289,9 @@ STRUCT(CommSettings) {
   CHOICE(Precision, gradient_dtype, float32,
          "how gradients travel between ranks: bfloat16 halves the bytes and rounds each rank's gradient and their sum, "
          "which is made in float32");
+  FIELD(bool, hierarchical, true, anything,
+        "gradients are summed within hosts, then between them, where hosts have several ranks (mpi); the sums are the "
+        "same either way");
   FIELD(double, timeout_seconds, 600.0, above(0),
         "seconds after which a stuck collective ends the run and names the late ranks");
 };

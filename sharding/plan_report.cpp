@@ -1,6 +1,7 @@
 #include "sharding/plan_report.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -171,8 +172,31 @@ double all_reduce_seconds(int ranks, double bytes, const Cluster& cluster) {
   return fastest_all_reduce(inside, bytes, cluster.inside) + fastest_all_reduce(hosts, bytes, cluster.between);
 }
 
+Reduction reduction_of(const configs::CommSettings& settings) {
+  const bool bfloat16 = settings.gradient_dtype == configs::Precision::bfloat16;
+  const bool mpi = settings.backend == configs::Backend::mpi;
+  return {.exchange = mpi || bfloat16, .bfloat16 = bfloat16, .by_hosts = mpi && settings.hierarchical};
+}
+
+double exchange_seconds(int ranks, double bytes, const Reduction& reduction, const Cluster& cluster) {
+  if (ranks <= 1) return 0;
+  const int inside = std::min(ranks, cluster.ranks_per_host);
+  const int hosts = (ranks + cluster.ranks_per_host - 1) / cluster.ranks_per_host;
+  const auto once = [&](int peers, double sent, const Link& link) {
+    return link.latency + (peers - 1) * cluster.message_seconds + sent / link.bandwidth;
+  };
+  const double wire = reduction.bfloat16 ? bytes / 2 : bytes;
+  if (hosts == 1) return 2 * once(ranks, wire * (ranks - 1) / ranks, cluster.inside);
+  const bool by_hosts =
+      reduction.by_hosts && std::has_single_bit(static_cast<unsigned>(inside)) && inside > (reduction.bfloat16 ? 2 : 1);
+  if (!by_hosts) return 2 * once(ranks, wire * inside * (ranks - inside) / ranks, cluster.between);
+  const double share = static_cast<double>(hosts - 1) / hosts;
+  return 2 * once(inside, wire * (inside - 1) / inside, cluster.inside) + once(hosts, share * bytes, cluster.between) +
+         once(hosts, share * wire, cluster.between);
+}
+
 Prediction predict_step(const PlanReport& report, const ComputeTime& compute, double gradient_bytes,
-                        int64_t bucket_bytes, const Cluster& cluster) {
+                        int64_t bucket_bytes, const Cluster& cluster, const Reduction& reduction) {
   const auto steps = static_cast<double>(std::max<size_t>(1, report.steps.size()));
   double heaviest = 0, total = 0, one_rank = 0;
   for (const auto& step : report.steps) {
@@ -187,7 +211,9 @@ Prediction predict_step(const PlanReport& report, const ComputeTime& compute, do
   found.waiting_seconds = slowest - total / report.ranks * compute.seconds_per_cost;
   if (report.ranks > 1) {
     const double buckets = std::max(1.0, std::ceil(gradient_bytes / static_cast<double>(bucket_bytes)));
-    const double bucket_seconds = all_reduce_seconds(report.ranks, gradient_bytes / buckets, cluster);
+    const double bucket_seconds = reduction.exchange
+                                      ? exchange_seconds(report.ranks, gradient_bytes / buckets, reduction, cluster)
+                                      : all_reduce_seconds(report.ranks, gradient_bytes / buckets, cluster);
     found.reduce_seconds = buckets * bucket_seconds;
     const double hidden = cluster.overlap * cluster.backward_share * slowest;
     found.exposed_seconds = std::max(bucket_seconds, found.reduce_seconds - hidden);

@@ -76,7 +76,16 @@ struct Cluster {
   Link between = {5e-6, 11e9};
   double backward_share = 2.0 / 3;  // of a step's compute: where a reduction can hide
   double overlap = 1;               // part of the backward pass that a reduction can use
+  double message_seconds = 0;       // that a message keeps a rank busy, where pieces are exchanged
 };
+
+/// How gradients are summed: by NCCL, or by exchanging pieces (comm/algorithms/tree_sum.h), as over MPI.
+struct Reduction {
+  bool exchange = false;
+  bool bfloat16 = false;  // half the bytes; by exchange also over NCCL
+  bool by_hosts = false;  // within hosts first, where their ranks are a power of two
+};
+Reduction reduction_of(const configs::CommSettings& settings);
 
 /// Seconds of a step that the model is fed with, measured.
 struct ComputeTime {
@@ -90,6 +99,11 @@ double ring_all_reduce_seconds(int ranks, double bytes, const Link& link);
 double tree_all_reduce_seconds(int ranks, double bytes, const Link& link);
 /// The faster of both, inside the hosts and then between them; hosts share the work of sending among their ranks.
 double all_reduce_seconds(int ranks, double bytes, const Cluster& cluster);
+/// The same by an exchange of pieces, of `bytes` as float32. With h hosts of b ranks, n = h b, each of two exchanges
+/// takes latency + (n - 1) message_seconds + b (n - b) / n bytes / bandwidth, as a host's ranks share its link; by
+/// hosts two within each host and two between them, (h - 1) / h bytes each (as bfloat16 where b > 2). One host:
+/// `inside`.
+double exchange_seconds(int ranks, double bytes, const Reduction& reduction, const Cluster& cluster);
 
 struct Prediction {
   int ranks = 1;
@@ -104,7 +118,7 @@ struct Prediction {
 
 /// `report` is the plan for that many ranks.
 Prediction predict_step(const PlanReport& report, const ComputeTime& compute, double gradient_bytes,
-                        int64_t bucket_bytes, const Cluster& cluster);
+                        int64_t bucket_bytes, const Cluster& cluster, const Reduction& reduction = {});
 
 /// Measured from a run directory: config.yaml (which data it had), environment.json (ranks) and metrics.jsonl.
 /// Intervals between its reports, but for the first and those with an evaluation or a checkpoint in them, less exposed

@@ -10,7 +10,6 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "comm/algorithms/bfloat16_sum.h"
 #include "comm/torch_stream.h"
 
 namespace foretime::comm {
@@ -47,7 +46,7 @@ struct Place {
 }  // namespace
 
 struct GradientReducer::State {
-  State(Communicator& c, std::vector<Parameter> all, Wire w) : communicator(c), wire(w) {
+  State(Communicator& c, std::vector<Parameter> all, Wire w, Route r) : communicator(c), wire(w), route(r) {
     for (auto& parameter : all) {
       if (parameter.tensor.requires_grad()) parameters.push_back(std::move(parameter));
     }
@@ -80,6 +79,7 @@ struct GradientReducer::State {
 
   Communicator& communicator;
   const Wire wire;
+  const Route route;
   std::vector<Parameter> parameters;
   std::vector<Place> places;                                  // by parameter
   std::vector<std::shared_ptr<autograd::Node>> accumulators;  // kept alive: parameters hold them weakly
@@ -167,10 +167,12 @@ void GradientReducer::State::fill(size_t parameter) {
 void GradientReducer::State::start_full_buckets() {
   for (; next < buckets.size() && buckets[next].waiting == 0; ++next) {
     auto& flat = buckets[next].flat;
-    const bool rounded = wire == Wire::bfloat16 && flat.scalar_type() == torch::kFloat;
+    // NCCL knows links and hosts by itself.
+    const bool in_tree =
+        flat.scalar_type() == torch::kFloat && (wire == Wire::bfloat16 || communicator.device().is_cpu());
     timing.buckets[next] = {static_cast<int64_t>(flat.nbytes()), Clock::now(), {}};
     buckets[next].work =
-        rounded ? all_reduce_bfloat16(communicator, flat) : communicator.all_reduce(flat, ReduceOp::sum);
+        in_tree ? sum_in_tree(communicator, flat, wire, route) : communicator.all_reduce(flat, ReduceOp::sum);
   }
 }
 
@@ -225,8 +227,8 @@ void GradientReducer::State::note_unused() {
 }
 
 GradientReducer::GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes,
-                                 Wire wire)
-    : state_(std::make_shared<State>(communicator, std::move(parameters), wire)) {
+                                 Wire wire, Route route)
+    : state_(std::make_shared<State>(communicator, std::move(parameters), wire, route)) {
   auto& state = *state_;
   for (const auto& parameter : state.parameters) {
     if (!parameter.tensor.is_leaf()) {

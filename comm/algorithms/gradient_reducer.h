@@ -8,6 +8,7 @@
 
 #include <torch/types.h>
 
+#include "comm/algorithms/tree_sum.h"
 #include "comm/communicator.h"
 
 namespace foretime::comm {
@@ -24,10 +25,10 @@ class GradientReducer {
     std::string name;
     torch::Tensor tensor;
   };
-  /// How float32 gradients travel; they are added in float32 either way. Other types travel as they are.
-  enum class Wire : uint8_t { own_type, bfloat16 };
+  /// `wire` and `route` are those of float32 gradients. Other types, and float32 over NCCL, go by
+  /// Communicator::all_reduce.
   GradientReducer(Communicator& communicator, std::vector<Parameter> parameters, int64_t bucket_bytes,
-                  Wire wire = Wire::own_type);
+                  Wire wire = Wire::float32, Route route = Route::fastest);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;

@@ -31,7 +31,9 @@ std::vector<std::string> describe_backends();
 
 /// A group of ranks that are threads of this process: element i belongs to the thread that is rank i. Reductions add in
 /// the order of the ranks. For tests, and for programs that embed the trainer. A late rank is named as by the other
-/// backends; PeerLostError follows `abort` of any rank.
-std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout);
+/// backends; PeerLostError follows `abort` of any rank. `host_block` (Communicator::host_block, here of hosts that
+/// nobody has) must divide `size`.
+std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout,
+                                                             int host_block = 1);
 
 }  // namespace foretime::comm

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -158,13 +159,14 @@ class LastCall final : public Work {
 
 class ThreadCommunicator final : public Communicator {
  public:
-  ThreadCommunicator(std::shared_ptr<Rendezvous> rendezvous, int rank)
-      : rendezvous_(std::move(rendezvous)), rank_(rank) {}
+  ThreadCommunicator(std::shared_ptr<Rendezvous> rendezvous, int rank, int host_block)
+      : rendezvous_(std::move(rendezvous)), rank_(rank), host_block_(host_block) {}
 
   int rank() const override { return rank_; }
   int size() const override { return rendezvous_->size(); }
   int local_rank() const override { return rank_; }
   int local_size() const override { return rendezvous_->size(); }
+  int host_block() const override { return host_block_; }
   std::string name() const override { return "threads"; }
   torch::Device device() const override { return torch::kCPU; }
 
@@ -181,9 +183,16 @@ class ThreadCommunicator final : public Communicator {
   std::unique_ptr<Work> run(Stages stages) override {
     for (auto& stage : stages.list) {
       if (auto* exchange = std::get_if<AllToAll>(&stage)) {
-        exchange->receive.copy_(stack(stages.call, exchange->send).select(1, rank_));
+        const auto members = members_of(exchange->scope);
+        const auto row = static_cast<int64_t>(std::ranges::find(members, rank_) - members.begin());
+        const auto sent = stack(stages.call, exchange->send);
+        for (size_t i = 0; i < members.size(); ++i)
+          exchange->receive[static_cast<int64_t>(i)].copy_(sent[members[i]][row]);
       } else if (auto* gather = std::get_if<AllGather>(&stage)) {
-        gather->pieces.copy_(stack(stages.call, gather->pieces[rank_]));
+        const auto members = members_of(gather->scope);
+        const auto row = static_cast<int64_t>(std::ranges::find(members, rank_) - members.begin());
+        const auto sent = stack(stages.call, gather->pieces[row]);
+        for (size_t i = 0; i < members.size(); ++i) gather->pieces[static_cast<int64_t>(i)].copy_(sent[members[i]]);
       } else {
         std::get<Compute>(stage)();
       }
@@ -242,16 +251,31 @@ class ThreadCommunicator final : public Communicator {
     return collective->bytes;
   }
 
+  /// The ranks of a stage, in their order.
+  std::vector<int> members_of(Scope scope) const {
+    const auto takes_part = [&](int rank) {
+      return scope == Scope::all || (scope == Scope::block ? rank / host_block_ == rank_ / host_block_
+                                                           : rank % host_block_ == rank_ % host_block_);
+    };
+    std::vector<int> members;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (takes_part(rank)) members.push_back(rank);
+    }
+    return members;
+  }
+
   std::shared_ptr<Rendezvous> rendezvous_;
-  int rank_;
+  int rank_, host_block_;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout) {
+std::vector<std::unique_ptr<Communicator>> make_thread_group(int size, std::chrono::duration<double> timeout,
+                                                             int host_block) {
   const auto rendezvous = std::make_shared<Rendezvous>(size, timeout);
   std::vector<std::unique_ptr<Communicator>> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<ThreadCommunicator>(rendezvous, rank));
+  for (int rank = 0; rank < size; ++rank)
+    ranks.push_back(std::make_unique<ThreadCommunicator>(rendezvous, rank, host_block));
   return ranks;
 }
 

@@ -114,10 +114,16 @@ void broadcast_pieces(const std::shared_ptr<MpiChannel>& channel, const Call& ca
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count)
+MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count, int host_block)
     : channel_(std::make_shared<MpiChannel>()) {
+  auto& later = channel_->later;
+  const int block = channel_->host_block = host_block > 0 ? host_block : group->host_block();
   channel_->comm = group->duplicate();
-  channel_->later_comm = group->duplicate();
+  later[{1, Scope::all}] = group->duplicate();
+  if (block > 1 && block < group->size()) {
+    for (const size_t number : {0, 3}) later[{number, Scope::block}] = group->split(group->rank() / block);
+    for (const size_t number : {1, 2}) later[{number, Scope::across}] = group->split(group->rank() % block);
+  }
   channel_->group = std::move(group);
   channel_->max_count = max_count;
 }
@@ -202,7 +208,7 @@ void MpiCommunicator::finish() {
   // MPI may still use what a collective that was given up has left; the process is about to end.
   if (channel_->abandoned.empty()) {
     group().check(MPI_Comm_free(&channel_->comm), "MPI_Comm_free");
-    group().check(MPI_Comm_free(&channel_->later_comm), "MPI_Comm_free");
+    for (auto& [place, comm] : channel_->later) group().check(MPI_Comm_free(&comm), "MPI_Comm_free");
   }
   group().finish();
 }

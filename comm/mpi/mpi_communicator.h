@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mpi.h>
@@ -18,8 +20,10 @@ class MpiStages;
 struct MpiChannel {
   std::shared_ptr<MpiGroup> group;
   MPI_Comm comm = MPI_COMM_NULL;
-  // Later transfers of an algorithm begin whenever earlier ones end, so they need an order of their own.
-  MPI_Comm later_comm = MPI_COMM_NULL;
+  // Of an algorithm's transfers by number and scope, but for number 0 of all ranks, which is `comm`. Later transfers
+  // begin whenever earlier ones end, so each number needs an order of its own.
+  std::map<std::pair<size_t, Scope>, MPI_Comm> later;
+  int host_block = 1;
   std::weak_ptr<MpiStages> last_stages;
   int64_t max_count = 0;
   // Tensors of collectives that were given up: MPI may still write to them.
@@ -27,8 +31,8 @@ struct MpiChannel {
 };
 
 /// Communicator::run over MPI: MPI_Ialltoall and MPI_Iallgather. Pieces longer than the channel's max_count travel in
-/// several calls. Stages after the first begin inside a `poll` or `wait` of this or of a later such work, in the order
-/// of the calls on every rank.
+/// several calls. Stages after the first begin inside a `poll` or `wait` of any such work, in the order of the calls on
+/// every rank.
 std::unique_ptr<Work> start_stages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages);
 
 /// Collectives over MPI, all of them non-blocking underneath and waited for through MpiGroup::wait. Tensors on a GPU
@@ -38,13 +42,14 @@ class MpiCommunicator final : public Communicator {
   // MPI counts are ints.
   static constexpr int64_t kMaxCount = int64_t{1} << 30;
 
-  /// Longer data travel in pieces of `max_count` elements. Collective.
-  explicit MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count = kMaxCount);
+  /// Longer data travel in pieces of `max_count` elements. `host_block` 0: as the group has it. Collective.
+  explicit MpiCommunicator(std::shared_ptr<MpiGroup> group, int64_t max_count = kMaxCount, int host_block = 0);
 
   int rank() const override { return channel_->group->rank(); }
   int size() const override { return channel_->group->size(); }
   int local_rank() const override { return channel_->group->local_rank(); }
   int local_size() const override { return channel_->group->local_size(); }
+  int host_block() const override { return channel_->host_block; }
   std::string name() const override { return "mpi"; }
   torch::Device device() const override { return torch::kCPU; }
 

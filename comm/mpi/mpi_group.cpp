@@ -1,6 +1,7 @@
 #include "comm/mpi/mpi_group.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <thread>
@@ -68,6 +69,19 @@ std::string late_ranks(const Call& call, const MpiGroup& group,
   // connection.
   if (late.empty()) return fmt::format("no rank is late: {}", fmt::join(here, ", "));
   return fmt::format("late: {}", fmt::join(late, ", "));
+}
+
+/// See Communicator::host_block; `leaders` has the first rank of each rank's host.
+int largest_block(const std::vector<int>& leaders) {
+  const auto shares_hosts = [&](size_t block) {
+    for (size_t rank = 0; rank < leaders.size(); ++rank) {
+      if (leaders[rank] != leaders[rank / block * block]) return false;
+    }
+    return true;
+  };
+  size_t block = 1;
+  while (leaders.size() % (2 * block) == 0 && shares_hosts(2 * block)) block *= 2;
+  return static_cast<int>(block);
 }
 
 }  // namespace
@@ -175,6 +189,9 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   if (finalized) throw CommError("MPI has been finalised in this process and cannot be started again");
   MPI_Initialized(&initialized);
   if (!initialized) {
+    // Over one connection, what two ranks send each other at a time goes one way after the other; other MPIs do not
+    // read this.
+    setenv("OMPI_MCA_btl_tcp_links", "2", 0);
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     owns_mpi_ = true;
@@ -189,6 +206,11 @@ MpiGroup::MpiGroup(Seconds timeout) : timeout_(timeout) {
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
   MPI_Comm_rank(host, &local_rank_);
   MPI_Comm_size(host, &local_size_);
+  std::vector<int> leaders(static_cast<size_t>(size_));  // of each rank's host, its first rank
+  int leader = rank_;
+  check(MPI_Bcast(&leader, 1, MPI_INT, 0, host), "MPI_Bcast");
+  check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  host_block_ = largest_block(leaders);
   check(MPI_Comm_free(&host), "MPI_Comm_free");
   std::array<char, 256> name{};
   host_name().copy(name.data(), name.size() - 1);
@@ -220,6 +242,14 @@ MPI_Comm MpiGroup::duplicate() const {
   if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
   if (code != MPI_SUCCESS) throw CommError("rank {}: MPI_Comm_dup: {}", rank_, mpi_error_text(code));
   return copy;
+}
+
+MPI_Comm MpiGroup::split(int color) const {
+  MPI_Comm part = MPI_COMM_NULL;
+  int code = MPI_Comm_split(MPI_COMM_WORLD, color, rank_, &part);
+  if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN);
+  if (code != MPI_SUCCESS) throw CommError("rank {}: MPI_Comm_split: {}", rank_, mpi_error_text(code));
+  return part;
 }
 
 void MpiGroup::check(int code, const char* what) {

@@ -108,9 +108,13 @@ class MpiGroup {
   int local_size() const { return local_size_; }
   /// By rank: the name of its host.
   const std::vector<std::string>& hosts() const { return hosts_; }
+  /// As Communicator::host_block.
+  int host_block() const { return host_block_; }
 
   /// A private duplicate of MPI_COMM_WORLD whose errors come back as codes. Collective. Free it with MPI_Comm_free.
   MPI_Comm duplicate() const;
+  /// The same for the ranks that give the same `color`, in the order of the ranks.
+  MPI_Comm split(int color) const;
 
   /// Numbers the collective that begins now. Throws CommError if the group has failed before.
   Call enter(const char* what);
@@ -140,7 +144,7 @@ class MpiGroup {
   std::chrono::duration<double> timeout_;
   bool owns_mpi_ = false;
   bool finished_ = false, told_by_peer_ = false, announced_ = false;
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1, host_block_ = 1;
   int64_t entered_ = 0;
   std::string failure_;
   std::vector<std::string> hosts_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "comm/mpi/mpi_communicator.h"
@@ -7,16 +8,13 @@
 namespace foretime::comm {
 namespace {
 
-constexpr int64_t kWidth = 2;  // bytes of a bfloat16
-
-/// `count` values of each of several pieces that lie `stride` values apart; freed with the collective that uses it.
+/// `count` values of each of several pieces that lie `stride` bytes apart; freed with the collective that uses it.
 class PieceType {
  public:
-  PieceType(MpiGroup& group, int count, int64_t stride) {
+  PieceType(MpiGroup& group, MPI_Datatype value, int count, int64_t stride) {
     MPI_Datatype plain = MPI_DATATYPE_NULL;
-    group.check(MPI_Type_contiguous(count, MPI_UINT16_T, &plain), "MPI_Type_contiguous");
-    group.check(MPI_Type_create_resized(plain, 0, static_cast<MPI_Aint>(stride * kWidth), &type_),
-                "MPI_Type_create_resized");
+    group.check(MPI_Type_contiguous(count, value, &plain), "MPI_Type_contiguous");
+    group.check(MPI_Type_create_resized(plain, 0, static_cast<MPI_Aint>(stride), &type_), "MPI_Type_create_resized");
     group.check(MPI_Type_free(&plain), "MPI_Type_free");
     group.check(MPI_Type_commit(&type_), "MPI_Type_commit");
   }
@@ -33,14 +31,12 @@ class PieceType {
 
 }  // namespace
 
-/// The stages of one collective that is under way. Later ones hold it until its last transfer has begun.
+/// The stages of one collective that is under way. Later ones hold it while they may have to wait for its transfers.
 class MpiStages {
  public:
   MpiStages(std::shared_ptr<MpiChannel> channel, const Call& call, Stages stages, std::shared_ptr<MpiStages> previous)
       : channel_(std::move(channel)), call_(call), stages_(std::move(stages)), previous_(std::move(previous)) {
-    for (size_t i = 0; i < stages_.list.size(); ++i) {
-      if (!std::holds_alternative<Compute>(stages_.list[i])) last_transfer_ = i;
-    }
+    for (const auto& stage : stages_.list) transfers_ += std::holds_alternative<Compute>(stage) ? 0 : 1;
     begin();
   }
   ~MpiStages() {
@@ -53,44 +49,48 @@ class MpiStages {
   MpiStages(const MpiStages&) = delete;
   MpiStages& operator=(const MpiStages&) = delete;
 
-  /// Goes on as far as it can without blocking. True when all stages are done.
+  /// Goes on, after those before it, as far as it can without blocking. True when all stages are done.
   bool advance() {
+    if (previous_) previous_->advance();
     while (!done() && arrived()) {
-      // Transfers of this collective may begin when all those of the previous one have.
-      if (at_ < last_transfer_ && previous_ && !previous_->all_transfers_begun()) return false;
-      if (at_ < last_transfer_) previous_.reset();
+      // Each communicator must see its transfers in the order of the calls.
+      if (begun_ < transfers_ && previous_ && !previous_->has_begun(begun_)) return false;
       types_.clear();
       requests_.clear();
       ++at_;
       begin();
     }
+    if (previous_ && previous_->settled()) previous_.reset();
     return done();
   }
   const Call& call() const { return call_; }
-  MpiGroup& group() { return *channel_->group; }
+  MpiChannel& channel() { return *channel_; }
 
  private:
   bool done() const { return at_ == stages_.list.size(); }
 
-  bool all_transfers_begun() {
-    if (at_ < last_transfer_) advance();
-    return at_ >= last_transfer_;
+  /// True if transfer `number` of this and of all collectives before it has begun, as far as they have so many.
+  bool has_begun(size_t number) const {
+    if (number < transfers_) return begun_ > number;
+    return begun_ == transfers_ && (!previous_ || previous_->has_begun(number));
   }
+  /// Nobody has to wait for it any more.
+  bool settled() const { return begun_ == transfers_ && !previous_; }
 
   /// Begins stage `at_`, and computes where there is nothing to wait for.
   void begin() {
     while (!done()) {
       auto& stage = stages_.list[at_];
       if (auto* exchange = std::get_if<AllToAll>(&stage)) {
-        const auto comm = at_ == 0 ? channel_->comm : channel_->later_comm;
-        return in_pieces(exchange->send.size(1), [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
+        const auto comm = next_comm(exchange->scope);
+        return in_pieces(exchange->send, [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
           return MPI_Ialltoall(address(exchange->send, at), count, type, address(exchange->receive, at), count, type,
                                comm, request);
         });
       }
       if (auto* gather = std::get_if<AllGather>(&stage)) {
-        const auto comm = at_ == 0 ? channel_->comm : channel_->later_comm;
-        return in_pieces(gather->pieces.size(1), [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
+        const auto comm = next_comm(gather->scope);
+        return in_pieces(gather->pieces, [&](int64_t at, int count, MPI_Datatype type, MPI_Request* request) {
           return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, address(gather->pieces, at), count, type, comm,
                                 request);
         });
@@ -100,18 +100,31 @@ class MpiStages {
     }
   }
 
+  MPI_Comm next_comm(Scope scope) {
+    const size_t number = begun_++;
+    if (number == 0 && scope == Scope::all) return channel_->comm;
+    const auto found = channel_->later.find({number, scope});
+    if (found == channel_->later.end())
+      throw CommError("rank {}: {}: transfer {} has a scope that these ranks do not have", channel_->group->rank(),
+                      call_.what, number);
+    return found->second;
+  }
+
   static char* address(const torch::Tensor& tensor, int64_t at) {
-    return static_cast<char*>(tensor.data_ptr()) + at * kWidth;
+    return static_cast<char*>(tensor.data_ptr()) + at * static_cast<int64_t>(tensor.element_size());
   }
 
   template <class Start>
-  void in_pieces(int64_t length, Start&& start) {
+  void in_pieces(const torch::Tensor& pieces, Start&& start) {
+    const auto value = pieces.element_size() == 2 ? MPI_UINT16_T : MPI_UINT32_T;
+    const int64_t length = pieces.size(1);
     for (int64_t at = 0; at < length; at += channel_->max_count) {
       const auto count = static_cast<int>(std::min(channel_->max_count, length - at));
       const bool whole = count == length;  // the usual case: MPI sees plain memory
-      if (!whole) types_.emplace_back(*channel_->group, count, length);
+      if (!whole)
+        types_.emplace_back(*channel_->group, value, count, length * static_cast<int64_t>(pieces.element_size()));
       requests_.push_back(MPI_REQUEST_NULL);
-      const auto code = start(at, whole ? count : 1, whole ? MPI_UINT16_T : types_.back().get(), &requests_.back());
+      const auto code = start(at, whole ? count : 1, whole ? value : types_.back().get(), &requests_.back());
       channel_->group->check(code, call_.what);
     }
   }
@@ -129,7 +142,8 @@ class MpiStages {
   std::shared_ptr<MpiStages> previous_;
   std::vector<PieceType> types_;
   std::vector<MPI_Request> requests_;  // of stage `at_`
-  size_t at_ = 0, last_transfer_ = 0;  // places in stages_.list
+  size_t at_ = 0;                      // place in stages_.list
+  size_t transfers_ = 0, begun_ = 0;   // of stages_.list
 };
 
 namespace {
@@ -137,9 +151,13 @@ namespace {
 class StagesWork final : public Work {
  public:
   explicit StagesWork(std::shared_ptr<MpiStages> stages) : stages_(std::move(stages)) {}
-  bool poll() override { return stages_->advance(); }
+  bool poll() override {
+    // Those that began later need calls as well, and whoever waits makes no other.
+    if (const auto newest = stages_->channel().last_stages.lock()) newest->advance();
+    return stages_->advance();
+  }
   void wait() override {
-    stages_->group().wait(stages_->call(), [this] { return poll(); });
+    stages_->channel().group->wait(stages_->call(), [this] { return poll(); });
   }
 
  private:

@@ -36,20 +36,20 @@ class ApartTest(unittest.TestCase):
         self.work = self.folder / "work"
         self.work.mkdir()
 
-    def run_on(self, host, *words, code=0):
-        done = self.cluster.run(host, [FORETIME, *words], 120)
+    def run_on(self, host, *words, code=0, **options):
+        done = self.cluster.run(host, [FORETIME, *words], 120, **options)
         self.assertEqual(done.returncode, code, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         return done.stdout
 
     def status(self, *words):
         return json.loads(self.run_on("h1", "status", *words, "--json"))
 
-    def agent(self, host, *options):
+    def agent(self, host, *options, **where):
         """Whose process has its number in a file of the host's own."""
         log = (self.folder / f"agent-{host}-{len(self.agents)}.log").open("w")
         self.addCleanup(log.close)
         words = " ".join(f"'{word}'" for word in ("agent", "--name", host, "--data-root", "/", *options))
-        process = self.cluster.start(host, f"echo $$ > /tmp/agent.pid; exec '{FORETIME}' {words}", stdout=log, stderr=log)
+        process = self.cluster.start(host, f"echo $$ > /tmp/agent.pid; exec '{FORETIME}' {words}", stdout=log, stderr=log, **where)
         self.agents.append(process)
         return process
 
@@ -111,41 +111,55 @@ class NoSharedFolderTest(ApartTest):
     """The fourth host runs nothing."""
     HOSTS = 4
 
+    def outputs(self, host):
+        return self.cluster.run(host, "cat /tmp/runs/*/*/output.log").stdout
+
     def restart_redis(self):
         self.cluster.run("h1", "kill -9 $(redis-cli info server | sed -n 's/process_id:\\([0-9]*\\).*/\\1/p')")
         data = self.folder / "redis"
         redis = self.cluster.start("h1", ["redis-server", "--port", 6379, "--bind", "0.0.0.0", "--protected-mode", "no", "--dir", data, "--save", "",
                                                "--appendonly", "yes", "--maxmemory-policy", "noeviction", "--logfile", self.folder / "redis-again.log"])
         self.agents.append(redis)
+        self.redis = redis
 
     def test_a_sweep_over_hosts_that_lose_their_agents_and_its_winner_on_a_host_that_ran_nothing(self):
-        self.run_on("h4", "submit", SOURCE / "configs/sweeps/quickstart.yaml", f"data.root={SOURCE}/samples/resnet18_conv2d")
+        self.run_on("h1", "submit", SOURCE / "configs/sweeps/quickstart.yaml", f"data.root={SOURCE}/samples/resnet18_conv2d")
+        # What agents and jobs write is in /tmp, which each host has for itself; they read the checkout alone.
         options = ["--artifacts", "redis", "--runs", "/tmp/runs", "--cpus", 1, "--lease-seconds", 3, "--until-empty"]
         for host in ("h1", "h2", "h3"):
-            self.agent(host, *options)
+            self.agent(host, *options, cwd="/tmp")
 
         def stored_on(host):
             for job in self.status()["jobs"]:
                 if job["state"] == "active" and job["agent"] == host and "last" in self.status(job["id"])["artifacts"]:
                     return job["id"]
         moved = []
-        for number, host in enumerate(("h2", "h3")):
+        logs = ""
+        for host in ("h2", "h1", "h3"):
             moved.append(wait_for(f"a checkpoint of {host}", lambda: stored_on(host)))
             self.kill_agent(host)
-            if number == 0:
+            if host == "h2":
                 self.restart_redis()
+            logs += self.outputs(host)
             self.cluster.run(host, "rm -rf /tmp/runs")  # what was there went with the host
-            self.agent(host, *options)
+            self.agent(host, *options, cwd="/tmp")
         wait_for("all ends", lambda: (jobs := self.status()["jobs"]) and all(job["state"] in ("succeeded", "failed", "dead") for job in jobs), 240)
         jobs = self.status()["jobs"]
         self.assertEqual([(job["state"], job["results"]) for job in jobs], [("succeeded", 1)] * 8, self.logs())
-        logs = "".join(self.cluster.run(host, "cat /tmp/runs/*/*/output.log").stdout for host in ("h1", "h2", "h3"))
+        logs += "".join(self.outputs(host) for host in ("h1", "h2", "h3"))
         for id in moved:
             self.assertGreater(self.status(id)["fence"], 1)
-        self.assertGreaterEqual(logs.count("continues from the stored checkpoint"), 2, logs[-3000:])
+        self.assertGreaterEqual(logs.count("continues from the stored checkpoint"), len(set(moved)), logs[-3000:])
+        for agent in self.agents:  # those that were killed, Redis, and those that came back
+            if agent.poll() is None and agent is not self.redis:
+                agent.wait(60)
+        self.assertFalse([path for path in self.work.iterdir()], "hosts share nothing that somebody has written")
         winner = min(jobs, key=lambda job: job["objective"])["id"]
-        self.assertIn("step ", self.run_on("h4", "export", winner, "/tmp/best.foretime", "--runs", "/tmp/runs"))
-        self.assertEqual(self.cluster.run("h4", "test -s /tmp/best.foretime && ! test -e /tmp/runs").returncode, 0)
+        self.assertEqual(self.cluster.run("h4", "ls -A /tmp").stdout, "")
+        self.assertIn("step ", self.run_on("h4", "export", winner, "/tmp/best.foretime", "--runs", "/tmp/runs", cwd="/tmp"))
+        self.assertEqual(self.cluster.run("h4", "ls -A /tmp").stdout.split(), ["best.foretime"])
+        ranked = self.run_on("h4", "rank", "/tmp/best.foretime", SOURCE / "samples/resnet18_conv2d/C3.npz", "--top", "10", cwd="/tmp")
+        self.assertIn("C3", ranked)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,22 @@ class ClusterTest(OnCluster):
         for run, same in (("two-hosts", "one-host"), ("slurm", "one-host"), ("three-hosts", "three-ranks")):
             self.assertEqual(self.losses(run), self.losses(same))
 
+    def test_ranks_over_a_slow_link_train_what_ranks_of_one_host_train_however_gradients_travel(self):
+        for host in ("h1", "h2", "h3"):
+            self.cluster.link(host, "tbf rate 1gbit burst 64kb latency 20ms")
+            self.addCleanup(self.cluster.link, host)
+        # Gradients of 0.4 MB; four ranks as two hosts of two (which sum within hosts first), three hosts, and in turns.
+        short = {"model__hidden": 128, "trainer__steps": 4, "trainer__eval_every": 4, "data__max_eval_candidates": 10, "data__test": "[]", "trainer__threads": 1}
+        layouts = {"one": "h1:4", "two": "h2:2,h3:2", "uneven": "h1:1,h2:2,h3:1", "flat": "h2:2,h3:2", "turns": "h2:2,h3:2"}
+        for dtype in ("float32", "bfloat16"):
+            found = {}
+            for name, hosts in layouts.items():
+                turns = ["--map-by", "node"] if name == "turns" else []
+                self.run_on("h1", ["mpirun", "-n", "4", "--host", hosts, *turns, *training(
+                    f"{dtype}-{name}", comm__gradient_dtype=dtype, comm__hierarchical="false" if name == "flat" else "true", **short)])
+                found[name] = self.weights(f"{dtype}-{name}")
+            self.assertEqual(set(found.values()), {found["one"]}, found)
+
     def test_an_agent_for_each_node_of_a_step(self):
         self.submit("direct", ranks=2, seeds=range(1, 5))
         self.assertEqual(self.agents("direct", "srun -N2 --ntasks-per-node=1"), {"h1", "h2"})

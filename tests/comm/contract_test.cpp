@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "comm/algorithms/bfloat16_sum.h"
+#include "comm/algorithms/tree_sum.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks.h"
 
@@ -78,29 +78,49 @@ FORETIME_RANKS_TEST(CommunicatorContract, SumsTheSameBitsEveryTimeAndEverywhere)
   EXPECT_TRUE(torch::equal(of_rank_0, expected));
 }
 
-/// What all_reduce_bfloat16 promises, number by number.
-torch::Tensor sum_by_hand(const std::vector<torch::Tensor>& values) {
-  const auto round = [](float x) { return static_cast<float>(c10::BFloat16(x)); };
+float sum_of_tree(const std::vector<float>& values, size_t from, size_t to) {
+  if (to - from == 1) return values[from];
+  size_t left = 1;
+  while (2 * left < to - from) left *= 2;
+  return sum_of_tree(values, from, from + left) + sum_of_tree(values, from + left, to);
+}
+
+/// What sum_in_tree promises, number by number.
+torch::Tensor sum_by_hand(const std::vector<torch::Tensor>& values, Wire wire) {
+  const auto round = [&](float x) {
+    return wire == Wire::bfloat16 && values.size() > 1 ? static_cast<float>(c10::BFloat16(x)) : x;
+  };
   auto sum = torch::zeros_like(values.front());
   for (int64_t i = 0; i < sum.numel(); ++i) {
-    float total = round(values.front().data_ptr<float>()[i]);
-    for (size_t rank = 1; rank < values.size(); ++rank) total += round(values[rank].data_ptr<float>()[i]);
-    sum.data_ptr<float>()[i] = values.size() == 1 ? values.front().data_ptr<float>()[i] : round(total);
+    std::vector<float> column;
+    for (const auto& each : values) column.push_back(round(each.data_ptr<float>()[i]));
+    sum.data_ptr<float>()[i] = round(sum_of_tree(column, 0, column.size()));
   }
   return sum;
 }
 
-FORETIME_RANKS_TEST(CommunicatorContract, SumsBfloat16InFloat32) {
+FORETIME_RANKS_TEST(CommunicatorContract, SumsInATreeWhateverTheWireAndTheRoute) {
   const auto values_of = [](int rank, int64_t length) {
     return (torch::sin(torch::arange(length) * (0.37 + rank)) * torch::exp2(torch::arange(length) % 20 - 10))
         .to(torch::kFloat);
   };
+  struct Sum {
+    int64_t length;
+    Wire wire;
+    Route route;
+  };
+  std::vector<Sum> sums;
+  for (const auto length : kLengths) {
+    for (const auto wire : {Wire::float32, Wire::bfloat16}) {
+      for (const auto route : {Route::by_hosts, Route::direct, Route::fastest}) sums.push_back({length, wire, route});
+    }
+  }
   std::vector<torch::Tensor> own;
   std::vector<std::unique_ptr<Work>> work;
-  for (const auto length : kLengths) {
+  for (const auto& [length, wire, route] : sums) {
     own.push_back(values_of(comm.rank(), length));
-    work.push_back(all_reduce_bfloat16(comm, own.back()));
-    // Other collectives between the halves of these.
+    work.push_back(sum_in_tree(comm, own.back(), wire, route));
+    // Other collectives between the stages of these.
     comm.barrier();
   }
   auto count = torch::ones({1});
@@ -109,20 +129,24 @@ FORETIME_RANKS_TEST(CommunicatorContract, SumsBfloat16InFloat32) {
   // Polls and waits in an order that differs from rank to rank.
   for (size_t i = 0; i < work.size(); ++i) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->poll();
   for (size_t i = work.size(); i-- > 0;) work[(i + static_cast<size_t>(comm.rank())) % work.size()]->wait();
-  for (size_t i = 0; i < kLengths.size(); ++i) {
+  for (size_t i = 0; i < sums.size(); ++i) {
     std::vector<torch::Tensor> all;
-    for (int rank = 0; rank < comm.size(); ++rank) all.push_back(values_of(rank, kLengths[i]));
-    EXPECT_TRUE(torch::equal(own[i], sum_by_hand(all))) << kLengths[i] << " on rank " << comm.rank();
+    for (int rank = 0; rank < comm.size(); ++rank) all.push_back(values_of(rank, sums[i].length));
+    EXPECT_TRUE(torch::equal(own[i], sum_by_hand(all, sums[i].wire)))
+        << sums[i].length << " wire " << static_cast<int>(sums[i].wire) << " route " << static_cast<int>(sums[i].route)
+        << " on rank " << comm.rank();
   }
 }
 
 FORETIME_RANKS_TEST(CommunicatorContract, ManySmallBfloat16ValuesAreNotLost) {
   if (comm.size() < 4) return;
   // 256 + 1 + 1 + 1: in bfloat16 each 1 would be rounded away, in float32 the sum of 259 is, once, to 260.
-  auto value = torch::full({3, 5}, comm.rank() == 0 ? 256.0f : 1.0f);
-  all_reduce_bfloat16(comm, value)->wait();
-  EXPECT_EQ(value.min().item<float>(), comm.size() == 4 ? 260.0f : 256.0f + static_cast<float>(comm.size()));
-  EXPECT_EQ(value.sizes(), (std::vector<int64_t>{3, 5}));
+  for (const auto route : {Route::direct, Route::by_hosts}) {
+    auto value = torch::full({3, 5}, comm.rank() == 0 ? 256.0f : 1.0f);
+    sum_in_tree(comm, value, Wire::bfloat16, route)->wait();
+    EXPECT_EQ(value.min().item<float>(), static_cast<float>(c10::BFloat16(255.0f + static_cast<float>(comm.size()))));
+    EXPECT_EQ(value.sizes(), (std::vector<int64_t>{3, 5}));
+  }
 }
 
 FORETIME_RANKS_TEST(CommunicatorContract, BroadcastsFromEveryRoot) {
@@ -170,6 +194,10 @@ FORETIME_RANKS_TEST(CommunicatorContract, LocalRanksAreWithinTheirHost) {
   EXPECT_LT(comm.local_rank(), comm.local_size());
   EXPECT_LE(comm.local_size(), comm.size());
   EXPECT_TRUE(comm.device().is_cpu());
+  EXPECT_EQ(comm.size() % comm.host_block(), 0);
+  if (comm.name() == "mpi") {
+    EXPECT_EQ(comm.host_block(), comm.size() & -comm.size()) << "all are on this host";
+  }
 }
 
 FORETIME_RANKS_TEST(CommunicatorContract, RefusesWhatItCannotDo) {
@@ -180,7 +208,7 @@ FORETIME_RANKS_TEST(CommunicatorContract, RefusesWhatItCannotDo) {
        },
        "all_reduce: the tensor is not contiguous"},
       {[&] { comm.all_reduce(torch::zeros({4}, torch::kBool)); }, "Bool"},
-      {[&] { all_reduce_bfloat16(comm, torch::zeros({4}, torch::kDouble)); }, "Double, expected float32"},
+      {[&] { sum_in_tree(comm, torch::zeros({4}, torch::kDouble), Wire::bfloat16); }, "Double, expected float32"},
       {[&] { comm.broadcast(torch::zeros({4}), comm.size()); }, "root"},
       {[&] { comm.broadcast_bytes("", -1); }, "root -1"},
   };

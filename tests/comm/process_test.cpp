@@ -62,6 +62,8 @@ TEST(Process, EndsAsItsRanksDo) {
       {"fine", 2, 0, ""},
       {"fine", 3, 0, ""},
       {"pieces", 3, 0},  // long data travel in pieces
+      {"hosts", 4, 0},   // and first within what are taken for hosts
+      {"hosts", 6, 0},
       {"late", 3, 5,
        AllOf(ContainsRegex("all_reduce #[0-9]+ did not finish within 1.0 s; late: rank 1 .no answer."),
              Not(HasSubstr("rank 0 (no answer)")), Not(HasSubstr("rank 2 (no answer)")))},

@@ -3,11 +3,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <torch/types.h>
 
-#include "comm/algorithms/bfloat16_sum.h"
+#include "comm/algorithms/tree_sum.h"
 #include "comm/backends/factory.h"
 #include "comm/mpi/mpi_communicator.h"
 
@@ -37,11 +39,31 @@ int misbehave(const std::string& how, Communicator& comm) {
   return how == "preempted" ? 75 : 0;
 }
 
+/// Sums by hosts, of which each `block` ranks are said to be one: several under way at once, of which some go directly.
+void sum_by_hosts(foretime::comm::MpiCommunicator& comm) {
+  using foretime::comm::Route, foretime::comm::Wire;
+  const int n = comm.size();
+  std::vector<torch::Tensor> sums;
+  std::vector<std::unique_ptr<foretime::comm::Work>> work;
+  for (int i = 0; i < 12; ++i) {
+    sums.push_back(torch::arange(100 + i, torch::kFloat) + comm.rank());
+    work.push_back(sum_in_tree(comm, sums.back(), i % 3 == 0 ? Wire::bfloat16 : Wire::float32,
+                               i % 4 == 3 ? Route::direct : Route::by_hosts));
+  }
+  for (int i = 12; i-- > 0;) {
+    work[i]->wait();
+    auto expected = torch::arange(100 + i, torch::kFloat) * n + n * (n - 1) / 2;
+    if (i % 3 == 0) expected = expected.to(torch::kBFloat16).to(torch::kFloat);
+    if (!torch::equal(sums[i], expected)) throw std::runtime_error("sum by hosts " + std::to_string(i));
+  }
+}
+
 /// Calls that must travel in several pieces.
-int in_pieces() {
+int in_pieces(int host_block) {
   using foretime::comm::MpiCommunicator;
   const auto group = std::make_shared<foretime::comm::MpiGroup>(std::chrono::duration<double>(20));
-  MpiCommunicator comm(group, 7);
+  MpiCommunicator comm(group, 7, host_block);
+  if (host_block > 0) sum_by_hosts(comm);
   const auto expect = [](bool right, const char* what) {
     if (!right) throw std::runtime_error(what);
   };
@@ -50,7 +72,7 @@ int in_pieces() {
   const int n = comm.size();
   expect(torch::equal(sum, torch::arange(100) * n + n * (n - 1) / 2), "all_reduce in pieces");
   auto rounded = torch::arange(100, torch::kFloat) + comm.rank();
-  foretime::comm::all_reduce_bfloat16(comm, rounded)->wait();
+  foretime::comm::sum_in_tree(comm, rounded, foretime::comm::Wire::bfloat16)->wait();
   auto whole = (torch::arange(100, torch::kFloat) * n + n * (n - 1) / 2).to(torch::kBFloat16).to(torch::kFloat);
   expect(torch::equal(rounded, whole), "all_reduce_bfloat16 in pieces");
   auto value = torch::arange(50, torch::kFloat) * (comm.rank() + 1);
@@ -70,7 +92,8 @@ int main(int count, char** arguments) {
   std::unique_ptr<Communicator> comm;
   int code = 0;
   try {
-    if (how == "pieces") return in_pieces();
+    if (how == "pieces") return in_pieces(0);
+    if (how == "hosts") return in_pieces(2);
     comm = foretime::comm::make_communicator(
         {how == "nccl" ? foretime::configs::Backend::nccl : foretime::configs::Backend::auto_,
          std::chrono::duration<double>(how == "throws" || how == "fine" ? 30.0 : 1.0)});

@@ -191,7 +191,7 @@ FORETIME_RANKS_TEST(Reducer, SameBitsInEveryRun) {
 FORETIME_RANKS_TEST(Reducer, GradientsInBfloat16AreRoundedAndNothingElse) {
   for (const auto bytes : kBucketBytes) {
     Net net;
-    GradientReducer reducer(comm, net.parameters, bytes, GradientReducer::Wire::bfloat16);
+    GradientReducer reducer(comm, net.parameters, bytes, Wire::bfloat16);
     // The gradients are whole numbers that bfloat16 holds, but for their sums.
     const Losses losses = [](const Net& n, int rank) { return std::vector{n.loss(rank, 3, true)}; };
     net.zero_grad();

@@ -149,6 +149,39 @@ TEST(AllReduce, TakesTreesForLittleRingsForMuchAndBothLevels) {
                    ring_all_reduce_seconds(4, 8e6, kLink) + ring_all_reduce_seconds(2, 8e6, cluster.between));
 }
 
+TEST(AllReduce, AnExchangeOfPiecesSharesTheLinksOfHosts) {
+  const Cluster cluster{.ranks_per_host = 2, .inside = kLink, .between = {1e-5, 1e8}, .message_seconds = 1e-6};
+  const double bytes = 8e6;
+  const auto seconds = [&](int ranks, bool bfloat16, bool by_hosts) {
+    return exchange_seconds(ranks, bytes, {.exchange = true, .bfloat16 = bfloat16, .by_hosts = by_hosts}, cluster);
+  };
+  // By hand. One host of two: half of the bytes to the other, twice. Three hosts, six ranks: each sends 4/6 of the
+  // bytes to other hosts, and so does its neighbour by the same link.
+  EXPECT_EQ(seconds(1, false, false), 0);
+  EXPECT_DOUBLE_EQ(seconds(2, false, true), 2 * (1e-6 + 1e-6 + 4e-3));
+  EXPECT_DOUBLE_EQ(seconds(6, false, false), 2 * (1e-5 + 5e-6 + 2 * 4.0 / 6 * 8e-2));
+  EXPECT_DOUBLE_EQ(seconds(6, true, false), 2 * (1e-5 + 5e-6 + 2 * 4.0 / 6 * 4e-2));
+  // By hosts, 2/3 of the bytes leave each host, twice; as bfloat16 it takes more than two ranks a host.
+  EXPECT_DOUBLE_EQ(seconds(6, false, true), 2 * (2e-6 + 4e-3) + 2 * (1e-5 + 2e-6 + 2.0 / 3 * 8e-2));
+  EXPECT_DOUBLE_EQ(seconds(6, true, true), seconds(6, true, false));
+  auto wide = cluster;
+  wide.ranks_per_host = 4;
+  // Half of the bytes leave each of two hosts: sums as float32, then results as bfloat16.
+  EXPECT_DOUBLE_EQ(exchange_seconds(8, bytes, {.exchange = true, .bfloat16 = true, .by_hosts = true}, wide),
+                   2 * (1e-6 + 3e-6 + 3e-3) + 2 * (1e-5 + 1e-6) + 4e-2 + 2e-2);
+}
+
+TEST(AllReduce, IsPredictedAsTheSettingsSay) {
+  configs::CommSettings settings;
+  EXPECT_FALSE(reduction_of(settings).exchange) << "auto: NCCL";
+  settings.gradient_dtype = configs::Precision::bfloat16;
+  EXPECT_TRUE(reduction_of(settings).exchange && reduction_of(settings).bfloat16 && !reduction_of(settings).by_hosts);
+  settings.backend = configs::Backend::mpi;
+  EXPECT_TRUE(reduction_of(settings).by_hosts);
+  settings.hierarchical = false;
+  EXPECT_FALSE(reduction_of(settings).by_hosts);
+}
+
 PlanReport two_steps(int ranks) {
   PlanReport report;
   report.ranks = ranks;

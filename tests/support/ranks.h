@@ -22,11 +22,13 @@ struct RankGroup {
   std::string backend;  // single, threads or mpi
   int size = 1;         // of a group of threads
   std::chrono::duration<double> timeout{60.0};
+  int host_block = 1;  // of a group of threads
 };
 
 inline std::ostream& operator<<(std::ostream& out, const RankGroup& group) {
   out << group.backend;
-  return group.backend == "threads" ? out << group.size : out;
+  if (group.backend == "threads") out << group.size;
+  return group.host_block > 1 ? out << "by" << group.host_block : out;
 }
 
 /// Names the instances of a suite.
@@ -37,7 +39,8 @@ inline std::string group_name(const ::testing::TestParamInfo<RankGroup>& info) {
 /// The groups that this process can be: mpi under mpirun, else one rank and several sizes of threads.
 inline std::vector<RankGroup> rank_groups() {
   if (comm::launched_by_mpi()) return {{"mpi"}};
-  return {{"single"}, {"threads", 1}, {"threads", 2}, {"threads", 4}};
+  const std::chrono::duration<double> timeout{60.0};
+  return {{"single"}, {"threads", 1}, {"threads", 2}, {"threads", 4}, {"threads", 6, timeout, 2}};
 }
 
 /// Keeps the MPI communicator of this process from the first use until the tests are over.
@@ -69,8 +72,8 @@ class MpiEnvironment : public ::testing::Environment {
 /// Runs `body` on so many ranks, each a thread of this process, and returns when all are through. A rank that throws
 /// ends the group at once, and its own exception leaves this function.
 inline void run_threads(int size, const std::function<void(comm::Communicator&)>& body,
-                        std::chrono::duration<double> timeout = std::chrono::seconds(60)) {
-  auto ranks = comm::make_thread_group(size, timeout);
+                        std::chrono::duration<double> timeout = std::chrono::seconds(60), int host_block = 1) {
+  auto ranks = comm::make_thread_group(size, timeout, host_block);
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
@@ -109,7 +112,7 @@ inline void run_ranks(const RankGroup& group, const std::function<void(comm::Com
     body(*comm::make_communicator({configs::Backend::single, group.timeout}));
     return;
   }
-  run_threads(group.size, body, group.timeout);
+  run_threads(group.size, body, group.timeout, group.host_block);
 }
 
 /// A test of every rank group in rank_groups(): its body runs on each rank, with `comm`.

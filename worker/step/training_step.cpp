@@ -151,7 +151,8 @@ void TrainingStep::reduce_parameters(const NamedTensors& parameters) {
   const auto& settings = run_.settings.comm;
   reducer_ = std::make_unique<Reducer>(
       run_.comm, std::move(list), settings.bucket_bytes,
-      settings.gradient_dtype == configs::Precision::bfloat16 ? Reducer::Wire::bfloat16 : Reducer::Wire::own_type);
+      settings.gradient_dtype == configs::Precision::bfloat16 ? comm::Wire::bfloat16 : comm::Wire::float32,
+      settings.hierarchical ? comm::Route::fastest : comm::Route::direct);
 }
 
 void TrainingStep::train_head_only() {
