@@ -7,7 +7,7 @@ directions. Needs root, the right to make namespaces, iproute2, util-linux and O
   training  a step and its exposed communication (metrics.jsonl: what the rank that waits least waits for, mean over steps), beside as many ranks
             on one host, where nothing travels by a link, and beside `foretime plan --predict`, which is told the latency, bandwidth and
             time of a message of `sums` and the computing time of those ranks on one host.
-  plan      what the same model says of 8, 64 and 512 ranks, one and eight a host, with the latency measured here.
+  plan      what the same model says of 8, 64 and 512 ranks, one and eight a host, four groups each, with the latency measured here.
 
 Hosts share this machine's cores: with more ranks than cores computing slows down and waiting ranks take each other's turns, so compare
 rows with the same number of ranks. The kernel's own latency is all there is, unless --queue names a queue of tc that delays (netem).
@@ -157,7 +157,7 @@ def training(trainings, options, links):
 
 
 def plan(trainings, options, links):
-    print("\n## Predictions\n\n| model | link | ranks a host | gradients | exposed ms (efficiency) of "
+    print("\n## Predictions\n\n| model | link | ranks a host | gradients | exposed ms (of a step) of "
           f"{', '.join(map(str, options.ranks))} ranks |\n|---|---|---|---|---|")
     measured = links[options.links[-1]]
     for model in MODELS:
@@ -168,7 +168,7 @@ def plan(trainings, options, links):
             for per_host in (1, 8):
                 for dtype in ("float32", "bfloat16"):
                     found = trainings.predict(options.ranks, model, own, directory, per_host, dtype)
-                    cells = ", ".join(f"{1e3 * each['exposed_seconds']:.2f} ({100 * each['efficiency']:.0f} %)" for each in found)
+                    cells = ", ".join(f"{1e3 * each['exposed_seconds']:.2f} ({100 * each['exposed_seconds'] / each['step_seconds']:.1f} %)" for each in found)
                     print(f"| {model} | {link} | {per_host} | {dtype} | {cells} |", flush=True)
 
 

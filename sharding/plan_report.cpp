@@ -178,6 +178,9 @@ Reduction reduction_of(const configs::CommSettings& settings) {
   return {.exchange = mpi || bfloat16, .bfloat16 = bfloat16, .by_hosts = mpi && settings.hierarchical};
 }
 
+// As comm/algorithms/tree_sum.cpp decides.
+constexpr double kLeastBytesSaved = 512 << 10;
+
 double exchange_seconds(int ranks, double bytes, const Reduction& reduction, const Cluster& cluster) {
   if (ranks <= 1) return 0;
   const int inside = std::min(ranks, cluster.ranks_per_host);
@@ -187,8 +190,8 @@ double exchange_seconds(int ranks, double bytes, const Reduction& reduction, con
   };
   const double wire = reduction.bfloat16 ? bytes / 2 : bytes;
   if (hosts == 1) return 2 * once(ranks, wire * (ranks - 1) / ranks, cluster.inside);
-  const bool by_hosts =
-      reduction.by_hosts && std::has_single_bit(static_cast<unsigned>(inside)) && inside > (reduction.bfloat16 ? 2 : 1);
+  const bool by_hosts = reduction.by_hosts && std::has_single_bit(static_cast<unsigned>(inside)) &&
+                        inside > (reduction.bfloat16 ? 2 : 1) && wire * (inside - 1) >= kLeastBytesSaved;
   if (!by_hosts) return 2 * once(ranks, wire * inside * (ranks - inside) / ranks, cluster.between);
   const double share = static_cast<double>(hosts - 1) / hosts;
   return 2 * once(inside, wire * (inside - 1) / inside, cluster.inside) + once(hosts, share * bytes, cluster.between) +

@@ -5,8 +5,9 @@
 namespace foretime::comm {
 namespace {
 
-/// Below, what leaves a host costs less than two more exchanges within it (bench/links.py).
-constexpr int64_t kLeastBytesByHosts = 64 << 10;
+/// Bytes of all ranks of a host but one, which by hosts need not leave it: what makes up for two more exchanges within
+/// (bench/links.py). The model of `foretime plan --predict` has the same number.
+constexpr int64_t kLeastBytesSaved = 512 << 10;
 
 /// [ranks, values] → [values]: float32 sums in a binary tree over the rows. Overwrites float32 rows.
 torch::Tensor add_rows(const torch::Tensor& rows) {
@@ -83,7 +84,7 @@ bool goes_by_hosts(const Communicator& comm, const torch::Tensor& pieces, Route 
   if (block == 1 || block == comm.size() || route == Route::direct) return false;
   // Two ranks a host save a quarter as bfloat16, less than two more exchanges cost.
   const bool saves = pieces.scalar_type() == torch::kFloat || block > 2;
-  return route == Route::by_hosts || (saves && static_cast<int64_t>(pieces.nbytes()) >= kLeastBytesByHosts);
+  return route == Route::by_hosts || (saves && static_cast<int64_t>(pieces.nbytes()) * (block - 1) >= kLeastBytesSaved);
 }
 
 }  // namespace

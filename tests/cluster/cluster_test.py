@@ -62,8 +62,8 @@ class ClusterTest(OnCluster):
         for host in ("h1", "h2", "h3"):
             self.cluster.link(host, "tbf rate 1gbit burst 64kb latency 20ms")
             self.addCleanup(self.cluster.link, host)
-        # Gradients of 0.4 MB; four ranks as two hosts of two (which sum within hosts first), three hosts, and in turns.
-        short = {"model__hidden": 128, "trainer__steps": 4, "trainer__eval_every": 4, "data__max_eval_candidates": 10, "data__test": "[]", "trainer__threads": 1}
+        # Gradients of 0.9 MB; four ranks as two hosts of two (which sum within hosts first), three hosts, and in turns.
+        short = {"model__hidden": 192, "trainer__steps": 4, "trainer__eval_every": 4, "data__max_eval_candidates": 10, "data__test": "[]", "trainer__threads": 1}
         layouts = {"one": "h1:4", "two": "h2:2,h3:2", "uneven": "h1:1,h2:2,h3:1", "flat": "h2:2,h3:2", "turns": "h2:2,h3:2"}
         for dtype in ("float32", "bfloat16"):
             found = {}
