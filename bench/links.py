@@ -18,6 +18,7 @@ import argparse
 import json
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -192,6 +193,7 @@ def main():
     options.build = options.build.resolve()
     options.links, options.hosts = options.links.split(","), options.hosts.split(",")
     options.ranks, only = [int(ranks) for ranks in options.ranks.split(",")], options.only.split(",")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # hosts and files go with it
     folder = tempfile.mkdtemp(prefix="foretime-links-", dir="/var/tmp")  # hosts have a /tmp of their own
     hosts = Hosts(folder, max(int(words.partition("x")[0]) for words in options.hosts), options.build)
     try:
