@@ -138,6 +138,20 @@ TEST_P(QueueSweepContract, CancellingASweepEndsEveryJobOfIt) {
   EXPECT_TRUE(finish(lease, Outcome::cancelled));
 }
 
+TEST_P(QueueSweepContract, ATrialThatFailsAfterItWasToldToStopKeepsThatReason) {
+  for (const auto outcome : {Outcome::error, Outcome::preempted}) {
+    const std::string sweep = outcome == Outcome::error ? "fails" : "moves";
+    create(sweep, {{1, 3}, 3}, true);
+    std::vector<Lease> leases;
+    for (int i = 0; i < 2; ++i) queue().submit(trial(sweep, i)), leases.push_back(claim().value());
+    EXPECT_EQ(queue().report(leases[0], {.iteration = 1, .objective = 0.5}), Directive::proceed);
+    EXPECT_EQ(queue().report(leases[1], {.iteration = 1, .objective = 0.4}), Directive::stop);
+    for (const auto& lease : leases) EXPECT_TRUE(finish(lease, outcome));
+    EXPECT_EQ(queue().find(sweep + "-0")->reason, outcome == Outcome::error ? "attempt 1 failed" : "preempted on a");
+    EXPECT_EQ(queue().find(sweep + "-1")->reason, "early stopping at rung 1: rank 2 of 2");
+  }
+}
+
 TEST_P(QueueSweepContract, HalvingStopsTrialsThatAreNotAmongTheBest) {
   for (const bool maximize : {true, false}) {
     const std::string sweep = maximize ? "up" : "down";
