@@ -41,15 +41,15 @@ StoredCheckpoint read_folder(const fs::path& folder) {
   Json manifest;
   try {
     manifest = Json::parse(files().read(manifest_path));
-    checkpoint.step = manifest.at("step");
+    checkpoint.step = static_cast<int64_t>(manifest.at("step").get_ref<const uint64_t&>());  // no other number
     if (const auto named = step_of(folder); named && *named != checkpoint.step)
       throw RunError("{}: step {}, expected {} as its folder says", manifest_path.string(), checkpoint.step, *named);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       if (name.empty() || name.find('/') != std::string::npos)
         throw RunError("{}: file name '{}'", manifest_path.string(), name);
       auto bytes = files().read(folder / name);
-      const uint64_t size = entry.at("bytes");
-      const uint32_t crc = entry.at("crc32");
+      const auto size = entry.at("bytes").get_ref<const uint64_t&>(),
+                 crc = entry.at("crc32").get_ref<const uint64_t&>();
       if (bytes.size() != size)
         throw RunError("{}: {} bytes, the manifest says {}", (folder / name).string(), bytes.size(), size);
       if (checksum(bytes) != crc) {
@@ -155,7 +155,7 @@ std::optional<int64_t> CheckpointStore::best_step() const {
   const auto path = root_ / "best.json";
   if (!files().exists(path)) return std::nullopt;
   try {
-    const auto step = Json::parse(files().read(path)).at("step").get<int64_t>();
+    const auto step = static_cast<int64_t>(Json::parse(files().read(path)).at("step").get_ref<const uint64_t&>());
     return files().exists(folder(step) / kManifest) ? std::optional(step) : std::nullopt;
   } catch (const Json::exception& error) {
     throw RunError("{}: {}", path.string(), error.what());

@@ -72,9 +72,10 @@ Artifact parse_artifact(const std::string& name, const std::string& text) {
     const auto json = ArtifactJson::parse(text);
     artifact.store = json.at("store");
     artifact.path = json.at("path");
-    artifact.step = json.value("step", int64_t{0});
+    // Whole numbers alone: others may not fit.
+    if (json.contains("step")) artifact.step = static_cast<int64_t>(json.at("step").get_ref<const uint64_t&>());
     for (const auto& [file, entry] : json.at("files").items())
-      artifact.files[file] = {entry.at("bytes").get<uint64_t>(), entry.at("sha256").get<std::string>()};
+      artifact.files[file] = {entry.at("bytes").get_ref<const uint64_t&>(), entry.at("sha256").get<std::string>()};
   } catch (const ArtifactJson::exception& error) {
     refuse_artifact(name, error.what());
   }

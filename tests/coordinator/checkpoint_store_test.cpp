@@ -1,5 +1,6 @@
 #include "coordinator/checkpoint_store.h"
 
+#include <cstring>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -70,6 +71,20 @@ TEST_F(Checkpoints, AManifestCannotNameFilesElsewhere) {
   write_file_atomically(store.folder(1) / "manifest.json",
                         R"({"step": 1, "files": {"../x": {"bytes": 0, "crc32": 0}}})");
   EXPECT_THROW(store.read(1), RunError);
+}
+
+TEST_F(Checkpoints, NumbersOfAManifestThatAreNoneOrDoNotFitAreDamage) {
+  store.commit(1, kFiles);
+  const auto text = files().read(store.folder(1) / "manifest.json");
+  for (const auto* number : {"1e300", "-1", "0.5", "99999999999999999999", "null"}) {
+    for (const auto* field : {"\"bytes\": ", "\"crc32\": ", "\"step\": "}) {
+      auto changed = text;
+      const auto at = changed.find(field) + std::strlen(field);
+      changed.replace(at, changed.find_first_of(",\n", at) - at, number);
+      write_file_atomically(store.folder(1) / "manifest.json", changed);
+      EXPECT_THROW(store.read(1), RunError) << field << number;
+    }
+  }
 }
 
 TEST_F(Checkpoints, AManifestOfAnotherStepIsDamage) {
