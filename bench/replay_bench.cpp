@@ -96,7 +96,7 @@ void run(const std::string& records, const std::string& dags, int64_t most) {
     const auto find_accesses = [&] {
       for (size_t stage = 0; stage < nest.stages.size(); ++stage) {
         if (nest.dag->stages[stage].input || nest.stages[stage].compute_at == ComputeAt::inlined) continue;
-        stage_accesses(nest, stage, accesses);
+        stage_accesses(nest, stage, 0, accesses);
         elements += static_cast<int64_t>(accesses.size());
       }
     };

@@ -1,6 +1,7 @@
 #include "data/frontends/loops/nest_program.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/expression.h"
@@ -85,7 +86,17 @@ void NestProgram::set_buffers(const LoopNest& nest, LoopProgram& program) {
       }
       elements = checked_multiply(elements, extent);
     }
-    program.buffers.push_back({.elements = elements, .element_bytes = element_bytes(definition.type)});
+    program.buffers.push_back({.elements = elements, .element_bytes = element_bytes(definition.types.front())});
+  }
+  buffer_of_.assign(nest.dag->memories(), -1);
+  for (size_t memory = 0; memory < buffer_of_.size(); ++memory) {
+    const size_t stage = nest.dag->stage_of(memory), output = nest.dag->output_of(memory);
+    const DagStage& definition = nest.dag->stages[stage];
+    if (output >= definition.outputs()) continue;
+    buffer_of_[memory] = static_cast<int32_t>(output == 0 ? stage : program.buffers.size());
+    if (output == 0) continue;
+    program.buffers.push_back(
+        {.elements = program.buffers[stage].elements, .element_bytes = element_bytes(definition.types[output])});
   }
 }
 
@@ -95,6 +106,10 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
   if (nest.stages[stage].auto_unroll_max_step > 0) unroll_limit_ = nest.stages[stage].auto_unroll_max_step;
   const auto& iterators = nest.stages[stage].iterators;
   const bool reduces = !nest.dag->stages[stage].reduce_axes.empty();
+  const auto add_statements = [&](bool initial) {
+    for (size_t output = 0; output < nest.dag->stages[stage].outputs(); ++output)
+      add_statement(nest, stage, output, initial, program);
+  };
   const auto is_reduction = [&](size_t i) { return iterators[i].kind == IteratorKind::reduce; };
   const auto open = [&](size_t i, int32_t id) {
     const NestVariable& variable = nest.variable(iterators[i]);
@@ -113,7 +128,7 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
         const auto id = static_cast<int32_t>(nest.variables.size()) + iterators[k].variable;
         if (!is_reduction(k)) open(k, id);
       }
-      add_statement(nest, stage, true, program);
+      add_statements(true);
       open_.resize(before);
     }
     open(i, iterators[i].variable);
@@ -121,13 +136,13 @@ void NestProgram::emit(LoopNest& nest, size_t stage, LoopProgram& program) {
       if (iterator == static_cast<int32_t>(i)) emit(nest, attached, program);
     }
   }
-  if (!started) add_statement(nest, stage, true, program);
-  add_statement(nest, stage, false, program);
+  if (!started) add_statements(true);
+  add_statements(false);
   open_.resize(outside);
   unroll_limit_ = outer_limit;
 }
 
-void NestProgram::add_statement(LoopNest& nest, size_t stage, bool initial, LoopProgram& program) {
+void NestProgram::add_statement(LoopNest& nest, size_t stage, size_t output, bool initial, LoopProgram& program) {
   if (program.statements.size() == kMostStatements) throw DataError("more than {} statements", kMostStatements);
   ProgramStatement statement;
   statement.initial = initial;
@@ -144,11 +159,11 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, bool initial, Loop
   if (initial) {  // it reads nothing
     axis_values(nest, stage, values_);
     const auto rank = nest.dag->stages[stage].axes.size();
-    accesses_.assign(1, {.stage = stage,
+    accesses_.assign(1, {.memory = nest.dag->memory(stage, output),
                          .indices = {values_.begin(), values_.begin() + static_cast<int64_t>(rank)},
                          .unknown = std::vector<uint8_t>(rank, 0)});
   } else {
-    stage_accesses(nest, stage, accesses_);
+    stage_accesses(nest, stage, output, accesses_);
   }
   // A reduction reads what it writes: the store and this load are one access here, and `update` says so.
   for (size_t i = 0; i < accesses_.size(); ++i) {
@@ -156,24 +171,26 @@ void NestProgram::add_statement(LoopNest& nest, size_t stage, bool initial, Loop
     if (is_rewritten(nest, stage, i)) rearrange(statement, program.accesses.back(), program);
   }
   statement.accesses = static_cast<uint32_t>(program.accesses.size()) - statement.first_access;
-  if (!initial) count_arithmetic(nest, stage, statement);
+  if (!initial) count_arithmetic(nest, stage, output, statement);
   program.statements.push_back(statement);
 }
 
 void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program) {
-  const ProgramBuffer& buffer = program.buffers[access.stage];
-  const NestStage& owner = nest.stages[access.stage];
-  const auto& strides = row_major_[access.stage];
+  const size_t stage = nest.dag->stage_of(access.memory);
+  const int32_t number = buffer_of_[access.memory];
+  const ProgramBuffer& buffer = program.buffers[static_cast<size_t>(number)];
+  const NestStage& owner = nest.stages[stage];
+  const auto& strides = row_major_[stage];
   Affine flat = Affine::of(0);
   for (size_t d = 0; d < access.indices.size() && d < strides.size(); ++d) {
     if (access.unknown[d]) continue;
     Affine index = access.indices[d];
     // Positions in a buffer that is one iteration's part of a stage count from where this part starts.
-    if (is_realised(nest.dag->stages[access.stage], owner))
+    if (is_realised(nest.dag->stages[stage], owner))
       index = nest.pool.subtract(index, nest.variables[static_cast<size_t>(owner.axes[d])].minimum);
     flat = nest.pool.add(flat, nest.pool.scale(index, strides[d]));
   }
-  program.accesses.push_back({static_cast<int32_t>(access.stage), static_cast<uint32_t>(program.strides.size())});
+  program.accesses.push_back({number, static_cast<uint32_t>(program.strides.size())});
   pattern_.append(nest.pool, flat, std::span(index_loops_).first(loops), buffer.elements, buffer.element_bytes,
                   program.strides);
 }
@@ -181,7 +198,7 @@ void NestProgram::add_access(LoopNest& nest, const NestAccess& access, uint32_t 
 bool NestProgram::is_rewritten(const LoopNest& nest, size_t stage, size_t access) const {
   if (!rewrites_ || access != 2 || accesses_.size() != 3) return false;  // what is written, two reads
   const ComputeDag& dag = *nest.dag;
-  if (!dag.stages[accesses_[2].stage].input) return false;
+  if (!dag.stages[dag.stage_of(accesses_[2].memory)].input) return false;
   const std::string& tag = dag.stages[stage].tag;
   return tag == "conv2d_nhwc" || tag == "conv3d_ndhwc" || tag == "dense" || tag == "batch_matmul" ||
          dag.stages[stage].name.starts_with("bgemm");
@@ -242,14 +259,20 @@ void NestProgram::insert_transform(LoopProgram& program) {
   program.statements.insert(program.statements.begin(), statement);
 }
 
-void NestProgram::count_arithmetic(const LoopNest& nest, size_t stage, ProgramStatement& statement) {
+void NestProgram::count_arithmetic(const LoopNest& nest, size_t stage, size_t output, ProgramStatement& statement) {
   const DagStage& definition = nest.dag->stages[stage];
   expressions_ = 0;
+  if (statement.update && !definition.combine.empty()) {
+    combined_ = stage;
+    count_expression(nest, definition.combine[output], false, statement);
+    combined_.reset();
+    return;
+  }
   if (statement.update) {
     const bool sums = definition.combiner == "sum" || definition.combiner.empty();
     ++statement.arithmetic[static_cast<size_t>(sums ? Arithmetic::add : Arithmetic::minmax)];
   }
-  if (definition.body >= 0) count_expression(nest, definition.body, false, statement);
+  if (!definition.bodies.empty()) count_expression(nest, definition.bodies[output], false, statement);
 }
 
 void NestProgram::count_expression(const LoopNest& nest, int32_t expression, bool compared,
@@ -260,9 +283,18 @@ void NestProgram::count_expression(const LoopNest& nest, int32_t expression, boo
   if (node.kind == ExpressionKind::load) {  // its indices are no arithmetic on values
     if (node.target < 0) return;
     const auto source = static_cast<size_t>(node.target);
-    const int32_t body = nest.dag->stages[source].body;
-    if (nest.stages[source].compute_at == ComputeAt::inlined && body >= 0)
-      count_expression(nest, body, compared, statement);
+    const auto& bodies = nest.dag->stages[source].bodies;
+    if (nest.stages[source].compute_at == ComputeAt::inlined && !bodies.empty())
+      count_expression(nest, bodies[tree.output(expression)], compared, statement);
+    return;
+  }
+  if (node.kind == ExpressionKind::variable && combined_) {
+    const DagStage& definition = nest.dag->stages[*combined_];
+    const auto operand = static_cast<size_t>(node.target);
+    if (operand < definition.outputs() || definition.bodies.empty()) return;
+    const auto combined = std::exchange(combined_, std::nullopt);
+    count_expression(nest, definition.bodies[operand - definition.outputs()], compared, statement);
+    combined_ = combined;
     return;
   }
   auto kind = arithmetic_of(node.kind);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/frontends/ansor/features/nest_statements.h"
@@ -39,17 +40,18 @@ class NestProgram {
   void find_attached(const LoopNest& nest);
   void set_buffers(const LoopNest& nest, LoopProgram& program);
   void emit(LoopNest& nest, size_t stage, LoopProgram& program);
-  void add_statement(LoopNest& nest, size_t stage, bool initial, LoopProgram& program);
+  void add_statement(LoopNest& nest, size_t stage, size_t output, bool initial, LoopProgram& program);
   bool is_rewritten(const LoopNest& nest, size_t stage, size_t access) const;
   void rearrange(const ProgramStatement& statement, const ProgramAccess& access, LoopProgram& program);
   void insert_transform(LoopProgram& program);
   void add_access(LoopNest& nest, const NestAccess& access, uint32_t loops, LoopProgram& program);
-  void count_arithmetic(const LoopNest& nest, size_t stage, ProgramStatement& statement);
+  void count_arithmetic(const LoopNest& nest, size_t stage, size_t output, ProgramStatement& statement);
   void count_expression(const LoopNest& nest, int32_t expression, bool compared, ProgramStatement& statement);
 
   std::vector<std::vector<std::pair<int32_t, size_t>>> attached_;  // of each stage: iterator and the stage there
   std::vector<OpenLoop> open_;                                     // loops around the next statement, outermost first
   std::vector<std::vector<int64_t>> row_major_;                    // of each stage: elements between neighbours
+  std::vector<int32_t> buffer_of_;                                 // of each memory
   std::vector<IndexLoop> index_loops_;
   std::vector<NestAccess> accesses_;
   std::vector<Affine> values_;
@@ -60,6 +62,7 @@ class NestProgram {
   int32_t transformed_ = -1;  // their buffer
   int64_t unroll_limit_ = 0;  // of the stages around the next statement
   size_t expressions_ = 0;
+  std::optional<size_t> combined_;  // the stage whose combiner is counted: variables are its operands
 };
 
 /// Arithmetic operations of all stages of a DAG.

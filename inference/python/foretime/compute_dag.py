@@ -21,28 +21,36 @@ def integer(value):
 
 
 def reads_of(body, numbers):
-    """The accesses to other stages, in the order of the body."""
+    """The accesses to other stages, in the order of the body. The bodies of a reduction's tensors all have all its sources."""
     reads = []
 
     def visit(node):
         if not isinstance(node, tir.ProducerLoad):
             return
         op = node.producer.op
-        reads.append({"op": numbers[op], "name": op.name, "indices": [text(index) for index in node.indices]})
+        read = {"op": numbers[op], "name": op.name, "indices": [text(index) for index in node.indices]}
+        if node.producer.value_index > 0:
+            read["output"] = node.producer.value_index
+        reads.append(read)
 
-    for expression in body:
+    for expression in body[:1] if isinstance(body[0], tir.Reduce) else body:
         tir.stmt_functor.post_order_visit(tir.Evaluate(expression), visit)
     return reads
 
 
 def combiner_and_body(op):
-    """(name of the combiner or None, text of what is combined or computed)."""
+    """(name of the combiner or None, text of what is combined or computed, what becomes of several tensors or None)."""
     body = op.body[0]
     if not isinstance(body, tir.Reduce):
-        return None, ", ".join(text(part) for part in op.body)
-    results = [type(result).__name__ for result in body.combiner.result]
-    name = COMBINERS.get(results[0], results[0].lower()) if len(results) == 1 else "tuple"
-    return name, ", ".join(text(source) for source in body.source)
+        return None, ", ".join(text(part) for part in op.body), None
+    sources = ", ".join(text(source) for source in body.source)
+    combiner = body.combiner
+    if len(combiner.result) > 1:
+        return "tuple", sources, {"lhs": [variable.name for variable in combiner.lhs],
+                                  "rhs": [variable.name for variable in combiner.rhs],
+                                  "result": [text(result) for result in combiner.result]}
+    name = type(combiner.result[0]).__name__
+    return COMBINERS.get(name, name.lower()), sources, None
 
 
 def stage(number, op, numbers, read_by):
@@ -54,7 +62,11 @@ def stage(number, op, numbers, read_by):
         return out
     if not isinstance(op, te.ComputeOp):
         raise ValueError(f"stage {number} ({op.name}): {type(op).__name__}, expected a computation")
-    combiner, body = combiner_and_body(op)
+    combiner, body, combine = combiner_and_body(op)
+    if op.num_outputs > 1:
+        out["dtypes"] = [str(op.output(i).dtype) for i in range(op.num_outputs)]
+    if combine:
+        out["combine"] = combine
     out.update({
         "kind": "compute",
         "axes": [[axis.var.name, integer(axis.dom.extent)] for axis in op.axis],

@@ -1,6 +1,7 @@
 #include "data/frontends/ansor/dag/compute_dag.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,7 +33,10 @@ void check_targets(const ComputeDag& dag, size_t stage, int32_t root, size_t axe
   if (node.kind == Kind::load) {
     if (node.target < 0 || static_cast<size_t>(node.target) >= stage)
       fail(dag, stage, fmt::format("reads {}, expected a stage before it", dag.expressions.name(root)));
-    const size_t rank = dag.stages[static_cast<size_t>(node.target)].shape.size();
+    const DagStage& source = dag.stages[static_cast<size_t>(node.target)];
+    const size_t rank = source.shape.size();
+    if (dag.expressions.output(root) >= source.outputs())
+      fail(dag, stage, fmt::format("reads {}, of which there are {}", dag.expressions.name(root), source.outputs()));
     if (node.children != rank)
       fail(dag, stage, fmt::format("{} indices of {}, expected {}", node.children, dag.expressions.name(root), rank));
   }
@@ -56,6 +60,19 @@ void check_axes(const ComputeDag& dag, size_t stage) {
   }
 }
 
+/// Whether a load of this name reads `stage`; sets which of its tensors, as in Node::value. TVM calls them NAME, or
+/// NAME.v0, NAME.v1 ... where there are several.
+bool reads_stage(std::string_view name, const DagStage& stage, int64_t& value) {
+  if (!name.starts_with(stage.name)) return false;
+  name.remove_prefix(stage.name.size());
+  value = 0;
+  if (name.empty()) return true;
+  if (stage.outputs() == 1 || !name.starts_with(".v")) return false;
+  const auto* const end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + 2, end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end && value >= 0 && value++ < static_cast<int64_t>(stage.outputs());
+}
+
 /// Resolves the variables of the expression `root` to the axes of `stage` and its loads to stages of the same name
 /// before `stage`, the last of them if several. Throws DataError where a name is unknown.
 void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
@@ -71,7 +88,10 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
   } else if (node.kind == Kind::load) {
     const std::string& name = dag.expressions.name(root);
     for (size_t i = 0; i < stage; ++i) {
-      if (dag.stages[i].name == name) node.target = static_cast<int32_t>(i);
+      int64_t value = 0;
+      if (!reads_stage(name, dag.stages[i], value)) continue;
+      node.target = static_cast<int32_t>(i);
+      node.value = value;
     }
     if (node.target < 0) fail(dag, stage, fmt::format("reads {}, expected a stage before it", name));
   }
@@ -80,6 +100,12 @@ void resolve_names(ComputeDag& dag, size_t stage, int32_t root) {
 }
 
 }  // namespace
+
+size_t ComputeDag::memories() const {
+  size_t most = 1;
+  for (const DagStage& stage : stages) most = std::max(most, stage.outputs());
+  return most * stages.size();
+}
 
 void collect_loads(const ExpressionTree& tree, int32_t root, std::vector<int32_t>& loads) {
   for (const int32_t child : tree.children(root)) collect_loads(tree, child, loads);
@@ -97,6 +123,8 @@ void validate(const ComputeDag& dag) {
       if (extent < 1 || extent > kLargestExtent)
         fail(dag, i, fmt::format("shape with {}, expected 1 to {}", extent, kLargestExtent));
     }
+    if (stage.types.empty() || stage.types.size() > kMostOutputs)
+      fail(dag, i, fmt::format("{} tensors, expected 1 to {}", stage.types.size(), kMostOutputs));
     if (stage.input) {
       if (stage.axis_count() > 0 || !stage.reads.empty()) fail(dag, i, "an input with axes or reads");
       continue;
@@ -106,14 +134,51 @@ void validate(const ComputeDag& dag) {
       if (read.stage < 0 || static_cast<size_t>(read.stage) >= i)
         fail(dag, i, fmt::format("reads stage {}, expected a stage before it", read.stage));
       const DagStage& source = dag.stages[static_cast<size_t>(read.stage)];
+      if (read.output < 0 || static_cast<size_t>(read.output) >= source.outputs())
+        fail(dag, i,
+             fmt::format("reads tensor {} of {}, expected 0 to {}", read.output, source.name, source.outputs() - 1));
       if (read.indices.size() != source.shape.size())
         fail(dag, i,
              fmt::format("{} indices of {}, expected {}", read.indices.size(), source.name, source.shape.size()));
       for (const int32_t index : read.indices) check_targets(dag, i, index, stage.axis_count());
     }
-    if (stage.body >= 0) check_targets(dag, i, stage.body, stage.axis_count());
+    if (!stage.bodies.empty() && stage.bodies.size() != stage.outputs())
+      fail(dag, i, fmt::format("{} bodies, expected {}", stage.bodies.size(), stage.outputs()));
+    for (const int32_t body : stage.bodies) check_targets(dag, i, body, stage.axis_count());
+    if (!stage.combine.empty() && stage.combine.size() != stage.outputs())
+      fail(dag, i, fmt::format("combine has {} results, expected {}", stage.combine.size(), stage.outputs()));
+    for (const int32_t result : stage.combine) {
+      std::vector<int32_t> loads;
+      collect_loads(dag.expressions, result, loads);
+      if (!loads.empty()) fail(dag, i, "combine reads a stage, expected arithmetic of its variables");
+      check_targets(dag, i, result, 2 * stage.outputs());
+    }
   }
 }
+
+namespace {
+
+/// ` += body`, as TVM prints tensor `k` of a stage: of a tuple the first body stands for all.
+std::string assignment(const ComputeDag& dag, const DagStage& stage, size_t k, std::span<const std::string> axes,
+                       std::span<const std::string> stages) {
+  const auto body = [&](size_t i) {
+    return stage.bodies.empty() ? stage.body_text : to_text(dag.expressions, stage.bodies[i], axes, stages);
+  };
+  std::string_view combiner = stage.combiner;
+  if (!stage.combine.empty()) {
+    const int32_t result = stage.combine[k];
+    const Kind kind = dag.expressions.node(result).kind;
+    if (kind == Kind::select)
+      return fmt::format(" {}= ({},{})", to_text(dag.expressions, result, stage.operands), body(0), body(1));
+    combiner = kind == Kind::add ? "sum" : kind == Kind::maximum ? "max" : kind == Kind::minimum ? "min" : "tuple";
+    if (combiner == "tuple") return "reduce" + to_text(dag.expressions, result, stage.operands);
+  }
+  if (combiner == "sum") return " += " + body(0);
+  if (combiner == "max" || combiner == "min") return fmt::format(" {}= {}", combiner, body(0));
+  return " = " + body(stage.bodies.empty() ? 0 : k);
+}
+
+}  // namespace
 
 std::string to_text(const ComputeDag& dag) {
   std::vector<std::string> stage_names;
@@ -126,13 +191,11 @@ std::string to_text(const ComputeDag& dag) {
     }
     const auto names = axis_names(stage);
     const auto spatial = std::vector(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(stage.axes.size()));
-    const std::string body =
-        stage.body >= 0 ? to_text(dag.expressions, stage.body, names, stage_names) : stage.body_text;
-    std::string_view assignment = "=";
-    if (stage.combiner == "sum") assignment = "+=";
-    if (stage.combiner == "max") assignment = "max=";
-    if (stage.combiner == "min") assignment = "min=";
-    out += fmt::format("{}({}) {} {}\n", stage.name, fmt::join(spatial, ", "), assignment, body);
+    for (size_t k = 0; k < stage.outputs(); ++k) {
+      out += fmt::format("{}({}){}", stage.name, fmt::join(spatial, ", "),
+                         stage.outputs() > 1 ? fmt::format(".v{}", k) : "");
+      out += assignment(dag, stage, k, names, stage_names) + '\n';
+    }
   }
   return out;
 }
@@ -196,6 +259,20 @@ T field_or(const element& object, std::string_view name, T fallback) {
   return object[name].get(value) == simdjson::SUCCESS ? value : fallback;
 }
 
+/// Resolves the variables of a combiner's result to its operands.
+void resolve_operands(ComputeDag& dag, size_t stage, int32_t root) {
+  const auto& operands = dag.stages[stage].operands;
+  if (dag.expressions.node(root).kind == Kind::variable) {
+    const auto found = std::ranges::find(operands, dag.expressions.name(root));
+    if (found == operands.end())
+      throw DataError("combine: variable {}, expected one of {}", dag.expressions.name(root),
+                      fmt::join(operands, ", "));
+    dag.expressions.node(root).target = static_cast<int32_t>(found - operands.begin());
+  }
+  for (uint32_t i = 0; i < dag.expressions.node(root).children; ++i)
+    resolve_operands(dag, stage, dag.expressions.child(root, i));
+}
+
 /// Indices and extents are text, or plain integers.
 int32_t read_expression(const element& value, std::string_view name, ComputeDag& dag, size_t stage) {
   int64_t number = 0;
@@ -220,37 +297,102 @@ void read_axes(const element& object, std::string_view name, std::vector<DagAxis
   }
 }
 
-/// The stage that a load of the body reads, where the accesses are not one a load: looked for by name and indices.
-int32_t source_of_load(const ComputeDag& dag, const DagStage& reader, int32_t load) {
+/// The access that a load of the body is, where the accesses are not one a load: looked for by name and indices. Null
+/// where none has its name.
+const DagRead* access_of_load(const ComputeDag& dag, const DagStage& reader, int32_t load) {
   const std::string text = to_text(dag.expressions, load);
-  int32_t by_name = -1;
+  const DagRead* by_name = nullptr;
   for (const DagRead& read : reader.reads) {
-    const std::string& name = dag.stages[static_cast<size_t>(read.stage)].name;
-    if (name != dag.expressions.name(load)) continue;
-    by_name = read.stage;
+    int64_t value = 0;
+    if (!reads_stage(dag.expressions.name(load), dag.stages[static_cast<size_t>(read.stage)], value)) continue;
+    by_name = &read;
     std::vector<std::string> indices;
     for (const int32_t index : read.indices) indices.push_back(to_text(dag.expressions, index));
-    if (text == fmt::format("{}[{}]", name, fmt::join(indices, ", "))) return read.stage;
+    if (text == fmt::format("{}[{}]", dag.expressions.name(load), fmt::join(indices, ", "))) return by_name;
   }
-  return by_name >= 0 ? by_name : dag.expressions.node(load).target;
+  return by_name;
 }
 
-void read_body(ComputeDag& dag, size_t stage) {
+/// Parts between commas that stand in no brackets.
+std::vector<std::string_view> split_tuple(std::string_view text) {
+  std::vector<std::string_view> parts;
+  size_t begin = 0;
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (text[i] == '(' || text[i] == '[') ++depth;
+    if (text[i] == ')' || text[i] == ']') --depth;
+    if (text[i] != ',' || depth != 0) continue;
+    parts.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+void read_bodies(ComputeDag& dag, size_t stage) {
   DagStage& reader = dag.stages[stage];
   try {
-    const int32_t root = parse_expression(reader.body_text, dag.expressions);
-    resolve_names(dag, stage, root);
-    std::vector<int32_t> loads;
-    collect_loads(dag.expressions, root, loads);
-    // Several stages may have one name, so a table has the numbers of what is read, in the order of the loads.
-    bool in_order = loads.size() == reader.reads.size();
-    for (size_t i = 0; in_order && i < loads.size(); ++i)
-      in_order = dag.expressions.name(loads[i]) == dag.stages[static_cast<size_t>(reader.reads[i].stage)].name;
-    for (size_t i = 0; i < loads.size(); ++i)
-      dag.expressions.node(loads[i]).target = in_order ? reader.reads[i].stage : source_of_load(dag, reader, loads[i]);
-    reader.body = root;
+    std::vector<int32_t> bodies, loads, of_body;
+    for (const std::string_view text : split_tuple(reader.body_text)) {
+      bodies.push_back(parse_expression(text, dag.expressions));
+      resolve_names(dag, stage, bodies.back());
+      collect_loads(dag.expressions, bodies.back(), loads);
+      of_body.resize(loads.size(), static_cast<int32_t>(bodies.size()) - 1);
+    }
+    if (bodies.size() != reader.outputs()) throw DataError("{} bodies of {} tensors", bodies.size(), reader.outputs());
+    // Several stages may have one name, so a table has the numbers of what is read, in the order of the loads. TVM says
+    // of each tensor of a reduction what all of them read.
+    bool in_order = loads.size() == reader.reads.size() ||
+                    (!reader.combiner.empty() && loads.size() * reader.outputs() == reader.reads.size());
+    for (size_t i = 0; in_order && i < loads.size(); ++i) {
+      const DagStage& source = dag.stages[static_cast<size_t>(reader.reads[i].stage)];
+      in_order = reads_stage(dag.expressions.name(loads[i]), source, dag.expressions.node(loads[i]).value);
+    }
+    for (size_t i = 0; i < loads.size(); ++i) {
+      auto& node = dag.expressions.node(loads[i]);
+      const DagRead* read = in_order ? &reader.reads[i] : access_of_load(dag, reader, loads[i]);
+      if (read == nullptr) continue;
+      node.target = read->stage;
+      reads_stage(dag.expressions.name(loads[i]), dag.stages[static_cast<size_t>(node.target)], node.value);
+    }
+    if (in_order) {
+      reader.reads.resize(loads.size());
+      for (size_t i = 0; i < loads.size(); ++i) {
+        reader.reads[i].output = static_cast<int32_t>(dag.expressions.output(loads[i]));
+        reader.reads[i].body = of_body[i];
+      }
+    }
+    reader.bodies = std::move(bodies);
   } catch (const DataError&) {
-    reader.body = -1;  // its reads are known, so it can be replayed
+    reader.bodies.clear();  // its reads are known, so it can be replayed
+  }
+}
+
+/// combine: {"lhs": names, "rhs": names, "result": texts}, one of each for each tensor.
+void read_combine(const element& object, ComputeDag& dag, size_t stage) {
+  DagStage& reader = dag.stages[stage];
+  element combine;
+  if (object["combine"].get(combine) != simdjson::SUCCESS) return;
+  for (const char* side : {"lhs", "rhs"}) {
+    const auto names = field<array>(combine, side, "a list of names");
+    if (names.size() != reader.outputs())
+      throw DataError("combine: {}: {} names, expected {}", side, names.size(), reader.outputs());
+    for (const element name : names) {
+      std::string_view text;
+      if (name.get(text) != simdjson::SUCCESS) throw DataError("combine: {}: expected a list of names", side);
+      reader.operands.emplace_back(text);
+    }
+  }
+  const auto results = field<array>(combine, "result", "a list of expressions");
+  for (const element result : results) {
+    std::string_view text;
+    if (result.get(text) != simdjson::SUCCESS) throw DataError("combine: result: expected a list of expressions");
+    const int32_t root = parse_expression(text, dag.expressions);
+    resolve_operands(dag, stage, root);
+    reader.combine.push_back(root);
   }
 }
 
@@ -273,11 +415,25 @@ void read_compute(const element& object, ComputeDag& dag, size_t stage) {
     if (source < 0 || static_cast<size_t>(source) >= stage)
       throw DataError("reads: stage {}, expected one before it", source);
     read.stage = static_cast<int32_t>(source);
+    read.output = static_cast<int32_t>(std::clamp<int64_t>(field_or<int64_t>(item, "output", 0), 0, kMostOutputs));
     const auto indices = field<array>(item, "indices", "a list of expressions");
     for (const element index : indices) read.indices.push_back(read_expression(index, "indices", dag, stage));
     reader.reads.push_back(std::move(read));
   }
-  read_body(dag, stage);
+  std::vector<std::string> types;
+  array listed;
+  if (object["dtypes"].get(listed) == simdjson::SUCCESS) {
+    for (const element type : listed) {
+      std::string_view text;
+      if (type.get(text) != simdjson::SUCCESS) throw DataError("dtypes: expected a list of names");
+      types.emplace_back(text);
+    }
+  }
+  // Tables of earlier versions have no dtypes.
+  if (types.empty()) types.assign(split_tuple(reader.body_text).size(), reader.types.front());
+  reader.types = std::move(types);
+  read_bodies(dag, stage);
+  read_combine(object, dag, stage);
 }
 
 void read_stage(const element& object, ComputeDag& dag) {
@@ -287,7 +443,7 @@ void read_stage(const element& object, ComputeDag& dag) {
   dag.stages.emplace_back();
   DagStage& added = dag.stages.back();
   added.name = field<std::string_view>(object, "name", "a name");
-  added.type = field_or<std::string_view>(object, "dtype", "");
+  added.types = {std::string(field_or<std::string_view>(object, "dtype", ""))};
   added.tag = field_or<std::string_view>(object, "tag", "");
   added.output = field_or<bool>(object, "is_output", false);
   added.flops = field_or<double>(object, "flops", 0.0);

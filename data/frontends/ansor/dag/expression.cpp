@@ -270,7 +270,10 @@ std::string to_text(const ExpressionTree& tree, int32_t root, std::span<const st
   if (node.kind == Kind::real) return tree.name(root);
   if (node.kind == Kind::text) return '"' + tree.name(root) + '"';
   if (node.kind == Kind::logical_not) return '!' + child(0);
-  if (node.kind == Kind::load) return fmt::format("{}[{}]", named(stage_names), list());
+  if (node.kind == Kind::load) {
+    const bool tensor = node.value > 0 && node.target >= 0 && static_cast<size_t>(node.target) < stage_names.size();
+    return fmt::format("{}{}[{}]", named(stage_names), tensor ? fmt::format(".v{}", node.value - 1) : "", list());
+  }
   if (node.kind == Kind::cast && tree.node(tree.child(root, 0)).kind == Kind::integer)
     return fmt::format("({}){}", tree.name(root), child(0));
   if (node.kind == Kind::cast || node.kind == Kind::call) return fmt::format("{}({})", tree.name(root), list());

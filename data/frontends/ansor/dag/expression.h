@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -75,11 +76,13 @@ class ExpressionTree {
     int32_t name = -1;    // variable, load, call, cast, real (its literal), text: index into names
     int32_t target = -1;  // variable: position among the axes of its stage, spatial ones first; load: stage
     int32_t depth = 1;    // of the tree under it: bounds every recursion over trees
-    int64_t value = 0;    // integer
+    int64_t value = 0;    // integer; load: 0, or 1 + the number of the tensor where its stage makes several
   };
 
   const Node& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
   Node& node(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
+  /// Of a load: which of the tensors of its stage it reads.
+  size_t output(int32_t id) const { return static_cast<size_t>(std::max<int64_t>(node(id).value - 1, 0)); }
   std::span<const int32_t> children(int32_t id) const;
   int32_t child(int32_t id, size_t index) const { return children(id)[index]; }
   const std::string& name(int32_t id) const { return names_[static_cast<size_t>(node(id).name)]; }

@@ -14,10 +14,11 @@ class Accesses {
  public:
   Accesses(LoopNest& nest, std::vector<NestAccess>& out) : nest_(nest), out_(out) {}
 
-  /// `axes` are the values of the axes of `reader`.
-  void read(size_t reader, const std::vector<IndexInterval>& axes) {
+  /// `axes` are the values of the axes of `reader`, `output` which of its bodies reads.
+  void read(size_t reader, size_t output, const std::vector<IndexInterval>& axes) {
     const ComputeDag& dag = *nest_.dag;
     for (const DagRead& read : dag.stages[reader].reads) {
+      if (static_cast<size_t>(read.body) != output) continue;
       if (++looked_at_ > kMostAccesses) throw DataError("more than {} accesses", kMostAccesses);
       std::vector<IndexInterval> indices;
       for (const int32_t index : read.indices) {
@@ -28,11 +29,11 @@ class Accesses {
       }
       const auto source = static_cast<size_t>(read.stage);
       if (nest_.stages[source].compute_at == ComputeAt::inlined) {
-        this->read(source, indices);
+        this->read(source, static_cast<size_t>(read.output), indices);
         continue;
       }
       NestAccess access;
-      access.stage = source;
+      access.memory = dag.memory(source, static_cast<size_t>(read.output));
       for (const IndexInterval& index : indices) {
         access.indices.push_back(index.everything ? Affine::of(0) : index.low);
         access.unknown.push_back(index.everything);
@@ -62,6 +63,12 @@ void derive_values(LoopNest& nest, const NestStage& stage, std::vector<Affine>& 
   }
 }
 
+/// The targets of the variables in the tree of `root`.
+void collect_variables(const ExpressionTree& tree, int32_t root, std::vector<int32_t>& targets) {
+  if (tree.node(root).kind == ExpressionKind::variable) targets.push_back(tree.node(root).target);
+  for (const int32_t child : tree.children(root)) collect_variables(tree, child, targets);
+}
+
 }  // namespace
 
 void axis_values(LoopNest& nest, size_t stage, std::vector<Affine>& values) {
@@ -79,20 +86,38 @@ void axis_values(LoopNest& nest, size_t stage, std::vector<Affine>& values) {
   for (const int32_t axis : loops.axes) values.push_back(pool.add(value(axis), variable(axis).minimum));
 }
 
-void stage_accesses(LoopNest& nest, size_t stage, std::vector<NestAccess>& accesses) {
+void stage_accesses(LoopNest& nest, size_t stage, size_t output, std::vector<NestAccess>& accesses) {
   accesses.clear();
   std::vector<Affine> values;
   axis_values(nest, stage, values);
   const size_t rank = nest.dag->stages[stage].axes.size();
   NestAccess written;
-  written.stage = stage;
+  written.memory = nest.dag->memory(stage, output);
   written.indices.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank));
   written.unknown.assign(rank, 0);
   accesses.push_back(std::move(written));
   std::vector<IndexInterval> axes;
   axes.reserve(values.size());
   for (const Affine& value : values) axes.push_back({value, value});
-  Accesses(nest, accesses).read(stage, axes);
+  Accesses reads(nest, accesses);
+  const DagStage& defined = nest.dag->stages[stage];
+  if (defined.combine.empty()) {
+    reads.read(stage, output, axes);
+    return;
+  }
+  std::vector<int32_t> variables;
+  collect_variables(nest.dag->expressions, defined.combine[output], variables);
+  std::ranges::sort(variables);
+  variables.erase(std::unique(variables.begin(), variables.end()), variables.end());
+  for (const int32_t variable : variables) {
+    const auto operand = static_cast<size_t>(variable);
+    if (operand >= defined.outputs()) {
+      reads.read(stage, operand - defined.outputs(), axes);
+    } else if (operand != output) {
+      accesses.push_back(accesses.front());
+      accesses.back().memory = nest.dag->memory(stage, operand);
+    }
+  }
 }
 
 namespace {
@@ -145,6 +170,11 @@ class Builder {
       if (__builtin_mul_overflow(allocation.count, extent, &allocation.count))
         throw DataError("stage {}: memory of more than 2^63 elements", number);
     }
+    for (size_t k = 0; k + 1 < defined.outputs(); ++k) {
+      allocation.output = static_cast<int32_t>(k);
+      allocation.parent = add(allocation);
+    }
+    allocation.output = static_cast<int32_t>(defined.outputs()) - 1;
     const int32_t memory = add(allocation);
     find_owners(number);
     const bool reduction = !defined.reduce_axes.empty();
@@ -270,7 +300,7 @@ class Builder {
     return extent;
   }
 
-  /// The store of a stage, in the guards that loops need which overrun what they were split from.
+  /// The stores of a stage, in the guards that loops need which overrun what they were split from.
   void store(size_t number, int32_t parent, bool initial, size_t common) {
     const NestStage& loops = nest_.stages[number];
     const DagStage& defined = nest_.dag->stages[number];
@@ -284,7 +314,10 @@ class Builder {
       const bool skipped = initial && belongs(axis) == kOfReduction;
       out_.axis_values.push_back(skipped ? Affine::of(0) : pool_.add(value(axis), variable(axis).minimum));
     }
-    add(node);
+    for (size_t k = 0; k < defined.outputs(); ++k) {
+      node.output = static_cast<int32_t>(k);
+      add(node);
+    }
   }
 
   int32_t guards(size_t number, int32_t parent, bool initial) {

@@ -31,7 +31,6 @@ struct BlockFeatures {
 
 /// What is known of one buffer; a start of a reduction and its update share it.
 struct BufferFeatures {
-  int32_t stage = 0;
   std::array<float, 16> operations{};
   Annotated vectorized, unrolled, parallel;
   bool gpu = false;
@@ -148,7 +147,7 @@ struct StoreFeatures::Work {
 
   /// What one statement touches of a buffer in one run of a loop.
   struct Touch {
-    int32_t stage;
+    int32_t memory;
     int64_t elements, element_bytes;
   };
 
@@ -160,9 +159,13 @@ struct StoreFeatures::Work {
     nest_statements(scheduled, statements);
     used = 0;
     gpu = false;
-    place_of_stage.assign(scheduled.stages.size(), -1);
-    type_bytes.clear();
-    for (const DagStage& stage : scheduled.dag->stages) type_bytes.push_back(bytes_of(stage.type));
+    const ComputeDag& dag = *scheduled.dag;
+    place_of_memory.assign(dag.memories(), -1);
+    type_bytes.assign(dag.memories(), 0);
+    for (size_t stage = 0; stage < dag.stages.size(); ++stage) {
+      const auto& types = dag.stages[stage].types;
+      for (size_t k = 0; k < types.size(); ++k) type_bytes[dag.memory(stage, k)] = bytes_of(types[k]);
+    }
     largest.assign(2 * scheduled.variables.size(), 0);
     if (touches.size() < statements.nodes.size()) touches.resize(statements.nodes.size());
     for (size_t i = 0; i < statements.nodes.size(); ++i) touches[i].clear();
@@ -196,7 +199,7 @@ struct StoreFeatures::Work {
   void store(const NestNode& node) {
     enter(node);
     values.find(*nest, statements, node, value);
-    BufferFeatures& buffer = buffer_of(node.stage);
+    BufferFeatures& buffer = buffer_of(memory_of(node));
     computation(buffer);
     regions();
     blocks(buffer);
@@ -276,8 +279,8 @@ struct StoreFeatures::Work {
           elements = static_cast<int64_t>(static_cast<uint64_t>(elements) * static_cast<uint64_t>(region[d]));
         }
         elements = std::max<int64_t>(elements, 0);
-        const int64_t each = element_bytes(access.stage);
-        touches[static_cast<size_t>(loops[i])].push_back({access.stage, elements, each});
+        const int64_t each = element_bytes(access.memory);
+        touches[static_cast<size_t>(loops[i])].push_back({access.memory, elements, each});
         bytes = static_cast<int64_t>(static_cast<uint64_t>(bytes) +
                                      static_cast<uint64_t>(elements) * static_cast<uint64_t>(each));
       }
@@ -290,8 +293,8 @@ struct StoreFeatures::Work {
     buffer.blocks.clear();
     for (size_t b = value.buffers.size(); b-- > 0;) {
       const BufferAccess& access = value.buffers[b];
-      const auto& shape = nest->dag->stages[static_cast<size_t>(access.stage)].shape;
-      const auto each = static_cast<float>(element_bytes(access.stage));
+      const auto& shape = shape_of(access);
+      const auto each = static_cast<float>(element_bytes(access.memory));
       BlockFeatures block;
       block.read = access.read;
       block.written = access.written;
@@ -302,7 +305,7 @@ struct StoreFeatures::Work {
       } else {
         const auto& outermost = touches[static_cast<size_t>(loops.front())];
         const auto first =
-            std::ranges::find_if(outermost, [&](const Touch& touch) { return touch.stage == access.stage; });
+            std::ranges::find_if(outermost, [&](const Touch& touch) { return touch.memory == access.memory; });
         block.unique_bytes = static_cast<float>(first->elements) * each;
         int64_t step = 0, ratio = 1;
         size_t depth = loops.size();
@@ -358,7 +361,7 @@ struct StoreFeatures::Work {
       int64_t times = 0;
       float least = std::numeric_limits<float>::max();
       for (const Touch& touch : touched) {
-        if (touch.stage != access.stage) continue;
+        if (touch.memory != access.memory) continue;
         ++times;
         least = std::min(least, static_cast<float>(touch.elements));
       }
@@ -390,15 +393,21 @@ struct StoreFeatures::Work {
   }
   void allocation(const NestNode& node) {
     enter(node);
-    BufferFeatures& buffer = buffer_of(node.stage);
+    BufferFeatures& buffer = buffer_of(memory_of(node));
     const auto elements = static_cast<float>(node.count);
-    buffer.alloc_size = elements * static_cast<float>(element_bytes(node.stage));
+    buffer.alloc_size = elements * static_cast<float>(element_bytes(memory_of(node)));
     buffer.alloc_product = elements * outer_product;
     buffer.alloc_outer = outer_product;
     buffer.alloc_inner = buffer.outer_product / outer_product;
   }
-  BufferFeatures& buffer_of(int32_t stage) {
-    int32_t& place = place_of_stage[static_cast<size_t>(stage)];
+  int32_t memory_of(const NestNode& node) const {
+    return static_cast<int32_t>(nest->dag->memory(static_cast<size_t>(node.stage), static_cast<size_t>(node.output)));
+  }
+  const std::vector<int64_t>& shape_of(const BufferAccess& access) const {
+    return nest->dag->stages[nest->dag->stage_of(static_cast<size_t>(access.memory))].shape;
+  }
+  BufferFeatures& buffer_of(int32_t memory) {
+    int32_t& place = place_of_memory[static_cast<size_t>(memory)];
     if (place < 0) {
       place = static_cast<int32_t>(used++);
       if (buffers.size() < used) buffers.emplace_back();
@@ -406,14 +415,13 @@ struct StoreFeatures::Work {
       std::vector<BlockFeatures> blocks = std::move(fresh.blocks);
       blocks.clear();
       fresh = {};
-      fresh.stage = stage;
       fresh.blocks = std::move(blocks);
     }
     return buffers[static_cast<size_t>(place)];
   }
   int64_t stride(const BufferAccess& access, int32_t variable) const {
     if (access.rank == 0) return 1;
-    const auto& shape = nest->dag->stages[static_cast<size_t>(access.stage)].shape;
+    const auto& shape = shape_of(access);
     int64_t least = std::numeric_limits<int64_t>::max();
     bool any = false;
     for (uint32_t k = 0; k < access.count; ++k) {
@@ -444,7 +452,7 @@ struct StoreFeatures::Work {
     return product;
   }
   const NestNode& loop(size_t i) const { return statements.nodes[static_cast<size_t>(loops[i])]; }
-  int64_t element_bytes(int32_t stage) const { return type_bytes[static_cast<size_t>(stage)]; }
+  int64_t element_bytes(int32_t memory) const { return type_bytes[static_cast<size_t>(memory)]; }
 
   AffinePool no_pool;
   PostfixExpressions forms{no_pool};
@@ -456,8 +464,8 @@ struct StoreFeatures::Work {
 
   std::vector<BufferFeatures> buffers;  // in the order of their first store
   size_t used = 0;
-  std::vector<int32_t> place_of_stage;      // in buffers, -1
-  std::vector<int64_t> type_bytes;          // [stages]
+  std::vector<int32_t> place_of_memory;     // in buffers, -1
+  std::vector<int64_t> type_bytes;          // [memories]
   std::vector<std::vector<Touch>> touches;  // [nodes] of loops
   bool gpu = false;
 

@@ -37,8 +37,8 @@ bool is_real(std::string_view type) { return type.starts_with("float") || type.s
 /// Whether a stage is what topi makes of a constant matrix: a chain of choices among numbers.
 bool is_constant_matrix(const ComputeDag& dag, size_t stage) {
   const DagStage& defined = dag.stages[stage];
-  if (!defined.reads.empty() || defined.body < 0) return false;
-  int32_t node = defined.body;
+  if (!defined.reads.empty() || defined.bodies.size() != 1) return false;
+  int32_t node = defined.bodies.front();
   if (dag.expressions.node(node).kind != Kind::select) return false;
   while (dag.expressions.node(node).kind == Kind::select) {
     if (dag.expressions.node(dag.expressions.child(node, 1)).kind != Kind::real) return false;
@@ -59,16 +59,42 @@ struct StoreWalk {
   const ExpressionTree& tree = nest.dag->expressions;
   std::vector<AffinePart> parts{};
   int64_t visited = 0;
+  struct Combination {
+    size_t stage = 0, output = 0;
+    std::span<const Known> axes{};
+  } combination{};
 
-  Known body(size_t stage, std::span<const Known> axes) {
+  Known body(size_t stage, size_t output, std::span<const Known> axes) {
     const DagStage& defined = dag.stages[stage];
-    if (defined.body < 0)
+    if (output >= defined.bodies.size())
       throw DataError("stage {} ({}): '{}' is not an expression that is known", stage, defined.name,
                       defined.body_text.substr(0, 60));
-    return of(defined.body, axes);
+    return of(defined.bodies[output], axes);
   }
-  void add_load(size_t stage, std::span<const Known> indices) {
-    loads.push_back({static_cast<int32_t>(stage), static_cast<uint32_t>(load_forms.size())});
+  /// What becomes of tensor `output` of a tuple, which reads what the others are so far.
+  Known combined(size_t stage, size_t output, std::span<const Known> axes) {
+    combination = {stage, output, axes};
+    return of(dag.stages[stage].combine[output], {});
+  }
+  Known operand(size_t number) {
+    const auto [stage, output, axes] = combination;
+    const DagStage& defined = dag.stages[stage];
+    if (number >= defined.outputs()) return body(stage, number - defined.outputs(), axes);
+    const auto indices = axes.first(defined.axes.size());
+    if (number != output) add_load(dag.memory(stage, number), indices);
+    const size_t first = number == output ? 0 : load_forms.size() - indices.size();
+    for (size_t i = 0; i < indices.size(); ++i) forms.count(load_forms[first + i], count.integer);
+    return loaded(defined.types[number]);
+  }
+  static Known loaded(const std::string& type) {
+    if (is_real(type)) return Known::real();
+    Known value = Known::of(Affine::of(0));
+    value.constant = false;
+    value.opaque = true;
+    return value;
+  }
+  void add_load(size_t memory, std::span<const Known> indices) {
+    loads.push_back({static_cast<int32_t>(memory), static_cast<uint32_t>(load_forms.size())});
     for (const Known& index : indices) {
       const bool affine = index.type == Known::Type::integer && !index.opaque;
       load_forms.push_back(affine ? forms.write(index.affine, index.taken) : forms.unknown());
@@ -90,6 +116,7 @@ struct StoreWalk {
       case Kind::real:
         return Known::real(std::strtod(tree.name(id).c_str(), nullptr));
       case Kind::variable:
+        if (axes.empty() && !combination.axes.empty()) return operand(static_cast<size_t>(node.target));
         if (static_cast<size_t>(node.target) >= axes.size()) throw DataError("a variable that is no axis");
         return axes[static_cast<size_t>(node.target)];
       case Kind::load:
@@ -130,18 +157,14 @@ struct StoreWalk {
     for (const int32_t child : tree.children(id)) indices.push_back(of(child, axes));
     if (nest.stages[stage].compute_at == ComputeAt::inlined && !dag.stages[stage].input) {
       if (is_constant_matrix(dag, stage)) return Known::real(1.0);
-      return body(stage, indices);
+      return body(stage, tree.output(id), indices);
     }
     const size_t first = load_forms.size();
-    add_load(stage, indices);
+    add_load(dag.memory(stage, tree.output(id)), indices);
     // Loads inside of indices come after the load that they belong to.
     std::rotate(loads.begin() + static_cast<std::ptrdiff_t>(place), loads.end() - 1, loads.end());
     for (size_t i = 0; i < indices.size(); ++i) forms.count(load_forms[first + i], count.integer);
-    if (is_real(dag.stages[stage].type)) return Known::real();
-    Known loaded = Known::of(Affine::of(0));
-    loaded.constant = false;
-    loaded.opaque = true;
-    return loaded;
+    return loaded(dag.stages[stage].types[tree.output(id)]);
   }
   Known choice(int32_t id, std::span<const Known> axes, bool lazy) {
     const Known condition = of(tree.child(id, 0), axes);
@@ -408,8 +431,9 @@ struct StoreWalk {
 }  // namespace
 
 void StoreValues::find(LoopNest& nest, const NestStatements& statements, const NestNode& store, StoreValue& value) {
-  const auto stage = static_cast<size_t>(store.stage);
+  const auto stage = static_cast<size_t>(store.stage), output = static_cast<size_t>(store.output);
   const DagStage& defined = nest.dag->stages[stage];
+  const bool tuple = store.update && !defined.combine.empty();
   value.operations = {};
   value.buffers.clear();
   value.forms.clear();
@@ -421,18 +445,18 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
     axes.push_back(Known::of(statements.axis_values[store.axes + i]));
     axes.back().taken = nest.variables[static_cast<size_t>(nest.stages[stage].axes[i])].taken;
   }
-  walk.add_load(stage, std::span(axes).first(defined.axes.size()));
+  walk.add_load(nest.dag->memory(stage, output), std::span(axes).first(defined.axes.size()));
   if (!store.initial) {
-    if (store.update) {
+    if (store.update && !tuple) {
       for (size_t i = 0; i < defined.axes.size(); ++i) forms_->count(load_forms_[i], value.operations.integer);
     }
     const bool symbolic =
         std::ranges::any_of(defined.reduce_axes, [](const DagAxis& axis) { return axis.symbolic >= 0; });
     nest.pool.keep_divisors(symbolic);
-    const Known result = walk.body(stage, axes);
+    const Known result = tuple ? walk.combined(stage, output, axes) : walk.body(stage, output, axes);
     nest.pool.keep_divisors(false);
     walk.count_integer(result);
-    if (store.update) {
+    if (store.update && !tuple) {
       const bool integer = result.type == Known::Type::integer;
       if (defined.combiner == "sum") {
         ++(integer ? value.operations.integer.add_subtract : value.operations.float_add_subtract);
@@ -447,13 +471,14 @@ void StoreValues::find(LoopNest& nest, const NestStatements& statements, const N
   for (size_t i = 0; i < loads_.size(); ++i) {
     const StoreLoad& load = loads_[i];
     const bool known =
-        std::ranges::any_of(value.buffers, [&](const BufferAccess& buffer) { return buffer.stage == load.stage; });
+        std::ranges::any_of(value.buffers, [&](const BufferAccess& buffer) { return buffer.memory == load.memory; });
     if (known) continue;
-    BufferAccess buffer{.stage = load.stage, .read = i > 0 || store.update, .written = i == 0};
-    buffer.rank = static_cast<uint32_t>(nest.dag->stages[static_cast<size_t>(load.stage)].shape.size());
+    BufferAccess buffer{.memory = load.memory, .read = i > 0 || store.update, .written = i == 0};
+    buffer.rank =
+        static_cast<uint32_t>(nest.dag->stages[nest.dag->stage_of(static_cast<size_t>(load.memory))].shape.size());
     buffer.first = static_cast<uint32_t>(value.forms.size());
     for (size_t j = i; j < loads_.size(); ++j) {
-      if (loads_[j].stage != load.stage) continue;
+      if (loads_[j].memory != load.memory) continue;
       if (buffer.written && j > i) {
         buffer.read = true;
         continue;

@@ -106,7 +106,7 @@ struct StoreOperations {
 
 /// All accesses of a store to one memory.
 struct BufferAccess {
-  int32_t stage = 0;  // whose memory
+  int32_t memory = 0;  // ComputeDag::memory
   bool read = false, written = false;
   uint32_t rank = 0;              // indices of one access
   uint32_t first = 0, count = 0;  // accesses: StoreValue::forms from first on, `rank` each
@@ -123,7 +123,7 @@ struct StoreValue {
 
 /// One access: whose memory, and where its indices stand.
 struct StoreLoad {
-  int32_t stage = 0;
+  int32_t memory = 0;
   uint32_t first = 0;
 };
 

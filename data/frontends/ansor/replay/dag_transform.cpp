@@ -39,12 +39,20 @@ int32_t axis_node(ExpressionTree& tree, const std::string& name, size_t position
   return id;
 }
 
-/// Gives `stage` the body `source[indices]` and the one read that it makes.
+/// Gives each tensor of `stage` the body `source[indices]`, of the same tensor of `source`, and the one read that it
+/// makes.
 void read_only(ComputeDag& dag, DagStage& stage, size_t source, const std::vector<int32_t>& indices) {
-  stage.body = dag.expressions.add(Kind::load, dag.stages[source].name, indices);
-  dag.expressions.node(stage.body).target = static_cast<int32_t>(source);
   stage.body_text.clear();
-  stage.reads = {{static_cast<int32_t>(source), indices}};
+  stage.bodies.clear();
+  stage.reads.clear();
+  for (size_t k = 0; k < stage.outputs(); ++k) {
+    const auto output = static_cast<int32_t>(k);
+    const int32_t body = dag.expressions.add(Kind::load, dag.stages[source].name, indices);
+    dag.expressions.node(body).target = static_cast<int32_t>(source);
+    dag.expressions.node(body).value = dag.stages[source].outputs() > 1 ? output + 1 : 0;
+    stage.bodies.push_back(body);
+    stage.reads.push_back({static_cast<int32_t>(source), output, output, indices});
+  }
 }
 
 /// Copies a tree; the variable of axis t becomes replacements[t].
@@ -56,6 +64,7 @@ int32_t substitute(ExpressionTree& tree, int32_t root, const std::vector<int32_t
   const std::string name = node.name >= 0 ? tree.name(root) : std::string();
   const int32_t id = node.kind == Kind::integer ? tree.add_integer(node.value) : tree.add(node.kind, name, children);
   tree.node(id).target = node.target;
+  tree.node(id).value = node.value;
   check_depth(tree, id);
   return id;
 }
@@ -182,7 +191,7 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
   DagStage& cache = made.stages[place];
   const DagStage& copied = made.stages[source];
   cache.name = fmt::format("{}.{}", name, scope);
-  cache.type = copied.type;
+  cache.types = {copied.types.front()};  // TVM caches the first tensor
   cache.scope = scope;
   cache.shape = copied.shape;
   std::vector<int32_t> indices;
@@ -197,15 +206,18 @@ ComputeDag with_cache_read(const ComputeDag& dag, int32_t stage, std::string_vie
     DagStage& redirected = made.stages[static_cast<size_t>(reader) + 1];
     bool reads = false;
     for (DagRead& read : redirected.reads) {
-      if (read.stage != stage) continue;
+      if (read.stage != stage || read.output != 0) continue;
       read.stage = static_cast<int32_t>(place);
       reads = true;
     }
     if (!reads) throw DataError("reader {}: does not read stage {}", reader, stage);
     std::vector<int32_t> loads;
-    if (redirected.body >= 0) collect_loads(made.expressions, redirected.body, loads);
+    for (const int32_t body : redirected.bodies) collect_loads(made.expressions, body, loads);
     for (const int32_t load : loads) {
-      if (made.expressions.node(load).target == stage) made.expressions.node(load).target = static_cast<int32_t>(place);
+      auto& node = made.expressions.node(load);
+      if (node.target != stage || made.expressions.output(load) != 0) continue;
+      node.target = static_cast<int32_t>(place);
+      node.value = 0;
     }
   }
   return made;
@@ -224,6 +236,7 @@ ComputeDag with_cache_write(const ComputeDag& dag, int32_t stage, std::string_vi
   for (DagAxis& axis : cache.axes) axis.name += ".c";
   copy.reduce_axes.clear();
   copy.combiner.clear();
+  copy.combine.clear();
   copy.flops = 0.0;
   std::vector<int32_t> indices;
   for (size_t i = 0; i < copy.axes.size(); ++i) indices.push_back(axis_node(made.expressions, copy.axes[i].name, i));
@@ -243,7 +256,9 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   if (position < 0) position += rank + 1;
   if (position < 0 || position > rank)
     throw DataError("axis position {}, expected {} to {}", position, -rank - 1, rank);
-  if (before.body < 0) throw DataError("rfactor of a stage whose body could not be read");
+  if (before.bodies.empty())
+    throw DataError("rfactor of {}, whose body '{}' is not an expression that is known", before.name,
+                    before.body_text.substr(0, 60));
 
   // The axes of the new stage, and what the old ones are over them.
   DagStage factored = before;
@@ -287,7 +302,7 @@ ComputeDag with_rfactor(const LoopNest& nest, int32_t stage, int32_t variable, i
   for (DagAxis& axis : factored.reduce_axes) {
     if (axis.symbolic >= 0) axis.symbolic = substitute(tree, axis.symbolic, replacements);
   }
-  factored.body = substitute(tree, before.body, replacements);
+  for (int32_t& body : factored.bodies) body = substitute(tree, body, replacements);
   for (DagRead& read : factored.reads) {
     for (int32_t& index : read.indices) index = substitute(tree, index, replacements);
   }

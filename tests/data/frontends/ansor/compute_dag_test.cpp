@@ -41,7 +41,8 @@ size_t check_tables(const std::filesystem::path& file) {
   size_t printed_as_tvm = 0;
   for (const auto& printed : read_tables(file)) {
     const ComputeDag dag = parse_compute_dag(printed.table);
-    for (const DagStage& stage : dag.stages) EXPECT_EQ(stage.input, stage.body < 0) << dag.workload_key << stage.name;
+    for (const DagStage& stage : dag.stages)
+      EXPECT_EQ(stage.input, stage.bodies.empty()) << dag.workload_key << stage.name;
     if (printed.text.find("(OMITTED)") != std::string::npos) continue;
     EXPECT_EQ(to_text(dag), printed.text) << dag.workload_key;
     ++printed_as_tvm;
@@ -64,7 +65,7 @@ TEST(DagReader, StagesOfOneNameAreToldApart) {
   const auto sources = [&](const std::string& body, const std::string& reads) {
     const ComputeDag dag = parse_compute_dag(head + reads + "], \"body\": \"" + body + "\", \"is_output\": true}]}");
     std::vector<int32_t> loads, targets;
-    collect_loads(dag.expressions, dag.stages[2].body, loads);
+    collect_loads(dag.expressions, dag.stages[2].bodies.front(), loads);
     for (const int32_t load : loads) targets.push_back(dag.expressions.node(load).target);
     return targets;
   };
@@ -75,6 +76,41 @@ TEST(DagReader, StagesOfOneNameAreToldApart) {
   EXPECT_EQ(sources("(x[i] - x[i])", second + ", " + first), (std::vector<int32_t>{1, 0}));
   // An access that occurs twice may stand once.
   EXPECT_EQ(sources("((x[i] - x[(3 - i)]) + x[i])", first + ", " + other), (std::vector<int32_t>{0, 1, 0}));
+}
+
+TEST(DagReader, StagesMakeSeveralTensors) {
+  const auto dag = testing::sums_of_rows(4, 8);
+  ASSERT_EQ(dag->stages[1].outputs(), 2u);
+  EXPECT_EQ(dag->stages[1].bodies.size(), 2u);
+  EXPECT_EQ(dag->stages[1].reads[0].body, 0);
+  EXPECT_EQ(dag->stages[1].reads[2].body, 1);
+  EXPECT_EQ(dag->stages[2].reads[1].output, 0);
+  EXPECT_EQ(dag->stages[2].reads[2].output, 1);
+  // As TVM prints them: of each tensor what the first one combines.
+  EXPECT_EQ(to_text(*dag),
+            "A = PLACEHOLDER [4, 8]\nT(i).v0 += A[i, k]\nT(i).v1 += A[i, k]\n"
+            "norm(ax0, ax1) = ((A[ax0, ax1] - T.v0[ax0])*T.v1[ax0])\n");
+}
+
+TEST(DagReader, CombinersHaveOneOperandForEachTensor) {
+  const std::string good =
+      R"json({"workload_key": "[\"f\"]", "stages": [)json" + testing::input_stage(0, "A", "[4, 8]") + R"json(,
+      {"id": 1, "name": "T", "dtypes": ["int32", "float32"], "shape": [4], "kind": "compute", "axes": [["i", 4]],
+       "reduce_axes": [["k", 8]], "combiner": "tuple", "body": "k, A[i, k]", "reads": [{"op": 0, "name": "A",
+       "indices": ["i", "k"]}], "combine": {"lhs": ["a", "b"], "rhs": ["c", "d"],
+       "result": ["select((b >= d), a, c)", "max(b, d)"]}}]})json";
+  const auto dag = parse_compute_dag(good);
+  EXPECT_EQ(dag.stages[1].combine.size(), 2u);
+  EXPECT_EQ(dag.stages[1].reads[0].body, 1);
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& message) {
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    EXPECT_THAT(testing::message_of<DataError>([&] { parse_compute_dag(bad); }),
+                HasSubstr("stages[1]: combine: " + message));
+  };
+  refused(R"("rhs": ["c", "d"])", R"("rhs": ["c"])", "rhs: 1 names, expected 2");
+  refused("max(b, d)", "max(b, e)", "variable e, expected one of a, b, c, d");
+  refused(R"("lhs": ["a", "b"])", R"("lhs": ["a", 3])", "lhs: expected a list of names");
 }
 
 TEST(DagReader, FindsBothFormsOfAKey) {

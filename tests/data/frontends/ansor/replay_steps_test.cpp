@@ -241,9 +241,9 @@ TEST(Accesses, AreOverTheLoopsAroundTheStatement) {
   LoopNest nest = replayed(convolution(8, 16), R"([["SP", 4, 1, 8, [4], 1], ["SP", 4, 3, 8, [2], 1],
     ["RE", 4, [0, 1, 3, 2, 4]], ["CA", 3, 4, 2], ["CI", 1]])");
   std::vector<NestAccess> accesses;
-  stage_accesses(nest, 3, accesses);
+  stage_accesses(nest, 3, 0, accesses);
   const auto text = [&](const NestAccess& access) {
-    std::string out = nest.dag->stages[access.stage].name;
+    std::string out = nest.dag->stages[access.memory].name;
     for (const Affine& index : access.indices) out += " " + bound_text(nest, index);
     return out;
   };
@@ -251,7 +251,7 @@ TEST(Accesses, AreOverTheLoopsAroundTheStatement) {
   EXPECT_EQ(text(accesses[0]), "conv i0 ((i1.outer*4) + yy) ((i2.outer*2) + xx)");
   EXPECT_EQ(text(accesses[1]), "data rc ((((i1.outer*4) + yy) + ry) + -1) ((((i2.outer*2) + xx) + rx) + -1)");
   EXPECT_EQ(text(accesses[2]), "kernel i0 rc ry rx");
-  stage_accesses(nest, 4, accesses);
+  stage_accesses(nest, 4, 0, accesses);
   ASSERT_EQ(accesses.size(), 2u);
   EXPECT_EQ(text(accesses[0]), "relu i0 ((i1.outer*4) + i1.inner) ((i2.outer*2) + i2.inner)");
   EXPECT_EQ(text(accesses[1]), "conv i0 ((i1.outer*4) + i1.inner) ((i2.outer*2) + i2.inner)");
@@ -321,7 +321,7 @@ int check_reads(LoopNest& nest, size_t stage, Mutator& random) {
   std::vector<NestAccess> accesses;
   std::vector<Affine> values;
   axis_values(nest, stage, values);
-  stage_accesses(nest, stage, accesses);
+  stage_accesses(nest, stage, 0, accesses);
   int checked = 0;
   for (int place = 0; place < 3; ++place) {
     std::map<int32_t, int64_t> loops;
@@ -365,17 +365,17 @@ int check_reads(LoopNest& nest, size_t stage, Mutator& random) {
     }
     if (!inside) continue;
     for (const NestAccess& access : accesses) {
-      if (access.stage == stage || nest.dag->stages[access.stage].input) continue;
-      const auto& computed = nest.stages[access.stage];
+      if (access.memory == stage || nest.dag->stages[access.memory].input) continue;
+      const auto& computed = nest.stages[access.memory];
       for (size_t d = 0; d < access.indices.size(); ++d) {
         const int64_t index = nest.pool.evaluate(access.indices[d], value_of);
         // Reads outside of the tensor are guarded by conditions.
-        if (access.unknown[d] || index < 0 || index >= nest.dag->stages[access.stage].shape[d]) continue;
+        if (access.unknown[d] || index < 0 || index >= nest.dag->stages[access.memory].shape[d]) continue;
         const auto& axis = nest.variables[static_cast<size_t>(computed.axes[d])];
         const int64_t low = nest.pool.evaluate(axis.minimum, value_of);
-        EXPECT_GE(index, low) << loops_of(nest) << nest.dag->stages[access.stage].name << " dimension " << d;
+        EXPECT_GE(index, low) << loops_of(nest) << nest.dag->stages[access.memory].name << " dimension " << d;
         EXPECT_LT(index, low + nest.pool.evaluate(axis.extent, value_of))
-            << loops_of(nest) << nest.dag->stages[access.stage].name << " dimension " << d;
+            << loops_of(nest) << nest.dag->stages[access.memory].name << " dimension " << d;
         ++checked;
       }
     }

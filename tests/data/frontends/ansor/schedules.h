@@ -61,6 +61,25 @@ inline std::shared_ptr<const ComputeDag> convolution(int64_t size, int64_t chann
   return std::make_shared<const ComputeDag>(parse_compute_dag(table));
 }
 
+/// What a layer norm is made of: A, T (the sums of a row and of its squares), norm, which reads both.
+inline std::shared_ptr<const ComputeDag> sums_of_rows(int64_t rows, int64_t columns) {
+  const std::string table = fmt::format(
+      R"json({{"workload_key": "[\"sums\", {0}, {1}]", "stages": [{2},
+      {{"id": 1, "name": "T", "dtype": "float32", "dtypes": ["float32", "float32"], "shape": [{0}], "kind": "compute",
+        "axes": [["i", {0}]], "reduce_axes": [["k", {1}]], "combiner": "tuple",
+        "body": "A[i, k], (A[i, k]*A[i, k])", "tag": "comm_reduce",
+        "combine": {{"lhs": ["x0", "x1"], "rhs": ["y0", "y1"], "result": ["(x0 + y0)", "(x1 + y1)"]}},
+        "reads": [{{"op": 0, "name": "A", "indices": ["i", "k"]}}, {{"op": 0, "name": "A", "indices": ["i", "k"]}},
+                  {{"op": 0, "name": "A", "indices": ["i", "k"]}}], "is_output": false}},
+      {{"id": 2, "name": "norm", "dtype": "float32", "shape": [{0}, {1}], "kind": "compute",
+        "axes": [["ax0", {0}], ["ax1", {1}]], "reduce_axes": [], "combiner": null,
+        "body": "((A[ax0, ax1] - T.v0[ax0])*T.v1[ax0])", "tag": "injective",
+        "reads": [{{"op": 0, "name": "A", "indices": ["ax0", "ax1"]}}, {{"op": 1, "name": "T", "indices": ["ax0"]}},
+                  {{"op": 1, "name": "T", "output": 1, "indices": ["ax0"]}}], "is_output": true}}]}})json",
+      rows, columns, input_stage(0, "A", fmt::format("[{}, {}]", rows, columns)));
+  return std::make_shared<const ComputeDag>(parse_compute_dag(table));
+}
+
 /// Steps from their JSON.
 inline ScheduleSteps steps_of(std::string_view json) {
   TuningRecord record;
