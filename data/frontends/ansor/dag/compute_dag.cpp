@@ -415,7 +415,11 @@ void read_compute(const element& object, ComputeDag& dag, size_t stage) {
     if (source < 0 || static_cast<size_t>(source) >= stage)
       throw DataError("reads: stage {}, expected one before it", source);
     read.stage = static_cast<int32_t>(source);
-    read.output = static_cast<int32_t>(std::clamp<int64_t>(field_or<int64_t>(item, "output", 0), 0, kMostOutputs));
+    const auto output = field_or<int64_t>(item, "output", 0);
+    const auto& read_from = dag.stages[static_cast<size_t>(source)];
+    if (output < 0 || static_cast<size_t>(output) >= read_from.outputs())
+      throw DataError("reads: tensor {} of {}, expected 0 to {}", output, read_from.name, read_from.outputs() - 1);
+    read.output = static_cast<int32_t>(output);
     const auto indices = field<array>(item, "indices", "a list of expressions");
     for (const element index : indices) read.indices.push_back(read_expression(index, "indices", dag, stage));
     reader.reads.push_back(std::move(read));

@@ -140,6 +140,8 @@ TEST(DagReader, BadTablesNameStageAndField) {
   EXPECT_EQ(message("matmul", "matmul"), "no exception");
   EXPECT_THAT(message("\"op\": 0", "\"op\": 7"), HasSubstr("stages[2]: reads: stage 7, expected one before it"));
   EXPECT_THAT(message("\"op\": 0", "\"op\": -1"), HasSubstr("reads: stage -1"));
+  for (const char* output : {"\"output\": -1, \"op\": 0", "\"output\": 1, \"op\": 0"})
+    EXPECT_THAT(message("\"op\": 0", output), HasSubstr("of A, expected 0 to 0"));
   EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\", \"q\"]"), HasSubstr("variable q, expected one of i, j, k"));
   EXPECT_THAT(message("[\"i\", \"k\"]", "[\"i\"]"), HasSubstr("1 indices of A, expected 2"));
   EXPECT_THAT(message("\"id\": 1", "\"id\": 4"), HasSubstr("stages[1]: id 4, expected 1"));
