@@ -68,7 +68,7 @@ void write_synced(const fs::path& path, std::string_view bytes) {
 }
 
 void create_folders_synced(const fs::path& path) {
-  if (path.empty() || files().is_folder(path)) return;
+  if (path.empty() || path == path.root_path() || files().is_folder(path)) return;
   const auto above = path.parent_path();
   create_folders_synced(above);
   files().create_folders(path);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "configs/settings.h"
 #include "data/dataset/group_files.h"
+#include "sharding/partition.h"
 
 /// The index of a run's data set: all its groups, made from headers alone and broadcast to every rank.
 namespace foretime::sharding {
@@ -23,7 +23,7 @@ struct IndexEntry {
   double sharing = 1;      // n > 1 samples of a batch on one rank cost sample_cost n^sharing, since they share states
   int64_t samples = 0;     // samples of each part in an epoch (train)
   /// Of `count` samples in one batch on one rank.
-  double cost_of(double count) const { return sample_cost * (count <= 1 ? count : std::pow(count, sharing)); }
+  double cost_of(double count) const { return SharedGroup{.cost = sample_cost, .exponent = sharing}.of(count); }
 };
 
 struct DatasetIndex {

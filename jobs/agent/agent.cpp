@@ -329,6 +329,7 @@ class AgentLoop {
       const bool may_claim = !claim_token_.empty() || health_.may_claim(world_.steady_seconds());
       if (!may_claim && health_.trouble().empty()) break;  // the first look goes on, and wakes this loop
       if (may_claim && claim_one()) continue;
+      if (!may_claim) look_after_suspects();
       if (!may_claim) see_whether_others_are_done();
       rest(may_claim);
     }
@@ -389,6 +390,17 @@ class AgentLoop {
     for (auto& held : accepted_) jobs_.push_back(std::move(held));
     accepted_.clear();
     start_jobs();
+  }
+
+  /// Whether jobs that failed here, so that it claims nothing, have failed elsewhere since.
+  void look_after_suspects() {
+    const auto suspects = health_.suspects();
+    if (suspects.empty()) return;
+    reach_queue_or_pause([&] {
+      for (const auto& job : suspects) {
+        if (const auto record = queue_->find(job)) health_.heard_of(job, record->failures);
+      }
+    });
   }
 
   /// While this agent claims nothing.

@@ -109,15 +109,7 @@ std::vector<std::string> train_arguments(const Lease& lease, const Parameters& p
   settings.run.directory = place.folder.string();
   settings.run.overwrite = false;
   settings.checkpoint.resume = "auto";
-  fs::path checkpoint;
-  const bool fetched = place.fetched.found();
-  if (!lease.checkpoint.empty())
-    checkpoint = newest_checkpoint(lease.checkpoint, options.roots, fetched ? decltype(place.note)() : place.note);
-  if (fetched && place.fetched.step > step_of_folder(checkpoint)) {
-    checkpoint = place.fetched.path;
-    if (place.note) place.note("continues from the stored checkpoint of step " + std::to_string(place.fetched.step));
-  }
-  if (!checkpoint.empty()) settings.checkpoint.resume = checkpoint.string();
+  if (!place.resume.empty()) settings.checkpoint.resume = place.resume.string();
   if (settings.trainer.threads == 0) settings.trainer.threads = lease.spec.resources.cpus;
   const auto file = place.folder / "config.yaml";
   files().open(file, Files::Open::replace)->write(configs::to_yaml(settings));
@@ -290,6 +282,16 @@ std::optional<MissingArtifacts> missing_artifacts(const Lease& lease, const Agen
     if (spec.kind == JobKind::finetune ? files().exists(real) : checkpoint_damage(real).empty()) return std::nullopt;
   }
   return MissingArtifacts{spec.after.front(), Want::result};
+}
+
+fs::path resume_checkpoint(const Lease& lease, const AgentOptions& options, const AttemptPlace& place) {
+  fs::path checkpoint;
+  const bool fetched = place.fetched.found();
+  if (!lease.checkpoint.empty())
+    checkpoint = newest_checkpoint(lease.checkpoint, options.roots, fetched ? decltype(place.note)() : place.note);
+  if (!fetched || place.fetched.step <= step_of_folder(checkpoint)) return checkpoint;
+  if (place.note) place.note("continues from the stored checkpoint of step " + std::to_string(place.fetched.step));
+  return place.fetched.path;
 }
 
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,

@@ -44,7 +44,10 @@ struct AttemptPlace {
   JobSlots slots;
   std::function<void(const std::string&)> note = {};  // for the job's log; may be empty
   FetchedArtifact fetched = {};                       // what missing_artifacts() said; in `folder`
+  std::filesystem::path resume = {};                  // of a training: resume_checkpoint()
 };
+/// The checkpoint that a training goes on from; empty: it begins anew.
+std::filesystem::path resume_checkpoint(const Lease& lease, const AgentOptions& options, const AttemptPlace& place);
 SupervisedProcess::Options attempt_command(const Lease& lease, const Parameters& parameters,
                                            const AgentOptions& options, JobQueue& queue, const AttemptPlace& place);
 

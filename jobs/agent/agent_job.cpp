@@ -65,8 +65,9 @@ void AgentJob::start(JobQueue& queue, const Proposer& proposer) {
     if (!log_) log_ = std::make_unique<JobLog>(folder_ / "output.log");
     if (!fetch(queue)) return;
     const auto note = [this](const std::string& text) { log_->note(text); };
-    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue,
-                                   {folder_, slots_, note, fetched_.value_or(FetchedArtifact{})});
+    AttemptPlace place{folder_, slots_, note, fetched_.value_or(FetchedArtifact{})};
+    if (lease_.spec.kind == JobKind::train) place.resume = resumed_ = resume_checkpoint(lease_, options_, place);
+    auto command = attempt_command(lease_, lease_.spec.parameters, options_, queue, place);
     command.kill_grace_seconds = kill_grace();
     command_ = world_.start(std::move(command), folder_);
     state_ = State::running;
@@ -233,9 +234,12 @@ void AgentJob::take(const ProgressMessage& message, double now) {
       break;
     }
     case Kind::checkpoint:
+      unseen_checkpoint_.clear();
       try {
-        progress_.checkpoint = checkpoint_ = published_checkpoint(message.path, folder_, options_.roots);
-        if (const auto path = to_store(); !path.empty()) courier_->announce(lease_, folder_, path);
+        publish(message.path);
+      } catch (const StorageError& error) {
+        unseen_checkpoint_ = message.path;
+        log_->note(error.what());
       } catch (const std::exception& error) {
         if (++bad_messages_ <= kBadMessagesNamed) log_->note(error.what());
       }
@@ -247,6 +251,11 @@ void AgentJob::take(const ProgressMessage& message, double now) {
     case Kind::hello:
       break;
   }
+}
+
+void AgentJob::publish(const std::string& path) {
+  progress_.checkpoint = checkpoint_ = published_checkpoint(path, folder_, options_.roots);
+  if (const auto stored = to_store(); !stored.empty()) courier_->announce(lease_, folder_, stored);
 }
 
 void AgentJob::check_stall(double now) {
@@ -354,15 +363,19 @@ void AgentJob::conclude(const ExitStatus& status) {
   log_->finish();
   if (bad_messages_ > 0) log_->note(fmt::format("{} messages were of no use", bad_messages_));
   set_outcome(status);
+  const auto well = [this] { return result_.outcome == Outcome::succeeded || result_.outcome == Outcome::stopped; };
   try {
     if (lease_.spec.kind == JobKind::evaluate) read_printed_metrics();
+    if (well() && !unseen_checkpoint_.empty()) publish(unseen_checkpoint_);
     if (result_.outcome == Outcome::succeeded) require_result();
-  } catch (const FileError& error) {
-    if (result_.outcome == Outcome::succeeded) no_result(error.what());
+    if (well() && lease_.spec.kind == JobKind::train && checkpoint_.empty())
+      result_.checkpoint = unpublished_checkpoint();
+  } catch (const std::exception& error) {
+    if (well()) no_result(error.what());
   }
   result_.exit_code = status.code;
   result_.seconds = world_.steady_seconds() - started_at_;
-  result_.checkpoint = checkpoint_;
+  if (result_.checkpoint.empty()) result_.checkpoint = checkpoint_;
   for (const auto& [name, value] : metrics_) {
     if (std::isfinite(value)) result_.metrics[name] = value;
   }
@@ -423,6 +436,24 @@ void AgentJob::require_result() {
                                                 : "";
   if (!damage.empty()) return no_result(damage);
   checkpoint_ = made.lexically_relative(options_.roots.runs).string();
+}
+
+std::string AgentJob::unpublished_checkpoint() const {
+  const auto& runs = options_.roots.runs;
+  const auto relative = [&](const std::filesystem::path& path) {
+    return path.lexically_relative(allowed_path("run root", runs, runs, {runs})).string();
+  };
+  const auto own = folder_ / "checkpoints";
+  if (files().is_folder(own)) {
+    if (const auto newest = newest_whole_checkpoint(own); !newest.empty())
+      return newest.lexically_relative(runs).string();
+  }
+  if (!resumed_.empty() && checkpoint_damage(resumed_).empty()) return relative(resumed_);
+  const auto published = runs / lease_.checkpoint;
+  const auto attempt = published.parent_path().parent_path();  // not here: it lies on another machine
+  if (lease_.checkpoint.empty() || !files().is_folder(attempt) || checkpoint_damage(published).empty()) return "";
+  log_->note("no checkpoint is left: " + lease_.checkpoint + ", which was published, is gone");
+  return kNoCheckpoint;
 }
 
 void AgentJob::require_training_result() {

@@ -114,6 +114,11 @@ class AgentJob {
   /// nowhere makes an error of the success. Throws FileError.
   void require_result();
   void require_training_result();
+  /// The checkpoint that is the attempt's result, where none was published: one of its own, or that which it went on
+  /// from; kNoCheckpoint where there is none any more. Throws FileError.
+  std::string unpublished_checkpoint() const;
+  /// Throws JobsError, FileError.
+  void publish(const std::string& path);
   void no_result(const std::string& what);
   bool grows();
   bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
@@ -142,6 +147,8 @@ class AgentJob {
 
   std::map<std::string, double> metrics_;  // of the last evaluation or the result
   std::string checkpoint_;                 // newest, relative to the run root
+  std::string unseen_checkpoint_;          // newer, as the job named it: the storage failed when it was looked at
+  std::filesystem::path resumed_;          // that it went on from
   std::string printed_;                    // stdout of an evaluation
   std::string failure_;                    // of fail()
   bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;

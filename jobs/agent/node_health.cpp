@@ -16,6 +16,7 @@ constexpr size_t kProbeBytes = 4096;
 constexpr double kBeforeAll = -1e18;  // before all looks
 constexpr double kLastLook = 5;       // seconds that the end waits for a look
 constexpr double kAsleep = 3600;      // seconds that the thread sleeps where nothing is asked of it
+constexpr int64_t kAcquitted = -1;
 
 std::string find_trouble_of_runs(Files& files, const std::filesystem::path& runs) {
   try {
@@ -186,7 +187,13 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
   const bool by_storage = result.exit_code == kStorage;
   const bool elsewhere = !by_storage && !lease.failed_on.empty() && lease.failed_on != lease.agent;
   if (failed && (soon || by_storage) && !elsewhere) {
-    failed_.insert(job);
+    const auto before = failed_.find(job);
+    if (before != failed_.end() && (before->second == kAcquitted || lease.attempt > before->second + 1)) {
+      acquit(job);  // it failed elsewhere meanwhile
+      if (tried) tried_.clear();
+      return;
+    }
+    failed_[job] = lease.attempt;
     count_failure(job, result.error, now);
   } else if (outcome == Outcome::succeeded || outcome == Outcome::stopped || !soon) {
     if (tried) log_.info("{}: job {}, which was tried, ran: claims jobs again", who_, job);
@@ -194,6 +201,30 @@ void NodeHealth::ended(const Lease& lease, const JobResult& result, double now) 
   } else if (tried) {
     tried_.clear();  // a wrong setting, say, or it fails everywhere: that tells nothing, and another one is tried
   }
+}
+
+std::vector<std::string> NodeHealth::suspects() const {
+  std::vector<std::string> jobs;
+  if (trouble_.empty() || !seen_.empty()) return jobs;
+  for (const auto& [job, failures] : failed_) {
+    if (failures != kAcquitted && jobs.size() < kSuspects) jobs.push_back(job);
+  }
+  return jobs;
+}
+
+void NodeHealth::heard_of(const std::string& job, int64_t failures) {
+  const auto found = failed_.find(job);
+  if (found != failed_.end() && found->second != kAcquitted && failures > found->second) acquit(job);
+}
+
+void NodeHealth::acquit(const std::string& job) {
+  failed_[job] = kAcquitted;
+  const auto acquitted =
+      std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second == kAcquitted; });
+  if (trouble_.empty() || !seen_.empty() || 2 * static_cast<size_t>(acquitted) < failed_.size()) return;
+  log_.info("{}: {} of {} jobs that failed here failed elsewhere too: claims jobs again", who_, acquitted,
+            failed_.size());
+  forget_failures();
 }
 
 void NodeHealth::could_not_start(const std::string& job, const std::string& why, double now) {
@@ -204,7 +235,9 @@ void NodeHealth::could_not_start(const std::string& job, const std::string& why,
 void NodeHealth::count_failure(const std::string& job, const std::string& why, double now) {
   const bool tried = trying_ && job == tried_;
   if (most_failures_ == 0 || (!trouble_.empty() && !tried)) return;
-  const auto failures = std::max(static_cast<int64_t>(failed_.size()), never_started_);
+  const auto blamed =
+      std::count_if(failed_.begin(), failed_.end(), [](const auto& entry) { return entry.second != kAcquitted; });
+  const auto failures = std::max<int64_t>(blamed, never_started_);
   if (!tried && failures < most_failures_) return;
   pause(fmt::format("{} jobs in a row failed within {:.0f} s or by the storage, the last one, {}: {}", failures, kSoon,
                     job, why.substr(0, why.find('\n'))),

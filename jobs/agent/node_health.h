@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
+#include <vector>
 
 #include <spdlog/logger.h>
 
@@ -27,11 +28,13 @@ std::string find_trouble(Files& files, const AllowedRoots& roots);
 /// gives back what it holds, and looks again after kFirstPause to kLongestPause. Where the roots are well and yet
 /// `most_failures` different jobs in a row end within kSoon or by a failure of the storage, the agent claims nothing
 /// for a while either, and then tries a single job: one that succeeds or runs for longer than kSoon ends the pause. A
-/// job that failed on another agent first tells nothing when it fails here.
+/// job that failed on another agent first tells nothing when it fails here, and one that failed here first and then
+/// elsewhere too tells nothing any more: where half of the failures are such, the pause ends.
 class NodeHealth {
  public:
   static constexpr double kFresh = 5, kHangs = 30, kSoon = 10;   // seconds
   static constexpr double kFirstPause = 5, kLongestPause = 300;  // seconds
+  static constexpr size_t kSuspects = 16;
 
   /// `wake` is called, from any thread, when a look is over.
   NodeHealth(std::string who, const AllowedRoots& roots, int64_t most_failures, std::function<void()> wake,
@@ -53,6 +56,11 @@ class NodeHealth {
   void ended(const Lease& lease, const JobResult& result, double now);
   /// The machine could not start an attempt, and gives the job back.
   void could_not_start(const std::string& job, const std::string& why, double now);
+
+  /// Jobs that the machine is blamed for, at most kSuspects, while that keeps it from claiming.
+  std::vector<std::string> suspects() const;
+  /// How many failures a suspect has by now, wherever that was.
+  void heard_of(const std::string& job, int64_t failures);
 
   /// When something changes although no look ends.
   double next_turn() const { return asked_at_ < 0 ? kNever : asked_at_ + kHangs; }
@@ -82,6 +90,7 @@ class NodeHealth {
   void note(const std::string& trouble, double now);
   void pause(const std::string& why, double now);
   void count_failure(const std::string& job, const std::string& why, double now);
+  void acquit(const std::string& job);
   void forget_failures();
 
   std::string who_;
@@ -97,9 +106,10 @@ class NodeHealth {
   bool trying_ = false;         // one job may be claimed
   std::string tried_;           // that job
   double tried_at_ = 0;
-  std::set<std::string> failed_;  // jobs that failed soon, since one did not
-  int64_t never_started_ = 0;     // attempts, since one did
-  double asked_at_ = -1;          // of a look without an answer; below 0: there is none
+  // Jobs that failed soon, since one did not, and how often they had failed then; kAcquitted: elsewhere too.
+  std::map<std::string, int64_t> failed_;
+  int64_t never_started_ = 0;  // attempts, since one did
+  double asked_at_ = -1;       // of a look without an answer; below 0: there is none
 
   std::shared_ptr<Looker> looker_;
   std::unique_ptr<Background> background_;

@@ -128,11 +128,14 @@ FORETIME_CHOICE(Outcome,  //
 );
 std::string to_string(Outcome outcome);
 
+/// As a result's checkpoint: that which was published before is gone.
+inline constexpr const char* kNoCheckpoint = "-";
+
 struct JobResult {
   Outcome outcome = Outcome::succeeded;
   std::map<std::string, double> metrics{};  // of the final evaluation, or the last one
   std::optional<double> objective{};        // value of the job's metric
-  std::string checkpoint{};                 // relative to the run root
+  std::string checkpoint{};                 // relative to the run root; empty: as published, or kNoCheckpoint
   std::string error{};                      // for error and failed
   int64_t exit_code = 0;
   double seconds = 0;  // of this attempt

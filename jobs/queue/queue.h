@@ -198,6 +198,7 @@ struct QueueSettings {
   std::string prefix = "foretime";  // every key starts with {prefix}, which is also the cluster's hash tag
   Milliseconds backoff_base{5000};  // before the second attempt
   Milliseconds backoff_cap{600000};
+  Milliseconds loss_backoff_cap{3600000};               // before the last attempt that most_losses leaves
   Milliseconds keep_finished{30LL * 24 * 3600 * 1000};  // 0: for ever; the queue's own setting wins, where it has one
   int64_t keep_jobs = 200'000;                          // finished ones, the newest; 0: all; likewise
   int64_t most_losses = 10;       // leases lost in a row, without progress in between, after which a job is dead

@@ -389,7 +389,7 @@ void RedisQueue::resume(const std::string& sweep) {
 ReapCounts RedisQueue::reap() {
   const auto reply = run("reap", {std::to_string(settings_.keep_finished.count()), std::to_string(settings_.keep_jobs),
                                   std::to_string(settings_.most_losses), std::to_string(settings_.backoff_cap.count()),
-                                  std::to_string(settings_.backoff_base.count())});
+                                  std::to_string(settings_.loss_backoff_cap.count())});
   const auto count = [&](size_t index) { return number_at(*reply, index, "reap"); };
   return {.lost_leases = count(1),
           .orphans = count(2),

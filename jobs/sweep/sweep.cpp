@@ -355,6 +355,11 @@ JobSpec single_job(const std::filesystem::path& file, const std::vector<std::str
 }
 
 std::string elastic_conflict(const configs::Settings& settings) {
+  if (settings.comm.gradient_dtype != configs::Precision::float32)
+    return "comm.gradient_dtype: found bfloat16, expected float32, or one number of ranks: each rank rounds its own "
+           "part "
+           "of a gradient, so that attempts on other numbers of ranks (resources.ranks: min and max) would train "
+           "something else";
   if (settings.model.norm != configs::Norm::batch) return "";
   return "model.norm: found batch, expected none, layer or graph, or one number of ranks: each rank standardises its "
          "own "

@@ -52,6 +52,11 @@ TEST(SimulatedCluster, SeedsThatFoundBugsPass) {
            Found{201002, 10},  // a loss of power took the result of a job: its new folders' names were not synced
            Found{201004, 10},  // the same, after two attempts
            Found{1008, 10},    // a job that takes its node down took another with it, ten times in a row
+           Found{714032, 10},  // a job ended while the clock was 16 days behind, and was forgotten when it came back
+           Found{713042, 10},  // agents were killed every two minutes for an hour, and jobs were dead after ten losses
+           Found{717040,
+                 10},  // a trial was stopped before it wrote a checkpoint; the one in its record had been removed
+           Found{718033, 10},  // the disk failed when a last checkpoint was looked at: the result named the one before
        }) {
     const auto report = simulate_cluster({.seed = seed, .hours = hours});
     EXPECT_TRUE(report.broken.empty()) << fmt::format("seed {}: {}", seed, fmt::join(report.broken, "; "));

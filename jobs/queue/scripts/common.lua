@@ -115,6 +115,23 @@ local function trim_log(id)
   if kept > 0 then call('LTRIM', key, -kept, -1) end
 end
 
+-- How far the clock is trusted where something is forgotten for its age: it follows the clock, forward and back, while
+-- agents call, in steps of at most a minute, and a day for each hour of these. So a clock that is 40 days ahead or
+-- behind for some minutes forgets nothing, and a queue that nobody used for a month forgets what it must within a day.
+local CLOCK_STEP, CLOCK_RATE = 60000, 24
+local function trusted_now(write)
+  local f = fields(P .. 'clock', 'seen', 'trusted')
+  local seen, trusted = num(f[1]), now
+  if seen ~= 0 then
+    local reach = CLOCK_RATE * math.min(math.abs(now - seen), CLOCK_STEP)
+    trusted = math.max(num(f[2]) - reach, math.min(num(f[2]) + reach, now))
+  end
+  if write and (seen == 0 or math.abs(now - seen) >= CLOCK_STEP / 2) then
+    call('HSET', P .. 'clock', 'seen', int(now), 'trusted', int(trusted))
+  end
+  return trusted
+end
+
 -- Of a job that has ended stays what people and leaderboards ask for, and what a retry needs. `new` are the fields that
 -- change, as a list, `old` all fields before that, which those of `new` leave.
 local function settle_down(id, state, new, old)
@@ -175,7 +192,8 @@ local function enter_state(id, to, name, new, f, claimed)
   new = new or {}
   local from, sweep, at = old.state or '', old.sweep or '', now_text
   if from ~= '' then call('ZREM', P .. 'state:' .. from, id) end
-  call('ZADD', P .. 'state:' .. to, at, id)
+  -- Where the clock is behind for a while, what ends then is not old when it comes back.
+  call('ZADD', P .. 'state:' .. to, FINAL[to] and int(math.max(now, trusted_now())) or at, id)
   if claimed then
     call('ZREM', P .. 'waiting:' .. claimed, id)
   elseif from == 'waiting' or from == 'held' or to == 'waiting' or to == 'held' then
@@ -216,21 +234,6 @@ local function delay(id, ms, name, new, f)
   new[#new + 1] = due
   enter_state(id, 'delayed', name, new, f)
   call('ZADD', P .. 'delayed', due, id)
-end
-
--- How far the clock is trusted where something is forgotten for its age: as far as it went while agents called, in
--- steps of at most a minute, and a day for each hour of these. So a clock that is 40 days ahead for some minutes
--- forgets nothing, and a queue that nobody used for a month forgets what it must within a day.
-local CLOCK_STEP, CLOCK_RATE = 60000, 24
-local function trusted_now(write)
-  local f = fields(P .. 'clock', 'seen', 'trusted')
-  local seen = num(f[1])
-  local step = math.min(math.max(0, now - seen), CLOCK_STEP)
-  local trusted = seen == 0 and now or math.min(now, num(f[2]) + CLOCK_RATE * step)
-  if write and (seen == 0 or now < seen or now - seen >= CLOCK_STEP / 2) then
-    call('HSET', P .. 'clock', 'seen', int(now), 'trusted', int(trusted))
-  end
-  return trusted
 end
 
 -- Calls of agents say that agents can reach Redis; a few times a second is enough, and where nothing is leased nobody asks. A

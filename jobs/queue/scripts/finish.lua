@@ -13,7 +13,7 @@ local function add(name, value)
   new[#new + 1] = name
   new[#new + 1] = value
 end
-if ARGV[9] ~= '' then add('checkpoint', ARGV[9]) end
+if ARGV[9] ~= '' then add('checkpoint', ARGV[9] ~= '-' and ARGV[9] or '') end
 local asked, told_to_stop = f.cancel == '1', f.stop == '1'
 
 if succeeded then

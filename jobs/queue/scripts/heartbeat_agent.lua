@@ -23,7 +23,7 @@ elseif is_news() then
   call('HSETNX', key, 'started_ms', int(now))
   call('ZADD', P .. 'agents', int(now), name)
 end
-local silent = call('ZRANGEBYSCORE', P .. 'agents', '-inf', '(' .. int(trusted_now() - 24 * 3600 * 1000), 'LIMIT', 0, BATCH)
+local silent = call('ZRANGEBYSCORE', P .. 'agents', '-inf', '(' .. int(math.min(now, trusted_now()) - 24 * 3600 * 1000), 'LIMIT', 0, BATCH)
 for _, gone in ipairs(silent) do
   call('DEL', P .. 'agent:' .. gone)
   call('ZREM', P .. 'agents', gone)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- ARGV: events, how long finished jobs are kept in ms (0: for ever) and how many of them (0: all) unless the queue says
--- otherwise, losses in a row that end a job, cap and base of the back-off in ms.
+-- otherwise, losses in a row that end a job, cap of the back-off and of the one after losses in ms.
 -- Answers what it did, whether there is more, and how many agents were heard of within five minutes.
 local kept = fields(P .. 'settings', 'keep_finished_ms', 'keep_jobs')
 local keep, most = num(kept[1] or ARGV[2]), num(kept[2] or ARGV[3])
@@ -43,12 +43,13 @@ local function lose(id)
     settle(id)
   else
     if f.stop ~= '1' then add('reason', reason) end
-    -- At once for the first time, because a machine died, say. Then later and later, so that as many losses as end a job
-    -- are no single bad hour of the network.
+    -- At once for the first time, because a machine died, say. Then later and later, the last time after the longest
+    -- wait, so that as many losses as end a job are no single bad hour.
     if times == 1 then
       enter_state(id, 'waiting', 'lost', new, f)
     else
-      delay(id, math.min(tonumber(ARGV[5]), tonumber(ARGV[6]) * 2 ^ (times - 2)) * (0.5 + spread(id, times) / 2), 'lost', new, f)
+      local longest = tonumber(ARGV[6]) / 2 ^ (tonumber(ARGV[4]) - 1 - times)
+      delay(id, longest * (0.5 + spread(id, times) / 2), 'lost', new, f)
     end
   end
 end
@@ -93,11 +94,11 @@ local function later_than(index, time)
 end
 bring_back('leases', call('ZREVRANGE', P .. 'leases', 0, BATCH - 1, 'WITHSCORES'),
            function(id) return num(get(id, 'term_ms')) end)
-local longest_delay = tonumber(ARGV[5])
+local longest_delay = math.max(tonumber(ARGV[5]), tonumber(ARGV[6]))
 bring_back('delayed', later_than('delayed', now + longest_delay), function() return longest_delay end,
            function(id, due) set(id, 'due_ms', int(due)) end)
 for _, state in ipairs(ENDS) do
-  bring_back('state:' .. state, later_than('state:' .. state, now), function() return 0 end)
+  bring_back('state:' .. state, later_than('state:' .. state, math.max(now, trusted)), function() return math.max(0, trusted - now) end)
 end
 bring_back('logs', later_than('logs', now), function() return 0 end)
 
@@ -177,7 +178,7 @@ end
 local forgotten = 0
 if keep > 0 then
   for _, state in ipairs(ENDS) do
-    local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(trusted - keep), 'LIMIT', 0, BATCH)
+    local old = call('ZRANGEBYSCORE', P .. 'state:' .. state, '-inf', '(' .. int(math.min(now, trusted) - keep), 'LIMIT', 0, BATCH)
     for _, id in ipairs(old) do
       if call('SISMEMBER', P .. 'fallout', id) == 0 then
         forget(id, state)

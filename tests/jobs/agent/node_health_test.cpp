@@ -2,6 +2,7 @@
 
 #include "jobs/agent/node_health.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -209,6 +210,41 @@ TEST_F(NodeHealthTest, JobsThatFailedOnAnotherAgentFirstSayNothingAboutThisMachi
   EXPECT_FALSE(may_claim()) << "two machines may have lost the same storage";
 }
 
+TEST_F(NodeHealthTest, JobsThatFailedHereFirstAndThenElsewhereTooEndThePause) {
+  for (const auto* job : {"a", "b", "c"}) fail(job);
+  EXPECT_FALSE(may_claim());
+  EXPECT_EQ(health_->suspects(), (std::vector<std::string>{"a", "b", "c"}));
+  health_->heard_of("a", 1);
+  health_->heard_of("nobody", 9);
+  EXPECT_EQ(health_->suspects().size(), 3U) << "one failure was here";
+  health_->heard_of("a", 2);
+  EXPECT_EQ(health_->suspects(), (std::vector<std::string>{"b", "c"}));
+  EXPECT_FALSE(may_claim()) << "fewer than half";
+  health_->heard_of("b", 2);
+  EXPECT_TRUE(may_claim());
+  EXPECT_THAT(health_->trouble(), IsEmpty());
+  EXPECT_THAT(health_->suspects(), IsEmpty());
+  // What failed here, then elsewhere, then here again says so by its attempts.
+  fail("a");
+  fail("b");
+  health_->ended({.job = "a", .agent = "agent", .attempt = 3, .failed_on = "agent"},
+                 {.outcome = Outcome::error, .exit_code = 1, .seconds = 0.5}, world_.now);
+  fail("c");
+  EXPECT_TRUE(may_claim()) << "two of them count";
+  fail("d");
+  EXPECT_FALSE(may_claim());
+}
+
+TEST_F(NodeHealthTest, StorageThatFailsIsNotAcquittedByJobs) {
+  for (const auto* job : {"a", "b", "c"}) fail(job);
+  disk_.fail_by([](const char*, const fs::path&, size_t) { return EROFS; });
+  EXPECT_EQ(look(), Answer::trouble);
+  EXPECT_THAT(health_->suspects(), IsEmpty());
+  health_->heard_of("a", 5);
+  health_->heard_of("b", 5);
+  EXPECT_FALSE(may_claim());
+}
+
 TEST_F(NodeHealthTest, FailuresAfterALongTimeAreTheJobsOwn) {
   for (const auto* job : {"a", "b", "c", "d"}) fail(job, 1, 60);
   EXPECT_TRUE(may_claim());
@@ -345,6 +381,25 @@ TEST_F(FragileNode, AJobThatBreaksItsMachineIsNotGivenBackForEver) {
   EXPECT_EQ(job(id).failures, 0);
   EXPECT_EQ(job(id).fence, 2);
   EXPECT_THAT(job(id).reason, HasSubstr("preempted 2 times in a row without progress"));
+}
+
+/// Otherwise a sweep of hundreds of trials that always crash stops all agents, one trial for each pause.
+TEST_F(BrokenNode, TwoAgentsEndALongSweepOfBadTrialsAndThenDoWhatIsSound) {
+  std::vector<std::string> bad;
+  for (int i = 0; i < 40; ++i) bad.push_back(submit(fmt::format("bad{}", i), "exit 1\n"));
+  const auto sound = submit("sound", "connect\nresult 1\n");
+  testing::FastWorld world(10);
+  world_ = &world;
+  options_.most_failures = 3;
+  options_.name = "one";
+  const auto one = start_agent();
+  options_.name = "two";
+  const auto two = start_agent();
+  EXPECT_TRUE(testing::eventually([&] {
+    return std::all_of(bad.begin(), bad.end(), [&](const auto& id) { return job(id).state == JobState::dead; });
+  })) << one->log();
+  EXPECT_TRUE(reaches(sound, [](const JobRecord& record) { return record.state == JobState::succeeded; }));
+  EXPECT_THAT(one->log() + two->log(), HasSubstr("failed elsewhere too: claims jobs again"));
 }
 
 /// A read-only file system at `folder` while it lives, of this thread and those that it starts; where that is not

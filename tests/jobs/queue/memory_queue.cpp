@@ -224,7 +224,7 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
   job->exit_code = result.exit_code;
   record.seconds = result.seconds;
   record.error = result.error;
-  if (!result.checkpoint.empty()) record.checkpoint = result.checkpoint;
+  if (!result.checkpoint.empty()) record.checkpoint = result.checkpoint == kNoCheckpoint ? "" : result.checkpoint;
   const bool asked = record.cancel_requested;
   switch (result.outcome) {
     case Outcome::succeeded:

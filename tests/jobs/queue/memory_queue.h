@@ -30,6 +30,13 @@ inline int64_t backoff_ms(const QueueSettings& settings, int64_t failures, doubl
   return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
 }
 
+/// cap / 2^(most_losses - 1 - losses) (0.5 + jitter / 2), whole milliseconds.
+inline int64_t loss_backoff_ms(const QueueSettings& settings, int64_t losses, double jitter) {
+  const double longest = static_cast<double>(settings.loss_backoff_cap.count()) /
+                         std::pow(2.0, static_cast<double>(settings.most_losses - 1 - losses));
+  return static_cast<int64_t>(std::floor(longest * (0.5 + jitter / 2)));
+}
+
 /// The queue as plain structs and linear scans: the slow, obvious reference implementation of RedisQueue, and the
 /// executable form of jobs/queue.h and docs/reference/jobs.md. What is not said here is not promised. May be used by
 /// several threads.

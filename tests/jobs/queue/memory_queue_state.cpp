@@ -115,7 +115,8 @@ void MemoryQueue::event(const std::string& name, const Job& job, JobState from) 
 void MemoryQueue::enter(Job& job, JobState state, const std::string& name) {
   const auto from = job.record.state;
   job.record.state = state;
-  job.entered_ms = job.record.updated_ms = now();
+  job.record.updated_ms = now();
+  job.entered_ms = is_final(state) ? std::max(now(), trusted_now(false)) : now();
   job.record.due_ms = 0;
   if (is_final(state)) {
     job.record.finished_ms = now();
@@ -329,14 +330,16 @@ void MemoryQueue::lose(Job& job) {
   if (!job.stop) job.record.reason = reason;
   enter(job, job.record.lost == 1 ? JobState::waiting : JobState::delayed, "lost");
   if (job.record.lost > 1)
-    job.record.due_ms = now() + backoff_ms(settings_, job.record.lost - 1, spread(job.record.spec.id, job.record.lost));
+    job.record.due_ms =
+        now() + loss_backoff_ms(settings_, job.record.lost, spread(job.record.spec.id, job.record.lost));
 }
 
-/// The clock as far as it went in steps of at most a minute, and a day for each hour of these.
+/// What follows the clock in steps of at most a minute, and a day for each hour of these.
 int64_t MemoryQueue::trusted_now(bool write) {
-  const int64_t step = std::clamp<int64_t>(now() - clock_seen_ms_, 0, 60'000);
-  const int64_t trusted = clock_seen_ms_ == 0 ? now() : std::min(now(), clock_trusted_ms_ + 24 * step);
-  if (write && (clock_seen_ms_ == 0 || now() < clock_seen_ms_ || now() - clock_seen_ms_ >= 30'000)) {
+  const int64_t went = std::abs(now() - clock_seen_ms_), reach = 24 * std::min<int64_t>(went, 60'000);
+  const int64_t trusted =
+      clock_seen_ms_ == 0 ? now() : std::clamp(now(), clock_trusted_ms_ - reach, clock_trusted_ms_ + reach);
+  if (write && (clock_seen_ms_ == 0 || went >= 30'000)) {
     clock_seen_ms_ = now();
     clock_trusted_ms_ = trusted;
   }
@@ -344,13 +347,14 @@ int64_t MemoryQueue::trusted_now(bool write) {
 }
 
 /// Times that a clock left behind which was ahead: no lease has more than its term, no retry more than the longest
-/// back-off, no end lies ahead.
+/// back-off, no end lies ahead of what is trusted.
 void MemoryQueue::bring_back() {
   for (auto& [id, job] : jobs_) {
     if (job.record.state == JobState::active) job.deadline_ms = std::min(job.deadline_ms, now() + job.term_ms);
     if (job.record.state == JobState::delayed)
-      job.record.due_ms = std::min(job.record.due_ms, now() + settings_.backoff_cap.count());
-    if (is_final(job.record.state)) job.entered_ms = std::min(job.entered_ms, now());
+      job.record.due_ms =
+          std::min(job.record.due_ms, now() + std::max(settings_.backoff_cap, settings_.loss_backoff_cap).count());
+    if (is_final(job.record.state)) job.entered_ms = std::min(job.entered_ms, std::max(now(), trusted_now(false)));
     if (job.log_ended_ms) job.log_ended_ms = std::min(*job.log_ended_ms, now());
   }
 }
@@ -378,7 +382,7 @@ int64_t MemoryQueue::release_held(const std::string& only_sweep) {
 
 int64_t MemoryQueue::forget_old() {
   std::vector<std::string> old;
-  const int64_t trusted = trusted_now(false);
+  const int64_t trusted = std::min(now(), trusted_now(false));
   if (settings_.keep_finished.count() > 0) {
     for (const auto& [id, job] : jobs_)
       if (is_final(job.record.state) && job.entered_ms < trusted - settings_.keep_finished.count()) old.push_back(id);
@@ -425,7 +429,7 @@ void MemoryQueue::heartbeat_agent(const AgentInfo& agent) {
     entry.seen_ms = now();
     if (entry.started_ms == 0) entry.started_ms = now();
   }
-  const int64_t trusted = trusted_now(false);
+  const int64_t trusted = std::min(now(), trusted_now(false));
   std::erase_if(agents_, [&](const auto& entry) { return entry.second.seen_ms < trusted - kDay; });
 }
 

@@ -288,6 +288,7 @@ std::vector<MemoryQueue::Event> fresh(const std::vector<MemoryQueue::Event>& all
 void same_as_twin(const std::vector<Command>& commands) {
   QueueSettings settings{.backoff_base = Milliseconds(500),
                          .backoff_cap = Milliseconds(3000),
+                         .loss_backoff_cap = Milliseconds(3000),
                          .keep_finished = Milliseconds(90'000),
                          .keep_jobs = 5,
                          .most_losses = 3,

@@ -247,7 +247,7 @@ TEST_F(QueueReaderTest, CountsAndTotals) {
 
 /// Over a stream that was never trimmed, rates are a fifth of the totals: both count the same transitions.
 TEST_F(QueueReaderTest, RatesAgreeWithTotals) {
-  settings_.backoff_base = settings_.backoff_cap = Milliseconds(0);
+  settings_.backoff_base = settings_.backoff_cap = settings_.loss_backoff_cap = Milliseconds(0);
   settings_.most_losses = 3;
   RedisQueue queue(admin_, settings_);
   for (const auto* id : {"a", "b", "c", "d", "e", "f"}) add_job(id);

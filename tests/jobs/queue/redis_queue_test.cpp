@@ -562,7 +562,7 @@ TEST(RedisQueue, TheDocumentedUsersCanDoTheirPartAndNoMore) {
   queue.resume("");
   queue.heartbeat_agent({"agent", "host", "1", 1, 1, 1, 1, false});
   queue.cancel_sweep("s");
-  const QueueSettings no_keeping{"foretime", Milliseconds(1), Milliseconds(1), Milliseconds(1), 10};
+  const QueueSettings no_keeping{.keep_finished = Milliseconds(1)};
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(RedisQueue(client, no_keeping).reap().expired, 5);
 

@@ -1,0 +1,170 @@
+// One attempt over files in memory: which checkpoint is its result.
+
+#include "jobs/agent/agent_job.h"
+
+#include <cerrno>
+#include <deque>
+#include <string_view>
+
+#include <gmock/gmock.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include "configs/load.h"
+#include "tests/jobs/queue/memory_queue.h"
+#include "tests/simulation/simulated_files.h"
+
+namespace foretime::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Kind = ProgressMessage::Kind;
+
+/// Time that stands still, and one command, whose messages and end a test decides.
+class Stage final : public World {
+ public:
+  double steady_seconds() override { return now; }
+  uint64_t random_bits() override { return 1; }
+  std::unique_ptr<RunningCommand> start(SupervisedProcess::Options, const fs::path&) override {
+    struct Command final : RunningCommand {
+      explicit Command(Stage& stage) : stage_(stage) {}
+      void add_descriptors(std::vector<pollfd>&) const override {}
+      std::optional<ExitStatus> poll_exit() override { return stage_.exit; }
+      void read_output(bool, const Sink&, const Sink&) override {}
+      void receive(const std::function<void(const ProgressMessage&)>& message,
+                   const std::function<void(const std::string&)>&) override {
+        for (; !stage_.messages.empty(); stage_.messages.pop_front()) message(stage_.messages.front());
+      }
+      bool connected() const override { return !stage_.exit; }
+      void request_stop(const std::string&) override {}
+      void terminate() override {}
+      void kill() override {}
+      Stage& stage_;
+    };
+    return std::make_unique<Command>(*this);
+  }
+  std::unique_ptr<Background> run_beside(std::function<double()>) override { return nullptr; }
+  std::unique_ptr<Waiter> make_waiter() override { return nullptr; }
+
+  double now = 1000;
+  std::deque<ProgressMessage> messages;
+  std::optional<ExitStatus> exit;
+};
+
+class AgentJobTest : public ::testing::Test {
+ protected:
+  AgentJobTest() : scope_(disk_), log_("job", std::make_shared<spdlog::sinks::null_sink_mt>()) {
+    files().create_folders("/runs");
+    files().create_folders("/data");
+    files().open("/data/C1.npz", Files::Open::replace)->write("group");
+    options_.roots.data = {"/data"};
+    options_.roots.runs = "/runs";
+    options_.program = "/bin/true";
+    options_.stop_grace_seconds = 1;
+    configs::Settings settings;
+    settings.data.root = "/data";
+    settings.data.train = {"C1.npz"};
+    settings.data.holdout = 0.1;
+    settings.trainer.metric = "valid/kendall_tau";
+    spec_ = {
+        .id = "job", .kind = JobKind::train, .settings = configs::to_yaml(settings), .metric = "valid/kendall_tau"};
+  }
+
+  /// A whole checkpoint of an attempt, relative to the run root.
+  static std::string store(int64_t fence, int64_t step) {
+    const auto path = fmt::format("job/attempt-{}/checkpoints/step-{:08}", fence, step);
+    files().create_folders(fs::path("/runs") / path);
+    files().open(fs::path("/runs") / path / "manifest.json", Files::Open::replace)->write("{}");
+    return path;
+  }
+  void begin(int64_t fence, const std::string& published) {
+    job_.emplace(
+        Lease{.job = "job", .agent = "a", .fence = fence, .token = "t", .spec = spec_, .checkpoint = published},
+        JobSlots{}, options_, nullptr, stage_, log_);
+    job_->start(queue_, {});
+    ASSERT_FALSE(job_->ended()) << job_->result().error;
+  }
+  const JobResult& end(ExitStatus status) {
+    stage_.exit = status;
+    job_->tick(stage_.now);
+    return job_->result();
+  }
+  /// Asked to end at a rung; killed, since it did not listen.
+  const JobResult& stop() {
+    job_->request_stop(StopReason::early_stopping, stage_.now);
+    stage_.now += 2;
+    job_->tick(stage_.now);  // SIGTERM
+    return end({137, 9});
+  }
+  void name_checkpoint(const std::string& path) {
+    stage_.messages.push_back({.kind = Kind::checkpoint, .step = 1, .path = "/runs/" + path});
+    job_->tick(stage_.now);
+  }
+  void say_result() { stage_.messages.push_back({.kind = Kind::result, .metrics = {{"valid/kendall_tau", 0.5}}}); }
+
+  simulation::SimulatedFiles disk_;
+  FilesScope scope_;
+  spdlog::logger log_;
+  AgentOptions options_;
+  Stage stage_;
+  MemoryQueue queue_;
+  JobSpec spec_;
+  std::optional<AgentJob> job_;
+};
+
+TEST_F(AgentJobTest, OneThatIsStoppedBeforeItsFirstCheckpointKeepsTheOneThatItWentOnFrom) {
+  const auto newer = store(1, 4);  // step 2, which was published, has been removed since
+  begin(2, "job/attempt-1/checkpoints/step-00000002");
+  EXPECT_EQ(stop().outcome, Outcome::stopped);
+  EXPECT_EQ(job_->result().checkpoint, newer);
+}
+
+TEST_F(AgentJobTest, OneThatIsStoppedKeepsACheckpointOfItsOwnThatItNeverNamed) {
+  store(1, 4);
+  begin(2, "job/attempt-1/checkpoints/step-00000004");
+  const auto own = store(2, 6);
+  EXPECT_EQ(stop().checkpoint, own);
+}
+
+TEST_F(AgentJobTest, OneThatIsStoppedWhereNoCheckpointIsLeftSaysSo) {
+  files().create_folders("/runs/job/attempt-1/checkpoints");
+  begin(2, "job/attempt-1/checkpoints/step-00000002");
+  EXPECT_EQ(stop().outcome, Outcome::stopped);
+  EXPECT_EQ(job_->result().checkpoint, kNoCheckpoint);
+}
+
+TEST_F(AgentJobTest, OneThatIsStoppedSaysNothingOfACheckpointOnAnotherMachine) {
+  begin(2, "job/attempt-1/checkpoints/step-00000002");
+  EXPECT_EQ(stop().outcome, Outcome::stopped);
+  EXPECT_EQ(job_->result().checkpoint, "");
+}
+
+TEST_F(AgentJobTest, ItsLastCheckpointIsItsResultThoughTheStorageFailedWhenItWasNamed) {
+  begin(1, "");
+  name_checkpoint(store(1, 8));
+  const auto last = store(1, 9);
+  disk_.fail_by([](const char*, const fs::path& path, size_t) {
+    return path.string().find("step-00000009") != std::string::npos ? EIO : 0;
+  });
+  name_checkpoint(last);
+  say_result();
+  disk_.fail_by(nullptr);
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::succeeded);
+  EXPECT_EQ(job_->result().checkpoint, last);
+}
+
+TEST_F(AgentJobTest, ThereIsNoSuccessWhileTheStorageHidesItsLastCheckpoint) {
+  begin(1, "");
+  name_checkpoint(store(1, 8));
+  const auto last = store(1, 9);
+  disk_.fail_by([](const char*, const fs::path& path, size_t) {
+    return path.string().find("step-00000009") != std::string::npos ? EIO : 0;
+  });
+  name_checkpoint(last);
+  say_result();
+  EXPECT_EQ(end({0, 0}).outcome, Outcome::error);
+  EXPECT_THAT(job_->result().error, HasSubstr("its result is not there"));
+}
+
+}  // namespace
+}  // namespace foretime::jobs
