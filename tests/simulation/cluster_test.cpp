@@ -1,10 +1,10 @@
-#include "tests/simulation/cluster.h"
+#include "tests/simulation/cluster/cluster.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "tests/simulation/weaknesses.h"
+#include "tests/simulation/cluster/weaknesses.h"
 
 namespace foretime::simulation {
 namespace {

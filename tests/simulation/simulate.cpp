@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "tests/simulation/cluster.h"
+#include "tests/simulation/cluster/cluster.h"
 
 int main(int count, char** arguments) {
   foretime::simulation::ClusterOptions options;

@@ -1,4 +1,4 @@
-#include "tests/simulation/weaknesses.h"
+#include "tests/simulation/cluster/weaknesses.h"
 
 #include <stdexcept>
 

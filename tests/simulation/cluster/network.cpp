@@ -1,4 +1,4 @@
-#include "tests/simulation/network.h"
+#include "tests/simulation/cluster/network.h"
 
 #include <algorithm>
 #include <utility>
