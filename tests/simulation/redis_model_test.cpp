@@ -1,4 +1,4 @@
-#include "tests/simulation/redis_model.h"
+#include "tests/simulation/redis/redis_model.h"
 
 #include <algorithm>
 #include <random>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "jobs/redis/redis_client.h"
-#include "tests/simulation/model_connection.h"
+#include "tests/simulation/redis/model_connection.h"
 #include "tests/support/redis_server.h"
 
 namespace foretime::simulation {

@@ -12,7 +12,7 @@
 
 #include "jobs/error.h"
 #include "jobs/queue/queue.h"
-#include "tests/simulation/model_connection.h"
+#include "tests/simulation/redis/model_connection.h"
 #include "tests/support/paths.h"
 
 namespace foretime::jobs {

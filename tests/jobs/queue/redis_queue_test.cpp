@@ -14,7 +14,7 @@
 #include "jobs/error.h"
 #include "jobs/queue/queue_reader.h"
 #include "tests/jobs/queue/queue_backends.h"
-#include "tests/simulation/model_connection.h"
+#include "tests/simulation/redis/model_connection.h"
 #include "tests/support/message_of.h"
 #include "tests/support/processes.h"
 

@@ -13,7 +13,7 @@
 #include "jobs/queue/redis_queue.h"
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/simulation/cluster/simulated_client.h"
-#include "tests/simulation/model_connection.h"
+#include "tests/simulation/redis/model_connection.h"
 
 namespace foretime::simulation {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "jobs/error.h"
-#include "tests/simulation/model_connection.h"
+#include "tests/simulation/redis/model_connection.h"
 
 namespace foretime::simulation {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "jobs/redis/redis_client.h"
-#include "tests/simulation/redis_model.h"
+#include "tests/simulation/redis/redis_model.h"
 #include "tests/simulation/scheduler.h"
 
 namespace foretime::simulation {

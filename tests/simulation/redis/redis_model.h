@@ -1,69 +1,21 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "tests/simulation/redis/redis_arguments.h"
+#include "tests/simulation/redis/redis_values.h"
+
 struct lua_State;
 
 namespace foretime::simulation {
-
-/// What Redis answers.
-struct Answer {
-  enum class Kind { nil, integer, status, error, text, array };
-  Kind kind = Kind::nil;
-  int64_t integer = 0;
-  std::string text;  // of status, error and text
-  std::vector<Answer> elements;
-
-  static Answer of(int64_t integer) { return {Kind::integer, integer, "", {}}; }
-  static Answer of(std::string text) { return {Kind::text, 0, std::move(text), {}}; }
-  static Answer ok() { return {Kind::status, 0, "OK", {}}; }
-  static Answer error(std::string text) { return {Kind::error, 0, std::move(text), {}}; }
-  static Answer array(std::vector<Answer> elements = {}) { return {Kind::array, 0, "", std::move(elements)}; }
-  /// The bytes of the protocol, RESP2.
-  std::string wire() const;
-};
-
-/// A sorted set as Redis has it: by score, then by member.
-class SortedSet {
- public:
-  /// True: the member is new.
-  bool set(const std::string& member, double score);
-  bool erase(const std::string& member);
-  std::optional<double> score(const std::string& member) const;
-  const std::set<std::pair<double, std::string>>& order() const { return order_; }
-  size_t size() const { return order_.size(); }
-
- private:
-  std::map<std::string, double> scores_;
-  std::set<std::pair<double, std::string>> order_;
-};
-
-struct StreamEntry {
-  int64_t milliseconds = 0, sequence = 0;
-  std::vector<std::string> fields;
-};
-
-/// One key's value.
-using Text = std::string;
-using Hash = std::map<std::string, std::string>;
-using Set = std::set<std::string>;
-using List = std::deque<std::string>;
-struct Stream {
-  std::deque<StreamEntry> entries;
-  int64_t last_milliseconds = 0, last_sequence = -1;
-};
-using Value = std::variant<Text, Hash, Set, List, SortedSet, Stream>;
 
 /// The subset of Redis 7.0 that the queue uses, in memory, for one thread: the commands of jobs/queue, and EVALSHA with
 /// the queue's real scripts in Lua 5.1, the Lua of Redis. Nothing in it is random and its clock is the caller's, so
@@ -127,11 +79,8 @@ class RedisModel {
 
   /// One command, of a client or of a script.
   Answer perform(const Command& command);
-  Answer evaluate(const Command& command);
-  Answer load(const Command& command);
   void record(Command command) { unit_.push_back(std::move(command)); }
   void commit();
-  static void apply(RedisModel& scratch, const std::vector<Command>& unit);
 
   template <class T>
   T* find(const std::string& key);
@@ -142,6 +91,11 @@ class RedisModel {
   bool expired(const std::string& key);
 
   // Commands.
+
+  // redis_scripts.cpp
+  Answer evaluate(const Command& command);
+  Answer load(const Command& command);
+  // redis_keys.cpp
   Answer ping(const Command&);
   Answer info(const Command&);
   Answer config(const Command&);
@@ -156,6 +110,7 @@ class RedisModel {
   Answer exists(const Command&);
   Answer type(const Command&);
   Answer names(const Command&);
+  // redis_collections.cpp
   Answer hset(const Command&);
   Answer hsetnx(const Command&);
   Answer hget(const Command&);
@@ -172,6 +127,7 @@ class RedisModel {
   Answer rpush(const Command&);
   Answer lrange(const Command&);
   Answer ltrim(const Command&);
+  // redis_sorted_sets.cpp
   Answer zadd(const Command&);
   Answer zrem(const Command&);
   Answer zcard(const Command&);
@@ -182,6 +138,7 @@ class RedisModel {
   Answer ranked(const Command&, bool descending);
   Answer zrangebyscore(const Command&);
   Answer zrangebylex(const Command&);
+  // redis_streams.cpp
   Answer publish_text(const Command&);
   Answer xadd(const Command&);
   Answer xrange(const Command&);
@@ -209,7 +166,21 @@ class RedisModel {
   std::map<std::string, LoadedScript> scripts_;  // by SHA-1
 };
 
-/// As Redis 7.0 writes a double: 17 digits.
-std::string score_text(double value);
+template <class T>
+T* RedisModel::find(const std::string& key) {
+  const auto at = data_.keys.find(key);
+  if (at == data_.keys.end()) return nullptr;
+  if (!replaying_ && expired(key)) return nullptr;
+  auto* value = std::get_if<T>(&at->second);
+  if (value == nullptr) throw Refusal{kWrongType};
+  return value;
+}
+
+template <class T>
+T& RedisModel::make(const std::string& key) {
+  if (auto* value = find<T>(key)) return *value;
+  data_.expires_ms.erase(key);
+  return std::get<T>(data_.keys[key] = T());
+}
 
 }  // namespace foretime::simulation

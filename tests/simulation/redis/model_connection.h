@@ -9,7 +9,7 @@
 #include <hiredis/hiredis.h>
 
 #include "jobs/redis/redis_client.h"
-#include "tests/simulation/redis_model.h"
+#include "tests/simulation/redis/redis_model.h"
 
 namespace foretime::simulation {
 
