@@ -15,6 +15,8 @@
 
 namespace foretime::cli {
 namespace {
+constexpr int64_t kLossBackoff = 720;  // the longest wait after lost leases, in waits before the second attempt
+constexpr jobs::Milliseconds kLongestBackoff{7LL * 24 * 3600 * 1000};
 
 constexpr size_t kLongestPrefix = 100;
 
@@ -52,6 +54,8 @@ QueueAccess::QueueAccess(const QueueOptions& options, Start start) {
   settings_.prefix = options.prefix;
   runs_ = options.runs;
   settings_.backoff_base = jobs::Milliseconds(static_cast<int64_t>(options.retry_seconds * 1000));
+  settings_.loss_backoff_cap =
+      std::clamp(settings_.backoff_base * kLossBackoff, jobs::Milliseconds(1), kLongestBackoff);
   settings_.keep_jobs = options.keep_jobs;
   settings_.keep_finished = jobs::Milliseconds(static_cast<int64_t>(options.keep_days * 24 * 3600 * 1000));
   bool found = false;
