@@ -2,10 +2,12 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace foretime {
@@ -38,6 +40,19 @@ std::string boot_id() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id;
+}
+
+ProcessUsage process_usage() {
+  constexpr double kBytesOfMib = 1 << 20, kMicrosecond = 1e-6;
+  ProcessUsage usage;
+  int64_t pages = 0, resident = 0;
+  if (std::ifstream("/proc/self/statm") >> pages >> resident)
+    usage.memory_mib = static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / kBytesOfMib;
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  for (const auto& time : {used.ru_utime, used.ru_stime})
+    usage.cpu_seconds += static_cast<double>(time.tv_sec) + kMicrosecond * static_cast<double>(time.tv_usec);
+  return usage;
 }
 
 double steady_seconds() {

@@ -17,6 +17,13 @@ std::string host_name();
 /// the kernel does not say.
 std::string boot_id();
 
+/// What this process has of its machine.
+struct ProcessUsage {
+  double memory_mib = 0;   // resident; 0 where there is no /proc
+  double cpu_seconds = 0;  // of all of its threads, since it began
+};
+ProcessUsage process_usage();
+
 /// Seconds of a clock that is never set.
 double steady_seconds();
 

@@ -34,6 +34,7 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_status_command(app);
   cli::add_leaderboard_command(app);
   cli::add_log_command(app);
+  cli::add_history_command(app);
   cli::add_queue_command(app);
   cli::add_clean_command(app);
   cli::add_control_commands(app);

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
     cli::add_status_command(app);
     cli::add_leaderboard_command(app);
     cli::add_log_command(app);
+    cli::add_history_command(app);
     cli::add_queue_command(app);
     cli::add_clean_command(app);
     cli::add_control_commands(app);

@@ -48,6 +48,7 @@ constexpr Subcommand kSubcommands[] = {
     {"status", Program::light, nullptr},
     {"leaderboard", Program::light, nullptr},
     {"log", Program::light, nullptr},
+    {"history", Program::light, nullptr},
     {"queue", Program::light, nullptr},
     {"clean", Program::light, nullptr},
     {"cancel", Program::light, nullptr},

@@ -20,6 +20,7 @@ import tempfile
 # Each folder with what it may include beside itself. Tests, benchmarks and the binary may include all.
 ORDER = {
     "base": set(),
+    "history": {"base"},
     "configs": {"base"},
     "data": {"base", "configs"},
     "plans": {"base", "configs", "data"},
@@ -28,16 +29,16 @@ ORDER = {
     "comm": {"base", "configs"},
     "sharding": {"base", "configs", "data"},
     "coordinator": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding"},
-    "worker": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
-    "jobs": {"base", "configs"},
-    "experiments": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
+    "worker": {"base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator"},
+    "jobs": {"base", "configs", "history"},
+    "experiments": {"base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
                     "jobs"},
     "server": {"base", "configs", "data", "plans", "inference"},
-    "cli": {"base", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker", "jobs",
-            "experiments", "server"},
+    "cli": {"base", "history", "configs", "data", "plans", "inference", "models", "comm", "sharding", "coordinator", "worker",
+            "jobs", "experiments", "server"},
 }
 UNRESTRICTED = ("bench", "tests")
-LIGHT = ("base", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
+LIGHT = ("base", "history", "configs", "data", "plans", "inference", "sharding", "jobs", "server")  # must link neither LibTorch nor MPI
 HEAVY_HEADER = re.compile(r"^(torch/|ATen/|c10/|mpi\.h$|nccl\.h$)")
 HEAVY_LINK = re.compile(r"^(foretime_torch|torch|MPI::|NCCL::)")
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cc", ".hpp", ".c"}

@@ -23,6 +23,7 @@ void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_finetune_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app);
+void add_history_command(CLI::App& app);
 
 // Of the job queue.
 void add_submit_command(CLI::App& app);

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/gpu_usage.h"
+
 namespace foretime::worker {
 
 namespace {
@@ -25,7 +27,13 @@ nlohmann::json to_json(const StepReport& report) {
                          {"straggler_ratio", report.straggler_ratio},
                          {"waited_for", report.waited_for},
                          {"waited_for_share", report.waited_for_share},
-                         {"waited_for_ms", report.waited_for_ms}};
+                         {"waited_for_ms", report.waited_for_ms},
+                         {"memory_mib", report.memory_mib},
+                         {"cpu_cores", report.cpu_cores}};
+  if (report.gpu_percent >= 0) {
+    json["gpu_percent"] = report.gpu_percent;
+    json["gpu_memory_mib"] = report.gpu_memory_mib;
+  }
   if (report.link) {
     json["slow_link"] = has_slow_link(report) ? report.link->host : "";
     json["slow_link_ratio"] = report.link->ratio();
@@ -92,22 +100,46 @@ constexpr size_t kProbedHosts = 3;     // with fewer, nobody can tell whose link
 
 /// What one rank tells the others.
 struct RankSteps {
-  double busy = 0;           // seconds
-  std::string group, host;   // group: that of the longest step
-  bool probes = false;       // links may be measured again; rank 0's counts
+  double busy = 0;          // seconds
+  std::string group, host;  // group: that of the longest step
+  bool probes = false;      // links may be measured again; rank 0's counts
+  double memory_mib = 0, cpu_cores = 0, gpu_percent = -1, gpu_memory_mib = 0;
   std::vector<float> waits;  // seconds, of each step
 };
 
 std::vector<RankSteps> exchange_steps(comm::Communicator& comm, const RankSteps& own) {
   using Json = nlohmann::json;
   // CBOR: group names may be any bytes.
-  const auto bytes = Json::to_cbor({own.busy, own.group, own.host, own.probes, own.waits});
+  const auto bytes = Json::to_cbor({own.busy, own.group, own.host, own.probes, own.waits, own.memory_mib, own.cpu_cores,
+                                    own.gpu_percent, own.gpu_memory_mib});
   std::vector<RankSteps> all;
   for (const auto& text : comm.all_gather_bytes({bytes.begin(), bytes.end()})) {
     const auto theirs = Json::from_cbor(text);
-    all.push_back({theirs[0], theirs[1], theirs[2], theirs[3], theirs[4].get<std::vector<float>>()});
+    all.push_back({.busy = theirs[0],
+                   .group = theirs[1],
+                   .host = theirs[2],
+                   .probes = theirs[3],
+                   .memory_mib = theirs[5],
+                   .cpu_cores = theirs[6],
+                   .gpu_percent = theirs[7],
+                   .gpu_memory_mib = theirs[8],
+                   .waits = theirs[4].get<std::vector<float>>()});
   }
   return all;
+}
+
+/// What the ranks take of their machines, together.
+void add_usage(const std::vector<RankSteps>& all, StepReport& report) {
+  double percent = 0, gpus = 0;
+  for (const auto& rank : all) {
+    report.memory_mib += rank.memory_mib;
+    report.cpu_cores += rank.cpu_cores;
+    if (rank.gpu_percent < 0) continue;
+    percent += rank.gpu_percent;
+    report.gpu_memory_mib += rank.gpu_memory_mib;
+    ++gpus;
+  }
+  if (gpus > 0) report.gpu_percent = percent / gpus;
 }
 
 /// Ranks that stand and fall together: those of a host or, on a single host, each by itself. By name, in the order of
@@ -200,11 +232,21 @@ StepReport StepMonitor::report(comm::Communicator& comm) {
   StepReport result;
   const auto now = Clock::now();
   const bool probes = !probed_ || now - *probed_ >= std::chrono::duration<double>(kProbeInterval);
+  const auto usage = process_usage();
+  const double seconds = std::chrono::duration<double>(now - std::exchange(reported_, now)).count();
+  const double cpu_seconds = usage.cpu_seconds - std::exchange(cpu_seconds_, usage.cpu_seconds);
+  const auto device = comm.device();
+  const auto gpu = device.is_cuda() ? gpu_usage(device.index()) : std::nullopt;
   const auto all = exchange_steps(comm, {.busy = std::exchange(busy_, 0.0),
                                          .group = std::exchange(longest_group_, {}),
                                          .host = host_,
                                          .probes = probes,
+                                         .memory_mib = usage.memory_mib,
+                                         .cpu_cores = seconds > 0 ? cpu_seconds / seconds : 0,
+                                         .gpu_percent = gpu ? gpu->percent : -1,
+                                         .gpu_memory_mib = gpu ? gpu->memory_mib : 0,
                                          .waits = std::vector<float>(waits_.begin(), waits_.end())});
+  add_usage(all, result);
   waits_.clear();
   longest_ = 0;
   result.steps = static_cast<int64_t>(all[0].waits.size());

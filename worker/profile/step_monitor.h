@@ -44,11 +44,15 @@ struct StepReport {
   double waited_for_ms = 0;          // mean over steps that each of the others waited for it at least
   double step_ms = 0;                // mean time of a step of the slowest rank, waits included
   std::optional<LinkReport> link{};  // where it was measured
+  double memory_mib = 0;             // resident now, of all ranks together
+  double cpu_cores = 0;              // that all ranks together kept busy, since the last report
+  double gpu_percent = -1;           // mean over the ranks' GPUs; below 0: no rank has one that can be asked
+  double gpu_memory_mib = 0;         // in use on these, together
 };
 
 /// The report as fields of a line of metrics.jsonl: comm_exposed_ms, comm_wait_ms, comm_exposed_share, straggler_rank,
-/// straggler_group, straggler_ratio, waited_for, waited_for_share, waited_for_ms; slow_link and slow_link_ratio where
-/// links were measured.
+/// straggler_group, straggler_ratio, waited_for, waited_for_share, waited_for_ms, memory_mib, cpu_cores; gpu_percent
+/// and gpu_memory_mib where ranks have GPUs; slow_link and slow_link_ratio where links were measured.
 nlohmann::json to_json(const StepReport& report);
 
 /// The slowest rank works so much longer than the mean (a fifth) that somebody should look.
@@ -93,6 +97,9 @@ class StepMonitor {
   Clock::time_point begin_;
   double wait_ = 0;  // seconds, of the current step
   std::string group_;
+
+  double cpu_seconds_ = process_usage().cpu_seconds;  // of this process, at the last report
+  Clock::time_point reported_ = Clock::now();
 
   std::vector<double> waits_;  // seconds, one for each step
   double busy_ = 0, longest_ = 0;

@@ -1,0 +1,85 @@
+#include "history/history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/csv.h"
+
+namespace foretime::history {
+
+void History::rewind(int64_t step) {
+  for (auto& [name, points] : series_) {
+    while (!points.empty() && points.back().step > step) points.pop_back();
+  }
+  std::erase_if(series_, [](const auto& entry) { return entry.second.empty(); });
+}
+
+void History::add(int64_t step, const std::map<std::string, double>& values) {
+  if (step < last_step_) rewind(step);
+  if (values.empty() && series_.empty()) return;
+  last_step_ = step;
+  for (const auto& [name, value] : values) {
+    auto found = series_.find(name);
+    if (found == series_.end()) {
+      if (series_.size() >= kSeries) continue;
+      found = series_.try_emplace(name).first;
+    }
+    auto& points = found->second;
+    if (!points.empty() && points.back().step == step) points.pop_back();
+    points.push_back({step, value});
+    if (most_ == 0 || points.size() < most_) continue;
+    size_t kept = 0;
+    for (size_t i = 0; i < points.size(); i += 2) points[kept++] = points[i];
+    points.resize(kept);
+  }
+}
+
+Series thinned(const Series& series, size_t most) {
+  if (series.size() <= most || most == 0) return most == 0 ? Series() : series;
+  if (most == 1) return {series.back()};
+  const size_t stride = (series.size() - 2) / (most - 1) + 1;
+  Series kept;
+  for (size_t i = 0; i + 1 < series.size(); i += stride) kept.push_back(series[i]);
+  kept.push_back(series.back());
+  return kept;
+}
+
+std::string to_csv(const History& history) {
+  std::set<int64_t> steps;
+  std::vector<std::pair<Series::const_iterator, Series::const_iterator>> rest;
+  std::string text = "step";
+  for (const auto& [name, points] : history.series()) {
+    text += "," + csv_field(name);
+    for (const auto& point : points) steps.insert(point.step);
+    rest.emplace_back(points.begin(), points.end());
+  }
+  text += '\n';
+  for (const auto step : steps) {
+    text += std::to_string(step);
+    for (auto& [next, end] : rest) {
+      text += ',';
+      if (next != end && next->step == step) text += fmt::format("{}", (next++)->value);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+nlohmann::json to_json(const History& history) {
+  auto all = nlohmann::json::object();
+  for (const auto& [name, points] : history.series()) {
+    auto steps = nlohmann::json::array(), values = nlohmann::json::array();
+    for (const auto& [step, value] : points) {
+      steps.push_back(step);
+      values.push_back(std::isfinite(value) ? nlohmann::json(value) : nlohmann::json());
+    }
+    all[name] = {{"steps", std::move(steps)}, {"values", std::move(values)}};
+  }
+  return all;
+}
+
+}  // namespace foretime::history

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/error.h"
+
+/// What a training measured at its steps: losses, rates, memory, metrics of evaluations.
+namespace foretime::history {
+
+/// A packed history that is damaged, or of a newer program.
+struct HistoryError : ErrorOf<kData> {
+  using ErrorOf::ErrorOf;
+};
+
+struct Point {
+  int64_t step = 0;
+  double value = 0;  // may be NaN or infinite
+  bool operator==(const Point&) const = default;
+};
+
+/// By rising steps.
+using Series = std::vector<Point>;
+
+/// Series by name. Bounded where it says so.
+class History {
+ public:
+  static constexpr size_t kSeries = 600;  // of more, those that came first
+
+  /// `most`: points of a series; of one that reaches it every second point goes. 0: any number.
+  explicit History(size_t most = 0) : most_(most) {}
+
+  /// Values that were measured at `step`. Points of later steps go: a training that goes on from a checkpoint does
+  /// those steps again. So does the point that a series has of this very step.
+  void add(int64_t step, const std::map<std::string, double>& values);
+
+  const std::map<std::string, Series>& series() const { return series_; }
+  bool empty() const { return series_.empty(); }
+  /// The largest step; -1 where it is empty.
+  int64_t last_step() const { return last_step_; }
+  bool operator==(const History& other) const { return series_ == other.series_; }
+
+ private:
+  friend History unpack(const std::string& text, size_t most);
+  void rewind(int64_t step);
+
+  size_t most_;
+  int64_t last_step_ = -1;
+  std::map<std::string, Series> series_;
+};
+
+/// At most `most` points, evenly chosen, with the first and the last one.
+Series thinned(const Series& series, size_t most);
+
+/// What a packed history keeps.
+struct PackRequest {
+  size_t bytes = 8192;                  // of the text
+  int digits = 4;                       // of a value: 4 keep it to 1/32768 of itself, 3 to 1/512
+  std::vector<std::string> first = {};  // series that get more points, the first one most; others follow by name
+  bool others = true;                   // series that `first` does not name are kept, where there is room
+};
+
+/// The history as text, thinned to fit: a line each series, "NAME STEPS VALUES". NAME has %XX for spaces, control
+/// characters, % and bytes past ASCII. STEPS is the first step, then +DISTANCExTIMES for each row of equal distances
+/// (without xTIMES for one). VALUES are the upper bits of a float32 each, as many base64url digits as each other.
+/// Empty for an empty history. docs/reference/jobs.md documents it.
+std::string pack(const History& history, const PackRequest& request);
+/// Values are the shortest decimal numbers that pack alike. Throws HistoryError.
+History unpack(const std::string& text, size_t most = 0);
+
+/// A header, then a line for each step at which anything was measured; empty where a series has no value there.
+std::string to_csv(const History& history);
+/// {"loss": {"steps": […], "values": […]}, …}; null stands for what is no finite number.
+nlohmann::json to_json(const History& history);
+
+}  // namespace foretime::history
