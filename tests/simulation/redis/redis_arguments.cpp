@@ -10,7 +10,6 @@
 #include <system_error>
 
 namespace foretime::simulation {
-
 namespace {
 
 constexpr const char* kNotAnInteger = "ERR value is not an integer or out of range";

@@ -13,7 +13,6 @@
 #include "tests/simulation/redis/redis_model.h"
 
 namespace foretime::simulation {
-
 namespace {
 
 std::string sha1_of(const std::string& text) {
