@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "bench/bench.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/records/record_reader.h"

@@ -16,6 +16,7 @@
 #include "data/dataset/group_files.h"
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/hlo/hlo_groups.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "inference/scoring/model.h"
 
 namespace foretime::inference {

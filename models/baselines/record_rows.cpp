@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/read_input.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/store_features.h"
 #include "data/frontends/ansor/replay/replay.h"
 

@@ -13,6 +13,7 @@
 #include "configs/settings.h"
 #include "data/dataset/pack.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/loops/loop_columns.h"
 
 /// Packing of tuning records: each workload becomes a group of program graphs, its records the candidates. Files are

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/files/line_source.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "tests/data/frontends/ansor/schedules.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"

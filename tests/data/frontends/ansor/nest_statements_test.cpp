@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/tir/tir_reader.h"

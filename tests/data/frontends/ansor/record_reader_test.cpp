@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/record_report.h"
 #include "tests/support/message_of.h"
 #include "tests/support/paths.h"

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "data/files/line_source.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record.h"
 #include "data/frontends/ansor/replay/index_interval.h"
 #include "data/frontends/ansor/replay/replay.h"

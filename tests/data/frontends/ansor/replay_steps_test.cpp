@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "tests/data/frontends/ansor/schedules.h"

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/files/npz_reader.h"
 #include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/features/store_value.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"

@@ -13,7 +13,7 @@
 
 #include "data/dataset/group_files.h"
 #include "data/files/npz_groups.h"
-#include "data/frontends/ansor/dag/compute_dag.h"
+#include "data/frontends/ansor/dag/dag_table.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/ansor/replay/replay.h"
 #include "data/frontends/loops/nest_program.h"
