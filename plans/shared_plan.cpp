@@ -1,123 +1,12 @@
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <numeric>
-#include <unordered_map>
 #include <utility>
 
+#include "plans/candidate_blocks.h"
 #include "plans/plan_source.h"
 
 namespace foretime::plans {
 namespace {
-
-/// A division of n things into blocks 0, 1, …, numbered in the order in which they first come.
-struct Blocks {
-  std::vector<int32_t> of;     // [n] block
-  std::vector<int32_t> first;  // [blocks] the first thing of each
-  int64_t count() const { return static_cast<int64_t>(first.size()); }
-};
-
-constexpr int64_t kDirectPairs = 1 << 16;  // looked up in an array, which fits a cache
-
-/// Numbers pairs as they come; `slot_of` finds where a pair keeps its number, -1 at first.
-template <class SlotOf>
-bool number_pairs(Blocks& blocks, std::span<const int32_t> by, int64_t limit, SlotOf&& slot_of) {
-  Blocks finer;
-  finer.of.resize(blocks.of.size());
-  for (size_t i = 0; i < blocks.of.size(); ++i) {
-    int32_t& number = slot_of(blocks.of[i], by[i]);
-    if (number < 0) {
-      if (finer.count() == limit) return false;
-      number = static_cast<int32_t>(finer.first.size());
-      finer.first.push_back(static_cast<int32_t>(i));
-    }
-    finer.of[i] = number;
-  }
-  blocks = std::move(finer);
-  return true;
-}
-
-/// Divides `blocks` further, so that two things stay together only where they are together in `by` as well, of
-/// `by_count` blocks. False, with `blocks` as they were, where there would be more than `limit`.
-bool refine(Blocks& blocks, std::span<const int32_t> by, int64_t by_count, int64_t limit) {
-  const int64_t pairs = blocks.count() * by_count;
-  if (pairs <= std::max<int64_t>(kDirectPairs, 4 * static_cast<int64_t>(blocks.of.size()))) {
-    std::vector<int32_t> known(static_cast<size_t>(pairs), -1);
-    return number_pairs(blocks, by, limit,
-                        [&](int64_t a, int64_t b) -> int32_t& { return known[static_cast<size_t>(a * by_count + b)]; });
-  }
-  std::unordered_map<int64_t, int32_t> known;
-  known.reserve(blocks.of.size());
-  return number_pairs(blocks, by, limit, [&](int64_t a, int64_t b) -> int32_t& {
-    return known.emplace(a * by_count + b, -1).first->second;
-  });
-}
-
-/// The candidates of a sample, divided by each class of a symbolic plan: two are in one block of a class where they
-/// have the same layouts at all of its configurable nodes. (Where nearly every candidate is a block of its own, a class
-/// is divided no further: its states are interned by hash in any case.)
-class CandidateBlocks {
- public:
-  CandidateBlocks(const SymbolicPlan& symbolic, const data::LayoutCandidates& layout,
-                  std::span<const int64_t> candidates)
-      : candidates_(static_cast<int64_t>(candidates.size())) {
-    const auto& classes = symbolic.classes;
-    blocks_.reserve(static_cast<size_t>(classes.count()));
-    for (int32_t q = 0; q < classes.count(); ++q) {
-      const auto begin = static_cast<size_t>(classes.member_ptr[static_cast<size_t>(q)]);
-      const auto end = static_cast<size_t>(classes.member_ptr[static_cast<size_t>(q) + 1]);
-      if (q == classes.everything()) {
-        blocks_.push_back(each_alone());
-      } else if (q < symbolic.configurable()) {
-        blocks_.push_back(by_code(layout, symbolic.column[static_cast<size_t>(q)], candidates));
-      } else {
-        blocks_.push_back(by_members(std::span(classes.members).subspan(begin, end - begin)));
-      }
-    }
-  }
-
-  int64_t candidates() const { return candidates_; }
-  const Blocks& operator[](int32_t q) const { return blocks_[static_cast<size_t>(q)]; }
-  int64_t count(int32_t q) const { return blocks_[static_cast<size_t>(q)].count(); }
-
- private:
-  Blocks by_code(const data::LayoutCandidates& layout, int64_t column, std::span<const int64_t> candidates) const {
-    std::array<int32_t, 256> seen;
-    seen.fill(-1);
-    const int64_t width = layout.configurable();
-    Blocks blocks;
-    blocks.of.resize(candidates.size());
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      int32_t& number = seen[layout.codes[candidates[i] * width + column]];
-      if (number < 0) {
-        number = static_cast<int32_t>(blocks.first.size());
-        blocks.first.push_back(static_cast<int32_t>(i));
-      }
-      blocks.of[i] = number;
-    }
-    return blocks;
-  }
-  Blocks by_members(std::span<const int32_t> members) const {
-    // The finest first: it may leave nothing to divide.
-    const auto finest = *std::ranges::max_element(members, [&](int32_t a, int32_t b) { return count(a) < count(b); });
-    Blocks blocks = (*this)[finest];
-    for (const int32_t by : members) {
-      if (blocks.count() == candidates_) break;
-      if (by != finest && count(by) > 1) refine(blocks, (*this)[by].of, count(by), candidates_);
-    }
-    return blocks;
-  }
-  Blocks each_alone() const {
-    Blocks blocks;
-    blocks.of.resize(static_cast<size_t>(candidates_));
-    std::iota(blocks.of.begin(), blocks.of.end(), 0);
-    blocks.first = blocks.of;
-    return blocks;
-  }
-
-  int64_t candidates_;
-  std::vector<Blocks> blocks_;  // [classes]
-};
 
 /// The candidates in a batch that share one symbolic plan.
 struct Sample {

@@ -1,9 +1,10 @@
+#include "data/frontends/ansor/features/postfix_expression.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "base/error.h"
 #include "data/frontends/ansor/dag/expression.h"
-#include "data/frontends/ansor/features/store_value.h"
 
 namespace foretime::data {
 namespace {

@@ -2,121 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 
 #include "base/error.h"
+#include "data/frontends/ansor/features/feature_rows.h"
 #include "data/frontends/ansor/features/nest_statements.h"
 #include "data/frontends/ansor/features/store_value.h"
 
 namespace foretime::data {
-namespace {
-
-constexpr size_t kFeatureBuffers = 5, kBufferFeatures = 18, kCurvePoints = 10;
-
-/// What annotated loops around a store are like: number, product of lengths, length of the innermost.
-struct Annotated {
-  float number = 0.0F, product = 0.0F, length = 0.0F;
-};
-
-struct BlockFeatures {
-  bool read = false, written = false;
-  float bytes = 0.0F, unique_bytes = 0.0F, lines = 0.0F, unique_lines = 0.0F;
-  int reuse = 2;  // 0: a loop reads it several times, 1: several statements do, 2: none
-  float distance_iterations = 0.0F, distance_bytes = 0.0F, reuse_count = 0.0F, stride = 0.0F;
-};
-
-/// What is known of one buffer; a start of a reduction and its update share it.
-struct BufferFeatures {
-  std::array<float, 16> operations{};
-  Annotated vectorized, unrolled, parallel;
-  bool gpu = false;
-  std::array<float, 7> threads{1, 1, 1, 1, 1, 1, 1};  // blockIdx.x y z, threadIdx.x y z, vthread
-  std::vector<BlockFeatures> blocks;
-  std::array<float, kCurvePoints> curve{};
-  float alloc_size = 0.0F, alloc_product = 0.0F, alloc_outer = 0.0F, alloc_inner = 0.0F;
-  float outer_product = 0.0F, loops = 0.0F, unroll_step = 0.0F;
-};
-
-/// log2(1 + x), and the same below 0 with the other sign.
-float shifted_log(float x) { return x < 0 ? -std::log2(-x + 1) : std::log2(x + 1); }
-
-void append_kind(std::vector<float>& row, const Annotated& loops) {
-  constexpr int kPlaces = 8;  // of eight places TVM uses the first (none) and the last (mixed)
-  row.push_back(shifted_log(loops.number));
-  row.push_back(shifted_log(loops.product));
-  row.push_back(shifted_log(loops.length));
-  for (int place = 0; place < kPlaces; ++place) row.push_back(place == (loops.number > 0.0F ? kPlaces - 1 : 0));
-}
-
-void append_block(std::vector<float>& row, const BlockFeatures& block) {
-  row.push_back(block.read && !block.written);
-  row.push_back(block.written && !block.read);
-  row.push_back(block.read && block.written);
-  const std::array sizes = {block.bytes, block.unique_bytes, block.lines, block.unique_lines};
-  for (const float size : sizes) row.push_back(shifted_log(size));
-  for (int kind = 0; kind < 3; ++kind) row.push_back(kind == block.reuse);
-  row.push_back(shifted_log(block.distance_iterations));
-  row.push_back(shifted_log(block.distance_bytes));
-  row.push_back(shifted_log(block.reuse_count));
-  for (const float size : sizes)
-    row.push_back(shifted_log(block.reuse_count > 0.5F ? size / block.reuse_count : size * 2));
-  row.push_back(shifted_log(block.stride));
-}
-
-/// Appends kStoreFeatures numbers; puts the blocks of `buffer` into TVM's order.
-void append_store_features(BufferFeatures& buffer, std::vector<float>& row) {
-  for (const float count : buffer.operations) row.push_back(shifted_log(count));
-  append_kind(row, buffer.vectorized);
-  append_kind(row, buffer.unrolled);
-  append_kind(row, buffer.parallel);
-  row.push_back(buffer.gpu);
-  for (const float length : buffer.threads) row.push_back(shifted_log(length));
-  std::ranges::stable_sort(buffer.blocks, [](const BlockFeatures& a, const BlockFeatures& b) {
-    return a.lines != b.lines ? a.lines > b.lines : a.bytes > b.bytes;
-  });
-  const size_t count = std::min(buffer.blocks.size(), kFeatureBuffers);
-  for (size_t i = 0; i < count; ++i) append_block(row, buffer.blocks[i]);
-  row.resize(row.size() + (kFeatureBuffers - count) * kBufferFeatures, 0.0F);
-  for (const float point : buffer.curve) row.push_back(shifted_log(point));
-  for (const float value : {buffer.alloc_size, buffer.alloc_product, buffer.alloc_outer, buffer.alloc_inner,
-                            buffer.outer_product, buffer.loops, buffer.unroll_step})
-    row.push_back(shifted_log(value));
-}
-
-}  // namespace
-
-void sort_store_features(std::span<float> rows) {
-  constexpr size_t kFirst = 57, kBytes = 3, kLines = 5;
-  using Block = std::array<float, kBufferFeatures>;
-  std::array<Block, kFeatureBuffers> blocks;
-  std::vector<std::array<float, kStoreFeatures>> sorted(rows.size() / kStoreFeatures);
-  for (size_t r = 0; r < sorted.size(); ++r) {
-    const auto row = rows.subspan(r * kStoreFeatures, kStoreFeatures);
-    for (size_t b = 0; b < kFeatureBuffers; ++b)
-      std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures), kBufferFeatures,
-                  blocks[b].begin());
-    const auto empty = [](const Block& block) {
-      return std::ranges::all_of(block, [](float value) { return value == 0.0F; });
-    };
-    std::ranges::sort(blocks, [&](const Block& a, const Block& b) {
-      if (empty(a) != empty(b)) return empty(b);
-      if (a[kLines] != b[kLines]) return a[kLines] > b[kLines];
-      if (a[kBytes] != b[kBytes]) return a[kBytes] > b[kBytes];
-      return a > b;
-    });
-    std::ranges::copy(row, sorted[r].begin());
-    for (size_t b = 0; b < kFeatureBuffers; ++b)
-      std::ranges::copy(blocks[b], sorted[r].begin() + static_cast<std::ptrdiff_t>(kFirst + b * kBufferFeatures));
-  }
-  std::ranges::sort(sorted, std::greater<>());
-  for (size_t r = 0; r < sorted.size(); ++r)
-    std::ranges::copy(sorted[r], rows.begin() + static_cast<std::ptrdiff_t>(r * kStoreFeatures));
-}
-
 namespace {
 
 constexpr int64_t kDefaultCacheLine = 64;

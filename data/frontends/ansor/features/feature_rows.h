@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "data/frontends/ansor/features/store_features.h"
+
+namespace foretime::data {
+
+constexpr size_t kCurvePoints = 10;
+
+/// What annotated loops around a store are like: number, product of lengths, length of the innermost.
+struct Annotated {
+  float number = 0.0F, product = 0.0F, length = 0.0F;
+};
+
+struct BlockFeatures {
+  bool read = false, written = false;
+  float bytes = 0.0F, unique_bytes = 0.0F, lines = 0.0F, unique_lines = 0.0F;
+  int reuse = 2;  // 0: a loop reads it several times, 1: several statements do, 2: none
+  float distance_iterations = 0.0F, distance_bytes = 0.0F, reuse_count = 0.0F, stride = 0.0F;
+};
+
+/// What is known of one buffer; a start of a reduction and its update share it.
+struct BufferFeatures {
+  std::array<float, 16> operations{};
+  Annotated vectorized, unrolled, parallel;
+  bool gpu = false;
+  std::array<float, 7> threads{1, 1, 1, 1, 1, 1, 1};  // blockIdx.x y z, threadIdx.x y z, vthread
+  std::vector<BlockFeatures> blocks;
+  std::array<float, kCurvePoints> curve{};
+  float alloc_size = 0.0F, alloc_product = 0.0F, alloc_outer = 0.0F, alloc_inner = 0.0F;
+  float outer_product = 0.0F, loops = 0.0F, unroll_step = 0.0F;
+};
+
+/// Appends kStoreFeatures numbers; puts the blocks of `buffer` into TVM's order.
+void append_store_features(BufferFeatures& buffer, std::vector<float>& row);
+
+}  // namespace foretime::data

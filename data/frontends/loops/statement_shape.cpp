@@ -1,0 +1,115 @@
+#include "data/frontends/loops/statement_shape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace foretime::data {
+
+Hardware hardware_of_target(std::string_view target, int64_t cores) {
+  constexpr std::string_view kOption = "-mcpu=";
+  Hardware hardware;
+  hardware.cores = std::max<int64_t>(1, cores);
+  hardware.vector_bytes = 16;
+  hardware.vector_registers = 16;
+  const size_t at = target.find(kOption);
+  if (at == std::string_view::npos) return hardware;
+  auto cpu = target.substr(at + kOption.size());
+  cpu = cpu.substr(0, cpu.find(' '));
+  const auto is = [&](std::string_view name) { return cpu.find(name) != std::string_view::npos; };
+  if (is("avx512") || is("znver4") || is("znver5") || is("icelake") || is("cascadelake") || is("cooperlake") ||
+      is("sapphirerapids") || is("rocketlake") || is("tigerlake") || is("knl") || is("knm")) {
+    hardware.vector_bytes = 64;
+    hardware.vector_registers = 32;
+  } else if (is("avx2") || is("haswell") || is("broadwell") || is("skylake") || is("znver") || is("alderlake")) {
+    hardware.vector_bytes = 32;
+  } else if (is("cortex") || is("neoverse") || is("apple") || is("a64")) {
+    hardware.vector_registers = 32;
+  }
+  return hardware;
+}
+
+namespace {
+
+constexpr double kFloatBytes = 4.0;
+constexpr double kUnrollThreshold = 300.0;  // instructions: LLVM's -unroll-threshold at -O3
+
+bool vectorized(const ProgramLoop& loop) { return loop.kind == LoopKind::vectorized; }
+
+}  // namespace
+
+StatementShape::StatementShape(const LoopProgram& program, const ProgramStatement& of, const Hardware& hardware)
+    : statement(of),
+      loops(program.loops_of(of)),
+      lanes(std::max(1.0, static_cast<double>(hardware.vector_bytes) / kFloatBytes)),
+      registers(static_cast<double>(hardware.vector_registers)),
+      iterations(program.iterations(of)),
+      vector_depth(loops.size()) {
+  for (const ProgramAccess& access : program.accesses_of(of)) all_steps.push_back(program.strides_of(of, access));
+  for (size_t d = 0; d < loops.size(); ++d) {
+    const auto extent = static_cast<double>(loops[d].extent);
+    if (loops[d].kind == LoopKind::parallel) {
+      parallel *= extent;
+      is_parallel = true;
+    }
+    if (!is_parallel) outside_parallel *= extent;
+    if (vectorized(loops[d])) {
+      vector *= extent;
+      vector_depth = d;
+    }
+  }
+  if (!is_parallel) outside_parallel = 1.0;
+  const auto cores = static_cast<double>(hardware.cores);
+  critical = is_parallel ? iterations / parallel * std::ceil(parallel / cores) : iterations;
+  vector_instructions = std::ceil(vector / lanes);
+  double counted = 0.0;
+  for (size_t i = 0; i <= static_cast<size_t>(Arithmetic::select); ++i) counted += of.arithmetic[i];
+  operations = std::max(operations, counted);
+  const auto measure = [&](size_t first) {
+    UnrolledBlock found;
+    found.first = first;
+    for (size_t d = first; d < loops.size(); ++d) {
+      if (vectorized(loops[d])) continue;
+      const auto extent = static_cast<double>(loops[d].extent);
+      found.copies *= extent;
+      (all_steps[0][d].stride != 0 ? found.outputs : found.repeats) *= extent;
+    }
+    return found;
+  };
+  size_t first = loops.size();
+  while (first > 0 && (vectorized(loops[first - 1]) || loops[first - 1].unrolled)) --first;
+  block = measure(first);
+  double instructions = block.copies * vector_instructions * (operations + static_cast<double>(all_steps.size()));
+  while (first > 0 && loops[first - 1].kind == LoopKind::serial &&
+         instructions * static_cast<double>(loops[first - 1].extent) <= kUnrollThreshold)
+    instructions *= static_cast<double>(loops[--first].extent);
+  widened = measure(first);
+}
+
+double StatementShape::elements(size_t access, const UnrolledBlock& of) const {
+  return of.first < loops.size() ? all_steps[access][of.first].footprint : 1.0;
+}
+
+bool StatementShape::contiguous(size_t access) const {
+  return has_vector() && std::abs(all_steps[access][vector_depth].stride) == 1;
+}
+
+double StatementShape::instructions(size_t access, const UnrolledBlock& of) const {
+  const double touched = elements(access, of);
+  return contiguous(access) ? touched / vector * vector_instructions : touched;
+}
+
+double StatementShape::invariant(size_t access, size_t depth) const {
+  double product = 1.0;
+  for (size_t d = depth; d-- > 0 && loops[d].kind != LoopKind::parallel && all_steps[access][d].distinct <= 1.0;)
+    product *= static_cast<double>(loops[d].extent);
+  return product;
+}
+
+double StatementShape::line_bytes(size_t depth) const {
+  double bytes = 0.0;
+  for (const auto& access : all_steps) bytes += (depth < loops.size() ? access[depth].lines : 1.0) * kLineBytes;
+  return bytes;
+}
+
+}  // namespace foretime::data

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/frontends/loops/loop_program.h"
+
+namespace foretime::data {
+
+/// What the columns of program graphs take from the machine that the programs run on.
+struct Hardware {
+  int64_t vector_bytes = 64;      // of a vector register: 16 SSE and NEON, 32 AVX2, 64 AVX-512
+  int64_t vector_registers = 32;  // 16 up to AVX2
+  int64_t cores = 1;
+  int64_t l1_bytes = 48 << 10, l2_bytes = 1 << 20;  // data caches of a core
+  int64_t l3_bytes = 32 << 20;                      // shared by the cores
+
+  bool operator==(const Hardware&) const = default;
+};
+
+/// The vectors that LLVM uses for a TVM target (`llvm -mcpu=znver4`): those of its -mcpu, and SSE's without one.
+Hardware hardware_of_target(std::string_view target, int64_t cores);
+
+/// The innermost loops that a compiler multiplies out, seen from one depth: the vector loop and unrolled ones.
+struct UnrolledBlock {
+  size_t first = 0;      // depth of its outermost loop; the number of loops if there is none
+  double copies = 1.0;   // of the statement, beside those of the vector loop
+  double outputs = 1.0;  // of these, along loops that the store moves with
+  double repeats = 1.0;  // along loops that it does not move with
+};
+
+/// What follows from a statement's loops and the machine, before anything is learned.
+struct StatementShape {
+  StatementShape(const LoopProgram& program, const ProgramStatement& statement, const Hardware& hardware);
+
+  std::span<const LoopAccess> steps(size_t access) const { return all_steps[access]; }
+  size_t loop_count() const { return loops.size(); }
+  /// Elements of an access that one execution of the block touches, and vector instructions for them.
+  double elements(size_t access, const UnrolledBlock& of) const;
+  double instructions(size_t access, const UnrolledBlock& of) const;
+  /// Whether the vector loop moves through an access from neighbour to neighbour; false without a vector loop.
+  bool contiguous(size_t access) const;
+  bool has_vector() const { return vector_depth < loops.size(); }
+  /// Iterations of serial loops just outside of `depth` that do not move an access: it can stay in registers over them.
+  double invariant(size_t access, size_t depth) const;
+  /// 64-byte lines of all accesses, as bytes, from a depth on.
+  double line_bytes(size_t depth) const;
+
+  const ProgramStatement& statement;
+  std::span<const ProgramLoop> loops;
+  std::vector<std::span<const LoopAccess>> all_steps;  // of each access, the store first
+  double lanes = 1.0, registers = 1.0;                 // float32 in a vector register; vector registers
+  double iterations = 1.0;
+  double parallel = 1.0;  // iterations of the parallel loops together
+  bool is_parallel = false;
+  double outside_parallel = 1.0;  // iterations of the loops around the outermost parallel one: how often threads start
+  double critical = 1.0;          // iterations of the busiest core
+  size_t vector_depth = 0;        // of the vector loop, or the number of loops
+  double vector = 1.0;            // its extent
+  double vector_instructions = 1.0;  // that one vector statement takes
+  double operations = 0.5;           // arithmetic in one iteration, at least a half
+  UnrolledBlock block;               // annotated, or unrolled by TVM
+  UnrolledBlock widened;             // and what LLVM's own unroller may add to it
+};
+
+}  // namespace foretime::data
