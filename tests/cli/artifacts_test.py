@@ -4,8 +4,8 @@ import shutil
 import subprocess
 import unittest
 
-from jobs_test import BASE, SWEEP
 from program import SAMPLES, SOURCE, ProgramTest, wait_until
+from queue_case import BASE, SWEEP
 
 LONG = BASE.replace("steps: 6, eval_every: 3", "steps: 2000, eval_every: 50")
 

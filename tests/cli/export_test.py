@@ -1,9 +1,9 @@
-"""From a trained run to a bundle: every runtime of it gives the trainer's scores."""
+"""From a trained run to a bundle, of which every runtime gives the trainer's scores, or to a folder with its weights."""
 import json
 import subprocess
 import sys
 
-from program import SAMPLES, SOURCE, ProgramTest
+from program import SAMPLES, SOURCE, ProgramTest, flip_byte
 
 CHECK = SOURCE / "tools" / "check_bundle.py"
 SMALL = """
@@ -107,3 +107,34 @@ class ExportTest(ProgramTest):
         self.assertIn("ABSENT", self.run_foretime("bundle", "inputs", "model.foretime", str(SAMPLES / "C1.npz"), "--group",
                                                   "ABSENT", "-o", "x.npz", code=3).stderr)
         self.assertFalse((self.folder / "x.npz").exists())
+
+
+class ExportToAFolderTest(ProgramTest):
+    def test_export_of_a_run(self):
+        self.train(trainer__eval_every=2, trainer__steps=5)
+        best = json.loads((self.folder / "run/checkpoints/best.json").read_text())["step"]
+        self.run_foretime("export", "run", "out")
+        self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(best)["model.safetensors"])
+        for name in ("config.yaml", "data.json"):
+            self.assertEqual((self.folder / "out" / name).read_bytes(), (self.folder / "run" / name).read_bytes())
+        self.assertEqual(self.run_foretime("evaluate", "out", "--json").stdout, self.run_foretime("evaluate", "run", "--json").stdout)
+        self.assertEqual(self.run_foretime("rank", "out", SAMPLES / "C1.npz").stdout, self.run_foretime("rank", "run", SAMPLES / "C1.npz").stdout)
+        self.assertIn("--force", self.run_foretime("export", "run", "out", code=2).stderr)
+        self.run_foretime("export", "run/checkpoints/step-00000005", "out", "--force")
+        self.assertEqual((self.folder / "out/model.safetensors").read_bytes(), self.checkpoint(5)["model.safetensors"])
+        self.run_foretime("export", "out/", "again/")
+        self.assertTrue((self.folder / "again/config.yaml").exists())
+
+    def test_what_is_not_an_export_is_never_replaced(self):
+        self.train()
+        (self.folder / "mine").mkdir()
+        self.write("mine/notes.txt", "keep")
+        self.run_foretime("export", "run", "mine", "--force", code=2)
+        self.assertEqual((self.folder / "mine/notes.txt").read_text(), "keep")
+        self.run_foretime("export", "run", "settings.yaml", "--force", code=2)
+
+    def test_a_damaged_checkpoint_is_not_exported(self):
+        self.train()
+        flip_byte(self.folder / "run/checkpoints/step-00000006/model.safetensors", -1)
+        self.assertIn("CRC", self.run_foretime("export", "run", "out", code=3).stderr)
+        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith("out")], [])

@@ -1,4 +1,4 @@
-"""foretime serve: its answers, batches, limits and end, as programs beside it see them."""
+"""foretime serve: its answers and batches, and the bundles and sockets that it is given."""
 import concurrent.futures
 import json
 import os
@@ -7,53 +7,14 @@ import signal
 import socket
 import stat
 import struct
-import subprocess
 import threading
-import time
 
-from bundles import BundleTest, Server, UnixConnection
-from hlo_test import field, instruction
+from bundles import Server, UnixConnection
 from program import wait_until
-
-NODES = (4, 5, 6)  # of the sample module: a convolution, a dot and a reshape
-BINARY = {"Content-Type": "application/octet-stream"}
+from serving import BINARY, NODES, ServeCase, layouts, small_module
 
 
-def layouts(seed, count=5):
-    """Candidates, and the same as bytes."""
-    draw = random.Random(seed)
-    rows = [[[draw.randrange(-1, 4) for _ in range(18)] for _ in NODES] for _ in range(count)]
-    named = [{"layouts": {str(node): row for node, row in zip(NODES, one)}} for one in rows]
-    return named, b"".join(struct.pack("18b", *row) for one in rows for row in one)
-
-
-def module(name, instructions):
-    """A module in one computation, whose last instruction is its root."""
-    body = field(1, "main") + b"".join(field(2, instruction(i + 1, *one)) for i, one in enumerate(instructions))
-    return field(1, name) + field(3, body + field(5, 9) + field(6, len(instructions)))
-
-
-def small_module(name):
-    return module(name, (("parameter",), ("reshape", (1,), (3, 2)), ("dot", (1, 2), (2, 2))))
-
-
-class ServeTest(BundleTest):
-    def near(self, found, expected):
-        self.assertEqual(len(found), len(expected))
-        for a, b in zip(found, expected):
-            self.assertAlmostEqual(a, b, delta=1e-5 * max(1.0, abs(b)))
-
-    def refused(self, answer, status, code, text=""):
-        self.assertEqual(answer[0], status, answer)
-        self.assertEqual(set(answer[1]), {"error"})
-        self.assertEqual(answer[1]["error"]["code"], code, answer)
-        self.assertIn(text, answer[1]["error"]["message"])
-
-    def ranked(self, bundle, *arguments):
-        """Scores of `foretime rank`, by candidate."""
-        out = self.run_foretime("rank", bundle, *arguments, "--format", "json").stdout
-        return [one["score"] for one in sorted(json.loads(out)[0]["ranking"], key=lambda one: one["candidate"])]
-
+class ServeTest(ServeCase):
     def test_layouts(self):
         server = Server(self, "layout.foretime", port=True)
         self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
@@ -251,91 +212,6 @@ class ServeTest(BundleTest):
         self.refused(server.ask("POST", "/v1/tir/score", b"{}"), 400, "wrong_kind", "the model scores layout")
         self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
 
-    def raw(self, server, *pieces):
-        """What the server says to bytes that are not quite HTTP."""
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(20)
-            connection.connect(str(server.path))
-            heard = b""
-            try:
-                for piece in pieces:
-                    connection.sendall(piece)
-                while piece := connection.recv(4096):
-                    heard += piece
-            except (BrokenPipeError, ConnectionResetError):
-                pass
-            return heard
-
-    def test_limits(self):
-        server = Server(self, "layout.foretime", "--max-body", 1, "--max-graphs", 2, "--max-nodes", 100)
-        head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\n"
-        # Said before the body is sent, to a client that waits for it.
-        said = self.raw(server, head + b"Content-Length: 1048577\r\nExpect: 100-continue\r\n\r\n")
-        self.assertTrue(said.startswith(b"HTTP/1.1 413 "), said)
-        self.assertIn(b"too_large", said)
-        chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
-        said = self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", 17 * chunk, b"0\r\n\r\n")
-        self.assertTrue(said.startswith(b"HTTP/1.1 413 "), said[:200])
-        self.raw(server, head + b"Transfer-Encoding: chunked\r\n\r\n", *(100 * [chunk]))  # one who never ends is cut off
-        self.assertTrue(self.raw(server, head + b"X: " + 100_000 * b"x" + b"\r\n\r\n").split()[1] in (b"400", b"431", b"413"))
-        for wrong in (b"nonsense\r\n\r\n", head + b"Content-Length: x\r\n\r\n", head + b"Content-Length: -5\r\n\r\n"):
-            said = self.raw(server, wrong)  # an answer, or the connection ends
-            self.assertTrue(not said or said.split()[1] in (b"400", b"413"), said[:200])
-            self.assertEqual(server.ask("GET", "/healthz")[0], 200, wrong)
-        self.refused(server.ask("POST", "/v1/graphs", bytes(1000)), 400, "bad_input")
-
-        # A name of 123 bytes makes a module begin as JSON may.
-        self.assertGreater(server.post("/v1/graphs", small_module("x" * 123))["nodes"], 0)
-        # What JSON leaves out takes memory all the same: 2 nodes x 18 bytes.
-        graph = server.post("/v1/graphs", small_module("sparse"))["id"]
-        most = (1 << 20) // (18 * len(server.post("/v1/graphs", small_module("sparse"))["configurable"]))
-        self.refused(server.ask("POST", f"/v1/graphs/{graph}/score", {"candidates": (most + 1) * [{"layouts": {}}]}), 400, "bad_input",
-                     f"more than {most} candidates")
-
-        many = module("many", (("parameter",),) + 100 * (("reshape", (1,)),))
-        self.refused(server.ask("POST", "/v1/graphs", many), 400, "bad_input", "more than 100 instructions")
-        # The two graphs that were used last are kept.
-        ids = [server.post("/v1/graphs", small_module(f"small{i}"))["id"] for i in range(2)]
-        score = {"candidates": [{"layouts": {}}]}
-        server.post(f"/v1/graphs/{ids[0]}/score", score)
-        ids.append(server.post("/v1/graphs", small_module("small2"))["id"])
-        server.post(f"/v1/graphs/{ids[0]}/score", score)
-        server.post(f"/v1/graphs/{ids[2]}/score", score)
-        self.refused(server.ask("POST", f"/v1/graphs/{ids[1]}/score", score), 404, "unknown_graph")
-
-    def test_more_than_can_wait_are_turned_away(self):
-        server = Server(self, "layout.foretime", "--max-concurrent", 1, "--max-queue", 1, "--batch-window-us", 3_000_000)
-        graphs = [f"/v1/graphs/{server.post('/v1/graphs', small_module(f'small{i}'))['id']}/score" for i in range(3)]
-        score = {"candidates": [{"layouts": {}}]}
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            waiting = [pool.submit(server.post, path, score) for path in graphs[:2]]
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 2))
-            connection = server.connect()
-            connection.request("POST", graphs[2], json.dumps(score))
-            response = connection.getresponse()
-            self.assertEqual((response.status, response.getheader("Retry-After")), (503, "1"))
-            self.assertEqual(json.loads(response.read())["error"]["code"], "busy")
-            connection.close()
-            self.assertEqual(server.ask("GET", "/healthz")[0], 200)
-            for one in waiting:
-                self.assertEqual(len(one.result()["scores"]), 1)
-        self.assertEqual(len(server.post(graphs[2], score)["scores"]), 1)
-
-    def test_ends_when_requests_are_answered(self):
-        for how in (signal.SIGTERM, signal.SIGINT):
-            server = Server(self, "layout.foretime", "--batch-window-us", 9_000_000)
-            path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
-            idle = server.connect()
-            server.ask("GET", "/healthz", connection=idle)
-            with concurrent.futures.ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(server.post, path, {"candidates": layouts(1)[0]})
-                self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
-                self.assertEqual(server.end(how, timeout=5), 0)  # long before its window is over
-                self.assertEqual(len(waiting.result()["scores"]), 5)
-            idle.close()
-            self.assertFalse(server.path.exists())
-            self.assertEqual(server.process.stderr.read(), "")
-
     def test_opens_a_replaced_bundle(self):
         server = Server(self, "layout.foretime", "--batch-window-us", 1_000_000)
         graph = server.post("/v1/graphs", self.read("module.pb"))
@@ -380,161 +256,6 @@ class ServeTest(BundleTest):
         self.assertEqual(second.ask("GET", "/healthz")[0], 200)
         self.assertEqual(second.end(), 0)
         self.assertFalse(second.path.exists())
-
-    def test_refuses_connections_while_it_drains(self):
-        # Much to score, so that draining takes a moment in which others may come.
-        server = Server(self, "layout.foretime", "--max-body", 200, "--max-candidates", 3_000_000, port=True)
-        graph = server.post("/v1/graphs", self.read("module.pb"))
-        row = 18 * len(graph["configurable"])
-        body = random.Random(1).randbytes(1_000_000 * row).translate(bytes(value % 4 for value in range(256)))
-        path = f"/v1/graphs/{graph['id']}/score?top=1"
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(server.post, path, body, {"Content-Type": "application/octet-stream"})
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
-            server.process.send_signal(signal.SIGTERM)
-            self.assertTrue(wait_until(lambda: not server.path.exists()))
-            with self.assertRaises(OSError):
-                socket.create_connection(("127.0.0.1", server.port), 5)
-            successor = Server(self, "layout.foretime")  # the path is free
-            self.assertEqual(successor.ask("GET", "/healthz")[0], 200)
-            self.assertEqual(len(waiting.result()["ranking"]), 1)
-        self.assertEqual(server.process.wait(30), 0)
-        self.assertEqual(successor.ask("GET", "/healthz")[0], 200)
-
-    def test_killed_while_scoring(self):
-        server = Server(self, "layout.foretime", "--batch-window-us", 9_000_000)
-        path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(server.post, path, {"candidates": layouts(1)[0]})
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 1))
-            self.assertEqual(server.end(signal.SIGKILL), -signal.SIGKILL)
-            self.assertRaises((ConnectionError, OSError, ValueError), waiting.result)
-        self.assertTrue(server.path.exists())
-        again = Server(self, "layout.foretime")  # takes the socket that was left
-        self.assertEqual(again.ask("GET", "/healthz")[0], 200)
-
-    def test_clients_that_leave_or_are_slow(self):
-        server = Server(self, "layout.foretime", "--batch-window-us", 200_000)
-        path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
-        body = json.dumps({"candidates": layouts(1)[0]}).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        slow = [socket.socket(socket.AF_UNIX) for _ in range(20)]
-        for connection in slow:
-            connection.connect(str(server.path))
-            connection.sendall(head + body[:10])
-        for _ in range(10):
-            with socket.socket(socket.AF_UNIX) as connection:
-                connection.connect(str(server.path))
-                connection.sendall(head + body)
-        self.assertEqual(len(server.post(path, {"candidates": layouts(1)[0]})["scores"]), 5)
-        for connection in slow:
-            connection.close()
-        self.assertEqual(server.end(), 0)
-
-    def dribble(self, server, count, head, pause=0.2):
-        """Connections that send a byte now and then and never end; the function that ends them."""
-        connections = []
-        for i in range(count):
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(str(server.path))
-            connection.sendall(head[:5 + i % (len(head) - 5)])
-            connections.append(connection)
-        ended = threading.Event()
-        closed = set()
-
-        def send():
-            while not ended.wait(pause):
-                for connection in connections:
-                    try:
-                        if connection not in closed:
-                            connection.send(b"x")
-                    except OSError:
-                        closed.add(connection)
-        thread = threading.Thread(target=send)
-        thread.start()
-
-        def end():
-            ended.set()
-            thread.join()
-            for connection in connections:
-                connection.close()
-        self.addCleanup(end)
-        return closed
-
-    def test_slow_senders_lock_nobody_out(self):
-        server = Server(self, "layout.foretime", "--request-seconds", 6)
-        path = f"/v1/graphs/{server.post('/v1/graphs', self.read('module.pb'))['id']}/score"
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\nX-Slow: "
-        closed = self.dribble(server, 97 + 60, head.encode())
-        candidates = layouts(1)[0]
-        started = time.monotonic()
-        answered = 0
-        while time.monotonic() - started < 4:
-            begun = time.monotonic()
-            self.assertEqual(server.ask("GET", "/healthz")[0], 200)
-            self.assertEqual(len(server.post(path, {"candidates": candidates})["scores"]), 5)
-            self.assertLess(time.monotonic() - begun, 2)
-            answered += 1
-        self.assertGreater(answered, 10)
-        # Each has had its time by then, though it has never stood still.
-        self.assertTrue(wait_until(lambda: len(closed) == 97 + 60, 20), len(closed))
-        self.assertEqual(server.ask("GET", "/healthz"), (200, {"status": "ok", "requests": 0}))
-        self.assertEqual(server.end(), 0)
-
-    def test_a_slow_body_is_given_up(self):
-        server = Server(self, "layout.foretime", "--request-seconds", 1)
-        head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(server.path))
-            connection.sendall(head)
-            started = time.monotonic()
-            with self.assertRaises(OSError):
-                while time.monotonic() - started < 20:
-                    connection.sendall(b"x")
-                    time.sleep(0.1)
-            self.assertLess(time.monotonic() - started, 5)
-        self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
-
-    def test_one_process_with_many_connections_takes_none_from_others(self):
-        server = Server(self, "layout.foretime", "--max-queue", 0)
-        mine = server.connect()
-        server.ask("GET", "/healthz", connection=mine)
-        # Another process holds more than there may be, and mine, which is older than all of them, stays.
-        script = ("import socket, sys, time\nheld = []\nfor i in range(60):\n    s = socket.socket(socket.AF_UNIX)\n"
-                  f"    s.connect({str(server.path)!r})\n    held.append(s)\nprint('held', flush=True)\ntime.sleep(60)\n")
-        other = subprocess.Popen(["python3", "-c", script], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(lambda: (other.kill(), other.communicate()))
-        self.assertEqual(other.stdout.readline(), "held\n")
-        for _ in range(3):
-            self.assertEqual(server.ask("GET", "/healthz")[0], 200)
-        self.assertEqual(server.ask("GET", "/healthz", connection=mine)[0], 200)
-        self.assertEqual(mine.sock is not None, True)
-        mine.close()
-
-    def test_pages_of_other_sites_are_refused(self):
-        server = Server(self, "layout.foretime")
-        for headers in ({"Origin": "https://example.com"}, {"Origin": "null"}, {"Origin": "http://localhost.example.com"},
-                        {"Origin": "http://127.0.0.1.example.com:80"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://"},
-                        {"Origin": "http://localhost", "Sec-Fetch-Site": "cross-site"}):
-            with self.subTest(headers):
-                self.refused(server.ask("POST", "/v1/graphs", self.read("module.pb"), {"Host": "localhost", **headers}), 403, "foreign_origin")
-        for headers in ({"Origin": "http://localhost:3000"}, {"Origin": "http://127.0.0.1"}, {"Origin": "http://[::1]:80"},
-                        {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}):
-            with self.subTest(headers):
-                self.assertEqual(server.ask("POST", "/v1/graphs", self.read("module.pb"), headers)[0], 200)
-        self.assertEqual(server.ask("GET", "/healthz", None, {"Origin": "https://example.com"})[0], 200)
-
-    def test_a_slow_sender_does_not_hold_the_end(self):
-        server = Server(self, "layout.foretime", "--drain-seconds", 20)
-        head = b"POST /v1/graphs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
-        self.dribble(server, 5, head + 100 * b"x")
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(server.path))
-            connection.sendall(head + b"x")
-            self.assertTrue(wait_until(lambda: server.ask("GET", "/healthz")[1]["requests"] == 0))
-            started = time.monotonic()
-            self.assertEqual(server.end(timeout=15), 0)
-            self.assertLess(time.monotonic() - started, 6)
 
     def test_many_at_once_on_kept_connections(self):
         server = Server(self, "layout.foretime", "--max-concurrent", 2)

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
-from jobs_test import BASE
+from queue_case import BASE
 
 # Root may mount; others may where the kernel lets them be root in a namespace.
 NAMESPACE = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
