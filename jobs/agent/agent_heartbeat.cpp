@@ -19,7 +19,7 @@ void Link::failed(const std::string& what, double now) {
     log_.warn("{}: {}; trying again, jobs go on meanwhile", who_, what);
   const double wait = std::min(longest_, std::ldexp(1.0, std::min(failures_, 10)));
   ++failures_;
-  next_ = now + wait * (0.75 + world_.random_fraction() / 2);
+  next_ = now + world_.spread(wait);
 }
 
 void Link::worked(double now) {
@@ -87,7 +87,7 @@ double Heartbeat::step() {
     }
   }
   // Spread, or agents that were started together would always call together.
-  return (link_.down() ? interval / 4 : interval) * (0.75 + world_.random_fraction() / 2);
+  return world_.spread(link_.down() ? interval / 4 : interval);
 }
 
 void Heartbeat::renew_all() {

@@ -16,7 +16,7 @@ namespace {
 constexpr double kCourierAsleep = 3600, kTidyInterval = 60, kLongestRetry = 20, kLastCarry = 5;  // seconds
 
 double pause_after(int failures, World& world) {
-  return std::min(kLongestRetry, std::ldexp(1.0, std::min(failures, 10))) * (0.75 + world.random_fraction() / 2);
+  return world.spread(std::min(kLongestRetry, std::ldexp(1.0, std::min(failures, 10))));
 }
 
 /// Ends the storing of what is to be stored, until there is something newer.
@@ -148,7 +148,7 @@ double ArtifactCourier::State::step() {
   }
   if (address.empty() || address == kRedisStore) return next - now;
   if (next_tidying <= now) {
-    next_tidying = now + kTidyInterval * (0.75 + world.random_fraction() / 2);
+    next_tidying = now + world.spread(kTidyInterval);
     lock.unlock();
     tidy();
   }

@@ -134,7 +134,7 @@ void NodeHealth::note(const std::string& trouble, double now) {
 
 void NodeHealth::pause(const std::string& why, double now) {
   pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
-  next_try_ = now + pause_ * (0.75 + world_.random_fraction() / 2);
+  next_try_ = now + world_.spread(pause_);
   trying_ = false;
   tried_.clear();
   trouble_ = bounded_text(why);
@@ -159,7 +159,7 @@ bool NodeHealth::may_claim(double now) {
     if (answer == Answer::wait) return false;
     if (answer == Answer::trouble) {
       pause_ = std::min(2 * pause_, kLongestPause);
-      next_try_ = now + pause_ * (0.75 + world_.random_fraction() / 2);
+      next_try_ = now + world_.spread(pause_);
       return false;
     }
     if (trouble_.empty()) return true;  // the roots were the trouble, and are well again

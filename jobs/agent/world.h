@@ -82,6 +82,8 @@ class World {
   /// In [0, 1).
   double random_fraction() { return static_cast<double>(random_bits() >> 11) * 0x1p-53; }
   std::string random_hex(size_t digits);
+  /// A time of about so many seconds, a quarter more or less, so that many agents do not act at one moment.
+  double spread(double seconds) { return seconds * (0.75 + random_fraction() / 2); }
 };
 
 /// The machine's own.
