@@ -69,6 +69,12 @@ class AgentJobTest : public ::testing::Test {
     spec_ = {
         .id = "job", .kind = JobKind::train, .settings = configs::to_yaml(settings), .metric = "valid/kendall_tau"};
   }
+  /// The storage fails wherever a path has this in it.
+  void fail_at(const std::string& name) {
+    disk_.fail_by([name](const char*, const fs::path& path, size_t) {
+      return path.string().find(name) != std::string::npos ? EIO : 0;
+    });
+  }
 
   /// A whole checkpoint of an attempt, relative to the run root.
   static std::string store(int64_t fence, int64_t step) {
@@ -143,9 +149,7 @@ TEST_F(AgentJobTest, ItsLastCheckpointIsItsResultThoughTheStorageFailedWhenItWas
   begin(1, "");
   name_checkpoint(store(1, 8));
   const auto last = store(1, 9);
-  disk_.fail_by([](const char*, const fs::path& path, size_t) {
-    return path.string().find("step-00000009") != std::string::npos ? EIO : 0;
-  });
+  fail_at("step-00000009");
   name_checkpoint(last);
   say_result();
   disk_.fail_by(nullptr);
@@ -157,9 +161,7 @@ TEST_F(AgentJobTest, ThereIsNoSuccessWhileTheStorageHidesItsLastCheckpoint) {
   begin(1, "");
   name_checkpoint(store(1, 8));
   const auto last = store(1, 9);
-  disk_.fail_by([](const char*, const fs::path& path, size_t) {
-    return path.string().find("step-00000009") != std::string::npos ? EIO : 0;
-  });
+  fail_at("step-00000009");
   name_checkpoint(last);
   say_result();
   EXPECT_EQ(end({0, 0}).outcome, Outcome::error);

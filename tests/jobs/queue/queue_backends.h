@@ -72,6 +72,11 @@ testing::RedisServer& shared_cluster();
 /// Gives the cluster's node the slot of one prefix.
 void own_slot(RedisClient& client, const std::string& prefix);
 
+/// Of an agent with 8 free CPUs.
+inline ClaimRequest claim_request(const std::string& token, Milliseconds term = Milliseconds(30000)) {
+  return {"agent", token, 8, 0, term};
+}
+
 /// What must hold of the keys at any time; one line for each thing that does not.
 std::vector<std::string> broken_invariants(const MemoryQueue::Dump& dump,
                                            const std::vector<MemoryQueue::Event>& events);

@@ -1,0 +1,220 @@
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <spdlog/sinks/null_sink.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "jobs/agent/agent.h"
+#include "jobs/queue/redis_queue.h"
+#include "tests/jobs/agent/agent_fixture.h"
+#include "tests/support/redis_server.h"
+
+/// Agents over a real Redis: what it refuses for a while, what it tells, and agents that die.
+namespace foretime::jobs {
+namespace {
+
+using testing::eventually;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A queue with a connection of its own.
+struct OwnQueue {
+  explicit OwnQueue(const RedisUrl& url) : client(url), queue(client, {}) {}
+  RedisClient client;
+  RedisQueue queue;
+};
+
+class AgentKillTest : public testing::AgentTest {
+ protected:
+  RedisUrl url() const {
+    auto url = redis_.url();
+    url.password_file = password_file_;
+    return url;
+  }
+  AgentKillTest() {
+    options_.name.clear();
+    options_.lease_term = Milliseconds(1500);
+  }
+  QueueFactory factory() {
+    return [url = url()] {
+      const auto own = std::make_shared<OwnQueue>(url);
+      return std::shared_ptr<JobQueue>(own, &own->queue);
+    };
+  }
+  /// An agent in a process of its own.
+  pid_t fork_agent() {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      spdlog::logger log("agent", std::make_shared<spdlog::sinks::null_sink_mt>());
+      Agent agent(options_, factory(), {}, log);
+      agent.run();
+      _exit(0);
+    }
+    return pid;
+  }
+  /// Whether an agent does.
+  static bool listens(RedisClient& client) {
+    return integer_of(*client.call({"PUBLISH", "{foretime}:wake", "0"})) == 1;
+  }
+  testing::RedisServer redis_;
+  std::string password_file_;
+};
+
+/// A Redis that an agent and its users lose and find again.
+class AgentTroubleTest : public AgentKillTest {
+ protected:
+  /// Runs a job while `begin` and `end` change Redis around the middle of it. The agent says `said`; where that is
+  /// empty, no call of it fails.
+  void expect_to_pass(const std::function<void(RedisClient&)>& begin, const std::function<void(RedisClient&)>& end,
+                      const std::string& said) {
+    options_.lease_term = Milliseconds(60000);
+    options_.until_empty = false;
+    OwnQueue own(url()), operator_(url());
+    operator_.client.call({"PING"});
+    const auto running =
+        trial("running", "connect\nprogress 1 3\nsleep 2500\nevaluate 2 1 0.5\ncheckpoint 2\nresult 0.5\n");
+    own.queue.submit(running);
+    testing::RunningAgent agent(options_, factory());
+    const auto state = [&](const std::string& id) { return own.queue.find(id).value().state; };
+    ASSERT_TRUE(eventually([&] { return own.queue.find(running.id).value().step == 1; }));
+    begin(operator_.client);
+    EXPECT_TRUE(said.empty() || eventually([&] { return agent.log().find(said) != std::string::npos; })) << agent.log();
+    EXPECT_TRUE(eventually([&] {
+      return testing::read_text(runs_ / running.id / "attempt-1" / "output.log").find("evaluate") !=
+                 std::string::npos ||
+             agent.log().find("succeeded after") != std::string::npos;
+    }));
+    end(operator_.client);
+    const auto next = trial("next", "connect\nresult 1\n");
+    own.client.disconnect();
+    own.queue.submit(next);
+    EXPECT_TRUE(eventually([&] { return state(running.id) == JobState::succeeded; })) << agent.log();
+    EXPECT_TRUE(eventually([&] { return state(next.id) == JobState::succeeded; })) << agent.log();
+    EXPECT_EQ(own.queue.find(running.id).value().fence, 1) << "tried again";
+    agent.stop();
+    agent.join();
+    EXPECT_EQ(agent.error(), "");
+    if (said.empty()) {
+      EXPECT_THAT(agent.log(), Not(HasSubstr("trying again")));
+    }
+  }
+};
+
+TEST_F(AgentTroubleTest, ARedisThatIsAReplicaForAWhilePasses) {
+  expect_to_pass(
+      [](RedisClient& redis) {
+        redis.call({"REPLICAOF", "127.0.0.1", "1"});
+      },
+      [](RedisClient& redis) {
+        redis.call({"REPLICAOF", "NO", "ONE"});
+      },
+      "READONLY");
+}
+
+TEST_F(AgentTroubleTest, ARedisThatIsFullForAWhilePasses) {
+  expect_to_pass(
+      [](RedisClient& redis) {
+        redis.call({"CONFIG", "SET", "maxmemory", "1"});
+        EXPECT_THROW(redis.call({"SET", "key", "value"}), JobsError);
+      },
+      [](RedisClient& redis) {
+        redis.call({"CONFIG", "SET", "maxmemory", "0"});
+      },
+      "");
+}
+
+TEST_F(AgentTroubleTest, APasswordThatChangesPassesWhereItStandsInAFile) {
+  const auto file = scratch_.path() / "password";
+  std::ofstream(file) << "old\n";
+  const auto change = [&](RedisClient& redis, const std::string& password) {
+    redis.call({"CONFIG", "SET", "requirepass", password});
+    redis.call({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  };
+  {
+    OwnQueue before(redis_.url());
+    before.client.call({"CONFIG", "SET", "requirepass", "old"});
+  }
+  password_file_ = file;
+  expect_to_pass([&](RedisClient& redis) { change(redis, "new"); },
+                 [&](RedisClient&) { std::ofstream(file) << "new\n"; }, "WRONGPASS");
+}
+
+TEST_F(AgentKillTest, AnAgentThatMayNotListenIsToldOnceItMay) {
+  options_.until_empty = false;
+  OwnQueue own(redis_.url());
+  own.client.call({"ACL", "SETUSER", "default", "-subscribe"});
+  testing::FastWorld world(40);
+  testing::RunningAgent agent(options_, factory(), {}, world);
+  ASSERT_TRUE(eventually([&] { return agent.log().find("since it may not be told") != std::string::npos; }));
+  own.client.call({"ACL", "SETUSER", "default", "+subscribe"});
+  EXPECT_TRUE(eventually([&] { return listens(own.client); }));
+}
+
+TEST_F(AgentKillTest, AJobBehindAPausedSweepStartsSoon) {
+  options_.until_empty = false;
+  OwnQueue own(redis_.url());
+  testing::RunningAgent agent(options_, factory());
+  ASSERT_TRUE(eventually([&] { return listens(own.client); }));
+  own.queue.create_sweep({.id = "s", .name = "sweep", .method = "grid"});
+  own.queue.pause("s");
+  std::vector<JobSpec> specs(4000, trial("of a sweep", ""));
+  for (int i = 0; i < 4000; ++i) {
+    auto& spec = specs[static_cast<size_t>(i)];
+    spec.id = fmt::format("s-{}", i);
+    spec.sweep = "s";
+    spec.trial = i;
+  }
+  specs.push_back(trial("behind", "connect\nresult 1\n"));
+  own.queue.submit_all(specs);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually([&] { return own.queue.find(specs.back().id).value().state == JobState::succeeded; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << "it asks every 15 s without";
+}
+
+TEST_F(AgentKillTest, AnIdleAgentIsToldWhenAJobComes) {
+  options_.until_empty = false;
+  OwnQueue own(redis_.url());
+  testing::RunningAgent agent(options_, factory());
+  ASSERT_TRUE(eventually([&] { return listens(own.client); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto spec = trial("short", "connect\nresult 1\n");
+  const auto start = std::chrono::steady_clock::now();
+  own.queue.submit(spec);
+  ASSERT_TRUE(eventually([&] { return own.queue.find(spec.id).value().state == JobState::succeeded; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8)) << "it asks every 15 s without";
+}
+
+TEST_F(AgentKillTest, AKilledAgentLeavesNoProcessAndTheNextOneContinues) {
+  OwnQueue own(redis_.url());
+  const auto mark = fmt::format("ft-agent-{}", getpid());
+  const auto spec = trial("long", "resume\nconnect\ndaemon " + mark + "\nsteps 200 10 10\nresult 1\n");
+  own.queue.submit(spec);
+  const pid_t agent = fork_agent();
+  ASSERT_TRUE(eventually([&] {
+    const auto record = own.queue.find(spec.id).value();
+    return !record.checkpoint.empty() && !testing::session_leaders_with(mark).empty();
+  }));
+  kill(agent, SIGKILL);
+  waitpid(agent, nullptr, 0);
+  EXPECT_TRUE(testing::nothing_left(mark)) << "a daemon of the trial";
+  EXPECT_TRUE(testing::nothing_left(spec.id)) << "the trial";
+
+  const auto before = own.queue.find(spec.id).value();
+  EXPECT_EQ(before.state, JobState::active);
+  ASSERT_FALSE(before.checkpoint.empty());
+  testing::RunningAgent next(options_, factory());
+  EXPECT_EQ(next.join(), 1) << next.error();
+  const auto after = own.queue.find(spec.id).value();
+  EXPECT_EQ(after.state, JobState::succeeded);
+  EXPECT_EQ(after.fence, 2);
+  EXPECT_EQ(after.results, 1);
+  EXPECT_THAT(testing::read_text(runs_ / spec.id / "attempt-2" / "output.log"),
+              HasSubstr("resume " + (std::filesystem::canonical(runs_) / before.checkpoint).string()));
+}
+
+}  // namespace
+}  // namespace foretime::jobs
