@@ -193,6 +193,15 @@ TEST(ReplayGolden, AnsorStatesAreEqual) {
             295);
 }
 
+/// 125 tasks of 25 operators (tools/measure/golden_states.py): convolutions of all kinds, normalisations, recurrent
+/// cells, reductions to one tensor and to two.
+TEST(ReplayGolden, OperatorsStatesAreEqual) {
+  const auto folder = source_dir() / "tests/data/frontends/ansor";
+  EXPECT_EQ(expect_equal_states(folder / "operators_states.jsonl.gz", folder / "operators_dags.jsonl.gz"), 347);
+  // 48 of these for a GPU: threads, shared memory, fused splits that follow others.
+  EXPECT_EQ(expect_equal_states(folder / "gpu_operators_states.jsonl.gz", folder / "gpu_operators_dags.jsonl.gz"), 66);
+}
+
 TEST(ReplayGolden, TensetStatesAreEqual) {
   FORETIME_NEEDS_DATA();
   const auto folder = data_dir() / "tenset";

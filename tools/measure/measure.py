@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Measures programs of many tasks: the records that a model is trained on.
+
+  tools/measure/measure.py FOLDER [--each 60] [--minutes 30] [--machine NAME]
+
+Goes on where it stopped: FOLDER has records.jsonl (auto_scheduler's log), journal.jsonl (a line for each record: task, part, seconds of
+its build, cores that others kept busy), dags.jsonl (compute DAGs), drift.jsonl (a reference every few minutes) and machine.json. A third of
+a task's programs is drawn at random, a third comes from evolution under a model of these, a third from rounds of a search, whose model
+learns from all before. Programs that do not build within 15 s or do not run within 10 s are kept as what they are.
+
+Programs run one at a time, by one thread pinned to the last core, while nothing else runs: a measurement during which others kept more
+than 3 % of a core busy is done again. Needs TVM 0.8 to 0.19 with LLVM (run with 0.14) and Python's xgboost.
+"""
+import argparse
+import collections
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+os.environ.update(TVM_NUM_THREADS="1", TVM_BIND_THREADS="0", OMP_NUM_THREADS="1")
+sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[1] / "inference" / "python" / "foretime"))
+
+import numpy as np  # noqa: E402
+import tvm  # noqa: E402
+from compute_dag import compute_dag  # noqa: E402
+from tvm import auto_scheduler  # noqa: E402
+from tvm.auto_scheduler import MeasureInput, MeasureResult  # noqa: E402
+from tvm.auto_scheduler.measure_record import dump_record_to_string  # noqa: E402
+from tvm.auto_scheduler.workload_registry import register_workload_tensors  # noqa: E402
+
+import tasks as task_list  # noqa: E402
+from operators import OPERATORS  # noqa: E402
+from programs import NO_ERROR, Child, measure_undisturbed  # noqa: E402
+from tuner_tasks import host_target, vector_bytes  # noqa: E402
+
+PARTS = ("random", "evolution", "search")
+ROUND = 10          # programs of a search between two trainings
+REFERENCE = 180     # seconds between measurements of the reference
+AT_ONCE = 10        # programs that are built before they are measured
+BEST_KEPT = 64      # of those that evolution answers, from which a part is drawn
+WORST = 1e10        # seconds of a program that failed, as TVM writes it
+
+
+GPU_LIMITS = {"max_shared_memory_per_block": 49152, "max_local_memory_per_block": 2 ** 31 - 1, "max_threads_per_block": 1024,
+              "max_vthread_extent": 8, "warp_size": 32}
+
+
+class Folder:
+    """Files that only grow, a line at a time; the last line of a file may be cut where somebody pulled the plug."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.records, self.journal = self._lines("records.jsonl"), [json.loads(line) for line in self._lines("journal.jsonl")]
+        whole = min(len(self.records), len(self.journal))
+        if len(self.records) != len(self.journal):  # one line of the two was written
+            self.records, self.journal = self.records[:whole], self.journal[:whole]
+            self._rewrite("records.jsonl", self.records)
+            self._rewrite("journal.jsonl", [json.dumps(entry) for entry in self.journal])
+        self.dags = {json.loads(line)["workload_key"] for line in self._lines("dags.jsonl")}
+
+    def _lines(self, name):
+        try:
+            text = (self.path / name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        whole = text[:text.rfind("\n") + 1]
+        if len(whole) < len(text):
+            (self.path / name).write_text(whole, encoding="utf-8")
+        return whole.splitlines()
+
+    def _rewrite(self, name, lines):
+        (self.path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+    def append(self, name, line):
+        with open(self.path / name, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def add(self, record, entry):
+        self.append("records.jsonl", record)
+        self.append("journal.jsonl", json.dumps(entry))
+        self.records.append(record)
+        self.journal.append(entry)
+
+    def add_dag(self, key, dag):
+        if key not in self.dags:
+            self.append("dags.jsonl", json.dumps(compute_dag(dag, key), ensure_ascii=False))
+            self.dags.add(key)
+
+
+def make_task(task, target):
+    with target:
+        tensors = OPERATORS[task["operator"]](**task["arguments"])
+    dag = auto_scheduler.ComputeDAG(tensors)
+    key = register_workload_tensors(dag.workload_key(), tensors)
+    limits = {name: 0 for name in GPU_LIMITS}
+    if target.kind.name == "cuda":
+        limits = GPU_LIMITS
+    hardware = auto_scheduler.HardwareParams(num_cores=1, vector_unit_bytes=vector_bytes(str(target)), cache_line_bytes=64, **limits)
+    return auto_scheduler.SearchTask(compute_dag=dag, workload_key=key, target=target, hardware_params=hardware)
+
+
+class Measured:
+    """What is known of one task: its programs and their seconds."""
+
+    def __init__(self, task, seed):
+        self.task, self.seed = task, seed
+        self.inputs, self.results, self.steps = [], [], set()
+
+    def note(self, measured, result):
+        self.inputs.append(measured)
+        self.results.append(result)
+
+    def is_new(self, state):
+        text = str(state)
+        if text in self.steps:
+            return False
+        self.steps.add(text)
+        return True
+
+    def model(self):
+        model = auto_scheduler.XGBModel(verbose_eval=0, num_warmup_sample=1, seed=self.seed)
+        if any(int(result.error_no) == 0 for result in self.results):
+            model.update(self.inputs, self.results)
+        return model
+
+    def best_states(self, count):
+        order = sorted(range(len(self.results)), key=lambda i: cost_of(self.results[i]))
+        return [self.inputs[i].state for i in order[:count] if math.isfinite(cost_of(self.results[i]))]
+
+
+def cost_of(result):
+    return statistics.fmean(float(cost.value) for cost in result.costs) if int(result.error_no) == 0 else math.inf
+
+
+def policy_of(task, model, seed):
+    return auto_scheduler.SketchPolicy(task, model, {"evolutionary_search_population": 256}, seed=seed, verbose=0)
+
+
+def random_states(known, count, seed):
+    """New ones; fewer where the space has no more."""
+    found = []
+    for turn in range(8):
+        states = list(policy_of(known.task, auto_scheduler.RandomModel(), seed + 7919 * turn).sample_initial_population())
+        random.Random(seed + turn).shuffle(states)
+        for state in states:
+            if len(found) < count and known.is_new(state):
+                found.append(state)
+        if len(found) == count:
+            break
+    return found
+
+
+def evolved_states(known, count, seed, best):
+    """New ones of those that evolution under the model of what was measured likes; `best`: the best of these, else any."""
+    policy = policy_of(known.task, known.model(), seed)
+    begin = list(policy.sample_initial_population()) + known.best_states(ROUND)
+    states = list(policy.evolutionary_search(begin, BEST_KEPT + count))
+    if not best:
+        random.Random(seed).shuffle(states)
+    return [state for state in states if known.is_new(state)][:count]
+
+
+def measure_states(known, states, core, write):
+    """Builds some programs, on all cores, then measures them one by one."""
+    for first in range(0, len(states), AT_ONCE):
+        inputs = [MeasureInput(known.task, state) for state in states[first:first + AT_ONCE]]
+        children, cores = [], len(os.sched_getaffinity(0))
+        try:
+            for place, measured in enumerate(inputs):
+                if place >= cores:
+                    children[place - cores].wait_built()
+                children.append(Child(measured, core))
+            for child in children:
+                child.wait_built()
+            for measured, child in zip(inputs, children):
+                begin, built = time.time(), child.built
+                found = measure_undisturbed(child) if "error" not in built else built
+                failed = "error" in found
+                result = MeasureResult([WORST] if failed else found["costs"], found["error"] if failed else NO_ERROR,
+                                       found["text"] if failed else "", built.get("seconds", 0.0) + time.time() - begin, time.time())
+                known.note(measured, result)
+                write(measured, result, {"build": round(built.get("seconds", 0.0), 3), "others": found.get("others", 0.0),
+                                         **({"why": found["text"]} if failed else {})})
+                child.close()
+        finally:
+            for child in children:
+                child.close()
+
+
+class Reference:
+    """A program that never changes, and a copy, measured every few minutes: how far the machine drifts."""
+
+    def __init__(self, folder, core, target):
+        self.folder, self.core, self.due = folder, core, 0.0
+        self.task = make_task({"operator": "dense", "arguments": {"m": 256, "k": 256, "n": 256}}, target)
+        self.state = self.task.compute_dag.get_init_state()
+        self.child = None
+
+    def measure(self):
+        if time.monotonic() < self.due:
+            return
+        child = Child(MeasureInput(self.task, self.state), self.core)
+        try:
+            if not child.wait_built():
+                sys.exit(f"measure.py: the reference does not build: {child.built['text']}")
+            found = measure_undisturbed(child)
+        finally:
+            child.close()
+        source, copies = np.ones(1 << 24, np.float32), []
+        for _ in range(5):
+            begin = time.perf_counter()
+            source.copy()
+            copies.append(2 * source.nbytes / (time.perf_counter() - begin) / 1e9)
+        line = {"time": round(time.time(), 1), "dense_seconds": statistics.median(found["costs"]), "others": found["others"],
+                "copy_gb_s": round(statistics.median(copies), 2)}
+        self.folder.append("drift.jsonl", json.dumps(line))
+        self.due = time.monotonic() + REFERENCE
+
+
+def machine(name, target, core):
+    text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    field = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines()) if value}
+    return {"machine": name, "cpu": field.get("model name", "?"), "family": field.get("cpu family"), "model": field.get("model"),
+            "stepping": field.get("stepping"), "mhz": field.get("cpu MHz"), "cache": field.get("cache size"), "cores": os.cpu_count(),
+            "core": core, "target": str(target), "tvm": tvm.__version__, "llvm": tvm.target.codegen.llvm_version_major(),
+            "kernel": os.uname().release}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder")
+    parser.add_argument("--each", type=int, default=60, help="programs of a task (60)")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stops after so long, at the end of a part of a task")
+    parser.add_argument("--first", type=int, default=10 ** 9, help="only so many tasks of the list")
+    parser.add_argument("--machine", default="", help="name of this machine in the records (by default made of its CPU)")
+    parser.add_argument("--target", default=host_target(), help="TVM target (%(default)s)")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that programs run on (%(default)s)")
+    arguments = parser.parse_args()
+    folder = Folder(arguments.folder)
+    facts = machine(arguments.machine, arguments.target, arguments.core)
+    name = arguments.machine or "-".join(filter(None, (facts["cpu"].lower().replace("(r)", "").replace(" ", "-"), facts["model"])))
+    facts["machine"] = name
+    known_facts = folder.path / "machine.json"
+    if known_facts.exists() and json.loads(known_facts.read_text(encoding="utf-8"))["machine"] != name:
+        sys.exit(f"measure.py: {known_facts} is of another machine, {name} here: give a folder of its own")
+    known_facts.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    target = tvm.target.Target(f"{arguments.target} -model={name}")
+    reference, end = Reference(folder, arguments.core, target), time.monotonic() + 60 * arguments.minutes
+    done = collections.defaultdict(collections.Counter)
+    lines = collections.defaultdict(list)
+    for record, entry in zip(folder.records, folder.journal):
+        done[entry["task"]][entry["part"]] += entry.get("counts", 1)
+        lines[entry["task"]].append(record)
+    share = arguments.each // len(PARTS)
+    all_tasks = task_list.training_tasks()[:arguments.first]
+    for number, task in enumerate(all_tasks):
+        key = task_list.key(task)
+        if all(done[key][part] >= share for part in PARTS):
+            continue
+        begin, before = time.monotonic(), len(folder.records)
+        try:
+            search_task = make_task(task, target)
+        except Exception as error:  # pylint: disable=broad-except
+            sys.exit(f"measure.py: task {key}: {error}")
+        folder.add_dag(search_task.workload_key, search_task.compute_dag)
+        known = Measured(search_task, seed=number)
+        for line in lines[key]:
+            measured, result = auto_scheduler.measure_record.load_record_from_string(line)
+            measured = auto_scheduler.measure.recover_measure_input(measured, rebuild_state=True)
+            known.is_new(measured.state)
+            known.note(measured, result)
+        for part in PARTS:
+            while done[key][part] < share:
+                if time.monotonic() > end:
+                    print("measure.py: the time is over; the same command goes on", flush=True)
+                    return
+                reference.measure()
+                seed, missing = 1000 * number + 10 * PARTS.index(part) + done[key][part] // ROUND, share - done[key][part]
+                if part == "random":
+                    states = random_states(known, missing, seed)
+                elif part == "evolution":
+                    states = evolved_states(known, missing, seed, best=False)
+                else:
+                    states = evolved_states(known, min(missing, ROUND), seed, best=True)
+
+                def write(measured, result, facts, part=part):
+                    folder.add(dump_record_to_string(measured, result).strip(), {"task": key, "part": part, **facts})
+                    done[key][part] += 1
+
+                measure_states(known, states, arguments.core, write)
+                if len(states) < min(missing, ROUND):  # the space has no more
+                    break
+        failures = collections.Counter(int(result.error_no) for result in known.results)
+        best = min(map(cost_of, known.results), default=math.inf)
+        print(f"[{number + 1}/{len(all_tasks)}] {key}: {len(folder.records) - before} programs in {time.monotonic() - begin:.0f} s, best "
+              f"{1e3 * best:.3f} ms, failures {dict(failures - collections.Counter({0: failures[0]}))}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
