@@ -84,20 +84,25 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b) {
 
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes) {
   require_equal_lengths(configuration_hashes.size(), runtimes.size());
-  std::vector<size_t> order(runtimes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order;
+  for (size_t i = 0; i < runtimes.size(); ++i) {
+    if (!std::isinf(runtimes[i])) order.push_back(i);
+  }
   std::ranges::stable_sort(order,
                            [&](size_t i, size_t j) { return configuration_hashes[i] < configuration_hashes[j]; });
-  std::vector<double> oracle(runtimes.size());
+  std::vector<double> oracle, measured;
   for (size_t first = 0, last = 0; first < order.size(); first = last) {
     double sum = 0.0;
     for (last = first; last < order.size() && configuration_hashes[order[last]] == configuration_hashes[order[first]];
          ++last) {
       sum += runtimes[order[last]];
     }
-    for (size_t i = first; i < last; ++i) oracle[order[i]] = sum / static_cast<double>(last - first);
+    for (size_t i = first; i < last; ++i) {
+      oracle.push_back(sum / static_cast<double>(last - first));
+      measured.push_back(runtimes[order[i]]);
+    }
   }
-  return kendall_tau_b(oracle, runtimes);
+  return kendall_tau_b(oracle, measured);
 }
 
 }  // namespace foretime

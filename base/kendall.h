@@ -12,7 +12,7 @@ double kendall_tau_b(std::span<const double> a, std::span<const double> b);
 
 /// τ-b that an oracle reaches which predicts each distinct configuration's mean run time: candidates of equal hash
 /// differ by measurement noise alone, which bounds every model. 1 where no configuration repeats; NaN where τ is
-/// (above).
+/// (above). Candidates of infinite run time, which failed, are left out.
 double noise_ceiling_tau(std::span<const uint64_t> configuration_hashes, std::span<const double> runtimes);
 
 }  // namespace foretime

@@ -146,9 +146,18 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
   needed_option(*command, "out", arguments->out, "Collection to write (.foretime)", "OUT");
   needed_option(*command, "in", arguments->in, "Tuning records: JSON lines, plain or gzip", "IN");
   add_dags_option(*command, arguments->dags, "Compute DAGs of the workloads (JSON lines, plain or gzip)")->required();
-  auto* lines =
-      command->add_option("--lines", arguments->lines,
-                          "JSON with the 0-based lines of the first file to take: a list, or an object of lists");
+  command
+      ->add_option_function<std::string>(
+          "--representation",
+          [arguments](const std::string& name) {
+            arguments->representation = configs::choice_named<configs::Representation>(name).value();
+          },
+          "What programs become: loops or curve (docs/explanations/tensor-programs.md)")
+      ->check(CLI::IsMember({"loops", "curve"}))
+      ->default_str("loops");
+  auto* lines = command->add_option("--lines", arguments->lines,
+                                    "JSON with places of records in the first file, as in TenSet's lists: 0 is its "
+                                    "first line; a list, or an object of lists");
   command->add_option("--member", arguments->member, "Member of that JSON")->needs(lines);
   auto* networks =
       command
@@ -167,6 +176,8 @@ void add_pack_records(CLI::App& data_command, const RecordPacker& run) {
   shown_option(*command, "--most", arguments->most, "Records of a workload, chosen at random; 0: all",
                CLI::NonNegativeNumber);
   shown_option(*command, "--least", arguments->least, "Workloads with fewer records are left out", CLI::PositiveNumber);
+  command->add_flag("--without-failures", arguments->without_failures,
+                    "Leave out measurements that failed; else they rank behind all that ran");
   command->add_option("--seed", arguments->seed, "Of the choice of records")->capture_default_str();
   command
       ->add_option("--hardware", arguments->hardware,

@@ -5,6 +5,7 @@
 #include "coordinator/checkpoint_store.h"
 #include "data/frontends/loops/loop_graph.h"
 #include "worker/evaluation/evaluation_run.h"
+#include "worker/export/bundles.h"
 #include "worker/run/display.h"
 
 namespace foretime::cli {
@@ -21,6 +22,10 @@ worker::Ensemble load(const RankArguments& arguments) {
 
 /// Ranks by checkpoints: the best of a run, or several as an ensemble.
 void rank_checkpoints(const RankArguments& arguments) {
+  if (needs_bundle(arguments)) {
+    const auto trained = worker::load_trained_model(coordinator::read_checkpoint(arguments.model));
+    return rank_bundle(worker::make_bundle(trained, {}), arguments);
+  }
   const auto ensemble = load(arguments);
   const auto& state = ensemble.state();
   const auto headers =

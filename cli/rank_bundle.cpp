@@ -58,6 +58,7 @@ struct Complaints {
 struct Workload {
   std::string key, name = {};
   std::vector<std::string> texts = {}, ids = {};
+  std::vector<std::string> places = {};  // FILE:LINE of each, lines from 1 on
 };
 
 class Workloads {
@@ -126,11 +127,12 @@ void read_records(const std::string& file, bool several, Workloads& workloads) {
       if (line->too_long) throw DataError("longer than a record may be");
       parser.parse(line->text, record, false);
     } catch (const DataError& error) {
-      complaints.add(fmt::format("line {}: {}", lines.line_number(), error.what()));
+      complaints.add(fmt::format("{}:{}: {}", file, lines.line_number(), error.what()));
       continue;
     }
     auto& workload = workloads.of(record.workload_key);
     workload.texts.emplace_back(line->text);
+    workload.places.push_back(fmt::format("{}:{}", file, lines.line_number()));
     workload.ids.push_back(several ? fmt::format("{}:{}", stem, lines.line_number() - 1)
                                    : std::to_string(lines.line_number() - 1));
   }
@@ -153,10 +155,12 @@ inference::Ranking ranking_of(const inference::Model& model, std::string group, 
 inference::Ranking ranking_of(const inference::Model& model, Workload&& workload,
                               const inference::ProgramScores& result, double operations) {
   if (result.failed > 0)
-    fmt::print(stderr, "foretime: {}: {} of {} programs not scored, the first: program {}\n", workload.name,
-               result.failed, result.scores.size(), result.first_failure);
+    fmt::print(stderr, "foretime: {}: {} of {} programs not scored, the first: {}: {}\n", workload.name, result.failed,
+               result.scores.size(), workload.places[static_cast<size_t>(result.first_failed)], result.why);
   const std::vector<double> flops(operations > 0.0 ? result.scores.size() : 0, operations);
-  return ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
+  auto ranking = ranking_of(model, std::move(workload.name), result.scores, flops, std::move(workload.ids));
+  ranking.failures.assign(result.failures.begin(), result.failures.end());
+  return ranking;
 }
 
 /// Tuning records of all files together, a ranking a workload in the order of the first records. Candidates are counted
@@ -203,6 +207,7 @@ std::vector<inference::Ranking> rank_tir(const inference::Model& model, const st
     const auto stem = std::filesystem::path(file).stem().stem().string();
     auto& workload = workloads.of(record.workload.empty() ? stem : record.workload);
     workload.name = workload.key;
+    workload.places.push_back(fmt::format("{}:{}", file, std::max<int64_t>(1, record.line)));
     workload.texts.push_back(data::choose_text(record, member, fmt::format("{}: {}", file, record.id)));
     workload.ids.push_back(record.id);
   }
@@ -263,13 +268,15 @@ void rank_candidates(const ModelPtr& model, const RankArguments& arguments, Rank
   output.add(ranking_of(*model, name, scores, {}, candidates.ids), collection, file);
 }
 
+bool holds_records(const std::string& file) {
+  return std::filesystem::is_regular_file(file) && data::is_record_file(file);
+}
+
 void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutput& output) {
   const bool programs = model->spec().kind == CandidateKind::program;
   std::vector<std::string> graphs, records, texts;
   for (const auto& file : arguments.files) {
-    auto& kind = programs && data::is_tir_text(file)                                                ? texts
-                 : programs && std::filesystem::is_regular_file(file) && data::is_record_file(file) ? records
-                                                                                                    : graphs;
+    auto& kind = programs && data::is_tir_text(file) ? texts : programs && holds_records(file) ? records : graphs;
     kind.push_back(file);
   }
   if (!graphs.empty())
@@ -283,16 +290,32 @@ void rank_files(const ModelPtr& model, const RankArguments& arguments, RankOutpu
   for (const auto& file : texts) add(rank_tir(*model, file, arguments.member), file);
 }
 
-}  // namespace
+inference::Options options_of(const RankArguments& arguments) {
+  return {.threads = static_cast<int32_t>(threads_to_use(arguments.threads))};
+}
 
-void rank_bundle(const RankArguments& arguments) {
-  const inference::Options options{.threads = static_cast<int32_t>(threads_to_use(arguments.threads))};
-  const auto model = inference::Model::open(arguments.model, options);
+void rank_by(const ModelPtr& model, const RankArguments& arguments) {
   check(arguments, *model);
   const bool listed = !arguments.candidates.empty();
   RankOutput output(arguments, arguments.format.empty() ? (listed ? "json" : "csv") : arguments.format);
   listed ? rank_candidates(model, arguments, output) : rank_files(model, arguments, output);
   output.write();
+}
+
+}  // namespace
+
+bool needs_bundle(const RankArguments& arguments) {
+  if (!arguments.candidates.empty() || !arguments.dags.empty() || !arguments.member.empty()) return true;
+  return std::ranges::any_of(arguments.files,
+                             [](const auto& file) { return data::is_tir_text(file) || holds_records(file); });
+}
+
+void rank_bundle(const RankArguments& arguments) {
+  rank_by(inference::Model::open(arguments.model, options_of(arguments)), arguments);
+}
+
+void rank_bundle(inference::Bundle bundle, const RankArguments& arguments) {
+  rank_by(std::make_shared<const inference::Model>(std::move(bundle), options_of(arguments)), arguments);
 }
 
 }  // namespace foretime::cli

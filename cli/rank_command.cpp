@@ -49,17 +49,7 @@ void write_file(const fs::path& path, const std::string& text) {
 }
 
 void rank(const RankArguments& arguments, const CheckpointRanker& rank_checkpoints) {
-  if (fs::is_regular_file(arguments.model)) return rank_bundle(arguments);
-  const auto refuse = [&](const char* option, bool given) {
-    if (given)
-      throw configs::SettingsError("{}: only with a bundle, which foretime export writes; {} is none", option,
-                                   arguments.model);
-  };
-  refuse("--candidates", !arguments.candidates.empty());
-  refuse("--dags", !arguments.dags.empty());
-  refuse("--member", !arguments.member.empty());
-  refuse("--threads", arguments.threads != 0);
-  rank_checkpoints(arguments);
+  fs::is_regular_file(arguments.model) ? rank_bundle(arguments) : rank_checkpoints(arguments);
 }
 
 }  // namespace
@@ -108,8 +98,8 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
   needed_option(*command, "model", arguments->model,
                 "a bundle (foretime export), a run directory (its best checkpoint) or one checkpoint folder", "MODEL");
   needed_option(*command, "files", arguments->files,
-                "graph files, folders, globs or packed collections; with a bundle also files of tuning records or "
-                "of save_json text",
+                "graph files, folders, globs or packed collections; of programs also files of tuning records or of "
+                "save_json text",
                 "FILE");
   command
       ->add_option("--ensemble", arguments->ensemble,
@@ -125,16 +115,15 @@ void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints) {
   checked_option(*command, "--top", arguments->top, "csv, json: the fastest so many of each group; 0: all",
                  CLI::NonNegativeNumber);
   typed_option(*command, "--candidates", arguments->candidates,
-               "bundles of layout and tile models: rank these configurations of the graph in FILE instead of its "
+               "layout and tile models: rank these configurations of the graph in FILE instead of its "
                "own; .json or .npz, see docs/how-to/rank-xla-layouts.md",
                "FILE");
-  add_dags_option(
-      *command, arguments->dags,
-      "bundles: the compute DAGs of the records' workloads, plain or gzip, see docs/explanations/schedules.md");
+  add_dags_option(*command, arguments->dags,
+                  "the compute DAGs of the records' workloads, plain or gzip, see docs/explanations/schedules.md");
   command->add_option("--member", arguments->member,
-                      "bundles: which text of each record of save_json text, where records have several");
-  checked_option(*command, "--threads", arguments->threads, "bundles: threads that score; 0: one a core",
-                 CLI::Range(0, 256));
+                      "which text of each record of save_json text, where records have several");
+  checked_option(*command, "--threads", arguments->threads,
+                 "bundles, records and texts: threads that score; 0: one a core", CLI::Range(0, 256));
   command->footer(
       "Examples:\n"
       "  foretime rank runs/quickstart samples/resnet18_conv2d/C3.npz --top 10\n"

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/graphs/group.h"
+#include "inference/bundle/bundle.h"
 #include "inference/candidates/ranking.h"
 
 namespace CLI {
@@ -22,18 +23,23 @@ struct RankArguments {
   std::vector<std::string> ensemble, files;
   std::string format, output, collection;  // format "": not said
   int64_t top = 0;
-  std::string candidates, dags, member;  // bundles only
-  int64_t threads = 0;                   // bundles only
+  std::string candidates, dags, member;
+  int64_t threads = 0;  // of a bundle
 };
 using CheckpointRanker = std::function<void(const RankArguments&)>;
 
 /// A model that is a file is a bundle, and ranks here; anything else is left to `rank_checkpoints`.
 void add_rank_command(CLI::App& app, const CheckpointRanker& rank_checkpoints);
 
+/// Whether the files or options are what bundles alone rank: tuning records, save_json text, `--candidates`.
+bool needs_bundle(const RankArguments& arguments);
+
 /// Ranks by a bundle, without LibTorch: the candidates of graph files, the ones of arguments.candidates, tuning records
 /// or save_json text. Throws SettingsError for arguments that do not fit the model or each other, DataError and the
 /// errors of inference/ for files.
 void rank_bundle(const RankArguments& arguments);
+/// The same by a bundle in memory.
+void rank_bundle(inference::Bundle bundle, const RankArguments& arguments);
 
 /// Gathers what is ranked, and writes it as the arguments say.
 class RankOutput {

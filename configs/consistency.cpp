@@ -99,6 +99,8 @@ std::string find_conflict(const Settings& s) {
             "expected any other type"},
            {s.trainer.cross_fitting && segments, "trainer.cross_fitting", "sampler.max_segment_nodes",
             "models of segments are trained together; set one to false or the other to 0"},
+           {m.failure_output && !programs, "model.failure_output", "data.format",
+            "only tensor programs may fail; set it to false"},
            {m.candidate_attention && segments, "model.candidate_attention", "sampler.max_segment_nodes",
             "candidates are compared as wholes, not by segments; set one to false or the other to 0"},
            {m.candidate_norm && segments, "model.candidate_norm", "sampler.max_segment_nodes",

@@ -22,6 +22,7 @@ const std::vector<MetricInfo> kMetrics = {
     {.name = "opa", .title = "ordered pair accuracy"},
     {.name = "pairwise_accuracy", .title = "pairwise accuracy"},
     {.name = "contest_score", .title = "contest score"},
+    {.name = "failure_auc", .title = "AUC of failures"},
     {.name = "accuracy", .title = "accuracy", .of_runs = false},
     {.name = "top1_score", .title = "top-1 score"},
     {.name = "top5_score", .title = "top-5 score"},
@@ -107,6 +108,9 @@ std::string find_metric_conflict(const Settings& s, bool needed) {
   if (info.name == "contest_score" && s.data.format == DataFormat::programs)
     return conflict(s, fmt::format("it is of layouts and tiles, and data.format is programs; choose a metric such as "
                                    "{}/kendall_tau",
+                                   set_of(trainer.metric)));
+  if (info.name == "failure_auc" && s.data.format != DataFormat::programs)
+    return conflict(s, fmt::format("only tensor programs may fail; choose a metric such as {}/kendall_tau",
                                    set_of(trainer.metric)));
   if (info.name == "kendall_tau_of_scores" &&
       (trainer.tie_threshold_candidates == 0 || set_of(trainer.metric) != "holdout"))

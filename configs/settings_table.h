@@ -161,6 +161,8 @@ STRUCT(ModelSettings) {
   FIELD(bool, candidate_attention, false, anything,
         "the readout gives, beside each column, its softmax over the candidates of the group: scores then depend on "
         "which candidates are ranked together");
+  FIELD(bool, failure_output, false, anything,
+        "programs: the chance that a candidate does not build or run, as an output of its own (loss.failure_weight)");
   CHOICE(TileJoin, tile_join, early,
          "tile: where the candidate's features join the nodes' (before or after propagation)");
   FIELD(int64_t, ensemble_size, 1, at_least(1),
@@ -186,6 +188,8 @@ STRUCT(LossSettings) {
   FIELD(double, mse_weight, 0.0, at_least(0), "w of (loss + w mse) / (1 + w)");
   FIELD(double, huber_weight, 0.0, at_least(0),
         "w of (loss + w huber) / (1 + w): keeps the scores of a ranking loss near the targets");
+  FIELD(double, failure_weight, 0.3, at_least(0),
+        "w of loss + w times the cross entropy of the chance of failure, with model.failure_output");
   CHOICE(LossTarget, target, runtime, "what regression losses compare scores with");
   FIELD(double, target_scale, 1.0, above(0), "factor on runtime targets");
   FIELD(bool, standardize_target, false, anything, "subtract the training mean and divide by the training deviation");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -140,8 +141,9 @@ using GroupScorer = std::function<worker::Scores(const data::Group& group, const
 GroupScorer mean_scorer(const Groups& groups) {
   double sum = 0, count = 0;
   groups.for_each([&](sharding::Role, const worker::LoadedGroup& loaded) {
-    for (const int64_t c : loaded.train) sum += loaded.group.runtimes[c];
-    count += static_cast<double>(loaded.train.size());
+    for (const int64_t c : loaded.train) {
+      if (std::isfinite(loaded.group.runtimes[c])) sum += loaded.group.runtimes[c], ++count;
+    }
   });
   return [mean = sum / count](const data::Group&, const std::vector<int64_t>& candidates) {
     return worker::Scores{std::vector<double>(candidates.size(), mean), std::vector<double>(candidates.size(), mean)};
@@ -158,10 +160,14 @@ GroupScorer random_scorer(uint64_t seed) {
   };
 }
 
-ProgramRows training_rows(const Groups& groups, const FeatureTable& table, bool held_out) {
+/// `failures`: programs that failed, too.
+ProgramRows training_rows(const Groups& groups, const FeatureTable& table, bool held_out, bool failures) {
   auto rows = table.empty();
   groups.for_each([&](sharding::Role role, const worker::LoadedGroup& loaded) {
-    if (role == sharding::Role::train) table.append(rows, loaded.group, held_out ? loaded.evaluated : loaded.train);
+    if (role != sharding::Role::train) return;
+    auto candidates = held_out ? loaded.evaluated : loaded.train;
+    if (!failures) std::erase_if(candidates, [&](int64_t c) { return std::isinf(loaded.group.runtimes[c]); });
+    table.append(rows, loaded.group, candidates);
   });
   return rows;
 }
@@ -174,8 +180,8 @@ GroupScorer loop_scorer(const ExperimentEntry& entry, const Trial& trial, const 
   if (entry.xgboost.rounds > 0) settings.rounds = entry.xgboost.rounds;
   settings.booster.seed = static_cast<int64_t>(trial.seed);
   settings.booster.threads = std::max<int64_t>(1, trial.settings.trainer.threads);
-  auto model = std::make_shared<models::RuntimeModel>(
-      models::RuntimeModel::train(training_rows(groups, *table, false), training_rows(groups, *table, true), settings));
+  auto model = std::make_shared<models::RuntimeModel>(models::RuntimeModel::train(
+      training_rows(groups, *table, false, false), training_rows(groups, *table, true, false), settings));
   return [model, table = std::move(table)](const data::Group& group, const std::vector<int64_t>& candidates) {
     auto rows = table->empty();
     table->append(rows, group, candidates);
@@ -191,7 +197,7 @@ GroupScorer statement_scorer(const ExperimentEntry& entry, const Trial& trial, c
   settings.booster.seed = static_cast<int64_t>(trial.seed);
   settings.booster.threads = std::max<int64_t>(1, trial.settings.trainer.threads);
   auto model = std::make_shared<models::ThroughputModel>(
-      models::ThroughputModel::train(training_rows(groups, *table, false), settings));
+      models::ThroughputModel::train(training_rows(groups, *table, false, true), settings));
   return [model, table = std::move(table)](const data::Group& group, const std::vector<int64_t>& candidates) {
     auto rows = table->empty();
     table->append(rows, group, candidates);

@@ -145,9 +145,14 @@ torch::Tensor CostModel::embed(const PlanTensors& plan) {
   return graph_->embed(&plan, &matrices, {model_.graph.embedded}).front();
 }
 
-torch::Tensor CostModel::score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
+torch::Tensor CostModel::outputs_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
   graph_->training = is_training();
-  return graph_->score(embedded, group_ptr, {model_.graph.scores}).front().squeeze(1);
+  return graph_->score(embedded, group_ptr, {model_.graph.scores}).front().squeeze(1);  // of one column
+}
+
+torch::Tensor CostModel::score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr) {
+  const auto outputs = outputs_embedded(embedded, group_ptr);
+  return outputs.dim() == 1 ? outputs : outputs.select(1, 0);
 }
 
 torch::Tensor CostModel::score(const PlanTensors& plan) { return score_embedded(embed(plan), plan.group_ptr); }

@@ -40,7 +40,8 @@ class CostModel : public torch::nn::Module {
   torch::Tensor score(const PlanTensors& plan);
 
   /// Scores to train on, one loss for each and their mean: models that are the mean of several members train these
-  /// apart. `score` is their mean.
+  /// apart. `score` is their mean. [candidates], or with model.failure_output [candidates, 2]: the second column holds
+  /// logits of the chance of failure.
   std::vector<torch::Tensor> member_scores(const PlanTensors& plan);
 
   /// These members, where each is a model of its own with the same plans; else none. They share their weights with this
@@ -52,6 +53,8 @@ class CostModel : public torch::nn::Module {
   /// PlanTensors::group_ptr.
   torch::Tensor embed(const PlanTensors& plan);
   torch::Tensor score_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr);
+  /// Likewise, as member_scores has them.
+  torch::Tensor outputs_embedded(const torch::Tensor& embedded, const std::vector<int64_t>& group_ptr);
 
   /// A graph in pieces (segment training): each piece is pooled, pools are combined, and the head scores the result.
   /// combine_pools(pool(plan)) through score_pools equals score(plan) for a plan of one piece. Layout data only.

@@ -290,7 +290,8 @@ def torchscript_scores(path, plan):
 
     module = torch.jit.load(path)
     with torch.no_grad():
-        return module({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in plan.items()}).numpy()
+        scores = module({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in plan.items()}).numpy()
+    return scores[:, 0] if scores.ndim == 2 else scores  # with chances of failure
 
 
 def main(arguments):

@@ -68,6 +68,7 @@ nlohmann::ordered_json to_object(const GroupReport& report) {
     runtimes["mean"] = report.runtimes.mean;
     runtimes["distinct"] = report.runtimes.distinct;
     json["runtimes"] = runtimes;
+    json["failed"] = report.failed;
     json["noise_ceiling_tau"] = number(report.noise_ceiling);
   }
   return json;
@@ -126,7 +127,9 @@ GroupReport inspect_group(const Group& group, const std::string& file) {
   }
   report.noise_ceiling = std::numeric_limits<double>::quiet_NaN();
   if (report.labelled) {
-    report.runtimes = summarize({group.runtimes.begin(), group.runtimes.end()});
+    std::vector<double> ran(group.runtimes.begin(), group.runtimes.end());
+    report.failed = static_cast<int64_t>(std::erase_if(ran, [](double time) { return std::isinf(time); }));
+    report.runtimes = summarize(std::move(ran));
     report.noise_ceiling = noise_ceiling_tau(hashes, group.runtimes.span());
   }
   return report;
@@ -152,6 +155,8 @@ std::string to_text(const GroupReport& report) {
   for (size_t q = 0; q < times.quantiles.size(); ++q)
     text += fmt::format("  {:.0f} % {:.6g}", 100 * RuntimeSummary::kLevels[q], times.quantiles[q]);
   text += fmt::format("  max {:.6g}\n", times.maximum);
+  if (report.failed > 0)
+    text += fmt::format("  failed      {} candidates: they rank behind all that ran\n", report.failed);
   if (report.distinct_configurations == report.candidates)
     return text + "  ceiling     unknown: no configuration was measured twice\n";
   if (std::isnan(report.noise_ceiling)) return text + "  ceiling     τ is undefined: all run times are equal\n";

@@ -297,7 +297,7 @@ GroupSummary load_packed_summary(const GroupHeader& header) {
   summary.runtimes = sections.array<double>(packed::kRuntimes, "runtimes", record.sizes.candidates);
   summary.flops = sections.array<double>(packed::kFlops, "flops", -1);
   validate_runtimes(summary.runtimes.span(), summary.flops.span(), record.sizes.candidates,
-                    collection.file().path() + ": " + header.name);
+                    collection.file().path() + ": " + header.name, header.kind == CandidateKind::program);
   summary.configurations = sections.array<uint64_t>(packed::kConfigurations, "configurations", record.sizes.candidates);
   const bool tile = header.kind == CandidateKind::tile;
   if (record.sizes.feature_count > int64_t{1} << 31)

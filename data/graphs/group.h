@@ -89,10 +89,12 @@ struct Group {
   Collection collection = Collection::none;
   RuntimeUnit unit = RuntimeUnit::nanoseconds;
   int64_t candidates = 0;
-  GraphBlock graphs;                       // one graph, or one for each candidate (kind program)
-  LayoutCandidates layout;                 // kind layout
-  Array<float> tile_features;              // [candidates, 24], kind tile
-  Array<double> runtimes;                  // [candidates], in `unit`; all 0 where the file holds no labels
+  GraphBlock graphs;           // one graph, or one for each candidate (kind program)
+  LayoutCandidates layout;     // kind layout
+  Array<float> tile_features;  // [candidates, 24], kind tile
+  // [candidates], in `unit`; all 0 where the file holds no labels. Infinite, of measured programs only: it did not
+  // build, or did not run, in time; it ranks behind all that ran.
+  Array<double> runtimes;
   Array<double> flops;                     // [candidates] arithmetic operations, empty where unknown
   Array<int64_t> node_splits;              // layout: starts of the HLO computations and the end, else empty
   std::vector<std::string> candidate_ids;  // kind program: names from the file; else empty

@@ -43,7 +43,8 @@ class Validator {
       default:
         fail("kind", "{}, expected 0, 1 or 2", static_cast<int>(group_.kind));
     }
-    validate_runtimes(group_.runtimes.span(), group_.flops.span(), group_.candidates, origin_);
+    validate_runtimes(group_.runtimes.span(), group_.flops.span(), group_.candidates, origin_,
+                      group_.kind == CandidateKind::program);
   }
 
  private:
@@ -172,25 +173,30 @@ void validate_all_but_streamed(const Group& group, const std::string& origin) {
   Validator(group, origin, true).check();
 }
 
-void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin) {
-  size_t zeros = 0;
+void check_runtimes(std::span<const double> runtimes, bool may_be_unlabelled, const std::string& origin,
+                    bool may_fail) {
+  size_t zeros = 0, failed = 0;
   for (size_t c = 0; c < runtimes.size(); ++c) {
-    if (!std::isfinite(runtimes[c]) || runtimes[c] < 0.0)
+    const bool fails = may_fail && std::isinf(runtimes[c]);
+    if ((!fails && !std::isfinite(runtimes[c])) || runtimes[c] < 0.0)
       throw DataError("{}: run time {} of candidate {}, expected a positive number", origin, runtimes[c], c);
     zeros += runtimes[c] == 0.0;
+    failed += fails;
   }
+  if (failed != 0 && failed == runtimes.size())
+    throw DataError("{}: all {} programs failed, expected one that ran", origin, failed);
   if (zeros != 0 && !(may_be_unlabelled && zeros == runtimes.size()))
     throw DataError("{}: {} of {} run times are 0, expected none{}", origin, zeros, runtimes.size(),
                     may_be_unlabelled ? " (or all, in a file without labels)" : "");
 }
 
 void validate_runtimes(std::span<const double> runtimes, std::span<const double> flops, int64_t candidates,
-                       const std::string& origin) {
+                       const std::string& origin, bool may_fail) {
   const auto expect_size = [&](const char* field, size_t found) {
     if (static_cast<int64_t>(found) != candidates) fail_at(origin, field, "{} values, expected {}", found, candidates);
   };
   expect_size("runtimes", runtimes.size());
-  check_runtimes(runtimes, true, origin + ": runtimes");
+  check_runtimes(runtimes, true, origin + ": runtimes", may_fail);
   if (!flops.empty()) expect_size("flops", flops.size());
   for (size_t i = 0; i < flops.size(); ++i) {
     if (!std::isfinite(flops[i])) fail_at(origin, "flops", "{} at position {}, expected finite numbers", flops[i], i);

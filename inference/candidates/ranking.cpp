@@ -13,7 +13,7 @@
 
 namespace foretime::inference {
 
-const char* const kRankingColumns = "group,rank,candidate,id,score,predicted_runtime,level\n";
+const char* const kRankingColumns = "group,rank,candidate,id,score,predicted_runtime,level,failure\n";
 
 std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top) {
   std::vector<size_t> order(ranking.scores.size());
@@ -32,10 +32,11 @@ std::string to_csv(const Ranking& ranking, int64_t top) {
   std::string text;
   int64_t place = 0;
   for (const size_t i : fastest_first(ranking, top)) {
-    text += fmt::format("{},{},{},{},{},{},{}\n", group, place++, ranking.candidates[i],
+    text += fmt::format("{},{},{},{},{},{},{},{}\n", group, place++, ranking.candidates[i],
                         ranking.ids.empty() ? "" : csv_field(ranking.ids[i]), ranking.scores[i],
                         ranking.predicted.empty() ? "" : fmt::format("{}", ranking.predicted[i]),
-                        ranking.levels.empty() ? "" : fmt::format("{}", ranking.levels[i]));
+                        ranking.levels.empty() ? "" : fmt::format("{}", ranking.levels[i]),
+                        ranking.failures.empty() ? "" : fmt::format("{}", ranking.failures[i]));
   }
   return text;
 }
@@ -47,6 +48,7 @@ nlohmann::json to_json(const Ranking& ranking, int64_t top) {
     if (!ranking.ids.empty() && !ranking.ids[i].empty()) item["id"] = ranking.ids[i];
     if (!ranking.predicted.empty()) item["predicted_runtime"] = ranking.predicted[i];
     if (!ranking.levels.empty()) item["level"] = ranking.levels[i];
+    if (!ranking.failures.empty()) item["failure"] = ranking.failures[i];
     list.push_back(std::move(item));
   }
   return {{"group", ranking.group}, {"ranking", std::move(list)}};

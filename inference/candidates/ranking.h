@@ -17,13 +17,14 @@ struct Ranking {
   std::vector<double> predicted = {};    // run times
   std::vector<int64_t> levels = {};
   std::vector<std::string> ids = {};  // "" where one has none
+  std::vector<double> failures = {};  // chances not to build or run; NaN: not scored
 };
 
 /// Positions in the lists, fastest first, equal scores in their order, NaN last; only the first `top` if that is
 /// above 0.
 std::vector<size_t> fastest_first(const Ranking& ranking, int64_t top);
 
-/// group,rank,candidate,id,score,predicted_runtime,level
+/// group,rank,candidate,id,score,predicted_runtime,level,failure
 extern const char* const kRankingColumns;
 /// A line a candidate, in the order of their ranks.
 std::string to_csv(const Ranking& ranking, int64_t top);

@@ -196,6 +196,16 @@ void give(const ProgramScores& result, float* scores, int64_t* failed) {
   if (result.failed > 0) note(FORETIME_OK, result.first_failure.c_str());
 }
 
+void give(const ProgramScores& result, float* scores, float* failures, int64_t* failed) {
+  std::copy(result.failures.begin(), result.failures.end(), failures);
+  give(result, scores, failed);
+}
+
+void expect_failures(const Model& model) {
+  if (!model.executor().tells_failures())
+    throw WrongKind("the model does not tell chances of failure: it was trained without model.failure_output");
+}
+
 }  // namespace
 
 int foretime_abi_version(void) { return FORETIME_ABI_VERSION; }
@@ -316,6 +326,36 @@ foretime_status foretime_score_records(const foretime_workload* workload, const 
     const auto texts = read_texts(records, sizes, count, "records");
     if (count > 0) expect_pointer(scores, "scores");
     give(workload->scorer.score(texts), scores, failed);
+  });
+}
+
+int foretime_predicts_failures(const foretime_model* model) {
+  return model != nullptr && model->model->executor().tells_failures() ? 1 : 0;
+}
+
+foretime_status foretime_score_records_and_failures(const foretime_workload* workload, const char* const* records,
+                                                    const size_t* sizes, int64_t count, float* scores, float* failures,
+                                                    int64_t* failed) {
+  return guarded([&] {
+    expect_pointer(workload, "workload");
+    expect_failures(workload->scorer.model());
+    const auto texts = read_texts(records, sizes, count, "records");
+    if (count > 0) expect_pointer(scores, "scores");
+    if (count > 0) expect_pointer(failures, "failures");
+    give(workload->scorer.score(texts), scores, failures, failed);
+  });
+}
+
+foretime_status foretime_score_tir_and_failures(const foretime_model* model, const char* const* programs,
+                                                const size_t* sizes, int64_t count, float* scores, float* failures,
+                                                int64_t* failed) {
+  return guarded([&] {
+    expect_pointer(model, "model");
+    expect_failures(*model->model);
+    const auto texts = read_texts(programs, sizes, count, "programs");
+    if (count > 0) expect_pointer(scores, "scores");
+    if (count > 0) expect_pointer(failures, "failures");
+    give(score_tir(*model->model, texts), scores, failures, failed);
   });
 }
 

@@ -138,10 +138,26 @@ FORETIME_API void foretime_workload_close(foretime_workload* workload);
 FORETIME_API foretime_status foretime_score_records(const foretime_workload* workload, const char* const* records,
                                                     const size_t* sizes, int64_t count, float* scores, int64_t* failed);
 
+/* Whether the model tells each program's chance not to build or run in time (0 or 1). */
+FORETIME_API int foretime_predicts_failures(const foretime_model* model);
+
+/* As foretime_score_records, with these chances.
+ *   failures [count]: 0 to 1, NaN where a record was not scored
+ * FORETIME_WRONG_KIND where foretime_predicts_failures is 0. */
+FORETIME_API foretime_status foretime_score_records_and_failures(const foretime_workload* workload,
+                                                                 const char* const* records, const size_t* sizes,
+                                                                 int64_t count, float* scores, float* failures,
+                                                                 int64_t* failed);
+
 /* Scores tensor programs: save_json text of a PrimFunc (or of an IRModule with one), of TVM 0.8 to 0.14. Likewise.
  * FORETIME_LOOPS and FORETIME_TREES models. */
 FORETIME_API foretime_status foretime_score_tir(const foretime_model* model, const char* const* programs,
                                                 const size_t* sizes, int64_t count, float* scores, int64_t* failed);
+
+/* As foretime_score_tir, with the chances of failure, as in foretime_score_records_and_failures. */
+FORETIME_API foretime_status foretime_score_tir_and_failures(const foretime_model* model, const char* const* programs,
+                                                             const size_t* sizes, int64_t count, float* scores,
+                                                             float* failures, int64_t* failed);
 
 /* The places of the `top` lowest scores, lowest first; equal scores in the order of their places; NaN last.
  *   scores [count], order [min(top, count)]; top < 0: all */

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "inference/graph/graph.h"
@@ -33,7 +34,7 @@ bool reads(const std::vector<Node>& nodes, Value input) {
 
 Executor::Executor(Graph graph, std::shared_ptr<const Weights> weights, int64_t feature_count)
     : graph_(std::move(graph)), weights_(std::move(weights)), feature_count_(feature_count) {
-  check_graph(graph_, shapes_of(*weights_), feature_count_);
+  score_columns_ = check_graph(graph_, shapes_of(*weights_), feature_count_);
   assign_slots(graph_.embed);
   assign_slots(graph_.score);
   embed_releases_ = releases_of(graph_.embed, graph_.embedded);
@@ -91,7 +92,9 @@ Matrix Executor::embed(const plans::MessagePlan& plan, Workspace& workspace) con
   return result;
 }
 
-std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace) const {
+std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace,
+                                   std::vector<float>* failures) const {
+  if (failures != nullptr) failures->clear();
   const int64_t rows = embedded.rows;
   if (embedded.columns != graph_.embedded_columns || group_ptr.empty() || group_ptr.back() != rows)
     throw BundleError("graph: {} columns of embedded candidates, expected {}", embedded.columns,
@@ -100,6 +103,10 @@ std::vector<float> Executor::score(Matrix embedded, std::span<const int64_t> gro
   inputs.emplace_back(kEmbedded, std::move(embedded));
   auto result = run(graph_.score, score_releases_, graph_.scores, nullptr, group_ptr, std::move(inputs), workspace);
   if (result.rows != rows) throw BundleError("graph: {} scores, expected {}", result.rows, rows);
+  for (int64_t i = 0; i < rows && score_columns_ == 2; ++i) {
+    if (failures != nullptr) failures->push_back(1.0F / (1.0F + std::exp(-result.row(i)[1])));
+    result.values[static_cast<size_t>(i)] = result.row(i)[0];
+  }
   result.values.resize(static_cast<size_t>(rows));
   return std::move(result.values);
 }

@@ -258,7 +258,7 @@ Json to_json(const Graph& graph) {
           {"scores", to_string(graph.scores)}};
 }
 
-void check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count) {
+int64_t check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count) {
   Widths embed("embed", /*groups=*/false, weights);
   embed.provide(kNodeFeatures, feature_count);
   embed.provide(kLayoutRows, data::kLayoutFeatures);
@@ -269,7 +269,8 @@ void check_graph(const Graph& graph, const WeightShapes& weights, int64_t featur
   Widths score("score", /*groups=*/true, weights);
   score.provide(kEmbedded, width);
   const int64_t scores = check_list(graph.score, graph.scores, score);
-  if (scores != 1) throw BundleError("graph: score: {} columns, expected 1", scores);
+  if (scores != 1 && scores != 2) throw BundleError("graph: score: {} columns, expected 1 or 2", scores);
+  return scores;
 }
 
 Graph parse_graph(const Json& json, const WeightShapes& weights, int64_t feature_count) {

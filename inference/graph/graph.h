@@ -33,7 +33,7 @@ struct Graph {
   plans::PlanRequest request;  // what its plans must hold
   bool statements = false;     // programs in parts (StatementParts)
   std::vector<Node> embed;     // each candidate for itself → `embedded` [candidates, columns]
-  std::vector<Node> score;     // candidates of a group compared → `scores` [candidates, 1]
+  std::vector<Node> score;     // candidates of a group compared → `scores` [candidates, 1], or 2: see Executor::score
   Value embedded, scores;
   int64_t embedded_columns = 0;
 };
@@ -53,16 +53,19 @@ Graph without_training(const Graph& graph);
 nlohmann::json to_json(const Graph& graph);
 
 /// Reads what to_json wrote and checks all of it: names, numbers of inputs and weights, widths from `feature_count`
-/// columns of node features on to one column of scores. Afterwards only numbers of rows can be wrong. Throws
+/// columns of node features on to one or two columns of scores. Afterwards only numbers of rows can be wrong. Throws
 /// BundleError, naming the operation.
 Graph parse_graph(const nlohmann::json& json, const WeightShapes& weights, int64_t feature_count);
 
 /// Validates a graph in memory as parse_graph does.
-void check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count);
+/// Returns the columns of `scores`.
+int64_t check_graph(const Graph& graph, const WeightShapes& weights, int64_t feature_count);
 
 /// A graph as the methods of a TorchScript module, generated from its operations:
 ///   embed(inputs: Dict[str, Tensor]) -> Tensor            [candidates, columns]
-///   score(embedded: Tensor, group_ptr: Tensor) -> Tensor  [candidates]
+///   score(embedded: Tensor, group_ptr: Tensor) -> Tensor  [candidates]; where the graph tells failures, [candidates,
+///   2]
+///                                                         with the chances in the second column, in `forward` too
 ///   forward(inputs: Dict[str, Tensor]) -> Tensor          [candidates]; lower is faster
 /// `inputs` are the arrays of a message plan as `foretime bundle inputs` writes them. Weights are attributes of the
 /// module, under the names of `attributes`.
@@ -91,8 +94,11 @@ class Executor {
   Matrix embed(const plans::MessagePlan& plan, Workspace& workspace) const;
 
   /// Compares the candidates of each group. embedded [candidates, embedded_columns], `group_ptr` as in MessagePlan →
-  /// [candidates]; lower is faster.
-  std::vector<float> score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace) const;
+  /// [candidates]; lower is faster. `failures`, where not null: [candidates] chances that each does not build or run;
+  /// empty where the graph does not tell (one column of scores; in the second stand their logits).
+  std::vector<float> score(Matrix embedded, std::span<const int64_t> group_ptr, Workspace& workspace,
+                           std::vector<float>* failures = nullptr) const;
+  bool tells_failures() const { return score_columns_ == 2; }
 
  private:
   using Releases = std::vector<std::vector<Value>>;  // of each node: values that nothing needs afterwards
@@ -103,7 +109,7 @@ class Executor {
 
   Graph graph_;
   std::shared_ptr<const Weights> weights_;
-  int64_t feature_count_;
+  int64_t feature_count_, score_columns_;
   std::vector<const Weight*> slots_;
   Releases embed_releases_, score_releases_;
 };

@@ -28,7 +28,9 @@ TorchScriptSource torchscript_source(const Graph& graph) {
   text += lines_of(graph.embed, writer);
   text += fmt::format("    return {}\n", to_string(graph.embedded));
   text += "\ndef score(self, embedded: Tensor, group_ptr: Tensor) -> Tensor:\n" + lines_of(graph.score, writer);
-  text += fmt::format("    return {}.squeeze(1)\n", to_string(graph.scores));
+  // Of one column a vector; of two, the second is turned into chances.
+  text += fmt::format("    s = {}\n    if s.size(1) == 2:\n", to_string(graph.scores));
+  text += "        return torch.stack([s[:, 0], torch.sigmoid(s[:, 1])], 1)\n    return s.squeeze(1)\n";
   text +=
       "\ndef forward(self, inputs: Dict[str, Tensor]) -> Tensor:\n"
       "    return self.score(self.embed(inputs), inputs[\"group_ptr\"])\n";

@@ -75,8 +75,15 @@ class EmbeddedPrograms {
 
   /// Ends the object.
   ProgramScores score() && {
-    ProgramScores result{std::vector<float>(read_.size(), std::numeric_limits<float>::infinity()), failed_, {}};
-    if (failed_ > 0) result.first_failure = fmt::format("{}: {}", first_failed_, failure_);
+    ProgramScores result{.scores = std::vector<float>(read_.size(), std::numeric_limits<float>::infinity()),
+                         .failed = failed_};
+    if (model_.executor().tells_failures())
+      result.failures.assign(read_.size(), std::numeric_limits<float>::quiet_NaN());
+    if (failed_ > 0) {
+      result.first_failure = fmt::format("{}: {}", first_failed_, failure_);
+      result.first_failed = first_failed_;
+      result.why = failure_;
+    }
     std::vector<size_t> places;
     for (size_t i = 0; i < read_.size(); ++i) {
       if (read_[i] == 0) continue;
@@ -89,8 +96,10 @@ class EmbeddedPrograms {
     const int64_t group_ptr[] = {0, rows_.rows};
     const OneOpenMpThread guard;
     Workspace workspace;
-    const auto scores = model_.executor().score(std::move(rows_), group_ptr, workspace);
+    std::vector<float> failures;
+    const auto scores = model_.executor().score(std::move(rows_), group_ptr, workspace, &failures);
     for (size_t i = 0; i < places.size(); ++i) result.scores[places[i]] = scores[i];
+    for (size_t i = 0; i < failures.size(); ++i) result.failures[places[i]] = failures[i];
     return result;
   }
 

@@ -15,9 +15,12 @@ namespace foretime::inference {
 
 /// Scores of texts, in their order; +infinity where a text was not scored.
 struct ProgramScores {
-  std::vector<float> scores;
-  int64_t failed = 0;
-  std::string first_failure;  // "place: why" of the first text that was not scored; "" where there is none
+  std::vector<float> scores = {};
+  std::vector<float> failures = {};  // chances not to build or run, NaN where a text was not scored; empty: not told
+  int64_t failed = 0;                // texts that were not scored
+  std::string first_failure = {};    // "place: why" of the first one; "" where there is none
+  int64_t first_failed = -1;         // that place
+  std::string why = {};
 };
 
 /// A compute DAG whose schedules a model of loop programs scores. Scoring changes nothing that can be seen: any number
@@ -34,6 +37,7 @@ class WorkloadScorer {
   ProgramScores score(std::span<const std::string_view> records) const;
 
   const data::ComputeDag& dag() const { return *dag_; }
+  const Model& model() const { return *model_; }
 
  private:
   struct Reader;

@@ -29,6 +29,7 @@ void check(const configs::ModelSettings& settings, const InputSchema& schema, bo
   };
   probability(settings.dropout, "model.dropout");
   probability(settings.edge_dropout, "model.edge_dropout");
+  check_failure_output(settings, schema);
   if (Normalization::breaks_sharing(settings.norm) && joins_late)
     throw ModelError("model.norm: graph, with model.tile_join late, where candidates have no states of their own");
 }
@@ -57,7 +58,7 @@ class Member {
       log_temperature_ = b_.parameter("candidates.log_temperature", {1}, {});
       widths.front() *= 2;
     }
-    widths.back() = 1;
+    widths.back() = output_columns(settings_);
     head_ = DenseStack(
         b_, "head", widths, slope_,
         {.bias = settings_.head_bias == configs::HeadBias::all, .activate_last = false, .dropout = settings_.dropout});
@@ -184,6 +185,11 @@ ModelGraph graph_model(const configs::ModelSettings& settings, const InputSchema
   model.graph = builder.finish(std::move(request), builder.average(model.member_scores));
   model.tensors = builder.tensors();
   return model;
+}
+
+void check_failure_output(const configs::ModelSettings& settings, const InputSchema& schema) {
+  if (settings.failure_output && schema.kind != data::CandidateKind::program)
+    throw ModelError("model.failure_output: true, but only tensor programs may fail; set it to false");
 }
 
 ModelGraph build_model(const configs::ModelSettings& settings, const InputSchema& schema) {

@@ -26,6 +26,11 @@ ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
 /// The additive statement model: the run time of a program as the sum of its statements' costs (statement_cost.cpp).
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema);
 
+/// Columns of a model's output: the score and, with model.failure_output, the logit of the chance of failure.
+inline int64_t output_columns(const configs::ModelSettings& settings) { return settings.failure_output ? 2 : 1; }
+/// Throws ModelError for model.failure_output where candidates are no programs.
+void check_failure_output(const configs::ModelSettings& settings, const InputSchema& schema);
+
 /// Builds the graph of a model (`model.type`). Throws ModelError for settings that do not fit
 /// together (a readout over configurable nodes without layouts, say).
 ModelGraph build_model(const configs::ModelSettings& settings, const InputSchema& schema);

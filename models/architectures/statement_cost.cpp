@@ -43,9 +43,13 @@ StatementInputs chosen_inputs(const configs::ModelSettings& settings) {
   return inputs;
 }
 
-/// One cost function: loops [loops, columns] and others [statements, columns], scaled; either may be undefined. →
-/// [statements, 1] log nanoseconds of an iteration.
-Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, Value loops, Value others) {
+struct StatementOutputs {
+  Value costs;    // [statements, 1] log nanoseconds of an iteration
+  Value failure;  // [programs, 1] logit of the chance of failure; undefined: not asked for
+};
+
+/// One cost function: loops [loops, columns] and others [statements, columns], scaled; either may be undefined.
+StatementOutputs statement_outputs(GraphBuilder& b, const configs::ModelSettings& settings, Value loops, Value others) {
   const double slope = activation_slope(settings);
   const int64_t hidden = settings.hidden, of_loop = settings.statement_cost.loop_hidden;
   std::vector<Value> inputs;
@@ -63,12 +67,24 @@ Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, V
   std::vector<int64_t> widths(static_cast<size_t>(std::max<int64_t>(2, settings.head_layers)), hidden);
   widths.front() = b.width(joined);
   const DenseStack body(b, "body", widths, slope, inside);
-  Value states = body(b, joined);
-  if (!settings.statement_cost.context) return DenseStack(b, "cost", {hidden, 1}, slope, last)(b, states);
+  const Value states = body(b, joined);
+  StatementOutputs outputs;
+  if (settings.failure_output) {
+    // A program fails by its worst statement, or by all of them together.
+    const MatrixRef statements{Kind::statements_of};
+    const Value pooled = b.join(
+        {b.pool(states, statements, Pooled::max), b.pool_mean(b.pool(states, statements, Pooled::sum), statements)});
+    outputs.failure = DenseStack(b, "failure", {2 * hidden, hidden, 1}, slope, last)(b, pooled);
+  }
+  if (!settings.statement_cost.context) {
+    outputs.costs = DenseStack(b, "cost", {hidden, 1}, slope, last)(b, states);
+    return outputs;
+  }
   const DenseStack context(b, "context", {hidden, hidden}, slope, inside);
   const DenseStack cost(b, "cost", {2 * hidden, hidden, 1}, slope, last);
   const Value sums = b.csr_sum({{{Kind::statements_of}, context(b, states)}});
-  return cost(b, b.join({states, b.csr_sum({{{Kind::program_of}, sums}})}));
+  outputs.costs = cost(b, b.join({states, b.csr_sum({{{Kind::program_of}, sums}})}));
+  return outputs;
 }
 
 }  // namespace
@@ -91,7 +107,9 @@ Value iteration_costs(GraphBuilder& b, const configs::ModelSettings& settings, V
 /// over the program comes in before the last two layers. With model.ensemble_size, several of these are trained apart,
 /// and the score is their mean. Columns are scaled to mean 0 and deviation 1 over the nodes of their kind, and cut at
 /// model.statement_cost.clip deviations: programs beyond what was seen look like the most extreme that were.
-/// Parameters: members.N.loops.…, .body.…, .context.…, .cost.…, .launch_cost; buffers offset, scale.
+/// With model.failure_output, a dense stack over the maximum and the mean of the statements' hidden states gives the
+/// logit of the chance of failure.
+/// Parameters: members.N.loops.…, .body.…, .failure.…, .context.…, .cost.…, .launch_cost; buffers offset, scale.
 /// Throws ModelError for graphs of another form than data.representation loops, and for inputs that overlap.
 ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSchema& schema) {
   if (schema.kind != data::CandidateKind::program || schema.feature_count != Columns::count) {
@@ -130,7 +148,7 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
   std::vector<Value> scores;
   for (int64_t m = 0; m < settings.ensemble_size; ++m) {
     const GraphBuilder::Scope scope(b, fmt::format("members.{}", m));
-    const Value each = iteration_costs(b, settings, loops, others);
+    const auto [each, failure] = statement_outputs(b, settings, loops, others);
     const auto launch_cost = b.parameter("launch_cost", {1}, {Initial::Kind::constant, kFirstLaunchCost});
     const GraphBuilder::FullPrecision full(b);  // sums of exponentials need all bits
     const Value costs = b.add({each, iterations});
@@ -141,11 +159,13 @@ ModelGraph statement_cost(const configs::ModelSettings& settings, const InputSch
     const Value launch = b.function(b.add({largest}, {-1.0}, launch_cost), Mode::exp);
     const Value total = b.function(b.add({statements, b.multiply(launches, launch)}), Mode::log);
     scores.push_back(b.emit(inference::Add{.inputs = {total, largest}, .constant = -std::log(kNanoseconds)}));
+    if (failure.defined()) scores.push_back(failure);
   }
+  const int64_t columns = output_columns(settings);
   b.begin_score(b.join(scores));
   for (int32_t m = 0; m < settings.ensemble_size; ++m)
     model.member_scores.push_back(settings.ensemble_size == 1 ? inference::kEmbedded
-                                                              : b.select(inference::kEmbedded, m, 1));
+                                                              : b.select(inference::kEmbedded, m * columns, columns));
   model.graph = b.finish({}, b.average(model.member_scores));
   model.graph.statements = true;
   model.tensors = b.tensors();

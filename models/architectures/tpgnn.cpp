@@ -61,7 +61,7 @@ Value tpgnn_member(GraphBuilder& b, const configs::ModelSettings& settings, cons
   }
   std::vector<int64_t> widths = {b.width(pooled.front())};
   for (int64_t i = 1; i < settings.head_layers; ++i) widths.push_back(std::max<int64_t>(1, widths.back() / 2));
-  widths.push_back(1);
+  widths.push_back(output_columns(settings));
   const GraphBuilder::FullPrecision full(b);
   const Value summed = pooled.size() == 1 ? pooled.front() : b.add(pooled);
   const DenseStack head(
@@ -85,10 +85,12 @@ ModelGraph tpgnn(const configs::ModelSettings& settings, const InputSchema& sche
     const GraphBuilder::Scope scope(builder, count > 1 ? fmt::format("members.{}", m) : "");
     scores.push_back(tpgnn_member(builder, settings, schema, model));
   }
+  const int64_t columns = output_columns(settings);
   builder.begin_score(builder.join(scores));
   for (size_t m = 0; m < count; ++m)
-    model.member_scores.push_back(count == 1 ? inference::kEmbedded
-                                             : builder.select(inference::kEmbedded, static_cast<int64_t>(m), 1));
+    model.member_scores.push_back(
+        count == 1 ? inference::kEmbedded
+                   : builder.select(inference::kEmbedded, static_cast<int64_t>(m) * columns, columns));
   // One layer is enough: later ones are made of it, by what pooling leaves.
   plans::PlanRequest request{.layers = 1,
                              .relations = {{plans::Direction::both, plans::EdgeNorm::sum, /*self_loop=*/true}}};

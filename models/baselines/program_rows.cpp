@@ -210,7 +210,8 @@ std::vector<double> normalized_throughputs(const ProgramRows& rows) {
     workload = std::min(workload, rows.runtimes[p]);
   }
   for (size_t p = 0; p < throughputs.size(); ++p)
-    throughputs[p] = best[static_cast<size_t>(rows.workload[p])] / rows.runtimes[p];
+    throughputs[p] =
+        std::isinf(rows.runtimes[p]) ? 0.0 : best[static_cast<size_t>(rows.workload[p])] / rows.runtimes[p];
   return throughputs;
 }
 

@@ -15,7 +15,7 @@ struct ProgramRows {
   std::vector<float> features;         // [rows, columns]
   std::vector<int64_t> row_ptr = {0};  // [programs + 1] rows of program p are row_ptr[p] … row_ptr[p + 1] - 1
   std::vector<int32_t> workload;       // [programs] index into workload_names
-  std::vector<double> runtimes;        // [programs] seconds
+  std::vector<double> runtimes;        // [programs] seconds; infinite: it failed
   std::vector<double> flops;           // [programs], or empty
   std::vector<std::string> workload_names;
   std::vector<std::string> ids;  // [programs] as the file names them, or empty

@@ -81,7 +81,8 @@ void gather(const std::filesystem::path& records, const std::filesystem::path& d
   data::StoreFeatures features;
   std::map<std::string, std::pair<int32_t, std::shared_ptr<const data::ComputeDag>>> known;
   int64_t rows = 0, wanted = 0;
-  while (reader.next(record)) {
+  // Those that are asked for by line may have failed: their throughput is 0, as TVM has it.
+  while (lines.empty() ? reader.next(record) : reader.next_with_failed(record)) {
     ++wanted;
     const auto [at, fresh] = known.try_emplace(record.workload_key);
     if (fresh) {

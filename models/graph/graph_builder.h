@@ -159,7 +159,9 @@ struct ModelGraph {
   inference::Graph graph = {};
   std::vector<TensorSpec> tensors = {};  // in the order in which they are drawn
   std::vector<FitSpec> fits = {};
-  std::vector<Value> member_scores = {};  // of `score`: each member's, of which `scores` is the mean
+  // Of `score`: each member's, of which `scores` is the mean. Two columns with model.failure_output: the score, and the
+  // logit of the chance of failure.
+  std::vector<Value> member_scores = {};
   /// Of each member, where `score` reads it apart: what `embed` gives for it alone, and where `score` selects it.
   struct MemberStates {
     Value embedded, selected;

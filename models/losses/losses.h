@@ -54,17 +54,20 @@ class TargetStatistics {
 ///   pairwise_logistic  mean over the same pairs of log(1 + exp(score_i - score_j)) (RankNet)
 ///   mse, huber, l1     mean over candidates of the residual score - target under that loss; huber is quadratic up to
 ///   `delta`
-/// Candidates with equal targets make no pair; a group without pairs has loss 0. The pairwise losses take
-/// O(candidates^2) memory. With mse_weight m and huber_weight h above 0 the result is
-/// (loss + m * mse + h * huber) / (1 + m + h).
+/// A candidate of infinite run time failed: every ranking loss wants it behind all that ran, in no order among such,
+/// and the other losses leave it out. Candidates with equal targets make no pair; a group without pairs has loss 0. The
+/// pairwise losses take O(candidates^2) memory. With mse_weight m and huber_weight h above 0 the result is (loss + m *
+/// mse + h * huber) / (1 + m + h).
 ///
 /// Throws ModelError for an unknown loss and for tensors that are not vectors of one length.
 torch::Tensor group_loss(const configs::LossSettings& settings, const torch::Tensor& scores,
                          const torch::Tensor& targets);
 
 /// Sum over groups of weights[g] * group_loss of the candidates group_ptr[g] … group_ptr[g + 1] - 1. A group of weight
-/// 0 is padding: it adds nothing, whatever its scores are (NaN too).
-torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& scores,
+/// 0 is padding: it adds nothing, whatever its scores are (NaN too). `outputs` are the scores, or
+/// [candidates, 2], the second column logits of the chance of failure: each group then adds failure_weight times the
+/// mean of their cross entropy with what failed.
+torch::Tensor batch_loss(const configs::LossSettings& settings, const torch::Tensor& outputs,
                          const torch::Tensor& targets, const std::vector<int64_t>& group_ptr,
                          const std::vector<double>& weights);
 

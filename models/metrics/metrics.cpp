@@ -86,6 +86,19 @@ PairCounts count_pairs(Values scores, Values runtimes) {
   return counts;
 }
 
+bool any_failed(Values runtimes) {
+  return std::ranges::any_of(runtimes, [](double time) { return std::isinf(time); });
+}
+
+/// The values of those that ran.
+std::vector<double> that_ran(Values values, Values runtimes) {
+  std::vector<double> kept;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!std::isinf(runtimes[i])) kept.push_back(values[i]);
+  }
+  return kept;
+}
+
 template <class Term>
 double mean_over(Values predicted, Values measured, Term term) {
   double sum = 0;
@@ -125,6 +138,12 @@ double pairwise_accuracy(Values scores, Values runtimes) {
   const auto counts = count_pairs(scores, runtimes);
   if (counts.all == 0) return kUndefined;
   return (static_cast<double>(counts.right) + 0.5 * static_cast<double>(counts.tied)) / static_cast<double>(counts.all);
+}
+
+double failure_auc(Values scores, Values runtimes) {
+  std::vector<double> failed(runtimes.size());
+  std::ranges::transform(runtimes, failed.begin(), [](double time) { return std::isinf(time) ? 1.0 : 0.0; });
+  return pairwise_accuracy(scores, failed);
 }
 
 double top_k_slowdown(Values scores, Values runtimes, int64_t k) {
@@ -182,6 +201,11 @@ Scores joined_scores(const std::vector<Scores>& members) {
     for (size_t i = 0; i < joined.scores.size(); ++i)
       joined.scores[i] += (times ? std::log(member.predicted[i]) : ranked[i]) / count;
   }
+  const bool tell = std::ranges::none_of(members, [](const Scores& member) { return member.failures.empty(); });
+  if (tell) joined.failures.resize(joined.scores.size());
+  for (const Scores& member : members) {
+    for (size_t i = 0; i < joined.failures.size(); ++i) joined.failures[i] += member.failures[i] / count;
+  }
   if (!times) return joined;
   for (double& score : joined.scores) score = std::exp(score);
   joined.predicted = joined.scores;
@@ -190,6 +214,12 @@ Scores joined_scores(const std::vector<Scores>& members) {
 
 std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
                                               data::CandidateKind kind) {
+  if (any_failed(runtimes)) {
+    check_lengths("ranking_metrics", scores.size(), runtimes.size());
+    auto metrics = ranking_metrics(that_ran(scores, runtimes), that_ran(runtimes, runtimes), kind);
+    metrics["failure_auc"] = failure_auc(scores, runtimes);
+    return metrics;
+  }
   std::map<std::string, double> metrics = {{"kendall_tau", kendall_tau(scores, runtimes)},
                                            {"opa", ordered_pair_accuracy(scores, runtimes)},
                                            {"pairwise_accuracy", pairwise_accuracy(scores, runtimes)}};
@@ -203,14 +233,19 @@ std::map<std::string, double> ranking_metrics(std::span<const double> scores, st
 std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
                                               data::CandidateKind kind) {
   auto metrics = ranking_metrics(std::span(scores.scores), runtimes, kind);
+  if (!scores.failures.empty() && any_failed(runtimes)) metrics["failure_auc"] = failure_auc(scores.failures, runtimes);
   if (scores.levels.empty()) return metrics;
   const std::vector<double> levels(scores.levels.begin(), scores.levels.end());
   metrics["kendall_tau_of_scores"] = metrics["kendall_tau"];
-  metrics["kendall_tau"] = kendall_tau(levels, runtimes);
+  metrics["kendall_tau"] = kendall_tau(that_ran(levels, runtimes), that_ran(runtimes, runtimes));
   return metrics;
 }
 
 std::map<std::string, double> regression_metrics(std::span<const double> predicted, std::span<const double> measured) {
+  if (any_failed(measured)) {
+    check_lengths("regression_metrics", predicted.size(), measured.size());
+    return regression_metrics(that_ran(predicted, measured), that_ran(measured, measured));
+  }
   return {{"mae", mean_absolute_error(predicted, measured)},
           {"rmse", root_mean_squared_error(predicted, measured)},
           {"mape", mean_absolute_percentage_error(predicted, measured)},

@@ -23,6 +23,10 @@ double kendall_tau(std::span<const double> scores, std::span<const double> runti
 double ordered_pair_accuracy(std::span<const double> scores, std::span<const double> runtimes);
 /// Pairwise accuracy: as OPA, with a tie in scores counting one half.
 double pairwise_accuracy(std::span<const double> scores, std::span<const double> runtimes);
+/// Of the pairs of a candidate that failed (of infinite run time) and one that ran, the fraction in which the one that
+/// failed is scored higher (slower), a tie counting one half: the area under the ROC curve of telling failures by the
+/// score. NaN where none failed or none ran.
+double failure_auc(std::span<const double> scores, std::span<const double> runtimes);
 /// Best run time among the k best-scored candidates, over the best of all, minus 1. Ties in scores are broken by
 /// position. 0 where k reaches all candidates, for a single candidate, and where all run times are equal; NaN for no
 /// candidates and where a run time is not positive (unlabelled splits hold zeros). Throws ModelError for k < 1.
@@ -44,27 +48,31 @@ struct Scores {
   std::vector<double> scores;        // lower means faster
   std::vector<double> predicted;     // run times in the group's unit; empty where the model only ranks
   std::vector<int64_t> levels = {};  // ascending with the scores: equal where they differ by noise only; empty: unknown
+  std::vector<double> failures = {};  // chances of failure, 0 to 1; empty where the model says none
 };
 
 /// What several models say together of the same candidates in the same order: the geometric mean of the predicted run
 /// times, as scores too, where every member predicts a run time above 0 for every candidate. Else the mean of the
 /// members' scores, each with mean 0 and deviation 1 over these candidates (all 0 where they are equal), and no run
-/// times. Levels are a single member's, whose scores are given back as they are.
+/// times. The mean of their chances of failure, where all have these. Levels are a single member's, whose scores are
+/// given back as they are.
 Scores joined_scores(const std::vector<Scores>& members);
 
 /// kendall_tau, opa, pairwise_accuracy, top{1,5,10,100}_slowdown, top{1,5}_score. Layout and tile groups also have
 /// contest_score, as the Kaggle contest on TpuGraphs scored them: τ (layout) or 1 - top5_slowdown, that is
-/// 2 - best-of-top-5 / best (tile). NaN: undefined for this group (models/metrics.h says when), so leave it out of
-/// averages.
+/// 2 - best-of-top-5 / best (tile). Where candidates failed, all of these are of those that ran, and failure_auc is
+/// there as well. NaN: undefined for this group (models/metrics.h says when), so leave it out of averages.
 std::map<std::string, double> ranking_metrics(std::span<const double> scores, std::span<const double> runtimes,
                                               data::CandidateKind kind);
 
 /// The same of scores that may have levels: kendall_tau then counts candidates of one level as tied, and
-/// kendall_tau_of_scores is that of the bare scores.
+/// kendall_tau_of_scores is that of the bare scores. failure_auc is that of the chances of failure, where there are
+/// any.
 std::map<std::string, double> ranking_metrics(const Scores& scores, std::span<const double> runtimes,
                                               data::CandidateKind kind);
 
-/// mae, rmse (in the unit of the run times), mape (a fraction), r_squared of predicted run times. NaN: undefined.
+/// mae, rmse (in the unit of the run times), mape (a fraction), r_squared of predicted run times, of candidates that
+/// ran. NaN: undefined.
 std::map<std::string, double> regression_metrics(std::span<const double> predicted, std::span<const double> measured);
 
 }  // namespace foretime::models

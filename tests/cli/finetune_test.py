@@ -173,7 +173,7 @@ class FinetuneTest(ProgramTest):
         lines = gzip.open(texts, "rt").read().splitlines()
         (self.folder / "alone.jsonl").write_text("\n".join(lines[:5]) + "\n")  # two of C1, two of C2, one of C3
         done = self.finetune(self.model, "alone.jsonl", "--member", "lowered", "--steps", "2", "--holdout", "0")
-        self.assertIn("1 programs of workloads with a single one left out", done.stdout)
+        self.assertIn("1 programs of workloads of which fewer than two ran left out", done.stdout)
         for part, some in (("round1", lines[:5]), ("round2", lines[5:6])):  # the second has the other of C3
             self.write(f"{part}.jsonl", "\n".join(some) + "\n")
         note = self.tuned_json(self.model, "round*.jsonl", "--member", "lowered", "--steps", "2", "--holdout", "0")
@@ -215,7 +215,7 @@ class FinetuneTest(ProgramTest):
         single = (self.shared / "old.json").read_text().splitlines()[0]
         path = self.write("log.json", "\n".join([*lines[2:40], json.dumps(failed), lines[0][:100], single]) + "\n")
         done = self.finetune(self.model, path, *self.records, "--steps", "2", "--force")
-        for text in ("1 failed measurements left out", "1 lines that are no records left out", "1 records of workloads with a single one"):
+        for text in ("1 programs failed: they rank behind all that ran", "1 lines that are no records left out", "1 records of workloads with a single one"):
             self.assertIn(text, done.stdout)
         # A workload of which nothing can be replayed does not spoil the others; alone, it is an error.
         other = [json.loads(line) for line in (self.shared / "old.json").read_text().splitlines()[:3]]

@@ -66,7 +66,7 @@ class RecordsTest(ProgramTest):
         self.run_foretime("data", "pack-records", "shared.foretime", RECORDS, "--dags", DAGS, "--most", "30", ranks=2)
         self.assertEqual((self.folder / "shared.foretime").read_bytes(), alone)
         done = self.run_foretime("data", "pack-records", "none.foretime", self.damaged(), "--dags", DAGS, ranks=2, code=3)
-        self.assertIn("no workload with 2 records or more among 3 records (1 failed measurements, 1 malformed lines)", done.stderr)
+        self.assertIn("no workload with 2 records or more among 4 records (1 failed measurements, 1 malformed lines)", done.stderr)
         self.assertFalse(list(self.folder.glob("none.foretime*")))
 
     def test_packing_refuses_what_it_cannot_read(self):
@@ -86,6 +86,43 @@ class RecordsTest(ProgramTest):
     def pack_with_networks(self, *options):
         self.write("networks.json", '[{"network": "one", "first_line": 0, "lines": 300}]')
         return self.pack("--networks", "networks.json", *options, code=3)
+
+    def test_a_model_learns_which_programs_fail(self):
+        with gzip.open(RECORDS, "rt") as file:
+            records = [json.loads(line) for line in file]
+        times = {}
+        for record in records:
+            times.setdefault(record["i"][0][0], []).append(sum(record["r"][0]) / len(record["r"][0]))
+        limit = {key: sorted(of_key)[len(of_key) * 3 // 4] for key, of_key in times.items()}
+        for record in records:  # a run time-out for the slowest quarter
+            if sum(record["r"][0]) / len(record["r"][0]) > limit[record["i"][0][0]]:
+                record["r"][0], record["r"][1] = [1e10], 7
+        log = self.write("failures.json", "".join(json.dumps(record) + "\n" for record in records))
+        self.assertIn("programs failed: they rank behind all that ran", self.pack("--most", "40", records=log).stdout)
+        settings = (SOURCE / "configs" / "statement_cost.yaml", "data.root=.", "data.train=[packed.foretime]", "data.test=[]",
+                    "model.hidden=32", "model.statement_cost.loop_hidden=32", "model.ensemble_size=1", "model.statement_cost.inputs=[loops,accesses,statement]",
+                    "loss.type=pairwise_logistic", "loss.huber_weight=0.3", "trainer.steps=150", "trainer.threads=1",
+                    "optimizer.warmup_steps=10", "run.directory=run")
+        self.run_foretime("train", "--quiet", *settings)
+        last = self.lines_of()[-1]
+        self.assertGreater(last["holdout/failure_auc"], 0.8)
+        self.assertGreater(last["holdout/kendall_tau"], 0.4)
+        self.assertIn("inf", (self.folder / "run" / "rankings.csv").read_text())
+        # With an output of its own, which a bundle tells, too.
+        self.run_foretime("train", "--quiet", *settings, "model.failure_output=true", "run.directory=failures")
+        self.assertGreater(self.lines_of("failures")[-1]["holdout/failure_auc"], 0.7)
+        self.run_foretime("export", "failures", "failures.foretime")
+        ranking = self.json_of("rank", "failures.foretime", log, "--dags", DAGS, "--format", "json")
+        lines = [record["r"][1] != 0 for record in records]
+        chances = [(lines[int(item["id"])], item["failure"]) for of_task in ranking for item in of_task["ranking"]]
+        means = [sum(chance for failed, chance in chances if failed == which) / sum(failed == which for failed, _ in chances)
+                 for which in (False, True)]
+        self.assertGreater(means[1], 2 * means[0])
+        done = self.run_foretime("train", "--quiet", *settings, "model.failure_output=true", "run.directory=none",
+                                 f"data.train=[{SOURCE}/samples/ansor/trees/t00.npz]", "trainer.steps=1")
+        self.assertIn("no training candidate failed", done.stderr)
+        self.assertIn("failed", self.run_foretime("data", "inspect", "packed.foretime").stdout)
+        self.assertNotIn("rank behind", self.pack("--most", "40", "--without-failures", name="ran.foretime", records=log).stdout)
 
     def test_a_model_learns_from_records_and_ranks_trees(self):
         self.pack("--most", "40", "--hardware", "vector_bytes=64,vector_registers=32,cores=1")

@@ -137,6 +137,48 @@ TEST(CInterface, ChecksOptions) {
   EXPECT_FAILS(opened(later.known), FORETIME_INVALID_ARGUMENT, "members that this version");
 }
 
+TEST(CInterface, TellsChancesOfFailure) {
+  const auto model = open(loops_bundle(true, false, true)), other = open(loops_bundle());
+  EXPECT_EQ(foretime_predicts_failures(model.get()), 1);
+  EXPECT_EQ(foretime_predicts_failures(other.get()), 0);
+  EXPECT_EQ(foretime_predicts_failures(nullptr), 0);
+  const auto sample = sample_workload(6);
+  const auto workload = open_workload(model, sample.compute_dag), of_other = open_workload(other, sample.compute_dag);
+  std::vector<const char*> texts;
+  for (const auto& record : sample.records) texts.push_back(record.c_str());
+  texts[2] = "no record";
+  const auto count = static_cast<int64_t>(texts.size());
+  std::vector<float> scores(texts.size()), plain(texts.size()), failures(texts.size());
+  int64_t failed = 0;
+  ASSERT_EQ(foretime_score_records_and_failures(workload.get(), texts.data(), nullptr, count, scores.data(),
+                                                failures.data(), &failed),
+            FORETIME_OK);
+  EXPECT_EQ(failed, 1);
+  ASSERT_EQ(foretime_score_records(workload.get(), texts.data(), nullptr, count, plain.data(), nullptr), FORETIME_OK);
+  EXPECT_EQ(scores, plain);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(std::isnan(failures[i]), i == 2) << i;
+    if (i == 2) continue;
+    EXPECT_GT(failures[i], 0.0F);
+    EXPECT_LT(failures[i], 1.0F);
+  }
+  const auto wrong = FORETIME_WRONG_KIND, invalid = FORETIME_INVALID_ARGUMENT;
+  EXPECT_FAILS(foretime_score_records_and_failures(of_other.get(), texts.data(), nullptr, count, scores.data(),
+                                                   failures.data(), nullptr),
+               wrong, "trained without model.failure_output");
+  EXPECT_FAILS(
+      foretime_score_tir_and_failures(other.get(), texts.data(), nullptr, 1, scores.data(), failures.data(), nullptr),
+      wrong, "trained without model.failure_output");
+  EXPECT_FAILS(
+      foretime_score_records_and_failures(workload.get(), texts.data(), nullptr, 1, scores.data(), nullptr, nullptr),
+      invalid, "failures: a null pointer");
+  ASSERT_EQ(foretime_score_tir_and_failures(model.get(), texts.data() + 2, nullptr, 1, scores.data(), failures.data(),
+                                            &failed),
+            FORETIME_OK);
+  EXPECT_EQ(failed, 1);
+  EXPECT_TRUE(std::isnan(failures[0]));
+}
+
 TEST(CInterface, NullPointersAreErrors) {
   const auto layouts = open(layout_bundle()), tiles = open(tile_bundle()), loops = open(loops_bundle());
   const auto group = small_graph(data::CandidateKind::layout, 10, 2, 1);

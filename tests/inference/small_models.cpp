@@ -78,8 +78,8 @@ class SmallGraph {
     return sum({{Kind::relation}, {Kind::self}}, {messages, states}, weight("layer", {kWidth}), kSlope);
   }
 
-  /// The last layer: from `embedded` to one score.
-  void finish(Value embedded, int64_t columns, bool compares) {
+  /// The last layer: from `embedded` to one score, and the logit of failure where `outputs` is 2.
+  void finish(Value embedded, int64_t columns, bool compares, int64_t outputs = 1) {
     graph.embedded = embedded;
     graph.embedded_columns = columns;
     Value x = kEmbedded;
@@ -88,7 +88,7 @@ class SmallGraph {
       x = value_of(graph.score.size() - 1);
     };
     if (compares) score(Standardize{.x = x});
-    score(Dense{.x = x, .weight = weight("head", {1, columns})});
+    score(Dense{.x = x, .weight = weight("head", {outputs, columns})});
     graph.scores = x;
   }
 
@@ -154,14 +154,14 @@ Bundle tile_bundle(plans::TileJoin join) {
   return bundle_of(g, data::CandidateKind::tile, {}, data::kHloFeatures, data::kHloOpcodes, "normalized");
 }
 
-Bundle loops_bundle(bool statements, bool hardware) {
+Bundle loops_bundle(bool statements, bool hardware, bool failures) {
   SmallGraph g;
   const int64_t columns = data::program_columns(configs::Representation::loops);
   if (statements) {
     g.graph.statements = true;
     const Value rows = g.sum({{Kind::statements}}, {kNodeFeatures});
     const Value hidden = g.dense(rows, g.weight("features", {kWidth, columns}, 0.1F));
-    g.finish(g.pooled(hidden, Kind::statements_of), kWidth, false);
+    g.finish(g.pooled(hidden, Kind::statements_of), kWidth, false, failures ? 2 : 1);
   } else {
     const Value states = g.sum({{Kind::level_node}}, {g.nodes(columns, 0.1F)});
     g.finish(g.pooled(g.layer(states), Kind::nodes), kWidth, false);

@@ -22,8 +22,9 @@ struct LayoutModel {
 
 Bundle layout_bundle(const LayoutModel& form = {});
 Bundle tile_bundle(plans::TileJoin join = plans::TileJoin::early);
-/// Of loop graphs: over their nodes, or by their statements; `hardware`: whether the manifest fixes it.
-Bundle loops_bundle(bool statements = true, bool hardware = false);
+/// Of loop graphs: over their nodes, or by their statements; `hardware`: whether the manifest fixes it; `failures`:
+/// whether it tells chances of failure (by statements only).
+Bundle loops_bundle(bool statements = true, bool hardware = false, bool failures = false);
 Bundle trees_bundle();
 
 std::shared_ptr<const Model> model_of(Bundle bundle, const Options& options = {});

@@ -80,10 +80,18 @@ void expect_graph_scores_as_model(const ModelSettings& settings, const std::vect
   const auto plan = plan_of(groups, executor->graph().request);
   const torch::NoGradGuard no_gradient;
   const auto own_plan = plan_of(groups, model->plan_request());
-  const auto expected = model->score(to_tensors(own_plan, {.dtype = torch::kDouble}));
+  const auto tensors = to_tensors(own_plan, {.dtype = torch::kDouble});
+  const auto expected = model->score(tensors),
+             outputs = model->outputs_embedded(model->embed(tensors), tensors.group_ptr);
+  EXPECT_EQ(executor->tells_failures(), settings.failure_output);
   inference::Workspace workspace;
   for (int round = 0; round < 2; ++round) {  // buffers are used again, and hold what was there
-    const auto scores = executor->score(executor->embed(plan, workspace), plan.group_ptr, workspace);
+    std::vector<float> failures;
+    const auto scores = executor->score(executor->embed(plan, workspace), plan.group_ptr, workspace, &failures);
+    ASSERT_EQ(failures.size(), settings.failure_output ? scores.size() : 0U);
+    for (size_t c = 0; c < failures.size(); ++c)
+      EXPECT_NEAR(static_cast<double>(failures[c]), torch::sigmoid(outputs[static_cast<int64_t>(c)][1]).item<double>(),
+                  kTolerance);
     ASSERT_EQ(static_cast<int64_t>(scores.size()), expected.numel());
     const double scale = std::max(1.0, expected.abs().max().item<double>());
     for (int64_t c = 0; c < expected.numel(); ++c)
@@ -102,6 +110,7 @@ TEST_P(EveryGraph, ScoresAsTheModel) {
   expect_graph_scores_as_model(settings, {&a, &b});
   settings.ensemble_size = 2;
   settings.features.log = true;
+  settings.failure_output = kind == CandidateKind::program;
   expect_graph_scores_as_model(settings, {&a, &b});
 }
 
@@ -140,6 +149,9 @@ TEST(InferenceGraph, PoolsNodesAway) {
   settings.tpgnn.pool_ratio = 0.6;
   settings.readout = {configs::ReadoutPart::mean, configs::ReadoutPart::max};
   expect_graph_scores_as_model(settings, {&a, &b});
+  settings.failure_output = true;
+  settings.ensemble_size = 2;
+  expect_graph_scores_as_model(settings, {&a, &b});
 }
 
 TEST(InferenceGraph, CostsStatements) {
@@ -157,6 +169,7 @@ TEST(InferenceGraph, CostsStatements) {
     settings.ensemble_size = context ? 2 : 1;
     settings.statement_cost.context = context;
     settings.statement_cost.clip = context ? 0.0 : 3.0;
+    settings.failure_output = context;
     using Input = configs::StatementInput;
     if (!context) settings.statement_cost.inputs = {Input::loops, Input::block};
     expect_graph_scores_as_model(settings, {&group});

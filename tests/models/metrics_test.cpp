@@ -307,6 +307,24 @@ TEST(ScoreLevels, FindClustersOfRunTimesBelowTheNoise) {
   EXPECT_LT(kendall_tau(other_scores, other_runtimes), 0.78);
 }
 
+TEST(Metrics, OfThoseThatRanAndHowFailuresAreTold) {
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  const std::vector<double> scores = {1, 5, 2, 3, 3}, runtimes = {10, kFailed, 30, kFailed, 20};
+  EXPECT_DOUBLE_EQ(failure_auc(scores, runtimes), (3 + 2.5) / 6);
+  const auto metrics = ranking_metrics(scores, runtimes, data::CandidateKind::program);
+  const std::vector<double> ran_scores = {1, 2, 3}, ran = {10, 30, 20};
+  auto expected = ranking_metrics(ran_scores, ran, data::CandidateKind::program);
+  EXPECT_FALSE(expected.contains("failure_auc"));
+  expected["failure_auc"] = (3 + 2.5) / 6;
+  EXPECT_EQ(metrics, expected);
+  const auto leveled = ranking_metrics(Scores{scores, {}, {0, 2, 1, 1, 1}}, runtimes, data::CandidateKind::program);
+  EXPECT_DOUBLE_EQ(leveled.at("kendall_tau"), kendall_tau(std::vector<double>{0, 1, 1}, ran));
+  EXPECT_DOUBLE_EQ(leveled.at("kendall_tau_of_scores"), kendall_tau(ran_scores, ran));
+  EXPECT_EQ(regression_metrics(scores, runtimes), regression_metrics(ran_scores, ran));
+  EXPECT_TRUE(std::isnan(failure_auc(ran_scores, ran)));
+  EXPECT_TRUE(std::isnan(failure_auc(std::vector<double>{1, 2}, std::vector<double>{kFailed, kFailed})));
+}
+
 TEST(ScoreLevels, AreAllScoresWhereTheirOrderIsRight) {
   const std::vector<double> scores = {3, 0, 2, 1}, runtimes = {40, 10, 30, 20};
   EXPECT_EQ(level_thresholds(scores, runtimes), (std::vector<double>{0.5, 1.5, 2.5}));

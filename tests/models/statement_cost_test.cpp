@@ -70,22 +70,7 @@ class Twin {
   }
 
   double score(int64_t candidate) const {
-    const auto& graphs = group().graphs;
-    std::vector<Row> states;
-    std::vector<double> critical;
-    double launches = 0.0;
-    for (int64_t node = graphs.graph_ptr[candidate]; node < graphs.graph_ptr[candidate + 1];) {
-      const int64_t statement = node++;
-      std::vector<Row> loops, accesses;
-      for (; node < graphs.graph_ptr[candidate + 1] && value(node, Columns::statement) == 0.0; ++node) {
-        if (value(node, Columns::loop) > 0)
-          loops.push_back(dense("loops", 2, scaled(node, Columns::loop, Columns::kLoop), true));
-        if (value(node, Columns::access) > 0) accesses.push_back(scaled(node, Columns::access, Columns::kAccess));
-      }
-      critical.push_back(value(statement, Columns::critical));
-      launches += value(statement, Columns::launches);
-      states.push_back(dense("body", settings_.head_layers - 1, inputs(statement, loops, accesses), true));
-    }
+    auto [states, critical, launches] = parts(candidate);
     if (settings_.statement_cost.context) {
       Row sum(static_cast<size_t>(settings_.hidden), 0.0);
       for (const Row& state : states) {
@@ -101,7 +86,45 @@ class Twin {
     return std::log(nanoseconds / 1e9);
   }
 
+  /// The logit of its chance of failure.
+  double failure(int64_t candidate) const {
+    const auto states = parts(candidate).states;
+    Row most = states.front(), mean(most.size(), 0.0);
+    for (const Row& state : states) {
+      for (size_t i = 0; i < most.size(); ++i) {
+        most[i] = std::max(most[i], state[i]);
+        mean[i] += state[i] / static_cast<double>(states.size());
+      }
+    }
+    most.insert(most.end(), mean.begin(), mean.end());
+    return dense("failure", 2, most, false).at(0);
+  }
+
  private:
+  struct Parts {
+    std::vector<Row> states;  // of its statements
+    std::vector<double> critical;
+    double launches = 0.0;
+  };
+
+  Parts parts(int64_t candidate) const {
+    const auto& graphs = group().graphs;
+    Parts parts;
+    for (int64_t node = graphs.graph_ptr[candidate]; node < graphs.graph_ptr[candidate + 1];) {
+      const int64_t statement = node++;
+      std::vector<Row> loops, accesses;
+      for (; node < graphs.graph_ptr[candidate + 1] && value(node, Columns::statement) == 0.0; ++node) {
+        if (value(node, Columns::loop) > 0)
+          loops.push_back(dense("loops", 2, scaled(node, Columns::loop, Columns::kLoop), true));
+        if (value(node, Columns::access) > 0) accesses.push_back(scaled(node, Columns::access, Columns::kAccess));
+      }
+      parts.critical.push_back(value(statement, Columns::critical));
+      parts.launches += value(statement, Columns::launches);
+      parts.states.push_back(dense("body", settings_.head_layers - 1, inputs(statement, loops, accesses), true));
+    }
+    return parts;
+  }
+
   static double value(int64_t node, int64_t column) {
     return group().graphs.node_features[node * Columns::count + column];
   }
@@ -181,13 +204,20 @@ TEST(StatementCost, EqualsItsTwin) {
     settings.statement_cost.inputs.back() =
         context ? configs::StatementInput::statement : configs::StatementInput::block;
     settings.ensemble_size = 2;
+    settings.failure_output = context;
     const auto model = make(settings);
     const std::vector<int64_t> candidates = {0, 3, 50, 99, 3};
-    const auto scores = model->score(plan_of(*model, candidates));
+    const auto plan = plan_of(*model, candidates);
+    const auto scores = model->score(plan), outputs = model->outputs_embedded(model->embed(plan), plan.group_ptr);
+    EXPECT_EQ(outputs.dim(), context ? 2 : 1);
     for (size_t i = 0; i < candidates.size(); ++i) {
       const double expected =
           (Twin(*model, settings, 0).score(candidates[i]) + Twin(*model, settings, 1).score(candidates[i])) / 2;
       EXPECT_NEAR(scores[static_cast<int64_t>(i)].item<double>(), expected, 1e-9) << "candidate " << candidates[i];
+      if (!context) continue;
+      const double failure =
+          (Twin(*model, settings, 0).failure(candidates[i]) + Twin(*model, settings, 1).failure(candidates[i])) / 2;
+      EXPECT_NEAR(outputs[static_cast<int64_t>(i)][1].item<double>(), failure, 1e-9) << "candidate " << candidates[i];
     }
   }
 }
@@ -258,6 +288,10 @@ TEST(StatementCost, OtherGraphsAndSettingsAreRefused) {
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("'statement' and a part before it"));
   settings.statement_cost.inputs = {};
   EXPECT_THAT(message(settings, schema()), ::testing::HasSubstr("empty"));
+  ModelSettings layouts;
+  layouts.failure_output = true;
+  EXPECT_THAT(message(layouts, {data::CandidateKind::layout, data::kHloFeatures, data::kHloOpcodes}),
+              ::testing::HasSubstr("only tensor programs may fail"));
 }
 
 }  // namespace

@@ -27,12 +27,19 @@ constexpr const char* kSets[] = {"holdout", "valid", "test"};
 
 /// One group's evaluation on its way to rank 0.
 Json to_json(const GroupEvaluation& g) {
-  return {g.set,     g.group, static_cast<int>(g.unit), g.candidates, g.runtimes, g.scores.scores, g.scores.predicted,
-          g.metrics, g.ids,   g.scores.levels};
+  return {g.set,      g.group,         static_cast<int>(g.unit), g.candidates,
+          g.runtimes, g.scores.scores, g.scores.predicted,       g.metrics,
+          g.ids,      g.scores.levels, g.scores.failures};
+}
+
+std::vector<double> values_of(const torch::Tensor& tensor) {
+  const auto values = tensor.contiguous();
+  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
 GroupEvaluation from_json(const Json& j) {
-  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6], j[9]}, j[7], j[8]};
+  return {j[0], j[1], static_cast<data::RuntimeUnit>(j[2].get<int>()), j[3], j[4], {j[5], j[6], j[9], j[10]},
+          j[7], j[8]};
 }
 
 }  // namespace
@@ -83,18 +90,21 @@ Scorer model_scorer(std::shared_ptr<models::CostModel> model, const models::Targ
       embedded.push_back(model->embed(plan));
       if (on_scored) on_scored(embedded.back().size(0));
     });
-    std::vector<double> all;
+    std::vector<double> all, failures;
     if (!embedded.empty()) {
       // A configuration that was measured twice is two candidates to a model that compares them.
       const auto place = torch::tensor(distinct.place).to(embedded.front().device());
-      const auto scores = model
-                              ->score_embedded(torch::cat(embedded).index_select(0, place),
-                                               {0, static_cast<int64_t>(candidates.size())})
-                              .to(torch::kCPU, torch::kDouble)
-                              .contiguous();
-      all.assign(scores.data_ptr<double>(), scores.data_ptr<double>() + scores.numel());
+      const auto outputs = model
+                               ->outputs_embedded(torch::cat(embedded).index_select(0, place),
+                                                  {0, static_cast<int64_t>(candidates.size())})
+                               .to(torch::kCPU, torch::kDouble);
+      const bool tells = outputs.dim() == 2;
+      all = values_of(tells ? outputs.select(1, 0) : outputs);
+      if (tells) failures = values_of(torch::sigmoid(outputs.select(1, 1)));
     }
-    return with_runtimes(std::move(all), group, candidates, loss, targets);
+    auto scores = with_runtimes(std::move(all), group, candidates, loss, targets);
+    scores.failures = std::move(failures);
+    return scores;
   };
 }
 
@@ -128,7 +138,8 @@ GroupEvaluation evaluate_group(const Scorer& scorer, const std::string& set, con
   for (const int64_t c : result.candidates) result.runtimes.push_back(group.runtimes[c]);
   result.metrics = measure(result, group.kind);
   if (const auto oracle = oracle_runtimes(group, result.candidates); !oracle.empty()) {
-    const double ceiling = models::kendall_tau(oracle, result.runtimes);
+    const auto ceilings = models::ranking_metrics(oracle, result.runtimes, group.kind);
+    const double ceiling = ceilings.at("kendall_tau");
     if (!std::isnan(ceiling)) result.metrics["noise_ceiling_tau"] = ceiling;
   }
   return result;
@@ -146,7 +157,8 @@ std::map<std::string, double> mean_metrics(const std::vector<GroupEvaluation>& o
       const auto found = group.metrics.find(summed(reported[m]));
       if (found == group.metrics.end()) continue;
       const bool by_candidate = reported[m].mean == configs::MetricMean::candidates;
-      const double count = by_candidate ? static_cast<double>(group.candidates.size()) : 1.0;
+      const auto ran = std::ranges::count_if(group.runtimes, [](double time) { return std::isfinite(time); });
+      const double count = by_candidate ? static_cast<double>(ran) : 1.0;
       sums[place(set, m)] += found->second * count;
       sums[place(set, m) + 1] += count;
     }
@@ -200,7 +212,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
 }
 
 std::string rankings_csv(const Evaluation& evaluation) {
-  std::string csv = "set,group,rank,candidate,id,score,predicted_runtime,runtime,level\n";
+  std::string csv = "set,group,rank,candidate,id,score,predicted_runtime,runtime,level,failure\n";
   for (const auto& group : evaluation.groups) {
     std::vector<size_t> order(group.candidates.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -208,11 +220,12 @@ std::string rankings_csv(const Evaluation& evaluation) {
                      [&](size_t a, size_t b) { return group.scores.scores[a] < group.scores.scores[b]; });
     for (size_t place = 0; place < order.size(); ++place) {
       const size_t i = order[place];
-      csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", group.set, csv_field(group.group), place, group.candidates[i],
-                         group.ids.empty() ? "" : csv_field(group.ids[i]), group.scores.scores[i],
+      csv += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", group.set, csv_field(group.group), place,
+                         group.candidates[i], group.ids.empty() ? "" : csv_field(group.ids[i]), group.scores.scores[i],
                          group.scores.predicted.empty() ? "" : fmt::format("{}", group.scores.predicted[i]),
                          group.runtimes.empty() ? "" : fmt::format("{}", group.runtimes[i]),
-                         group.scores.levels.empty() ? "" : fmt::format("{}", group.scores.levels[i]));
+                         group.scores.levels.empty() ? "" : fmt::format("{}", group.scores.levels[i]),
+                         group.scores.failures.empty() ? "" : fmt::format("{}", group.scores.failures[i]));
     }
   }
   return csv;

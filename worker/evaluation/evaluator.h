@@ -105,7 +105,7 @@ Evaluation evaluate(const Scorer& scorer, const std::vector<std::string>& sets, 
                     const std::map<int64_t, Scores>& known = {});
 
 /// CSV of all rankings: set, group, rank, candidate, its id in the file, score, predicted run time, measured run time,
-/// level.
+/// level, chance of failure.
 /// Numbers are in the shortest form that reads back the same.
 std::string rankings_csv(const Evaluation& evaluation);
 

@@ -81,7 +81,8 @@ TieThresholds fit_tie_thresholds(const std::vector<Scorer>& scorers, int64_t can
       if (data.plan.eval_rank(entry) != comm.rank() || data.index.entries[static_cast<size_t>(entry)].parts > 1)
         continue;
       const auto& loaded = data.store.get(entry);
-      const auto ids = spread(loaded.train, candidates);
+      auto ids = spread(loaded.train, candidates);
+      std::erase_if(ids, [&](int64_t c) { return std::isinf(loaded.group.runtimes[c]); });
       std::vector<double> runtimes;
       for (const int64_t c : ids) runtimes.push_back(loaded.group.runtimes[c]);
       const auto thresholds = models::level_thresholds(out_of_fold_scores(scorers, loaded, ids), runtimes);

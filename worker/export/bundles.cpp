@@ -93,6 +93,7 @@ inference::Bundle make_bundle(const worker::TrainedModel& trained, const BundleN
                        {"mean", state.targets.mean},
                        {"deviation", state.targets.deviation}}},
                      {"predicts_runtimes", regression},
+                     {"predicts_failures", settings.model.failure_output},
                      {"runtime_unit", unit_of(schema.kind)},
                      {"compares_candidates", compares},
                      {"training",

@@ -1,6 +1,7 @@
 #include "worker/run/display.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -52,16 +53,37 @@ std::string comparison_table(const std::vector<NamedEvaluation>& evaluations) {
       ++groups;
     }
     const auto [factor, l1] = display_unit(unit);
+    const bool fail = evaluations.front().second.metrics.contains(set + "/failure_auc");
+    const bool programs = unit == data::RuntimeUnit::seconds;
+    const auto columns = [&](const std::map<std::string, double>& m) -> std::vector<std::string> {
+      const auto of = [&](const char* name, double factor = 1, const char* format = "{:.3f}") {
+        return cell(m, set + "/" + name, factor, format);
+      };
+      std::vector<std::string> row = {of("mae", factor, "{:.4g}"), of("kendall_tau")};
+      if (programs) {
+        for (const char* name : {"pairwise_accuracy", "top1_score", "top5_score"}) row.push_back(of(name));
+        row.push_back(of("top1_slowdown", 100, "{:.1f} %"));
+        if (fail) row.push_back(of("failure_auc"));
+        return row;
+      }
+      row.push_back(of("opa"));
+      for (const char* name : {"top1_slowdown", "top10_slowdown"}) row.push_back(of(name, 100, "{:.1f} %"));
+      return row;
+    };
     std::vector<std::vector<std::string>> rows = {
-        {"model", l1, "Kendall τ", "OPA", "top-1 slowdown", "top-10 slowdown"}};
+        programs ? std::vector<std::string>{"model", l1, "Kendall τ", "pairwise", "top-1", "top-5", "top-1 slowdown"}
+                 : std::vector<std::string>{"model", l1, "Kendall τ", "OPA", "top-1 slowdown", "top-10 slowdown"}};
+    if (programs && fail) rows.front().push_back("failures");
     for (const auto& [name, evaluation] : evaluations) {
-      const auto& m = evaluation.metrics;
-      rows.push_back({name, cell(m, set + "/mae", factor, "{:.4g}"), cell(m, set + "/kendall_tau"),
-                      cell(m, set + "/opa"), cell(m, set + "/top1_slowdown", 100, "{:.1f} %"),
-                      cell(m, set + "/top10_slowdown", 100, "{:.1f} %")});
+      rows.push_back(columns(evaluation.metrics));
+      rows.back().insert(rows.back().begin(), name);
     }
     const auto ceiling = cell(evaluations.front().second.metrics, set + "/noise_ceiling_tau");
-    if (ceiling != "-") rows.push_back({"noise ceiling", "", ceiling, "", "", ""});
+    if (ceiling != "-") {
+      rows.emplace_back(rows.front().size());
+      rows.back()[0] = "noise ceiling";
+      rows.back()[2] = ceiling;
+    }
     const char* meaning = set == "holdout" ? "held-out candidates of the training groups"
                           : set == "valid" ? "validation groups"
                                            : "test groups";
@@ -75,8 +97,11 @@ std::string group_table(const worker::Evaluation& evaluation) {
       {"group", "set", "candidates", "Kendall τ", "noise ceiling", "top-1 slowdown", "l1 / mean"}};
   for (const auto& group : evaluation.groups) {
     const auto& m = group.metrics;
-    double mean = 0;
-    for (const double runtime : group.runtimes) mean += runtime / static_cast<double>(group.runtimes.size());
+    double sum = 0, ran = 0;
+    for (const double runtime : group.runtimes) {
+      if (std::isfinite(runtime)) sum += runtime, ++ran;
+    }
+    const double mean = sum / std::max(1.0, ran);
     rows.push_back({group.group, group.set, fmt::format("{}", group.candidates.size()), cell(m, "kendall_tau"),
                     cell(m, "noise_ceiling_tau"), cell(m, "top1_slowdown", 100, "{:.1f} %"),
                     mean > 0 ? cell(m, "mae", 1 / mean) : "-"});

@@ -1,6 +1,7 @@
 #include "worker/step/run_context.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <set>
 
@@ -173,19 +174,27 @@ void fit_transforms(RunContext& run) {
   // Each training group counts once, on the rank that evaluates it, wherever else it is sampled.
   models::StatisticsAccumulator inputs(run.state.schema, run.settings.model.features.log);
   models::TargetStatistics targets(models::TargetTransform::from(run.settings.loss));
-  auto runtime = torch::zeros({2}, torch::kDouble);  // sum, count
-  double runtime_sum = 0;
+  auto runtime = torch::zeros({3}, torch::kDouble);  // sum, count, failed
+  double runtime_sum = 0, count = 0, failed = 0;
   comm::run_together(run.comm, [&] {
     for (const int64_t entry : run.index.with_role(sharding::Role::train)) {
       if (run.plan.eval_rank(entry) != run.comm.rank()) continue;
       const auto part = run.store->training_part(entry);
       inputs.add(part.features, part.tile_features);
       targets.add(part.labels, part.train);
-      for (const int64_t c : part.train) runtime_sum += part.labels.runtimes[c];
-      runtime[1] += static_cast<double>(part.train.size());
+      for (const int64_t c : part.train) {
+        if (std::isinf(part.labels.runtimes[c])) {
+          ++failed;
+          continue;
+        }
+        runtime_sum += part.labels.runtimes[c];
+        ++count;
+      }
     }
   });
   runtime[0] = runtime_sum;
+  runtime[1] = count;
+  runtime[2] = failed;
   const auto reduce = [&](torch::Tensor tensor, comm::ReduceOp op) {
     auto on_device = tensor.to(run.comm.device());
     run.comm.all_reduce(on_device, op)->wait();
@@ -210,6 +219,14 @@ void fit_transforms(RunContext& run) {
   run.state.targets =
       run.settings.loss.standardize_target ? targets.fit() : models::TargetTransform::from(run.settings.loss);
   run.state.train_mean_runtime = (runtime[0] / runtime[1]).item<double>();
+  const auto all_failed = runtime[2].item<double>();
+  if (all_failed > 0)
+    run.log.info("{:.0f} of {:.0f} training candidates failed", all_failed, all_failed + runtime[1].item<double>());
+  if (all_failed == 0 && run.settings.model.failure_output)
+    run.log.warn(
+        "model.failure_output: true, but no training candidate failed: the chances of failure will mean nothing; set "
+        "it "
+        "to false, or pack records with those that failed");
 }
 
 }  // namespace foretime::worker

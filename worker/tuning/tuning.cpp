@@ -73,8 +73,9 @@ void add_programs(const std::vector<fs::path>& files, const TuningSources& sourc
   int64_t groups = 0, alone = 0;
   for (const auto& group : data::read_tir_groups(files, sources.member, {}, form.get())) {
     check_runtimes(group, files.front().string());
-    if (group.candidates < 2) {
-      ++alone;
+    const auto ran = std::ranges::count_if(group.runtimes.span(), [](double t) { return std::isfinite(t); });
+    if (ran < 2) {
+      alone += group.candidates;
       continue;
     }
     writer.add(group);
@@ -83,7 +84,8 @@ void add_programs(const std::vector<fs::path>& files, const TuningSources& sourc
   if (groups == 0) throw DataError("{}: nothing to learn from: no workload has two programs", files.front().string());
   writer.finish();
   input.files.push_back(packed.string());
-  if (alone > 0) input.notes.push_back(fmt::format("{} programs of workloads with a single one left out", alone));
+  if (alone > 0)
+    input.notes.push_back(fmt::format("{} programs of workloads of which fewer than two ran left out", alone));
 }
 
 std::vector<std::string> left_out(const data::RecordIndex& index, const data::RecordPackCounts& counts,
@@ -92,7 +94,7 @@ std::vector<std::string> left_out(const data::RecordIndex& index, const data::Re
   const auto note = [&](int64_t count, const std::string& what) {
     if (count > 0) notes.push_back(fmt::format("{} {}", count, what));
   };
-  note(index.failed, "failed measurements left out");
+  note(counts.failed, "programs failed: they rank behind all that ran");
   note(index.malformed, "lines that are no records left out");
   note(index.left_out + counts.left_out, "records of workloads with a single one left out");
   if (index.without_dag > 0)
@@ -138,7 +140,8 @@ GroupChange change_of(const worker::GroupEvaluation& before, const worker::Group
   double sum = 0;
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < i; ++j) {
-      const auto order = sign(before.runtimes[i] - before.runtimes[j]);
+      const auto order =
+          static_cast<double>((before.runtimes[i] > before.runtimes[j]) - (before.runtimes[i] < before.runtimes[j]));
       const auto changed = order * (sign(after.scores.scores[i] - after.scores.scores[j]) -
                                     sign(before.scores.scores[i] - before.scores.scores[j]));
       of_candidate[i] += changed;

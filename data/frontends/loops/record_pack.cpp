@@ -1,6 +1,7 @@
 #include "data/frontends/loops/record_pack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -57,6 +58,7 @@ struct OpenGroup {
   std::unique_ptr<ProgramGraphs> graphs;
   std::vector<double> runtimes;
   std::vector<std::string> ids;
+  int64_t ran = 0;
 };
 
 class RecordPacker {
@@ -115,9 +117,10 @@ class RecordPacker {
     for (size_t file = 0; file < lines.size(); ++file) {
       if (lines[file].empty()) continue;
       const auto& path = index_.files[file];
+      file_ = path;
       const std::string stem = path.filename().string().substr(0, path.filename().string().find('.'));
       RecordReader reader(path, {.lines = line_set(lines[file], path.string())});
-      while (next < groups.size() && reader.next(record_)) {
+      while (next < groups.size() && (index_.failures ? reader.next_with_failed(record_) : reader.next(record_))) {
         const auto found = by_key.find(record_.workload_key);
         if (found == by_key.end()) throw DataError("{}: has changed while it was read", path.string());
         const RecordGroup& of = group(found->second);
@@ -147,19 +150,20 @@ class RecordPacker {
       target.graphs->add(program_, operations_of(*of.dag));
       target.runtimes.push_back(record_.mean_cost());
       target.ids.push_back(std::move(id));
+      target.ran += std::isfinite(target.runtimes.back());
       ++counts_.programs;
     } catch (const DataError& error) {
-      if (counts_.refused++ == 0) counts_.first_refusal = fmt::format("{}: {}", id, error.what());
+      if (counts_.refused++ == 0)
+        counts_.first_refusal = fmt::format("{}:{}: {}", file_.string(), record_.line, error.what());
     }
   }
 
   void write(const RecordGroup& of, OpenGroup& open) {
-    if (static_cast<int64_t>(open.runtimes.size()) < options_.least) {
+    if (open.ran < options_.least) {
       counts_.left_out += static_cast<int64_t>(open.runtimes.size());
       return;
     }
-    if (open.runtimes.empty())
-      throw DataError("workload {}: no record that can be replayed ({})", of.workload_key, counts_.first_refusal);
+    counts_.failed += static_cast<int64_t>(open.runtimes.size()) - open.ran;
     Group group;
     group.name = of.name;
     group.kind = CandidateKind::program;
@@ -175,6 +179,7 @@ class RecordPacker {
 
   const RecordIndex& index_;
   const RecordPackOptions& options_;
+  std::filesystem::path file_;  // that is being read
   PackedWriter writer_;
   RecordPackCounts counts_;
   RecordProgram programs_;
@@ -188,6 +193,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
                           const RecordChoice& choice) {
   RecordIndex index;
   index.files = files;
+  index.failures = choice.failures;
   std::map<std::string, size_t> by_key;
   std::set<std::string> missing;
   TuningRecord record;
@@ -196,7 +202,7 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
     if (file < choice.lines.size() && choice.lines[file])
       share.lines = line_set(*choice.lines[file], files[file].string());
     RecordReader reader(files[file], share);
-    while (reader.next(record)) {
+    while (choice.failures ? reader.next_with_failed(record) : reader.next(record)) {
       if (choice.never.contains(record.workload_key)) continue;
       auto found = by_key.find(record.workload_key);
       if (found == by_key.end()) {
@@ -208,16 +214,21 @@ RecordIndex index_records(const std::vector<std::filesystem::path>& files, const
           continue;
         }
         found = by_key.emplace(record.workload_key, index.groups.size()).first;
-        index.groups.push_back({record.workload_key, name_of(record.workload_key), std::move(dag), {}});
+        index.groups.push_back({record.workload_key, name_of(record.workload_key), std::move(dag), {}, 0});
       }
       index.groups[found->second].places.push_back(place_of(file, record.line - 1));
+      index.groups[found->second].ran += record.error == RecordError::none;
     }
+    const auto last = share.lines ? static_cast<int64_t>(share.lines->size()) : 0;
+    if (last > reader.line_number())
+      throw DataError("{}: record {} is asked for (0 is the first line), and the file has {} lines",
+                      files[file].string(), last - 1, reader.line_number());
     index.failed += reader.counts().failed();
     index.malformed += reader.counts().malformed;
   }
   for (RecordGroup& group : index.groups) choose(group.places, choice);
   const auto small = [&](const RecordGroup& group) {
-    const bool leave = static_cast<int64_t>(group.places.size()) < choice.least;
+    const bool leave = std::min<int64_t>(group.ran, static_cast<int64_t>(group.places.size())) < choice.least;
     if (leave) index.left_out += static_cast<int64_t>(group.places.size());
     return leave;
   };
@@ -339,6 +350,7 @@ RecordChoice choice_of(const RecordPackRequest& request) {
   RecordChoice choice;
   choice.most = request.most;
   choice.least = request.least;
+  choice.failures = !request.without_failures;
   choice.seed = request.seed;
   if (!request.lines.empty()) choice.lines = {chosen_lines(request)};
   if (!request.networks.empty()) choose_networks(request, choice);
@@ -381,15 +393,24 @@ void RecordPacking::pack() {
     const std::lock_guard lock(mutex_);
     counts_.programs += packed.programs;
     counts_.refused += packed.refused;
+    counts_.left_out += packed.left_out;
+    counts_.failed += packed.failed;
     if (counts_.first_refusal.empty()) counts_.first_refusal = packed.first_refusal;
   });
 }
 
 std::string RecordPacking::join() const {
   parts_->join();
-  auto text = fmt::format("{}: {} workloads, {} programs, {} bytes\n", request_.out, index_.groups.size(),
-                          index_.records - counts_.refused, std::filesystem::file_size(request_.out));
-  if (index_.failed > 0) text += fmt::format("  {} failed measurements left out\n", index_.failed);
+  auto text =
+      fmt::format("{}: {} workloads, {} programs, {} bytes\n", request_.out, index_.groups.size(),
+                  index_.records - counts_.refused - counts_.left_out, std::filesystem::file_size(request_.out));
+  if (index_.failed > 0)
+    text += index_.failures
+                ? fmt::format("  of process 0, {} programs failed: they rank behind all that ran\n", counts_.failed)
+                : fmt::format("  {} failed measurements left out\n", index_.failed);
+  if (counts_.left_out > 0)
+    text +=
+        fmt::format("  {} records of workloads none of whose programs ran left out by process 0\n", counts_.left_out);
   if (index_.malformed > 0) text += fmt::format("  {} lines that are no records left out\n", index_.malformed);
   if (index_.left_out > 0)
     text += fmt::format("  {} records of workloads with fewer than {} left out\n", index_.left_out, request_.least);

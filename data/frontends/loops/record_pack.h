@@ -27,7 +27,8 @@ struct RecordChoice {
   std::vector<std::optional<std::vector<int64_t>>> lines = {};
   std::set<std::string> never = {};  // workload keys that are left out
   int64_t most = 0;                  // records of a workload, chosen by hash of their place; 0: all
-  int64_t least = 2;                 // workloads with fewer records are left out
+  int64_t least = 2;                 // workloads with fewer records that ran are left out
+  bool failures = true;              // takes measurements that failed, too
   uint64_t seed = 1;                 // of the choice
 };
 
@@ -36,6 +37,7 @@ struct RecordGroup {
   std::string workload_key, name;  // name: the key without quotes and blanks
   std::shared_ptr<const ComputeDag> dag;
   std::vector<int64_t> places;  // of its records, ascending: file << 32 | 0-based line
+  int64_t ran = 0;              // of all its records, those that did not fail
 };
 
 /// What the first pass finds.
@@ -43,6 +45,7 @@ struct RecordIndex {
   std::vector<std::filesystem::path> files;
   std::vector<RecordGroup> groups;  // in the order of their last records
   int64_t records = 0, failed = 0, malformed = 0, without_dag = 0, left_out = 0;
+  bool failures = true;                   // the failed ones are among the records
   std::vector<std::string> missing_keys;  // of workloads without a DAG, the first ones
 };
 
@@ -57,18 +60,19 @@ struct RecordPackOptions {
   configs::Representation representation = configs::Representation::loops;  // or curve
   std::optional<Hardware> hardware = {};  // absent: that of each record's target and hardware parameters
   uint64_t memory = uint64_t{256} << 20;  // of one worker, bytes: bounds how many workloads are open at once
-  int64_t least = 0;                      // workloads with fewer records that can be replayed are left out; 0: none is
+  int64_t least = 1;                      // workloads with fewer records that ran and can be replayed are left out
 };
 
 struct RecordPackCounts {
   int64_t programs = 0, refused = 0, left_out = 0;  // left_out: records of workloads with too few of them
+  int64_t failed = 0;                               // of the programs, those that failed
   std::string first_refusal;
 };
 
 /// Packs the groups `groups` of the index (ascending) into `file`. A record's candidate id is its 0-based line, after
-/// the file's name without extensions and a colon where there are several files, its run time the mean of its costs.
-/// Records that cannot be replayed are counted and left out; a group without any is an error, unless `least` leaves it
-/// out, and so is a file without groups. Throws DataError.
+/// the file's name without extensions and a colon where there are several files, its run time the mean of its costs,
+/// infinite where its measurement failed. Records that cannot be replayed are counted and left out. A file without
+/// groups is an error. Throws DataError.
 RecordPackCounts pack_records(const std::filesystem::path& file, const RecordIndex& index,
                               std::span<const int64_t> groups, const RecordPackOptions& options);
 
@@ -82,6 +86,7 @@ struct RecordPackRequest {
   std::vector<std::string> take, never;   // networks to take, and networks whose workloads are left out everywhere
   std::vector<std::string> hardware;      // KEY=VALUE of data.hardware; empty: as each record says
   int64_t most = 0, least = 2;            // records of a workload; most 0: all
+  bool without_failures = false;          // measurements that failed are left out
   int64_t threads = 0, memory_mib = 1024;
   uint64_t seed = 1;  // of the choice of records
 };

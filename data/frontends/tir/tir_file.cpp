@@ -96,6 +96,7 @@ struct TirFile::Stream {
       record.texts.emplace_back("", buffer);
       return;
     }
+    bool failed = false;
     for (const auto& [name, value] : object) {
       std::string_view text;
       if (name == "id" || name == "line") {
@@ -105,10 +106,13 @@ struct TirFile::Stream {
       } else if (name == "runtime") {
         if (value.get(record.runtime) != simdjson::SUCCESS || !std::isfinite(record.runtime) || record.runtime < 0.0)
           fail("runtime: expected seconds");
+      } else if (name == "failed") {
+        if (value.get(failed) != simdjson::SUCCESS) fail("failed: expected true or false");
       } else if (value.get(text) == simdjson::SUCCESS && holds_text(text)) {
         record.texts.emplace_back(name, text);
       }
     }
+    if (failed) record.runtime = std::numeric_limits<double>::infinity();
     if (record.texts.empty()) fail("no member holds text that tvm.ir.save_json wrote");
   }
 

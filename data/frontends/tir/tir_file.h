@@ -16,15 +16,15 @@ namespace foretime::data {
 
 /// One program of a file: its save_json text, or several forms of it (before and after lowering).
 struct TirRecord {
-  int64_t line = 0;                                        // from 1; 0 where the file is one text
-  std::string id, workload;                                // as the record names them, else "line 7" and ""
-  double runtime = 0.0;                                    // seconds; 0 where the record has none
+  int64_t line = 0;          // from 1; 0 where the file is one text
+  std::string id, workload;  // as the record names them, else "line 7" and ""
+  double runtime = 0.0;      // seconds; 0 where the record has none, infinite where its program failed
   std::vector<std::pair<std::string, std::string>> texts;  // name of the member and text; "" where it has no name
 };
 
 /// A file of save_json text, plain or gzip, read as a stream. It is one text as TVM writes it, or JSON lines: each a
-/// text, or an object with `id` (or `line`), `workload` (or `workload_key`), `runtime` in seconds, all optional, and
-/// the text or texts in string members of any name.
+/// text, or an object with `id` (or `line`), `workload` (or `workload_key`), `runtime` in seconds or `failed` true, all
+/// optional, and the text or texts in string members of any name.
 class TirFile {
  public:
   /// Throws DataError where the file cannot be opened.

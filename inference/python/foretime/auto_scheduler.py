@@ -28,9 +28,11 @@ def record_lines(task, states):
 class ForetimeModel(PythonBasedModel):
     """Scores states by a bundle. It is trained: there are no random scores until enough was measured.
 
-    Scores are relative speeds (foretime.scores.Scale): positive, higher is faster. A state that Foretime cannot replay is unknown: it
-    gets the speed of an average one, and a warning says how many there are and why. The JSON of a task's compute DAG is made once. Measured records are collected; with `finetune_every`, a new
-    bundle is made of them after every so many, by `finetune_command` (foretime.finetuning), and takes the first one's place.
+    Scores are relative speeds (foretime.scores.Scale): positive, higher is faster; where the bundle tells chances of failure, times the
+    chance that a state builds and runs. A state that Foretime cannot replay is unknown: it gets the speed of an average one, and a
+    warning says how many there are and why. The JSON of a task's compute DAG is made once. Measured records are collected, those that
+    failed as well; with `finetune_every`, a new bundle is made of them after every so many, by `finetune_command`
+    (foretime.finetuning), and takes the first one's place.
     """
 
     def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
@@ -52,12 +54,13 @@ class ForetimeModel(PythonBasedModel):
         if key not in self._workloads:
             self._workloads[key] = self._bundle.model.workload(self._table(task))
         workload = self._workloads[key]
-        scores = workload.score(record_lines(task, states))
+        lines = record_lines(task, states)
+        scores, failures = workload.score_and_failures(lines) if self._bundle.model.predicts_failures else (workload.score(lines), None)
         never = self._unscored.note(key, scores, workload.failure)
         if never >= HOPELESS:  # the search would look for one for ever
             raise ForetimeError(4, "bad input", f"none of {never} schedules of {key} has a score; the first of the last ones: "
                                                          f"{workload.failure()}")
-        return self._bundle.speeds(key, scores)
+        return self._bundle.speeds(key, scores, failures)
 
     def predict_stages(self, task, states):
         """Speeds of the states, then for each the number of stages that have one of their own: none."""

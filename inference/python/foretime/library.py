@@ -71,6 +71,9 @@ PROTOTYPES = {
     "foretime_workload_close": (None, [c_void_p]),
     "foretime_score_records": (c_int, [c_void_p, _TEXTS, _SIZES, c_int64, _SCORES, POINTER(c_int64)]),
     "foretime_score_tir": (c_int, [c_void_p, _TEXTS, _SIZES, c_int64, _SCORES, POINTER(c_int64)]),
+    "foretime_predicts_failures": (c_int, [c_void_p]),
+    "foretime_score_records_and_failures": (c_int, [c_void_p, _TEXTS, _SIZES, c_int64, _SCORES, _SCORES, POINTER(c_int64)]),
+    "foretime_score_tir_and_failures": (c_int, [c_void_p, _TEXTS, _SIZES, c_int64, _SCORES, _SCORES, POINTER(c_int64)]),
     "foretime_rank": (c_int, [_SCORES, c_int64, c_int64, POINTER(c_int64)]),
     "foretime_runtimes": (c_int, [c_void_p, _SCORES, c_int64, POINTER(c_double)]),
 }
@@ -196,15 +199,16 @@ class _Handle:
         self._library.check(function(self._open, _pointer(rows, kind), len(rows), _pointer(scores, c_float)))
         return scores
 
-    def _score_texts(self, function, texts):
+    def _score_texts(self, function, texts, outputs=1):
+        """`outputs` arrays [texts] float32 by a function that takes so many."""
         texts = [_as_bytes(text) for text in texts]
         count = len(texts)
-        scores = np.empty(count, np.float32)
+        results = [np.empty(count, np.float32) for _ in range(outputs)]
         sizes = np.fromiter(map(len, texts), np.dtype(c_size_t), count)
         failed = c_int64(0)
         self._library.check(function(self._open, (c_char_p * count)(*texts), _pointer(sizes, c_size_t), count,
-                                     _pointer(scores, c_float), byref(failed)))
-        return scores
+                                     *(_pointer(result, c_float) for result in results), byref(failed)))
+        return results
 
     def failure(self):
         """Why the first candidate without a score has none: for +inf in what this thread's last call returned."""
@@ -216,7 +220,12 @@ class Workload(_Handle):
 
     def score(self, records):
         """Scores [records] float32 of schedules: lines of auto_scheduler's JSON, "r" in them or not; +inf where `failure` says why."""
-        return self._score_texts(self._library.score_records, records)
+        return self._score_texts(self._library.score_records, records)[0]
+
+    def score_and_failures(self, records):
+        """(scores, chances), both [records] float32: of not building or running in time, NaN without a score. ForetimeError where
+        the model does not tell (Model.predicts_failures)."""
+        return tuple(self._score_texts(self._library.score_records_and_failures, records, 2))
 
 
 class Graph(_Handle):
@@ -281,6 +290,11 @@ class Model(_Handle):
         """"layout", "tile", "loops" or "trees"."""
         return KINDS[self._library.model_kind(self._open)]
 
+    @property
+    def predicts_failures(self):
+        """Whether it tells each program's chance not to build or run in time."""
+        return bool(self._library.predicts_failures(self._open))
+
     def describe(self):
         """The bundle's manifest."""
         if self._manifest is None:
@@ -314,7 +328,11 @@ class Model(_Handle):
 
     def score_tir(self, programs):
         """Scores [programs] float32 of save_json texts of a PrimFunc, or of an IRModule with one; +inf where `failure` says why."""
-        return self._score_texts(self._library.score_tir, programs)
+        return self._score_texts(self._library.score_tir, programs)[0]
+
+    def score_tir_and_failures(self, programs):
+        """(scores, chances of failure), as Workload.score_and_failures."""
+        return tuple(self._score_texts(self._library.score_tir_and_failures, programs, 2))
 
     def graph(self, node_features, node_types, edge_index, configurable_nodes=(), collection=None):
         """Prepares a graph in the terms of TpuGraphs' .npz files.

@@ -42,8 +42,9 @@ class ForetimeCostModel(PyCostModel):
     """Scores candidates by their scheduled TIR. It is trained: there are no random scores until enough was measured.
 
     Scores are relative speeds (foretime.scores.Scale), higher is faster. A module that Foretime cannot read is unknown: it gets the
-    speed of an average one, and a warning says how many there are and why. Measured programs are collected; with `finetune_every`, a new bundle is made of them after every so many, by `finetune_command`
-    (foretime.finetuning), and takes the first one's place.
+    speed of an average one, and a warning says how many there are and why. Measured programs are collected, those that failed as well;
+    with `finetune_every`, a new bundle is made of them after every so many, by `finetune_command` (foretime.finetuning), and takes
+    the first one's place.
     """
 
     def __init__(self, bundle, threads=1, finetune_every=0, finetune_command=COMMAND, finetune_folder=None, library=None):
@@ -53,7 +54,7 @@ class ForetimeCostModel(PyCostModel):
 
     @property
     def records(self):
-        """The lines collected so far: JSON with workload, id, runtime in seconds, and program, its save_json text."""
+        """The lines collected so far: JSON with workload, id, runtime in seconds (or failed), and program, its save_json text."""
         return self._bundle.records
 
     def load(self, path):
@@ -68,13 +69,13 @@ class ForetimeCostModel(PyCostModel):
         """Collects what was measured, and fine-tunes when that is due."""
         key = workload_key(context)
         measured = [(program_text(candidate.sch.mod), mean_seconds(result)) for candidate, result in zip(candidates, results)]
-        measured = [(text, seconds) for text, seconds in measured if seconds is not None]
         readable = np.isfinite(self._bundle.model.score_tir([text for text, _ in measured])) if measured else ()
         lines = []
         for (text, seconds), known in zip(measured, readable):
             if known:
                 name = f"{key}-{len(self.records) + len(lines)}"
-                lines.append(json.dumps({"workload": key, "id": name, "runtime": seconds, "program": text}))
+                outcome = {"failed": True} if seconds is None else {"runtime": seconds}
+                lines.append(json.dumps({"workload": key, "id": name, **outcome, "program": text}))
         if lines:
             self._bundle.learn(key, None, lines)
 
@@ -82,7 +83,8 @@ class ForetimeCostModel(PyCostModel):
         """float64 [candidates]: relative speeds."""
         if len(candidates) == 0:
             return np.empty(0, np.float64)
-        scores = self._bundle.model.score_tir([program_text(candidate.sch.mod) for candidate in candidates])
+        model, texts = self._bundle.model, [program_text(candidate.sch.mod) for candidate in candidates]
+        scores, failures = model.score_tir_and_failures(texts) if model.predicts_failures else (model.score_tir(texts), None)
         key = workload_key(context)
-        self._unscored.note(key, scores, self._bundle.model.failure)
-        return self._bundle.speeds(key, scores).astype(np.float64)
+        self._unscored.note(key, scores, model.failure)
+        return self._bundle.speeds(key, scores, failures).astype(np.float64)

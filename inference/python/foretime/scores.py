@@ -55,10 +55,14 @@ class Speeds:
         self._unit = float(targets.get("deviation", 1.0)) if logarithms else None
         self._scales = {}
 
-    def __call__(self, workload, scores):
-        """float32 speeds of candidates of this workload (any key) from the model's scores of them."""
+    def __call__(self, workload, scores, failures=None):
+        """float32 speeds of candidates of this workload (any key) from the model's scores of them. With chances of failure, the
+        speeds to be expected: times the chance that a candidate runs; NaN, of one without a score, changes nothing."""
         scale = self._scales.setdefault(workload, Scale(self._unit is not None))
-        return scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
+        speeds = scale(scores if self._unit is None else np.asarray(scores, np.float64) * self._unit)
+        if failures is not None:
+            speeds *= 1 - np.nan_to_num(np.asarray(failures, np.float32), nan=0.0)
+        return speeds
 
 
 class Unscored:

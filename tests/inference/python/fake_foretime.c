@@ -156,6 +156,24 @@ foretime_status foretime_score_tir(const foretime_model* model, const char* cons
   return score_texts(0.0f, programs, sizes, count, scores, failed);
 }
 
+int foretime_predicts_failures(const foretime_model* model) { return strstr(model->manifest, "true") != NULL; }
+static foretime_status score_failures(foretime_status status, const float* scores, int64_t count, float* failures) {
+  for (int64_t i = 0; i < count; ++i) failures[i] = isinf(scores[i]) ? NAN : 1.0f / scores[i];
+  return status;
+}
+foretime_status foretime_score_records_and_failures(const foretime_workload* workload, const char* const* records,
+                                                    const size_t* sizes, int64_t count, float* scores, float* failures,
+                                                    int64_t* failed) {
+  return score_failures(score_texts(workload->dag_bytes, records, sizes, count, scores, failed), scores, count,
+                        failures);
+}
+foretime_status foretime_score_tir_and_failures(const foretime_model* model, const char* const* programs,
+                                                const size_t* sizes, int64_t count, float* scores, float* failures,
+                                                int64_t* failed) {
+  if (model->kind < FORETIME_LOOPS) return fail(FORETIME_WRONG_KIND, "no tensor programs");
+  return score_failures(score_texts(0.0f, programs, sizes, count, scores, failed), scores, count, failures);
+}
+
 foretime_status foretime_rank(const float* scores, int64_t count, int64_t top, int64_t* order) {
   if (top < 0 || top > count) top = count;
   for (int64_t place = 0; place < top; ++place) {

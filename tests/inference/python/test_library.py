@@ -59,6 +59,20 @@ class LibraryTest(unittest.TestCase):
         with self.model(b"0") as model, self.assertRaisesRegex(foretime.ForetimeError, "no workloads"):
             model.workload("{}")
 
+    def test_tells_chances_of_failure(self):
+        with self.model(b"2r") as model:
+            self.assertTrue(model.predicts_failures)
+            scores, failures = model.score_tir_and_failures(["{1}", "x"])
+            self.assertEqual(scores.tolist(), [3, np.inf])
+            self.assertAlmostEqual(failures[0], 1 / 3, 6)
+            self.assertTrue(np.isnan(failures[1]))
+            with model.workload("{}") as workload:
+                scores, failures = workload.score_and_failures(["{12}"])
+                self.assertEqual(scores.tolist(), workload.score(["{12}"]).tolist())
+                self.assertAlmostEqual(failures[0], 1 / scores[0], 6)
+        with self.model(b"2") as model:
+            self.assertFalse(model.predicts_failures)
+
     def test_another_abi_is_refused(self):
         script = f"import foretime, ctypes; foretime.Library(ctypes.CDLL({fake_library()!r}))"
         environment = dict(os.environ, FAKE_ABI="7", PYTHONPATH=str(ROOT / "inference" / "python"))

@@ -61,6 +61,11 @@ class ScaleTest(unittest.TestCase):
             np.testing.assert_allclose(speeds("a", scores[3:]), [2], rtol=1e-6)
             np.testing.assert_allclose(speeds("b", scores[3:]), [1], rtol=1e-6)
 
+    def test_a_chance_of_failure_makes_a_speed_less_likely(self):
+        speeds = Speeds(FakeModel(predicts_runtimes=True, targets={"kind": "log_runtime"}))
+        scores, failures = np.array([0.0, 0.0, 0.0, np.inf]), np.array([0.0, 0.75, 1.0, np.nan], np.float32)
+        np.testing.assert_allclose(speeds("a", scores, failures), [1, 0.25, 0, 1], rtol=1e-6)
+
     def test_other_scores_need_no_logarithm(self):
         for manifest in ({"predicts_runtimes": True, "targets": {"kind": "runtime", "deviation": 0.5, "mean": 1.0}},
                          {"predicts_runtimes": False, "targets": {"kind": "log_runtime", "deviation": 0.5}}, {}):

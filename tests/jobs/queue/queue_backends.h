@@ -77,6 +77,11 @@ inline ClaimRequest claim_request(const std::string& token, Milliseconds term = 
   return {"agent", token, 8, 0, term};
 }
 
+/// How many scripts its Redis has run.
+inline int64_t script_calls(RedisClient& client) {
+  return std::stoll(info_field(text_of(*client.call({"INFO", "commandstats"})), "cmdstat_evalsha").substr(6));
+}
+
 /// What must hold of the keys at any time; one line for each thing that does not.
 std::vector<std::string> broken_invariants(const MemoryQueue::Dump& dump,
                                            const std::vector<MemoryQueue::Event>& events);

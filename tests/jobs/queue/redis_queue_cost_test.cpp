@@ -17,6 +17,7 @@
 namespace foretime::jobs {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using testing::RedisServer;
 
 /// Changes of keys since the server began.
@@ -43,10 +44,6 @@ TEST(RedisQueue, AnIdleAgentWritesNothing) {
     queue.heartbeat_agent(agent);
   }
   EXPECT_EQ(changes(client), before);
-}
-
-int64_t script_calls(RedisClient& client) {
-  return std::stoll(info_field(text_of(*client.call({"INFO", "commandstats"})), "cmdstat_evalsha").substr(6));
 }
 
 TEST(RedisQueue, AJobThatFollowsAnotherCostsOneCall) {

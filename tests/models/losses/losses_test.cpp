@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -37,11 +38,13 @@ double loop_loss(const LossSettings& settings, const std::vector<double>& scores
   const size_t n = scores.size();
   if (n == 0) return 0;
   double absolute = 0, squared = 0, huber = 0, loss = 0;
+  const auto ran = static_cast<double>(std::ranges::count_if(targets, [](double t) { return std::isfinite(t); }));
   for (size_t i = 0; i < n; ++i) {
+    if (std::isinf(targets[i])) continue;  // it failed
     const double r = std::abs(scores[i] - targets[i]), d = settings.delta;
-    absolute += r / static_cast<double>(n);
-    squared += r * r / static_cast<double>(n);
-    huber += (r <= d ? 0.5 * r * r : d * (r - 0.5 * d)) / static_cast<double>(n);
+    absolute += r / ran;
+    squared += r * r / ran;
+    huber += (r <= d ? 0.5 * r * r : d * (r - 0.5 * d)) / ran;
   }
   if (settings.type == configs::LossType::listmle) {
     std::vector<size_t> left(n);
@@ -53,6 +56,7 @@ double loop_loss(const LossSettings& settings, const std::vector<double>& scores
         if (targets[left[i]] < targets[left[fastest]]) fastest = i;
         sum += std::exp(-scores[left[i]] / settings.temperature);
       }
+      if (std::isinf(targets[left[fastest]])) break;  // only failed ones are left
       loss -= std::log(std::exp(-scores[left[fastest]] / settings.temperature) / sum);
       left.erase(left.begin() + static_cast<std::ptrdiff_t>(fastest));
     }
@@ -120,6 +124,62 @@ TEST(Losses, RightOrderCostsLessThanWrongOrder) {
     EXPECT_LT(value_of(loss_of(type), {1, 2, 3}, {10, 20, 30}), value_of(loss_of(type), {3, 2, 1}, {10, 20, 30}))
         << type;
   }
+}
+
+TEST(Losses, CandidatesThatFailedStandBehindAllThatRanInNoOrder) {
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  for (const std::string type : {"listmle", "pairwise_hinge", "pairwise_logistic", "mse", "huber", "l1"}) {
+    auto settings = loss_of(type);
+    settings.mse_weight = 0.1;
+    settings.huber_weight = 0.2;
+    const std::vector<double> scores = {0.5, 2, -1, 1.5, 3}, targets = {1, kFailed, -0.5, kFailed, 2};
+    EXPECT_NEAR(value_of(settings, scores, targets), loop_loss(settings, scores, targets), 1e-12) << type;
+    // Two groups in one batch, one of which has no failure.
+    const std::vector<double> more = {1, 0}, of_more = {4, 3};
+    auto all = scores, all_targets = targets;
+    all.insert(all.end(), more.begin(), more.end());
+    all_targets.insert(all_targets.end(), of_more.begin(), of_more.end());
+    const double batch = batch_loss(settings, vector(all), vector(all_targets), {0, 5, 7}, {1.0, 2.0}).item<double>();
+    EXPECT_NEAR(batch, loop_loss(settings, scores, targets) + 2 * loop_loss(settings, more, of_more), 1e-12) << type;
+    // Gradients are numbers, and none where every candidate failed.
+    auto leaf = vector(scores).requires_grad_();
+    group_loss(settings, leaf, vector(targets)).backward();
+    EXPECT_TRUE(torch::isfinite(leaf.grad()).all().item<bool>()) << type;
+    leaf = vector({1, 2}).requires_grad_();
+    const auto none = group_loss(settings, leaf, vector({kFailed, kFailed}));
+    none.backward();
+    EXPECT_EQ(none.item<double>(), 0.0) << type;
+    EXPECT_EQ(leaf.grad().abs().sum().item<double>(), 0.0) << type;
+  }
+  for (const std::string type : {"listmle", "pairwise_logistic"})
+    EXPECT_LT(value_of(loss_of(type), {1, 3}, {10, kFailed}), value_of(loss_of(type), {3, 1}, {10, kFailed})) << type;
+}
+
+TEST(Losses, ChancesOfFailureAddTheirCrossEntropy) {
+  constexpr double kFailed = std::numeric_limits<double>::infinity();
+  auto settings = loss_of("pairwise_logistic");
+  settings.failure_weight = 0.7;
+  const std::vector<double> scores = {0.5, 2, -1, 4, 1}, logits = {-2, 3, 0.5, 1, -1},
+                            targets = {1, kFailed, 0.5, 2, 3};
+  const auto entropy = [&](size_t first, size_t end) {
+    double sum = 0;
+    for (size_t i = first; i < end; ++i) {
+      const double chance = 1 / (1 + std::exp(-logits[i]));
+      sum -= std::log(std::isinf(targets[i]) ? chance : 1 - chance) / static_cast<double>(end - first);
+    }
+    return sum;
+  };
+  const auto outputs = torch::stack({vector(scores), vector(logits)}, 1).requires_grad_();
+  const auto loss = batch_loss(settings, outputs, vector(targets), {0, 3, 3, 5}, {1.0, 1.0, 2.0});
+  const auto part = [](const std::vector<double>& all, size_t first, size_t end) {
+    return std::vector<double>(all.begin() + static_cast<std::ptrdiff_t>(first),
+                               all.begin() + static_cast<std::ptrdiff_t>(end));
+  };
+  const double expected = loop_loss(settings, part(scores, 0, 3), part(targets, 0, 3)) + 0.7 * entropy(0, 3) +
+                          2 * (loop_loss(settings, part(scores, 3, 5), part(targets, 3, 5)) + 0.7 * entropy(3, 5));
+  EXPECT_NEAR(loss.item<double>(), expected, 1e-12);
+  loss.backward();
+  EXPECT_TRUE(torch::isfinite(outputs.grad()).all().item<bool>());
 }
 
 TEST(Losses, EqualTargetsAreOrderedByPositionInListsAndMakeNoPairs) {

@@ -120,7 +120,7 @@ struct TuningRecord {
   double all_cost = 0.0;      // seconds, with compilation
   double timestamp = 0.0;     // seconds since 1970
 
-  double mean_cost() const;  // NaN without costs
+  double mean_cost() const;  // infinite where the measurement failed, NaN without costs
 };
 
 }  // namespace foretime::data

@@ -79,6 +79,8 @@ class RecordReader {
   /// As next, with measurements that failed (they count as records and as errors), for who wants their schedules.
   bool next_with_failed(TuningRecord& record);
   const RecordCounts& counts() const { return counts_; }
+  /// Of the last line that was looked at, from 1 on; at the end, how many lines the file has.
+  int64_t line_number() const { return lines_.line_number(); }
 
  private:
   bool read(TuningRecord& record, bool with_failed);

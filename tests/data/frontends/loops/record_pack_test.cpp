@@ -2,14 +2,17 @@
 #include "data/frontends/loops/record_pack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "data/files/line_source.h"
 #include "data/files/packed.h"
 #include "data/frontends/ansor/records/record_reader.h"
 #include "data/frontends/loops/loop_graph.h"
+#include "tests/support/message_of.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"
 
@@ -78,7 +81,10 @@ TEST_F(RecordPack, BytesDoNotDependOnWorkersOrMemory) {
 
 TEST_F(RecordPack, TakesWhatIsChosen) {
   RecordChoice choice;
-  choice.lines = {{std::vector<int64_t>{0, 49, 96, 1, 5000000}}};
+  choice.lines = {{std::vector<int64_t>{0, 49, 96, 1, 4836}}};
+  EXPECT_THAT(testing::message_of<DataError>([&] { index(choice); }),
+              ::testing::HasSubstr("record 4836 is asked for (0 is the first line), and the file has 4836 lines"));
+  choice.lines = {{std::vector<int64_t>{0, 49, 96, 1}}};
   const auto lines = index(choice);
   ASSERT_EQ(lines.groups.size(), 1U);  // the other workload has one record, which is too few
   EXPECT_THAT(lines.groups[0].places, ::testing::ElementsAre(0, 49, 96));
@@ -91,6 +97,44 @@ TEST_F(RecordPack, TakesWhatIsChosen) {
     for (const auto& b : others.groups) unlike |= a.workload_key == b.workload_key && a.places != b.places;
   }
   EXPECT_TRUE(unlike) << "the seed chooses";
+}
+
+TEST_F(RecordPack, MeasurementsThatFailedAreProgramsOfInfiniteRunTime) {
+  // Every third record of the first workload failed, and all of another one.
+  LineSource lines(records_);
+  std::string text, first_key, other_key;
+  int64_t of_first = 0, failed = 0;
+  RecordParser parser;
+  TuningRecord record;
+  while (const auto line = lines.next()) {
+    parser.parse(line->text, record);
+    if (first_key.empty()) first_key = record.workload_key;
+    if (other_key.empty() && record.workload_key != first_key) other_key = record.workload_key;
+    if (record.workload_key != first_key && record.workload_key != other_key) continue;
+    std::string copy(line->text);
+    if (record.workload_key == other_key || of_first++ % 3 == 0) {
+      const size_t result = copy.find("\"r\":"), costs = copy.find("[[", result), end = copy.find("], 0,", costs);
+      ASSERT_NE(end, std::string::npos) << copy;
+      copy.replace(costs, end + 5 - costs, "[[1e+10], 7,");
+      failed += record.workload_key == first_key;
+    }
+    text += copy + "\n";
+  }
+  const auto file = scratch_.write("failed.json", text);
+  const auto found = index_records({file}, dags_, {});
+  ASSERT_EQ(found.groups.size(), 1U) << "a workload none of whose programs ran is left out";
+  EXPECT_EQ(found.groups[0].workload_key, first_key);
+  EXPECT_EQ(found.groups[0].ran, of_first - failed);
+  const auto packed = scratch_.path() / "failed.foretime";
+  const auto counts = pack(packed, found);
+  EXPECT_EQ(counts.programs, of_first);
+  EXPECT_EQ(counts.failed, failed);
+  const auto group = load_packed(packed_headers(packed).at(0));
+  EXPECT_EQ(std::ranges::count_if(group.runtimes.span(), [](double t) { return std::isinf(t); }), failed);
+
+  const auto without = index_records({file}, dags_, {.failures = false});
+  EXPECT_EQ(without.groups.at(0).places.size(), static_cast<size_t>(of_first - failed));
+  EXPECT_EQ(pack(scratch_.path() / "ran.foretime", without).failed, 0);
 }
 
 TEST_F(RecordPack, RecordsWithoutADagAreCounted) {
