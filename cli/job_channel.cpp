@@ -4,6 +4,29 @@ namespace foretime::cli {
 
 using Message = jobs::ProgressMessage;
 
+namespace {
+
+/// What the agent keeps of a report: the numbers of its line in metrics.jsonl that curves are drawn of.
+std::map<std::string, double> values_of(const worker::StepEvent& event) {
+  const auto& report = *event.report;
+  const auto& ranks = report.ranks;
+  std::map<std::string, double> values = {{"loss", event.loss},
+                                          {"learning_rate", report.learning_rate},
+                                          {"gradient_norm", report.gradient_norm},
+                                          {"candidates_per_second", report.candidates_per_second},
+                                          {"comm_wait_ms", ranks.comm_wait_ms},
+                                          {"comm_exposed_share", ranks.comm_exposed_share},
+                                          {"memory_mib", ranks.memory_mib},
+                                          {"cpu_cores", ranks.cpu_cores}};
+  if (ranks.gpu_percent >= 0) {
+    values["gpu_percent"] = ranks.gpu_percent;
+    values["gpu_memory_mib"] = ranks.gpu_memory_mib;
+  }
+  return values;
+}
+
+}  // namespace
+
 /// Sends the events of one model's training to the agent.
 class JobListener final : public worker::TrainingListener {
  public:
@@ -19,7 +42,9 @@ class JobListener final : public worker::TrainingListener {
     progress.eta_seconds = event.seconds_per_step < 0
                                ? -1
                                : event.seconds_per_step * static_cast<double>(progress.total_steps - progress.step);
+    if (event.report && index_ == 0) progress.values = values_of(event);
     channel_.sender_->send(progress);
+    progress.values.clear();
   }
   void on_scored(int64_t candidates) override {
     if (const auto scored = channel_.scored()) scored(candidates);

@@ -18,6 +18,13 @@ void History::rewind(int64_t step) {
   std::erase_if(series_, [](const auto& entry) { return entry.second.empty(); });
 }
 
+void History::forget(const std::string& name, int64_t from_step) {
+  const auto found = series_.find(name);
+  if (found == series_.end()) return;
+  std::erase_if(found->second, [&](const Point& point) { return point.step >= from_step; });
+  if (found->second.empty()) series_.erase(found);
+}
+
 void History::add(int64_t step, const std::map<std::string, double>& values) {
   if (step < last_step_) rewind(step);
   if (values.empty() && series_.empty()) return;

@@ -39,6 +39,9 @@ class History {
   /// those steps again. So does the point that a series has of this very step.
   void add(int64_t step, const std::map<std::string, double>& values);
 
+  /// Drops the points of one series from a step on.
+  void forget(const std::string& name, int64_t from_step);
+
   const std::map<std::string, Series>& series() const { return series_; }
   bool empty() const { return series_.empty(); }
   /// The largest step; -1 where it is empty.

@@ -177,7 +177,8 @@ std::string pack(const History& history, const PackRequest& request) {
   for (size_t count = order.size(); count > 0; --count) {
     size_t longest = 0;
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, order[i]->second.size());
-    for (size_t most = longest; most >= (count > 1 ? kLeast : 1); most = most - most / 8 - 1) {
+    const size_t least = count > 1 ? std::min(longest, kLeast) : 1;
+    for (size_t most = longest; most >= least; most = most - most / 8 - 1) {
       std::string text;
       for (size_t i = 0; i < count && text.size() <= request.bytes; ++i) {
         const size_t share = i == 0 ? most : std::max(std::min(most, kLeast), most / (i == 1 ? 2 : 4));

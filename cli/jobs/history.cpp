@@ -8,9 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "cli/jobs/job_history.h"
+#include "cli/jobs/queue_access.h"
 #include "cli/parsing/commands.h"
 #include "cli/parsing/options.h"
 #include "history/run_history.h"
+#include "jobs/error.h"
 
 namespace foretime::cli {
 namespace {
@@ -18,6 +21,7 @@ namespace {
 constexpr size_t kCurveWidth = 24;
 
 struct HistoryOptions {
+  QueueOptions queue;
   std::string run;
   bool csv = false, json = false;
 };
@@ -56,8 +60,19 @@ std::string table(const history::History& history) {
   return format_table(rows);
 }
 
+history::History history_of_job(const HistoryOptions& options) {
+  QueueAccess access(options.queue, Start::to_read);
+  const auto id = access.reader().resolve_job(options.run);
+  const auto job = access.reader().job(id);
+  if (!job) throw jobs::JobRefused("job {}: unknown (finished jobs are forgotten after a while)", id);
+  auto found = history_of(*job, options.queue.runs);
+  fmt::print(stderr, "job {}, from {}\n", id, found.source);
+  return std::move(found.history);
+}
+
 void run(const HistoryOptions& options) {
-  const auto history = history::read_run(options.run);
+  const bool folder = std::filesystem::is_directory(options.run) || options.run.find('/') != std::string::npos;
+  const auto history = folder ? history::read_run(options.run) : history_of_job(options);
   if (options.csv) {
     fmt::print("{}", history::to_csv(history));
   } else if (options.json) {
@@ -73,11 +88,15 @@ void add_history_command(CLI::App& app) {
   auto options = std::make_shared<HistoryOptions>();
   auto* command = app.add_subcommand("history", "Show what a training measured at its steps: losses, rates, metrics");
   needed_option(*command, "run", options->run,
-                "a run directory, or that of a job (RUNS/ID), whose attempts then are one history", "RUN");
+                "a run directory, that of a job (RUNS/ID), or the first digits of a job's id; attempts are one history",
+                "RUN|ID");
   auto* csv = command->add_flag("--csv", options->csv, "print a line for each step, in columns by name");
   command->add_flag("--json", options->json, "print JSON: steps and values of each series")->excludes(csv);
+  add_queue_options(*command, options->queue);
   command->footer(
+      "Of a job whose folder is not in --runs, Redis has a thinned history with rounded numbers.\n"
       "Examples:\n"
+      "  foretime history 3fa9                            of the job whose id begins so\n"
       "  foretime history runs/quickstart\n"
       "  foretime history runs/quickstart --csv > history.csv");
   command->callback([options] { run(*options); });

@@ -27,6 +27,9 @@ constexpr size_t kPrintedBytes = 16 << 20;  // stdout of an evaluation
 constexpr size_t kEvaluations = 256;        // kept while Redis is away
 constexpr int64_t kBadMessagesNamed = 20;
 constexpr int kLastTurns = 16;
+// Points of a series that are kept here, and seconds between reports of the history, which are larger than others.
+constexpr size_t kHistoryPoints = 2048;
+constexpr double kHistoryInterval = 5;
 
 /// How a job ends that was asked to, and what it is told.
 struct Ending {
@@ -49,8 +52,14 @@ AgentJob::AgentJob(Lease lease, JobSlots slots, const AgentOptions& options, Art
       options_(options),
       courier_(courier),
       world_(world),
-      logger_(log) {
+      logger_(log),
+      history_(kHistoryPoints) {
   started_at_ = last_progress_at_ = world.steady_seconds();
+  try {
+    history_ = history::unpack(lease_.history, kHistoryPoints);
+  } catch (const history::HistoryError& error) {
+    logger_.warn("{}: {}: its history begins anew", who(), error.what());
+  }
 }
 
 std::string AgentJob::who() const { return fmt::format("job {} (attempt {})", lease_.job, lease_.attempt); }
@@ -221,9 +230,17 @@ void AgentJob::take(const ProgressMessage& message, double now) {
     case Kind::progress:
       if (std::isfinite(message.loss)) progress_.loss = message.loss;
       progress_.eta_seconds = message.eta_seconds;
+      if (!message.values.empty()) {
+        if (!std::exchange(has_values_, true) && first_loss_) history_.forget("loss", *first_loss_);
+        measured(message.step, message.values);
+      } else if (!has_values_ && lease_.spec.kind == JobKind::train) {
+        if (!first_loss_) first_loss_ = message.step;
+        measured(message.step, {{"loss", message.loss}});
+      }
       break;
     case Kind::evaluation: {
       metrics_ = message.metrics;
+      measured(message.step, message.metrics);
       auto report = progress_;
       report.iteration = message.iteration;
       report.metrics = message.metrics;
@@ -251,6 +268,16 @@ void AgentJob::take(const ProgressMessage& message, double now) {
     case Kind::hello:
       break;
   }
+}
+
+void AgentJob::measured(int64_t step, const std::map<std::string, double>& values) {
+  if (values.empty()) return;
+  history_.add(step, values);
+  history_changed_ = true;
+}
+
+std::string AgentJob::packed_history() const {
+  return history::pack(history_, {.bytes = Limits::kHistory, .first = {lease_.spec.metric, "loss"}});
 }
 
 void AgentJob::publish(const std::string& path) {
@@ -341,13 +368,20 @@ const JobReport* AgentJob::next_report(double now) {
   if (!log_ || silent() || !has_news()) return nullptr;
   if (!urgent() && !ended() && now - last_report_ < kReportInterval) return nullptr;
   in_flight_ = progress_;
-  if (!evaluations_.empty()) {
+  const bool evaluated = !evaluations_.empty();
+  if (evaluated) {
     in_flight_ = std::move(evaluations_.front());
     evaluations_.pop_front();
     in_flight_->checkpoint = progress_.checkpoint;
   }
   in_flight_->log_lines = log_->take_lines();
   progress_.checkpoint.clear();
+  // With the last of several evaluations, and now and then in between.
+  if (history_changed_ && !urgent() && (ended() || evaluated || now - history_reported_at_ >= kHistoryInterval)) {
+    in_flight_->history = packed_history();
+    history_changed_ = false;
+    history_reported_at_ = now;
+  }
   changed_ = false;
   return &*in_flight_;
 }
@@ -357,7 +391,9 @@ void AgentJob::reported(double now) {
   last_report_ = now;
 }
 
-bool AgentJob::has_news() const { return in_flight_ || changed_ || urgent() || (log_ && log_->has_lines()); }
+bool AgentJob::has_news() const {
+  return in_flight_ || changed_ || urgent() || (log_ && log_->has_lines()) || (ended() && history_changed_);
+}
 
 void AgentJob::conclude(const ExitStatus& status) {
   log_->finish();
@@ -381,6 +417,8 @@ void AgentJob::conclude(const ExitStatus& status) {
   }
   if (const auto found = result_.metrics.find(lease_.spec.metric); found != result_.metrics.end())
     result_.objective = found->second;
+  result_.history = history::pack(
+      history_, {.bytes = Limits::kEndedHistory, .digits = 3, .first = {lease_.spec.metric, "loss"}, .others = false});
   logger_.info("{}: {} after {:.1f} s (exit code {})", who(), to_string(result_.outcome), result_.seconds, status.code);
   command_.reset();
   if (state_ != State::lost) store_result();

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <spdlog/logger.h>
 
+#include "history/history.h"
 #include "jobs/agent/agent_command.h"
 #include "jobs/agent/agent_options.h"
 #include "jobs/agent/artifact_courier.h"
@@ -121,6 +122,8 @@ class AgentJob {
   void publish(const std::string& path);
   void no_result(const std::string& what);
   bool grows();
+  void measured(int64_t step, const std::map<std::string, double>& values);
+  std::string packed_history() const;
   bool urgent() const { return !evaluations_.empty() || !progress_.checkpoint.empty(); }
   std::string who() const;
 
@@ -154,6 +157,11 @@ class AgentJob {
   bool has_connected_ = false, has_result_ = false, has_messages_ = false, could_not_start_ = false, fetching_ = false;
   std::optional<MissingArtifacts> missing_;
   std::optional<FetchedArtifact> fetched_;
+  /// Of all attempts; what the job names as values takes the place of its loss.
+  history::History history_;
+  bool history_changed_ = false, has_values_ = false;  // since it was reported; the job ever named any
+  std::optional<int64_t> first_loss_;                  // step of the first loss that was kept for want of values
+  double history_reported_at_ = -1e9;
   uint64_t metrics_bytes_ = 0;  // of metrics.jsonl, when it was looked at
   int64_t scored_ = 0;          // candidates, as the last progress said
   int64_t bad_messages_ = 0;

@@ -59,18 +59,28 @@ double number(const Json& value, const std::string& key) {
   return value.get<double>();
 }
 
-std::map<std::string, double> metrics_of(const Json& json) {
-  const auto at = json.find("metrics");
-  if (at == json.end() || !at->is_object()) refuse_message("'metrics' is missing or no object of numbers");
+/// An object of numbers; null stands for one that is not finite.
+std::map<std::string, double> numbers_of(const Json& json, const std::string& key) {
+  const auto at = json.find(key);
+  if (at == json.end() || !at->is_object()) refuse_message(fmt::format("'{}' is missing or no object of numbers", key));
   if (at->size() > kProgressMetrics)
-    refuse_message(fmt::format("{} metrics, at most {}", at->size(), kProgressMetrics));
-  std::map<std::string, double> metrics;
+    refuse_message(fmt::format("{} {}, at most {}", at->size(), key, kProgressMetrics));
+  std::map<std::string, double> numbers;
   for (const auto& [name, value] : at->items()) {
-    if (name.empty() || name.size() > kNameBytes) refuse_message("a metric's name is empty or longer than 200 bytes");
-    metrics[name] =
-        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : number(value, "metrics." + name.substr(0, 80));
+    if (name.empty() || name.size() > kNameBytes)
+      refuse_message(fmt::format("{}: a name is empty or longer than 200 bytes", key));
+    numbers[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                    : number(value, fmt::format("{}.{}", key, name.substr(0, 80)));
   }
-  return metrics;
+  return numbers;
+}
+
+Json json_of(const std::map<std::string, double>& numbers) {
+  if (numbers.size() > kProgressMetrics)
+    refuse_message(fmt::format("{} metrics, at most {}", numbers.size(), kProgressMetrics));
+  auto json = Json::object();
+  for (const auto& [name, value] : numbers) json[name] = std::isfinite(value) ? Json(value) : Json();
+  return json;
 }
 
 Kind kind_of(const Json& json) {
@@ -90,6 +100,7 @@ void read_progress(const Json& json, ProgressMessage& message) {
   if (const auto at = json.find("eta_seconds"); at != json.end() && !at->is_null())
     message.eta_seconds = number(*at, "eta_seconds");
   message.scored = integer(json, "scored", false, 0);
+  if (json.contains("values")) message.values = numbers_of(json, "values");
 }
 
 std::string path_of(const Json& json) {
@@ -134,17 +145,14 @@ std::string to_line(const ProgressMessage& message) {
       json["loss"] = std::isfinite(message.loss) ? Json(message.loss) : Json();
       if (std::isfinite(message.eta_seconds) && message.eta_seconds >= 0) json["eta_seconds"] = message.eta_seconds;
       if (message.scored > 0) json["scored"] = message.scored;
+      if (!message.values.empty()) json["values"] = json_of(message.values);
       break;
     case Kind::evaluation:
       json["iteration"] = message.iteration;
       [[fallthrough]];
-    case Kind::result: {
-      if (message.metrics.size() > kProgressMetrics)
-        refuse_message(fmt::format("{} metrics, at most {}", message.metrics.size(), kProgressMetrics));
-      auto& metrics = json["metrics"] = Json::object();
-      for (const auto& [name, value] : message.metrics) metrics[name] = std::isfinite(value) ? Json(value) : Json();
+    case Kind::result:
+      json["metrics"] = json_of(message.metrics);
       break;
-    }
     case Kind::checkpoint:
       json["path"] = message.path;
       break;
@@ -168,7 +176,7 @@ ProgressMessage parse_progress_message(const std::string& line) {
     message.total_steps = integer(json, "total_steps", false, 0);
     if (message.kind == Kind::progress) read_progress(json, message);
     if (message.kind == Kind::evaluation) message.iteration = integer(json, "iteration", true, 0);
-    if (message.kind == Kind::evaluation || message.kind == Kind::result) message.metrics = metrics_of(json);
+    if (message.kind == Kind::evaluation || message.kind == Kind::result) message.metrics = numbers_of(json, "metrics");
     if (message.kind == Kind::checkpoint) message.path = path_of(json);
     return message;
   } catch (const Json::exception& error) {
@@ -386,8 +394,11 @@ void ProgressSender::send(const ProgressMessage& message) {
   const bool progress = message.kind == ProgressMessage::Kind::progress;
   if (progress) {
     // A line that was sent in part is finished before anything else.
-    if (steady_seconds() - last_progress_ < kProgressInterval || !flush(0)) return;
-    last_progress_ = steady_seconds();
+    const bool has_values = !message.values.empty();
+    const double now = steady_seconds(), last = has_values ? last_values_ : last_progress_;
+    if (now - last < kProgressInterval || !flush(0)) return;
+    last_progress_ = now;
+    if (has_values) last_values_ = now;
   }
   try {
     pending_ += to_line(message);

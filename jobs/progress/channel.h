@@ -25,10 +25,11 @@ namespace foretime::jobs {
 /// arrives as NaN.
 struct ProgressMessage {
   enum class Kind { hello, progress, evaluation, checkpoint, result } kind = Kind::progress;
-  int64_t step = 0, total_steps = 0;  // progress, evaluation, checkpoint, result
-  double loss = 0, eta_seconds = -1;  // progress
-  int64_t scored = 0;                 // progress: candidates that evaluations have scored; rises between two steps
-  int64_t iteration = 0;              // evaluation: how many there were, with those before a resume
+  int64_t step = 0, total_steps = 0;       // progress, evaluation, checkpoint, result
+  double loss = 0, eta_seconds = -1;       // progress
+  int64_t scored = 0;                      // progress: candidates that evaluations have scored; rises between two steps
+  std::map<std::string, double> values{};  // progress: measured at this step: losses, rates, memory
+  int64_t iteration = 0;                   // evaluation: how many there were, with those before a resume
   std::map<std::string, double> metrics{};  // evaluation, result
   std::string path{};                       // checkpoint: folder of a whole checkpoint
   int64_t pid = 0;                          // hello
@@ -110,7 +111,8 @@ class ProgressSender {
   ProgressSender& operator=(const ProgressSender&) = delete;
 
   /// Never blocks for long: progress messages are dropped while the agent does not read, others wait up to a second
-  /// and are then kept for the next call. Progress is sent at most once in `kProgressInterval`.
+  /// and are then kept for the next call. Progress is sent at most once in `kProgressInterval`, and so is progress with
+  /// values.
   void send(const ProgressMessage& message);
   /// Whether the agent asked the job to stop at the next step boundary; stays true.
   bool stop_requested();
@@ -124,7 +126,7 @@ class ProgressSender {
   Descriptor socket_;
   std::string tcp_address_, token_;  // where to connect anew; empty: nowhere
   bool stop_ = false, broken_ = false;
-  double last_progress_ = -1e9, next_try_ = 0;
+  double last_progress_ = -1e9, last_values_ = -1e9, next_try_ = 0;
   std::string received_, pending_;
   size_t sent_ = 0;  // of the first line of pending_
 };

@@ -56,10 +56,12 @@ struct Limits {
   static constexpr size_t kError = 4 << 10;
   static constexpr size_t kTrouble = 512;
   static constexpr size_t kLogLine = 2 << 10;
-  static constexpr int64_t kLogLines = 200;    // kept for each job
-  static constexpr size_t kDependencies = 64;  // of one job
-  static constexpr int64_t kPriority = 4000;   // absolute value
-  static constexpr int64_t kAttempts = 1000;   // most that a job may ask for
+  static constexpr int64_t kLogLines = 200;     // kept for each job
+  static constexpr size_t kDependencies = 64;   // of one job
+  static constexpr size_t kHistory = 8 << 10;   // packed, of a job that has not ended
+  static constexpr size_t kEndedHistory = 156;  // of one that has: Redis takes the next of its sizes for one byte more
+  static constexpr int64_t kPriority = 4000;    // absolute value
+  static constexpr int64_t kAttempts = 1000;    // most that a job may ask for
 };
 
 /// In place of settings: those of the job's sweep (SweepSpec::settings), which stand once for all of its trials. No
@@ -110,6 +112,7 @@ struct Lease {
   JobSpec spec{};
   int64_t ranks = 0;         // that this attempt takes of an elastic job's; 0: those of `spec`
   std::string checkpoint{};  // newest that was published, relative to the run root; empty: none
+  std::string history{};     // of the attempts before, packed (history/history.h)
   /// What this attempt takes of its agent.
   Resources resources() const {
     return {
@@ -138,7 +141,8 @@ struct JobResult {
   std::string checkpoint{};                 // relative to the run root; empty: as published, or kNoCheckpoint
   std::string error{};                      // for error and failed
   int64_t exit_code = 0;
-  double seconds = 0;  // of this attempt
+  double seconds = 0;     // of this attempt
+  std::string history{};  // what stays of it where the job has ended, packed; empty: as it is
   /// preempted: by somebody whom this agent did not ask. Then the job waits with back-off, and is dead after too many
   /// of these in a row.
   bool unasked = false;
@@ -154,6 +158,7 @@ struct JobReport {
   std::map<std::string, double> metrics{};
   std::string checkpoint{};              // newly published; empty: none since the last report
   std::vector<std::string> log_lines{};  // new ones
+  std::string history{};                 // of all attempts, packed (history/history.h); empty: as it is
 };
 
 /// What the holder of a lease is to do.
@@ -178,6 +183,7 @@ struct JobRecord {
   std::optional<double> objective{}, best_objective{};
   std::map<std::string, double> metrics{};
   std::string checkpoint{}, error{}, reason{};  // reason: why it was stopped, cancelled or delayed
+  std::string history{};                        // packed (history/history.h): what all attempts measured
   bool stopped = false, cancel_requested = false;
   int64_t log_lines = 0;  // ever written; the ring holds the last Limits::kLogLines
   int64_t results = 0;    // results written: 0 or 1

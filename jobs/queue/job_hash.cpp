@@ -160,7 +160,10 @@ void parse(JobRecord& record, const FieldParser& parser) {
 /// What is not written twice.
 void complete(JobRecord& record) {
   if (record.updated_ms == 0) record.updated_ms = record.finished_ms;
-  if (record.state == JobState::succeeded && !record.best_objective) record.best_objective = record.objective;
+  if (record.state != JobState::succeeded) return;
+  if (!record.best_objective) record.best_objective = record.objective;
+  if (record.attempt == 0) record.attempt = 1;
+  if (record.total_steps == 0) record.total_steps = record.step;
 }
 
 }  // namespace

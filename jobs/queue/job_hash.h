@@ -126,6 +126,7 @@ void visit_progress(Record& record, Field&& field) {
   field("cancel", record.cancel_requested);
   field("log_lines", record.log_lines);
   field("results", record.results);
+  field("history", record.history, Limits::kHistory);
 }
 
 /// The fields of a sweep's hash that are submitted.

@@ -137,6 +137,7 @@ JobReport bounded(JobReport report) {
   if (!std::isfinite(report.eta_seconds)) report.eta_seconds = -1;
   for (auto& line : report.log_lines)
     if (line.size() > Limits::kLogLine) line.resize(Limits::kLogLine);
+  if (report.history.size() > Limits::kHistory) report.history.clear();
   return report;
 }
 
@@ -146,6 +147,7 @@ JobResult bounded(JobResult result) {
   if (result.objective && !std::isfinite(*result.objective)) result.objective.reset();
   if (!std::isfinite(result.seconds)) result.seconds = 0;
   if (result.error.size() > Limits::kError) result.error.resize(Limits::kError);
+  if (result.history.size() > Limits::kHistory) result.history.clear();
   return result;
 }
 

@@ -188,7 +188,8 @@ std::optional<Lease> RedisQueue::read_lease(const ClaimRequest& request, const r
                  .deadline_ms = number_at(reply, at + 2, "claim"),
                  .spec = record.spec,
                  .ranks = record.attempt_ranks,
-                 .checkpoint = record.checkpoint};
+                 .checkpoint = record.checkpoint,
+                 .history = record.history};
   } catch (const JobsError& error) {
     const auto fence = fields.find("fence");
     run("unreadable", {id, fence == fields.end() ? "" : fence->second, request.token, request.agent,
@@ -223,7 +224,7 @@ Directive RedisQueue::report(const Lease& lease, const JobReport& unbounded) {
                      number_text(report.loss), std::to_string(report.iteration),
                      finite ? "finite" : (report.objective ? "nan" : "none"),
                      finite ? number_text(*report.objective) : "", json_text(report.metrics), report.checkpoint,
-                     std::to_string(report.log_lines.size()), std::to_string(Limits::kLogLines)});
+                     std::to_string(report.log_lines.size()), std::to_string(Limits::kLogLines), report.history});
   const auto kept = std::min<size_t>(report.log_lines.size(), Limits::kLogLines);
   arguments.insert(arguments.end(), report.log_lines.end() - static_cast<std::ptrdiff_t>(kept), report.log_lines.end());
   return run_directive("report", arguments);
@@ -243,7 +244,7 @@ RedisQueue::Arguments RedisQueue::finish_arguments(const Lease& lease, const Job
                      result.objective ? number_text(*result.objective) : "", result.checkpoint, result.error,
                      std::to_string(result.exit_code), number_text(result.seconds), number_text(jitter),
                      std::to_string(settings_.backoff_base.count()), std::to_string(settings_.backoff_cap.count()),
-                     result.unasked ? "1" : "", std::to_string(settings_.most_preemptions)});
+                     result.unasked ? "1" : "", std::to_string(settings_.most_preemptions), result.history});
   return arguments;
 }
 

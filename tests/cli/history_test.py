@@ -1,8 +1,10 @@
 """What trainings measured at their steps: histories of runs, and of jobs."""
 import json
+import shutil
 import signal
 
-from program import ProgramTest, wait_until
+from queue_case import BASE
+from program import SAMPLES, ProgramTest, wait_until
 
 
 class RunHistoryTest(ProgramTest):
@@ -55,6 +57,28 @@ class RunHistoryTest(ProgramTest):
 
     def test_what_is_no_run_is_refused(self):
         (self.folder / "empty").mkdir()
-        for name in ("empty", "missing"):
+        for name in ("empty", "./missing"):
             done = self.run_foretime("history", name, code=3)
             self.assertIn(f"{name}: found neither metrics.jsonl nor attempt-N/metrics.jsonl", done.stderr)
+
+    def test_a_job_has_its_history_with_and_without_its_folder(self):
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", "steps: 60, log_every: 5"))
+        self.run_foretime("submit", "base.yaml")
+        self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty")
+        job = self.json_of("status", "--json")["jobs"][0]["id"]
+        whole = self.json_of("history", job[:6], "--json")
+        lines = self.lines_of(f"runs/{job}/attempt-1")
+        losses = {line["step"]: line["loss"] for line in lines if line["kind"] == "train"}
+        self.assertEqual(dict(zip(whole["loss"]["steps"], whole["loss"]["values"])), losses)
+        shutil.rmtree(self.folder / "runs" / job)
+        done = self.run_foretime("history", job, "--json")
+        self.assertIn("from Redis", done.stderr)
+        kept = json.loads(done.stdout)
+        self.assertEqual(set(kept), {"holdout/mae", "loss"})
+        evaluations = {line["step"]: line["holdout/mae"] for line in lines if line["kind"] == "eval"}
+        self.assertEqual(kept["holdout/mae"]["steps"][-1], 60)
+        self.assertGreaterEqual(len(kept["holdout/mae"]["steps"]), 10)
+        for name, measured in (("holdout/mae", evaluations), ("loss", losses)):
+            for step, value in zip(kept[name]["steps"], kept[name]["values"]):
+                self.assertAlmostEqual(value / measured[step], 1, delta=1 / 512)
+        self.assertIn("no job has an id", self.run_foretime("history", "ffffffff", code=2).stderr)

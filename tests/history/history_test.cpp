@@ -46,6 +46,17 @@ TEST(History, ASeriesThatHasNoPointLeftIsGone) {
   EXPECT_EQ(history.series().at("loss"), (Series{{3, 2}}));
 }
 
+TEST(History, ForgetsASeriesFromAStepOn) {
+  History history;
+  for (int64_t step = 1; step <= 3; ++step) history.add(step, {{"loss", 1.0}, {"rate", 2.0}});
+  history.forget("loss", 2);
+  history.forget("nothing", 0);
+  EXPECT_EQ(history.series().at("loss"), (Series{{1, 1}}));
+  EXPECT_EQ(history.series().at("rate").size(), 3U);
+  history.forget("loss", 0);
+  EXPECT_FALSE(history.series().contains("loss"));
+}
+
 TEST(History, ABoundedOneLosesEverySecondPoint) {
   History history(64);
   for (int64_t step = 1; step <= 10'000; ++step) history.add(step, {{"loss", 1.0 / static_cast<double>(step)}});
@@ -119,6 +130,14 @@ TEST(PackedHistory, FitsAndPrefersTheFirstSeries) {
   EXPECT_EQ(pack(History(), {}), "");
   EXPECT_EQ(unpack("").last_step(), -1);
   EXPECT_EQ(unpack(pack(history, {.first = {"loss"}, .others = false})).series().size(), 1U);
+}
+
+TEST(PackedHistory, AShortOneIsWhole) {
+  History history;
+  for (int64_t step = 1; step < 5; ++step) {
+    history.add(step, {{"loss", 1}, {"memory_mib", 2}, {"valid/opa", 3}});
+    EXPECT_EQ(unpack(pack(history, {})), history);
+  }
 }
 
 TEST(PackedHistory, NamesMayBeAnyBytes) {

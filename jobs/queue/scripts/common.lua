@@ -140,7 +140,9 @@ local function settle_down(id, state, new, old)
                  eta_s = succeeded, loss = succeeded, sequence = succeeded, stop = succeeded, error = succeeded,
                  exit_code = succeeded, updated_ms = succeeded, failed_on = succeeded}
   -- What a missing field means.
-  local usual = succeeded and {ranks = '1', cpus = '1', max_attempts = '3', best_objective = old.objective} or {}
+  local usual = succeeded and {ranks = '1', cpus = '1', max_attempts = '3', attempt = '1', total_steps = old.step,
+                               best_objective = old.objective} or {}
+  local history = (old.history or '') ~= ''
   local has_token = (old.token or '') ~= '' and old.token
   for i = 1, #new, 2 do
     local name, value = new[i], new[i + 1]
@@ -161,16 +163,22 @@ local function settle_down(id, state, new, old)
   end
   if has_token then call('DEL', P .. 'token:' .. has_token) end
   -- First what goes: Redis makes a hash with room for the fields that it has when the first long one comes.
-  if gone[1] and type(redis.pcall('HDEL', job_key(id), unpack(gone))) == 'table' then
-    -- A user with the rights of earlier versions.
+  if gone[1] and (history or type(redis.pcall('HDEL', job_key(id), unpack(gone))) == 'table') then
+    -- A long history has made the hash large, and only a new one is compact again; or a user with the rights of earlier
+    -- versions.
     local all = record(id)
     for _, name in ipairs(gone) do all[name] = nil end
     for i = 1, #kept, 2 do all[kept[i]] = kept[i + 1] end
-    kept = {}
+    local long = {}
+    kept, k = {}, 0
     for name, value in pairs(all) do
-      kept[#kept + 1] = name
-      kept[#kept + 1] = value
+      if #value > 64 then
+        long[#long + 1] = name
+      else
+        kept[k + 1], kept[k + 2], k = name, value, k + 2
+      end
     end
+    for _, name in ipairs(long) do kept[k + 1], kept[k + 2], k = name, all[name], k + 2 end
     call('DEL', job_key(id))
   end
   set(id, unpack(kept))

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, outcome, metrics, objective, checkpoint, error, exit code, seconds, jitter,
--- base and cap of the back-off in ms, 1 where it was preempted and nobody had asked for that, how often in a row it may be.
+-- base and cap of the back-off in ms, 1 where it was preempted and nobody had asked for that, how often in a row it may be,
+-- what stays of the history of a job that ends for good, or nothing.
 local id, fence, token, agent, outcome = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 touch()
 local succeeded, f = outcome == 'succeeded' or outcome == 'stopped', record(id)
@@ -15,6 +16,9 @@ local function add(name, value)
 end
 if ARGV[9] ~= '' then add('checkpoint', ARGV[9] ~= '-' and ARGV[9] or '') end
 local asked, told_to_stop = f.cancel == '1', f.stop == '1'
+local function add_history()
+  if ARGV[18] ~= '' then add('history', ARGV[18]) end
+end
 
 if succeeded then
   -- The only place where a result is written. A request to cancel came too late.
@@ -22,6 +26,7 @@ if succeeded then
   add('results', int(num(f.results) + 1))
   if outcome == 'stopped' then add('stopped', '1') else add('reason', '') end
   if ARGV[8] ~= '' then note_objective(new, f, ARGV[8]) end
+  add_history()
   count('results')
   count('succeeded')
   if outcome == 'stopped' then count('stopped') end
@@ -35,12 +40,14 @@ add('error', ARGV[10])
 local function cancel(name)
   add('reason', 'cancelled by request')
   add('cancelled_by', '')
+  add_history()
   count('cancelled')
   enter_state(id, 'cancelled', name, new, f)
   settle(id)
 end
 local function die(name, reason)
   add('reason', reason)
+  add_history()
   count('dead')
   enter_state(id, 'dead', name, new, f)
   settle(id)
@@ -54,6 +61,7 @@ end
 
 if outcome == 'failed' then
   add('reason', 'failed, and would fail again')
+  add_history()
   count('failed')
   enter_state(id, 'failed', 'finish', new, f)
   settle(id)

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- ARGV: events, job, fence, token, agent, step, total steps, eta, loss, iteration, kind of objective (none, finite,
--- nan), objective, metrics, checkpoint, number of new log lines, lines kept in the log, then the last of these lines.
+-- nan), objective, metrics, checkpoint, number of new log lines, lines kept in the log, history or nothing, then the
+-- last of these lines.
 local id = ARGV[2]
 local iteration, kind, objective = tonumber(ARGV[10]), ARGV[11], ARGV[12]
 touch()
@@ -14,6 +15,7 @@ end
 if iteration > 0 then add('iteration', int(iteration)) end
 if ARGV[13] ~= '' then add('metrics', ARGV[13]) end
 if ARGV[14] ~= '' then add('checkpoint', ARGV[14]) end
+if ARGV[17] ~= '' then add('history', ARGV[17]) end
 
 if kind == 'finite' then note_objective(new, f, objective) end
 if kind == 'nan' then add('objective', '') end
@@ -46,7 +48,7 @@ if kind ~= 'none' and sweep ~= '' and f.kind == 'train' and f.stop ~= '1' then
 end
 
 if tonumber(ARGV[15]) > 0 then
-  call('RPUSH', job_key(id) .. ':log', unpack(ARGV, 17))
+  call('RPUSH', job_key(id) .. ':log', unpack(ARGV, 18))
   call('LTRIM', job_key(id) .. ':log', -tonumber(ARGV[16]), -1)
   add('log_lines', int(num(f.log_lines) + tonumber(ARGV[15])))
 end

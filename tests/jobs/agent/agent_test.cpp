@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "history/history.h"
 #include "tests/jobs/agent/agent_fixture.h"
 
 namespace foretime::jobs {
@@ -120,6 +121,35 @@ TEST_F(AgentTest, TheNextAttemptContinuesFromThePublishedCheckpoint) {
   EXPECT_EQ(job(id).state, JobState::succeeded);
   EXPECT_EQ(job(id).attempt, 2);
   EXPECT_THAT(log_of(id), AllOf(HasSubstr("resume auto"), HasSubstr("attempt-1/checkpoints/step-40")));
+}
+
+TEST_F(AgentTest, AHistoryGoesOnWithTheNextAttempt) {
+  // The first attempt evaluates at steps 10, 20 and 30, and has a checkpoint of step 20.
+  const auto id = submit("flaky",
+                         "resume\nconnect\nonce a steps 25 10 5\nonce b evaluate 30 3 7\nonce c exit 1\n"
+                         "steps 40 10 5\nresult 1\n");
+  run_all();
+  ASSERT_EQ(job(id).state, JobState::succeeded);
+  EXPECT_EQ(job(id).attempt, 2);
+  EXPECT_LE(job(id).history.size(), Limits::kEndedHistory);
+  const auto history = history::unpack(job(id).history);
+  EXPECT_EQ(history.series().at("valid/kendall_tau"), (history::Series{{10, 10}, {20, 20}, {30, 30}, {40, 40}}));
+  const auto& loss = history.series().at("loss");
+  for (size_t i = 1; i < loss.size(); ++i) EXPECT_LT(loss[i - 1].step, loss[i].step);
+}
+
+TEST_F(AgentTest, WhatAJobMeasuresIsKeptWhileItRuns) {
+  const auto id = submit("measured", "connect\nprogress 3 100\nmeasure 10 0.25\nevaluate 10 1 0.5\nsleep 600000\n");
+  const auto agent = start_agent();
+  const auto evaluated = [](const JobRecord& record) { return record.history.find("valid/") != std::string::npos; };
+  ASSERT_TRUE(reaches(id, evaluated));
+  const auto history = history::unpack(job(id).history);
+  EXPECT_EQ(history.series().at("loss"), (history::Series{{10, 0.25}}));
+  EXPECT_EQ(history.series().at("valid/kendall_tau"), (history::Series{{10, 0.5}}));
+  queue_.cancel(id);
+  agent->join();
+  EXPECT_EQ(job(id).state, JobState::cancelled);
+  EXPECT_EQ(history::unpack(job(id).history), history);
 }
 
 TEST_F(AgentTest, AnOutageOfRedisDoesNotDisturbARunningJob) {

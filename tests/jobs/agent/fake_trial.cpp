@@ -72,6 +72,8 @@ class Trial {
     }
     if (verb == "progress" && words >> a >> b) tell(Kind::progress, a, b);
     if (verb == "scored" && words >> a) send({.step = 1, .scored = a});
+    if (verb == "measure" && words >> a >> text)
+      send({.step = a, .total_steps = 100, .values = {{"loss", std::stod(text)}}});
     if (verb == "evaluate" && words >> a >> b >> text) evaluate(a, b, std::stod(text));
     if (verb == "checkpoint" && words >> a) checkpoint(a);
     if (verb == "publish" && words >> text) publish(1, text);

@@ -29,6 +29,7 @@ ProgressMessage message(Kind kind, int64_t step) { return {.kind = kind, .step =
 TEST(ProgressMessage, EveryKindReadsBackWhatWasWritten) {
   for (const ProgressMessage& sent : std::vector<ProgressMessage>{
            {.kind = Kind::progress, .step = 7, .total_steps = 100, .loss = 0.1, .eta_seconds = 12.5},
+           {.kind = Kind::progress, .step = 7, .loss = 0.1, .values = {{"loss", 0.1}, {"memory_mib", 512}}},
            {.kind = Kind::evaluation, .step = 9, .iteration = 3, .metrics = {{"valid/kendall_tau", 0.5}}},
            {.kind = Kind::checkpoint, .step = 9, .path = "runs/a \"b\"/checkpoints/step-9"},
            {.kind = Kind::hello, .pid = 4711},
@@ -58,6 +59,9 @@ TEST(ProgressMessage, WhatIsNoMessageIsRefusedWithItsReason) {
       {R"({"type":"progress","step":18446744073709551615})", "step: found 18446744073709551615"},
       {R"({"type":"progress","step":1,"loss":1e999})", "not JSON"},
       {R"({"type":"progress","step":1,"loss":"low"})", "loss: found \"low\""},
+      {R"({"type":"progress","step":1,"values":[1]})", "'values' is missing or no object of numbers"},
+      {R"({"type":"progress","step":1,"values":{"rate":"high"}})", "values.rate: found \"high\""},
+      {R"({"type":"progress","step":1,"values":{"":1}})", "values: a name is empty"},
       {R"({"type":"evaluation","step":1,"iteration":1})", "'metrics' is missing"},
       {R"({"type":"evaluation","step":1,"iteration":1,"metrics":{"a":true}})", "metrics.a: found true"},
       {R"({"type":"checkpoint","step":1})", "'path' is missing"},

@@ -154,6 +154,7 @@ Directive MemoryQueue::report(const Lease& lease, const JobReport& unbounded) {
   if (report.iteration > 0) job->iteration = report.iteration;
   if (!report.metrics.empty()) record.metrics = report.metrics;
   if (!report.checkpoint.empty()) record.checkpoint = report.checkpoint;
+  if (!report.history.empty()) record.history = report.history;
   if (report.objective) {
     if (std::isfinite(*report.objective)) {
       note_objective(record, *report.objective);
@@ -291,6 +292,7 @@ bool MemoryQueue::finish(const Lease& lease, const JobResult& unbounded, double 
       record.due_ms = now() + backoff_ms(settings_, record.failures, jitter);
       break;
   }
+  if (is_final(record.state) && !result.history.empty()) record.history = result.history;
   return true;
 }
 

@@ -111,7 +111,8 @@ MemoryQueue::Dump MemoryQueue::dump() {
     if (record.state == JobState::succeeded && record.best_objective == record.objective) hash.erase("best_objective");
     if (record.state == JobState::succeeded) {
       hash.erase("updated_ms");  // that is finished_ms
-      for (const auto& [name, usual] : Hash{{"ranks", "1"}, {"cpus", "1"}, {"max_attempts", "3"}})
+      if (record.total_steps == record.step) hash.erase("total_steps");
+      for (const auto& [name, usual] : Hash{{"ranks", "1"}, {"cpus", "1"}, {"max_attempts", "3"}, {"attempt", "1"}})
         if (hash.at(name) == usual) hash.erase(name);
     }
     const Hash more = {{"sequence", text(job.sequence)},

@@ -200,7 +200,8 @@ Lease MemoryQueue::lease_of(const Job& job) const {
           .deadline_ms = job.deadline_ms,
           .spec = record.spec,
           .ranks = record.attempt_ranks,
-          .checkpoint = record.checkpoint};
+          .checkpoint = record.checkpoint,
+          .history = record.history};
 }
 
 Directive MemoryQueue::directive(const Job& job) {

@@ -159,8 +159,8 @@ class Driver {
   std::string leased(const std::optional<Lease>& lease) {
     if (!lease) return "nothing to claim";
     leases_.push_back(*lease);
-    return fmt::format("{} {} {} {} {} {} {} {} {}", lease->ranks, lease->job, lease->fence, lease->token,
-                       lease->attempt, lease->deadline_ms, lease->agent, lease->checkpoint,
+    return fmt::format("{} {} {} {} {} {} {} {} {} {}", lease->history, lease->ranks, lease->job, lease->fence,
+                       lease->token, lease->attempt, lease->deadline_ms, lease->agent, lease->checkpoint,
                        spec_fields_text(lease->spec));
   }
 
@@ -186,6 +186,7 @@ class Driver {
       report.metrics = {{"opa", y / 3.0}, {"loss", std::numeric_limits<double>::infinity()}};
     }
     if (y % 3 == 0) report.checkpoint = fmt::format("runs/a/{}", y);
+    if (y % 5 == 0) report.history = fmt::format("loss {} {}\n", y, std::string(static_cast<size_t>(z) * 40, 'A'));
     for (int i = 0; i < z % 3; ++i) report.log_lines.push_back(fmt::format("line {} of {}", i, y));
     if (y % 29 == 28) report.log_lines.resize(230, "many");
     return report;
@@ -222,6 +223,7 @@ class Driver {
     if (z % 2 == 0) result.objective = z / 9.0;
     if (z % 5 == 0) result.metrics = {{"opa", z / 9.0}};
     if (z % 7 == 0) result.checkpoint = fmt::format("runs/end/{}", z);
+    if (z % 4 == 0) result.history = fmt::format("loss {} AAAA\n", z);
     if (result.outcome == Outcome::error || result.outcome == Outcome::failed) result.error = "signal 9";
     result.exit_code = result.error.empty() ? 0 : 137;
     return result;

@@ -44,10 +44,15 @@ void run(RedisQueue& queue, int i) {
   report.checkpoint = lease.job + "/attempt-1/checkpoints/step-000600";
   for (int line = 0; line < 60; ++line)
     report.log_lines.push_back(fmt::format("step {:5}  {}", line, std::string(70, '.')));
+  report.history = std::string(i % 2 == 0 ? 900 : Limits::kHistory, 'h');
   queue.report(lease, report);
-  queue.finish(
-      lease,
-      {.metrics = report.metrics, .objective = report.objective, .checkpoint = report.checkpoint, .seconds = 4.5}, 0);
+  queue.finish(lease,
+               {.metrics = report.metrics,
+                .objective = report.objective,
+                .checkpoint = report.checkpoint,
+                .seconds = 4.5,
+                .history = std::string(Limits::kEndedHistory, 'e')},
+               0);
 }
 
 /// Bytes of Redis for each of many finished trials, a minute after they ended.
