@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/data_command.h"
+#include "cli/jobs/board.h"
 #include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "cli/rank_command.h"
@@ -35,6 +36,8 @@ void add_light_commands(CLI::App& app, char** argv) {
   cli::add_leaderboard_command(app);
   cli::add_log_command(app);
   cli::add_history_command(app);
+  cli::add_board_command(app,
+                         [argv](const cli::BoardArguments&) { cli::become(Program::light, Program::board, argv); });
   cli::add_queue_command(app);
   cli::add_clean_command(app);
   cli::add_control_commands(app);

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "cli/jobs/board.h"
 #include "cli/parsing/commands.h"
 #include "cli/programs.h"
 #include "jobs/progress/channel.h"
@@ -25,6 +26,8 @@ int main(int argc, char** argv) {
     cli::add_leaderboard_command(app);
     cli::add_log_command(app);
     cli::add_history_command(app);
+    cli::add_board_command(
+        app, [argv](const cli::BoardArguments&) { cli::become(cli::Program::full, cli::Program::board, argv); });
     cli::add_queue_command(app);
     cli::add_clean_command(app);
     cli::add_control_commands(app);

@@ -49,6 +49,7 @@ constexpr Subcommand kSubcommands[] = {
     {"leaderboard", Program::light, nullptr},
     {"log", Program::light, nullptr},
     {"history", Program::light, nullptr},
+    {"board", Program::light, nullptr},
     {"queue", Program::light, nullptr},
     {"clean", Program::light, nullptr},
     {"cancel", Program::light, nullptr},
@@ -62,6 +63,7 @@ constexpr Subcommand kSubcommands[] = {
 
 std::string name_of(Program program) {
   if (program == Program::experiments) return "foretime-experiment";
+  if (program == Program::board) return "foretime-board";
   return program == Program::server ? "foretime-serve" : "foretime";
 }
 
@@ -183,11 +185,19 @@ void become(Program self, Program program, char** argv) {
   // OpenMP reads this before main begins: see main.cpp.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   std::string tried;
+  bool there = false;
   for (const auto& folder : folders) {
     const fs::path place = (folder / name_of(program)).lexically_normal();
     execv(place.c_str(), argv);
+    there |= errno != ENOENT;
     tried += fmt::format("\n  {}: {}", place.string(), std::generic_category().message(errno));
   }
+  if (program == Program::board && !there)
+    throw Error(
+        kUsage,
+        "this build has no board: the libraries of its pages were missing. In the source folder, "
+        "tools/install-deps.sh --board installs them; then build again (cmake --preset release && cmake --build "
+        "--preset release). Everything that it shows is also in foretime status, leaderboard, log and history");
   throw Error(kInternal, fmt::format("{} does not start. Build it (cmake --build build/release), or install Foretime "
                                      "again (cmake --install build/release). Tried{}",
                                      name_of(program), tried));

@@ -16,7 +16,8 @@ enum class Program {
   light,
   full,         // core/foretime, with LibTorch and MPI
   experiments,  // core/foretime-experiment, which also has the baselines
-  server        // core/foretime-serve, with an HTTP server
+  server,       // core/foretime-serve, with an HTTP server
+  board         // core/foretime-board, with one and the pages of the board; left out where their libraries are missing
 };
 
 /// Where subcommand `name` runs. Names that are not known are the full program's to refuse.

@@ -77,6 +77,7 @@ Descriptor lock_folder(const std::filesystem::path& path) {
 
 constexpr size_t kConnectionMemory = size_t{64} << 10;  // request line, headers, and a piece of the body
 constexpr size_t kThreadStack = size_t{2} << 20;
+constexpr size_t kStreamBlock = size_t{16} << 10;
 constexpr size_t kPadding = 64;                 // behind a body, for who parses JSON
 constexpr unsigned kSpareConnections = 32;      // beyond those that score or wait: they are told so
 constexpr unsigned kLeavingConnections = 32;    // that make room for others and have not gone yet
@@ -338,12 +339,43 @@ struct HttpServer::State {
     return send(connection, response, /*close=*/stopping || request.error);
   }
 
+  /// What a stream has said and its client has not taken.
+  struct Stream {
+    std::function<std::string()> next;
+    std::string said;
+  };
+
+  static ssize_t on_stream(void* self, uint64_t /*position*/, char* buffer, size_t most) {
+    auto& stream = *static_cast<Stream*>(self);
+    try {
+      if (stream.said.empty()) stream.said = stream.next();
+    } catch (...) {
+      return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    if (stream.said.empty()) return MHD_CONTENT_READER_END_OF_STREAM;
+    const auto size = stream.said.copy(buffer, most);
+    stream.said.erase(0, size);
+    return static_cast<ssize_t>(size);
+  }
+
+  static MHD_Response* response_of(const HttpResponse& answer) {
+    if (!answer.stream)
+      return MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()),
+                                             MHD_RESPMEM_MUST_COPY);
+    auto stream = std::make_unique<Stream>(Stream{answer.stream, ""});
+    auto* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kStreamBlock, on_stream, stream.get(),
+                                                       [](void* self) { delete static_cast<Stream*>(self); });
+    if (response != nullptr) stream.release();
+    return response;
+  }
+
   MHD_Result send(MHD_Connection* connection, const HttpResponse& answer, bool close) {
-    enter(connection, Phase::takes_answer);
-    auto* response = MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()),
-                                                     MHD_RESPMEM_MUST_COPY);
+    // A stream has no end that could be waited for.
+    if (!answer.stream) enter(connection, Phase::takes_answer);
+    auto* response = response_of(answer);
     if (response == nullptr) return MHD_NO;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.content_type.c_str());
+    for (const auto& [name, value] : answer.headers) MHD_add_response_header(response, name.c_str(), value.c_str());
     if (answer.status == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (close) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const auto sent = MHD_queue_response(connection, static_cast<unsigned>(answer.status), response);

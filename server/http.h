@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -56,7 +58,12 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  std::string body;  // JSON
+  std::string body;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  /// Instead of a body: called again and again until it gives nothing more, and may wait, for as long as the client
+  /// listens. It ends soon after `HttpServer::stop_accepting` was called, as its handler must see to.
+  std::function<std::string()> stream = {};
 };
 
 /// An answer that is no success.

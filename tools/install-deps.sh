@@ -2,7 +2,10 @@
 # Installs the Debian 12 packages that Foretime needs: what it is built from and runs on, and with --tests also what only
 # its tests, benchmarks and checks use. Does nothing, and asks for no rights, when all of them are there already.
 #
-#   tools/install-deps.sh [--tests] [--list]     --list prints the packages and installs nothing
+#   tools/install-deps.sh [--tests] [--board] [--list]
+#
+# --board also installs what the pages of `foretime board` are drawn with, by npm, into the source tree; a build without
+# it leaves the board out. --list prints the packages and installs nothing.
 set -euo pipefail
 
 # libtorch-dev brings its own needs (glog, gflags, protobuf); without an optimised BLAS it would fall back on the
@@ -29,11 +32,13 @@ test_packages=(
 
 packages=("${build_packages[@]}")
 list_only=0
+board=0
 for argument in "$@"; do
   case "$argument" in
     --tests) packages+=("${test_packages[@]}") ;;
+    --board) board=1; command -v npm > /dev/null || packages+=(npm) ;;
     --list) list_only=1 ;;
-    *) echo "install-deps.sh: unknown argument '$argument' (known: --tests, --list)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: unknown argument '$argument' (known: --tests, --board, --list)" >&2; exit 2 ;;
   esac
 done
 if [[ $list_only == 1 ]]; then
@@ -45,6 +50,12 @@ if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
   printf '  %s\n' "${packages[@]}" >&2
   exit 2
 fi
+
+# What the lock file names, checked by its checksums.
+install_board() {
+  [[ $board == 1 ]] || return 0
+  (cd "$(dirname "${BASH_SOURCE[0]}")/../cli/board/web" && npm ci --ignore-scripts --no-audit --no-fund)
+}
 
 # A package that is there for two architectures has two lines.
 is_installed() {
@@ -58,6 +69,7 @@ for package in "${packages[@]}"; do
 done
 if [[ ${#missing[@]} == 0 ]]; then
   echo "install-deps.sh: all ${#packages[@]} packages are installed"
+  install_board
   exit 0
 fi
 
@@ -82,3 +94,4 @@ with_retries() {
 echo "install-deps.sh: installing ${missing[*]}"
 with_retries apt update
 with_retries apt install --no-install-recommends "${missing[@]}"
+install_board

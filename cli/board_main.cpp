@@ -1,0 +1,71 @@
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include "base/error.h"
+#include "cli/board/board_service.h"
+#include "cli/jobs/board.h"
+#include "cli/programs.h"
+#include "jobs/error.h"
+#include "server/http.h"
+
+/// `foretime board`: a program of its own, so that others need not load an HTTP server.
+namespace {
+
+using namespace foretime;
+
+/// Null where nobody has a queue and none is asked for.
+std::unique_ptr<cli::QueueApi> open_queue(const cli::BoardArguments& options) {
+  const bool named = !options.queue.redis.empty() || std::getenv("FORETIME_REDIS") != nullptr;
+  if (!named && !std::filesystem::exists(std::filesystem::path(options.queue.runs) / ".redis")) return nullptr;
+  return std::make_unique<cli::QueueApi>(options.queue);
+}
+
+void run(const cli::BoardArguments& options) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGTERM, SIGINT}) sigaddset(&signals, number);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  auto queue = open_queue(options);
+  const bool has_queue = queue != nullptr;
+  if (!has_queue && !std::filesystem::is_directory(options.queue.runs))
+    throw jobs::JobsError("{}: found no folder, expected one with run directories, or a queue (--redis, --runs)",
+                          options.queue.runs);
+  cli::BoardService service(std::move(queue), options.queue.runs);
+  std::vector<server::Listener> listeners;
+  if (!options.socket.empty()) {
+    listeners.push_back(server::Listener::on_path(options.socket));
+  } else {
+    listeners.push_back(server::Listener::on_loopback(options.address, static_cast<uint16_t>(options.port)));
+  }
+  server::ServeLimits limits;
+  limits.max_body = 0;
+  limits.max_concurrent = 256;  // connections: browsers keep several
+  limits.drain = std::chrono::milliseconds(3000);
+  server::HttpServer server(std::move(listeners), service, limits);
+  for (const auto& listener : server.listeners())
+    fmt::print("the board is at {}: {}{}\n", listener.name(), has_queue ? "a queue, and " : "",
+               "runs in " + options.queue.runs);
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  service.drain();
+  server.stop_accepting();
+  const auto limit = std::chrono::steady_clock::now() + limits.drain;
+  const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
+  while (server.requests() > 0 && std::chrono::steady_clock::now() < limit) nanosleep(&pause, nullptr);
+  if (server.requests() > 0) std::_Exit(kSuccess);  // whoever does not take its answer is not waited for
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cli::run_program(argc, argv, [](CLI::App& app) { cli::add_board_command(app, run); });
+}

@@ -1,0 +1,162 @@
+"""foretime board: what it serves beside a queue with jobs, as programs see it. Skipped where the build has no board."""
+import http.client
+import json
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+import urllib.parse
+
+from queue_case import BASE
+from program import FORETIME, SAMPLES, ProgramTest, environment, wait_until
+
+HOSTILE = "<img src=x onerror=alert(1)> & \"quotes\""
+SWEEP = """
+name: NAME
+settings: base.yaml
+method: grid
+metric: {name: holdout/mae, goal: minimize}
+parameters:
+  model.hidden: {values: [8, 12]}
+  optimizer.learning_rate: {values: [0.01, 0.001]}
+"""
+
+
+@unittest.skipUnless((pathlib.Path(FORETIME).parent / "core/foretime-board").exists(), "this build has no board: tools/install-deps.sh --board")
+class BoardTest(ProgramTest):
+    def start_board(self, *arguments):
+        process = subprocess.Popen([FORETIME, "board", "--port", "0", *map(str, arguments)], env=environment(), cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        line = process.stdout.readline()
+        self.assertIn("the board is at http://127.0.0.1:", line, process.stderr.read() if not line else "")
+        self.port = int(line.split("127.0.0.1:")[1].split(":")[0])
+        return process
+
+    def ask(self, path, method="GET", headers=None, **query):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self.addCleanup(connection.close)
+        target = path + ("?" + urllib.parse.urlencode(query) if query else "")
+        connection.request(method, target, headers=headers or {})
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+    def api(self, path, code=200, **query):
+        answer, body = self.ask(path, **query)
+        self.assertEqual(answer.status, code, body)
+        return json.loads(body)
+
+    def submit_sweep(self, steps=6):
+        self.write("base.yaml", BASE.replace("SAMPLES", str(SAMPLES)).replace("steps: 6", f"steps: {steps}, log_every: 2"))
+        self.write("sweep.yaml", SWEEP.replace("NAME", json.dumps(HOSTILE)))
+        return self.json_of("submit", "sweep.yaml", "--json")["sweep"]
+
+    def test_a_queue(self):
+        sweep = self.submit_sweep()
+        self.run_foretime("agent", "--data-root", SAMPLES, "--until-empty")
+        board = self.start_board()
+        status = self.json_of("status", sweep, "--json")
+        shown = self.api("/api/sweep", id=sweep)
+        self.assertEqual(shown["sweep"], status["sweep"])
+        self.assertEqual(shown["sweep"]["name"], HOSTILE)
+        self.assertEqual(shown["total"], 4)
+        by_id = {job["id"]: job for job in status["jobs"]}
+        for job in shown["trials"]:
+            curve = job.pop("curve")
+            self.assertEqual(job, by_id[job["id"]])
+            history = self.json_of("history", job["id"], "--json")
+            self.assertEqual(self.api("/api/job", id=job["id"])["history"], history)
+            self.assertEqual(curve["steps"], history["holdout/mae"]["steps"])
+            for kept, whole in zip(curve["values"], history["holdout/mae"]["values"]):
+                self.assertAlmostEqual(kept / whole, 1, delta=1 / 512)
+            full = self.json_of("status", job["id"], "--json")
+            self.assertEqual({key: value for key, value in self.api("/api/job", id=job["id"]).items() if not key.startswith("history")}, full)
+        values = [by_id[job["id"]]["objective"] for job in self.api("/api/sweep", id=sweep, sort="objective", descending="1")["trials"]]
+        self.assertEqual(values, sorted(values, reverse=True))
+        rates = [job["parameters"]["optimizer.learning_rate"] for job in self.api("/api/sweep", id=sweep, sort="optimizer.learning_rate")["trials"]]
+        self.assertEqual(rates, ["0.001", "0.001", "0.01", "0.01"])
+        page = self.api("/api/sweep", id=sweep, **{"from": 1, "limit": 2})
+        self.assertEqual(([job["trial"] for job in page["trials"]], page["total"]), ([1, 2], 4))
+        self.assertEqual(self.api("/api/sweep", id=sweep, search="12")["total"] >= 2, True)
+        self.assertEqual(self.api("/api/sweep", id=sweep, state="dead")["total"], 0)
+        overview = self.api("/api/overview", id=sweep)
+        self.assertEqual({point["id"]: point["objective"] for point in overview["points"]}, {job["id"]: job["objective"] for job in status["jobs"]})
+        self.assertEqual(overview["best"][-1][1], min(job["best_objective"] for job in status["jobs"]))
+        queue = self.api("/api/queue")
+        self.assertEqual(queue["queue"]["jobs"]["succeeded"], 4)
+        self.assertEqual([one["id"] for one in queue["sweeps"]], [sweep])
+        log = self.api("/api/log", id=status["jobs"][0]["id"])
+        self.assertGreater(log["total"], 0)
+        for path, query, code in (("/api/sweep", {"id": "ffff"}, 404), ("/api/job", {"id": "../x"}, 404), ("/api/job", {}, 400), ("/api/nothing", {}, 404),
+                                  ("/api/sweep", {"id": sweep, "from": "-1"}, 400), ("/api/sweep", {"id": sweep, "state": "gone"}, 400)):
+            self.assertIn("message", self.api(path, code, **query)["error"], path)
+        self.end(board)
+
+    def end(self, board):
+        board.send_signal(signal.SIGTERM)
+        self.assertEqual(board.wait(20), 0)
+
+    def test_pages_run_nothing_but_what_the_program_has(self):
+        (self.folder / "runs").mkdir()
+        board = self.start_board()
+        for path in ("/", "/sweep/abc", "/job/abc", "/runs", "/app.js", "/views.js", "/dom.js", "/charts.js", "/style.css", "/uplot.js", "/uplot.css"):
+            answer, body = self.ask(path)
+            self.assertEqual(answer.status, 200, path)
+            policy = answer.getheader("Content-Security-Policy")
+            self.assertTrue(policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';"), policy)
+            self.assertNotIn("unsafe", policy)
+            self.assertEqual(answer.getheader("X-Content-Type-Options"), "nosniff")
+            kind = {"js": "text/javascript", "css": "text/css"}.get(path.rpartition(".")[2], "text/html")
+            self.assertTrue(answer.getheader("Content-Type").startswith(kind), path)
+            if kind == "text/html":
+                self.assertNotRegex(body.decode(), r"<script>|<style|style=|\son\w+=|https?://")
+        for path in ("/etc/passwd.txt", "/../app.js", "/.git"):
+            self.assertEqual(self.ask(path)[0].status, 404, path)
+        self.assertEqual(self.ask("/", method="POST")[0].status, 405)
+        self.assertEqual(self.ask("/api/runs", method="DELETE")[0].status, 405)
+        self.assertEqual(self.ask("/", headers={"Host": "evil.example"})[0].status, 421)
+        self.assertEqual(self.api("/api/queue", 404)["error"]["code"], "no_queue")
+        self.end(board)
+
+    def test_runs_without_a_queue(self):
+        for rate in (0.01, 0.001):
+            self.train(run__directory=self.folder / f"experiment/rate {rate}", optimizer__learning_rate=rate, trainer__log_every=2)
+        (self.folder / "outside").symlink_to("/etc")
+        board = self.start_board("experiment")
+        runs = self.api("/api/runs")
+        self.assertEqual(sorted(run["name"] for run in runs["runs"]), ["rate 0.001", "rate 0.01"])
+        for run in runs["runs"]:
+            shown = self.api("/api/run", name=run["name"])
+            self.assertEqual(shown["history"], self.json_of("history", f"experiment/{run['name']}", "--json"))
+            self.assertEqual(shown["settings"], (self.folder / "experiment" / run["name"] / "config.yaml").read_text())
+        for name in ("..", "../outside", "/etc", "missing", "rate 0.01/checkpoints"):
+            self.api("/api/run", 404, name=name)
+        self.end(board)
+
+    def test_views_follow_a_job_that_runs(self):
+        sweep = self.submit_sweep(steps=100000)
+        agent = self.start("agent", "--data-root", SAMPLES, "--cpus", 1)
+        self.addCleanup(agent.communicate)
+        self.addCleanup(agent.terminate)
+        running = wait_until(lambda: [job for job in self.json_of("status", "--json")["jobs"] if job["state"] == "active" and job["step"] > 0], 60)
+        self.assertTrue(running)
+        board = self.start_board()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/api/live?path=" + urllib.parse.quote(f"/api/job?id={running[0]['id']}", safe=""))
+        stream = connection.getresponse()
+        self.assertEqual((stream.status, stream.getheader("Content-Type")), (200, "text/event-stream"))
+        seen, began = [], time.monotonic()
+        while len(seen) < 5:
+            line = stream.readline().decode()
+            if line.startswith("data: "):
+                seen.append((time.monotonic() - began, json.loads(line[6:])["step"]))
+        steps = [step for _, step in seen]
+        self.assertEqual(steps, sorted(steps))
+        self.assertGreater(steps[-1], steps[0])
+        # Agents report once a second, and each report is here within two.
+        self.assertLess(max(b[0] - a[0] for a, b in zip(seen, seen[1:])), 3 + 1)
+        self.end(board)
+        self.run_foretime("cancel", sweep)
