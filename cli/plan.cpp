@@ -9,6 +9,8 @@
 #include "models/model.h"
 #include "sharding/dataset_index.h"
 #include "sharding/plan_report.h"
+#include "sharding/plan_text.h"
+#include "sharding/step_time.h"
 
 namespace foretime::cli {
 namespace {

@@ -26,7 +26,7 @@
 #include "inference/bundle/bundle.h"
 #include "inference/candidates/candidates.h"
 #include "models/baselines/record_rows.h"
-#include "sharding/plan_report.h"
+#include "sharding/step_time.h"
 #include "tests/support/scratch.h"
 #include "worker/export/bundles.h"
 

@@ -10,6 +10,7 @@
 #include "base/counter_random.h"
 #include "base/error.h"
 #include "configs/load.h"
+#include "sharding/step_time.h"
 #include "tests/sharding/datasets.h"
 #include "tests/support/paths.h"
 #include "tests/support/scratch.h"

@@ -1,0 +1,206 @@
+#include "sharding/plan_text.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace foretime::sharding {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
+std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
+std::string milliseconds(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
+std::vector<int64_t> heaviest_entries(const DatasetIndex& dataset, size_t count) {
+  auto entries = dataset.with_role(Role::train);
+  std::ranges::stable_sort(entries, std::greater<>(), [&](int64_t e) { return dataset[e].sample_cost; });
+  entries.resize(std::min(entries.size(), count));
+  return entries;
+}
+
+double epoch_cost(const IndexEntry& entry) {
+  return entry.sample_cost * static_cast<double>(entry.samples * entry.parts);
+}
+
+double epoch_cost(const DatasetIndex& dataset) {
+  double sum = 0;
+  for (const int64_t e : dataset.with_role(Role::train)) sum += epoch_cost(dataset[e]);
+  return sum;
+}
+
+OrderedJson entry_json(const IndexEntry& entry, double total) {
+  const auto& header = entry.header;
+  return {{"name", header.name},
+          {"nodes", header.nodes},
+          {"edges", header.edges},
+          {"configurable", header.configurable},
+          {"candidates", header.candidates},
+          {"parts", entry.parts},
+          {"draws", entry.samples},
+          {"draw_cost", entry.sample_cost},
+          {"share", total > 0 ? epoch_cost(entry) / total : 0.0}};
+}
+
+OrderedJson prediction_json(const Prediction& found) {
+  return {{"compute_seconds", found.compute_seconds},
+          {"waiting_seconds", found.waiting_seconds},
+          {"reduce_seconds", found.reduce_seconds},
+          {"exposed_seconds", found.exposed_seconds},
+          {"small_seconds", found.small_seconds},
+          {"step_seconds", found.step_seconds},
+          {"efficiency", found.efficiency}};
+}
+
+OrderedJson assignments_json(const DatasetIndex& dataset, const ShardPlan& plan) {
+  auto training = plan.trainers();
+  OrderedJson rows = OrderedJson::array();
+  for (size_t e = 0; e < dataset.entries.size(); ++e) {
+    for (size_t part = 0; part < plan.eval_parts[e].size(); ++part) {
+      const auto& ranks = training[{static_cast<int64_t>(e), static_cast<int64_t>(part)}];
+      rows.push_back({{"group", dataset.entries[e].header.name},
+                      {"role", to_string(dataset.entries[e].role)},
+                      {"part", part},
+                      {"trained_by", std::vector<int>(ranks.begin(), ranks.end())},
+                      {"evaluated_by", plan.eval_parts[e][part]}});
+    }
+  }
+  return rows;
+}
+
+std::string remarks(const std::vector<PlanView>& views) {
+  std::string text;
+  for (const auto& view : views) {
+    const auto& report = view.report;
+    if (report.idle_ranks > 0) {
+      text += fmt::format("{} ranks: {} of them have no draw: a batch has {} groups; raise sampler.groups_per_batch\n",
+                          report.ranks, report.idle_ranks, view.groups_per_batch);
+    } else if (report.step_bound > 0.02) {
+      text += fmt::format(
+          "{} ranks: the heaviest draw is {:.2f} of a rank's share of a step, so no plan is better than {}: "
+          "raise sampler.groups_per_batch, or cut large graphs with sampler.max_segment_nodes\n",
+          report.ranks, report.heaviest_sample_share, percent(report.step_bound));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views) {
+  const auto& first = views.front().report;
+  auto text = fmt::format("{} training groups in {} parts ({} groups are cut), {} draws an epoch\n\n",
+                          dataset.with_role(Role::train).size(), first.pieces, first.cut_groups, first.samples);
+  std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "batches", "padding", "imbalance", "by step",
+                                                 "bound", "worst step", "heaviest draw", "memory", "mean", "copies",
+                                                 "repeated", "speed-up"}};
+  for (const auto& view : views) {
+    const auto& report = view.report;
+    rows.push_back({fmt::to_string(report.ranks), fmt::to_string(view.groups_per_batch), fmt::to_string(report.batches),
+                    percent(report.padding), percent(report.imbalance), percent(report.step_imbalance),
+                    percent(report.step_bound), percent(report.worst_step),
+                    fmt::format("{:.2f}", report.heaviest_sample_share), megabytes(report.bytes_max),
+                    megabytes(report.bytes_mean), fmt::format("{:.1f}", report.copies), percent(report.repeated),
+                    fmt::format("{:.2f}", report.speed_up)});
+  }
+  text += format_table(rows);
+  text +=
+      "\nbatch: groups in a batch. imbalance: most cost of a rank in an epoch over the mean. by step: sum over steps "
+      "of the"
+      "\nslowest rank's cost over the mean's, which is what a run waits for. bound: the same where each step took as "
+      "long as"
+      "\nits heaviest draw or the mean. heaviest draw: over a rank's mean cost of a step. memory: of the fullest rank,"
+      "\nestimated. copies: ranks that hold a training part. repeated: work that ranks do each for itself on states of "
+      "one "
+      "graph. speed-up: over one rank, without communication.\n";
+  const auto notes = remarks(views);
+  return notes.empty() ? text : text + "\n" + notes;
+}
+
+std::string heaviest_text(const DatasetIndex& dataset, size_t count) {
+  std::vector<std::vector<std::string>> rows = {{"heaviest groups", "nodes", "edges", "configurable", "candidates",
+                                                 "parts", "draws", "cost of a draw", "of all"}};
+  const double total = epoch_cost(dataset);
+  for (const int64_t e : heaviest_entries(dataset, count)) {
+    const auto& entry = dataset[e];
+    const auto& header = entry.header;
+    rows.push_back({header.name, fmt::to_string(header.nodes), fmt::to_string(header.edges),
+                    fmt::to_string(header.configurable), fmt::to_string(header.candidates), fmt::to_string(entry.parts),
+                    fmt::to_string(entry.samples), fmt::format("{:.3g}", entry.sample_cost),
+                    percent(total > 0 ? epoch_cost(entry) / total : 0)});
+  }
+  return format_table(rows);
+}
+
+std::string assignments_text(const DatasetIndex& dataset, const PlanView& view) {
+  std::vector<std::vector<std::string>> rows = {
+      {fmt::format("{} ranks: group", view.report.ranks), "role", "part", "trained by", "evaluated by"}};
+  for (const auto& row : assignments_json(dataset, view.plan)) {
+    rows.push_back({row["group"], row["role"], fmt::to_string(row["part"].get<int64_t>()),
+                    fmt::format("{}", fmt::join(row["trained_by"].get<std::vector<int>>(), " ")),
+                    fmt::to_string(row["evaluated_by"].get<int>())});
+  }
+  return format_table(rows);
+}
+
+std::string prediction_text(const std::vector<PlanView>& views) {
+  std::vector<std::vector<std::string>> rows = {{"ranks", "batch", "step ms", "compute", "of it waiting", "reduce",
+                                                 "exposed", "small", "candidates/s", "speed-up", "efficiency"}};
+  for (const auto& view : views) {
+    if (!view.prediction) continue;
+    const auto& found = *view.prediction;
+    const double draws =
+        static_cast<double>(view.report.samples) / static_cast<double>(std::max<int64_t>(1, view.report.batches));
+    rows.push_back({fmt::to_string(found.ranks), fmt::to_string(view.groups_per_batch),
+                    milliseconds(found.step_seconds), milliseconds(found.compute_seconds),
+                    milliseconds(found.waiting_seconds), milliseconds(found.reduce_seconds),
+                    milliseconds(found.exposed_seconds), milliseconds(found.small_seconds),
+                    fmt::format("{:.0f}", draws * static_cast<double>(view.candidates_per_group) / found.step_seconds),
+                    fmt::format("{:.1f}", found.efficiency * found.ranks), percent(found.efficiency)});
+  }
+  return format_table(rows);
+}
+
+std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
+                      bool assignments) {
+  OrderedJson json = {{"training_groups", dataset.with_role(Role::train).size()}};
+  const double total = epoch_cost(dataset);
+  for (const int64_t e : heaviest_entries(dataset, heaviest)) json["heaviest"].push_back(entry_json(dataset[e], total));
+  for (const auto& view : views) {
+    const auto& report = view.report;
+    OrderedJson row = {{"ranks", report.ranks},
+                       {"groups_per_batch", view.groups_per_batch},
+                       {"draws", report.samples},
+                       {"batches", report.batches},
+                       {"bands", report.buckets},
+                       {"parts", report.pieces},
+                       {"cut_groups", report.cut_groups},
+                       {"idle_ranks", report.idle_ranks},
+                       {"padding", report.padding},
+                       {"imbalance", report.imbalance},
+                       {"step_imbalance", report.step_imbalance},
+                       {"step_bound", report.step_bound},
+                       {"worst_step", report.worst_step},
+                       {"heaviest_draw_share", report.heaviest_sample_share},
+                       {"bytes_max", report.bytes_max},
+                       {"bytes_mean", report.bytes_mean},
+                       {"copies", report.copies},
+                       {"repeated", report.repeated},
+                       {"speed_up", report.speed_up}};
+    if (view.prediction) row["prediction"] = prediction_json(*view.prediction);
+    if (assignments) row["assignments"] = assignments_json(dataset, view.plan);
+    json["plans"].push_back(std::move(row));
+  }
+  return json.dump(2);
+}
+
+}  // namespace foretime::sharding

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sharding/plan_report.h"
+#include "sharding/step_time.h"
+
+/// What `foretime plan` prints.
+namespace foretime::sharding {
+
+/// The plan for one number of ranks.
+struct PlanView {
+  int64_t groups_per_batch = 0;
+  int64_t candidates_per_group = 0;
+  ShardPlan plan;
+  PlanReport report;
+  std::optional<Prediction> prediction;
+};
+
+/// Training groups, parts, samples; one row for each number of ranks; what the columns mean; remarks.
+std::string plan_text(const DatasetIndex& dataset, const std::vector<PlanView>& views);
+/// The `count` training groups with the costliest samples.
+std::string heaviest_text(const DatasetIndex& dataset, size_t count);
+/// Which ranks train on and evaluate each part, one row a part.
+std::string assignments_text(const DatasetIndex& dataset, const PlanView& view);
+std::string prediction_text(const std::vector<PlanView>& views);
+/// All of it; `assignments` where asked for.
+std::string plan_json(const DatasetIndex& dataset, const std::vector<PlanView>& views, size_t heaviest,
+                      bool assignments);
+
+}  // namespace foretime::sharding
