@@ -8,6 +8,8 @@
 namespace foretime::jobs {
 namespace {
 
+constexpr int64_t kFortyDays = 40LL * 24 * 3600 * 1000;
+
 TEST_P(QueueContract, AClockThatIsFortyDaysAheadForAWhileForgetsNothing) {
   EXPECT_TRUE(finish(leased("old"), Outcome::succeeded));
   queue().heartbeat_agent({"one", "host", "0.1", 7, 8, 2, 1, false});

@@ -234,7 +234,5 @@ TEST_P(QueueContract, PreemptionsThatNobodyAskedForBackOffAndHaveABound) {
   EXPECT_EQ(queue().find("drained")->preemptions, 0);
 }
 
-constexpr int64_t kFortyDays = 40LL * 24 * 3600 * 1000;
-
 }  // namespace
 }  // namespace foretime::jobs

@@ -13,6 +13,7 @@
 #include "tests/jobs/queue/queue_backends.h"
 #include "tests/simulation/redis/model_connection.h"
 #include "tests/support/message_of.h"
+#include "tests/support/processes.h"
 
 /// What users of Redis may do, and what goes on while its memory is full.
 namespace foretime::jobs {

@@ -95,10 +95,9 @@ class Cluster {
   void remove_forgotten() {
     const auto& running = trainings_.running();
     std::vector<std::string> gone;
-    for (const auto& [job, known] : ledger_.submitted) {
-      const bool runs =
-          std::any_of(running.begin(), running.end(), [&](const auto& entry) { return entry.second->job == job; });
-      if (known.forgotten && !runs) gone.push_back(job);
+    for (const auto& entry : ledger_.submitted) {
+      const auto is_its = [&](const auto& trial) { return trial.second->job == entry.first; };
+      if (entry.second.forgotten && std::none_of(running.begin(), running.end(), is_its)) gone.push_back(entry.first);
     }
     for (const auto& job : gone) {
       env_.files.remove(std::filesystem::path(kRunRoot) / job);
