@@ -10,22 +10,15 @@ import statistics
 import sys
 import time
 
-BUILD_TIMEOUT, RUN_TIMEOUT = 15.0, 10.0  # seconds of the wall
+BUILD_TIMEOUT, RUN_TIMEOUT = 15.0, 10.0  # seconds of its own: others that keep the cores busy make no program late
+WALL = 20  # times as long, of the wall
 NO_ERROR, INSTANTIATION, COMPILE, RUNTIME, BUILD_LATE, RUN_LATE = 0, 1, 2, 4, 6, 7  # auto_scheduler's MeasureErrorNo
 REPEAT_SECONDS, FEWEST, MOST, SPREAD = 0.02, 4, 14, 0.01  # of one repetition; repetitions; of the mean, relative
 MOST_SECONDS = 1.5   # that repetitions take, after the fewest of a slow program
 DISTURBED = 0.03     # of a core, by others, during a measurement: it is done again
-TRIES, PATIENCE = 4, 1200  # measurements of one program; seconds to wait for a quiet machine
+TRIES, PATIENCE = 8, 6 * 3600  # measurements of one program; seconds to wait for a quiet machine
 MEMORY = 6 << 30
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-
-
-class Failure(Exception):
-    """kind: MeasureErrorNo."""
-
-    def __init__(self, kind, text):
-        super().__init__(text)
-        self.kind = kind
 
 
 def spread_of(seconds):
@@ -69,7 +62,6 @@ class Child:
     """One program: it is built at once and measured when that is asked for, any number of times."""
 
     def __init__(self, measure_input, core):
-        self.begin = time.monotonic()
         self.built = None  # None, {"seconds"} or {"error", "text"}
         back, self._there = os.pipe()
         self._back, order = os.pipe()
@@ -88,23 +80,23 @@ class Child:
         os.close(order)
         self._open = (self._there, self._back)
 
-    def _read(self, until):
-        """The next message; None: late; {}: the process ended."""
-        data = b""
-        while True:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self._back], [], [], left)[0]:
-                return None
+    def _read(self, seconds, before):
+        """The next message; None: it ran for so many seconds after its first `before`; {}: the process ended."""
+        data, until = b"", time.monotonic() + WALL * seconds
+        while time.monotonic() < until and seconds_of(self.pid)[0] - before < seconds:
+            if not select.select([self._back], [], [], 0.2)[0]:
+                continue
             piece = os.read(self._back, 1 << 16)
             if not piece:
                 return {}
             data += piece
             if data.endswith(b"\n"):
                 return json.loads(data)
+        return None
 
     def wait_built(self):
         if self.built is None:
-            message = self._read(self.begin + BUILD_TIMEOUT)
+            message = self._read(BUILD_TIMEOUT, 0.0)
             if message is None:
                 self.built = {"error": BUILD_LATE, "text": f"no program after {BUILD_TIMEOUT:g} s"}
             else:
@@ -117,7 +109,7 @@ class Child:
             os.write(self._there, b"m")
         except BrokenPipeError:
             return {"error": RUNTIME, "text": "the program ended: " + self._how()}
-        message = self._read(time.monotonic() + RUN_TIMEOUT)
+        message = self._read(RUN_TIMEOUT, seconds_of(self.pid)[0])
         if message is None:
             return {"error": RUN_LATE, "text": f"no measurement after {RUN_TIMEOUT:g} s"}
         return message or {"error": RUNTIME, "text": "the program ended: " + self._how()}
