@@ -71,12 +71,18 @@ void Invariants::check_transition(const std::map<std::string, std::string>& even
   auto& known = ledger_.submitted[job];
   if (event.at("event") == "forget") {
     if (!is_final(known.state)) env_.fail(job + " was forgotten before it had ended");
+    // A clock that is ahead passes the six hours 24 times as fast (jobs/queue/scripts/common.lua), and no faster.
+    const auto kept = env_.scheduler.now() - known.ended;
+    if (kept < 10 * kMinute) env_.fail(fmt::format("{} was forgotten {} s after its end", job, kept / kSecond));
     known.forgotten = true;
     return;
   }
   if (event.at("event") == "refuse") return;
   if (event.at("event") == "submit") {
-    known.forgotten = false;  // anew, after it was forgotten
+    if (std::exchange(known.forgotten, false)) {  // anew
+      last_fences_.erase(job);
+      known.state = JobState::waiting;
+    }
     if (ledger_.plans.count(job) == 0)
       ledger_.plans[job] =
           draw_plan(env_.scheduler, field(job, "kind") == "train" ? jobs::JobKind::train : jobs::JobKind::export_,
@@ -86,6 +92,7 @@ void Invariants::check_transition(const std::map<std::string, std::string>& even
   const auto to = jobs::parse_job_state(event.at("to"));
   if (known.state == JobState::succeeded && to != JobState::succeeded && !lost_second_)
     env_.fail(fmt::format("{}: {} after it had succeeded", job, event.at("to")));
+  if (is_final(to) && !is_final(known.state)) known.ended = env_.scheduler.now();
   known.state = to;
   if (to == JobState::succeeded && event.at("from") == "active") {
     ++env_.report.succeeded;

@@ -32,6 +32,7 @@ struct JobLedger {
   struct Submitted {
     Time at = 0;  // when the answer came; 0: it has not
     jobs::JobState state = jobs::JobState::waiting;
+    Time ended = 0;  // when it came to its end
     bool forgotten = false;
   };
   std::map<std::string, Submitted> submitted;
