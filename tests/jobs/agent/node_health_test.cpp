@@ -386,7 +386,7 @@ TEST_F(FragileNode, AJobThatBreaksItsMachineIsNotGivenBackForEver) {
 /// Otherwise a sweep of hundreds of trials that always crash stops all agents, one trial for each pause.
 TEST_F(BrokenNode, TwoAgentsEndALongSweepOfBadTrialsAndThenDoWhatIsSound) {
   std::vector<std::string> bad;
-  for (int i = 0; i < 40; ++i) bad.push_back(submit(fmt::format("bad{}", i), "exit 1\n"));
+  for (int i = 0; i < 16; ++i) bad.push_back(submit(fmt::format("bad{}", i), "exit 1\n"));
   const auto sound = submit("sound", "connect\nresult 1\n");
   testing::FastWorld world(10);
   world_ = &world;
