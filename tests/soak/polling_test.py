@@ -9,8 +9,10 @@ from harness import SOURCE, World
 GUIDE = (SOURCE / "docs" / "reference" / "jobs.md").read_text()
 
 
-def block(language):
-    return re.search(rf"^```{language}\n(.*?)^```", GUIDE, re.M | re.S).group(1)
+def block(language, name):
+    """The one block of code in which `name` stands."""
+    [found] = [text for text in re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.M | re.S) if name in text]
+    return found
 
 
 class Polling(unittest.TestCase):
@@ -24,7 +26,7 @@ class Polling(unittest.TestCase):
         return str(path)
 
     def run_shell(self, identity):
-        return subprocess.run(["sh", self.script("wait.sh", block("sh")), identity], capture_output=True, text=True, timeout=120,
+        return subprocess.run(["sh", self.script("wait.sh", block("sh", "wait_for_job.sh")), identity], capture_output=True, text=True, timeout=120,
                               env=self.world.environment(REDIS_ARGUMENTS=f"-s {self.world.socket}", INTERVAL="0.2"))
 
     def test_shell_and_python(self):
@@ -44,7 +46,7 @@ class Polling(unittest.TestCase):
             import redis  # noqa: F401
         except ImportError:
             self.skipTest("python3-redis is not installed")
-        done = subprocess.run([sys.executable, self.script("poll.py", block("python")), f"unix://{world.socket}", sweep], capture_output=True,
+        done = subprocess.run([sys.executable, self.script("poll.py", block("python", "wait_for_sweep")), f"unix://{world.socket}", sweep], capture_output=True,
                               text=True, timeout=120, check=True)
         lines = done.stdout.splitlines()
         self.assertEqual(len(lines), 2, done.stdout)
@@ -62,3 +64,17 @@ class Polling(unittest.TestCase):
             self.assertNotIn("ERR", done.stdout, command)
             if "hgetall" in command:
                 self.assertIn("waiting", done.stdout)
+
+    def test_history(self):
+        world = self.world
+        world.submit_sweep("one", [5])
+        world.start_agent("--cpus", "1")
+        [identity] = world.ids()
+        world.wait_for("the end of the job", lambda: world.job(identity)["state"] == "succeeded")
+        series = dict(line.split(" ", 1) for line in world.job(identity)["history"].splitlines())
+        steps, text = series["holdout/mae"].split()
+        self.assertEqual(steps, "5+5x3")
+        example = {}
+        exec(block("python", "def values"), example)
+        for step, value in zip((5, 10, 15, 20), example["values"](text, 4), strict=True):
+            self.assertAlmostEqual(value / (5 + 20 / step), 1, delta=1 / 512)

@@ -172,6 +172,9 @@ double cost(int repeat, const std::function<void(int)>& call) {
 
 TEST(RedisQueue, AHundredThousandWaitingJobsDoNotSlowItDown) {
   constexpr int kCalls = 300;
+  // Both are 1.0 to 1.4 on a quiet machine, 2.6 was seen where two other tests emptied the caches; one walk over what
+  // waits makes it 390.
+  constexpr double kLimit = 5;
   const auto fill = [](RedisClient& client, const std::string& prefix, int jobs) {
     // Copies of one job that was submitted, made by Redis itself; submitting as many takes ten times as long.
     client.call({"EVAL", R"lua(
@@ -197,7 +200,7 @@ TEST(RedisQueue, AHundredThousandWaitingJobsDoNotSlowItDown) {
   fill(client, many.prefix, 100'000);
   // Of several rounds the best time of each counts: other work on this machine only makes a round worse.
   double submit_few = 1e9, submit_many = 1e9, claim_few = 1e9, claim_many = 1e9;
-  for (int round = 0; round < 3 || (round < 10 && (ratio_submit > 2 || ratio_claim > 2)); ++round) {
+  for (int round = 0; round < 3 || (round < 10 && (ratio_submit > kLimit || ratio_claim > kLimit)); ++round) {
     const auto measure = [&](RedisQueue& queue, double& submit, double& claim) {
       const auto name = [&](int i) { return fmt::format("r{}-{}", round, i); };
       submit = std::min(submit, cost(kCalls, [&](int i) { queue.submit(job_named(name(i))); }));
@@ -211,8 +214,8 @@ TEST(RedisQueue, AHundredThousandWaitingJobsDoNotSlowItDown) {
   RecordProperty("submit_ratio", std::to_string(ratio_submit));
   RecordProperty("claim_ratio", std::to_string(ratio_claim));
   std::printf("100,000 waiting against 100: submit %.2f times, claim %.2f times as long\n", ratio_submit, ratio_claim);
-  EXPECT_LT(ratio_submit, 2.0);
-  EXPECT_LT(ratio_claim, 2.0);
+  EXPECT_LT(ratio_submit, kLimit);
+  EXPECT_LT(ratio_claim, kLimit);
 }
 
 }  // namespace
